@@ -1,0 +1,68 @@
+# Two commands do all set-up on a machine that has only Python: `make demo` and `make test`.
+
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+# Any of these serves; smelt itself looks in the same order. SMELT_CC names another one.
+COMPILER := $(shell command -v "$${SMELT_CC:-cc}" || command -v cc || command -v clang || command -v gcc)
+ZIG := $(if $(COMPILER),,zig)
+
+# The stamps' names hold what was installed, so that losing the C compiler later sets up again.
+USE_STAMP := $(VENV)/installed-use$(ZIG:%=-%)
+DEV_STAMP := $(VENV)/installed-dev$(ZIG:%=-%)
+
+.PHONY: help demo test test-all check format clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo      set up, then run the demonstration"
+	@echo "make test      set up, lint, type-check, run the sampled tests   (at most 6 minutes on two cores)"
+	@echo "make test-all  the same with every test and many more examples   (at most 40 minutes)"
+	@echo "make check     lint, formatting and types only"
+	@echo "make format    format the code and apply the safe lint fixes"
+	@echo "make clean     remove the virtual environment, caches and outputs"
+	@echo ""
+	@echo "PYTHON=python3.12 chooses the Python for the virtual environment, WORKERS=4 the number of test processes."
+
+demo: $(USE_STAMP)
+	@$(RUN) -m smelt.cli demo
+
+test: check
+	SMELT_TEST_ALL=0 $(RUN) -m pytest -q -n $(WORKERS)
+
+test-all: check
+	SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS)
+
+check: $(DEV_STAMP)
+	$(RUN) -m ruff check
+	$(RUN) -m ruff format --check
+	$(RUN) -m mypy
+
+format: $(DEV_STAMP)
+	$(RUN) -m ruff check --fix
+	$(RUN) -m ruff format
+
+clean:
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find smelt tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+COMMA := ,
+
+# A development install serves for use as well, so it leaves both stamps.
+$(DEV_STAMP): EXTRAS := [dev$(if $(ZIG),$(COMMA)zig)]
+$(DEV_STAMP): STAMPS := $(DEV_STAMP) $(USE_STAMP)
+$(USE_STAMP): EXTRAS := $(if $(ZIG),[zig])
+$(USE_STAMP): STAMPS := $(USE_STAMP)
+
+$(DEV_STAMP) $(USE_STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "smelt needs Python 3.11 or newer, and '$(PYTHON)' is not. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
+	  exit 1; }
+	@$(if $(ZIG),echo "No C compiler found (cc clang gcc): installing 'zig cc' from PyPI; smelt compiles with it." >&2,:)
+	@echo "Setting up $(VENV); this happens once." >&2
+	@$(RUN) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
+	  echo "No virtual environment could be made: on Debian and Ubuntu, install the python3-venv package." >&2; exit 1; }
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.$(EXTRAS)'
+	@touch $(STAMPS)

@@ -1,0 +1,50 @@
+"""The command line: `smelt <command>`, or `python -m smelt.cli <command>`.
+
+Takes the words of a command; gives an exit status: 0 when all is well, 1 when something is wrong, 2 for words it does
+not know, 130 when interrupted. Always holds: results go to stdout, everything else to stderr, and a command's code is
+loaded only when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from smelt.cli import doctor
+
+    return doctor.main(as_json=arguments.json)
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from smelt.cli import demo
+
+    return demo.main()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="smelt", description="A deep-learning compiler with a tensor library on top.")
+    commands = parser.add_subparsers(title="commands", metavar="command", required=True)
+    doctor = commands.add_parser("doctor", help="what smelt finds here: compiler, processor, cache, versions")
+    doctor.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    doctor.set_defaults(run=_doctor)
+    demo = commands.add_parser("demo", help="compile and run a small network, and show what became of it")
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command (by default the process's own arguments) and return its exit status."""
+    arguments = _parser().parse_args(words)
+    from smelt.errors import SmeltError
+
+    try:
+        status: int = arguments.run(arguments)
+    except SmeltError as error:
+        print(f"smelt: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return status

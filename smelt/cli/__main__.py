@@ -1,0 +1,10 @@
+"""`python -m smelt.cli`."""
+
+from __future__ import annotations
+
+import sys
+
+from smelt.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

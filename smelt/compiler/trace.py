@@ -1,0 +1,250 @@
+"""From live nodes to a key: the whole graph, compacted, with everything that may change from call to call taken out.
+
+What changes becomes an argument: the storage of leaves, float constants other than 0 and ±1, and where slices start. Two graphs with
+equal keys are computed by the same compiled graph. Keys compare by equality over the whole graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from smelt.dtypes import DType
+from smelt.graph.index import Index, IndexLike, Variable, as_index, of
+from smelt.graph.node import Node, Shape, constant_value, make, topological
+from smelt.graph.ops import Op, Span
+
+GraphKey = tuple[Any, ...]
+
+
+class LeafView(NamedTuple):
+    """A leaf seen through movement that needs no kernel: element strides, and where it starts."""
+
+    leaf: Node
+    shape: Shape
+    strides: tuple[IndexLike, ...]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """The attribute of a leaf in a traced graph: the number of an input or of a scalar."""
+
+    kind: str  # "input" or "scalar"
+    number: int
+    strides: tuple[IndexLike, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A key with what was taken out of it, in the order in which the compiled graph takes its arguments."""
+
+    key: GraphKey
+    inputs: tuple[LeafView, ...]
+    scalars: tuple[bytes, ...]
+    starts: tuple[int, ...]
+    dims: tuple[Variable, ...]
+
+
+def layout_of(leaf: Node) -> tuple[IndexLike, ...]:
+    """Element strides of a leaf's storage."""
+    strides: tuple[IndexLike, ...] = leaf.attribute.strides
+    return strides
+
+
+def leaf_view(node: Node, known: dict[Node, LeafView | None]) -> LeafView | None:
+    """The node as a strided view of a leaf, if it is one. `known` remembers answers for the sources."""
+    if node.leaf is not None:
+        node = node.leaf
+    if node.op is Op.LEAF:
+        return LeafView(node, node.shape, layout_of(node), 0)
+    if node.op not in _VIEW_RULES:
+        return None
+    source = known.get(node.sources[0])
+    return None if source is None else _VIEW_RULES[node.op](node, source)
+
+
+def _permuted(node: Node, view: LeafView) -> LeafView:
+    return view._replace(shape=node.shape, strides=tuple(view.strides[axis] for axis in node.attribute))
+
+
+def _expanded(node: Node, view: LeafView) -> LeafView:
+    strides = (0 if old == 1 and new != 1 else s for s, old, new in zip(view.strides, view.shape, node.shape, strict=True))
+    return view._replace(shape=node.shape, strides=tuple(strides))
+
+
+def _sliced(node: Node, view: LeafView) -> LeafView | None:
+    offset = view.offset
+    strides: list[IndexLike] = []
+    for span, stride in zip(node.attribute, view.strides, strict=True):
+        step = as_index(stride)
+        if span.start and (step.terms or not isinstance(span.start, int)):
+            return None
+        offset += span.start * step.constant if span.start else 0
+        strides.append(step.constant * span.step if not step.terms else step * span.step)
+    return LeafView(view.leaf, node.shape, tuple(strides), offset)
+
+
+def _reshaped(node: Node, view: LeafView) -> LeafView | None:
+    strides = reshape_strides(view.shape, view.strides, node.shape)
+    return None if strides is None else view._replace(shape=node.shape, strides=strides)
+
+
+def reshape_strides(shape: Shape, strides: tuple[IndexLike, ...], target: Shape) -> tuple[IndexLike, ...] | None:
+    """The strides of a reshaped view, or None if the elements do not lie evenly."""
+    old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
+    out: list[IndexLike] = []
+    k = 0
+    run: list[tuple[IndexLike, IndexLike]] = []  # sizes and strides of the current group of old axes
+    left: IndexLike = 1  # elements of the group not yet given to new axes
+    for size in target:
+        if size == 1:
+            out.append(0)
+            continue
+        if left == 1:
+            if k == len(old):
+                return None
+            left = old[k][0]
+            run = [old[k]]
+            k += 1
+        while left != size and _less(left, size):
+            if k == len(old) or old[k][0] * old[k][1] != run[-1][1]:
+                return None
+            left = as_index(left) * old[k][0]
+            left = left.constant if not left.terms else left
+            run.append(old[k])
+            k += 1
+        if left == size:
+            left = 1
+            out.append(run[-1][1])
+        elif isinstance(left, int) and isinstance(size, int) and left % size == 0:
+            left //= size
+            out.append(left * run[-1][1])
+        else:
+            return None
+    return tuple(out) if left == 1 and k == len(old) else None
+
+
+def _less(a: IndexLike, b: IndexLike) -> bool:
+    return as_index(a).high < as_index(b).high
+
+
+_VIEW_RULES: dict[Op, Any] = {
+    Op.PERMUTE: _permuted,
+    Op.EXPAND: _expanded,
+    Op.SLICE: _sliced,
+    Op.RESHAPE: _reshaped,
+}
+
+
+def is_slot(node: Node) -> bool:
+    """Whether a constant is taken out of the graph: finite floats other than 0 and ±1."""
+    if not node.dtype.is_float:
+        return False
+    value = constant_value(node)
+    return math.isfinite(value) and value not in (0.0, 1.0, -1.0)
+
+
+def trace(roots: Sequence[Node]) -> Traced:
+    """The key of the graph below the roots, and its arguments."""
+    number: dict[Node, int] = {}
+    views: dict[Node, LeafView | None] = {}
+    entries: list[Any] = []
+    inputs: dict[tuple[Node, Shape, tuple[IndexLike, ...], int], int] = {}
+    scalars: list[bytes] = []
+    starts: list[int] = []
+    dims = _Dims()
+    order = topological(roots)
+    for node in order:
+        views[node] = leaf_view(node, views)
+    needed = set(roots)
+    for node in reversed(order):
+        if node in needed and views[node] is None:
+            needed.update(node.sources)
+    for node in order:
+        if node not in needed:
+            continue
+        view = views[node]
+        shape = dims.rename(node.shape)
+        if view is not None:
+            key = (view.leaf, view.shape, view.strides, view.offset)
+            entries.append((Op.LEAF, node.dtype, shape, dims.rename(view.strides), inputs.setdefault(key, len(inputs))))
+        elif node.op is Op.CONST:
+            if is_slot(node):
+                entries.append((Op.CONST, node.dtype, None, len(scalars)))
+                scalars.append(node.attribute)
+            else:
+                entries.append((Op.CONST, node.dtype, node.attribute))
+        elif node.op is Op.SLICE:
+            spans = []
+            for span, size in zip(node.attribute, node.sources[0].shape, strict=True):
+                if span.size == size or not isinstance(span.start, int):
+                    spans.append(Span(span.start, *dims.rename((span.size,)), span.step))  # type: ignore[arg-type]
+                else:
+                    spans.append((None, span.size, span.step))
+                    starts.append(span.start)
+            entries.append((Op.SLICE, node.dtype, shape, tuple(spans), number[node.sources[0]]))
+        else:
+            sources = tuple([number[source] for source in node.sources])
+            entries.append((node.op, node.dtype, shape, node.attribute, *sources))
+        number[node] = len(number)
+    key = (tuple(entries), tuple([number[root] for root in roots]), tuple((v.low, v.high) for v in dims.found))
+    leaf_views = tuple(LeafView(*fields) for fields in inputs)
+    return Traced(key, leaf_views, tuple(scalars), tuple(starts), tuple(dims.found))
+
+
+class _Dims:
+    """Dims renamed d0, d1, … in the order in which they are met, so that their names never matter."""
+
+    def __init__(self) -> None:
+        self.found: dict[Variable, Variable] = {}
+
+    def rename(self, shape: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
+        if all(type(size) is int for size in shape):
+            return shape
+        for size in shape:
+            if not isinstance(size, int):
+                for v in sorted(size.variables(), key=lambda v: v.name):
+                    self.found.setdefault(v, Variable(f"d{len(self.found)}", v.low, v.high))
+        renaming = {old: of(new) for old, new in self.found.items()}
+        return tuple(size if isinstance(size, int) else size.substitute(renaming) for size in shape)
+
+
+def rebuild(key: GraphKey) -> list[Node]:
+    """The graph of a key: leaves carry `Argument`, slice starts are variables s0, s1, …"""
+    entries, roots, _ = key
+    nodes: list[Node] = []
+    starts = 0
+    for entry in entries:
+        op: Op = entry[0]
+        dtype: DType = entry[1]
+        if op is Op.LEAF:
+            node = make(op, dtype, entry[2], (), Argument("input", entry[4], entry[3]))
+        elif op is Op.CONST and entry[2] is None:
+            node = make(Op.LEAF, dtype, (), (), Argument("scalar", entry[3]))
+        elif op is Op.CONST:
+            node = make(op, dtype, (), (), entry[2])
+        elif op is Op.SLICE:
+            source = nodes[entry[4]]
+            spans: list[Span] = []
+            for span, size in zip(entry[3], source.shape, strict=True):
+                if span[0] is None:
+                    spans.append(_slot_span(f"s{starts}", span[1], span[2], size))
+                    starts += 1
+                else:
+                    spans.append(span)
+            node = make(op, dtype, entry[2], (source,), tuple(spans))
+        else:
+            node = make(op, dtype, entry[2], tuple([nodes[k] for k in entry[4:]]), entry[3])
+        nodes.append(node)
+    return [nodes[k] for k in roots]
+
+
+def _slot_span(name: str, size: int, step: int, whole: IndexLike) -> Span:
+    reach = (as_index(size) - 1) * abs(step)
+    first: Index = as_index(0) if step > 0 else reach
+    last: Index = as_index(whole) - 1 - reach if step > 0 else as_index(whole) - 1
+    start = Index({(Variable(name, first, last),): 1}, 0)
+    return Span(start, size, step)  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""Settings, read once from the environment and changeable for a while with `configure(...)`.
+
+The settings belong to the process; `configure` is meant for tests and tools, not for use from several threads at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+
+def _default_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "smelt"
+
+
+def _integer(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.lstrip("-").isdigit() else default
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """debug: 0 silent, 1 a line per compiled graph, 2 kernels and fusion, 3 kernel IR, 4 source text."""
+
+    debug: int = 0
+    cache_dir: Path = Path()
+    disk_cache: bool = True
+    threads: int = 0  # 0: as many as the process may use
+    compiler: str = ""  # empty: the first that is found
+    verify: bool = False  # run every verifier after every pass
+    node_limit: int = 50_000  # an unrealized graph larger than this realizes itself
+    disabled_rules: frozenset[str] = frozenset()  # rewrite rule families switched off
+
+
+def _from_environment() -> Settings:
+    cache = os.environ.get("SMELT_CACHE_DIR")
+    return Settings(
+        debug=_integer("SMELT_DEBUG", 0),
+        cache_dir=Path(cache) if cache else _default_cache(),
+        disk_cache=_integer("SMELT_DISK_CACHE", 1) != 0,
+        threads=_integer("SMELT_THREADS", 0),
+        compiler=os.environ.get("SMELT_CC", ""),
+        verify=_integer("SMELT_VERIFY", 0) != 0,
+    )
+
+
+_settings = _from_environment()
+
+
+def settings() -> Settings:
+    """The settings in force."""
+    return _settings
+
+
+@contextlib.contextmanager
+def configure(**changes: Any) -> Iterator[Settings]:
+    """Change settings inside a `with` block: `with configure(threads=1): ...`."""
+    global _settings
+    before = _settings
+    _settings = replace(before, **changes)
+    try:
+        yield _settings
+    finally:
+        _settings = before

@@ -1,0 +1,8 @@
+"""Devices: where memory comes from, how source becomes code, and how code runs.
+
+Takes source text from `render` and launch lists from `plan`; gives memory, loaded libraries and runnable programs.
+
+What always holds: compiled code comes from a compiler run or from a cache entry whose checksum was verified; memory is
+recycled only when nobody can see it anymore; a program runs its kernels in order, with the same result for any number
+of threads.
+"""

@@ -1,0 +1,191 @@
+"""The processor as a device: memory, building kernels, and running lists of them by one native call."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from smelt.config import settings
+from smelt.device import memory, toolchain
+from smelt.device.memory import Memory
+from smelt.device.profile import Profile, profile
+from smelt.errors import InternalError
+
+MOST_THREADS: Final = 256  # as in runtime.c
+_MOST_ARGUMENTS: Final = 4096  # of one kernel: they lie on the stack
+
+# The layouts of runtime.c.
+_LAUNCH: Final = struct.Struct("@PPqqiiii")
+_SLOT: Final = struct.Struct("@i4xq")
+_PROGRAM: Final = struct.Struct("@PqPPPqqqq")
+_POINTER_BYTES: Final = 8
+
+
+class LaunchSpec(NamedTuple):
+    """One kernel of a program: which code over how many tasks, on which slots and which of the call's integers."""
+
+    kernel_address: int
+    count_address: int  # of the function that computes the number of tasks; 0: `tasks` holds
+    tasks: int
+    grain: int  # tasks that are worth handing to a thread at a time
+    buffers: tuple[int, ...]
+    integers: tuple[int, ...]
+
+
+class Program:
+    """A launch list, ready to run. Base 0 must point to `arena_bytes` bytes: intermediates, then scratch per thread."""
+
+    __slots__ = ("arena_bytes", "threads", "_address", "_bases_bytes", "_integers_bytes", "_parts", "_run")
+
+    def __init__(
+        self,
+        launches: Sequence[LaunchSpec],
+        slots: Sequence[tuple[int, int]],
+        scratch_bytes: int,
+        arena_bytes: int,
+        threads: int,
+    ) -> None:
+        _check(launches, slots, scratch_bytes, arena_bytes)
+        scratch_offset = _aligned(arena_bytes)
+        scratch_bytes = _aligned(scratch_bytes)
+        self.threads = threads
+        self.arena_bytes = scratch_offset + threads * scratch_bytes
+        self._bases_bytes = _POINTER_BYTES * (1 + max((base for base, _ in slots), default=0))
+        self._integers_bytes = 8 * (1 + max((i for launch in launches for i in launch.integers), default=-1))
+        # What the packed program points to has to live as long as it does.
+        self._parts = [
+            _stored(_packed_launches(launches)),
+            _stored(b"".join(_SLOT.pack(base, offset) for base, offset in slots)),
+            _stored(_packed_ints([slot for launch in launches for slot in launch.buffers])),
+            _stored(_packed_ints([place for launch in launches for place in launch.integers])),
+        ]
+        launch_list, slot_list, buffer_slots, integer_slots = map(ctypes.addressof, self._parts)
+        most_buffers = max((len(launch.buffers) for launch in launches), default=0)
+        most_integers = max((len(launch.integers) for launch in launches), default=0)
+        program = _PROGRAM.pack(
+            *(launch_list, len(launches), slot_list, buffer_slots, integer_slots),
+            *(scratch_offset, scratch_bytes, max(1, most_buffers), max(1, most_integers)),
+        )
+        self._parts.append(_stored(program))
+        self._address = ctypes.addressof(self._parts[-1])
+        self._run = _runtime()
+
+    def run(self, bases: bytes, integers: bytes) -> None:
+        """Run every launch in order. `bases` and `integers` are packed 8-byte values; base 0 is the arena.
+
+        The arena belongs to this call alone until it returns. Other Python threads go on meanwhile.
+        """
+        if len(bases) < self._bases_bytes or len(integers) < self._integers_bytes:
+            raise InternalError("a program was run with too few pointers or integers")
+        self._run(self._address, bases, integers, self.threads)
+
+
+class CPU:
+    """The processor that this process runs on."""
+
+    name: Final = "cpu"
+
+    @property
+    def profile(self) -> Profile:
+        return profile()
+
+    def allocate(self, nbytes: int) -> Memory:
+        """Memory with arbitrary content, aligned to 64 bytes."""
+        return memory.allocate(nbytes)
+
+    def build(self, sources: Sequence[str]) -> list[toolchain.Library]:
+        """C sources as loaded libraries."""
+        # The first kernels of a process compile beside the runtime that will run them.
+        return toolchain.build([_runtime_source(), *sources])[1:] if sources else []
+
+    def program(
+        self,
+        launches: Sequence[LaunchSpec],
+        slots: Sequence[tuple[int, int]],
+        scratch_bytes: int,
+        arena_bytes: int,
+    ) -> Program:
+        """A launch list over `slots`, each a base (0: the arena) and an offset in bytes.
+
+        `scratch_bytes` is the workspace of one thread, `arena_bytes` what the intermediates take.
+        """
+        threads = settings().threads or profile().cores
+        return Program(launches, slots, scratch_bytes, arena_bytes, max(1, min(threads, MOST_THREADS)))
+
+
+_runtime_lock = threading.Lock()
+
+
+def _runtime() -> Callable[[int, bytes, bytes, int], None]:
+    with _runtime_lock:
+        return _load_runtime()
+
+
+@functools.cache
+def _runtime_source() -> str:
+    return Path(__file__).with_name("runtime.c").read_text(encoding="utf-8")
+
+
+@functools.cache
+def _load_runtime() -> Callable[[int, bytes, bytes, int], None]:
+    [library] = toolchain.build([_runtime_source()])
+    after_fork = ctypes.CFUNCTYPE(None)(library.address("smelt_after_fork"))
+    os.register_at_fork(after_in_child=after_fork)
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
+    return run(library.address("smelt_run"))
+
+
+def _renew_lock() -> None:
+    global _runtime_lock
+    _runtime_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def _check(launches: Sequence[LaunchSpec], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena: int) -> None:
+    """A wrong number here would be a wild pointer there."""
+    if scratch_bytes < 0 or arena < 0:
+        raise InternalError("a program with a negative size")
+    for base, offset in slots:
+        if base < 0 or offset < 0 or (base == 0 and offset > arena):
+            raise InternalError(f"a slot at base {base}, offset {offset}, with an arena of {arena} bytes")
+    for launch in launches:
+        if not launch.kernel_address:
+            raise InternalError("a launch without a kernel")
+        if max(len(launch.buffers), len(launch.integers)) > _MOST_ARGUMENTS:
+            raise InternalError(f"a kernel with {len(launch.buffers)} buffers and {len(launch.integers)} integers")
+        if any(not 0 <= slot < len(slots) for slot in launch.buffers) or any(place < 0 for place in launch.integers):
+            raise InternalError("a launch names a slot or an integer that does not exist")
+
+
+def _packed_launches(launches: Sequence[LaunchSpec]) -> bytes:
+    packed = []
+    first_buffer = first_integer = 0
+    for kernel, count, tasks, grain, buffers, integers in launches:
+        ranges = (first_buffer, len(buffers), first_integer, len(integers))
+        packed.append(_LAUNCH.pack(kernel, count, tasks, grain, *ranges))
+        first_buffer += len(buffers)
+        first_integer += len(integers)
+    return b"".join(packed)
+
+
+def _packed_ints(values: Sequence[int]) -> bytes:
+    return struct.pack(f"@{len(values)}i", *values)
+
+
+def _stored(data: bytes) -> ctypes.Array[ctypes.c_longlong]:
+    """Bytes at a fixed address, aligned for anything that they may hold."""
+    words = (ctypes.c_longlong * max(1, -(-len(data) // 8)))()
+    ctypes.memmove(words, data, len(data))
+    return words
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // memory.ALIGNMENT) * memory.ALIGNMENT

@@ -1,0 +1,252 @@
+"""Blocks of main memory, recycled, because the first touch of fresh pages costs more than most kernels.
+
+A `Memory` is one block for as long as anybody holds it or a NumPy view of it; then its bytes go back to the pool.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import threading
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smelt.errors import InternalError, MemoryLimitError
+
+ALIGNMENT: Final = 64
+_PAGE: Final = 4096
+_LARGE: Final = 1 << 16  # blocks from here on begin at a page
+_KEPT_FRACTION: Final = 8  # an eighth of the machine may lie in the pool
+
+# The length is never used: a view is cut to its block. One type for all blocks, since making a ctypes type is slow.
+_Anywhere: Final = ctypes.c_char * (1 << 62)
+
+
+class _Block:
+    """Bytes of our own. `storage` owns them; `address` is the aligned beginning."""
+
+    __slots__ = ("address", "nbytes", "since", "storage")
+
+    def __init__(self, nbytes: int) -> None:
+        alignment = _PAGE if nbytes >= _LARGE else ALIGNMENT
+        self.storage: NDArray[np.uint8] = np.empty(nbytes + alignment, np.uint8)
+        self.address: int = -(-self.storage.__array_interface__["data"][0] // alignment) * alignment
+        self.nbytes = nbytes
+        self.since = 0  # when it was last given back, on the pool's clock
+
+
+class Memory:
+    """`nbytes` bytes at `address`, aligned to 64 unless wrapped; recycled when nobody refers to them anymore."""
+
+    __slots__ = ("address", "nbytes", "writeable", "_owner", "_pool")
+
+    def __init__(self, address: int, nbytes: int, owner: Any, pool: Pool | None, writeable: bool = True) -> None:
+        self.address = address
+        self.nbytes = nbytes
+        self.writeable = writeable
+        self._owner = owner
+        self._pool = pool
+
+    def __del__(self) -> None:
+        if self._pool is not None:
+            self._pool.give_back(self._owner)
+
+    def __repr__(self) -> str:
+        return f"Memory({self.nbytes} bytes at {self.address:#x})"
+
+    @property
+    def recycled(self) -> bool:
+        """Whether the bytes belong to smelt, and not to an array that somebody else made."""
+        return self._pool is not None
+
+    def view(
+        self,
+        dtype: np.dtype[Any],
+        shape: Sequence[int],
+        strides_bytes: Sequence[int] | None = None,
+        offset_bytes: int = 0,
+        writeable: bool = False,
+    ) -> NDArray[Any]:
+        """A NumPy array over part of the block, which keeps the block alive. Strides default to C order."""
+        if offset_bytes < 0:
+            raise InternalError(f"a view at offset {offset_bytes}")
+        if writeable and not self.writeable:
+            raise InternalError("a writeable view of read-only memory")
+        anchor = _Anywhere.from_address(self.address)
+        anchor.memory = self  # type: ignore[attr-defined]
+        buffer = memoryview(anchor)[: self.nbytes]
+        # A read-only buffer, unlike a flag on the array, cannot be made writeable again by whoever gets the view.
+        whole = np.frombuffer(buffer if writeable else buffer.toreadonly(), np.uint8)
+        try:
+            return np.ndarray(shape, dtype, whole, offset_bytes, strides_bytes)
+        except (ValueError, TypeError) as error:
+            wanted = f"shape {tuple(shape)}, strides {strides_bytes} at {offset_bytes}"
+            raise InternalError(f"no view of {wanted} in {self.nbytes} bytes: {error}") from None
+
+
+class Pool:
+    """Free blocks by size class, the latest given back first; past `limit` bytes the oldest are released."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit
+        self._lock = threading.RLock()  # reentrant: giving back may happen in the middle of taking
+        self._free: defaultdict[int, deque[_Block]] = defaultdict(deque)
+        self._clock = 0
+        self.kept_bytes = 0
+
+    def take(self, nbytes: int) -> Memory:
+        """A block of at least `nbytes` with arbitrary content."""
+        size = size_class(nbytes)
+        with self._lock:
+            free = self._free[size]
+            if free:
+                block = free.pop()
+                self.kept_bytes -= size
+                return Memory(block.address, nbytes, block, self)
+        return self._fresh(nbytes, size)
+
+    def give_back(self, block: _Block) -> None:
+        """Keep a block that nobody uses anymore."""
+        with self._lock:
+            self._clock = block.since = self._clock + 1
+            self._free[block.nbytes].append(block)
+            self.kept_bytes += block.nbytes
+            if self._limit is None:
+                self._limit = available_bytes() // _KEPT_FRACTION
+            if self.kept_bytes > self._limit:
+                self._release(self._limit)
+
+    def trim(self) -> None:
+        """Release every free block to the system."""
+        with self._lock:
+            self._release(0)
+
+    def _release(self, limit: int) -> None:
+        while self.kept_bytes > limit:
+            oldest = min((free for free in self._free.values() if free), key=lambda free: free[0].since)
+            self.kept_bytes -= oldest.popleft().nbytes
+
+    def _fresh(self, nbytes: int, size: int) -> Memory:
+        try:
+            block = _Block(size)
+        except MemoryError:
+            self.trim()
+            try:
+                block = _Block(size)
+            except MemoryError:
+                raise MemoryLimitError(
+                    f"cannot allocate {nbytes} bytes", hint="Free some tensors, or compute in smaller pieces."
+                ) from None
+        return Memory(block.address, nbytes, block, self)
+
+    def renew_lock(self) -> None:
+        """For a forked child, where the thread that held the lock may not exist."""
+        self._lock = threading.RLock()
+
+
+_pool = Pool()
+os.register_at_fork(after_in_child=_pool.renew_lock)
+
+
+def allocate(nbytes: int) -> Memory:
+    """A block of `nbytes` bytes with arbitrary content, aligned to 64 bytes (large ones to a page)."""
+    return _pool.take(nbytes)
+
+
+def wrap(array: NDArray[Any]) -> Memory:
+    """The memory of an array, shared and kept alive.
+
+    It begins at the lowest byte that the array reaches, which for negative strides is not its first element.
+    """
+    if array.dtype.hasobject:
+        raise InternalError("an array of Python objects has no memory to share")
+    first: int = array.__array_interface__["data"][0]
+    low, high = _span(array.shape, array.strides, array.itemsize)
+    return Memory(first + low, high - low, array, None, bool(array.flags.writeable))
+
+
+@functools.lru_cache(maxsize=4096)
+def size_class(nbytes: int) -> int:
+    """The size of the block that serves `nbytes`: at most a quarter more for small ones, an eighth for large ones."""
+    if nbytes <= ALIGNMENT:
+        return ALIGNMENT
+    steps = 3 if nbytes >= 1 << 20 else 2
+    granule = max(ALIGNMENT, 1 << max(0, (nbytes - 1).bit_length() - 1 - steps))
+    return -(-nbytes // granule) * granule
+
+
+def available_bytes(root: Path = Path("/")) -> int:
+    """What may still be allocated: the least that the machine and each control group around this process allow."""
+    bounds = [_machine_available(root), *_group_available(root)]
+    return max(0, min(bounds)) + _pool.kept_bytes
+
+
+def _span(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
+    """The bytes that an array reaches, relative to its first element: from the first number up to the second."""
+    low, high = 0, itemsize
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 0:
+            return 0, 0
+        if stride < 0:
+            low += (extent - 1) * stride
+        else:
+            high += (extent - 1) * stride
+    return low, high
+
+
+def _machine_available(root: Path) -> int:
+    try:
+        with (root / "proc/meminfo").open() as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+# Where each version of control groups says: what the limit is, what is used, and what of that is only cached files.
+_GROUP_FILES: Final = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    2: ("memory.max", "memory.current", "inactive_file"),
+}
+
+
+def _group_available(root: Path) -> list[int]:
+    bounds = []
+    for version, folder in _group_folders(root):
+        limit_name, used_name, cached_name = _GROUP_FILES[version]
+        try:
+            limit = int((folder / limit_name).read_text())
+            used = int((folder / used_name).read_text())
+            facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+            bounds.append(limit - used + int(facts.get(cached_name, 0)))
+        except (OSError, ValueError):  # no such group here, or no limit ("max")
+            continue
+    return bounds
+
+
+def _group_folders(root: Path) -> list[tuple[int, Path]]:
+    """The control group of this process and all those around it; seen from a container, only the top one may exist."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    folders = []
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            version, top = 2, root / "sys/fs/cgroup"
+        elif "memory" in controllers.split(","):
+            version, top = 1, root / "sys/fs/cgroup/memory"
+        else:
+            continue
+        inner = [part for part in path.split("/") if part and part != ".."]
+        folders += [(version, top.joinpath(*inner[:depth])) for depth in range(len(inner), -1, -1)]
+    return folders

@@ -1,0 +1,116 @@
+"""What the processor offers: vector width, registers, cores, caches, instruction set extensions."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A processor as schedules see it. `l3_bytes` is shared by all cores; the smaller caches belong to one."""
+
+    name: str
+    machine: str  # x86_64, aarch64, ...
+    vector_bytes: int
+    vector_registers: int
+    cores: int  # as many as this process may keep busy
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    features: frozenset[str]
+
+
+_X86: Final = frozenset({"x86_64", "amd64", "i686", "i386"})
+_ARM: Final = frozenset({"aarch64", "arm64"})
+
+_DEFAULT_CACHES: Final = {1: 32 << 10, 2: 1 << 20, 3: 8 << 20}
+_UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@functools.cache
+def profile() -> Profile:
+    """The profile of this machine."""
+    return read_profile(Path("/"), platform.machine().lower(), _allowed_cores())
+
+
+def read_profile(root: Path, machine: str, allowed_cores: int) -> Profile:
+    """The profile that the files `proc` and `sys` under `root` describe; what they do not say has a careful default."""
+    facts = _processor_facts(root / "proc/cpuinfo")
+    features = frozenset((facts.get("flags") or facts.get("Features") or "").split())
+    vector_bytes, vector_registers = _vectors(machine, features)
+    caches = _caches(root / "sys/devices/system/cpu/cpu0/cache")
+    return Profile(
+        name=facts.get("model name") or platform.processor() or machine,
+        machine=machine,
+        vector_bytes=vector_bytes,
+        vector_registers=vector_registers,
+        cores=max(1, min(allowed_cores, _quota(root))),
+        l1_bytes=caches[1],
+        l2_bytes=caches[2],
+        l3_bytes=caches[3],
+        features=features,
+    )
+
+
+def _allowed_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _processor_facts(path: Path) -> dict[str, str]:
+    """The entries of the first processor; the others are not even read, since the kernel takes its time over each."""
+    facts = {}
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                name, colon, value = line.partition(":")
+                if not colon:
+                    break
+                facts[name.strip()] = value.strip()
+    except OSError:
+        pass
+    return facts
+
+
+def _vectors(machine: str, features: frozenset[str]) -> tuple[int, int]:
+    """Bytes of a vector register, and how many there are."""
+    if machine in _X86:
+        if "avx512f" in features:
+            return 64, 32
+        return (32, 16) if "avx2" in features else (16, 16)
+    return (16, 32) if machine in _ARM else (16, 16)
+
+
+def _caches(folder: Path) -> dict[int, int]:
+    sizes = dict(_DEFAULT_CACHES)
+    for entry in sorted(folder.glob("index*")):
+        try:
+            kind, level, size = ((entry / name).read_text().strip() for name in ("type", "level", "size"))
+            if kind != "Instruction" and int(level) in sizes:
+                sizes[int(level)] = int(size.rstrip("KMG")) * _UNITS.get(size[-1:], 1)
+        except (OSError, ValueError):
+            continue
+    return sizes
+
+
+def _quota(root: Path) -> int:
+    """Cores' worth of time that the control group of the process allows; a spinning pool must not exceed it."""
+    folder = root / "sys/fs/cgroup"
+    try:
+        allowed, period = (folder / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            allowed, period = ((folder / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        except OSError:
+            return 1 << 16
+    try:
+        quota, length = int(allowed), int(period)
+    except ValueError:  # "max"
+        return 1 << 16
+    return -(-quota // length) if quota > 0 and length > 0 else 1 << 16

@@ -1,0 +1,320 @@
+/* Runs a list of kernels in one call, each over the threads of one pool.
+
+   Takes a Program that does not change while it is in use, the base pointers and the integers of this call. Gives back when every
+   kernel has run, in order. A kernel works through the tasks [begin, end) of its grid; how tasks are cut into calls and which thread
+   makes a call must not matter to it. No kernel calls back into this file.
+
+   No headers: names resolve when the library is loaded into a process that has a C library, and compiling stays quick. */
+
+typedef void (*Kernel)(void *const *buffers, const long *integers, char *workspace, long begin, long end);
+typedef long (*Tasks)(const long *integers);
+
+typedef struct {
+    int base; /* 0: the arena; k: the k-th external pointer */
+    long offset;
+} Slot;
+
+typedef struct {
+    Kernel kernel;
+    Tasks count; /* for symbolic extents; null: `tasks` holds */
+    long tasks;
+    long grain; /* tasks that are worth a call */
+    int first_buffer, buffers;
+    int first_integer, integers;
+} Launch;
+
+typedef struct {
+    const Launch *launches;
+    long n;
+    const Slot *slots;
+    const int *buffer_slots;  /* each launch has a run of these, starting at first_buffer */
+    const int *integer_slots; /* likewise, places in the integers of the call */
+    long scratch_offset, scratch_bytes; /* thread t's workspace: arena + scratch_offset + t * scratch_bytes */
+    long most_buffers, most_integers;   /* of any launch, at least 1 */
+} Program;
+
+_Static_assert(sizeof(long) == 8 && sizeof(void *) == 8, "an LP64 platform");
+_Static_assert(sizeof(Launch) == 48 && sizeof(Slot) == 16 && sizeof(Program) == 72, "the layout that cpu.py packs");
+
+/* ---- what the platform lends ---- */
+
+#if defined(__linux__)
+
+#if defined(__x86_64__)
+enum { FUTEX = 202 };
+#elif defined(__aarch64__) || defined(__riscv)
+enum { FUTEX = 98 };
+#else
+#include <sys/syscall.h>
+enum { FUTEX = SYS_futex };
+#endif
+enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129, SIG_SETMASK_ = 2, MONOTONIC = 1 };
+
+typedef struct { unsigned long words[16]; } SignalSet;
+typedef struct { long seconds, nanoseconds; } Time;
+
+extern long syscall(long number, ...);
+extern int sigfillset(SignalSet *);
+extern int pthread_sigmask(int how, const SignalSet *now, SignalSet *before);
+extern int pthread_create(unsigned long *thread, const void *attributes, void *(*body)(void *), void *argument);
+extern int pthread_detach(unsigned long thread);
+extern int clock_gettime(int clock, Time *);
+
+/* Sleep while *word is `value`; may return early. */
+static void sleep_on(int *word, int value) { syscall(FUTEX, word, WAIT_PRIVATE, value, (void *)0, (void *)0, 0); }
+static void wake(int *word, int sleepers) { syscall(FUTEX, word, WAKE_PRIVATE, sleepers, (void *)0, (void *)0, 0); }
+
+static int start_thread(void *(*body)(void *), void *argument) {
+    SignalSet all, before; /* signals belong to the threads of the program around us */
+    unsigned long thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK_, &all, &before);
+    int failed = pthread_create(&thread, (void *)0, body, argument);
+    pthread_sigmask(SIG_SETMASK_, &before, (void *)0);
+    if (!failed) pthread_detach(thread);
+    return !failed;
+}
+
+static long nanoseconds(void) {
+    Time now;
+    clock_gettime(MONOTONIC, &now);
+    return now.seconds * 1000000000L + now.nanoseconds;
+}
+
+#else /* portable, by POSIX threads; not part of any test run so far */
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+
+static void sleep_on(int *word, int value) {
+    pthread_mutex_lock(&mutex);
+    while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == value) pthread_cond_wait(&condition, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+static void wake(int *word, int sleepers) {
+    pthread_mutex_lock(&mutex);
+    pthread_cond_broadcast(&condition);
+    pthread_mutex_unlock(&mutex);
+}
+
+static int start_thread(void *(*body)(void *), void *argument) {
+    sigset_t all, before;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&thread, 0, body, argument);
+    pthread_sigmask(SIG_SETMASK, &before, 0);
+    if (!failed) pthread_detach(thread);
+    return !failed;
+}
+
+static long nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+#endif
+
+static inline void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Rounding to nearest, subnormals kept, nothing trapped: whatever other libraries did to the calling thread, kernels
+   compute the same on every thread. */
+#if defined(__x86_64__)
+typedef unsigned FloatState;
+static inline FloatState float_state(void) { return __builtin_ia32_stmxcsr(); }
+static inline void set_float_state(FloatState state) { __builtin_ia32_ldmxcsr(state); }
+enum { FLOAT_DEFAULT = 0x1f80 };
+#elif defined(__aarch64__)
+typedef unsigned long FloatState;
+static inline FloatState float_state(void) { FloatState s; __asm__ volatile("mrs %0, fpcr" : "=r"(s)); return s; }
+static inline void set_float_state(FloatState s) { __asm__ volatile("msr fpcr, %0" : : "r"(s)); }
+enum { FLOAT_DEFAULT = 0 };
+#else
+typedef int FloatState;
+static inline FloatState float_state(void) { return 0; }
+static inline void set_float_state(FloatState state) {}
+enum { FLOAT_DEFAULT = 0 };
+#endif
+
+/* ---- the pool ----
+
+   One job at a time. `state` is the job's generation and the number of its next chunk; a chunk belongs to whoever moves `state` on
+   from it. A worker that wakes late reads fields that may already be the next job's, but then `state` has moved and its claim fails,
+   so the caller never waits for a worker that holds no chunk. */
+
+enum { CHUNK_BITS = 24, SPIN_NANOSECONDS = 100000, SPINS_PER_LOOK = 32, MOST_THREADS = 256 };
+static const unsigned long CHUNK_MASK = (1UL << CHUNK_BITS) - 1;
+static const long MOST_CHUNKS = (1L << CHUNK_BITS) - 2; /* the mask itself means: closed */
+
+typedef struct {
+    Kernel kernel;
+    void *const *buffers;
+    const long *integers;
+    char *workspace;
+    long scratch_bytes, tasks, grain, chunks, threads;
+} Job;
+
+static struct {
+    _Alignas(64) unsigned long state;
+    _Alignas(64) long done; /* chunks of the job that have been worked through */
+    _Alignas(64) int epoch; /* counts jobs; idle workers sleep on it */
+    int sleepers;
+    int waiting;  /* the caller sleeps on `finished` */
+    int finished; /* counts the jobs whose caller had to be woken */
+    _Alignas(64) Job job;
+    _Alignas(64) int busy; /* some caller owns the pool */
+    int workers;
+} pool = {.state = CHUNK_MASK};
+
+/* The fields are read while another thread may write them; see above why that does no harm. */
+#define FIELD(name) __atomic_load_n(&pool.job.name, __ATOMIC_RELAXED)
+#define SET_FIELD(name, value) __atomic_store_n(&pool.job.name, value, __ATOMIC_RELAXED)
+
+/* Claim and work through chunks as thread number `thread` until none is left; how many this thread did. */
+static long work(long thread) {
+    long mine = 0;
+    unsigned long state = __atomic_load_n(&pool.state, __ATOMIC_ACQUIRE);
+    for (;;) {
+        Job job = {FIELD(kernel),        FIELD(buffers), FIELD(integers), FIELD(workspace),
+                   FIELD(scratch_bytes), FIELD(tasks),   FIELD(grain),    FIELD(chunks),    FIELD(threads)};
+        long chunk = state & CHUNK_MASK;
+        if (chunk >= job.chunks || thread >= job.threads) return mine;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (!__atomic_compare_exchange_n(&pool.state, &state, state + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) continue;
+        state++;
+        long begin = chunk * job.grain;
+        long end = job.tasks - begin > job.grain ? begin + job.grain : job.tasks;
+        job.kernel(job.buffers, job.integers, job.workspace + thread * job.scratch_bytes, begin, end);
+        mine++;
+    }
+}
+
+static void *worker(void *argument) {
+    long thread = (long)argument;
+    set_float_state(FLOAT_DEFAULT);
+    for (;;) {
+        int epoch = __atomic_load_n(&pool.epoch, __ATOMIC_SEQ_CST);
+        long mine = work(thread);
+        if (mine) {
+            /* Only the caller, who is still inside the job, knows when all is done; it sets `waiting` before it looks. */
+            __atomic_add_fetch(&pool.done, mine, __ATOMIC_SEQ_CST);
+            if (__atomic_load_n(&pool.waiting, __ATOMIC_SEQ_CST)) {
+                __atomic_add_fetch(&pool.finished, 1, __ATOMIC_SEQ_CST);
+                wake(&pool.finished, 1);
+            }
+        }
+        long limit = 0;
+        while (__atomic_load_n(&pool.epoch, __ATOMIC_SEQ_CST) == epoch) {
+            for (int i = 0; i < SPINS_PER_LOOK && __atomic_load_n(&pool.epoch, __ATOMIC_RELAXED) == epoch; i++) relax();
+            if (!limit) limit = nanoseconds() + SPIN_NANOSECONDS;
+            if (nanoseconds() < limit) continue;
+            __atomic_add_fetch(&pool.sleepers, 1, __ATOMIC_SEQ_CST);
+            while (__atomic_load_n(&pool.epoch, __ATOMIC_SEQ_CST) == epoch) sleep_on(&pool.epoch, epoch);
+            __atomic_sub_fetch(&pool.sleepers, 1, __ATOMIC_SEQ_CST);
+        }
+    }
+    return (void *)0;
+}
+
+/* Wait until the other threads have finished the chunks that they hold. */
+static void join(long chunks) {
+    long limit = 0;
+    while (__atomic_load_n(&pool.done, __ATOMIC_SEQ_CST) != chunks) {
+        for (int i = 0; i < SPINS_PER_LOOK && __atomic_load_n(&pool.done, __ATOMIC_RELAXED) != chunks; i++) relax();
+        if (!limit) limit = nanoseconds() + SPIN_NANOSECONDS;
+        if (nanoseconds() < limit) continue;
+        int finished = __atomic_load_n(&pool.finished, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&pool.waiting, 1, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&pool.done, __ATOMIC_SEQ_CST) != chunks) sleep_on(&pool.finished, finished);
+        __atomic_store_n(&pool.waiting, 0, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* Run one kernel over several threads; 0 when the pool is in use by another caller. */
+static int run_parallel(const Job *job) {
+    if (__atomic_exchange_n(&pool.busy, 1, __ATOMIC_ACQUIRE)) return 0;
+    while (pool.workers < job->threads - 1 && start_thread(worker, (void *)(long)(pool.workers + 1))) pool.workers++;
+
+    /* Close, then change the fields, then open: nobody can claim a chunk with fields of two jobs. */
+    unsigned long generation = (pool.state >> CHUNK_BITS) + 1;
+    __atomic_store_n(&pool.state, generation << CHUNK_BITS | CHUNK_MASK, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    SET_FIELD(kernel, job->kernel);
+    SET_FIELD(buffers, job->buffers);
+    SET_FIELD(integers, job->integers);
+    SET_FIELD(workspace, job->workspace);
+    SET_FIELD(scratch_bytes, job->scratch_bytes);
+    SET_FIELD(tasks, job->tasks);
+    SET_FIELD(grain, job->grain);
+    SET_FIELD(chunks, job->chunks);
+    SET_FIELD(threads, job->threads);
+    __atomic_store_n(&pool.done, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&pool.state, generation << CHUNK_BITS, __ATOMIC_RELEASE);
+
+    __atomic_add_fetch(&pool.epoch, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&pool.sleepers, __ATOMIC_SEQ_CST)) {
+        long useful = job->chunks < job->threads ? job->chunks - 1 : job->threads - 1;
+        /* Sleepers with too high a number would waste a wake-up meant for others. */
+        wake(&pool.epoch, pool.workers > job->threads - 1 ? MOST_THREADS : (int)useful);
+    }
+
+    __atomic_add_fetch(&pool.done, work(0), __ATOMIC_SEQ_CST);
+    join(job->chunks);
+    __atomic_store_n(&pool.busy, 0, __ATOMIC_RELEASE);
+    return 1;
+}
+
+/* ---- what Python calls ---- */
+
+static void run_launch(Kernel kernel, void *const *buffers, const long *integers, char *workspace, const Program *program,
+                       long tasks, long grain, int threads) {
+    if (tasks <= 0) return;
+    if (tasks > grain && threads > 1) {
+        if (grain < 1) grain = 1;
+        if ((tasks - 1) / grain >= MOST_CHUNKS) grain = (tasks - 1) / MOST_CHUNKS + 1;
+        long chunks = (tasks - 1) / grain + 1;
+        Job job = {kernel, buffers, integers, workspace, program->scratch_bytes, tasks, grain, chunks, threads};
+        if (chunks > 1 && run_parallel(&job)) return;
+    }
+    kernel(buffers, integers, workspace, 0, tasks);
+}
+
+void smelt_run(const Program *program, void *const *bases, const long *integers, int threads) {
+    void *buffers[program->most_buffers];
+    long values[program->most_integers];
+    char *workspace = (char *)bases[0] + program->scratch_offset;
+    FloatState before = float_state();
+    set_float_state(FLOAT_DEFAULT);
+    if (threads > MOST_THREADS) threads = MOST_THREADS;
+    const Launch *end = program->launches + program->n;
+    for (const Launch *launch = program->launches; launch < end; launch++) {
+        const int *slots = program->buffer_slots + launch->first_buffer;
+        for (int i = 0; i < launch->buffers; i++) {
+            const Slot *slot = program->slots + slots[i];
+            buffers[i] = (char *)bases[slot->base] + slot->offset;
+        }
+        const int *places = program->integer_slots + launch->first_integer;
+        for (int i = 0; i < launch->integers; i++) values[i] = integers[places[i]];
+        long tasks = launch->count ? launch->count(values) : launch->tasks;
+        run_launch(launch->kernel, buffers, values, workspace, program, tasks, launch->grain, threads);
+    }
+    set_float_state(before);
+}
+
+/* In a forked child the threads are gone, and with them whatever they held. */
+void smelt_after_fork(void) {
+    pool.state = (((pool.state >> CHUNK_BITS) + 1) << CHUNK_BITS) | CHUNK_MASK;
+    pool.done = 0;
+    pool.sleepers = pool.waiting = pool.busy = pool.workers = 0;
+}

@@ -1,0 +1,198 @@
+"""The element types, their promotion, and the scalar rules of ARCHITECTURE that every backend follows.
+
+Promotion follows the array API standard inside a kind; across kinds it goes bool -> integer -> float, with integers
+meeting a float taking the float's type. Python scalars are weak: they take the dtype of the tensor that they meet,
+within its kind.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from smelt.errors import DTypeError
+
+Scalar = bool | int | float
+
+
+class Kind(enum.IntEnum):
+    """Ordered: promotion across kinds moves up."""
+
+    BOOL = 0
+    UNSIGNED = 1
+    SIGNED = 2
+    FLOAT = 3
+
+
+class DType:
+    """An element type. There is one object per type, so equality is identity."""
+
+    __slots__ = ("bits", "itemsize", "kind", "name", "numpy")
+
+    def __init__(self, name: str, kind: Kind, bits: int, numpy_type: Any) -> None:
+        self.name, self.kind, self.bits = name, kind, bits
+        self.itemsize = max(1, bits // 8)
+        self.numpy: np.dtype[Any] = np.dtype(numpy_type)
+
+    def __repr__(self) -> str:
+        return f"smelt.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (as_dtype, (self.name,))
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind is Kind.FLOAT
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind is Kind.SIGNED or self.kind is Kind.UNSIGNED
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind is Kind.SIGNED
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind is Kind.BOOL
+
+    @property
+    def minimum(self) -> Scalar:
+        """The smallest finite value."""
+        if self.is_bool:
+            return False
+        if self.is_float:
+            return float(ml_dtypes.finfo(self.numpy).min)
+        return -(1 << (self.bits - 1)) if self.is_signed else 0
+
+    @property
+    def maximum(self) -> Scalar:
+        """The largest finite value."""
+        if self.is_bool:
+            return True
+        if self.is_float:
+            return float(ml_dtypes.finfo(self.numpy).max)
+        return (1 << (self.bits - self.is_signed)) - 1
+
+
+bool_: Final = DType("bool", Kind.BOOL, 8, np.bool_)
+int8: Final = DType("int8", Kind.SIGNED, 8, np.int8)
+int16: Final = DType("int16", Kind.SIGNED, 16, np.int16)
+int32: Final = DType("int32", Kind.SIGNED, 32, np.int32)
+int64: Final = DType("int64", Kind.SIGNED, 64, np.int64)
+uint8: Final = DType("uint8", Kind.UNSIGNED, 8, np.uint8)
+uint16: Final = DType("uint16", Kind.UNSIGNED, 16, np.uint16)
+uint32: Final = DType("uint32", Kind.UNSIGNED, 32, np.uint32)
+uint64: Final = DType("uint64", Kind.UNSIGNED, 64, np.uint64)
+float16: Final = DType("float16", Kind.FLOAT, 16, np.float16)
+bfloat16: Final = DType("bfloat16", Kind.FLOAT, 16, ml_dtypes.bfloat16)
+float32: Final = DType("float32", Kind.FLOAT, 32, np.float32)
+float64: Final = DType("float64", Kind.FLOAT, 64, np.float64)
+
+ALL: Final = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
+INTEGERS: Final = tuple(d for d in ALL if d.is_integer)
+FLOATS: Final = tuple(d for d in ALL if d.is_float)
+
+_BY_NAME: Final = {d.name: d for d in ALL} | {"bool_": bool_}
+_BY_NUMPY: Final = {d.numpy: d for d in ALL}
+_BY_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32}
+
+
+def as_dtype(value: Any) -> DType:
+    """The DType for a DType, its name, a NumPy dtype or scalar type, or a Python scalar type."""
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in _BY_NAME:
+        return _BY_NAME[value]
+    if isinstance(value, type) and value in _BY_PYTHON:
+        return _BY_PYTHON[value]
+    try:
+        return _BY_NUMPY[np.dtype(value).newbyteorder("=")]
+    except (TypeError, KeyError):
+        names = ", ".join(d.name for d in ALL)
+        raise DTypeError(f"{value!r} is not a dtype that smelt has", hint=f"Use one of: {names}.") from None
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """The type in which kernels compute: 16-bit floats are widened when loaded and rounded when stored."""
+    return float32 if dtype is float16 or dtype is bfloat16 else dtype
+
+
+def scalar_dtype(value: Scalar) -> DType:
+    """The default dtype of a Python scalar on its own."""
+    return _BY_PYTHON[type(value)] if type(value) in _BY_PYTHON else as_dtype(type(value))
+
+
+def _promote(a: DType, b: DType) -> DType:
+    if a is b:
+        return a
+    if a.kind > b.kind:
+        a, b = b, a
+    if b.is_float:
+        if not a.is_float:
+            return b
+        if a.bits == b.bits:  # float16 with bfloat16: neither holds the other
+            return float32
+        return a if a.bits > b.bits else b
+    if a.kind is b.kind:
+        return a if a.bits > b.bits else b
+    if a.is_bool:
+        return b
+    # unsigned with signed: the smallest signed type that holds both
+    if b.bits > a.bits:
+        return b
+    wider = {8: int16, 16: int32, 32: int64}
+    if a.bits not in wider:
+        raise DTypeError(
+            f"{a} and {b} have no common type", hint="Cast one of them first, for example with x.astype(smelt.int64)."
+        )
+    return wider[a.bits]
+
+
+_PROMOTION: Final[dict[tuple[DType, DType], DType | None]] = {}
+for _a in ALL:
+    for _b in ALL:
+        try:
+            _PROMOTION[_a, _b] = _promote(_a, _b)
+        except DTypeError:
+            _PROMOTION[_a, _b] = None
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The dtype of an operation on tensors of these two dtypes."""
+    result = _PROMOTION[a, b]
+    return _promote(a, b) if result is None else result
+
+
+def promote_scalar(dtype: DType, value: Scalar) -> DType:
+    """The dtype of an operation on a tensor and a Python scalar: the scalar only changes the kind."""
+    if isinstance(value, bool) or dtype.is_float:
+        return dtype
+    if isinstance(value, int):
+        return int64 if dtype.is_bool else dtype
+    return float32
+
+
+def cast_array(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Convert values as every backend does: float to integer saturates, NaN becomes 0, integers wrap."""
+    source = as_dtype(array.dtype)
+    if source.is_float and dtype.is_integer:
+        wide = array.astype(np.float64)
+        low, high = int(dtype.minimum), int(dtype.maximum)
+        inside = (wide >= low) & (wide < float(high) + 1.0 if dtype.bits == 64 else wide <= high)
+        safe = np.where(inside, np.trunc(wide), 0.0)
+        result = safe.astype(dtype.numpy)
+        result = np.where(wide > high, dtype.numpy.type(high), result)
+        result = np.where(wide < low, dtype.numpy.type(low), result)
+        if dtype.bits == 64:
+            result = np.where(wide >= float(high), dtype.numpy.type(high), result)
+        return np.asarray(result, dtype.numpy)
+    with np.errstate(all="ignore"):
+        return array.astype(dtype.numpy)

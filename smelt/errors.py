@@ -1,0 +1,108 @@
+"""Every error that smelt raises.
+
+A mistake of the user's is a `SmeltError` of a fitting kind: it says which call broke which rule, at which line of the
+user's own code, and what to do. An inconsistency inside smelt is an `InternalError`: a bug, reported as one.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from typing import NamedTuple
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class Location(NamedTuple):
+    """A line of the user's code."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        text = linecache.getline(self.file, self.line).strip()
+        place = f"{os.path.basename(self.file)}:{self.line}"
+        return f"{place}:  {text}" if text else place
+
+
+def user_location() -> Location | None:
+    """The innermost frame of the call stack that is not part of smelt."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_PACKAGE):
+            return Location(file, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class SmeltError(Exception):
+    """Base of all errors about what the user asked for.
+
+    `rule` says which rule was broken, `hint` what to do about it; `location` defaults to the user's line on the call
+    stack.
+    """
+
+    def __init__(self, message: str, *, rule: str = "", hint: str = "", location: Location | None = None) -> None:
+        self.location = location or user_location()
+        lines = [message]
+        if self.location is not None:
+            lines.append(f"  at {self.location}")
+        lines += [f"  {line}" for text in (rule, hint) if text for line in text.splitlines()]
+        super().__init__("\n".join(lines))
+
+
+class ShapeError(SmeltError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class AxisError(SmeltError, ValueError, IndexError):
+    """An axis that the tensor does not have, or has twice."""
+
+
+class DTypeError(SmeltError, TypeError):
+    """A dtype that the operation does not take, or two that do not promote."""
+
+
+class ArgumentError(SmeltError, ValueError, TypeError):
+    """An argument of the wrong kind or value."""
+
+
+class IndexRangeError(SmeltError, IndexError):
+    """An index outside its axis."""
+
+
+class DeviceError(SmeltError, RuntimeError):
+    """A device that is missing, or two that were mixed."""
+
+
+class CompilerError(SmeltError, RuntimeError):
+    """No usable compiler, or a compiler that failed."""
+
+
+class MemoryLimitError(SmeltError, MemoryError):
+    """A plan that needs more memory than there is."""
+
+
+class DonatedError(SmeltError, RuntimeError):
+    """A tensor used after its buffer was given away."""
+
+
+class TraceError(SmeltError, TypeError):
+    """A question about values asked while a function is being traced."""
+
+
+class ForkError(SmeltError, RuntimeError):
+    """Something that cannot be used in a forked child."""
+
+
+class ParseError(SmeltError, ValueError):
+    """Text that is not in the expected form."""
+
+
+class InternalError(AssertionError):
+    """A failed check inside smelt: a bug in smelt, not in the program that met it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"{message}\n  This is a bug in smelt: please report it with the program that led here.")

@@ -1,0 +1,181 @@
+"""From a group of nodes to a region: expressions over axes, with all movement folded into indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from smelt.dtypes import DType, bool_, compute_dtype, float32, int64
+from smelt.fuse.movement import Place, pad_mask
+from smelt.fuse.partition import Group, concat_pieces, demands
+from smelt.graph.index import Index, IndexLike, Variable, as_index
+from smelt.graph.node import Node, constant_value
+from smelt.graph.ops import ELEMENTWISE, Op
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Region, mask_expression, row_major, walk
+
+# Functions whose result is one of their arguments, or needs no more bits: nothing to round.
+_UNROUNDED = frozenset({"neg", "abs", "sign", "max", "min", "floor", "ceil", "trunc", "round"})
+
+
+class Layout(NamedTuple):
+    """How a value lies in memory: sizes and strides, counted in elements."""
+
+    shape: tuple[IndexLike, ...]
+    strides: tuple[IndexLike, ...]
+
+
+def contiguous(node: Node) -> Layout:
+    """The layout of everything that smelt itself stores."""
+    return Layout(node.shape, row_major(node.shape))
+
+
+def build_region(group: Group, layout: Callable[[Node], Layout]) -> tuple[Region, list[Node]]:
+    """The region of a group, and the node behind each of its buffers in calling order (the sink first)."""
+    builder = _Builder(group, layout)
+    value = builder.value(group.result, group.place)
+    output = Output(builder.sink_buffer(), group.place.indices, value)
+    expressions = list(walk([value]))
+    loads = [e.attribute.buffer.name for e in expressions if e.op == "load"]
+    reduced = [v for e in expressions if e.op == "reduce" for v in e.attribute.axes]
+    axes = (*group.axes, *dict.fromkeys(reduced))
+    region = Region((output,), axes, _parameters(value, output, axes), tuple(builder.roles.items()))
+    nodes = {buffer.name: node for node, buffer in builder.buffers.items()}
+    return region, [group.sink, *(nodes[name] for name in dict.fromkeys(loads))]
+
+
+def _parameters(value: Expression, output: Output, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
+    """Integers that the kernel needs from its caller: dims and slots, wherever they occur."""
+    found: set[Variable] = set()
+
+    def note(*indices: IndexLike) -> None:
+        for i in indices:
+            if not isinstance(i, int):
+                found.update(i.variables())
+
+    for axis in axes:
+        note(axis.first, axis.last)
+    buffers = [output.buffer]
+    note(*output.index)
+    for e in walk([value]):
+        found |= e.axes
+        if e.op == "load":
+            buffers.append(e.attribute.buffer)
+    for buffer in buffers:
+        note(*buffer.shape, *buffer.strides, buffer.offset)
+    return tuple(sorted(found - set(axes), key=lambda v: v.name))
+
+
+class _Builder:
+    def __init__(self, group: Group, layout: Callable[[Node], Layout]) -> None:
+        self.group, self.layout = group, layout
+        self.buffers: dict[Node, Buffer] = {}
+        self.roles: dict[str, Expression] = {}
+        self.memo: dict[tuple[Node, Place], Expression] = {}
+        self.shared: dict[tuple[Any, ...], Expression] = {}
+        # Sources first, so that nothing recurses: every argument is there when it is asked for.
+        for node in reversed(group.inside):
+            for place in group.places[node]:
+                self.memo[node, place] = self._compute(node, place)
+
+    def sink_buffer(self) -> Buffer:
+        sink, offset = self.group.sink, self.group.offset
+        layout = self.layout(sink)
+        if offset is None:
+            return Buffer("o", sink.dtype, layout.shape, layout.strides)
+        axis, start = offset
+        at = as_index(start) * layout.strides[axis]
+        return Buffer("o", sink.dtype, self.group.result.shape, layout.strides, at.constant if not at.terms else at)
+
+    def value(self, node: Node, place: Place) -> Expression:
+        known = self.memo.get((node, place))
+        if known is None:
+            known = self.memo[node, place] = self._read(node, place)
+        return known
+
+    def make(self, op: str, dtype: DType, arguments: tuple[Expression, ...] = (), attribute: Any = None) -> Expression:
+        """Expressions are shared: equal ones are one object."""
+        # -0.0 equals 0.0 and True equals 1, but they are different constants.
+        mark = (repr(attribute), dtype) if op == "const" else attribute
+        key = (op, dtype, arguments, mark)
+        known = self.shared.get(key)
+        if known is None:
+            known = self.shared[key] = Expression(op, dtype, arguments, attribute)
+        return known
+
+    def _read(self, node: Node, place: Place) -> Expression:
+        dtype = compute_dtype(node.dtype)
+        if node.op is Op.CONST:
+            return self.make("const", dtype, (), constant_value(node))
+        if node.op is Op.IOTA:
+            position = self.make("index", int64, (), place.indices[0])
+            return position if dtype is int64 else self.make("cast", dtype, (position,))
+        if node not in self.buffers:
+            layout = self.layout(node)
+            self.buffers[node] = Buffer(f"b{len(self.buffers)}", node.dtype, layout.shape, layout.strides)
+        return self.make("load", dtype, (), Access(self.buffers[node], place.indices, place.mask))
+
+    def _compute(self, node: Node, place: Place) -> Expression:
+        dtype = compute_dtype(node.dtype)
+        if node.op is Op.CONCAT:
+            return self._select(node, place)
+        arguments = tuple(self.value(source, at) for source, at in demands(self.group, node, place))
+        if node.op is Op.PAD:
+            inner = tuple(i - before for i, (before, _) in zip(place.indices, node.attribute, strict=True))
+            mask = pad_mask(node, inner)
+            return self.make("where", dtype, (self._mask(mask), *arguments)) if mask else arguments[0]
+        if node.op is Op.REDUCE:
+            return self._rounded(node, self._fold(node.attribute.op, dtype, arguments[0], self.group.reduced[node, place]))
+        if node.op is Op.CONTRACT:
+            return self._rounded(node, self._contract(node, dtype, arguments, self.group.reduced[node, place]))
+        if node.op in ELEMENTWISE:
+            return self._elementwise(node, dtype, arguments)
+        return arguments[0]
+
+    def _mask(self, mask: Mask) -> Expression:
+        return self.shared.setdefault(("mask", mask), mask_expression(mask))
+
+    def _select(self, node: Node, place: Place) -> Expression:
+        pieces = list(concat_pieces(node, place))
+        result = self.value(*pieces[-1])
+        for source, at in reversed(pieces[:-1]):
+            mask = at.mask[len(place.mask) :]
+            result = self.make("where", result.dtype, (self._mask(mask), self.value(source, at), result)) if mask else self.value(source, at)
+        return result
+
+    def _fold(self, op: str, dtype: DType, argument: Expression, axes: tuple[Index, ...]) -> Expression:
+        variables = tuple(v for i in axes for v in i.variables() if v.name.startswith("r"))
+        return self.make("reduce", dtype, (argument,), Fold(op, variables)) if variables else argument
+
+    def _contract(
+        self, node: Node, dtype: DType, arguments: tuple[Expression, ...], axes: tuple[Index, ...]
+    ) -> Expression:
+        left, right = (a if a.dtype is dtype else self.make("cast", dtype, (a,)) for a in arguments)
+        result = self._fold("add", dtype, self.make("mul", dtype, (left, right)), axes)
+        self.roles.update(A=left, B=right, y=result)
+        return result
+
+    def _elementwise(self, node: Node, dtype: DType, arguments: tuple[Expression, ...]) -> Expression:
+        match node.op:
+            case Op.WHERE:
+                return self.make("where", dtype, arguments)
+            case Op.CAST:
+                source = node.sources[0].dtype
+                argument = arguments[0]
+                if argument.dtype is not dtype:
+                    argument = self.make("cast", dtype, (argument,))
+                exact = source.bits < node.dtype.bits or (source.bits <= 8 and not source.is_float)
+                return argument if exact and source.is_float else self._rounded(node, argument)
+            case Op.BITCAST:
+                return self._bitcast(node, dtype, arguments[0])
+        result = self.make(node.attribute, bool_ if node.dtype is bool_ else dtype, arguments)
+        return result if node.attribute in _UNROUNDED else self._rounded(node, result)
+
+    def _bitcast(self, node: Node, dtype: DType, argument: Expression) -> Expression:
+        # The attribute names the stored types, since 16-bit floats are wider while they are computed with.
+        return self.make("bitcast", dtype, (argument,), (node.sources[0].dtype, node.dtype))
+
+    def _rounded(self, node: Node, value: Expression) -> Expression:
+        """A 16-bit result is rounded after every operation, so that values do not depend on what was fused."""
+        if value.dtype is float32 and node.dtype is not float32 and node.dtype.is_float:
+            return self.make("round16", float32, (value,), node.dtype)
+        return value

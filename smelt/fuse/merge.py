@@ -1,0 +1,109 @@
+"""Neighboring axes that every access walks as one become one axis: longer vectors, fewer loops, simpler indices.
+
+Axes a and b (b inside) merge if in every address the step of a is the step of b times the extent of b. The merged region addresses
+its buffers as flat memory.
+"""
+
+from __future__ import annotations
+
+from smelt.graph.index import Index, IndexLike, Operation, Variable, as_index, of, size_of
+from smelt.graph.index import variable as make_variable
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Output, Region, extent, walk
+
+
+def merge_axes(region: Region) -> Region:
+    """The region with as few axes as its accesses allow."""
+    expressions = region.order()
+    if any(e.op == "mask" or (e.op == "load" and e.attribute.mask) for e in expressions):
+        return region
+    accesses = [(o.buffer, o.index) for o in region.outputs]
+    accesses += [(e.attribute.buffer, e.attribute.index) for e in expressions if e.op == "load"]
+    if not all(_flattens(buffer) for buffer, _ in accesses):
+        return region
+    addresses = [buffer.address(index) for buffer, index in accesses]
+    addresses += [e.attribute for e in expressions if e.op == "index"]
+    folds = dict.fromkeys(e.attribute.axes for e in expressions if e.op == "reduce")
+    parallel = tuple(axis for axis in region.axes if not any(axis in axes for axes in folds))
+    taken = {address: _opaque(address) for address in addresses}
+    replaced: dict[Variable, Index] = {}
+    for axes in (parallel, *folds):
+        _merge_row(axes, addresses, taken, replaced)
+    return _rebuild(region, replaced) if replaced else region
+
+
+def _flattens(buffer: Buffer) -> bool:
+    return buffer.shape != () and all(as_index(stride).low >= 0 for stride in buffer.strides) or buffer.shape == ()
+
+
+def _opaque(address: Index) -> set[Variable]:
+    """Variables inside a division or remainder, which cannot be merged."""
+    return {
+        v for atom in address.atoms() if isinstance(atom, Operation) for v in atom.a.variables() | atom.b.variables()
+    }
+
+
+def _merge_row(
+    axes: tuple[Variable, ...],
+    addresses: list[Index],
+    opaque: dict[Index, set[Variable]],
+    replaced: dict[Variable, Index],
+) -> None:
+    """Merge runs of neighbors in one list of axes, noting what each axis becomes."""
+    run: list[Variable] = []
+    runs = [run]
+    for axis in axes:
+        if run and not all(_joined(run[-1], axis, address, opaque[address]) for address in addresses):
+            run = []
+            runs.append(run)
+        run.append(axis)
+    for run in runs:
+        if len(run) < 2:
+            continue
+        total: IndexLike = 1
+        for axis in run:
+            total = as_index(total) * extent(axis)
+        merged = make_variable(run[0].name, 0, as_index(total) - 1)
+        for axis in run:
+            replaced[axis] = as_index(0)
+        replaced[run[-1]] = merged
+
+
+def _joined(a: Variable, b: Variable, address: Index, opaque: set[Variable]) -> bool:
+    if a in opaque or b in opaque:
+        return False
+    return address.coefficient(a) == address.coefficient(b) * extent(b)
+
+
+def _rebuild(region: Region, replaced: dict[Variable, Index]) -> Region:
+    flat: dict[str, Buffer] = {}
+
+    def access(buffer: Buffer, index: tuple[Index, ...]) -> tuple[Buffer, tuple[Index, ...]]:
+        if buffer.name not in flat:
+            last = as_index(1)
+            for size, stride in zip(buffer.shape, buffer.strides, strict=True):
+                last = last + (as_index(size) - 1) * stride
+            flat[buffer.name] = Buffer(buffer.name, buffer.dtype, (size_of(last),), (1,), buffer.offset, buffer.place)
+        address = buffer.address(index) - buffer.offset
+        return flat[buffer.name], (address.substitute(replaced),)
+
+    new: dict[Expression, Expression] = {}
+    for e in walk([o.value for o in region.outputs]):
+        attribute = e.attribute
+        if e.op == "load":
+            attribute = Access(*access(attribute.buffer, attribute.index))
+        elif e.op == "index":
+            attribute = attribute.substitute(replaced)
+        elif e.op == "reduce":
+            attribute = Fold(attribute.op, _merged(attribute.axes, replaced))
+        new[e] = Expression(e.op, e.dtype, tuple(new[a] for a in e.arguments), attribute)
+    outputs = tuple(Output(*access(o.buffer, o.index), new[o.value]) for o in region.outputs)
+    roles = tuple((name, new[e]) for name, e in region.roles)
+    return Region(outputs, _merged(region.axes, replaced), region.parameters, roles)
+
+
+def _merged(axes: tuple[Variable, ...], replaced: dict[Variable, Index]) -> tuple[Variable, ...]:
+    found: dict[Variable, None] = {}
+    for axis in axes:
+        for v in replaced.get(axis, of(axis)).variables():
+            found[v] = None
+    return tuple(found)

@@ -1,0 +1,116 @@
+"""Movement as index arithmetic: where a movement node's element comes from in its source."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from smelt.graph.index import ZERO, Index, IndexLike, as_index, less, product_of
+from smelt.graph.node import Node
+from smelt.graph.ops import Op
+from smelt.kernel.region import Less, Mask, row_major
+
+
+class Place(NamedTuple):
+    """One element of a node: its index, and the condition under which that index is valid."""
+
+    indices: tuple[Index, ...]
+    mask: Mask = ()
+
+
+def source_place(node: Node, place: Place) -> Place:
+    """The element of the source of a one-source movement node (reshape, permute, expand, slice, pad) for an element of the node."""
+    index, mask = place.indices, place.mask
+    source = node.sources[0]
+    match node.op:
+        case Op.RESHAPE:
+            return Place(reshape_index(node.shape, source.shape, index), mask)
+        case Op.PERMUTE:
+            moved: list[Index] = [ZERO] * len(index)
+            for k, axis in enumerate(node.attribute):
+                moved[axis] = index[k]
+            return Place(tuple(moved), mask)
+        case Op.EXPAND:
+            return Place(tuple(ZERO if size == 1 else i for i, size in zip(index, source.shape, strict=True)), mask)
+        case Op.SLICE:
+            spans = zip(index, node.attribute, strict=True)
+            return Place(tuple(i * span.step + span.start for i, span in spans), mask)
+        case _:
+            moved = [i - before for i, (before, _) in zip(index, node.attribute, strict=True)]
+            return Place(tuple(moved), mask + pad_mask(node, tuple(moved)))
+
+
+def pad_mask(node: Node, inner: tuple[Index, ...]) -> Mask:
+    """The condition under which an element of a padded tensor comes from the source, given its index there."""
+    conditions: list[Less] = []
+    for i, size in zip(inner, node.sources[0].shape, strict=True):
+        conditions += within(i, 0, size)
+    return tuple(conditions)
+
+
+def within(i: Index, low: IndexLike, high: IndexLike) -> list[Less]:
+    """The conditions for low <= i < high that are not already certain."""
+    needed = [Less(as_index(low) - 1, i), Less(i, as_index(high))]
+    return [condition for condition in needed if not less(condition.a, condition.b)]
+
+
+def reshape_index(shape: tuple[IndexLike, ...], source: tuple[IndexLike, ...], index: tuple[Index, ...]) -> tuple[Index, ...]:
+    """Index into the source of a reshape. Only groups of axes whose sizes changed are flattened and cut again."""
+    out: list[Index] = []
+    i = j = 0
+    while i < len(shape) or j < len(source):
+        if i < len(shape) and j < len(source) and shape[i] == source[j]:
+            out.append(index[i])
+            i, j = i + 1, j + 1
+            continue
+        # the smallest groups of axes with equal products
+        first, start = i, j
+        left: IndexLike = 1
+        right: IndexLike = 1
+        while True:
+            if left == right and (i > first or j > start) and not _ones_follow(shape, i, source, j):
+                break
+            smaller = _smaller(left, right)
+            if (smaller and i < len(shape)) or j == len(source):
+                left = product_of((left, shape[i]))
+                i += 1
+            else:
+                right = product_of((right, source[j]))
+                j += 1
+        out += _cut(_flatten(index[first:i], shape[first:i]), source[start:j])
+    return tuple(out)
+
+
+def _ones_follow(shape: tuple[IndexLike, ...], i: int, source: tuple[IndexLike, ...], j: int) -> bool:
+    """Axes of size 1 belong to the group before them when the other shape has run out."""
+    return (i == len(shape)) != (j == len(source)) and (shape[i:] + source[j:])[0] == 1
+
+
+def _smaller(left: IndexLike, right: IndexLike) -> bool:
+    if isinstance(left, int) and isinstance(right, int):
+        return left <= right
+    # With symbolic sizes: grow the side with fewer factors of the dims.
+    return as_index(left).high <= as_index(right).high
+
+
+def _flatten(index: tuple[Index, ...], shape: tuple[IndexLike, ...]) -> Index:
+    total = ZERO
+    for i, stride in zip(index, row_major(shape), strict=True):
+        total = total + i * stride
+    return total
+
+
+def _cut(flat: Index, shape: tuple[IndexLike, ...]) -> list[Index]:
+    out: list[Index] = []
+    rest = flat
+    for k in range(len(shape) - 1, -1, -1):
+        size = shape[k]
+        if size == 1 or size == 0:
+            out.append(ZERO)
+        elif all(other == 1 for other in shape[:k]):
+            out.append(rest)
+            out += [ZERO] * k
+            break
+        else:
+            out.append(rest % size)
+            rest = rest // size
+    return out[::-1]

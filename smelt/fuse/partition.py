@@ -1,0 +1,242 @@
+"""Store or recompute: one decision per node, which cuts the graph into kernels.
+
+Every kernel has a sink, the node whose result it stores, and computes other nodes inside. Nodes are visited from the results
+backwards, so that when a node's turn comes all its users have been placed, and it is known at which elements each kernel asks for it.
+A node is computed inside the kernel that asks for it if that is legal and costs no work twice. It is recomputed in several kernels only
+where reading its one input costs no more than reading its result. Otherwise it is stored: the sink of a kernel of its own.
+
+Bounds: a kernel reads each of its inputs and writes its result once; its arithmetic is that of its nodes, once each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from smelt.fuse.movement import Place, source_place, within
+from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, product_of, upper, variable
+from smelt.graph.node import Node, topological
+from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
+from smelt.kernel.region import extent
+
+NODE_LIMIT = 250  # nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
+BUFFER_LIMIT = 40  # distinct values that one kernel asks for
+PLACE_LIMIT = 4  # elements of one node that one element of a kernel may need
+PROLOGUE_LIMIT = 16  # nodes computed inside the operands of a contraction
+RECOMPUTE_DEPTH = 8  # cheap nodes in a row that may be computed in several kernels
+PIECES_LIMIT = 4  # parts of a concat that are selected between element by element
+PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users in one kernel
+SMALL = 1 << 15  # elements below which one thread is enough anyway
+
+SOURCES = frozenset({Op.LEAF, Op.CONST, Op.IOTA})
+COSTLY = frozenset({"exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "tanh", "erf", "pow"})
+
+
+@dataclass(eq=False)
+class Group:
+    """One kernel: it stores `sink`, or the piece of it that begins at `offset` (axis, start) if the sink is a concat."""
+
+    sink: Node
+    axes: tuple[Variable, ...]
+    place: Place  # of the result, in terms of the axes
+    result: Node  # what is computed: the sink, or one source of a concat
+    offset: tuple[int, IndexLike] | None = None
+    places: dict[Node, list[Place]] = field(default_factory=dict)  # which elements of each node are asked for
+    inside: list[Node] = field(default_factory=list)  # nodes computed here, users before sources
+    reduced: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # new axes of reductions
+    reductions: list[frozenset[Variable]] = field(default_factory=list)  # what each reduction varies over
+    contraction: Node | None = None
+    operands: set[Node] = field(default_factory=set)  # nodes that only the contraction's operands need
+    waiting: set[Node] = field(default_factory=set)  # asked for and not computed here
+    counter: int = 0
+
+    def fresh(self, size: IndexLike) -> Index:
+        """A new reduced axis; an axis of size 1 needs none."""
+        if size == 1:
+            return ZERO
+        self.counter += 1
+        return variable(f"r{self.counter - 1}", 0, as_index(size) - 1)
+
+
+def partition(roots: Sequence[Node]) -> list[Group]:
+    """Kernels, in an order in which they can run."""
+    stored = set(roots)
+    askers: dict[Node, list[Group]] = {}
+    depth: dict[Node, int] = {}
+    groups: list[Group] = []
+
+    def ask(group: Group, node: Node, place: Place, operand: bool) -> None:
+        places = group.places.get(node)
+        if places is None:
+            places = group.places[node] = []
+            askers.setdefault(node, []).append(group)
+            if node.op is not Op.CONST and node.op is not Op.IOTA:
+                group.waiting.add(node)
+        if place not in places:
+            places.append(place)
+        if operand:
+            group.operands.add(node)
+
+    def absorb(group: Group, node: Node) -> None:
+        group.waiting.discard(node)
+        group.inside.append(node)
+        if node.op is Op.CONTRACT:
+            group.contraction = node
+        operand = node.op is Op.CONTRACT or node in group.operands
+        for place in group.places[node]:
+            if node.op is Op.REDUCE:
+                group.reductions.append(_free(place))
+            for source, at in demands(group, node, place):
+                ask(group, source, at, operand)
+
+    for node in reversed(topological(roots)):
+        if node.op in SOURCES or node.leaf is not None:
+            continue
+        asking = askers.get(node, ())
+        shared = len(asking) > 1
+        alone = not shared or _recomputable(node, depth.get(node, 0))
+        if node not in stored and alone and all(_legal(group, node) for group in asking):
+            for group in asking:
+                absorb(group, node)
+            if shared and node.op not in VIEWS:
+                for source in node.sources:
+                    depth[source] = max(depth.get(source, 0), depth.get(node, 0) + 1)
+            continue
+        for group in _sinks(node):
+            groups.append(group)
+            ask(group, group.result, group.place, False)
+            if group.result is node:
+                askers[node].remove(group)
+                absorb(group, node)
+    groups.reverse()
+    return groups
+
+
+def _sinks(node: Node) -> Iterator[Group]:
+    """The kernel that stores a node; one for each piece of a concat, which so needs no copy of its sources."""
+    if node.op is not Op.CONCAT:
+        axes, place = _axes(node)
+        yield Group(node, axes, place, node)
+        return
+    start: IndexLike = 0
+    for source in node.sources:
+        axes, place = _axes(source)
+        yield Group(node, axes, place, source, (node.attribute, start))
+        start = as_index(start) + source.shape[node.attribute]
+
+
+def _axes(node: Node) -> tuple[tuple[Variable, ...], Place]:
+    index = tuple(ZERO if size == 1 else variable(f"i{k}", 0, as_index(size) - 1) for k, size in enumerate(node.shape))
+    return tuple(v for i in index for v in i.variables()), Place(index)
+
+
+def demands(group: Group, node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
+    """Which elements of its sources a node needs for one of its own."""
+    if node.op in ELEMENTWISE:
+        for source in node.sources:
+            yield source, place
+    elif node.op is Op.CONCAT:
+        for source, at in concat_pieces(node, place):
+            yield source, at
+    elif node.op is Op.REDUCE:
+        axes = node.attribute.axes
+        new = _new_axes(group, node, place, [node.sources[0].shape[axis] for axis in axes])
+        kept, folded = iter(place.indices), iter(new)
+        rank = len(node.sources[0].shape)
+        yield node.sources[0], Place(tuple(next(folded) if k in axes else next(kept) for k in range(rank)), place.mask)
+    elif node.op is Op.CONTRACT:
+        left, right, out = node.attribute
+        sizes = dict(zip(left + right, node.sources[0].shape + node.sources[1].shape, strict=True))
+        summed = [label for label in dict.fromkeys(left + right) if label not in out]
+        at = dict(zip(out, place.indices, strict=True))
+        at.update(zip(summed, _new_axes(group, node, place, [sizes[label] for label in summed]), strict=True))
+        for source, labels in zip(node.sources, (left, right), strict=True):
+            yield source, Place(tuple(at[label] for label in labels), place.mask)
+    else:
+        yield node.sources[0], source_place(node, place)
+        for fill in node.sources[1:]:
+            yield fill, Place((), place.mask)
+
+
+def concat_pieces(node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
+    """For each source of a concat, the element there and the condition that it is this source's."""
+    axis, start = node.attribute, as_index(0)
+    for source in node.sources:
+        moved = place.indices[axis] - start
+        index = (*place.indices[:axis], moved, *place.indices[axis + 1 :])
+        yield source, Place(index, place.mask + tuple(within(moved, 0, source.shape[axis])))
+        start = start + source.shape[axis]
+
+
+def _new_axes(group: Group, node: Node, place: Place, sizes: list[IndexLike]) -> tuple[Index, ...]:
+    key = (node, place)
+    if key not in group.reduced:
+        group.reduced[key] = tuple(group.fresh(size) for size in sizes)
+    return group.reduced[key]
+
+
+def _free(place: Place) -> frozenset[Variable]:
+    """The axes that an element's index varies over."""
+    return frozenset(v for i in place.indices for v in i.variables() if v.name[0] in "ir")
+
+
+def _legal(group: Group, node: Node) -> bool:
+    """Whether a node may be computed inside a kernel that asks for it."""
+    if node.op in VIEWS:
+        return True
+    places = group.places[node]
+    if len(group.inside) >= NODE_LIMIT or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
+        return False
+    if node in group.operands:
+        prologue = sum(inner in group.operands for inner in group.inside)
+        return node.op in ELEMENTWISE and len(places) == 1 and prologue < PROLOGUE_LIMIT
+    if node.op is Op.CONCAT:
+        return len(node.sources) <= PIECES_LIMIT and len(places) == 1
+    if node.op is Op.CONTRACT:
+        return _legal_contraction(group, node, places)
+    if node.op is Op.REDUCE:
+        return _legal_reduction(group, node, places)
+    return len(places) <= (1 if node.attribute in COSTLY else PLACE_LIMIT)
+
+
+def _legal_contraction(group: Group, node: Node, places: list[Place]) -> bool:
+    """A contraction is computed inside its epilogue if that has the very same elements."""
+    if group.contraction is not None or group.reductions or len(places) > 1 or places[0].mask:
+        return False
+    plain = all(len(i.terms) <= 1 and i.constant == 0 and all(c == 1 for c in i.terms.values()) for i in places[0].indices)
+    return plain and _free(places[0]) == frozenset(group.axes)
+
+
+def _legal_reduction(group: Group, node: Node, places: list[Place]) -> bool:
+    """A reduction stays with its users if each of its elements is computed once, in a loop outside of theirs."""
+    if group.contraction is not None or len(places) > 1 or places[0].mask:
+        return False
+    free = _free(places[0])
+    if not free <= frozenset(group.axes):
+        return False
+    rows = product_of(extent(v) for v in free)
+    if rows != product_of(node.shape):
+        return False
+    if any(not (free <= other or other <= free) for other in group.reductions):
+        return False
+    whole = product_of(node.sources[0].shape)
+    return upper(rows) >= PARALLEL_ROWS or upper(whole) <= SMALL
+
+
+def _recomputable(node: Node, depth: int) -> bool:
+    """Whether computing a node in several kernels costs no more than storing it once and reading it back."""
+    if node.op in VIEWS:
+        return True
+    if node.op is Op.PAD:
+        return depth < RECOMPUTE_DEPTH
+    if node.op not in ELEMENTWISE or node.attribute in COSTLY or depth >= RECOMPUTE_DEPTH:
+        return False
+    size = product_of(node.shape)
+    return sum(_reads_all(source, size) for source in node.sources) <= 1
+
+
+def _reads_all(source: Node, size: IndexLike) -> bool:
+    """Whether a source has as many distinct elements as its user."""
+    while source.op is Op.EXPAND or source.op is Op.RESHAPE or source.op is Op.PERMUTE:
+        source = source.sources[0]
+    return source.op is not Op.CONST and product_of(source.shape) == size

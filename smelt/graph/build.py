@@ -1,0 +1,90 @@
+"""Node-level functions: how the frontend, the composites and every rewrite rule make nodes.
+
+They check their arguments and raise typed errors about the user's call; `name=` is what the message calls it. Shapes
+are tuples of `int | Index`; two sizes are equal when they are structurally equal. A call that changes nothing gives
+its source back.
+"""
+
+from __future__ import annotations
+
+from smelt.graph.build_elementwise import (
+    add,
+    binary,
+    bitcast,
+    bitwise_and,
+    cast,
+    const,
+    div,
+    eq,
+    erf,
+    exp,
+    iota,
+    le,
+    log,
+    logical_not,
+    lt,
+    maximum,
+    minimum,
+    mul,
+    ne,
+    neg,
+    reciprocal,
+    rsqrt,
+    scale,
+    shift,
+    sqrt,
+    sub,
+    tanh,
+    unary,
+    where,
+)
+from smelt.graph.build_movement import broadcast_to, concat, expand, pad, permute, reshape, slice_
+from smelt.graph.build_reduce import contract, matmul, reduce, size_node
+from smelt.graph.composites import composite
+from smelt.graph.shapes import broadcast_shapes, infer_reshape
+
+__all__ = [
+    "const",
+    "iota",
+    "size_node",
+    "reshape",
+    "infer_reshape",
+    "permute",
+    "expand",
+    "broadcast_to",
+    "broadcast_shapes",
+    "pad",
+    "slice_",
+    "concat",
+    "unary",
+    "binary",
+    "where",
+    "cast",
+    "bitcast",
+    "neg",
+    "exp",
+    "log",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "tanh",
+    "erf",
+    "logical_not",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "maximum",
+    "minimum",
+    "bitwise_and",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "scale",
+    "shift",
+    "reduce",
+    "contract",
+    "matmul",
+    "composite",
+]

@@ -1,0 +1,350 @@
+"""Named functions that stay whole in the graph until the compiler decides how to run them.
+
+Each composite is a pair: `infer` checks the sources and the parameters and says what comes out, `expand` writes the
+function as plain nodes. 16-bit floats are computed in float32 and rounded once, at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from smelt import dtypes
+from smelt.dtypes import DType, compute_dtype
+from smelt.errors import ArgumentError, DTypeError, InternalError, ShapeError, SmeltError
+from smelt.graph import build_elementwise as e
+from smelt.graph.build_movement import broadcast_to, permute, reshape
+from smelt.graph.build_reduce import matmul, reduce, size_node
+from smelt.graph.index import Index, product_of, upper
+from smelt.graph.node import Node, Shape
+from smelt.graph.ops import Composition, Op
+from smelt.graph.shapes import broadcast_shapes, marked, normalized_axis, shape_text
+from smelt.graph.verify import CHECKS, made
+
+Parameters = dict[str, Any]
+
+
+class Inferred(NamedTuple):
+    """What a composite gives, with its parameters in the form in which they are kept."""
+
+    dtype: DType
+    shape: Shape
+    parameters: Parameters
+
+
+class Composite(NamedTuple):
+    """A registered composite. `defaults` names all parameters."""
+
+    name: str
+    defaults: Parameters
+    sources: tuple[int, int]  # fewest and most
+    infer: Callable[..., Inferred]
+    expand: Callable[..., Node]
+
+
+_REGISTRY: Final[dict[str, Composite]] = {}
+
+
+def composite_names() -> list[str]:
+    """The names of all composites."""
+    return sorted(_REGISTRY)
+
+
+def register(
+    name: str, infer: Callable[..., Inferred], sources: tuple[int, int] = (1, 1), **defaults: Any
+) -> Callable[[Callable[..., Node]], Callable[..., Node]]:
+    """Decorator for the expansion of a composite: `infer` and the expansion take (*sources, **parameters)."""
+
+    def add(expansion: Callable[..., Node]) -> Callable[..., Node]:
+        if name in _REGISTRY:
+            raise InternalError(f"there are two composites called {name}")
+        _REGISTRY[name] = Composite(name, defaults, sources, infer, expansion)
+        return expansion
+
+    return add
+
+
+def _entry(name: str) -> Composite:
+    if name not in _REGISTRY:
+        raise ArgumentError(
+            f"there is no composite called {name!r}", hint=f"There are: {', '.join(composite_names())}."
+        )
+    return _REGISTRY[name]
+
+
+def _inferred(name: str, sources: tuple[Node, ...], parameters: Parameters) -> Inferred:
+    entry = _entry(name)
+    fewest, most = entry.sources
+    if not fewest <= len(sources) <= most:
+        raise ArgumentError(f"{name}: takes {fewest} to {most} tensors, got {len(sources)}")
+    unknown = sorted(parameters.keys() - entry.defaults.keys())
+    if unknown:
+        raise ArgumentError(
+            f"{name}: there is no parameter {unknown[0]!r}", hint=f"There are: {', '.join(entry.defaults)}."
+        )
+    return entry.infer(*sources, **(entry.defaults | parameters))
+
+
+def composite(name: str, *sources: Node, **parameters: Any) -> Node:
+    """The node of a composite; parameters that are not given take their defaults."""
+    dtype, shape, kept = _inferred(name, sources, parameters)
+    return made(Op.COMPOSITE, dtype, shape, sources, Composition(name, tuple(sorted(kept.items()))))
+
+
+def expand(node: Node) -> Node:
+    """The composite written out with plain nodes."""
+    if node.op is not Op.COMPOSITE:
+        raise InternalError(f"{node!r} is not a composite")
+    name, parameters = node.attribute
+    result = _entry(name).expand(*node.sources, **dict(parameters))
+    if result.shape != node.shape or result.dtype is not node.dtype:
+        raise InternalError(f"{node!r} expands to {result!r}")
+    return result
+
+
+def _check(node: Node) -> None:
+    attribute = node.attribute
+    if type(attribute) is not Composition:
+        raise InternalError(f"{node!r} is malformed; the rule: the attribute is a Composition")
+    try:
+        dtype, shape, kept = _inferred(attribute.name, node.sources, dict(attribute.parameters))
+    except SmeltError as error:
+        raise InternalError(f"{node!r} is malformed: {error}") from error
+    if dtype is not node.dtype or shape != node.shape or tuple(sorted(kept.items())) != attribute.parameters:
+        raise InternalError(f"{node!r} is malformed; the rule: dtype, shape and parameters are those inferred")
+
+
+CHECKS[Op.COMPOSITE] = _check
+
+
+# --- what inference shares
+
+
+def _need_float(name: str, *sources: Node) -> None:
+    first = sources[0]
+    for x in sources:
+        if not x.dtype.is_float:
+            raise DTypeError(f"{name}: {x.dtype} is not supported", rule="the operands must be float.")
+        if x.dtype is not first.dtype:
+            raise DTypeError(f"{name}: dtypes differ: {first.dtype} and {x.dtype}", hint="Cast them to one dtype.")
+
+
+def _number(name: str, parameter: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ArgumentError(f"{name}: {parameter} must be a finite number, got {value!r}")
+    return float(value) + 0.0  # -0.0 and 0.0 are one parameter
+
+
+def _flag(name: str, parameter: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name}: {parameter} must be True or False, got {value!r}")
+    return value
+
+
+def _wide(x: Node) -> Node:
+    return e.cast(x, compute_dtype(x.dtype))
+
+
+# --- softmax
+
+
+def _infer_along_axis(name: str) -> Callable[..., Inferred]:
+    def infer(x: Node, axis: Any) -> Inferred:
+        _need_float(name, x)
+        return Inferred(x.dtype, x.shape, {"axis": normalized_axis(axis, x.rank, name)})
+
+    return infer
+
+
+def _shifted(x: Node, axis: int) -> Node:
+    """x minus its largest value, so that no exponential overflows."""
+    return e.sub(x, reduce("max", x, (axis,), keep_axes=True))
+
+
+@register("softmax", _infer_along_axis("softmax"), axis=-1)
+def _softmax(x: Node, axis: int) -> Node:
+    powers = e.exp(_shifted(_wide(x), axis))
+    return e.cast(e.div(powers, reduce("add", powers, (axis,), keep_axes=True)), x.dtype)
+
+
+@register("log_softmax", _infer_along_axis("log_softmax"), axis=-1)
+def _log_softmax(x: Node, axis: int) -> Node:
+    shifted = _shifted(_wide(x), axis)
+    total = reduce("add", e.exp(shifted), (axis,), keep_axes=True)
+    return e.cast(e.sub(shifted, e.log(total)), x.dtype)
+
+
+# --- normalization
+
+
+def _infer_norm(name: str) -> Callable[..., Inferred]:
+    def infer(x: Node, *affine: Node, axes: Any, eps: Any) -> Inferred:
+        _need_float(name, x, *affine)
+        if isinstance(axes, bool) or not isinstance(axes, int) or not 1 <= axes <= x.rank:
+            raise ArgumentError(f"{name}: axes must be the number of last axes, 1 to {x.rank}, got {axes!r}")
+        for tensor in affine:
+            if tensor.shape != x.shape[x.rank - axes :]:
+                raise ShapeError(
+                    f"{name}: a weight or bias does not fit\n"
+                    + marked((x.shape, range(x.rank - axes, x.rank)), " and ", (tensor.shape, range(tensor.rank))),
+                    rule=f"it must have the shape of the last {axes} axes, {shape_text(x.shape[x.rank - axes :])}.",
+                )
+        return Inferred(x.dtype, x.shape, {"axes": axes, "eps": _number(name, "eps", eps)})
+
+    return infer
+
+
+def _mean(x: Node, axes: tuple[int, ...]) -> Node:
+    count = product_of(x.shape[axis] for axis in axes)
+    total = reduce("add", x, axes, keep_axes=True)
+    return e.div(total, size_node(count, x.dtype))
+
+
+@register("layer_norm", _infer_norm("layer_norm"), (1, 3), axes=1, eps=1e-5)
+def _layer_norm(x: Node, *affine: Node, axes: int, eps: float) -> Node:
+    wide = _wide(x)
+    last = tuple(range(x.rank - axes, x.rank))
+    centered = e.sub(wide, _mean(wide, last))
+    result = e.mul(centered, e.rsqrt(e.shift(_mean(e.mul(centered, centered), last), eps)))
+    if affine:
+        result = e.mul(result, _wide(affine[0]))
+    if len(affine) > 1:
+        result = e.add(result, _wide(affine[1]))
+    return e.cast(result, x.dtype)
+
+
+@register("rms_norm", _infer_norm("rms_norm"), (1, 2), axes=1, eps=1e-5)
+def _rms_norm(x: Node, *affine: Node, axes: int, eps: float) -> Node:
+    wide = _wide(x)
+    last = tuple(range(x.rank - axes, x.rank))
+    result = e.mul(wide, e.rsqrt(e.shift(_mean(e.mul(wide, wide), last), eps)))
+    if affine:
+        result = e.mul(result, _wide(affine[0]))
+    return e.cast(result, x.dtype)
+
+
+# --- activations
+
+
+def _infer_gelu(x: Node, approximate: Any) -> Inferred:
+    _need_float("gelu", x)
+    if approximate not in ("none", "tanh"):
+        raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+    return Inferred(x.dtype, x.shape, {"approximate": approximate})
+
+
+@register("gelu", _infer_gelu, approximate="none")
+def _gelu(x: Node, approximate: str) -> Node:
+    wide = _wide(x)
+    if approximate == "tanh":
+        cube = e.mul(e.mul(wide, wide), wide)
+        part = e.tanh(e.scale(e.add(wide, e.scale(cube, 0.044715)), math.sqrt(2 / math.pi)))
+    else:
+        part = e.erf(e.scale(wide, math.sqrt(0.5)))
+    return e.cast(e.mul(e.scale(wide, 0.5), e.shift(part, 1.0)), x.dtype)
+
+
+def _infer_silu(x: Node) -> Inferred:
+    _need_float("silu", x)
+    return Inferred(x.dtype, x.shape, {})
+
+
+@register("silu", _infer_silu)
+def _silu(x: Node) -> Node:
+    wide = _wide(x)
+    return e.cast(e.div(wide, e.shift(e.exp(e.neg(wide)), 1.0)), x.dtype)
+
+
+# --- attention
+
+
+def _infer_attention(q: Node, k: Node, v: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
+    name = "attention"
+    _need_float(name, q, k, v)
+    for x in (q, k, v):
+        if x.rank < 2:
+            raise ShapeError(
+                f"{name}: {shape_text(x.shape)} has too few axes", rule="shapes must be (..., length, features)."
+            )
+    if q.shape[-1] != k.shape[-1]:
+        raise ShapeError(
+            f"{name}: queries and keys have different numbers of features\n"
+            + marked((q.shape, {q.rank - 1}), " and ", (k.shape, {k.rank - 1})),
+            rule="their last axes must be the same.",
+        )
+    if k.shape[-2] != v.shape[-2]:
+        raise ShapeError(
+            f"{name}: there are not as many keys as values\n"
+            + marked((k.shape, {k.rank - 2}), " and ", (v.shape, {v.rank - 2})),
+            rule="their second to last axes must be the same.",
+        )
+    batch = broadcast_shapes(broadcast_shapes(q.shape[:-2], k.shape[:-2], name), v.shape[:-2], name)
+    scores = (*batch, q.shape[-2], k.shape[-2])
+    for m in mask:
+        if not m.dtype.is_bool and m.dtype is not q.dtype:
+            raise DTypeError(f"{name}: the mask is {m.dtype}", rule=f"it must be bool or {q.dtype}.")
+        if broadcast_shapes(m.shape, scores, name) != scores:
+            raise ShapeError(f"{name}: the mask {shape_text(m.shape)} is larger than the scores {shape_text(scores)}")
+    features = q.shape[-1]
+    if scale is None and not isinstance(features, Index):
+        scale = 1.0 / math.sqrt(features) if features else 1.0
+    kept = {"causal": _flag(name, "causal", causal), "scale": None if scale is None else _number(name, "scale", scale)}
+    return Inferred(q.dtype, (*batch, q.shape[-2], v.shape[-1]), kept)
+
+
+@register("attention", _infer_attention, (3, 4), causal=False, scale=None)
+def _attention(q: Node, k: Node, v: Node, *mask: Node, causal: bool, scale: float | None) -> Node:
+    dtype = compute_dtype(q.dtype)
+    transposed = (*range(k.rank - 2), k.rank - 1, k.rank - 2)
+    scores = matmul(q, permute(k, transposed), dtype)
+    if scale is None:
+        factor = e.rsqrt(size_node(q.shape[-1], dtype))
+        scores = e.mul(scores, factor)
+    else:
+        scores = e.scale(scores, scale)
+    never = e.const(-math.inf, dtype)
+    if causal:
+        rows = reshape(e.iota(q.shape[-2], dtypes.int32), (q.shape[-2], 1))
+        columns = reshape(e.iota(k.shape[-2], dtypes.int32), (1, k.shape[-2]))
+        scores = e.where(e.le(columns, rows), scores, never)
+    for m in mask:
+        scores = e.where(m, scores, never) if m.dtype.is_bool else e.add(scores, _wide(m))
+    scores = broadcast_to(scores, broadcast_shapes(scores.shape[:-2], v.shape[:-2], "attention") + scores.shape[-2:])
+    return e.cast(matmul(_softmax(scores, scores.rank - 1), _wide(v)), q.dtype)
+
+
+# --- cross entropy
+
+
+def _infer_cross_entropy(logits: Node, labels: Node) -> Inferred:
+    _need_float("cross_entropy", logits)
+    if not labels.dtype.is_integer:
+        raise DTypeError(f"cross_entropy: the labels are {labels.dtype}", rule="they must be integers: class numbers.")
+    if logits.rank == 0 or labels.shape != logits.shape[:-1]:
+        raise ShapeError(
+            "cross_entropy: logits and labels do not fit together\n"
+            + marked((logits.shape, ()), " and ", (labels.shape, ())),
+            rule="the labels must have the shape of the logits without their last axis, the classes.",
+        )
+    return Inferred(logits.dtype, labels.shape, {})
+
+
+@register("cross_entropy", _infer_cross_entropy, (2, 2))
+def _cross_entropy(logits: Node, labels: Node) -> Node:
+    classes = logits.shape[-1]
+    axis = logits.rank - 1
+    shifted = _shifted(_wide(logits), axis)
+    column = reshape(e.cast(labels, dtypes.int32), (*labels.shape, 1))
+    chosen = e.eq(e.iota(classes, dtypes.int32), column)
+    picked = reduce("add", e.where(chosen, shifted, e.const(0, shifted.dtype)), (axis,))
+    losses = e.sub(e.log(reduce("add", e.exp(shifted), (axis,))), picked)
+    return e.cast(e.where(_in_range(labels, classes), losses, e.const(math.nan, losses.dtype)), logits.dtype)
+
+
+def _in_range(labels: Node, classes: Any) -> Node:
+    """Where a label is a class: other labels give NaN rather than a loss that looks right."""
+    valid = e.le(e.const(0, labels.dtype), labels)
+    if upper(classes) > labels.dtype.maximum:
+        return valid
+    return e.bitwise_and(valid, e.lt(labels, size_node(classes, labels.dtype)))

@@ -1,0 +1,580 @@
+"""Index algebra: integer expressions over bounded variables, simplified as they are built.
+
+An `Index` is a polynomial in normal form: a sum of integer coefficients times products of *atoms*, plus a constant. An
+atom is a `Variable` or an operation that the normal form cannot see through (`Quotient`, `Remainder`, `Minimum`,
+`Maximum`). Division and remainder are Python's: they round down, and the divisor is always positive. Every expression
+has integer bounds; `nonnegative` proves more, by putting variables at the end of their range that hurts most.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Union
+
+from smelt.errors import ArgumentError, InternalError
+from smelt.graph.index_atoms import Atom, Maximum, Minimum, Operation, Quotient, Remainder, spell_atom
+
+__all__ = [
+    "Atom",
+    "Variable",
+    "Operation",
+    "Quotient",
+    "Remainder",
+    "Minimum",
+    "Maximum",
+    "Monomial",
+    "Index",
+    "IndexLike",
+    "Dim",
+    "ZERO",
+    "as_index",
+    "variable",
+    "of",
+    "minimum",
+    "maximum",
+    "size_of",
+    "upper",
+    "product_of",
+    "exact_quotient",
+    "nonnegative",
+    "less",
+    "equal",
+]
+
+IndexLike = Union["Index", int]
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+
+
+class Variable(Atom):
+    """A named integer within inclusive bounds, which may themselves be expressions."""
+
+    __slots__ = ("first", "last", "name")
+
+    def __init__(self, name: str, first: IndexLike, last: IndexLike) -> None:
+        self.name, self.first, self.last = name, as_index(first), as_index(last)
+        self.low, self.high = self.first.low, max(self.first.low, self.last.high)
+        self.depth = 1 + max(self.first.depth, self.last.depth)
+        self.text = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)
+        self.hash = hash((name, self.low, self.high))
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            type(other) is Variable
+            and self.name == other.name
+            and self.first == other.first
+            and self.last == other.last
+        )
+
+
+Monomial = tuple[Atom, ...]
+
+
+class Index:
+    """An integer expression. Immutable; `==` is structural equality of the normal forms (and works with integers)."""
+
+    __slots__ = ("_bounds", "_hash", "constant", "depth", "terms")
+
+    def __init__(self, terms: dict[Monomial, int], constant: int) -> None:
+        self.terms, self.constant = terms, constant
+        self.depth = max((atom.depth for product in terms for atom in product), default=0) if terms else 0
+        self._hash: int | None = None
+        self._bounds: tuple[int, int] | None = None
+
+    # --- what it is
+
+    @property
+    def value(self) -> int | None:
+        """The number, if this is a constant."""
+        return None if self.terms else self.constant
+
+    @property
+    def low(self) -> int:
+        return (self._bounds or self._interval())[0]
+
+    @property
+    def high(self) -> int:
+        return (self._bounds or self._interval())[1]
+
+    def _interval(self) -> tuple[int, int]:
+        low = high = self.constant
+        for product, coefficient in self.terms.items():
+            if len(product) == 1:
+                a, b = product[0].low, product[0].high
+            else:
+                a = b = 1
+                for atom in product:
+                    ends = (a * atom.low, a * atom.high, b * atom.low, b * atom.high)
+                    a, b = min(ends), max(ends)
+            if coefficient < 0:
+                a, b = b, a
+            low += coefficient * a
+            high += coefficient * b
+        self._bounds = (low, high)
+        return self._bounds
+
+    def atoms(self) -> set[Atom]:
+        """The atoms of the terms, without those inside operations."""
+        return {atom for product in self.terms for atom in product}
+
+    def variables(self) -> set[Variable]:
+        """All variables, also inside operations."""
+        found: set[Variable] = set()
+        for product in self.terms:
+            for atom in product:
+                if isinstance(atom, Variable):
+                    found.add(atom)
+                elif isinstance(atom, Operation):
+                    found |= atom.a.variables() | atom.b.variables()
+        return found
+
+    def coefficient(self, atom: Atom) -> Index:
+        """What `atom` is multiplied by (occurrences inside operations do not count)."""
+        rest: dict[Monomial, int] = {}
+        constant = 0
+        for product, coefficient in self.terms.items():
+            if atom in product:
+                at = product.index(atom)
+                left = product[:at] + product[at + 1 :]
+                if left:
+                    rest[left] = coefficient
+                else:
+                    constant = coefficient
+        return Index(rest, constant)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Index):
+            return self is other or (self.constant == other.constant and self.terms == other.terms)
+        if isinstance(other, int):
+            return not self.terms and self.constant == other
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            # A constant hashes like its integer, so that sizes of either form find each other in a dictionary.
+            self._hash = hash((frozenset(self.terms.items()), self.constant)) if self.terms else hash(self.constant)
+        return self._hash
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for product, c in sorted(self.terms.items(), key=lambda item: [atom.text for atom in item[0]]):
+            body = "*".join(spell_atom(atom, len(product) > 1 or c != 1) for atom in product)
+            sign = ("- " if c < 0 else "+ ") if parts else ("-" if c < 0 else "")
+            parts.append(f"{sign}{body}" if abs(c) == 1 else f"{sign}{abs(c)}*{body}")
+        if self.constant or not parts:
+            sign = ("- " if self.constant < 0 else "+ ") if parts else ("-" if self.constant < 0 else "")
+            parts.append(f"{sign}{abs(self.constant)}")
+        return " ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"Index({self})"
+
+    # --- arithmetic
+
+    def __add__(self, other: IndexLike) -> Index:
+        if isinstance(other, int):
+            return Index(self.terms, self.constant + other) if other else self
+        if not self.terms:
+            return other + self.constant
+        if not other.terms:
+            return self + other.constant
+        terms = dict(self.terms)
+        for product, coefficient in other.terms.items():
+            total = terms.get(product, 0) + coefficient
+            if total:
+                terms[product] = total
+            else:
+                del terms[product]
+        return _recombine(Index(terms, self.constant + other.constant))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Index:
+        return self * -1
+
+    def __sub__(self, other: IndexLike) -> Index:
+        return self + (-other if isinstance(other, int) else other * -1)
+
+    def __rsub__(self, other: int) -> Index:
+        return self * -1 + other
+
+    def __mul__(self, other: IndexLike) -> Index:
+        if not isinstance(other, int):
+            if other.terms:
+                return _product(self, other) if self.terms else other * self.constant
+            other = other.constant
+        if other == 1:
+            return self
+        if other == 0:
+            return ZERO
+        return Index({product: c * other for product, c in self.terms.items()}, self.constant * other)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: IndexLike) -> Index:
+        return _divide(self, as_index(other))
+
+    def __rfloordiv__(self, other: int) -> Index:
+        return _divide(as_index(other), self)
+
+    def __mod__(self, other: IndexLike) -> Index:
+        return _remainder(self, as_index(other))
+
+    def __rmod__(self, other: int) -> Index:
+        return _remainder(as_index(other), self)
+
+    # --- use
+
+    def substitute(self, values: Mapping[Variable, IndexLike]) -> Index:
+        """Replace variables, also inside operations, and simplify again."""
+        if not self.terms:
+            return self
+        result: Index = Index({}, self.constant)
+        for product, coefficient in self.terms.items():
+            if len(product) == 1 and type(product[0]) is Variable and product[0] not in values:
+                result = result + Index({product: coefficient}, 0)
+                continue
+            factor: Index = Index({}, coefficient)
+            for atom in product:
+                factor = factor * _substitute_atom(atom, values)
+            result = result + factor
+        return result
+
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
+        """The number for given values of the variables by name; NumPy integer arrays work too."""
+        total: Any = self.constant
+        for product, coefficient in self.terms.items():
+            factor: Any = coefficient
+            for atom in product:
+                factor = factor * _evaluate_atom(atom, values)
+            total = total + factor
+        return total
+
+
+ZERO = Index({}, 0)
+
+
+class Dim(Index):
+    """A size known only when a compiled function is called: `Dim("n", 1, 4096)` stands for any n from 1 to 4096."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, low: int = 1, high: int = 1 << 20) -> None:
+        if not isinstance(name, str) or not name:
+            raise ArgumentError("Dim: the name must be a non-empty string")
+        if not 0 <= low <= high:
+            raise ArgumentError(f"Dim: bounds must satisfy 0 <= low <= high, got {low} and {high}")
+        self.name = name
+        super().__init__({(Variable(name, low, high),): 1}, 0)
+
+    @property
+    def variable(self) -> Variable:
+        ((atom,),) = self.terms
+        assert isinstance(atom, Variable)
+        return atom
+
+    def __repr__(self) -> str:
+        return f"Dim({self.name!r}, {self.low}, {self.high})"
+
+
+def as_index(value: IndexLike) -> Index:
+    """The expression for an integer, or the expression itself."""
+    return value if isinstance(value, Index) else Index({}, value)
+
+
+def variable(name: str, first: IndexLike, last: IndexLike) -> Index:
+    """A variable as an expression; the bounds are inclusive."""
+    return Index({(Variable(name, first, last),): 1}, 0)
+
+
+def of(atom: Atom) -> Index:
+    """An atom as an expression."""
+    return Index({(atom,): 1}, 0)
+
+
+def minimum(a: IndexLike, b: IndexLike) -> Index:
+    a, b = as_index(a), as_index(b)
+    if nonnegative(b - a):
+        return a
+    if nonnegative(a - b):
+        return b
+    if str(b) < str(a):
+        a, b = b, a
+    return of(Minimum(a, b))
+
+
+def maximum(a: IndexLike, b: IndexLike) -> Index:
+    a, b = as_index(a), as_index(b)
+    if nonnegative(a - b):
+        return a
+    if nonnegative(b - a):
+        return b
+    if str(b) < str(a):
+        a, b = b, a
+    return of(Maximum(a, b))
+
+
+def size_of(value: IndexLike) -> IndexLike:
+    """An expression in its simplest form for a shape: a plain integer where it is constant."""
+    if isinstance(value, int):
+        return value
+    return value.constant if not value.terms else value
+
+
+def upper(size: IndexLike) -> int:
+    """The largest value that a size can take."""
+    return size if isinstance(size, int) else size.high
+
+
+def product_of(sizes: Iterable[IndexLike]) -> IndexLike:
+    """The product of sizes."""
+    total: IndexLike = 1
+    for size in sizes:
+        total = size * total
+    return size_of(total)
+
+
+def exact_quotient(a: Index, b: Index) -> Index | None:
+    """The q with a = q*b for all values of the variables, if the normal form shows it."""
+    if b == 0:
+        return None
+    if not b.terms:
+        n = b.constant
+        if a.constant % n or any(c % n for c in a.terms.values()):
+            return None
+        return Index({product: c // n for product, c in a.terms.items()}, a.constant // n)
+    whole, rest = _split_by(a, b)
+    return whole if rest == 0 else None
+
+
+# --- proofs
+
+
+def nonnegative(expression: Index, fuel: int = 24) -> bool:
+    """True if the expression is proven to be >= 0 for all values of its variables; False means "not proven"."""
+    if expression.low >= 0:
+        return True
+    if expression.high < 0 or not expression.terms or fuel == 0:
+        return False
+    atom = max(expression.atoms(), key=lambda a: (a.depth, a.text))
+    factor = expression.coefficient(atom)
+    rising, falling = factor.low >= 0, factor.high <= 0
+    if not (rising or falling) or atom in factor.atoms():
+        return False
+
+    def at(value: IndexLike) -> bool:
+        rest = Index({p: c for p, c in expression.terms.items() if atom not in p}, expression.constant)
+        return nonnegative(rest + factor * value, fuel - 1)
+
+    if isinstance(atom, Variable):
+        return at(atom.first if rising else atom.last)
+    assert isinstance(atom, Operation)
+    if isinstance(atom, Maximum):
+        return at(atom.a) or at(atom.b) if rising else at(atom.a) and at(atom.b)
+    if isinstance(atom, Minimum):
+        return at(atom.a) and at(atom.b) if rising else at(atom.a) or at(atom.b)
+    if isinstance(atom, Remainder):
+        if rising:
+            return at(0)
+        return at(atom.b - 1) or (nonnegative(atom.a, fuel - 1) and at(atom.a))
+    if at(atom.low if rising else atom.high):
+        return True
+    # b * (a // b) lies in [a - b + 1, a]
+    step = atom.b.value
+    if step is None:
+        share = factor.coefficient(next(iter(atom.b.atoms()))) if len(atom.b.terms) == 1 else None
+        if share is None or factor != atom.b * share:
+            return False
+    else:
+        if factor.value is None or factor.value % step:
+            return False
+        share = as_index(factor.value // step)
+    rest = Index({p: c for p, c in expression.terms.items() if atom not in p}, expression.constant)
+    bound = atom.a - atom.b + 1 if rising else atom.a
+    return nonnegative(rest + share * bound, fuel - 1)
+
+
+def less(a: IndexLike, b: IndexLike) -> bool:
+    """True if a < b is proven."""
+    return nonnegative(as_index(b) - a - 1)
+
+
+def equal(a: IndexLike, b: IndexLike) -> bool:
+    """True if two sizes are the same for all values of their dims."""
+    return a == b
+
+
+# --- simplification
+
+
+def _product(a: Index, b: Index) -> Index:
+    terms: dict[Monomial, int] = {}
+    constant = a.constant * b.constant
+    pairs = [(p, c) for p, c in a.terms.items()] + ([((), a.constant)] if a.constant else [])
+    others = [(p, c) for p, c in b.terms.items()] + ([((), b.constant)] if b.constant else [])
+    for p, c in pairs:
+        for q, d in others:
+            key: Monomial = tuple(sorted(p + q, key=lambda atom: atom.text)) if p and q else p + q
+            if key:
+                total = terms.get(key, 0) + c * d
+                if total:
+                    terms[key] = total
+                else:
+                    del terms[key]
+    return _recombine(Index(terms, constant))
+
+
+def _recombine(index: Index) -> Index:
+    """n*(a // n) + a % n is a."""
+    for product, coefficient in index.terms.items():
+        if len(product) == 1 and type(product[0]) is Remainder:
+            remainder = product[0]
+            quotient = Quotient(remainder.a, remainder.b)
+            whole = remainder.b * coefficient
+            if index.coefficient(quotient) == whole and quotient not in whole.atoms():
+                rest = index - of(remainder) * coefficient
+                return rest - of(quotient) * whole + remainder.a * coefficient
+    return index
+
+
+def _divide(a: Index, b: Index) -> Index:
+    if b.low < 1:
+        raise InternalError(f"division of {a} by {b}, which may be less than one")
+    if b.terms:
+        return _divide_symbolic(a, b)
+    n = b.constant
+    if n == 1:
+        return a
+    if not a.terms:
+        return Index({}, a.constant // n)
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for product, coefficient in a.terms.items():
+        if coefficient % n == 0:
+            whole[product] = coefficient // n
+        else:
+            rest[product] = coefficient
+    quotient = Index(whole, a.constant // n)
+    remaining = Index(rest, a.constant % n)
+    low = remaining.low // n
+    if low == remaining.high // n:
+        return quotient + low
+    common = math.gcd(n, *rest.values())
+    if common > 1:  # (g*s + c) // (g*m) = (s + c // g) // m
+        remaining = Index({p: c // common for p, c in rest.items()}, remaining.constant // common)
+        return quotient + _divide(remaining, Index({}, n // common))
+    if len(rest) == 1:
+        ((product, coefficient),) = rest.items()
+        atom = product[0]
+        if (
+            len(product) == 1 and coefficient == 1 and isinstance(atom, Quotient)
+        ):  # (a // m + c) // n = (a + c*m) // (m*n)
+            return quotient + _divide(atom.a + atom.b * remaining.constant, atom.b * n)
+        if len(product) == 1 and coefficient == 1 and remaining.constant == 0 and isinstance(atom, Remainder):
+            m = atom.b.value
+            if m is not None and m % n == 0:  # (a % (k*n)) // n = (a // n) % k
+                return quotient + _remainder(_divide(atom.a, b), Index({}, m // n))
+    return quotient + of(Quotient(remaining, b))
+
+
+def _divide_symbolic(a: Index, b: Index) -> Index:
+    if nonnegative(a) and less(a, b):
+        return ZERO
+    whole, rest = _split_by(a, b)
+    if whole.terms or whole.constant:
+        return whole + _divide_symbolic(rest, b) if rest.terms or rest.constant else whole
+    if not a.terms and a.constant == 0:
+        return ZERO
+    return of(Quotient(a, b))
+
+
+def _split_by(a: Index, b: Index) -> tuple[Index, Index]:
+    """a = whole * b + rest, for the terms of `a` that a one-term `b` divides."""
+    if len(b.terms) != 1 or b.constant:
+        return (as_index(1), ZERO) if a == b else (ZERO, a)
+    ((divisor, n),) = b.terms.items()
+    whole: Index = ZERO
+    rest: Index = Index({}, a.constant)
+    for product, coefficient in a.terms.items():
+        left = list(product)
+        divides = coefficient % n == 0
+        for atom in divisor:
+            if atom not in left:
+                divides = False
+                break
+            left.remove(atom)
+        if divides:
+            part = Index({tuple(left): coefficient // n}, 0) if left else Index({}, coefficient // n)
+            whole = whole + part
+        else:
+            rest = rest + Index({product: coefficient}, 0)
+    return whole, rest
+
+
+def _remainder(a: Index, b: Index) -> Index:
+    if b.low < 1:
+        raise InternalError(f"remainder of {a} by {b}, which may be less than one")
+    if b.terms:
+        if nonnegative(a) and less(a, b):
+            return a
+        whole, rest = _split_by(a, b)
+        if whole.terms or whole.constant:
+            return _remainder(rest, b)
+        return ZERO if not a.terms and a.constant == 0 else of(Remainder(a, b))
+    n = b.constant
+    if n == 1:
+        return ZERO
+    rest_terms = {p: c if -n < c < n else c % n for p, c in a.terms.items() if c % n}
+    rest = Index(rest_terms, a.constant % n)
+    if not rest_terms:
+        return rest
+    low = rest.low // n
+    if low == rest.high // n:
+        return rest - low * n
+    common = math.gcd(n, *rest_terms.values())
+    if common > 1:
+        inner = Index({p: c // common for p, c in rest_terms.items()}, rest.constant // common)
+        return _remainder(inner, Index({}, n // common)) * common + rest.constant % common
+    if len(rest_terms) == 1 and rest.constant == 0:
+        ((product, coefficient),) = rest_terms.items()
+        atom = product[0]
+        if len(product) == 1 and coefficient == 1 and isinstance(atom, Remainder):
+            m = atom.b.value
+            if m is not None and m % n == 0:
+                return _remainder(atom.a, b)
+    return of(Remainder(rest, b))
+
+
+def _substitute_atom(atom: Atom, values: Mapping[Variable, IndexLike]) -> Index:
+    if isinstance(atom, Variable):
+        return as_index(values[atom]) if atom in values else of(atom)
+    assert isinstance(atom, Operation)
+    a, b = atom.a.substitute(values), atom.b.substitute(values)
+    return _BUILDERS[atom.symbol](a, b)
+
+
+_BUILDERS: dict[str, Callable[[Index, Index], Index]] = {"//": _divide, "%": _remainder, "min": minimum, "max": maximum}
+
+
+def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
+    if isinstance(atom, Variable):
+        return values[atom.name]
+    assert isinstance(atom, Operation)
+    a, b = atom.a.evaluate(values), atom.b.evaluate(values)
+    match atom.symbol:
+        case "//":
+            return a // b
+        case "%":
+            return a % b
+        case "min":
+            return (a + b - abs(a - b)) // 2
+        case _:
+            return (a + b + abs(a - b)) // 2

@@ -1,0 +1,105 @@
+"""What the terms of an index expression multiply: atoms, and the operations that the normal form cannot see through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smelt.errors import InternalError
+
+if TYPE_CHECKING:
+    from smelt.graph.index import Index
+
+
+class Atom:
+    """What a term multiplies. Compared by structure; `text` orders atoms and prints them."""
+
+    __slots__ = ("depth", "hash", "high", "low", "text")
+    low: int
+    high: int
+    depth: int  # larger than that of anything it is bounded by or made of
+    text: str
+    hash: int
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Operation(Atom):
+    """An operation on two expressions that stays opaque to the normal form."""
+
+    __slots__ = ("a", "b")
+    symbol = "?"
+
+    def __init__(self, a: Index, b: Index) -> None:
+        self.a, self.b = a, b
+        self.depth = 1 + max(a.depth, b.depth)
+        self.text = self._spell()
+        self.hash = hash((self.symbol, a, b))
+        self.low, self.high = self._bounds()
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is type(self) and self.hash == other.hash and self.a == other.a and self.b == other.b
+
+    def _spell(self) -> str:
+        return f"{spell_operand(self.a)} {self.symbol} {spell_operand(self.b)}"
+
+    def _bounds(self) -> tuple[int, int]:
+        raise InternalError(f"{type(self).__name__} has no bounds")
+
+
+class Quotient(Operation):
+    __slots__ = ()
+    symbol = "//"
+
+    def _bounds(self) -> tuple[int, int]:
+        ends = [x // y for x in (self.a.low, self.a.high) for y in (self.b.low, self.b.high)]
+        return min(ends), max(ends)
+
+
+class Remainder(Operation):
+    __slots__ = ()
+    symbol = "%"
+
+    def _bounds(self) -> tuple[int, int]:
+        high = self.b.high - 1
+        return 0, min(high, self.a.high) if self.a.low >= 0 else high
+
+
+class Minimum(Operation):
+    __slots__ = ()
+    symbol = "min"
+
+    def _spell(self) -> str:
+        return f"{self.symbol}({self.a}, {self.b})"
+
+    def _bounds(self) -> tuple[int, int]:
+        return min(self.a.low, self.b.low), min(self.a.high, self.b.high)
+
+
+class Maximum(Minimum):
+    __slots__ = ()
+    symbol = "max"
+
+    def _bounds(self) -> tuple[int, int]:
+        return max(self.a.low, self.b.low), max(self.a.high, self.b.high)
+
+
+def spell_atom(atom: Atom, inside: bool) -> str:
+    return f"({atom.text})" if inside and isinstance(atom, Quotient | Remainder) else atom.text
+
+
+def spell_operand(index: Index) -> str:
+    """An operand of // or %: in brackets unless it is a name or a number."""
+    text = str(index)
+    plain = not index.terms and index.constant >= 0
+    single = len(index.terms) == 1 and index.constant == 0 and text == next(iter(index.terms))[0].text
+    named = single and not isinstance(next(iter(index.terms))[0], Quotient | Remainder)
+    return text if plain or named else f"({text})"

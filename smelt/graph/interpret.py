@@ -1,0 +1,240 @@
+"""The reference: what every graph computes, with NumPy, one precision wider than the program asks for.
+
+Values between nodes have the node's own dtype, so that a chain rounds where a program that stores them would round.
+Inside a node floats are computed in float64 (float64 itself is summed in extended precision), integers wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smelt.dtypes import DType, cast_array, float64
+from smelt.errors import ArgumentError, InternalError
+from smelt.graph import composites
+from smelt.graph.elementwise_rules import BINARY_RULES, UNARY_RULES
+from smelt.graph.index import Index, IndexLike
+from smelt.graph.node import Node, constant_array
+from smelt.graph.ops import Op, identity
+
+Array = NDArray[Any]
+Leaves = Mapping[Node, Array] | Callable[[Node], Array]
+
+
+def interpret(roots: Iterable[Node], leaves: Leaves, dims: Mapping[str, int] | None = None) -> list[Array]:
+    """The values of the roots. `leaves` gives the array of each LEAF, `dims` the value of each symbolic size by name.
+
+    Results may share memory with each other and with the leaves.
+    """
+    wanted = list(roots)
+    with np.errstate(all="ignore"):
+        return _run(wanted, leaves, dims or {})
+
+
+def _run(roots: list[Node], leaves: Leaves, dims: Mapping[str, int]) -> list[Array]:
+    order, expansions = _plan(roots)
+    remaining: dict[Node, int] = {}
+    for node in order:
+        for source in _read(node, expansions):
+            remaining[source] = remaining.get(source, 0) + 1
+    for root in roots:
+        remaining[root] = remaining.get(root, 0) + 1
+    values: dict[Node, Array] = {}
+    for node in order:
+        shape = tuple(_size(size, dims) for size in node.shape)
+        if node.op is Op.LEAF or node.leaf is not None:
+            value = _leaf(node, leaves, shape)
+        else:
+            inputs = [values[source] for source in _read(node, expansions)]
+            value = np.asarray(_RULES[node.op](node, inputs, shape, dims), node.dtype.numpy)
+        if value.shape != shape:
+            raise InternalError(f"{node!r} has the shape {value.shape} instead of {shape}")
+        values[node] = value
+        for source in _read(node, expansions):
+            remaining[source] -= 1
+            if remaining[source] == 0:
+                del values[source]
+    return [values[root] for root in roots]
+
+
+def _plan(roots: list[Node]) -> tuple[list[Node], dict[Node, Node]]:
+    """The order of evaluation, in which each composite follows the root of its expansion."""
+    expansions: dict[Node, Node] = {}
+    order: list[Node] = []
+    done: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if node in done:
+            continue
+        if ready:
+            done.add(node)
+            order.append(node)
+            continue
+        if node.op is Op.COMPOSITE and node.leaf is None and node not in expansions:
+            expansions[node] = composites.expand(node)
+        stack.append((node, True))
+        stack.extend((source, False) for source in reversed(_read(node, expansions)) if source not in done)
+    return order, expansions
+
+
+def _read(node: Node, expansions: Mapping[Node, Node]) -> tuple[Node, ...]:
+    if node.leaf is not None:
+        return ()
+    return (expansions[node],) if node.op is Op.COMPOSITE else node.sources
+
+
+def _size(size: IndexLike, dims: Mapping[str, int]) -> int:
+    if not isinstance(size, Index):
+        return size
+    for variable in size.variables():
+        value = dims.get(variable.name)
+        if value is None:
+            raise ArgumentError(f"interpret: no value was given for the dim {variable.name!r}")
+        if not variable.low <= value <= variable.high:
+            raise ArgumentError(f"interpret: {variable.name} = {value} is outside {variable.low}..{variable.high}")
+    return int(size.evaluate(dims))
+
+
+def _leaf(node: Node, leaves: Leaves, shape: tuple[int, ...]) -> Array:
+    leaf = node if node.leaf is None else node.leaf
+    if callable(leaves):
+        value = np.asarray(leaves(leaf))
+    elif leaf in leaves:
+        value = np.asarray(leaves[leaf])
+    else:
+        raise ArgumentError(f"interpret: no value was given for {leaf!r}")
+    if value.shape != shape or value.dtype != node.dtype.numpy:
+        raise ArgumentError(f"interpret: the value of {leaf!r} is {value.dtype}{list(value.shape)}")
+    return value
+
+
+def _widened(x: Array, dtype: DType) -> Array:
+    """Floats in float64; float64 itself stays."""
+    return x.astype(np.float64) if dtype.is_float and dtype is not float64 else x
+
+
+def _const(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    return constant_array(node)
+
+
+def _iota(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    return cast_array(np.arange(shape[0]), node.dtype)
+
+
+def _reshape(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    return inputs[0].reshape(shape)
+
+
+def _permute(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    return inputs[0].transpose(node.attribute)
+
+
+def _expand(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    return np.broadcast_to(inputs[0], shape)
+
+
+def _pad(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    x, fill = inputs
+    result = np.full(shape, fill, x.dtype)
+    starts = [_amount(before, dims) for before, _ in node.attribute]
+    result[tuple(slice(start, start + size) for start, size in zip(starts, x.shape, strict=True))] = x
+    return result
+
+
+def _slice(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    result = inputs[0]
+    for axis, span in enumerate(node.attribute):
+        positions = _amount(span.start, dims) + span.step * np.arange(shape[axis])
+        if positions.size and not (positions.min() >= 0 and positions.max() < result.shape[axis]):
+            raise InternalError(f"{node!r} reads outside axis {axis} of {list(result.shape)}")
+        result = result.take(positions, axis)
+    return result
+
+
+def _amount(value: IndexLike, dims: Mapping[str, int]) -> int:
+    return int(value.evaluate(dims)) if isinstance(value, Index) else value
+
+
+def _concat(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    return np.concatenate(inputs, node.attribute)
+
+
+def _unary(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    dtype = node.sources[0].dtype
+    return cast_array(np.asarray(UNARY_RULES[node.attribute](_widened(inputs[0], dtype))), node.dtype)
+
+
+def _binary(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    dtype = node.sources[0].dtype
+    a, b = (_widened(x, dtype) for x in inputs)
+    return cast_array(np.asarray(BINARY_RULES[node.attribute](a, b)), node.dtype)
+
+
+def _where(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    return np.where(*inputs)
+
+
+def _cast(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    return cast_array(inputs[0], node.dtype)
+
+
+def _bitcast(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    return inputs[0].copy().view(node.dtype.numpy)
+
+
+def _reduce(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    op, axes = node.attribute
+    (x,) = inputs
+    dtype = node.dtype
+    wide = np.dtype(np.longdouble) if dtype is float64 else np.dtype(np.float64) if dtype.is_float else dtype.numpy
+    start = np.asarray(identity(op, dtype)).astype(wide)[()]
+    folded = _FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start)
+    return _narrowed(np.asarray(folded), dtype)
+
+
+def _narrowed(x: Array, dtype: DType) -> Array:
+    """From the type in which sums were made to the node's own."""
+    return cast_array(x.astype(np.float64), dtype) if dtype.is_float else x.astype(dtype.numpy)
+
+
+def _contract(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    left, right, out = node.attribute
+    a, b = (cast_array(x, node.dtype) for x in inputs)
+    if node.dtype is float64:
+        return np.asarray(np.einsum(a.astype(np.longdouble), left, b.astype(np.longdouble), right, out)).astype(
+            np.float64
+        )
+    if node.dtype.is_float:
+        product = np.einsum(a.astype(np.float64), left, b.astype(np.float64), right, out, optimize=True)
+        return cast_array(np.asarray(product), node.dtype)
+    return np.asarray(np.einsum(a, left, b, right, out))
+
+
+def _composite(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    return inputs[0]
+
+
+_FOLDS: Final[dict[str, np.ufunc]] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+_RULES: Final[dict[Op, Callable[[Node, list[Array], tuple[int, ...], Mapping[str, int]], Array]]] = {
+    Op.CONST: _const,
+    Op.IOTA: _iota,
+    Op.RESHAPE: _reshape,
+    Op.PERMUTE: _permute,
+    Op.EXPAND: _expand,
+    Op.PAD: _pad,
+    Op.SLICE: _slice,
+    Op.CONCAT: _concat,
+    Op.UNARY: _unary,
+    Op.BINARY: _binary,
+    Op.WHERE: _where,
+    Op.CAST: _cast,
+    Op.BITCAST: _bitcast,
+    Op.REDUCE: _reduce,
+    Op.CONTRACT: _contract,
+    Op.COMPOSITE: _composite,
+}

@@ -1,0 +1,142 @@
+"""The one node type of the graph: immutable and hash-consed, so equality is identity.
+
+`make` is the only way to a node. Two calls with equal arguments give the same object for as long as it lives; the table
+that remembers them is weak. Nodes know nothing about users, devices or source lines.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smelt.dtypes import DType, Scalar, cast_array
+from smelt.graph.index import IndexLike
+from smelt.graph.ops import Op
+
+Shape = tuple[IndexLike, ...]
+
+
+class Node:
+    """One value of a tensor program."""
+
+    __slots__ = ("__weakref__", "attribute", "dtype", "leaf", "op", "shape", "sources")
+
+    op: Op
+    dtype: DType
+    shape: Shape
+    sources: tuple[Node, ...]
+    attribute: Any
+    leaf: Node | None  # where the value lies, once it has been computed: a LEAF
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        attribute = "" if self.attribute is None else f" {self.attribute!r}"
+        return f"<{self.op.value}{attribute} {self.dtype}{list(self.shape)}>"
+
+
+class _Reference(weakref.ref[Node]):
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+_nodes: dict[tuple[Any, ...], _Reference] = {}
+
+
+def _forget(reference: _Reference) -> None:
+    # A new node with the same key may already stand in the place of the dead one.
+    if _nodes.get(reference.key) is reference:
+        _nodes.pop(reference.key, None)
+
+
+def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node:
+    """The node with these fields. The caller has checked that they fit together."""
+    # A node keeps its sources alive, so their ids are good for as long as the entry is.
+    key = (op, dtype, shape, attribute, *map(id, sources))
+    reference = _nodes.get(key)
+    if reference is not None:
+        known = reference()
+        if known is not None:
+            return known
+    node = Node.__new__(Node)
+    node.op, node.dtype, node.shape, node.sources = op, dtype, shape, sources
+    node.attribute, node.leaf = attribute, None
+    reference = _Reference(node, _forget)
+    reference.key = key
+    # Another thread may have been faster: all threads must get the same node.
+    standing = _nodes.setdefault(key, reference)
+    if standing is not reference:
+        known = standing()
+        if known is not None:
+            return known
+        _nodes[key] = reference
+    return node
+
+
+def live_nodes() -> int:
+    """How many nodes are alive; tests use it to see that history is released."""
+    return len(_nodes)
+
+
+def constant_bytes(value: Scalar, dtype: DType) -> bytes:
+    """The bits of a scalar in a dtype: what tells constants apart (NaN, -0.0, True and 1 all differ)."""
+    if dtype.is_integer and not isinstance(value, float):
+        return (int(value) & ((1 << dtype.bits) - 1)).to_bytes(dtype.itemsize, "little")
+    try:
+        wide = np.asarray(float(value) if dtype.is_float else value)
+    except OverflowError:  # an integer beyond the largest float
+        wide = np.asarray(float("inf") if value > 0 else float("-inf"))
+    if dtype.is_bool:
+        return b"\1" if value else b"\0"
+    return cast_array(wide, dtype).tobytes()
+
+
+def constant_value(node: Node) -> Scalar:
+    """The Python scalar of a CONST node."""
+    value: Scalar = np.frombuffer(node.attribute, node.dtype.numpy)[0].item()
+    return value
+
+
+def constant_array(node: Node) -> NDArray[Any]:
+    """The element of a CONST node as a NumPy array of rank 0."""
+    return np.frombuffer(node.attribute, node.dtype.numpy).reshape(())
+
+
+def topological(roots: Iterable[Node], through_leaves: bool = False) -> list[Node]:
+    """All nodes below the roots, sources before users. Stops at computed values unless told otherwise."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+            continue
+        if node in seen:
+            continue
+        seen.add(node)
+        stack.append((node, True))
+        if through_leaves or node.leaf is None:
+            stack.extend((source, False) for source in reversed(node.sources) if source not in seen)
+    return order
+
+
+def users(order: Iterable[Node]) -> dict[Node, list[Node]]:
+    """For each node in the order, the nodes that read it (once for each time they do)."""
+    table: dict[Node, list[Node]] = {}
+    for node in order:
+        table.setdefault(node, [])
+        for source in node.sources:
+            table.setdefault(source, []).append(node)
+    return table
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """The nodes below a root, sources first."""
+    yield from topological([root])

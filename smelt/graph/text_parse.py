@@ -1,0 +1,245 @@
+"""Parsing the text form of graphs: the inverse of `text.print_graph`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from smelt.dtypes import DType, as_dtype
+from smelt.errors import InternalError, ParseError, SmeltError
+from smelt.graph import composites  # noqa: F401  (registers the check of composites)
+from smelt.graph.index import Dim, Index, size_of
+from smelt.graph.index_text import TokenReader
+from smelt.graph.node import Node, Shape, constant_bytes, make
+from smelt.graph.ops import Composition, Contraction, Op, Reduction, Span
+from smelt.graph.verify import verify_node
+
+T = TypeVar("T")
+
+
+class Placeholder:
+    """Stands for the storage of a leaf that was read from text."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"leaf {self.number}"
+
+
+def parse_graph(text: str, leaves: Sequence[Node] | None = None) -> list[Node]:
+    """The roots of a printed graph. Leaves get placeholders as storage, unless the nodes to use are given.
+
+    Raises ParseError, with the number of the line, for anything that is not a well-formed graph.
+    """
+    parser = _Parser(leaves)
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            parser.line(TokenReader(line, number))
+    if parser.roots is None:
+        raise ParseError("the graph has no return line")
+    return parser.roots
+
+
+class _Parser:
+    def __init__(self, leaves: Sequence[Node] | None) -> None:
+        self.given = leaves
+        self.leaves: dict[int, Node] = {}
+        self.leaf_count = 0
+        self.dims: dict[str, Index] | None = None
+        self.nodes: list[Node] = []
+        self.roots: list[Node] | None = None
+
+    def line(self, reader: TokenReader) -> None:
+        if self.dims is None:
+            self.header(reader)
+        elif self.roots is not None:
+            reader.fail("nothing after the return line")
+        elif reader.accept("return"):
+            self.roots = self.sources(reader)
+        else:
+            try:
+                self.nodes.append(self.node(reader))
+            except InternalError as error:
+                raise ParseError(f"line {reader.line}: {str(error).splitlines()[0]}") from None
+        reader.end()
+
+    def header(self, reader: TokenReader) -> None:
+        reader.expect("graph", "leaves", "(")
+        self.leaf_count = reader.integer()
+        reader.expect(")", "dims")
+        self.dims = {}
+        for name, low, high in _items(reader, lambda: (reader.name(), reader.integer(), reader.integer())):
+            if name in self.dims:
+                reader.fail(f"one dim called {name!r}")
+            try:
+                self.dims[name] = Dim(name, low, high)
+            except SmeltError:
+                reader.fail("bounds with 0 <= low <= high")
+
+    def node(self, reader: TokenReader) -> Node:
+        reader.expect("%")
+        if reader.integer() != len(self.nodes):
+            reader.fail(f"the name %{len(self.nodes)} before here")
+        reader.expect("=")
+        word = reader.name("an op")
+        if word not in _OPS:
+            reader.fail(f"an op before here, not {word!r:.40},")
+        op = _OPS[word]
+        if op is Op.LEAF:
+            return self.leaf(reader)
+        raw = _WORDS[op](reader) if op in _WORDS else None
+        sources = tuple(self.sources(reader))
+        attribute = self.attribute(op, raw, reader)
+        dtype, shape = self.type(reader)
+        if op is Op.CONST:
+            attribute = _constant(raw, dtype, reader)
+        node = make(op, dtype, shape, sources, attribute)
+        verify_node(node)
+        return node
+
+    def leaf(self, reader: TokenReader) -> Node:
+        number = reader.integer()
+        if not 0 <= number < self.leaf_count:
+            reader.fail(f"a leaf below {self.leaf_count} before here")
+        dtype, shape = self.type(reader)
+        known = self.leaves.get(number)
+        if known is None and self.given is not None:
+            if number >= len(self.given):
+                reader.fail(f"one of the {len(self.given)} leaves that were given")
+            known = self.given[number]
+        if known is None:
+            known = make(Op.LEAF, dtype, shape, (), Placeholder(number))
+        if known.dtype is not dtype or known.shape != shape:
+            reader.fail(f"the type of leaf {number}, {known.dtype}[{', '.join(map(str, known.shape))}], before here")
+        self.leaves[number] = known
+        return known
+
+    def sources(self, reader: TokenReader) -> list[Node]:
+        found = []
+        while reader.accept("%"):
+            number = reader.integer()
+            if not 0 <= number < len(self.nodes):
+                reader.fail(f"a node that is already there before here, not %{number!r:.20},")
+            found.append(self.nodes[number])
+        return found
+
+    def attribute(self, op: Op, raw: Any, reader: TokenReader) -> Any:
+        match op:
+            case Op.PERMUTE:
+                return tuple(_items(reader, reader.integer))
+            case Op.CONCAT:
+                axes = _items(reader, reader.integer)
+                return axes[0] if len(axes) == 1 else reader.fail("one axis before here")
+            case Op.PAD:
+                return tuple(_items(reader, lambda: (self.size(reader), self.size(reader, ":"))))
+            case Op.SLICE:
+                return tuple(_items(reader, lambda: self.span(reader)))
+            case Op.REDUCE:
+                return Reduction(raw, tuple(_items(reader, reader.integer)))
+            case Op.CONTRACT:
+                return Contraction(*(tuple(_items(reader, reader.integer)) for _ in range(3)))
+            case Op.COMPOSITE:
+                return Composition(raw, tuple(_items(reader, lambda: _parameter(reader), "{}")))
+        return raw
+
+    def size(self, reader: TokenReader, after: str = "") -> Any:
+        if after:
+            reader.expect(after)
+        assert self.dims is not None
+        return size_of(reader.index(self.dims))
+
+    def span(self, reader: TokenReader) -> Span:
+        start, size = self.size(reader), self.size(reader, ":")
+        reader.expect(":")
+        return Span(start, size, reader.integer())
+
+    def type(self, reader: TokenReader) -> tuple[DType, Shape]:
+        reader.expect(":")
+        name = reader.name("a dtype")
+        try:
+            dtype = as_dtype(name)
+        except SmeltError:
+            dtype = None
+        if dtype is None or dtype.name != name:
+            reader.fail(f"a dtype before here, not {name!r:.40},")
+        return dtype, tuple(_items(reader, lambda: self.size(reader), "[]"))
+
+
+def _items(reader: TokenReader, read: Callable[[], T], brackets: str = "()") -> list[T]:
+    """A list in brackets with commas in between."""
+    reader.expect(brackets[0])
+    found: list[T] = []
+    while not reader.accept(brackets[1]):
+        if found:
+            reader.expect(",")
+        found.append(read())
+    return found
+
+
+def _scalar(reader: TokenReader) -> Any:
+    """A number, true, false, none, a string, or ("nan", bits)."""
+    if reader.kind == "string":
+        return reader.string()
+    negative = reader.accept("-")
+    if reader.kind == "name":
+        word = reader.take()
+        if word == "nan" and not negative:
+            return ("nan", reader.integer())
+        if word == "inf":
+            return -math.inf if negative else math.inf
+        if word in _NAMED and not negative:
+            return _NAMED[word]
+        reader.fail(f"a value before here, not {word!r:.40},")
+    if reader.kind != "number":
+        reader.fail("a value")
+    if reader.token.isdigit():
+        return -reader.integer() if negative else reader.integer()
+    try:
+        value = float.fromhex(reader.token)
+    except (ValueError, OverflowError):
+        reader.fail("a hexadecimal float")
+    if not reader.take().startswith("0x"):
+        reader.fail("a hexadecimal float before here")
+    return -value if negative else value
+
+
+def _parameter(reader: TokenReader) -> tuple[str, Any]:
+    name = reader.name()
+    reader.expect("=")
+    value = _scalar(reader)
+    return (name, value) if not isinstance(value, tuple) else reader.fail("a parameter before here")
+
+
+def _constant(value: Any, dtype: DType, reader: TokenReader) -> bytes:
+    """The bits of a constant, which must be exactly what was written."""
+    if isinstance(value, tuple):
+        bits = value[1]
+        if dtype.is_float and 0 <= bits < 1 << dtype.bits:
+            data: bytes = bits.to_bytes(dtype.itemsize, "little")
+            if np.isnan(np.frombuffer(data, dtype.numpy)[0]):
+                return data
+        reader.fail(f"the bits of a NaN of {dtype} before here")
+    wanted = bool if dtype.is_bool else float if dtype.is_float else int
+    if type(value) is not wanted or (wanted is int and not dtype.minimum <= value <= dtype.maximum):
+        reader.fail(f"a value of {dtype} before here")
+    data = constant_bytes(value, dtype)
+    if wanted is float and float(np.frombuffer(data, dtype.numpy)[0]) != value:
+        reader.fail(f"a value that {dtype} holds exactly before here")
+    return data
+
+
+_OPS: Final = {op.value: op for op in Op}
+_NAMED: Final[dict[str, Any]] = {"true": True, "false": False, "none": None}
+_WORDS: Final[dict[Op, Callable[[TokenReader], Any]]] = {
+    Op.CONST: _scalar,
+    Op.UNARY: TokenReader.name,
+    Op.BINARY: TokenReader.name,
+    Op.REDUCE: TokenReader.name,
+    Op.COMPOSITE: TokenReader.name,
+}

@@ -1,0 +1,155 @@
+"""Kernel IR: loop trees over small statically shaped tiles typed by named axis parts.
+
+A value is a dense tile `dtype<part:extent ...>`; a scalar is a tile without parts. A part is named `axis.kind` or `axis.kind<number>`
+(`i1.reg`, `i1.lane`) and is also an index variable. Elementwise operations broadcast by part name. Accumulators are
+the only values that change. The IR is what renderers spell out; nothing schedules it any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from smelt.dtypes import DType, Scalar
+from smelt.graph.index import Index, Variable
+from smelt.kernel.region import Buffer, Mask
+
+
+class Part(NamedTuple):
+    """One dimension of a tile."""
+
+    variable: Variable  # from 0 to extent - 1
+    extent: int
+
+    @property
+    def name(self) -> str:
+        return self.variable.name
+
+    @property
+    def is_lane(self) -> bool:
+        return ".lane" in self.variable.name
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A named tile; the parts are in a fixed order with the lane part, if any, last."""
+
+    name: str
+    dtype: DType
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(slots=True)
+class For:
+    """Run the body for variable = 0 .. count - 1. kind: `loop` runs in order, `grid` iterations are independent tasks."""
+
+    variable: Variable
+    count: Index
+    body: list[Statement]
+    kind: str = "loop"
+    unroll: int = 1
+
+
+@dataclass(slots=True)
+class If:
+    """Run the body if all conditions hold, else the other one. Conditions are scalar (no parts)."""
+
+    condition: Mask
+    body: list[Statement]
+    other: list[Statement] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Let:
+    """A named integer: variable = expression. Its variable may then be used in index expressions."""
+
+    variable: Variable
+    expression: Index
+
+
+@dataclass(slots=True)
+class Local:
+    """Memory of one thread; uninitialized."""
+
+    buffer: Buffer
+
+
+@dataclass(slots=True)
+class Load:
+    """Where the mask does not hold, nothing is read and the element is zero. The index may use the value's parts."""
+
+    value: Value
+    buffer: Buffer
+    index: tuple[Index, ...]
+    mask: Mask = ()
+
+
+@dataclass(slots=True)
+class Store:
+    """The index uses all parts of the value (or the mask limits it to one element each)."""
+
+    buffer: Buffer
+    index: tuple[Index, ...]
+    value: Value
+    mask: Mask = ()
+    stream: bool = False  # past the caches
+
+
+@dataclass(slots=True)
+class Compute:
+    """value = op(arguments), broadcast by part name. attribute: the scalar of `const`, the Index of `index`, the Mask of `mask`, the DType of `round16`.
+
+    op: an elementwise function of `graph.ops`, or const, index, mask, where, cast, bitcast, round16, copy.
+    """
+
+    value: Value
+    op: str
+    arguments: tuple[Value, ...] = ()
+    attribute: Any = None
+
+
+@dataclass(slots=True)
+class Accumulator:
+    """A value that `Update` changes, filled with a scalar."""
+
+    value: Value
+    initial: Scalar
+
+
+@dataclass(slots=True)
+class Update:
+    """accumulator op= argument. op: add, mul, max, min, set, or fma (two arguments, multiplied, parts the accumulator lacks summed away).
+
+    An argument's part may be shorter than the accumulator's: then only its first elements change.
+    """
+
+    accumulator: Value
+    op: str
+    arguments: tuple[Value, ...]
+
+
+@dataclass(slots=True)
+class Reduce:
+    """value = the source folded over some of its parts."""
+
+    value: Value
+    op: str
+    source: Value
+    parts: tuple[Part, ...]
+
+
+Statement = For | If | Let | Local | Load | Store | Compute | Accumulator | Update | Reduce
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A whole kernel: arguments in calling order, integer parameters in calling order, and the statements.
+
+    At most one `grid` loop stands at the top level; `tasks` is its count (1 without one).
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    parameters: tuple[Variable, ...]
+    body: tuple[Statement, ...]
+    tasks: Index

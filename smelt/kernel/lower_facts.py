@@ -1,0 +1,76 @@
+"""Facts about a region that lowering asks for again and again."""
+
+from __future__ import annotations
+
+from smelt.graph.index import Variable
+from smelt.kernel.region import Expression, Region, walk
+
+
+class Facts:
+    """Computed once per region, without recursion."""
+
+    def __init__(self, region: Region) -> None:
+        self.position = {axis: at for at, axis in enumerate(region.axes)}
+        self._axes: dict[frozenset[Variable], tuple[Variable, ...]] = {}
+        self._reductions: dict[Expression, tuple[Expression, ...]] = {}
+        self._external: dict[Expression, tuple[Expression, ...]] = {}
+        self._below: dict[Expression, frozenset[Expression]] = {}
+        self._direct: dict[Expression, frozenset[Expression]] = {}
+        for e in region.order():
+            self._reductions[e] = _merged([(a,) if a.op == "reduce" else self._reductions[a] for a in e.arguments])
+            if e.op == "reduce":
+                self._external[e] = self._outside(e)
+
+    def axes(self, e: Expression) -> tuple[Variable, ...]:
+        """The region's axes that an expression varies over, in the region's order."""
+        found = self._axes.get(e.axes)
+        if found is None:
+            found = tuple(sorted((a for a in e.axes if a in self.position), key=self.position.__getitem__))
+            self._axes[e.axes] = found
+        return found
+
+    def reductions(self, e: Expression) -> tuple[Expression, ...]:
+        """The reductions that an expression needs directly: itself, or those below it with no other in between."""
+        return (e,) if e.op == "reduce" else self._reductions[e]
+
+    def external(self, reduction: Expression) -> tuple[Expression, ...]:
+        """The reductions below a reduction that do not vary over its axes: they can be finished before it starts."""
+        return self._external[reduction]
+
+    def _outside(self, reduction: Expression) -> tuple[Expression, ...]:
+        own = set(reduction.attribute.axes)
+        found: list[tuple[Expression, ...]] = []
+        for inner in self._reductions[reduction]:
+            candidates = self._external[inner] if inner.axes & own else (inner,)
+            found.append(tuple(r for r in candidates if not r.axes & own))
+        return _merged(found)
+
+    def below(self, e: Expression) -> frozenset[Expression]:
+        """Everything that an expression is made of, and itself."""
+        if e not in self._below:
+            self._below[e] = frozenset(walk([e]))
+        return self._below[e]
+
+    def direct(self, reduction: Expression) -> frozenset[Expression]:
+        """What one step of a reduction computes: everything below it that is not below another reduction."""
+        found = self._direct.get(reduction)
+        if found is None:
+            seen: set[Expression] = set()
+            stack = list(reduction.arguments)
+            while stack:
+                e = stack.pop()
+                if e.op != "reduce" and e not in seen:
+                    seen.add(e)
+                    stack.extend(e.arguments)
+            found = self._direct[reduction] = frozenset(seen)
+        return found
+
+
+def _merged(groups: list[tuple[Expression, ...]]) -> tuple[Expression, ...]:
+    """All of them, each once, in order."""
+    groups = [group for group in groups if group]
+    if not groups:
+        return ()
+    if all(group is groups[0] for group in groups[1:]):
+        return groups[0]
+    return tuple(dict.fromkeys(e for group in groups for e in group))

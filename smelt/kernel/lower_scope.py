@@ -1,0 +1,198 @@
+"""Where lowering stands: the open loops, how each open axis is bound there, and what has been made.
+
+Scopes form a stack. A scope is one open loop (or one that runs once, and so shares the body around it). A value belongs to the scope
+in which it was made; it may be used wherever all the axes that it varies over are still bound as they were there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from smelt.dtypes import DType
+from smelt.errors import InternalError
+from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of
+from smelt.kernel.actions import Illegal
+from smelt.kernel.ir import Local, Part, Statement, Value
+from smelt.kernel.lower_facts import Facts
+from smelt.kernel.plan import Plan
+from smelt.kernel.region import Buffer, Expression, Less, Mask, Place, Region, extent, row_major
+from smelt.kernel.segments import Cut
+
+
+class Partial:
+    """An axis some of whose loops are open, or none yet: `total` elements from `start` on are left to the loops inside."""
+
+    __slots__ = ("axis", "cut", "level", "origin", "start", "total")
+
+    def __init__(
+        self, axis: Variable, start: Index, total: IndexLike, cut: Cut, level: int, origin: Partial | None
+    ) -> None:
+        self.axis, self.start, self.total, self.cut = axis, start, total, cut
+        self.level = level  # of the next loop to open
+        self.origin = origin
+
+
+class Binding:
+    """An axis all of whose loops are open: its index is `start` (loops) plus `tile` (parts of the value)."""
+
+    __slots__ = ("condition", "depth", "index", "origin", "parts", "start", "tile")
+
+    def __init__(
+        self, start: Index, tile: Index, parts: tuple[Part, ...], limit: Index | None, depth: int, origin: Partial
+    ) -> None:
+        self.start, self.tile, self.parts = start, tile, parts
+        self.index = start + tile
+        self.condition = None if limit is None else Less(self.index, limit)  # where the tile may reach past the end
+        self.depth = depth  # of the scope that bound it
+        self.origin = origin
+
+    def within(self, partial: Partial) -> bool:
+        """True if the axis was opened through this partial opening."""
+        at: Partial | None = self.origin
+        while at is not None:
+            if at is partial:
+                return True
+            at = at.origin
+        return False
+
+
+class Reload(NamedTuple):
+    """A node in memory: where, and under which bindings of its axes that is true."""
+
+    buffer: Buffer
+    index: tuple[Index, ...]  # over the region's axes
+    bases: dict[Variable, Index]  # subtracted from the axes
+    tokens: tuple[tuple[Variable, Binding | Partial | None], ...]  # None: the whole axis is there
+    masked: bool = False  # the memory has no room for what a tile reaches past the end
+
+
+class Scope:
+    """One open loop."""
+
+    __slots__ = ("bindings", "body", "floor", "known", "memo", "partials", "reloads", "substitution")
+
+    def __init__(self, body: list[Statement], parent: Scope | None, floor: bool = False) -> None:
+        self.body = body
+        self.floor = floor  # values are not moved out of it: it is under a condition
+        self.bindings: dict[Variable, Binding] = dict(parent.bindings) if parent else {}
+        self.partials: dict[Variable, Partial] = dict(parent.partials) if parent else {}
+        self.substitution: dict[Variable, IndexLike] = dict(parent.substitution) if parent else {}
+        self.known: frozenset[Expression] = parent.known if parent else frozenset()  # conditions that hold here
+        self.memo: dict[Expression, tuple[Value, int]] = {}  # with the depth of the scope that made it
+        self.reloads: dict[Expression, Reload] = {}
+
+    def bind(self, axis: Variable, binding: Binding) -> None:
+        self.bindings[axis] = binding
+        self.substitution[axis] = binding.index
+
+
+class Builder:
+    """The stack of scopes, fresh names, local memory, and the small questions about open axes."""
+
+    def __init__(self, region: Region, plan: Plan) -> None:
+        self.region, self.plan, self.facts = region, plan, Facts(region)
+        self.body: list[Statement] = []
+        self.scopes = [Scope(self.body, None)]
+        self.locals: dict[str, Buffer] = {}
+        self._count = 0
+
+    @property
+    def top(self) -> Scope:
+        return self.scopes[-1]
+
+    def fresh(self, letter: str) -> str:
+        self._count += 1
+        return f"{letter}{self._count - 1}"
+
+    def emit(self, statement: Statement, depth: int | None = None) -> None:
+        self.scopes[-1 if depth is None else depth].body.append(statement)
+
+    def push(self, body: list[Statement], floor: bool = False) -> Scope:
+        scope = Scope(body, self.top, floor)
+        self.scopes.append(scope)
+        return scope
+
+    def floor(self) -> int:
+        """The depth of the innermost condition: nothing moves out of it."""
+        return max((at for at, scope in enumerate(self.scopes) if scope.floor), default=0)
+
+    def depth(self, e: Expression) -> int:
+        """The depth of the scope that bound the last of an expression's axes."""
+        bindings = self.top.bindings
+        return max((bindings[axis].depth for axis in self.facts.axes(e)), default=0)
+
+    def whole(self, axis: Variable, cut: Cut) -> Partial:
+        """An axis none of whose loops is open."""
+        return Partial(axis, ZERO, extent(axis), cut, 0, None)
+
+    # --- tiles
+
+    def parts(self, axes: tuple[Variable, ...], used: set[Variable] | None = None) -> tuple[Part, ...]:
+        """The parts that open axes have in values; only those in `used`, if it is given."""
+        bindings = self.top.bindings
+        found = [part for axis in axes for part in bindings[axis].parts]
+        return self.sorted_parts([p for p in found if used is None or p.variable in used])
+
+    def sorted_parts(self, parts: list[Part]) -> tuple[Part, ...]:
+        """Parts in the order that values have them: the lane part last."""
+        lanes = [part for part in parts if part.is_lane]
+        if len(lanes) > 1:
+            raise Illegal(f"a value cannot have two lane parts: {lanes[0].name} and {lanes[1].name}")
+        if not lanes:
+            return tuple(parts)
+        return (*(part for part in parts if not part.is_lane), *lanes)
+
+    def joined(self, values: tuple[Value, ...]) -> tuple[Part, ...]:
+        """The parts of a value computed from others."""
+        first = values[0].parts if values else ()
+        if all(value.parts == first or not value.parts for value in values[1:]):
+            return first
+        found: dict[str, Part] = {}
+        for value in values:
+            for part in value.parts:
+                if found.setdefault(part.name, part).extent != part.extent:
+                    raise InternalError(f"two tiles differ in {part.name}")
+        return self.sorted_parts(sorted(found.values(), key=self.part_order))
+
+    def part_order(self, part: Part) -> tuple[int, str]:
+        axis = part.name.rpartition(".")[0]
+        return self._positions[axis], part.name
+
+    @property
+    def _positions(self) -> dict[str, int]:
+        return {axis.name: at for axis, at in self.facts.position.items()}
+
+    def conditions(self, axes: tuple[Variable, ...]) -> Mask:
+        """Where the elements of the open tiles are inside their axes."""
+        bindings = self.top.bindings
+        found = [bindings[axis].condition for axis in axes]
+        return tuple(condition for condition in found if condition is not None)
+
+    # --- memory
+
+    def local(self, letter: str, dtype: DType, shape: tuple[int, ...], pad: int = 0) -> Buffer:
+        """New local memory; each row of the last axis is followed by `pad` unused elements."""
+        padded = (*shape[:-1], shape[-1] + pad) if shape else ()
+        buffer = Buffer(self.fresh(letter), dtype, shape, row_major(padded), 0, Place.LOCAL)
+        self.locals[buffer.name] = buffer
+        return buffer
+
+    def declared(self) -> list[Statement]:
+        """The statements that reserve local memory."""
+        return [Local(buffer) for buffer in self.locals.values()]
+
+
+def part_variable(axis: Variable, kind: str, size: int) -> Part:
+    return Part(Variable(f"{axis.name}.{kind}", 0, size - 1), size)
+
+
+def tile_of(axis: Variable, kinds: tuple[str, ...], extents: tuple[int, ...]) -> tuple[Index, tuple[Part, ...]]:
+    """The parts of a tile, and the offset of an element in it. Parts of extent 1 stay: without them a value would be broadcast."""
+    offset, step = as_index(0), 1
+    parts: list[Part] = []
+    for kind, size in zip(reversed(kinds), reversed(extents), strict=True):
+        part = part_variable(axis, kind, size)
+        offset = offset + of(part.variable) * step
+        parts.insert(0, part)
+        step *= size
+    return offset, tuple(parts)

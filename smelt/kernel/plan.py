@@ -1,0 +1,249 @@
+"""A schedule checked against a region and gathered by meaning: what lowering looks up while it works.
+
+Everything that can be decided without lowering is decided here; the remaining checks are made where lowering meets the fact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from smelt.graph.index import Variable
+from smelt.kernel.actions import (
+    KINDS,
+    PLACES,
+    TAILS,
+    Action,
+    Bind,
+    Illegal,
+    Keep,
+    Online,
+    Order,
+    Parts,
+    Schedule,
+    Skip,
+    Split,
+    Stage,
+    Stream,
+    Sub,
+    Unroll,
+)
+from smelt.kernel.region import Expression, Region
+from smelt.kernel.segments import Cut
+
+
+class Loop(NamedTuple):
+    """One loop of an axis; level 0 is the outermost."""
+
+    axis: Variable
+    level: int
+
+    def __str__(self) -> str:
+        return f"{self.axis.name}.{self.level}"
+
+
+class StagePlan(NamedTuple):
+    node: Expression
+    at: Loop
+    order: tuple[Variable, ...]
+    pad: int
+
+
+class SkipPlan(NamedTuple):
+    bound: Variable
+    condition: Expression
+
+
+@dataclass
+class Plan:
+    """What a schedule says, by what lowering asks."""
+
+    cuts: dict[Variable, Cut]
+    subs: dict[tuple[Expression, Variable], Cut] = field(default_factory=dict)
+    order: tuple[Loop, ...] = ()
+    grid: tuple[Loop, ...] = ()
+    stages: list[StagePlan] = field(default_factory=list)
+    keeps: dict[Expression, str] = field(default_factory=dict)
+    unroll: dict[Loop, int] = field(default_factory=dict)
+    stream: bool = False
+    online: list[Variable] = field(default_factory=list)
+    skips: dict[Variable, SkipPlan] = field(default_factory=dict)
+    lane: int = 1  # the widest vector that the schedule uses; copies use it too
+
+    def cut(self, reduction: Expression | None, axis: Variable) -> Cut:
+        """How an axis is cut, for one reduction or in general."""
+        if reduction is not None and (reduction, axis) in self.subs:
+            return self.subs[reduction, axis]
+        return self.cuts[axis]
+
+    def all_cuts(self, axis: Variable) -> list[Cut]:
+        """Every way in which the axis may be walked, copies included."""
+        found = [self.cuts[axis], Cut(lane=self.lane if self.lane > 1 else None)]
+        return found + [cut for (_, a), cut in self.subs.items() if a == axis]
+
+
+def make_plan(region: Region, schedule: Schedule) -> Plan:
+    """Check the actions and gather them. Raises `Illegal`."""
+    return _Planner(region).run(schedule)
+
+
+class _Planner:
+    def __init__(self, region: Region) -> None:
+        self.region = region
+        self.axes = {axis.name: axis for axis in region.axes}
+        self.names: dict[str, Expression] | None = None
+        self.plan = Plan({axis: Cut() for axis in region.axes})
+
+    def run(self, schedule: Schedule) -> Plan:
+        # Cuts come first: the other actions name the loops that they make.
+        for action in schedule:
+            if isinstance(action, Split):
+                self.split(action)
+            elif isinstance(action, Sub):
+                self.sub(action)
+        for action in schedule:
+            if not isinstance(action, Split | Sub):
+                self.apply(action)
+        lanes = [cut.lane for cut in (*self.plan.cuts.values(), *self.plan.subs.values()) if cut.lane is not None]
+        self.plan.lane = max(lanes, default=1)
+        return self.plan
+
+    def apply(self, action: Action) -> None:
+        plan = self.plan
+        match action:
+            case Order():
+                self.order(action)
+            case Bind():
+                self.bind(action)
+            case Stage():
+                self.stage(action)
+            case Keep():
+                self.keep(action)
+            case Unroll(loop, factor):
+                if factor < 1:
+                    raise Illegal(f"unroll: {factor} is not a factor")
+                plan.unroll[self.loop(loop)] = factor
+            case Stream():
+                plan.stream = True
+            case Online(axis):
+                if self.axis(axis) in plan.online:
+                    raise Illegal(f"online: {axis} is online already")
+                if plan.cuts[self.axis(axis)].levels > 1:
+                    raise Illegal(f"online: {axis} is cut into more than one loop")
+                plan.online.append(self.axis(axis))
+            case Skip(axis, limit, condition):
+                if self.axis(axis) in plan.skips:
+                    raise Illegal(f"skip: {axis} has a condition already")
+                plan.skips[self.axis(axis)] = SkipPlan(self.axis(limit), self.node(condition))
+            case _:
+                raise Illegal(f"{action} is not an action")
+
+    def split(self, action: Split) -> None:
+        axis = self.axis(action.axis)
+        if self.plan.cuts[axis] != Cut():
+            raise Illegal(f"split: {action.axis} is split already")
+        if not action.parts:
+            raise Illegal(f"split: {action.axis} needs at least one part")
+        self.plan.cuts[axis] = _cut(action.axis, action.parts, action.tail)
+
+    def sub(self, action: Sub) -> None:
+        axis, node = self.axis(action.axis), self.node(action.reduction)
+        if node.op != "reduce" or axis not in node.attribute.axes:
+            raise Illegal(f"sub: {action.reduction} is not a reduction over {action.axis}")
+        if (node, axis) in self.plan.subs:
+            raise Illegal(f"sub: {action.reduction} cuts {action.axis} already")
+        self.plan.subs[node, axis] = _cut(action.axis, action.parts, "shrink")
+
+    def order(self, action: Order) -> None:
+        if self.plan.order:
+            raise Illegal("order: given twice")
+        loops = tuple(self.loop(name) for name in action.loops)
+        if len(set(loops)) < len(loops):
+            raise Illegal("order: a loop is named twice")
+        for at, (axis, level) in enumerate(loops):
+            if level and (axis, level - 1) not in loops[:at]:
+                raise Illegal(f"order: {axis.name}.{level} must come after {axis.name}.{level - 1}")
+        parallel = {axis for output in self.region.outputs for axis in self.region.parallel_axes(output)}
+        for axis in self.region.axes:
+            levels = self.plan.cuts[axis].levels
+            named = [loop for loop in loops if loop.axis == axis]
+            if len(named) < levels and (axis in parallel or named):
+                raise Illegal(f"order: every loop of {axis.name} must be named, there are {levels}")
+        self.plan.order = loops
+
+    def bind(self, action: Bind) -> None:
+        if action.kind != "grid":
+            raise Illegal(f"bind: {action.kind} is not a kind of loop that can be bound")
+        if self.plan.grid or not action.loops:
+            raise Illegal("bind: one action names all the loops of the grid")
+        loops = tuple(self.loop(name) for name in action.loops)
+        if len(set(loops)) < len(loops):
+            raise Illegal("bind: a loop is named twice")
+        self.plan.grid = loops
+
+    def stage(self, action: Stage) -> None:
+        node, at = self.node(action.node), self.loop(action.at)
+        order = tuple(self.axis(name) for name in action.order)
+        if not order or len(set(order)) < len(order):
+            raise Illegal(f"stage: the order of {action.node} must name axes, each once")
+        if action.pad < 0:
+            raise Illegal("stage: the padding is negative")
+        if any(axis not in node.axes for axis in order):
+            raise Illegal(f"stage: {action.node} does not vary over all axes of its order")
+        if any(stage.node is node and stage.at == at for stage in self.plan.stages):
+            raise Illegal(f"stage: {action.node} is staged at {action.at} already")
+        self.plan.stages.append(StagePlan(node, at, order, action.pad))
+
+    def keep(self, action: Keep) -> None:
+        node = self.node(action.node)
+        if action.place not in PLACES:
+            raise Illegal(f"keep: {action.place} is not a place")
+        if node in self.plan.keeps:
+            raise Illegal(f"keep: {action.node} is kept already")
+        if node.op == "reduce":
+            raise Illegal(f"keep: {action.node} is a reduction, which is made once anyway")
+        self.plan.keeps[node] = action.place
+
+    # --- names
+
+    def axis(self, name: str) -> Variable:
+        if name not in self.axes:
+            raise Illegal(f"the region has no axis {name}")
+        return self.axes[name]
+
+    def loop(self, name: str) -> Loop:
+        axis, _, level = name.rpartition(".")
+        if not level.isdecimal() or int(level) >= self.plan.cuts[self.axis(axis)].levels:
+            raise Illegal(f"there is no loop {name}")
+        return Loop(self.axes[axis], int(level))
+
+    def node(self, name: str) -> Expression:
+        if self.names is None:
+            self.names = self.region.named()
+        if name not in self.names:
+            raise Illegal(f"the region has no node {name}")
+        return self.names[name]
+
+
+def _cut(name: str, parts: Parts, tail: str) -> Cut:
+    kinds = [kind for _, kind in parts]
+    if tail not in TAILS:
+        raise Illegal(f"split: {tail} is not a tail")
+    for extent, kind in parts:
+        if kind not in KINDS:
+            raise Illegal(f"split: {kind} is not a kind of part")
+        if extent < 1:
+            raise Illegal(f"split: {extent} is not an extent")
+        if kind == "lane" and (extent < 2 or extent & (extent - 1)):
+            raise Illegal(f"split: {extent} lanes is not a power of two")
+    if kinds != sorted(kinds, key=KINDS.index):
+        raise Illegal(f"split: the parts of {name} must be loops, then reg, then lane")
+    if kinds.count("reg") > 1 or kinds.count("lane") > 1:
+        raise Illegal(f"split: {name} has two parts of one kind in the tile")
+    tiles = {kind: extent for extent, kind in parts if kind != "loop"}
+    if tail in ("unit", "balance", "mask") and not tiles:
+        raise Illegal(f"split: tail {tail} needs a tile")
+    if tail == "unit" and "lane" in tiles:
+        raise Illegal("split: tail unit needs a tile without lanes")
+    loops = tuple(extent for extent, kind in parts if kind == "loop")
+    return Cut(loops, tiles.get("reg"), tiles.get("lane"), tail)

@@ -1,0 +1,188 @@
+"""Regions: what one kernel computes, before it is decided how.
+
+A region is an expression DAG over named axes. Movement has already become index expressions: `load` reads a buffer at an index made of
+axes and integer parameters. `reduce` folds axes away. Outputs say which expression is stored where. A region says nothing about
+loops, vectors or threads: that is the schedule's (see `actions`).
+
+Values are in compute types: 16-bit floats exist only in buffers (loads widen, stores round) and as the `round16` function, which
+rounds a float32 to what the 16-bit type named in its attribute can hold.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from smelt.dtypes import DType, bool_
+from smelt.graph.index import Index, IndexLike, Variable, as_index, size_of
+
+
+class Place(enum.Enum):
+    """Where a buffer lives."""
+
+    ARGUMENT = "argument"
+    LOCAL = "local"  # memory of one thread, for the time of one grid iteration
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory seen as an array: element [i, j] lies at offset + i*strides[0] + j*strides[1], counted in elements."""
+
+    name: str
+    dtype: DType
+    shape: tuple[IndexLike, ...]
+    strides: tuple[IndexLike, ...]
+    offset: IndexLike = 0
+    place: Place = Place.ARGUMENT
+
+    def address(self, index: Iterable[Index]) -> Index:
+        """The element number of an index."""
+        total = as_index(self.offset)
+        for i, stride in zip(index, self.strides, strict=True):
+            total = total + i * stride
+        return total
+
+
+def row_major(shape: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
+    """The strides of a contiguous array."""
+    strides: list[IndexLike] = []
+    step: IndexLike = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step = size_of(as_index(size) * step)
+    return tuple(reversed(strides))
+
+
+class Less(NamedTuple):
+    """The condition a < b."""
+
+    a: Index
+    b: Index
+
+    def __str__(self) -> str:
+        return f"{self.a} < {self.b}"
+
+
+Mask = tuple[Less, ...]  # all of them hold
+
+
+class Access(NamedTuple):
+    """The attribute of a load: where it reads, and under which condition (elsewhere it gives zero and touches nothing)."""
+
+    buffer: Buffer
+    index: tuple[Index, ...]
+    mask: Mask = ()
+
+
+class Fold(NamedTuple):
+    """The attribute of a reduce: add, mul, max or min over axes."""
+
+    op: str
+    axes: tuple[Variable, ...]
+
+
+class Expression:
+    """A node of a region. Compared by identity; builders share equal ones.
+
+    op: `load` (attribute Access), `const` (a Python scalar), `index` (an Index, as int64), `mask` (a Mask, as bool), `reduce` (a Fold),
+    `cast`, `bitcast`, `round16` (the DType), `where`, or an elementwise function of `graph.ops`.
+    """
+
+    __slots__ = ("arguments", "attribute", "axes", "dtype", "op")
+
+    def __init__(self, op: str, dtype: DType, arguments: tuple[Expression, ...] = (), attribute: Any = None) -> None:
+        self.op, self.dtype, self.arguments, self.attribute = op, dtype, arguments, attribute
+        self.axes: frozenset[Variable] = _axes(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.dtype} over {sorted(a.name for a in self.axes)}>"
+
+
+def _axes(e: Expression) -> frozenset[Variable]:
+    """The variables that a value depends on (axes and parameters)."""
+    found: set[Variable] = set()
+    for argument in e.arguments:
+        found |= argument.axes
+    if e.op == "load":
+        for i in e.attribute.index:
+            found |= i.variables()
+        for condition in e.attribute.mask:
+            found |= condition.a.variables() | condition.b.variables()
+    elif e.op == "index":
+        found |= e.attribute.variables()
+    elif e.op == "mask":
+        for condition in e.attribute:
+            found |= condition.a.variables() | condition.b.variables()
+    elif e.op == "reduce":
+        found -= set(e.attribute.axes)
+    return frozenset(found)
+
+
+class Output(NamedTuple):
+    """An expression stored to a buffer; the index names each of the output's axes."""
+
+    buffer: Buffer
+    index: tuple[Index, ...]
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Region:
+    """Outputs over axes (variables from 0 to extent - 1), with integer parameters known when the kernel is called.
+
+    Names: `%k` is the k-th expression in `order()`; `roles` adds names with a meaning ("A", "B", "y"). `schedule` actions use both.
+    """
+
+    outputs: tuple[Output, ...]
+    axes: tuple[Variable, ...]  # parallel axes in loop order, then reduced ones
+    parameters: tuple[Variable, ...] = ()
+    roles: tuple[tuple[str, Expression], ...] = ()
+
+    def order(self) -> list[Expression]:
+        """All expressions, arguments first."""
+        return list(walk([output.value for output in self.outputs]))
+
+    def named(self) -> dict[str, Expression]:
+        """Every expression by every name that it has."""
+        names = {f"%{k}": e for k, e in enumerate(self.order())}
+        names.update(self.roles)
+        return names
+
+    def parallel_axes(self, output: Output) -> tuple[Variable, ...]:
+        """The axes over which an output is stored, in loop order."""
+        used = {v for i in output.index for v in i.variables()}
+        return tuple(axis for axis in self.axes if axis in used)
+
+    def buffers(self) -> list[Buffer]:
+        """The arguments in calling order: outputs first, then inputs by first use."""
+        found: dict[str, Buffer] = {output.buffer.name: output.buffer for output in self.outputs}
+        for e in self.order():
+            if e.op == "load":
+                found.setdefault(e.attribute.buffer.name, e.attribute.buffer)
+        return list(found.values())
+
+
+def extent(axis: Variable) -> IndexLike:
+    """How many values an axis takes."""
+    return size_of(axis.last - axis.first + 1)
+
+
+def walk(roots: Iterable[Expression]) -> Iterator[Expression]:
+    """The expressions below the roots, arguments first, each once, without recursion."""
+    seen: set[Expression] = set()
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        e, done = stack.pop()
+        if done:
+            yield e
+        elif e not in seen:
+            seen.add(e)
+            stack.append((e, True))
+            stack.extend((a, False) for a in reversed(e.arguments) if a not in seen)
+
+
+def mask_expression(mask: Mask) -> Expression:
+    """A mask as a boolean value."""
+    return Expression("mask", bool_, (), mask)

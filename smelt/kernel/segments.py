@@ -1,0 +1,150 @@
+"""How an axis is cut, and what happens at its edges.
+
+A `Cut` lists the parts of an axis. Each level of loops runs over *segments*: stretches in which every iteration covers the same
+number of elements with the same tile. Every policy for edges is a list of segments; a body is generated once for each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from smelt.graph.index import Index, IndexLike, as_index, size_of
+
+
+class Cut(NamedTuple):
+    """The parts of an axis inside its outermost loop: further loops, then the tile (registers of lanes)."""
+
+    loops: tuple[int, ...] = ()
+    reg: int | None = None
+    lane: int | None = None
+    tail: str = "shrink"
+
+    @property
+    def levels(self) -> int:
+        return 1 + len(self.loops)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of the tile's parts."""
+        return (("reg",) if self.reg is not None else ()) + (("lane",) if self.lane is not None else ())
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """The extents of a full tile's parts."""
+        return tuple(extent for extent in (self.reg, self.lane) if extent is not None)
+
+    @property
+    def tile(self) -> int:
+        return math.prod(self.tiles)
+
+    def width(self, level: int) -> int:
+        """How many elements one iteration of a loop covers, at most."""
+        return math.prod(self.loops[level:]) * self.tile
+
+
+class Segment(NamedTuple):
+    """`count` iterations that cover `width` elements each, from `start` on."""
+
+    start: Index
+    count: Index
+    width: int
+    tiles: tuple[int, ...] = ()  # the tile's extents, on the innermost level
+    masked: bool = False  # the tile may reach past the end
+    inner: IndexLike = 0  # how many elements are left to the loops inside, on outer levels
+
+
+def segments(total: IndexLike, cut: Cut, level: int) -> list[Segment]:
+    """The segments of one level of loops over `total` elements; none of them is known to be empty."""
+    total = size_of(total)
+    if level < cut.levels - 1:
+        found = _blocks(total, cut.width(level))
+    elif cut.tile == 1:
+        found = [Segment(as_index(0), as_index(total), 1, cut.tiles)]
+    elif isinstance(total, int):
+        found = _static_tiles(total, cut)
+    else:
+        found = _symbolic_tiles(total, cut)
+    return [segment for segment in found if segment.count.high > 0]
+
+
+def _blocks(total: IndexLike, width: int) -> list[Segment]:
+    """An outer level: whole blocks, then what is left."""
+    whole = as_index(total) // width
+    rest = as_index(total) % width
+    return [
+        Segment(as_index(0), whole, width, inner=width),
+        Segment(whole * width, (rest + (width - 1)) // width, width, inner=size_of(rest)),
+    ]
+
+
+def _static_tiles(total: int, cut: Cut) -> list[Segment]:
+    step, lane = cut.tile, cut.lane or 1
+    whole, rest = divmod(total, step)
+    if cut.tail == "mask" and rest:
+        return [_segment(0, whole + 1, step, cut.tiles, masked=True)]
+    if cut.tail == "unit" and lane == 1:
+        ones = tuple(1 for _ in cut.tiles)
+        return [_segment(0, whole, step, cut.tiles), _segment(whole * step, rest, 1, ones)]
+    if cut.tail == "balance" and rest and cut.reg is not None:
+        return _balanced(total, cut)
+    last = _segment(whole * step, 1 if rest else 0, step, _registers(cut, -(-rest // lane)), masked=rest % lane != 0)
+    return [_segment(0, whole, step, cut.tiles), last]
+
+
+def _balanced(total: int, cut: Cut) -> list[Segment]:
+    """As few tiles as possible, whose registers differ by at most one; only the last vector may be masked."""
+    lane = cut.lane or 1
+    registers = -(-total // lane)
+    tiles = -(-registers // (cut.reg or 1))
+    small, large = divmod(registers, tiles)
+    found: list[Segment] = []
+    start = 0
+    for count, size in ((large, small + 1), (tiles - large, small)):
+        masked = bool(count) and start + count * size * lane > total
+        whole = count - 1 if masked else count
+        found.append(_segment(start, whole, size * lane, _registers(cut, size)))
+        if masked:
+            found.append(_segment(start + whole * size * lane, 1, size * lane, _registers(cut, size), masked=True))
+        start += count * size * lane
+    return found
+
+
+def _symbolic_tiles(total: Index, cut: Cut) -> list[Segment]:
+    step = cut.tile
+    if cut.tail == "mask":
+        return [Segment(as_index(0), (total + (step - 1)) // step, step, cut.tiles, masked=True)]
+    whole = total // step
+    full = Segment(as_index(0), whole, step, cut.tiles)
+    rest = total % step
+    if cut.lane is None:
+        return [full, Segment(whole * step, rest, 1, tuple(1 for _ in cut.tiles))]
+    return [full, Segment(whole * step, (rest + (step - 1)) // step, step, cut.tiles, masked=True)]
+
+
+def _segment(start: int, count: int, width: int, tiles: tuple[int, ...], masked: bool = False) -> Segment:
+    return Segment(as_index(start), as_index(count), width, tiles, masked)
+
+
+def _registers(cut: Cut, count: int) -> tuple[int, ...]:
+    """The extents of a tile with fewer registers."""
+    return tuple(count if kind == "reg" else extent for kind, extent in zip(cut.kinds, cut.tiles, strict=True))
+
+
+def reach(total: IndexLike, cut: Cut, level: int = 0) -> int:
+    """One past the last element that the tiles of a walk over `total` elements can touch, overshoot included."""
+    end = 0
+    for segment in segments(total, cut, level):
+        before = segment.start.high + max(0, segment.count.high - 1) * segment.width
+        inside = math.prod(segment.tiles) if level == cut.levels - 1 else reach(segment.inner, cut, level + 1)
+        end = max(end, before + inside)
+    return end
+
+
+def largest_tile(total: IndexLike, cut: Cut, level: int = 0) -> tuple[int, ...]:
+    """The extents that a tile can have, per part, at most; an accumulator needs no more."""
+    if level == cut.levels - 1:
+        found = [segment.tiles for segment in segments(total, cut, level)]
+    else:
+        found = [largest_tile(segment.inner, cut, level + 1) for segment in segments(total, cut, level)]
+    return tuple(max(extents) for extents in zip(*found, strict=True)) if found else tuple(1 for _ in cut.tiles)

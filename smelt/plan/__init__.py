@@ -1,0 +1,20 @@
+"""Takes launches over values; gives a memory plan and a `CompiledGraph` that replays them by one native call.
+
+Always holds: values that are alive at the same launch do not overlap; outputs and inputs are outside the arena.
+"""
+
+from smelt.plan.compiled import ARENA, INPUTS, Alias, CompiledGraph, KernelRecord, Stored, concrete
+from smelt.plan.memory import Lifetime, assign, peak
+
+__all__ = [
+    "ARENA",
+    "INPUTS",
+    "Alias",
+    "CompiledGraph",
+    "KernelRecord",
+    "Lifetime",
+    "Stored",
+    "assign",
+    "concrete",
+    "peak",
+]

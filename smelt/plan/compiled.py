@@ -1,0 +1,112 @@
+"""A compiled graph: what replays a key with new arguments, by one native call."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from smelt.device.cpu import CPU, Program
+from smelt.device.memory import Memory, available_bytes
+from smelt.dtypes import DType
+from smelt.errors import MemoryLimitError
+from smelt.graph.index import Index, IndexLike, Variable
+from smelt.graph.node import Shape
+
+ARENA, INPUTS = 0, 1  # bases of a program: the arena (scalars first), then inputs, then outputs
+CHECKED_BYTES = 1 << 26  # plans below this are not compared with what the machine has
+
+
+class Stored(NamedTuple):
+    """A result that the graph computes into fresh memory, contiguously."""
+
+    dtype: DType
+    shape: Shape
+    nbytes: int  # at the upper bound of its dims
+
+
+class Alias(NamedTuple):
+    """A result that is an input seen through strides: no memory, no kernel."""
+
+    input: int
+    shape: Shape
+    strides: tuple[IndexLike, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class KernelRecord:
+    """What is remembered of each launch, for people to look at."""
+
+    name: str
+    region: str
+    schedule: str
+    ir: str
+    sink: str
+    nodes: tuple[str, ...]
+    tasks: str
+    bytes_moved: int
+    flops: int
+
+
+@dataclass(eq=False)
+class CompiledGraph:
+    """Replays one graph. Thread-safe: every call has its own arena."""
+
+    device: CPU
+    program: Program | None  # None: nothing to launch
+    outputs: tuple[Stored | Alias, ...]  # distinct results
+    results: tuple[int, ...]  # for each root, which output
+    n_inputs: int
+    dims: tuple[Variable, ...]
+    intermediate_bytes: int
+    kernels: tuple[KernelRecord, ...] = ()
+    source: str = ""
+    stages: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    largest: tuple[tuple[int, str], ...] = ()
+    _stored: tuple[int, ...] = ()
+    _pack: struct.Struct = field(default_factory=lambda: struct.Struct("Q"))
+    _arena_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        sizes = [output.nbytes for output in self.outputs if isinstance(output, Stored)]
+        self._stored = tuple(sizes)
+        self._pack = struct.Struct(f"{1 + self.n_inputs + len(sizes)}Q")
+        self._arena_bytes = self.program.arena_bytes if self.program is not None else 0
+
+    def peak_bytes(self) -> int:
+        """Memory that one call needs besides its inputs."""
+        return self._arena_bytes + sum(self._stored)
+
+    def run(self, inputs: Sequence[int], scalars: bytes, integers: bytes) -> list[Memory]:
+        """Compute the stored outputs. `inputs` are addresses; `scalars` 8 bytes each; `integers` dims, then slice starts."""
+        if self.program is None:
+            return []
+        if self._arena_bytes + sum(self._stored) > CHECKED_BYTES:
+            self._check_memory()
+        allocate = self.device.allocate
+        memories = [allocate(nbytes) for nbytes in self._stored]
+        arena = allocate(self._arena_bytes)
+        if scalars:
+            ctypes.memmove(arena.address, scalars, len(scalars))
+        self.program.run(self._pack.pack(arena.address, *inputs, *[m.address for m in memories]), integers)
+        return memories
+
+    def _check_memory(self) -> None:
+        needed, there = self.peak_bytes(), available_bytes()
+        if needed <= there:
+            return
+        names = "\n".join(f"  {nbytes / 2**20:10.1f} MiB  {text}" for nbytes, text in self.largest[:5])
+        raise MemoryLimitError(
+            f"this graph needs {needed / 2**20:.0f} MiB, and {there / 2**20:.0f} MiB are free",
+            rule=f"The largest tensors:\n{names}",
+            hint="Realize intermediate results earlier, use smaller batches, or a smaller dtype.",
+        )
+
+
+def concrete(shape: Shape, values: dict[str, int]) -> tuple[int, ...]:
+    """A shape with its dims replaced by numbers."""
+    return tuple(size.evaluate(values) if isinstance(size, Index) else size for size in shape)

@@ -1,0 +1,135 @@
+"""Elementwise functions of the IR as C expressions over scalars or vectors."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from smelt.dtypes import DType, Scalar, bfloat16, float16, float32, float64
+from smelt.errors import InternalError
+from smelt.render.library import Library, Type
+
+_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
+_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
+_FUNCTIONS = {"abs": "absolute", "max": "maximum", "min": "minimum"}
+_MASKS = {
+    "and": "{0} & {1}",
+    "or": "{0} | {1}",
+    "xor": "{0} ^ {1}",
+    "max": "{0} | {1}",
+    "min": "{0} & {1}",
+    "eq": "~({0} ^ {1})",
+    "ne": "{0} ^ {1}",
+    "lt": "~{0} & {1}",
+    "le": "~{0} | {1}",
+    "not": "~{0}",
+}
+_TRUTHS = {**_MASKS, "eq": "{0} == {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", "not": "!{0}"}
+
+
+def element(dtype: DType) -> str:
+    """The C element type in which values of a dtype are computed; booleans have none of their own."""
+    if dtype is float16 or dtype is bfloat16:
+        raise InternalError(f"{dtype} values exist only in memory")
+    return f"{'f' if dtype.is_float else 'i' if dtype.is_signed else 'u'}{dtype.bits}"
+
+
+def memory_element(dtype: DType) -> str:
+    """The C element type of a dtype in memory."""
+    return f"u{dtype.bits}" if dtype.is_bool or (dtype.is_float and dtype.bits == 16) else element(dtype)
+
+
+def literal(value: Scalar, dtype: DType) -> str:
+    """An exact C constant."""
+    if dtype.is_bool:
+        return "1" if value else "0"
+    if dtype.is_float:
+        return _float_literal(float(value), dtype)
+    number = int(value)
+    if not int(dtype.minimum) <= number <= int(dtype.maximum):
+        number = (number - int(dtype.minimum)) % (1 << dtype.bits) + int(dtype.minimum)
+    if number == -(1 << 63):
+        return "(-9223372036854775807ll - 1)"
+    suffix = ("" if dtype.bits < 32 else "ll" if dtype.bits == 64 else "") if dtype.is_signed else "u" + "ll" * (
+        dtype.bits == 64
+    )
+    return f"({element(dtype)}){'(' if number < 0 else ''}{number}{suffix}{')' if number < 0 else ''}"
+
+
+def _float_literal(value: float, dtype: DType) -> str:
+    letter = "f" if dtype is float32 else ""
+    if dtype is float32 and math.isfinite(value):
+        try:
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        except OverflowError:
+            value = math.copysign(math.inf, value)
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    if math.isnan(value):
+        return f'({sign}__builtin_nan{letter}(""))'
+    if math.isinf(value):
+        return f"({sign}__builtin_inf{letter}())"
+    if value == int(value) and abs(value) < 1e6:
+        return f"({value:.1f}{letter})" if sign else f"{value:.1f}{letter}"
+    return f"({value.hex()}{letter})" if sign else f"{value.hex()}{letter}"
+
+
+def elementwise(library: Library, op: str, dtype: DType, t: Type, arguments: list[str]) -> str:
+    """`op` of operands that all have the form `t`, of a dtype that is not bool."""
+    if op in _OPERATORS:
+        return f"{arguments[0]} {_OPERATORS[op]} {arguments[1]}"
+    if op in _COMPARISONS:
+        return _as_mask(library, t, f"{arguments[0]} {_COMPARISONS[op]} {arguments[1]}")
+    match op:
+        case "neg":
+            return f"-{arguments[0]}"
+        case "not":
+            return f"~{arguments[0]}"
+        case "isnan":
+            return _as_mask(library, t, f"{arguments[0]} != {arguments[0]}")
+        case _:
+            return f"{library.function(_FUNCTIONS.get(op, op), t)}({', '.join(arguments)})"
+
+
+def boolean(op: str, vector: bool, arguments: list[str]) -> str:
+    """`op` of booleans: scalars that are 0 or 1, vectors of masks."""
+    table = _MASKS if vector else _TRUTHS
+    if op not in table:
+        raise InternalError(f"{op} does not take booleans")
+    return table[op].format(*arguments)
+
+
+def _as_mask(library: Library, t: Type, comparison: str) -> str:
+    return comparison if t.lanes == 1 else f"({library.type(t.integer)})({comparison})"
+
+
+def cast(library: Library, source: DType, target: DType, lanes: int, text: str, mask: Type) -> str:
+    """Convert values; `mask` is the form of a boolean on either side."""
+    if source is target:
+        return text
+    if source.is_bool:
+        if lanes == 1:
+            return f"({element(target)}){text}"
+        return f"__builtin_convertvector(-{text}, {library.type(Type(element(target), lanes))})"
+    from_type = Type(element(source), lanes)
+    if target.is_bool:
+        return _as_mask(library, from_type, f"{text} != 0")
+    to_type = Type(element(target), lanes)
+    if source.is_float and target.is_integer:
+        return f"{library.function(f'saturate_{to_type.element}', from_type)}({text})"
+    if lanes == 1:
+        return f"({to_type.name}){text}"
+    return f"__builtin_convertvector({text}, {library.type(to_type)})"
+
+
+def bitcast(library: Library, source: DType, target: DType, lanes: int, text: str) -> str:
+    """The same bits as another type of the same width."""
+    if source.bits != target.bits or source.is_bool or target.is_bool:
+        raise InternalError(f"bitcast of {source} to {target}")
+    to_type = Type(element(target), lanes)
+    if lanes > 1:
+        return f"({library.type(to_type)}){text}"
+    if source.is_float is target.is_float:
+        return f"({to_type.name}){text}"
+    real = target if target.is_float else source
+    name = library.function("real" if target.is_float else "bits", Type("f64" if real is float64 else "f32"))
+    return f"({to_type.name}){name}({text})"

@@ -1,0 +1,171 @@
+"""Helper functions of generated C, instantiated for one element type and lane count at a time.
+
+The texts are templates in sections. A section opens with `@@ name elements [scalar|vector]`; elements are element types
+or groups of them. In the body, arithmetic is spelled the same for scalars and vectors, and these words stand for others:
+
+    T   the type the section is instantiated for         E   its element type           L, W  lanes, bits of an element
+    I, U  signed, unsigned integers of the same width    M   the result of a comparison (vector: I, scalar: int)
+    H   half as many lanes                               D, F  float64, float32 with as many lanes
+    U8, I8, U16, I32, I64, U64  those types with as many lanes
+    name@ or name@X  the function `name` for T, or for the type that X stands for
+    CONVERT(x, X)    conversion of each element           $name  a spelling that depends on width and lanes (see `spell`)
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import NamedTuple
+
+from smelt.errors import InternalError
+from smelt.render import spell
+from smelt.render.texts import basic, float32, float64, half, integer, trigonometry
+
+_INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+_GROUPS = {
+    "float": ("f32", "f64"),
+    "signed": ("i8", "i16", "i32", "i64"),
+    "unsigned": ("u8", "u16", "u32", "u64"),
+    "int": _INTEGERS,
+    "any": ("f32", "f64", *_INTEGERS),
+}
+_C_NAMES = {
+    "f32": "float",
+    "f64": "double",
+    "i8": "signed char",
+    "i16": "short",
+    "i32": "int",
+    "i64": "long long",
+    "u8": "unsigned char",
+    "u16": "unsigned short",
+    "u32": "unsigned int",
+    "u64": "unsigned long long",
+}
+HEADER = (
+    "".join(f"typedef {c} {name};\n" for name, c in _C_NAMES.items())
+    + "#define INLINE static inline __attribute__((always_inline))\n"
+    + "#define NEVER_INLINE static __attribute__((noinline, unused))\n"
+    + "#define scalar_convert(x, type) ((type)(x))\n"
+    + "#ifndef __has_builtin\n#define __has_builtin(x) 0\n#endif\n"
+)
+_SPELLED = re.compile(r"\$(\w+)")
+_LETTERS = r"T|E|L|W|M|I|U|H|D|F|U8|I8|U16|I16|I32|U32|I64|U64"
+_WORD = re.compile(rf"(\w+)@(\w*)|(CONVERT\()|\b([fiu]\d+)x(\d+)\b|\b({_LETTERS})(_u)?\b")
+
+
+class Type(NamedTuple):
+    """An element type with a number of lanes; one lane is a scalar."""
+
+    element: str
+    lanes: int = 1
+
+    @property
+    def name(self) -> str:
+        return self.element if self.lanes == 1 else f"{self.element}x{self.lanes}"
+
+    @property
+    def bits(self) -> int:
+        return int(self.element[1:])
+
+    @property
+    def integer(self) -> Type:
+        """Signed integers of the same width."""
+        return Type(f"i{self.bits}", self.lanes)
+
+    @property
+    def scalar(self) -> Type:
+        return Type(self.element)
+
+
+class Library:
+    """Collects the types and functions that one translation unit uses; `text` is all of them in order."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._seen: set[str] = set()
+
+    @property
+    def text(self) -> str:
+        return HEADER + "".join(self._lines)
+
+    def type(self, t: Type) -> str:
+        """The name of a type, declared. Vectors also have an unaligned form for memory, `name_u`."""
+        if t.lanes > 1 and t.name not in self._seen:
+            self._seen.add(t.name)
+            size = t.bits // 8 * t.lanes
+            self._lines.append(f"typedef {t.element} {t.name} __attribute__((vector_size({size})));\n")
+            memory = f"vector_size({size}), aligned({t.bits // 8}), may_alias"
+            self._lines.append(f"typedef {t.element} {t.name}_u __attribute__(({memory}));\n")
+        return t.name
+
+    def function(self, name: str, t: Type) -> str:
+        """The name of a helper function for a type, defined together with all that it uses."""
+        full = f"{name}_{t.name}"
+        if full not in self._seen:
+            self._seen.add(full)
+            text = self._instantiate(_find(name, t), t)
+            self._lines.append(text)
+        return full
+
+    def _instantiate(self, body: str, t: Type) -> str:
+        def spelled(match: re.Match[str]) -> str:
+            return spell.SPELLINGS[match[1]](t.bits, t.lanes, t.element[0] == "f")
+
+        def word(match: re.Match[str]) -> str:
+            function, of, convert, element, lanes, letter, memory = match.groups()
+            if function:
+                return self.function(function, _related(t, of) if of else t)
+            if convert:
+                return "__builtin_convertvector(" if t.lanes > 1 else "scalar_convert("
+            if element:
+                return self.type(Type(element, int(lanes)))
+            if letter in "LW":
+                return str(t.lanes if letter == "L" else t.bits)
+            if letter == "M" and t.lanes == 1:
+                return "int"
+            return self.type(_related(t, letter)) + (memory or "")
+
+        return _WORD.sub(word, _SPELLED.sub(spelled, body))
+
+
+def _related(t: Type, letter: str) -> Type:
+    match letter:
+        case "T":
+            return t
+        case "E":
+            return t.scalar
+        case "I" | "M":
+            return t.integer
+        case "U":
+            return Type(f"u{t.bits}", t.lanes)
+        case "H":
+            return Type(t.element, t.lanes // 2)
+        case "D":
+            return Type("f64", t.lanes)
+        case "F":
+            return Type("f32", t.lanes)
+        case _:
+            return Type(letter.lower(), t.lanes)
+
+
+@functools.cache
+def _sections() -> dict[tuple[str, str, bool], str]:
+    """Section bodies by name, element type and whether they are for vectors."""
+    found: dict[tuple[str, str, bool], str] = {}
+    for text in (basic.TEXT, integer.TEXT, half.TEXT, float32.TEXT, float64.TEXT, trigonometry.TEXT):
+        for section in text.split("\n@@ ")[1:]:
+            head, _, body = section.partition("\n")
+            name, *words = head.split()
+            forms = [form for form in ("scalar", "vector") if form in words] or ["scalar", "vector"]
+            for group in (word for word in words if word not in ("scalar", "vector")):
+                for element in _GROUPS.get(group, (group,)):
+                    for form in forms:
+                        found[name, element, form == "vector"] = body.rstrip() + "\n"
+    return found
+
+
+def _find(name: str, t: Type) -> str:
+    body = _sections().get((name, t.element, t.lanes > 1))
+    if body is None:
+        raise InternalError(f"the C library has no {name} for {t.name}")
+    return body

@@ -1,0 +1,210 @@
+"""Spellings of C helpers that depend on the width of an element and the number of lanes.
+
+Each takes (bits, lanes, is_float) and gives text for a template of `library`, whose words it may use. Instructions are
+reached through compiler builtins behind feature checks, with a portable form beside them; vectors wider than the
+machine's are cut in halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_LETTERS = {8: "qi", 16: "hi", 32: "si", 64: "di"}
+_PORTABLE_LOAD = "T r = {}; for (int j = 0; j < L; j++) if (m >> j & 1) r[j] = p[j]; return r;"
+_PORTABLE_STORE = "for (int j = 0; j < L; j++) if (m >> j & 1) p[j] = v[j];"
+
+
+def _guarded(feature: str, special: str, portable: str) -> str:
+    return f"\n#if {feature}\n  {special}\n#else\n  {portable}\n#endif\n"
+
+
+def _avx512(bits: int, lanes: int, narrow: str = "BW") -> str:
+    """The feature check for a masked instruction on whole vectors of this kind."""
+    features = ["__AVX512F__"]
+    if bits < 32:
+        features.append(f"__AVX512{narrow}__")
+    if bits * lanes < 512:
+        features.append("__AVX512VL__")
+    return " && ".join(f"defined({feature})" for feature in features)
+
+
+def _bits_type(lanes: int) -> str:
+    return f"u{max(8, lanes)}"
+
+
+def _masked_load(bits: int, lanes: int, is_float: bool) -> str:
+    size = bits * lanes
+    if size > 512:
+        return "return join@(masked_load@H(p, m), masked_load@H(p + L / 2, m >> L / 2));"
+    if size < 128:
+        return _PORTABLE_LOAD
+    kind = f"i{bits}x{lanes}"
+    call = f"__builtin_ia32_loaddqu{_LETTERS[bits]}{size}_mask((const void *)p, ({kind}){{}}, ({_bits_type(lanes)})m)"
+    return _guarded(_avx512(bits, lanes), f"return (T){call};", _PORTABLE_LOAD)
+
+
+def _masked_store(bits: int, lanes: int, is_float: bool) -> str:
+    size = bits * lanes
+    if size > 512:
+        return "masked_store@H(p, low@(v), m); masked_store@H(p + L / 2, high@(v), m >> L / 2);"
+    if size < 128:
+        return _PORTABLE_STORE
+    kind = f"i{bits}x{lanes}"
+    call = f"__builtin_ia32_storedqu{_LETTERS[bits]}{size}_mask((void *)p, ({kind})v, ({_bits_type(lanes)})m)"
+    return _guarded(_avx512(bits, lanes), f"{call};", _PORTABLE_STORE)
+
+
+def _stream(bits: int, lanes: int, is_float: bool) -> str:
+    size = bits * lanes
+    if size > 512:
+        return "stream@H(p, low@(v)); stream@H(p + L / 2, high@(v));"
+    plain = "*(T_u *)p = v;"
+    if size < 128:
+        return plain
+    feature = {512: "defined(__AVX512F__)", 256: "defined(__AVX__)", 128: "defined(__SSE2__)"}[size]
+    name = {512: "movntdq512", 256: "movntdq256", 128: "movntdq"}[size]
+    kind = f"i64x{size // 64}"
+    aligned = f"if ((u64)p % {size // 8} == 0) {{ __builtin_ia32_{name}(({kind} *)p, ({kind})v); return; }} {plain}"
+    clang = f"if ((u64)p % {size // 8} == 0) {{ __builtin_nontemporal_store(v, (T *)p); return; }} {plain}"
+    return f"\n#if __has_builtin(__builtin_nontemporal_store)\n  {clang}\n#elif {feature}\n  {aligned}\n#else\n  {plain}\n#endif\n"
+
+
+def _maximum(imm: int, name: str, both: str) -> Callable[[int, int, bool], str]:
+    """NaN wins; of two zeros, the one that `both` makes of their bits."""
+
+    def body(bits: int, lanes: int, is_float: bool) -> str:
+        size = bits * lanes
+        test = {"maximum": "a > b", "minimum": "a < b"}[name]
+        portable = (
+            f"T r = select@({test}, a, b); r = select@(a == b, real@(bits@(a) {both} bits@(b)), r); "
+            "return select@(a != a, a, r);"
+        )
+        if lanes == 1:
+            return portable
+        if size > 512:
+            return f"return join@({name}@H(low@(a), low@(b)), {name}@H(high@(a), high@(b)));"
+        if size < 128:
+            return portable
+        kind, mask = ("ps" if bits == 32 else "pd"), _bits_type(lanes)
+        tail = ", 4" if size == 512 else ""
+        ordered = f"__builtin_ia32_cmp{kind}{size}_mask(a, b, 7, ({mask})-1{tail})"
+        call = f"return __builtin_ia32_range{kind}{size}_mask(a, b, {imm}, a + b, {ordered}{tail});"
+        feature = _avx512(32, lanes if size == 512 else 1) + " && defined(__AVX512DQ__)"
+        return (
+            f"\n#if __has_builtin(__builtin_elementwise_{name})\n  return __builtin_elementwise_{name}(a, b);\n"
+            f"#elif {feature} && !defined(__clang__)\n  {call}\n#else\n  {portable}\n#endif\n"
+        )
+
+    return body
+
+
+def _sqrt(bits: int, lanes: int, is_float: bool) -> str:
+    size = bits * lanes
+    scalar = "__builtin_sqrtf" if bits == 32 else "__builtin_sqrt"
+    if lanes == 1:
+        return f"return {scalar}(x);"
+    if size > 512:
+        return "return join@(sqrt@H(low@(x)), sqrt@H(high@(x)));"
+    portable = f"T r; for (int j = 0; j < L; j++) r[j] = {scalar}(x[j]); return r;"
+    if size < 128:
+        return portable
+    kind = "ps" if bits == 32 else "pd"
+    if size == 512:
+        feature = "defined(__AVX512F__)"
+        call = f"__builtin_ia32_sqrt{kind}512_mask(x, x, ({_bits_type(lanes)})-1, 4)"
+    else:
+        feature, call = (
+            ("defined(__AVX__)", f"__builtin_ia32_sqrt{kind}256(x)")
+            if size == 256
+            else ("defined(__SSE2__)", f"__builtin_ia32_sqrt{kind}(x)")
+        )
+    return (
+        f"\n#if __has_builtin(__builtin_elementwise_sqrt)\n  return __builtin_elementwise_sqrt(x);\n"
+        f"#elif {feature} && !defined(__clang__)\n  return {call};\n#else\n  {portable}\n#endif\n"
+    )
+
+
+def _scale(bits: int, lanes: int, is_float: bool) -> str:
+    """x * 2**n for an integral n of any size, rounded once."""
+    size = bits * lanes
+    portable = "return scale_in_steps@(x, n);"
+    if lanes == 1 or size < 128:
+        return portable
+    if size > 512:
+        return "return join@(scale@H(low@(x), low@(n)), scale@H(high@(x), high@(n)));"
+    kind, mask = ("ps" if bits == 32 else "pd"), _bits_type(lanes)
+    tail = ", 4" if size == 512 else ""
+    call = f"return __builtin_ia32_scalef{kind}{size}_mask(x, n, x, ({mask})-1{tail});"
+    return _guarded(_avx512(32, lanes if size == 512 else 1), call, portable)
+
+
+def _widen_float16(bits: int, lanes: int, is_float: bool) -> str:
+    if lanes > 16:
+        return "return join@(widen_float16@H(low@U16(h)), widen_float16@H(high@U16(h)));"
+    portable = "return widen_float16_by_bits@(h);"
+    match lanes:
+        case 1:
+            call = "return __builtin_ia32_vcvtph2ps((i16x8){(short)h})[0];"
+        case 8:
+            call = "return __builtin_ia32_vcvtph2ps256((i16x8)h);"
+        case 16:
+            call = "return __builtin_ia32_vcvtph2ps512_mask((i16x16)h, (T){}, (u16)-1, 4);"
+        case _:
+            return portable
+    return _guarded("defined(__AVX512F__)" if lanes == 16 else "defined(__F16C__)", call, portable)
+
+
+def _narrow_float16(bits: int, lanes: int, is_float: bool) -> str:
+    if lanes > 16:
+        return "return join@U16(narrow_float16@H(low@(x)), narrow_float16@H(high@(x)));"
+    portable = "return narrow_float16_by_bits@(x);"
+    match lanes:
+        case 1:
+            call = "return (u16)__builtin_ia32_vcvtps2ph((f32x4){x}, 0)[0];"
+        case 8:
+            call = "return (U16)__builtin_ia32_vcvtps2ph256(x, 0);"
+        case 16:
+            call = "return (U16)__builtin_ia32_vcvtps2ph512_mask(x, 0, (i16x16){}, (u16)-1);"
+        case _:
+            return portable
+    return _guarded("defined(__AVX512F__)" if lanes == 16 else "defined(__F16C__)", call, portable)
+
+
+def _numbers(first: int, count: int) -> str:
+    return ", ".join(str(first + j) for j in range(count))
+
+
+def _half(offset: bool) -> Callable[[int, int, bool], str]:
+    def body(bits: int, lanes: int, is_float: bool) -> str:
+        first = lanes // 2 if offset else 0
+        return (
+            f"v[{first}]" if lanes == 2 else f"__builtin_shufflevector(v, v, {_numbers(first, lanes // 2)})"
+        )
+
+    return body
+
+
+def _join(bits: int, lanes: int, is_float: bool) -> str:
+    return "(T){a, b}" if lanes == 2 else f"__builtin_shufflevector(a, b, {_numbers(0, lanes)})"
+
+
+def _gather(bits: int, lanes: int, is_float: bool) -> str:
+    return ", ".join(f"p[{j} * step]" for j in range(lanes))
+
+
+SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
+    "masked_load": _masked_load,
+    "masked_store": _masked_store,
+    "stream": _stream,
+    "maximum": _maximum(5, "maximum", "&"),
+    "minimum": _maximum(4, "minimum", "|"),
+    "sqrt": _sqrt,
+    "scale": _scale,
+    "widen_float16": _widen_float16,
+    "narrow_float16": _narrow_float16,
+    "iota": lambda bits, lanes, is_float: _numbers(0, lanes),
+    "low": _half(False),
+    "high": _half(True),
+    "join": _join,
+    "gather": _gather,
+}

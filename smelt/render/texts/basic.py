@@ -1,0 +1,159 @@
+"""Selects, bits, halves of vectors, memory access, folds, minimum and maximum."""
+
+TEXT = r"""
+@@ floor_divide i64 scalar
+INLINE long floor_divide@(long a, long b) { return a / b - (a % b < 0); }
+
+@@ floor_remainder i64 scalar
+INLINE long floor_remainder@(long a, long b) { long r = a % b; return r < 0 ? r + b : r; }
+
+@@ least i64 scalar
+INLINE long least@(long a, long b) { return a < b ? a : b; }
+
+@@ greatest i64 scalar
+INLINE long greatest@(long a, long b) { return a > b ? a : b; }
+
+@@ first_bits i64 scalar
+INLINE u64 first_bits@(long n) { return n <= 0 ? 0 : n > 63 ? -1ull : (1ull << n) - 1; }
+
+@@ splat any scalar
+INLINE T splat@(E x) { return x; }
+
+@@ splat any vector
+INLINE T splat@(E x) { return x - (T){}; }
+
+@@ iota int vector
+INLINE T iota@(void) { return (T){$iota}; }
+
+@@ select any scalar
+INLINE T select@(int m, T a, T b) { return m ? a : b; }
+
+@@ select any vector
+INLINE T select@(M m, T a, T b) { return (T)((m & (M)a) | (~m & (M)b)); }
+
+@@ bits float scalar
+INLINE I bits@(T x) { union { T f; I i; } u = {x}; return u.i; }
+
+@@ bits float vector
+INLINE I bits@(T x) { return (I)x; }
+
+@@ real float scalar
+INLINE T real@(I x) { union { I i; T f; } u = {x}; return u.f; }
+
+@@ real float vector
+INLINE T real@(I x) { return (T)x; }
+
+@@ low any vector
+INLINE H low@(T v) { return $low; }
+
+@@ high any vector
+INLINE H high@(T v) { return $high; }
+
+@@ join any vector
+INLINE T join@(H a, H b) { return $join; }
+
+@@ masked_load any vector
+INLINE T masked_load@(const E *p, u64 m) { $masked_load }
+
+@@ masked_store any vector
+INLINE void masked_store@(E *p, T v, u64 m) { $masked_store }
+
+@@ stream any vector
+INLINE void stream@(E *p, T v) { $stream }
+
+@@ gather any vector
+INLINE T gather@(const E *p, long step) { return (T){$gather}; }
+
+@@ scatter any vector
+INLINE void scatter@(E *p, long step, T v) { for (int j = 0; j < L; j++) p[j * step] = v[j]; }
+
+@@ first_lanes signed vector
+INLINE T first_lanes@(long n) {
+  E count = n < 0 ? 0 : n > L ? L : n;
+  return (T)(iota@() < splat@(count));
+}
+
+@@ some signed scalar
+INLINE int some@(T m) { return m != 0; }
+
+@@ some signed vector
+INLINE int some@(T m) { return some@H(low@(m) | high@(m)); }
+
+@@ fold_add any scalar
+INLINE T fold_add@(T v) { return v; }
+
+@@ fold_add any vector
+INLINE E fold_add@(T v) { return fold_add@H(low@(v) + high@(v)); }
+
+@@ fold_mul any scalar
+INLINE T fold_mul@(T v) { return v; }
+
+@@ fold_mul any vector
+INLINE E fold_mul@(T v) { return fold_mul@H(low@(v) * high@(v)); }
+
+@@ fold_max any scalar
+INLINE T fold_max@(T v) { return v; }
+
+@@ fold_max any vector
+INLINE E fold_max@(T v) { return fold_max@H(maximum@H(low@(v), high@(v))); }
+
+@@ fold_min any scalar
+INLINE T fold_min@(T v) { return v; }
+
+@@ fold_min any vector
+INLINE E fold_min@(T v) { return fold_min@H(minimum@H(low@(v), high@(v))); }
+
+@@ fold_or signed scalar
+INLINE int fold_or@(T m) { return m != 0; }
+
+@@ fold_or signed vector
+INLINE int fold_or@(T m) { return fold_or@H(low@(m) | high@(m)); }
+
+@@ fold_and signed scalar
+INLINE int fold_and@(T m) { return m != 0; }
+
+@@ fold_and signed vector
+INLINE int fold_and@(T m) { return fold_and@H(low@(m) & high@(m)); }
+
+@@ maximum float
+INLINE T maximum@(T a, T b) { $maximum }
+
+@@ minimum float
+INLINE T minimum@(T a, T b) { $minimum }
+
+@@ maximum int
+INLINE T maximum@(T a, T b) { return select@(a > b, a, b); }
+
+@@ minimum int
+INLINE T minimum@(T a, T b) { return select@(a < b, a, b); }
+
+@@ absolute f32
+INLINE T absolute@(T x) { return real@(bits@(x) & 0x7fffffff); }
+
+@@ absolute f64
+INLINE T absolute@(T x) { return real@(bits@(x) & 0x7fffffffffffffffll); }
+
+@@ copy_sign f32
+INLINE T copy_sign@(T x, T s) { return real@((bits@(x) & 0x7fffffff) | (bits@(s) & splat@I(-0x7fffffff - 1))); }
+
+@@ copy_sign f64
+INLINE T copy_sign@(T x, T s) {
+  return real@((bits@(x) & 0x7fffffffffffffffll) | (bits@(s) & splat@I(-0x7fffffffffffffffll - 1)));
+}
+
+@@ sign float
+INLINE T sign@(T x) {
+  T r = select@(x > 0, splat@(1), splat@(0));
+  r = select@(x < 0, splat@(-1), r);
+  return select@(x != x, x, r);
+}
+
+@@ sqrt float
+INLINE T sqrt@(T x) { $sqrt }
+
+@@ reciprocal float
+INLINE T reciprocal@(T x) { return 1 / x; }
+
+@@ rsqrt float
+INLINE T rsqrt@(T x) { return 1 / sqrt@(x); }
+"""

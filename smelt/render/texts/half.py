@@ -1,0 +1,44 @@
+"""16-bit floats, which exist only in memory: widened to float32 when loaded, rounded to nearest even when stored."""
+
+TEXT = r"""
+@@ widen_bfloat16 f32
+INLINE T widen_bfloat16@(U16 h) { return real@((I)(CONVERT(h, U) << 16)); }
+
+@@ narrow_bfloat16 f32
+INLINE U16 narrow_bfloat16@(T x) {
+  U b = (U)bits@(x);
+  U r = (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
+  return CONVERT(select@U(x != x, (b >> 16) | 0x40u, r), U16);
+}
+
+@@ widen_float16 f32
+INLINE T widen_float16@(U16 h) { $widen_float16 }
+
+@@ narrow_float16 f32
+INLINE U16 narrow_float16@(T x) { $narrow_float16 }
+
+@@ widen_float16_by_bits f32
+INLINE T widen_float16_by_bits@(U16 h) {
+  U w = CONVERT(h, U), a = w & 0x7fffu;
+  U r = (U)bits@(real@((I)(a << 13)) * 0x1p112f);
+  r = select@U(a >= 0x7c00u, r | 0x7f800000u, r);
+  return real@((I)(r | ((w & 0x8000u) << 16)));
+}
+
+@@ narrow_float16_by_bits f32
+INLINE U16 narrow_float16_by_bits@(T x) {
+  U b = (U)bits@(x), a = b & 0x7fffffffu;
+  U normal = (a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13;
+  U tiny = (U)bits@(real@((I)a) + 0.5f) - 0x3f000000u;
+  U r = select@U(a < 0x38800000u, tiny, normal);
+  r = select@U(a >= 0x47800000u, splat@U(0x7c00u), r);
+  r = select@U(a > 0x7f800000u, 0x7e00u | ((a >> 13) & 0x3ffu), r);
+  return CONVERT(r | ((b >> 16) & 0x8000u), U16);
+}
+
+@@ round_float16 f32
+INLINE T round_float16@(T x) { return widen_float16@(narrow_float16@(x)); }
+
+@@ round_bfloat16 f32
+INLINE T round_bfloat16@(T x) { return widen_bfloat16@(narrow_bfloat16@(x)); }
+"""

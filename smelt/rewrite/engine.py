@@ -1,0 +1,215 @@
+"""The engine: applies rules bottom-up over the graph until none fires, without recursion and in linear time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from smelt.config import settings
+from smelt.errors import InternalError
+from smelt.graph.node import Node, make, topological
+from smelt.graph.ops import BINARY, UNARY, Op
+from smelt.rewrite.rule import Contract, Rule
+from smelt.rewrite.rules import RULES
+
+# UNARY and BINARY nodes find their rules by the function's name, all others by op.
+Key = Op | str
+Table = dict[Key, tuple[Rule, ...]]
+
+# Far above what terminating rules need; a runaway rule is stopped before it fills the memory.
+STEPS_PER_NODE = 100
+SPARE_STEPS = 1_000
+# Each round applies all sole rules that it can; later rounds see what those made possible.
+SOLE_ROUNDS = 8
+
+
+class Step(NamedTuple):
+    """One application of a rule."""
+
+    rule: Rule
+    before: Node
+    after: Node
+
+
+def enabled_rules(fast: bool = False) -> tuple[Rule, ...]:
+    """The rules that are on: all families but those switched off, and `fast` rules only if asked for."""
+    return _enabled(settings().disabled_rules, fast)
+
+
+def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None, trace: list[Step] | None = None) -> list[Node]:
+    """Equal nodes at the fixpoint of the rules, which are `enabled_rules()` unless given.
+
+    A node whose value is already computed (`node.leaf`) is a source: it is kept, and nothing below it is looked at.
+    `trace` collects every application of a rule, in order.
+    """
+    chosen = enabled_rules() if rules is None else tuple(rules)
+    table, sole_table = _tables(chosen)
+    results = list(roots)
+    budget = SPARE_STEPS + STEPS_PER_NODE * len(topological(results))
+    walk = _Walk(table, {}, set(), budget, trace)
+    results = walk.run(results)
+    for _ in range(SOLE_ROUNDS if sole_table else 0):
+        ready = _sole_matches(results, sole_table)
+        if not ready:
+            break
+        walk = _Walk(table, sole_table, ready, walk.budget, trace)
+        results = walk.run(results)
+    return results
+
+
+@functools.lru_cache(maxsize=64)
+def _enabled(disabled: frozenset[str], fast: bool) -> tuple[Rule, ...]:
+    return tuple(r for r in RULES if r.family not in disabled and (fast or r.contract is not Contract.FAST))
+
+
+@functools.lru_cache(maxsize=64)
+def _tables(rules: tuple[Rule, ...]) -> tuple[Table, Table]:
+    """The rules by what they are looked up by: the ordinary ones and the sole ones."""
+    tables: tuple[dict[Key, list[Rule]], dict[Key, list[Rule]]] = ({}, {})
+    for rule in rules:
+        for key in _keys(rule):
+            tables[rule.sole].setdefault(key, []).append(rule)
+    plain, sole = ({key: tuple(found) for key, found in table.items()} for table in tables)
+    return plain, sole
+
+
+def _keys(rule: Rule) -> Iterable[Key]:
+    for op in rule.ops:
+        if op is Op.UNARY or op is Op.BINARY:
+            names = UNARY if op is Op.UNARY else BINARY
+            yield from (name for name in names if not rule.functions or name in rule.functions)
+        else:
+            yield op
+
+
+def _key(node: Node) -> Key:
+    op = node.op
+    if op is Op.UNARY or op is Op.BINARY:
+        name: str = node.attribute
+        return name
+    return op
+
+
+def _sole_matches(roots: list[Node], table: Table) -> set[Node]:
+    """The nodes on which a sole rule fires and that are the only readers of their first source."""
+    order = topological(roots)
+    reads = dict.fromkeys(order, 0)
+    for root in roots:
+        reads[root] += 1
+    for node in order:
+        if node.leaf is None:
+            for source in node.sources:
+                reads[source] += 1
+    ready: set[Node] = set()
+    for node in order:
+        if node.leaf is not None or not node.sources or reads[node.sources[0]] != 1:
+            continue
+        for rule in table.get(_key(node), ()):
+            if rule.function(node) is not None:
+                ready.add(node)
+                break
+    return ready
+
+
+class _Walk:
+    """One bottom-up walk. Rules only ever see nodes whose sources are finished."""
+
+    __slots__ = ("applied", "budget", "finished", "forward", "ready", "sole_table", "table", "trace", "verify")
+
+    def __init__(
+        self, table: Table, sole_table: Table, ready: set[Node], budget: int, trace: list[Step] | None
+    ) -> None:
+        self.table, self.sole_table, self.ready = table, sole_table, ready
+        self.budget, self.trace = budget, trace
+        self.verify = settings().verify
+        self.finished: dict[Node, Node] = {}  # the fixpoint of each node that was met
+        self.forward: dict[Node, Node] = {}  # the next form of a node that is not at its fixpoint
+        self.applied: dict[Node, Rule] = {}  # which rule led from a node to the next form
+
+    def run(self, roots: list[Node]) -> list[Node]:
+        finished, forward = self.finished, self.forward
+        stack = roots[::-1]
+        while stack:
+            node = stack[-1]
+            if node in finished:
+                stack.pop()
+                continue
+            following = forward.get(node)
+            if following is None:
+                if node.leaf is None:
+                    waiting = [source for source in node.sources if source not in finished]
+                    if waiting:
+                        stack += reversed(waiting)
+                        continue
+                    following = self._next(node)
+                if following is None:
+                    finished[node] = node
+                    stack.pop()
+                    continue
+                forward[node] = following
+                if following not in finished:
+                    stack.append(following)
+                    continue
+            elif following not in finished:
+                # The next form is always finished before its node is met again, unless it needs the node itself.
+                self._stop(node, "rules undo each other")
+                finished[node] = node
+                continue
+            finished[node] = finished[following]
+            stack.pop()
+        return [finished[root] for root in roots]
+
+    def _next(self, node: Node) -> Node | None:
+        """The node with finished sources, or what a rule makes of it, or None at the fixpoint."""
+        if node.sources:
+            sources = tuple(map(self.finished.__getitem__, node.sources))
+            for old, new in zip(node.sources, sources, strict=True):
+                if old is not new:
+                    # Sources keep their shapes and dtypes, so the node's own fields stay right.
+                    rebuilt = make(node.op, node.dtype, node.shape, sources, node.attribute)
+                    if node in self.ready:
+                        self.ready.add(rebuilt)
+                    return rebuilt
+        key = _key(node)
+        for rule in self.table.get(key, ()):
+            after = rule.function(node)
+            if after is not None:
+                return self._apply(rule, node, after)
+        if node in self.ready:
+            for rule in self.sole_table.get(key, ()):
+                after = rule.function(node)
+                if after is not None:
+                    return self._apply(rule, node, after)
+        return None
+
+    def _apply(self, rule: Rule, before: Node, after: Node) -> Node | None:
+        if self.verify and (after.dtype is not before.dtype or after.shape != before.shape):
+            raise InternalError(f"rewrite rule {rule.name} turned {before!r} into {after!r}")
+        self.applied[before] = rule
+        if after is before:
+            self._stop(before, "a rule gives its own input")
+            return None
+        self.budget -= 1
+        if self.budget < 0:
+            self._stop(before, "rules do not come to an end")
+            return None
+        if self.trace is not None:
+            self.trace.append(Step(rule, before, after))
+        return after
+
+    def _stop(self, node: Node, problem: str) -> None:
+        """Rewriting that does not end is a bug; without verification the graph as it stands is still right."""
+        if not self.verify:
+            return
+        names: dict[str, None] = {}
+        seen: set[Node] = set()
+        at: Node | None = node
+        while at is not None and at not in seen:
+            seen.add(at)
+            if at in self.applied:
+                names[self.applied[at].name] = None
+            at = self.forward.get(at)
+        if self.budget < 0:
+            names |= {rule.name: None for rule in list(self.applied.values())[-8:]}
+        raise InternalError(f"rewriting {node!r}: {problem}: {', '.join(names)}")

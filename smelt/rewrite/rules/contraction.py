@@ -1,0 +1,236 @@
+"""Contractions: written-out ones are recognized, and labels that do no work are dropped.
+
+A contraction may sum in any order, so every rule that changes its labels is `reassociates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt import dtypes
+from smelt.graph import build
+from smelt.graph.node import Node
+from smelt.graph.ops import Contraction, Op
+from smelt.rewrite.rule import Contract, Family
+from smelt.rewrite.rules.pattern import expanded_axes, is_empty, is_function, is_op, leaf, proper_axes
+
+family = Family("contraction")
+_f32 = dtypes.float32
+_REASSOCIATES = Contract.REASSOCIATES
+
+
+# --- recognition
+
+
+def _written_out(a: Node, b: Node, left: str, right: str, out: str) -> Node:
+    """The einsum `left,right->out` of an example, as reshapes, a product and a sum."""
+    letters = "".join(dict.fromkeys(left + right))
+
+    def spread(x: Node, labels: str) -> Node:
+        kept = [letter for letter in letters if letter in labels]
+        x = build.permute(x, tuple(labels.index(letter) for letter in kept))
+        shape = iter(x.shape)
+        return build.reshape(x, tuple(next(shape) if letter in labels else 1 for letter in letters))
+
+    product = build.binary("mul", spread(a, left), spread(b, right))
+    total = build.reduce("add", product, [at for at, letter in enumerate(letters) if letter not in out])
+    kept = [letter for letter in letters if letter in out]
+    return build.permute(total, tuple(kept.index(letter) for letter in out))
+
+
+def _recognize_examples() -> Sequence[Node]:
+    half = build.cast(leaf(dtypes.float16, 3, 4), _f32)
+    return [
+        _written_out(leaf(_f32, 3, 4), leaf(_f32, 4, 5), "mk", "kn", "mn"),
+        _written_out(leaf(_f32, 2, 3, 4), leaf(_f32, 5, 2, 4), "bmk", "nbk", "bmn"),
+        _written_out(leaf(_f32, 3, 4, 2), leaf(_f32, 2, 4, 5), "mkl", "lkn", "mn"),
+        _written_out(leaf(dtypes.int32, 3, 1, 4), leaf(dtypes.int32, 4, 5), "mik", "kn", "min"),
+        _written_out(half, leaf(_f32, 4, 5), "mk", "kn", "mn"),
+    ]
+
+
+@family.rule(Op.REDUCE, contract=_REASSOCIATES, examples=_recognize_examples)
+def recognize_contraction(node: Node) -> Node | None:
+    """sum(expand(a) * expand(b)) → contract(a, b), where each operand has an axis that the other lacks."""
+    (product,) = node.sources
+    if node.attribute.op != "add" or not is_function(product, Op.BINARY, "mul") or is_empty(product.shape):
+        return None
+    a, b = product.sources
+    left_repeats, right_repeats = expanded_axes(a), expanded_axes(b)
+    # Otherwise the product is no larger than an operand: a row reduction, which fuses with what is around it.
+    if not left_repeats or not right_repeats:
+        return None
+    axes = proper_axes(product.shape)
+    left = [axis for axis in axes if axis not in left_repeats]
+    right = [axis for axis in axes if axis not in right_repeats]
+    summed = [axis for axis in axes if axis in node.attribute.axes]
+    out = [axis for axis in axes if axis not in node.attribute.axes]
+    shared = set(left).intersection(right)
+    if not summed or not shared.issuperset(summed):
+        return None
+    free_left, free_right = set(left) - shared, set(right) - shared
+    if not free_left or not free_right or set(out) - shared - free_left - free_right:
+        return None
+    a, b = (
+        build.reshape(x.sources[0], tuple(product.shape[axis] for axis in labels))
+        for x, labels in ((a, left), (b, right))
+    )
+    return build.reshape(build.contract(a, b, left, right, out, node.dtype), node.shape)
+
+
+# --- labels
+
+
+def _permuted_operand_examples() -> Sequence[Node]:
+    a, b = build.permute(leaf(_f32, 4, 3), (1, 0)), build.permute(leaf(_f32, 5, 4), (1, 0))
+    batched = build.permute(leaf(_f32, 3, 2, 4), (1, 0, 2))
+    return [build.matmul(a, b), build.matmul(batched, leaf(_f32, 2, 4, 5))]
+
+
+@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_permuted_operand_examples)
+def contract_permuted(node: Node) -> Node | None:
+    """contract(permute(a), b) → contract(a, b) with the labels in another order."""
+    if not any(is_op(source, Op.PERMUTE) for source in node.sources):
+        return None
+    attribute: Contraction = node.attribute
+    (a, left), (b, right) = (
+        _unpermuted(x, labels) for x, labels in zip(node.sources, (attribute.left, attribute.right), strict=True)
+    )
+    return build.contract(a, b, left, right, attribute.out, node.dtype)
+
+
+def _unpermuted(x: Node, labels: tuple[int, ...]) -> tuple[Node, tuple[int, ...]]:
+    if not is_op(x, Op.PERMUTE):
+        return x, labels
+    return x.sources[0], tuple(labels[x.attribute.index(axis)] for axis in range(x.rank))
+
+
+def _permuted_result_examples() -> Sequence[Node]:
+    product = build.matmul(leaf(_f32, 2, 3, 4), leaf(_f32, 2, 4, 5))
+    return [build.permute(product, (0, 2, 1)), build.permute(product, (1, 0, 2))]
+
+
+@family.rule(Op.PERMUTE, contract=_REASSOCIATES, examples=_permuted_result_examples, sole=True)
+def permute_contracted(node: Node) -> Node | None:
+    """permute(contract(a, b)) → contract(a, b) with the labels of the result in another order."""
+    (inner,) = node.sources
+    if not is_op(inner, Op.CONTRACT):
+        return None
+    a, b = inner.sources
+    left, right, out = inner.attribute
+    return build.contract(a, b, left, right, tuple(out[axis] for axis in node.attribute), node.dtype)
+
+
+def _unit_examples() -> Sequence[Node]:
+    return [
+        build.matmul(leaf(_f32, 3, 1), leaf(_f32, 1, 5)),
+        build.matmul(leaf(_f32, 1, 4), leaf(_f32, 4, 5)),
+        build.contract(leaf(_f32, 1, 3, 4), leaf(_f32, 1, 4, 5), (0, 1, 2), (0, 2, 3), (0, 1, 3)),
+    ]
+
+
+@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_unit_examples)
+def drop_unit_labels(node: Node) -> Node | None:
+    """Labels of size 1 → gone."""
+    a, b = node.sources
+    left, right, _ = node.attribute
+    units = {label for label, size in zip((*left, *right), (*a.shape, *b.shape), strict=True) if size == 1}
+    return _without_labels(node, units, units) if units else None
+
+
+def _repeated_examples() -> Sequence[Node]:
+    a, b = leaf(_f32, 1, 3, 4), leaf(_f32, 2, 4, 5)
+    labels = ((0, 1, 2), (0, 2, 3), (0, 1, 3))
+    return [
+        build.contract(build.expand(a, (2, 3, 4)), b, *labels),
+        build.contract(build.expand(a, (2, 3, 4)), build.expand(leaf(_f32, 1, 4, 5), (2, 4, 5)), *labels),
+        build.contract(leaf(_f32, 2, 3, 4), build.expand(leaf(_f32, 2, 4, 1), (2, 4, 5)), *labels),
+    ]
+
+
+@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_repeated_examples)
+def drop_repeated_labels(node: Node) -> Node | None:
+    """contract(expand(a), b) → without the repeated label on that side."""
+    a, b = node.sources
+    left, right, out = node.attribute
+    from_left = {left[axis] for axis in expanded_axes(a)}
+    from_right = {right[axis] for axis in expanded_axes(b)}
+    # A label that is summed must stay on one side, or the sum would be lost.
+    from_left -= {label for label in from_left if label not in out and label not in right}
+    from_right -= {label for label in from_right if label not in out and (label not in left or label in from_left)}
+    return _without_labels(node, from_left, from_right) if from_left or from_right else None
+
+
+def _without_labels(node: Node, from_left: set[int], from_right: set[int]) -> Node:
+    """The contraction with labels taken away that are of size 1, or repeat their operand."""
+    left, right, out = node.attribute
+    a, b = node.sources
+    a, left = _cut(a, left, from_left)
+    b, right = _cut(b, right, from_right)
+    rest = [label for label in out if label in left or label in right]
+    result = build.contract(a, b, left, right, rest, node.dtype)
+    sizes = tuple(size if label in rest else 1 for label, size in zip(out, node.shape, strict=True))
+    return build.expand(build.reshape(result, sizes), node.shape)
+
+
+def _cut(x: Node, labels: tuple[int, ...], gone: set[int]) -> tuple[Node, tuple[int, ...]]:
+    axes = [axis for axis, label in enumerate(labels) if label not in gone]
+    if len(axes) == len(labels):
+        return x, labels
+    shape = tuple(x.shape[axis] for axis in axes)
+    # What is cut is of size 1, in the node itself or in what it expands.
+    if any(x.shape[axis] != 1 for axis, label in enumerate(labels) if label in gone):
+        x = build.expand(
+            x.sources[0], tuple(1 if label in gone else size for label, size in zip(labels, x.shape, strict=True))
+        )
+    return build.reshape(x, shape), tuple(labels[axis] for axis in axes)
+
+
+def _product_examples() -> Sequence[Node]:
+    half = dtypes.float16
+    return [
+        build.contract(leaf(_f32, 3), leaf(_f32, 5), (0,), (1,), (0, 1)),
+        build.contract(leaf(_f32, 2, 3), leaf(_f32, 5, 2), (0, 1), (2, 0), (2, 0, 1)),
+        build.contract(leaf(_f32, 2, 3), leaf(_f32, 3, 2), (0, 1), (1, 0), (1, 0)),
+        build.contract(leaf(half, 3), leaf(half, 5), (0,), (1,), (1, 0), _f32),
+    ]
+
+
+@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_product_examples)
+def contract_is_product(node: Node) -> Node | None:
+    """A contraction that sums nothing → a product."""
+    left, right, out = node.attribute
+    if not set(out).issuperset(left) or not set(out).issuperset(right):
+        return None
+    a, b = (
+        _aligned(build.cast(x, node.dtype), labels, out) for x, labels in zip(node.sources, (left, right), strict=True)
+    )
+    product = build.binary("mul", a, b)
+    return build.expand(product, node.shape)
+
+
+def _aligned(x: Node, labels: tuple[int, ...], out: tuple[int, ...]) -> Node:
+    """x with one axis for each label of the result: its own, or one of size 1."""
+    kept = [label for label in out if label in labels]
+    x = build.permute(x, tuple(labels.index(label) for label in kept))
+    sizes = iter(x.shape)
+    return build.reshape(x, tuple(next(sizes) if label in labels else 1 for label in out))
+
+
+def _batch_sum_examples() -> Sequence[Node]:
+    a, b = leaf(_f32, 2, 3, 4), leaf(_f32, 2, 4, 5)
+    return [build.reduce("add", build.matmul(a, b), (0,))]
+
+
+@family.rule(Op.REDUCE, contract=_REASSOCIATES, examples=_batch_sum_examples, sole=True)
+def sum_batch(node: Node) -> Node | None:
+    """A sum over labels that both operands of a contraction have → part of the contraction."""
+    (inner,) = node.sources
+    if node.attribute.op != "add" or not is_op(inner, Op.CONTRACT):
+        return None
+    left, right, out = inner.attribute
+    gone = [out[axis] for axis in node.attribute.axes]
+    if not set(gone) <= set(left).intersection(right):
+        return None
+    a, b = inner.sources
+    return build.contract(a, b, left, right, [label for label in out if label not in gone], node.dtype)

@@ -1,0 +1,87 @@
+"""What rules ask about nodes: is this op to be looked through, is it a constant, which axes are repeated."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from smelt.dtypes import DType, Scalar
+from smelt.graph import build
+from smelt.graph.index import Index, IndexLike
+from smelt.graph.node import Node, Shape, constant_bytes, make
+from smelt.graph.ops import Op
+
+
+def is_op(node: Node, op: Op) -> bool:
+    """True if the node has this op and may be looked through: a computed value is read, not taken apart."""
+    return node.op is op and node.leaf is None
+
+
+def is_function(node: Node, op: Op, name: str) -> bool:
+    """True for an UNARY or BINARY node with this function that may be looked through."""
+    return node.op is op and node.attribute == name and node.leaf is None
+
+
+def constant_of(node: Node) -> Node | None:
+    """The CONST that a node repeats, if it is nothing but a constant."""
+    while node.op is not Op.CONST:
+        if (node.op is not Op.EXPAND and node.op is not Op.RESHAPE) or node.leaf is not None:
+            return None
+        node = node.sources[0]
+    return node
+
+
+def filled(constant: Node, shape: Shape) -> Node:
+    """The one form in which a constant of this shape is written."""
+    return build.broadcast_to(constant, shape)
+
+
+@lru_cache(maxsize=1024)
+def _bits(value: Scalar, negative_zero: bool, dtype: DType) -> bytes:
+    return constant_bytes(-0.0 if negative_zero else value, dtype)
+
+
+def has_value(node: Node, value: Scalar) -> bool:
+    """True if every element is this constant: compared by bits, so that 0.0 and -0.0 differ."""
+    constant = constant_of(node)
+    if constant is None:
+        return False
+    negative_zero = type(value) is float and value == 0.0 and str(value) == "-0.0"
+    bits: bytes = constant.attribute
+    return bits == _bits(value, negative_zero, constant.dtype)
+
+
+def expanded_axes(node: Node) -> tuple[int, ...]:
+    """The axes along which an EXPAND repeats its source; none for other nodes."""
+    if node.op is not Op.EXPAND or node.leaf is not None:
+        return ()
+    sizes = node.sources[0].shape
+    return tuple(axis for axis, size in enumerate(node.shape) if size != sizes[axis])
+
+
+def proper_axes(shape: Shape) -> tuple[int, ...]:
+    """The axes whose size is not 1."""
+    return tuple(axis for axis, size in enumerate(shape) if size != 1)
+
+
+def only_ones_differ(a: Shape, b: Shape) -> bool:
+    """True if the shapes are equal but for axes of size 1."""
+    return [size for size in a if size != 1] == [size for size in b if size != 1]
+
+
+def positive(size: IndexLike) -> bool:
+    """True if a size is certain to be at least 1."""
+    return (size.low if isinstance(size, Index) else size) >= 1
+
+
+def is_empty(shape: Shape) -> bool:
+    """True if a size is certain to be 0."""
+    return any(type(size) is int and size == 0 for size in shape)
+
+
+class Sample:
+    """Stands for the storage of a leaf in the examples of rules."""
+
+
+def leaf(dtype: DType, *shape: IndexLike) -> Node:
+    """A fresh input for an example."""
+    return make(Op.LEAF, dtype, shape, (), Sample())

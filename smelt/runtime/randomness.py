@@ -1,0 +1,53 @@
+"""The global random state: a key and a counter of draws, advanced the same way with and without `jit`."""
+
+from __future__ import annotations
+
+import threading
+
+from smelt.dtypes import uint32
+from smelt.graph.node import Node
+from smelt.runtime.storage import host_leaf
+from smelt.runtime.tracing import current_trace
+
+_WORD = 0xFFFFFFFF
+
+
+class _State:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.seed(0)
+
+    def seed(self, seed: int) -> None:
+        self.key = (seed & _WORD, seed >> 32 & _WORD)
+        self.draw = 0
+
+    def advance(self, draws: int) -> tuple[int, int, int]:
+        """The state before `draws` further draws. Past 2**32 draws a new key begins."""
+        with self.lock:
+            if self.draw + draws > _WORD:
+                self.key, self.draw = (self.key[0], self.key[1] ^ 0x9E3779B9), 0
+            before = (*self.key, self.draw)
+            self.draw += draws
+            return before
+
+
+_state = _State()
+
+
+def seed_random(seed: int) -> None:
+    """Start the global sequence anew."""
+    with _state.lock:
+        _state.seed(seed)
+
+
+def advance_random(draws: int) -> tuple[int, int, int]:
+    """Key and draw number for the next `draws` draws, which are thereby used up."""
+    return _state.advance(draws)
+
+
+def take_random() -> tuple[Node, int]:
+    """A uint32[3] leaf (key, key, draw) and what to add to `draw`, for one draw."""
+    trace = current_trace()
+    if trace is not None:
+        return trace.take_random()
+    return host_leaf(_state.advance(1), uint32), 0

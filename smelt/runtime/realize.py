@@ -1,0 +1,100 @@
+"""Computing values: nodes to leaves, through the cache of compiled graphs."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from smelt.compiler import CompiledGraph, GraphKey, Traced, compile_graph, trace
+from smelt.device.cpu import CPU
+from smelt.device.memory import Memory
+from smelt.errors import TraceError
+from smelt.graph.node import Node
+from smelt.graph.ops import Op
+from smelt.plan import Alias, concrete
+from smelt.runtime.storage import Storage, leaf
+
+GRAPH_LIMIT = 1024  # compiled graphs kept in memory
+
+_graphs: OrderedDict[GraphKey, CompiledGraph] = OrderedDict()
+_lock = threading.Lock()
+device = CPU()
+
+
+def realize(nodes: Sequence[Node]) -> list[Node]:
+    """The leaves that hold these nodes' values; what is not there yet is computed, all in one graph."""
+    pending = list(dict.fromkeys(node for node in nodes if node.leaf is None and node.op is not Op.LEAF))
+    if pending:
+        traced = trace(pending)
+        storages: list[Storage] = []
+        for view in traced.inputs:
+            if not isinstance(view.leaf.attribute, Storage):
+                raise TraceError(
+                    "the value of a tensor is needed while its function is being traced",
+                    hint="Inside jit use sm.where or sm.cond instead of Python conditions, or return the tensor.",
+                )
+            storages.append(view.leaf.attribute)
+        compiled = find(traced)
+        addresses = [
+            storage.memory.address + (storage.offset + view.offset) * storage.dtype.itemsize
+            for storage, view in zip(storages, traced.inputs, strict=True)
+        ]
+        integers = struct.pack(f"{len(traced.starts)}q", *traced.starts)
+        memories = compiled.run(addresses, pack_scalars(traced.scalars), integers)
+        results = outputs(compiled, memories, storages, [view.offset for view in traced.inputs], {})
+        for node, storage in zip(pending, results, strict=True):
+            node.leaf = leaf(storage)
+    return [node if node.leaf is None else node.leaf for node in nodes]
+
+
+def find(traced: Traced) -> CompiledGraph:
+    """The compiled graph for a key, compiled now if need be."""
+    with _lock:
+        compiled = _graphs.get(traced.key)
+        if compiled is not None:
+            _graphs.move_to_end(traced.key)
+            return compiled
+    compiled = compile_graph(traced.key, device)
+    with _lock:
+        _graphs[traced.key] = compiled
+        while len(_graphs) > GRAPH_LIMIT:
+            _graphs.popitem(last=False)
+    return compiled
+
+
+def pack_scalars(scalars: Sequence[bytes]) -> bytes:
+    """Scalars as a compiled graph takes them: eight bytes each."""
+    return b"".join([scalar.ljust(8, b"\0") for scalar in scalars])
+
+
+def outputs(
+    compiled: CompiledGraph,
+    memories: Sequence[Memory],
+    inputs: Sequence[Storage],
+    offsets: Sequence[int],
+    dims: dict[str, int],
+) -> list[Storage]:
+    """The storage of each root: fresh memory, or a view of an input."""
+    fresh = iter(memories)
+    distinct: list[Storage] = []
+    for output in compiled.outputs:
+        shape = concrete(output.shape, dims)
+        if isinstance(output, Alias):
+            offset = offsets[output.input] + output.offset
+            distinct.append(inputs[output.input].view(shape, concrete(output.strides, dims), offset))
+        else:
+            distinct.append(Storage(next(fresh), output.dtype, shape))
+    return [distinct[k] for k in compiled.results]
+
+
+def clear_graphs() -> None:
+    """Forget all compiled graphs (those on disk stay)."""
+    with _lock:
+        _graphs.clear()
+
+
+def graph_count() -> int:
+    """How many compiled graphs are in memory."""
+    return len(_graphs)

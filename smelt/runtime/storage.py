@@ -1,0 +1,110 @@
+"""Where computed values lie, and the leaf nodes that stand for them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smelt.device.memory import Memory, allocate, wrap
+from smelt.dtypes import DType, as_dtype
+from smelt.errors import DonatedError
+from smelt.graph.node import Node, make
+from smelt.graph.ops import Op
+from smelt.kernel.region import row_major
+
+
+class Signature(NamedTuple):
+    """What compiled code depends on: one object per distinct combination, so that signatures compare by identity."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+_signatures: dict[Signature, Signature] = {}
+
+
+class Storage:
+    """A strided view of a block of memory: element strides, and the element at which it starts. Never written again."""
+
+    __slots__ = ("_memory", "address", "device", "offset", "signature")
+
+    def __init__(
+        self,
+        memory: Memory,
+        dtype: DType,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...] | None = None,
+        offset: int = 0,
+    ) -> None:
+        self._memory: Memory | None = memory
+        signature = Signature(dtype, shape, row_major(shape) if strides is None else strides)  # type: ignore[arg-type]
+        self.signature = _signatures.setdefault(signature, signature)
+        self.offset = offset
+        self.address = memory.address + offset * dtype.itemsize
+        self.device = "cpu"
+
+    @classmethod
+    def of(cls, array: NDArray[Any], copy: bool) -> Storage:
+        """The storage of a NumPy array: a contiguous copy, or the array's own memory where its layout allows."""
+        dtype = as_dtype(array.dtype)
+        even = all(stride % dtype.itemsize == 0 for stride in array.strides)
+        if not copy and even and array.flags.aligned and array.dtype.isnative:
+            memory = wrap(array)
+            first = array.__array_interface__["data"][0]
+            strides = tuple(stride // dtype.itemsize for stride in array.strides)
+            return cls(memory, dtype, array.shape, strides, (first - memory.address) // dtype.itemsize)
+        memory = allocate(max(1, array.size) * dtype.itemsize)
+        memory.view(dtype.numpy, array.shape, None, 0, writeable=True)[...] = array
+        return cls(memory, dtype, array.shape)
+
+    @property
+    def memory(self) -> Memory:
+        if self._memory is None:
+            raise DonatedError(
+                "this tensor was donated to a jitted function and has no value any more",
+                hint="Use what the function returned, or leave the argument out of donate=.",
+            )
+        return self._memory
+
+    @property
+    def dtype(self) -> DType:
+        return self.signature.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.signature.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.signature.strides
+
+    def view(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Storage:
+        """Another view of the same memory; the offset counts from this one's start."""
+        return Storage(self.memory, self.dtype, shape, strides, self.offset + offset)
+
+    def numpy(self) -> NDArray[Any]:
+        """A read-only NumPy view, which keeps the memory."""
+        size = self.dtype.itemsize
+        strides = tuple(stride * size for stride in self.strides)
+        return self.memory.view(self.dtype.numpy, self.shape, strides, self.offset * size)
+
+    def donate(self) -> None:
+        """Give the memory up: whoever asks for the value from now on is told so."""
+        self._memory = None
+        self.address = 0
+
+    def is_donated(self) -> bool:
+        return self._memory is None
+
+
+def leaf(storage: Storage) -> Node:
+    """The node that stands for a computed value."""
+    return make(Op.LEAF, storage.dtype, storage.shape, (), storage)
+
+
+def host_leaf(values: Any, dtype: DType) -> Node:
+    """A leaf holding a few numbers."""
+    return leaf(Storage.of(np.asarray(values, dtype.numpy), copy=True))

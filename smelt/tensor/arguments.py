@@ -1,0 +1,58 @@
+"""Arguments that many functions share: axes, shapes, devices, and PyTorch's words for them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from smelt.errors import ArgumentError, DeviceError
+from smelt.graph.node import Shape
+from smelt.graph.shapes import checked_shape, normalized_axes
+from smelt.tensor.types import Axes, ShapeLike
+
+
+def integer(value: Any, name: str, what: str) -> int:
+    """A Python or NumPy integer (not a bool) as an `int`."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise ArgumentError(f"{name}: {what} must be an integer, got {value!r}")
+
+
+def many_axes(axes: Axes, rank: int, name: str) -> tuple[int, ...]:
+    """Axes counted from the front, in the order given; None means all of them."""
+    if axes is None:
+        return tuple(range(rank))
+    return normalized_axes(axes if isinstance(axes, Sequence) else (axes,), rank, name)
+
+
+def axis_or_dim(axis: Any, dim: Any, name: str, default: Any = None) -> Any:
+    """`dim` is PyTorch's word for `axis`."""
+    if dim is None:
+        return default if axis is None else axis
+    if axis is not None:
+        raise ArgumentError(f"{name}: axis and dim are the same argument", hint="Give one of them.")
+    return dim
+
+
+def spread(values: Any) -> tuple[Any, ...]:
+    """`f((2, 3))`, `f([2, 3])`, `f(2, 3)` and `f(2)` mean the same."""
+    if not isinstance(values, tuple | list):
+        return (values,)
+    if len(values) == 1 and isinstance(values[0], tuple | list):
+        return tuple(values[0])
+    return tuple(values)
+
+
+def as_shape(shape: ShapeLike, name: str) -> Shape:
+    """A shape from one size or several."""
+    return checked_shape(spread(shape), name)
+
+
+def check_device(device: Any, name: str) -> None:
+    """Accept the devices that there are."""
+    if device is not None and str(device) != "cpu":
+        raise DeviceError(f"{name}: there is no device {str(device)!r}", hint="Available: cpu.")

@@ -1,0 +1,179 @@
+"""Tensors from nothing but a description. None of them takes memory before it is read.
+
+Without a dtype, values are float32, or what the given numbers are: bool, int64 or float32.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from smelt import dtypes
+from smelt.dtypes import DType, Scalar, as_dtype
+from smelt.errors import ArgumentError
+from smelt.graph import build
+from smelt.graph.index import Index
+from smelt.graph.node import Node
+from smelt.tensor.arguments import as_shape, check_device, integer
+from smelt.tensor.handle import Handle, node_of, scalar_node, wrap
+from smelt.tensor.movement import diagonal_offset
+from smelt.tensor.types import DTypeLike, ShapeLike, Size
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+
+def full(
+    shape: ShapeLike, fill_value: Scalar | Tensor, /, dtype: DTypeLike | None = None, *, device: Any = None
+) -> Tensor:
+    """A tensor of one value."""
+    return _filled(as_shape(shape, "full"), fill_value, dtype, device, "full")
+
+
+def zeros(*shape: Any, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+    """A tensor of zeros: `zeros((2, 3))` or `zeros(2, 3)`."""
+    return _filled(as_shape(shape, "zeros"), 0, dtype or dtypes.float32, device, "zeros")
+
+
+def ones(*shape: Any, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+    """A tensor of ones: `ones((2, 3))` or `ones(2, 3)`."""
+    return _filled(as_shape(shape, "ones"), 1, dtype or dtypes.float32, device, "ones")
+
+
+def empty(*shape: Any, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+    """A tensor whose values do not matter. They are zeros."""
+    return _filled(as_shape(shape, "empty"), 0, dtype or dtypes.float32, device, "empty")
+
+
+def full_like(
+    x: Tensor, /, fill_value: Scalar | Tensor, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Tensor:
+    """A tensor of one value, in the shape and dtype of x."""
+    node = node_of(x, "full_like")
+    return _filled(node.shape, fill_value, dtype or node.dtype, device, "full_like")
+
+
+def zeros_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+    """Zeros in the shape and dtype of x."""
+    node = node_of(x, "zeros_like")
+    return _filled(node.shape, 0, dtype or node.dtype, device, "zeros_like")
+
+
+def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+    """Ones in the shape and dtype of x."""
+    node = node_of(x, "ones_like")
+    return _filled(node.shape, 1, dtype or node.dtype, device, "ones_like")
+
+
+def empty_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+    """A tensor in the shape and dtype of x whose values do not matter. They are zeros."""
+    node = node_of(x, "empty_like")
+    return _filled(node.shape, 0, dtype or node.dtype, device, "empty_like")
+
+
+def _filled(shape: tuple[Size, ...], value: Any, dtype: DTypeLike | None, device: Any, name: str) -> Tensor:
+    check_device(device, name)
+    wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(value, bool | int | float) and wanted is not None and not (wanted.is_integer and value != value):
+        fill = _constant(value, wanted, name)
+    else:
+        fill = node_of(value, name)
+        fill = fill if wanted is None else build.cast(fill, wanted)
+    return wrap(build.broadcast_to(fill, shape, name=name))
+
+
+def _constant(value: Scalar, dtype: DType, name: str) -> Node:
+    # A float for an integer dtype is converted as a cast would; an integer must fit.
+    if dtype.is_integer and isinstance(value, float):
+        return build.cast(build.const(value, dtypes.float64), dtype)
+    return scalar_node(value, dtype, name)
+
+
+def eye(
+    rows: Size,
+    columns: Size | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: Any = None,
+) -> Tensor:
+    """A matrix with ones on the k-th diagonal and zeros elsewhere."""
+    check_device(device, "eye")
+    shape = as_shape((rows, rows if columns is None else columns), "eye")
+    offset = diagonal_offset(*shape)
+    diagonal = build.eq(offset, build.const(integer(k, "eye", "k"), offset.dtype))
+    return wrap(build.cast(diagonal, as_dtype(dtype or dtypes.float32)))
+
+
+def arange(
+    start: Scalar | Index,
+    /,
+    stop: Scalar | Index | None = None,
+    step: Scalar = 1,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Any = None,
+) -> Tensor:
+    """start, start + step, … up to but without stop; from 0 if only one number is given."""
+    check_device(device, "arange")
+    if stop is None:
+        start, stop = 0, start
+    if isinstance(stop, Index):
+        return _counted(start, stop, step, dtype)
+    for number in (start, stop, step):
+        if not isinstance(number, int | float) or not math.isfinite(number):
+            raise ArgumentError(f"arange: {number!r} is not a finite number")
+    assert isinstance(start, int | float)
+    if step == 0:
+        raise ArgumentError("arange: the step must not be 0")
+    exact = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int)
+    wanted = as_dtype(dtype or (dtypes.int64 if exact else dtypes.float32))
+    if exact:
+        count = max(0, -((start - stop) // step)) if step > 0 else max(0, -((stop - start) // -step))
+    else:
+        count = max(0, math.ceil((stop - start) / step))
+    inside = dtypes.int64 if exact else dtypes.float64
+    return wrap(build.cast(_progression(count, start, step, inside, "arange"), wanted))
+
+
+def _counted(start: Any, stop: Index, step: Any, dtype: DTypeLike | None) -> Tensor:
+    if (start, step) != (0, 1) or isinstance(start, float) or isinstance(step, float):
+        raise ArgumentError(f"arange: start {start!r} and step {step!r} up to the symbolic size {stop}", rule="Use 0 and 1.")
+    return wrap(build.cast(build.iota(stop, dtypes.int64), as_dtype(dtype or dtypes.int64)))
+
+
+def _progression(count: int, start: Scalar, step: Scalar, dtype: DType, name: str) -> Node:
+    numbers: Node = build.iota(count, dtype, name=name)
+    if step != 1:
+        numbers = build.binary("mul", numbers, scalar_node(step, dtype, name))
+    if start != 0:
+        numbers = build.binary("add", numbers, scalar_node(start, dtype, name))
+    return numbers
+
+
+def linspace(
+    start: float,
+    stop: float,
+    /,
+    num: int,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Any = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """`num` evenly spaced numbers from start to stop, with or without stop itself."""
+    check_device(device, "linspace")
+    count = integer(num, "linspace", "num")
+    if count < 0:
+        raise ArgumentError(f"linspace: num must not be negative, got {count}")
+    for number in (start, stop):
+        if isinstance(number, Handle) or not isinstance(number, int | float):
+            raise ArgumentError(f"linspace: {number!r} is not a number")
+    gaps = count - 1 if endpoint else count
+    step = (stop - start) / gaps if gaps > 0 else 0.0
+    numbers = _progression(count, float(start), step, dtypes.float64, "linspace")
+    if endpoint and count > 1:  # the last number is exact, whatever the rounding of the step
+        last = build.eq(build.iota(count, dtypes.int64), build.const(count - 1, dtypes.int64))
+        numbers = build.where(last, build.const(float(stop), dtypes.float64), numbers)
+    return wrap(build.cast(numbers, as_dtype(dtype or dtypes.float32)))

@@ -1,0 +1,58 @@
+"""Tensors as text. `repr` describes and never computes; `str` shows values; notebooks get values that are already there."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smelt import runtime
+from smelt.graph.index import Index
+from smelt.graph.ops import Op
+from smelt.graph.shapes import shape_text
+from smelt.runtime import Storage
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+_MANY = 1000  # more elements than this are shown in part
+
+
+def is_computed(tensor: Tensor) -> bool:
+    """True if the values exist already."""
+    node = tensor._node
+    return isinstance((node if node.leaf is None else node.leaf).attribute, Storage) and (
+        node.op is Op.LEAF or node.leaf is not None
+    )
+
+
+def describe(tensor: Tensor) -> str:
+    """The text of `repr`."""
+    lazy = "" if is_computed(tensor) else ", lazy"
+    return f"Tensor(shape={shape_text(tensor.shape)}, dtype={tensor.dtype}, device={tensor.device}{lazy})"
+
+
+def show(tensor: Tensor) -> str:
+    """The text of `str`: the values, or a description where there are none yet."""
+    symbolic = any(isinstance(size, Index) for size in tensor.shape)
+    if not is_computed(tensor) and (symbolic or runtime.is_tracing()):
+        return describe(tensor)
+    start = "Tensor("
+    values = np.array2string(_printable(tensor.numpy()), separator=", ", prefix=start, threshold=_MANY)
+    shape = f"shape={shape_text(tensor.shape)}, " if 0 in tensor.shape or len(values) > _MANY else ""
+    return f"{start}{values}, {shape}dtype={tensor.dtype})"
+
+
+def show_html(tensor: Tensor) -> str:
+    """What notebooks display: a description, and the values if they exist already."""
+    head = f"<code>{html.escape(describe(tensor))}</code>"
+    if not is_computed(tensor):
+        return f"<div>{head}</div>"
+    body = np.array2string(_printable(tensor.numpy()), separator=", ", threshold=_MANY)
+    return f"<div>{head}<pre>{html.escape(body)}</pre></div>"
+
+
+def _printable(array: Any) -> Any:
+    # NumPy prints the numbers of types that it does not know itself one by one, without lining them up.
+    return array.astype(np.float32) if array.dtype.kind == "V" or array.dtype.name == "bfloat16" else array

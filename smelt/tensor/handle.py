@@ -1,0 +1,181 @@
+"""From what users pass to nodes, and from nodes to tensors: the first and last step of every public function.
+
+Python scalars are weak: they take the dtype of the tensor that they meet, within its kind. NumPy scalars and arrays are
+tensors of their own dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smelt import dtypes, runtime
+from smelt.config import settings
+from smelt.dtypes import DType, Scalar
+from smelt.errors import ArgumentError, DTypeError
+from smelt.graph import build
+from smelt.graph.node import Node, topological
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+
+class Handle:
+    """The part of a Tensor that the function families need: a reference to a node."""
+
+    __slots__ = ("__weakref__", "_node")
+
+    _node: Node
+
+
+_new: Any = object.__new__
+_class: type[Any] = Handle
+_until_check = 0
+_checks = 0
+
+_WEAK = (bool, int, float)
+OPERANDS = (Handle, bool, int, float, np.ndarray, np.generic)
+
+
+def register(tensor: type[Any]) -> None:
+    """Say which class `wrap` makes."""
+    global _class
+    _class = tensor
+
+
+def wrap(node: Node) -> Tensor:
+    """A tensor for a node."""
+    global _until_check
+    tensor: Tensor = _new(_class)
+    tensor._node = node
+    _until_check -= 1
+    if _until_check < 0:
+        _check_growth(tensor)
+    return tensor
+
+
+def _check_growth(tensor: Tensor) -> None:
+    """Realize a tensor whose unrealized history is over the limit, so that endless loops need bounded memory.
+
+    Only every so many tensors are looked at, as looking takes time; the interval drifts, so that a loop with the same period
+    does not always show the same one of its tensors.
+    """
+    global _until_check, _checks
+    limit = settings().node_limit
+    _checks += 1
+    _until_check = limit // 8 + _checks % 31
+    if _checks > 1 and not runtime.is_tracing() and len(topological([tensor._node])) > limit:
+        tensor.realize()
+
+
+def node_of(value: Any, name: str) -> Node:
+    """The node of a tensor, or of anything that `asarray` takes. `name` is the calling function, for messages."""
+    if isinstance(value, Handle):
+        return value._node
+    from smelt.tensor.interop import to_node
+
+    return to_node(value, name)
+
+
+def floating(value: Any, name: str) -> Node:
+    """The node of a tensor, in float32 unless it is a float already."""
+    node = node_of(value, name)
+    return node if node.dtype.is_float else build.cast(node, dtypes.float32)
+
+
+def widened(node: Node) -> Node:
+    """A float node in the type in which formulas of several steps are computed, so that they round once."""
+    return build.cast(node, dtypes.compute_dtype(node.dtype))
+
+
+def scalar_node(value: Scalar, dtype: DType, name: str) -> Node:
+    """A Python scalar as a constant of a dtype that must be able to hold it."""
+    if dtype.is_integer:
+        value = int(value)
+        if not dtype.minimum <= value <= dtype.maximum:
+            raise ArgumentError(
+                f"{name}: the integer {_short(value)} does not fit in {dtype}",
+                rule=f"A Python integer takes the dtype of the tensor that it meets; {dtype} holds {dtype.minimum} to "
+                f"{dtype.maximum}.",
+                hint="Cast the tensor first, for example with x.astype(smelt.int64).",
+            )
+    elif dtype.is_float:
+        try:
+            value = float(value)
+        except OverflowError:
+            raise ArgumentError(f"{name}: the integer {_short(int(value))} does not fit in {dtype}") from None
+    return build.const(value, dtype)
+
+
+def _short(value: int) -> str:
+    # Python refuses to print integers of thousands of digits.
+    return str(value) if value.bit_length() < 256 else f"of {value.bit_length()} bits"
+
+
+def weak(node: Node, value: Scalar, name: str) -> tuple[Node, Node]:
+    """A node and a Python scalar in their common dtype."""
+    dtype = dtypes.promote_scalar(node.dtype, value)
+    return build.cast(node, dtype), scalar_node(value, dtype, name)
+
+
+def common(a: Node, b: Node, name: str) -> tuple[Node, Node]:
+    """Two nodes in their common dtype."""
+    if a.dtype is b.dtype:
+        return a, b
+    dtype = promoted(a.dtype, b.dtype, name)
+    return build.cast(a, dtype), build.cast(b, dtype)
+
+
+def promoted(a: DType, b: DType, name: str) -> DType:
+    """The dtype that two tensors have in common."""
+    try:
+        return dtypes.promote(a, b)
+    except DTypeError:
+        raise DTypeError(
+            f"{name}: {a} and {b} have no common dtype",
+            rule="No integer dtype holds the values of both.",
+            hint="Cast one of them first, for example with x.astype(smelt.int64).",
+        ) from None
+
+
+def pair(x: Any, y: Any, name: str) -> tuple[Node, Node]:
+    """Two operands in their common dtype, not yet broadcast."""
+    if isinstance(x, Handle):
+        if isinstance(y, Handle):
+            a, b = x._node, y._node
+            return (a, b) if a.dtype is b.dtype else common(a, b, name)
+        if is_weak(y):
+            return weak(x._node, y, name)
+        return common(x._node, node_of(y, name), name)
+    if is_weak(x):
+        if is_weak(y):
+            return common(node_of(x, name), node_of(y, name), name)
+        b, a = weak(node_of(y, name), x, name)
+        return a, b
+    if is_weak(y):
+        return weak(node_of(x, name), y, name)
+    return common(node_of(x, name), node_of(y, name), name)
+
+
+def is_weak(value: Any) -> bool:
+    """True for Python scalars, which have no dtype of their own."""
+    return type(value) in _WEAK or (isinstance(value, _WEAK) and not isinstance(value, np.generic))
+
+
+def all_common(values: Sequence[Any], name: str) -> list[Node]:
+    """Several operands in their common dtype; Python scalars are weak unless all are."""
+    strong = {i: node_of(v, name) for i, v in enumerate(values) if not is_weak(v)}
+    if not strong:
+        strong = {i: node_of(v, name) for i, v in enumerate(values)}
+    dtype = None
+    for node in strong.values():
+        dtype = node.dtype if dtype is None else promoted(dtype, node.dtype, name)
+    assert dtype is not None
+    for i, value in enumerate(values):
+        if i not in strong:
+            dtype = dtypes.promote_scalar(dtype, value)
+    return [
+        build.cast(strong[i], dtype) if i in strong else scalar_node(value, dtype, name) for i, value in enumerate(values)
+    ]

@@ -1,0 +1,130 @@
+"""Functions that put tensors together and take them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import ArgumentError, ShapeError
+from smelt.graph import build
+from smelt.graph.index import Index, product_of
+from smelt.graph.node import Node
+from smelt.graph.shapes import marked, normalized_axis, shape_text
+from smelt.tensor.arguments import axis_or_dim, integer
+from smelt.tensor.handle import all_common, node_of, wrap
+from smelt.tensor.types import Size
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+
+def concat(xs: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None = None) -> Tensor:
+    """Tensors one after the other along an axis; flattened first if the axis is None."""
+    nodes = _nodes(xs, "concat")
+    if dim is not None:
+        axis = dim
+    if axis is None:
+        nodes, axis = [build.reshape(node, (product_of(node.shape),)) for node in nodes], 0
+    return wrap(build.concat(nodes, axis))
+
+
+def stack(xs: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None) -> Tensor:
+    """Tensors of one shape along a new axis."""
+    nodes = _nodes(xs, "stack")
+    first = nodes[0].shape
+    for at, node in enumerate(nodes):
+        if node.shape != first:
+            raise ShapeError(
+                f"stack: tensors 0 and {at} differ in shape\n" + marked((first, ()), " and ", (node.shape, ())),
+                rule="All must have the same shape.",
+            )
+    place = normalized_axis(axis if dim is None else dim, len(first) + 1, "stack")
+    shape = (*first[:place], 1, *first[place:])
+    return wrap(build.concat([build.reshape(node, shape) for node in nodes], place))
+
+
+def _nodes(xs: Any, name: str) -> list[Node]:
+    if not isinstance(xs, tuple | list):
+        raise ArgumentError(f"{name}: the tensors must come in a list or tuple, got {type(xs).__name__}")
+    if not xs:
+        raise ArgumentError(f"{name}: there is nothing to join", rule="Give at least one tensor.")
+    return all_common(xs, name)
+
+
+def unstack(x: Tensor, /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+    """The slices of x along an axis, which they no longer have."""
+    node = node_of(x, "unstack")
+    at = normalized_axis(axis if dim is None else dim, node.rank, "unstack")
+    size = _known(node, at, "unstack")
+    shape = node.shape[:at] + node.shape[at + 1 :]
+    return tuple(wrap(build.reshape(part, shape)) for part in _cuts(node, at, list(range(1, size))))[:size]
+
+
+def split(
+    x: Tensor, sections_or_indices: int | Sequence[int], /, axis: int | None = None, *, dim: int | None = None
+) -> list[Tensor]:
+    """Equal parts, if given their number; or the parts between the places to cut, if given those."""
+    node = node_of(x, "split")
+    at = normalized_axis(axis_or_dim(axis, dim, "split", default=0), node.rank, "split")
+    if isinstance(sections_or_indices, Sequence):
+        size = _known(node, at, "split")
+        places = [slice(integer(i, "split", "an index")).indices(size)[1] for i in sections_or_indices]
+        return [wrap(part) for part in _cuts(node, at, places)]
+    parts = integer(sections_or_indices, "split", "the number of parts")
+    size = _known(node, at, "split")
+    if parts < 1 or size % parts:
+        raise ShapeError(
+            f"split: {size} elements along axis {at} of shape {shape_text(node.shape)} do not make {parts} equal parts",
+            hint="Use chunk for parts that may differ, or give the places to cut.",
+        )
+    return [wrap(part) for part in _cuts(node, at, [i * (size // parts) for i in range(1, parts)])]
+
+
+def chunk(x: Tensor, chunks: int, /, axis: int | None = None, *, dim: int | None = None) -> list[Tensor]:
+    """At most `chunks` parts of the same size; the last may be smaller."""
+    node = node_of(x, "chunk")
+    at = normalized_axis(axis_or_dim(axis, dim, "chunk", default=0), node.rank, "chunk")
+    count = integer(chunks, "chunk", "the number of chunks")
+    if count < 1:
+        raise ArgumentError(f"chunk: the number of chunks must be at least 1, got {count}")
+    size = _known(node, at, "chunk")
+    step = max(1, -(-size // count))
+    return [wrap(part) for part in _cuts(node, at, list(range(step, size, step)))]
+
+
+def _known(node: Node, axis: int, name: str) -> int:
+    size = node.shape[axis]
+    if isinstance(size, Index):
+        raise ShapeError(
+            f"{name}: axis {axis} has the symbolic size {size}", rule="The number of parts must be known beforehand."
+        )
+    return size
+
+
+def _cuts(node: Node, axis: int, places: list[int]) -> list[Node]:
+    size = _known(node, axis, "split")
+    parts = []
+    for start, stop in zip([0, *places], [*places, size], strict=True):
+        spans: list[tuple[Size, Size, int]] = [(0, other, 1) for other in node.shape]
+        spans[axis] = (start, max(0, stop - start), 1)
+        parts.append(build.slice_(node, spans))
+    return parts
+
+
+def meshgrid(*xs: Tensor, indexing: str = "xy") -> list[Tensor]:
+    """Coordinates of a grid from the coordinates of its axes; "xy" puts the second axis first, "ij" keeps the order."""
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+    nodes = all_common(xs, "meshgrid") if xs else []
+    for node in nodes:
+        if node.rank != 1:
+            raise ShapeError(f"meshgrid: shape {shape_text(node.shape)} has rank {node.rank}", rule="It must be 1.")
+    order = list(range(len(nodes)))
+    if indexing == "xy" and len(nodes) > 1:
+        order[:2] = [1, 0]
+    shape = tuple(nodes[i].shape[0] for i in order)
+    grids = []
+    for i, node in enumerate(nodes):
+        aligned = build.reshape(node, tuple(node.shape[0] if axis == i else 1 for axis in order))
+        grids.append(wrap(build.expand(aligned, shape)))
+    return grids

@@ -1,0 +1,102 @@
+"""Building blocks of networks that the compiler knows as a whole: normalization, attention, cross-entropy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import ArgumentError
+from smelt.graph import build
+from smelt.graph.node import Node
+from smelt.graph.shapes import normalized_axis
+from smelt.tensor.handle import all_common, floating, node_of, wrap
+from smelt.tensor.types import DT, S
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+
+def layer_norm(
+    x: Tensor[DT, *S],
+    /,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    axes: int = 1,
+    eps: float = 1e-5,
+) -> Tensor[Any, *S]:
+    """x with mean 0 and variance 1 over its last `axes` axes, times the weight, plus the bias."""
+    node = floating(x, "layer_norm")
+    if bias is None:
+        return wrap(build.composite("layer_norm", node, *_affine(node, weight), axes=axes, eps=eps))
+    if weight is None:  # the bias alone: as with a weight of ones
+        shape = node_of(bias, "layer_norm").shape
+        return wrap(
+            build.composite(
+                "layer_norm", node, build.const(1, node.dtype, shape), *_affine(node, bias), axes=axes, eps=eps
+            )
+        )
+    return wrap(build.composite("layer_norm", node, *_affine(node, weight, bias), axes=axes, eps=eps))
+
+
+def rms_norm(
+    x: Tensor[DT, *S], /, weight: Tensor | None = None, *, axes: int = 1, eps: float = 1e-5
+) -> Tensor[Any, *S]:
+    """x divided by the root of its mean square over its last `axes` axes, times the weight."""
+    node = floating(x, "rms_norm")
+    return wrap(build.composite("rms_norm", node, *_affine(node, weight), axes=axes, eps=eps))
+
+
+def _affine(x: Node, *tensors: Tensor | None) -> list[Node]:
+    return [build.cast(node_of(tensor, "layer_norm"), x.dtype) for tensor in tensors if tensor is not None]
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    /,
+    mask: Tensor | None = None,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(query @ key.mT * scale) @ value over (..., length, features).
+
+    A bool mask says which keys a query may see; a float mask is added to the scores. `causal` hides the keys that come after
+    the query. The scale is 1 / sqrt(features), unless given.
+    """
+    sources = all_common((query, key, value), "attention")
+    if mask is not None:
+        node = node_of(mask, "attention")
+        sources.append(node if node.dtype.is_bool else build.cast(node, sources[0].dtype))
+    return wrap(build.composite("attention", *sources, causal=causal, scale=scale))
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """`attention` with PyTorch's names."""
+    return attention(query, key, value, attn_mask, causal=is_causal, scale=scale)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, /, *, axis: int = -1, reduction: str = "mean") -> Tensor:
+    """The negative log of the share that softmax gives to the right class.
+
+    `labels` are class numbers, of the shape of the logits without the class axis; a number that is no class gives NaN.
+    `reduction` is "mean", "sum" or "none".
+    """
+    if reduction not in ("mean", "sum", "none"):
+        raise ArgumentError(f"cross_entropy: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    node = floating(logits, "cross_entropy")
+    at = normalized_axis(axis, node.rank, "cross_entropy")
+    node = build.permute(node, [a for a in range(node.rank) if a != at] + [at])
+    losses = wrap(build.composite("cross_entropy", node, node_of(labels, "cross_entropy")))
+    if reduction == "none":
+        return losses
+    return losses.mean() if reduction == "mean" else losses.sum()

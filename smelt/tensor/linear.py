@@ -1,0 +1,82 @@
+"""Products of vectors, matrices and batches of matrices. 16-bit floats are summed in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from smelt.errors import ArgumentError
+from smelt.graph import build
+from smelt.graph.node import Node
+from smelt.graph.shapes import normalized_axes, normalized_axis
+from smelt.tensor.arguments import axis_or_dim, integer
+from smelt.tensor.handle import common, node_of, wrap
+from smelt.tensor.types import DT, K, M, N, Operand, R
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+
+def _pair(x: Any, y: Any, name: str) -> tuple[Node, Node]:
+    return common(node_of(x, name), node_of(y, name), name)
+
+
+@overload
+def matmul(x: Tensor[DT, *R, M, K], y: Tensor[DT, K, N], /) -> Tensor[DT, *R, M, N]: ...
+@overload
+def matmul(x: Tensor[DT, *R, M, K], y: Tensor[DT, *R, K, N], /) -> Tensor[DT, *R, M, N]: ...
+@overload
+def matmul(x: Tensor[DT, *R, M, K], y: Tensor[DT, K], /) -> Tensor[DT, *R, M]: ...
+@overload
+def matmul(x: Tensor[DT, K], y: Tensor[DT, *R, K, N], /) -> Tensor[DT, *R, N]: ...
+@overload
+def matmul(x: Tensor[DT, K], y: Tensor[DT, K], /) -> Tensor[DT]: ...
+def matmul(x: Any, y: Any, /) -> Any:
+    """The matrix product by NumPy's rules: an operand with one axis is a vector, axes before the last two are a batch."""
+    a, b = _pair(x, y, "matmul")
+    return wrap(build.matmul(a, b))
+
+
+def vecdot(x: Tensor, y: Operand, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+    """The sum of the products along an axis (the last one, unless given) of both; the other axes broadcast."""
+    a, b = _pair(x, y, "vecdot")
+    along = axis_or_dim(axis, dim, "vecdot", default=-1)
+    a, b = _last(a, along), _last(b, along)
+    product = build.matmul(
+        build.reshape(a, (*a.shape[:-1], 1, a.shape[-1])), build.reshape(b, (*b.shape, 1)), name="vecdot"
+    )
+    return wrap(build.reshape(product, product.shape[:-2]))
+
+
+def _last(node: Node, axis: int) -> Node:
+    at = normalized_axis(axis, node.rank, "vecdot")
+    return build.permute(node, [a for a in range(node.rank) if a != at] + [at])
+
+
+def outer(x: Tensor, y: Operand, /) -> Tensor:
+    """Every element of a vector times every element of another."""
+    a, b = _pair(x, y, "outer")
+    if a.rank != 1 or b.rank != 1:
+        raise ArgumentError(f"outer: ranks {a.rank} and {b.rank}", rule="Both must be vectors.")
+    return wrap(build.contract(a, b, (0,), (1,), (0, 1), name="outer"))
+
+
+def tensordot(x: Tensor, y: Operand, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """Products summed over the last `axes` axes of x and the first of y, or over a list of axes for each."""
+    a, b = _pair(x, y, "tensordot")
+    if isinstance(axes, Sequence):
+        if len(axes) != 2 or len(axes[0]) != len(axes[1]):
+            raise ArgumentError(f"tensordot: axes must be a number or two lists of the same length, got {axes!r}")
+        left, right = axes
+    else:
+        count = integer(axes, "tensordot", "axes")
+        if not 0 <= count <= min(a.rank, b.rank):
+            raise ArgumentError(f"tensordot: {count} axes for tensors of rank {a.rank} and {b.rank}")
+        left, right = range(a.rank - count, a.rank), range(count)
+    folded = normalized_axes(left, a.rank, "tensordot")
+    matched = normalized_axes(right, b.rank, "tensordot")
+    labels = list(range(a.rank, a.rank + b.rank))
+    for mine, theirs in zip(folded, matched, strict=True):
+        labels[theirs] = mine
+    out = [axis for axis in range(a.rank) if axis not in folded] + [label for label in labels if label >= a.rank]
+    return wrap(build.contract(a, b, tuple(range(a.rank)), tuple(labels), tuple(out), name="tensordot"))

@@ -1,0 +1,297 @@
+"""Functions that move elements without changing them. They cost nothing until a kernel reads through them.
+
+Where NumPy and PyTorch differ, these follow NumPy and the array API: `transpose` takes an order of axes, `repeat` repeats
+elements, `split` takes a number of parts or the places to cut (and `chunk` is PyTorch's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import ArgumentError, AxisError, ShapeError
+from smelt.graph import build
+from smelt.graph.index import Index, product_of, size_of
+from smelt.graph.node import Node, Shape
+from smelt.graph.shapes import broadcast_shapes as _broadcast_shapes
+from smelt.graph.shapes import infer_reshape, normalized_axes, normalized_axis, shape_text
+from smelt.tensor.arguments import as_shape, axis_or_dim, integer, many_axes, spread
+from smelt.tensor.handle import node_of, scalar_node, wrap
+from smelt.tensor.types import DT, A, Axes, B, R, ShapeLike, Size
+
+if TYPE_CHECKING:
+    from smelt.dtypes import Scalar
+    from smelt.tensor.tensor import Tensor
+
+
+# --- shapes
+
+
+def reshape(x: Tensor[DT, *tuple[Any, ...]], /, *shape: Any) -> Tensor[DT, *tuple[Any, ...]]:
+    """The same elements, in row-major order, in another shape: `reshape(2, -1)` or `reshape((2, -1))`."""
+    node = node_of(x, "reshape")
+    return wrap(build.reshape(node, infer_reshape(node.shape, spread(shape))))
+
+
+def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+    """The axes from `start_axis` to `end_axis` (both included) as one."""
+    node = node_of(x, "flatten")
+    if not node.shape:
+        return wrap(build.reshape(node, (1,)))
+    first = normalized_axis(start_axis, node.rank, "flatten")
+    last = normalized_axis(end_axis, node.rank, "flatten")
+    if last < first:
+        raise AxisError(f"flatten: end_axis {end_axis} comes before start_axis {start_axis}")
+    middle = product_of(node.shape[first : last + 1])
+    return wrap(build.reshape(node, (*node.shape[:first], middle, *node.shape[last + 1 :])))
+
+
+def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
+    """Without the given axes, which must have size 1; without all axes of size 1 if none is given."""
+    node = node_of(x, "squeeze")
+    axis = axis_or_dim(axis, dim, "squeeze")
+    if axis is None:
+        gone: tuple[int, ...] = tuple(a for a, size in enumerate(node.shape) if size == 1)
+    else:
+        gone = many_axes(axis, node.rank, "squeeze")
+    for a in gone:
+        if node.shape[a] != 1:
+            raise ShapeError(
+                f"squeeze: axis {a} of shape {shape_text(node.shape)} has size {node.shape[a]}",
+                rule="Only axes of size 1 can be left out.",
+            )
+    return wrap(build.reshape(node, tuple(size for a, size in enumerate(node.shape) if a not in gone)))
+
+
+def expand_dims(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
+    """With new axes of size 1 at the given places (0, unless given) of the result."""
+    node = node_of(x, "expand_dims")
+    places: Any = axis_or_dim(axis, dim, "expand_dims", default=0)
+    places = tuple(places) if isinstance(places, Sequence) else (places,)
+    rank = node.rank + len(places)
+    new = normalized_axes(places, rank, "expand_dims")
+    sizes = iter(node.shape)
+    return wrap(build.reshape(node, tuple(1 if a in new else next(sizes) for a in range(rank))))
+
+
+# --- order of axes
+
+
+def permute_dims(x: Tensor, /, *axes: Any) -> Tensor:
+    """Axes in another order: axis i of the result is axis `axes[i]` of x."""
+    return wrap(build.permute(node_of(x, "permute_dims"), spread(axes), name="permute_dims"))
+
+
+def transpose(x: Tensor, /, *axes: Any) -> Tensor:
+    """Axes in the given order, or in reverse. `swapaxes` exchanges two."""
+    node = node_of(x, "transpose")
+    order = spread(axes) if axes and axes != (None,) else tuple(reversed(range(node.rank)))
+    return wrap(build.permute(node, order, name="transpose"))
+
+
+def matrix_transpose(x: Tensor[DT, *R, A, B], /) -> Tensor[DT, *R, B, A]:
+    """The last two axes exchanged."""
+    node = node_of(x, "matrix_transpose")
+    if node.rank < 2:
+        raise ShapeError(
+            f"matrix_transpose: shape {shape_text(node.shape)} has rank {node.rank}",
+            rule="A matrix needs at least two axes.",
+        )
+    axes = (*range(node.rank - 2), node.rank - 1, node.rank - 2)
+    return wrap(build.permute(node, axes, name="matrix_transpose"))
+
+
+def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
+    """Two axes exchanged."""
+    node = node_of(x, "swapaxes")
+    a, b = (normalized_axis(axis, node.rank, "swapaxes") for axis in (axis1, axis2))
+    order = list(range(node.rank))
+    order[a], order[b] = b, a
+    return wrap(build.permute(node, order))
+
+
+def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
+    """The `source` axes moved to the places `destination`; the others keep their order."""
+    node = node_of(x, "moveaxis")
+    start = many_axes(source, node.rank, "moveaxis")
+    end = many_axes(destination, node.rank, "moveaxis")
+    if len(start) != len(end):
+        raise ArgumentError(f"moveaxis: {len(start)} source axes and {len(end)} destinations")
+    order = [axis for axis in range(node.rank) if axis not in start]
+    for place, axis in sorted(zip(end, start, strict=True)):
+        order.insert(place, axis)
+    return wrap(build.permute(node, order))
+
+
+def flip(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
+    """The given axes (all, unless given) in reverse."""
+    node = node_of(x, "flip")
+    axes = many_axes(axis_or_dim(axis, dim, "flip"), node.rank, "flip")
+    spans = [(size - 1, size, -1) if a in axes else (0, size, 1) for a, size in enumerate(node.shape)]
+    return wrap(build.slice_(node, spans, name="flip"))
+
+
+def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None, *, dim: Axes = None) -> Tensor:
+    """Elements moved along the axes; what falls off one end comes in at the other. Without axes, as if x were flat."""
+    node = node_of(x, "roll")
+    axis = axis_or_dim(axis, dim, "roll")
+    shifts = tuple(integer(s, "roll", "a shift") for s in spread(shift))
+    if axis is None:
+        flat = build.reshape(node, (product_of(node.shape),))
+        for amount in shifts:
+            flat = _rolled(flat, 0, amount)
+        return wrap(build.reshape(flat, node.shape))
+    axes = tuple(normalized_axis(a, node.rank, "roll") for a in spread(axis))
+    if len(shifts) == 1:
+        shifts *= len(axes)
+    if len(axes) == 1:
+        axes *= len(shifts)
+    if len(shifts) != len(axes):
+        raise ArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
+    for amount, a in zip(shifts, axes, strict=True):
+        node = _rolled(node, a, amount)
+    return wrap(node)
+
+
+def _rolled(node: Node, axis: int, amount: int) -> Node:
+    size = node.shape[axis]
+    if isinstance(size, Index):
+        cut = size_of(size - amount) if amount >= 0 else -amount
+    elif size:
+        cut = -amount % size
+    else:
+        return node
+    if cut == 0:
+        return node
+    return build.concat([_cut(node, axis, cut, size), _cut(node, axis, 0, cut)], axis)
+
+
+def _cut(node: Node, axis: int, start: Size, stop: Size) -> Node:
+    spans: list[tuple[Size, Size, int]] = [(0, size, 1) for size in node.shape]
+    spans[axis] = (start, stop - start, 1)
+    return build.slice_(node, spans)
+
+
+# --- repetition
+
+
+def broadcast_to(x: Tensor, /, *shape: Any) -> Tensor:
+    """x repeated to a shape, by NumPy's rules: new axes in front, axes of size 1 repeated."""
+    return wrap(build.broadcast_to(node_of(x, "broadcast_to"), as_shape(shape, "broadcast_to")))
+
+
+def expand(x: Tensor, /, *shape: Any) -> Tensor:
+    """`broadcast_to`, where -1 keeps the size of an axis."""
+    node = node_of(x, "expand")
+    sizes = spread(shape)
+    missing = len(sizes) - node.rank
+    kept = [
+        node.shape[a - missing] if isinstance(size, int) and size == -1 and a >= missing >= 0 else size
+        for a, size in enumerate(sizes)
+    ]
+    return wrap(build.broadcast_to(node, as_shape(kept, "expand"), name="expand"))
+
+
+def broadcast_shapes(*shapes: ShapeLike) -> tuple[Size, ...]:
+    """The shape that tensors of these shapes share by broadcasting."""
+    result: Shape = ()
+    for shape in shapes:
+        result = _broadcast_shapes(result, as_shape(shape, "broadcast_shapes"), "broadcast_shapes")
+    return result
+
+
+def broadcast_arrays(*xs: Tensor) -> list[Tensor]:
+    """The tensors, all repeated to the shape that they share."""
+    nodes = [node_of(x, "broadcast_arrays") for x in xs]
+    shape: Shape = ()
+    for node in nodes:
+        shape = _broadcast_shapes(shape, node.shape, "broadcast_arrays")
+    return [wrap(build.broadcast_to(node, shape)) for node in nodes]
+
+
+def tile(x: Tensor, /, *repetitions: Any) -> Tensor:
+    """Copies of x side by side: `repetitions` of them along each axis, matched from the last axis backwards."""
+    node = node_of(x, "tile")
+    counts = _counts(spread(repetitions), "tile")
+    rank = max(node.rank, len(counts))
+    counts = (1,) * (rank - len(counts)) + counts
+    sizes: Shape = (1,) * (rank - node.rank) + node.shape
+    between = tuple(part for size in sizes for part in (1, size))
+    grown = tuple(part for count, size in zip(counts, sizes, strict=True) for part in (count, size))
+    shape = tuple(size_of(count * size) for count, size in zip(counts, sizes, strict=True))
+    return wrap(build.reshape(build.expand(build.reshape(node, between), grown), shape))
+
+
+def repeat(x: Tensor, repeats: int, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+    """Each element `repeats` times in a row, along an axis; without one, of the flattened tensor."""
+    node = node_of(x, "repeat")
+    axis = axis_or_dim(axis, dim, "repeat")
+    (count,) = _counts((repeats,), "repeat")
+    if axis is None:
+        node = build.reshape(node, (product_of(node.shape),))
+    at = 0 if axis is None else normalized_axis(axis, node.rank, "repeat")
+    before, size, after = node.shape[:at], node.shape[at], node.shape[at + 1 :]
+    grown = build.expand(build.reshape(node, (*before, size, 1, *after)), (*before, size, count, *after))
+    return wrap(build.reshape(grown, (*before, size_of(size * count), *after)))
+
+
+def _counts(values: Sequence[Any], name: str) -> tuple[int, ...]:
+    counts = tuple(integer(value, name, "a number of repetitions") for value in values)
+    if min(counts, default=0) < 0:
+        raise ArgumentError(f"{name}: the number of repetitions must not be negative, got {counts}")
+    return counts
+
+
+def pad(x: Tensor, /, widths: Any, *, value: Scalar | Tensor = 0) -> Tensor:
+    """`value` added around x. Widths as in NumPy: one for all sides, (before, after) for all axes, or a pair for each axis."""
+    node = node_of(x, "pad")
+    fill = build.cast(value._node, node.dtype) if not isinstance(value, int | float) else None
+    if fill is None:
+        fill = scalar_node(value, node.dtype, "pad")  # type: ignore[arg-type]
+    return wrap(build.pad(node, _pairs(widths, node.rank), fill))
+
+
+def _pairs(widths: Any, rank: int) -> list[tuple[Size, Size]]:
+    if not isinstance(widths, tuple | list):
+        return [(_width(widths), _width(widths))] * rank
+    if len(widths) == 2 and not any(isinstance(width, tuple | list) for width in widths):
+        return [(_width(widths[0]), _width(widths[1]))] * rank
+    pairs = [tuple(width) if isinstance(width, tuple | list) else (width, width) for width in widths]
+    if len(pairs) == 1:
+        pairs *= rank
+    if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
+        raise ArgumentError(f"pad: widths {widths} do not fit rank {rank}", rule="Give a pair (before, after) for each axis.")
+    return [(_width(before), _width(after)) for before, after in pairs]
+
+
+def _width(value: Any) -> Size:
+    return value if isinstance(value, Index) else integer(value, "pad", "a width")
+
+
+def tril(x: Tensor, /, k: int = 0) -> Tensor:
+    """x with 0 above the k-th diagonal of its last two axes."""
+    return _triangle(x, k, lower=True)
+
+
+def triu(x: Tensor, /, k: int = 0) -> Tensor:
+    """x with 0 below the k-th diagonal of its last two axes."""
+    return _triangle(x, k, lower=False)
+
+
+def _triangle(x: Any, k: int, lower: bool) -> Tensor:
+    name = "tril" if lower else "triu"
+    node = node_of(x, name)
+    if node.rank < 2:
+        raise ShapeError(f"{name}: shape {shape_text(node.shape)} has rank {node.rank}", rule="It must be at least 2.")
+    offset = diagonal_offset(node.shape[-2], node.shape[-1])
+    limit = build.const(integer(k, name, "k"), offset.dtype)
+    keep = build.le(offset, limit) if lower else build.le(limit, offset)
+    return wrap(build.where(keep, node, build.const(0, node.dtype)))
+
+
+def diagonal_offset(rows: Size, columns: Size) -> Node:
+    """For each element of a matrix, how far right of the main diagonal it lies."""
+    from smelt.dtypes import int64
+
+    down = build.reshape(build.iota(rows, int64), (rows, 1))
+    return build.sub(build.broadcast_to(build.iota(columns, int64), (rows, columns)), build.expand(down, (rows, columns)))

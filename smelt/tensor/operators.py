@@ -1,0 +1,102 @@
+"""What Python's operators do. An operand that is no number, array or tensor is left to its own type to handle.
+
+The overloads let a type checker follow shapes through arithmetic: equal shapes, scalars, and the two usual broadcasts. Other
+broadcasts between tensors with annotated shapes need `broadcast_to`, or a plain `Tensor` annotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, overload
+from typing import Literal as L
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smelt.tensor import elementwise, linear
+from smelt.tensor.handle import OPERANDS
+from smelt.tensor.types import DT, N, R, S
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+Array = NDArray[Any] | np.generic
+
+
+@overload
+def add(x: Tensor[DT, *S], y: Tensor[DT, *S], /) -> Tensor[DT, *S]: ...
+@overload
+def add(x: Tensor[DT, *S], y: float, /) -> Tensor[DT, *S]: ...
+@overload
+def add(x: Tensor[DT, *R, N], y: Tensor[DT, N], /) -> Tensor[DT, *R, N]: ...
+@overload
+def add(x: Tensor[DT, *R, N], y: Tensor[DT, *R, L[1]], /) -> Tensor[DT, *R, N]: ...
+@overload
+def add(x: Tensor[DT, *S], y: Array, /) -> Tensor: ...
+def add(x: Any, y: Any, /) -> Any:
+    return elementwise.add(x, y) if isinstance(y, OPERANDS) else NotImplemented
+
+
+@overload
+def subtract(x: Tensor[DT, *S], y: Tensor[DT, *S], /) -> Tensor[DT, *S]: ...
+@overload
+def subtract(x: Tensor[DT, *S], y: float, /) -> Tensor[DT, *S]: ...
+@overload
+def subtract(x: Tensor[DT, *R, N], y: Tensor[DT, N], /) -> Tensor[DT, *R, N]: ...
+@overload
+def subtract(x: Tensor[DT, *R, N], y: Tensor[DT, *R, L[1]], /) -> Tensor[DT, *R, N]: ...
+@overload
+def subtract(x: Tensor[DT, *S], y: Array, /) -> Tensor: ...
+def subtract(x: Any, y: Any, /) -> Any:
+    return elementwise.subtract(x, y) if isinstance(y, OPERANDS) else NotImplemented
+
+
+@overload
+def multiply(x: Tensor[DT, *S], y: Tensor[DT, *S], /) -> Tensor[DT, *S]: ...
+@overload
+def multiply(x: Tensor[DT, *S], y: float, /) -> Tensor[DT, *S]: ...
+@overload
+def multiply(x: Tensor[DT, *R, N], y: Tensor[DT, N], /) -> Tensor[DT, *R, N]: ...
+@overload
+def multiply(x: Tensor[DT, *R, N], y: Tensor[DT, *R, L[1]], /) -> Tensor[DT, *R, N]: ...
+@overload
+def multiply(x: Tensor[DT, *S], y: Array, /) -> Tensor: ...
+def multiply(x: Any, y: Any, /) -> Any:
+    return elementwise.multiply(x, y) if isinstance(y, OPERANDS) else NotImplemented
+
+
+@overload
+def divide(x: Tensor[DT, *S], y: Tensor[DT, *S], /) -> Tensor[DT, *S]: ...
+@overload
+def divide(x: Tensor[DT, *S], y: float, /) -> Tensor[DT, *S]: ...
+@overload
+def divide(x: Tensor[DT, *R, N], y: Tensor[DT, N], /) -> Tensor[DT, *R, N]: ...
+@overload
+def divide(x: Tensor[DT, *R, N], y: Tensor[DT, *R, L[1]], /) -> Tensor[DT, *R, N]: ...
+@overload
+def divide(x: Tensor[DT, *S], y: Array, /) -> Tensor: ...
+def divide(x: Any, y: Any, /) -> Any:
+    return elementwise.divide(x, y) if isinstance(y, OPERANDS) else NotImplemented
+
+
+def forward(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor[DT, *S], Any], Tensor]:
+    """The operator method for x ∘ y."""
+
+    def operator(x: Any, y: Any, /) -> Any:
+        return function(x, y) if isinstance(y, OPERANDS) else NotImplemented
+
+    return operator
+
+
+def reflected(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor[DT, *S], Any], Tensor[Any, *S]]:
+    """The operator method for y ∘ x, when y does not know tensors."""
+
+    def operator(x: Any, y: Any, /) -> Any:
+        return function(y, x) if isinstance(y, OPERANDS) else NotImplemented
+
+    return operator
+
+
+def matmul_reflected(x: Tensor[DT, *S], y: Array, /) -> Tensor:
+    """y @ x for an array y."""
+    return linear.matmul(y, x) if isinstance(y, OPERANDS) else NotImplemented  # type: ignore[call-overload,no-any-return]

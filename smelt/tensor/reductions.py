@@ -1,0 +1,281 @@
+"""Functions that fold axes away. `dim` and `keepdim` are PyTorch's words for `axis` and `keepdims`.
+
+Sums and products of integers narrower than 64 bits give int64 or uint64; means and variances of integers give float32. 16-bit
+floats are summed in float32. What a fold over no elements gives: 0 for sum, 1 for prod, False for any, True for all, NaN for
+mean; max, min, argmax and argmin refuse.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+from typing import Literal as L
+
+from smelt import dtypes
+from smelt.dtypes import DType, as_dtype
+from smelt.errors import DTypeError, ShapeError
+from smelt.graph import build
+from smelt.graph.index import product_of
+from smelt.graph.node import Node
+from smelt.graph.shapes import normalized_axis, shape_text
+from smelt.tensor.arguments import axis_or_dim, many_axes
+from smelt.tensor.handle import floating, node_of, widened, wrap
+from smelt.tensor.types import DT, A, Axes, B, DTypeLike, R, S
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+
+def _axes(node: Node, axis: Any, dim: Any, name: str) -> tuple[int, ...]:
+    return many_axes(axis_or_dim(axis, dim, name), len(node.shape), name)
+
+
+@overload
+def sum(x: Tensor[DT, *S], /) -> Tensor[DT]: ...
+@overload
+def sum(x: Tensor[DT, A, *R], /, axis: L[0]) -> Tensor[DT, *R]: ...
+@overload
+def sum(x: Tensor[DT, *R, A], /, axis: L[-1]) -> Tensor[DT, *R]: ...
+@overload
+def sum(x: Tensor[DT, A, B, *R], /, axis: L[1]) -> Tensor[DT, A, *R]: ...
+@overload
+def sum(
+    x: Tensor[DT, *S],
+    /,
+    axis: Axes = ...,
+    *,
+    dtype: DTypeLike | None = ...,
+    keepdims: bool = ...,
+    dim: Axes = ...,
+    keepdim: bool = ...,
+) -> Tensor: ...
+def sum(
+    x: Any,
+    /,
+    axis: Axes = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: bool = False,
+) -> Any:
+    """The sum along the axes given, or of everything."""
+    node = _accumulated(node_of(x, "sum"), dtype)
+    return wrap(build.reduce("add", node, _axes(node, axis, dim, "sum"), keep_axes=keepdims or keepdim, name="sum"))
+
+
+def prod(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """The product along the axes given, or of everything."""
+    node = _accumulated(node_of(x, "prod"), dtype)
+    return wrap(build.reduce("mul", node, _axes(node, axis, dim, "prod"), keep_axes=keepdims or keepdim, name="prod"))
+
+
+def _accumulated(node: Node, dtype: DTypeLike | None) -> Node:
+    if dtype is not None:
+        return build.cast(node, as_dtype(dtype))
+    return build.cast(node, _sum_dtype(node.dtype))
+
+
+def _sum_dtype(dtype: DType) -> DType:
+    if dtype.is_float:
+        return dtype
+    return dtypes.uint64 if dtype.is_integer and not dtype.is_signed else dtypes.int64
+
+
+def max(
+    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
+) -> Tensor:
+    """The largest value along the axes given, or of everything; NaN if there is one."""
+    return _extreme("max", x, axis, keepdims or keepdim, dim)
+
+
+def min(
+    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
+) -> Tensor:
+    """The smallest value along the axes given, or of everything; NaN if there is one."""
+    return _extreme("min", x, axis, keepdims or keepdim, dim)
+
+
+def _extreme(name: str, x: Any, axis: Axes, keep: bool, dim: Axes) -> Tensor:
+    node = node_of(x, name)
+    axes = _axes(node, axis, dim, name)
+    _refuse_empty(node, axes, name)
+    return wrap(build.reduce(name, node, axes, keep_axes=keep, name=name))
+
+
+def _refuse_empty(node: Node, axes: tuple[int, ...], name: str) -> None:
+    if 0 in [node.shape[axis] for axis in axes]:
+        raise ShapeError(
+            f"{name}: there are no elements along the axes to fold, in shape {shape_text(node.shape)}",
+            rule=f"The {name} of nothing is not defined.",
+        )
+
+
+def any(
+    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
+) -> Tensor:
+    """True where at least one element along the axes is nonzero."""
+    return _verdict("any", "max", x, axis, keepdims or keepdim, dim)
+
+
+def all(
+    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
+) -> Tensor:
+    """True where every element along the axes is nonzero."""
+    return _verdict("all", "min", x, axis, keepdims or keepdim, dim)
+
+
+def _verdict(name: str, op: str, x: Any, axis: Axes, keep: bool, dim: Axes) -> Tensor:
+    node = build.cast(node_of(x, name), dtypes.bool_)
+    return wrap(build.reduce(op, node, _axes(node, axis, dim, name), keep_axes=keep, name=name))
+
+
+def count_nonzero(
+    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
+) -> Tensor:
+    """How many elements along the axes are nonzero, as int64."""
+    node = build.cast(build.cast(node_of(x, "count_nonzero"), dtypes.bool_), dtypes.int64)
+    axes = _axes(node, axis, dim, "count_nonzero")
+    return wrap(build.reduce("add", node, axes, keep_axes=keepdims or keepdim, name="count_nonzero"))
+
+
+def mean(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """The arithmetic mean along the axes given, or of everything."""
+    node = _real(x, dtype, "mean")
+    axes = _axes(node, axis, dim, "mean")
+    return wrap(build.cast(_mean(widened(node), axes, keepdims or keepdim), node.dtype))
+
+
+def var(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    correction: float = 0.0,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """The variance: the sum of squared distances from the mean, divided by the number of elements less `correction`."""
+    node = _real(x, None, "var")
+    axes = _axes(node, axis, dim, "var")
+    return wrap(build.cast(_variance(widened(node), axes, correction, keepdims or keepdim), node.dtype))
+
+
+def std(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    correction: float = 0.0,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """The standard deviation: the square root of `var`."""
+    node = _real(x, None, "std")
+    axes = _axes(node, axis, dim, "std")
+    return wrap(build.cast(build.sqrt(_variance(widened(node), axes, correction, keepdims or keepdim)), node.dtype))
+
+
+def _real(x: Any, dtype: DTypeLike | None, name: str) -> Node:
+    if dtype is None:
+        return floating(x, name)
+    wanted = as_dtype(dtype)
+    if not wanted.is_float:
+        raise DTypeError(f"{name}: the dtype must be a float, got {wanted}")
+    return build.cast(node_of(x, name), wanted)
+
+
+def _count(node: Node, axes: tuple[int, ...]) -> Node:
+    return build.size_node(product_of(node.shape[axis] for axis in axes), node.dtype)
+
+
+def _mean(node: Node, axes: tuple[int, ...], keep: bool) -> Node:
+    return build.div(build.reduce("add", node, axes, keep_axes=keep), _count(node, axes))
+
+
+def _variance(node: Node, axes: tuple[int, ...], correction: float, keep: bool) -> Node:
+    centered = build.sub(node, _mean(node, axes, keep=True))
+    total = build.reduce("add", build.mul(centered, centered), axes, keep_axes=keep)
+    count = build.shift(_count(node, axes), -correction) if correction else _count(node, axes)
+    return build.div(total, build.maximum(count, build.const(0, node.dtype)))
+
+
+def logsumexp(
+    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
+) -> Tensor:
+    """log(sum(exp(x))) along the axes given, or of everything, without overflow."""
+    original = floating(x, "logsumexp")
+    axes = _axes(original, axis, dim, "logsumexp")
+    node = widened(original)
+    largest = build.reduce("max", node, axes, keep_axes=True)
+    # An infinite largest value must not be subtracted from itself.
+    finite = build.lt(build.unary("abs", largest), build.const(float("inf"), node.dtype))
+    offset = build.where(finite, largest, build.const(0, node.dtype))
+    total = build.reduce("add", build.exp(build.sub(node, offset)), axes, keep_axes=True)
+    result = build.add(build.log(total), offset)
+    if not (keepdims or keepdim):
+        result = build.reshape(result, tuple(s for a, s in enumerate(result.shape) if a not in axes))
+    return wrap(build.cast(result, original.dtype))
+
+
+def argmax(
+    x: Tensor,
+    /,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    dim: int | None = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """Where the largest value is (the first of them; the first NaN, if there is one), as int64."""
+    return _position("argmax", "max", x, axis, keepdims or keepdim, dim)
+
+
+def argmin(
+    x: Tensor,
+    /,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    dim: int | None = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """Where the smallest value is (the first of them; the first NaN, if there is one), as int64."""
+    return _position("argmin", "min", x, axis, keepdims or keepdim, dim)
+
+
+def _position(name: str, op: str, x: Any, axis: int | None, keep: bool, dim: int | None) -> Tensor:
+    node = node_of(x, name)
+    axis = axis_or_dim(axis, dim, name)
+    rank = len(node.shape)
+    if axis is None:
+        node = build.reshape(node, (product_of(node.shape),))
+    along = 0 if axis is None else normalized_axis(axis, rank, name)
+    _refuse_empty(node, (along,), name)
+    found = build.eq(node, build.reduce(op, node, (along,), keep_axes=True))
+    if node.dtype.is_float:
+        found = build.binary("or", found, build.unary("isnan", node))
+    size = node.shape[along]
+    places = build.reshape(build.iota(size, dtypes.int64), (size,) + (1,) * (len(node.shape) - along - 1))
+    nowhere = build.const(dtypes.int64.maximum, dtypes.int64)
+    result = build.reduce("min", build.where(found, places, nowhere), (along,), keep_axes=keep and axis is not None)
+    return wrap(build.reshape(result, (1,) * rank) if keep and axis is None else result)

@@ -1,0 +1,8 @@
+"""Takes functions of tensors; gives functions of tensors: compiled (`jit`), and looked into (`explain`).
+
+Always holds: a transformed function gives what the original gives; tracing leaves no trace on the arguments.
+"""
+
+from smelt.transform.jit import Jit, jit
+
+__all__ = ["Jit", "jit"]

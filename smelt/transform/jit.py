@@ -1,0 +1,312 @@
+"""`jit`: trace a function once per structure of its arguments, then replay it by one native call.
+
+A call flattens its arguments, looks the structure up, and runs the compiled graph. Tensors reached through the function's closure and
+globals are hidden inputs: they are looked up again at every call, so rebinding them is seen. Python ints and floats are inputs too,
+weakly typed; everything else is static and part of the structure.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+import types
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from smelt import runtime, tree
+from smelt.compiler import CompiledGraph, trace
+from smelt.dtypes import float64, int64, uint32
+from smelt.errors import ArgumentError
+from smelt.graph.node import Node
+from smelt.graph.ops import Op
+from smelt.runtime import Placeholder, Storage
+from smelt.tensor import Tensor, wrap
+from smelt.transform.hidden import hidden_readers
+from smelt.transform.symbolic import ShapeCheck, argument_shapes, contiguous_storage, symbolic_placeholder
+from smelt.transform.weak import default_weak
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_NUMBERS = {float: float64, int: int64}
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """One traced structure: what to run, and where each of its inputs comes from."""
+
+    compiled: CompiledGraph
+    inputs: list[int]  # leaf number; -1 - k is the k-th captured storage
+    offsets: list[int]  # where each input starts in its leaf, in elements
+    shifts: list[int]  # the same in bytes
+    captured: list[Storage]
+    scalars: bytes
+    starts: bytes
+    shapes: ShapeCheck | None
+    draws: int
+    structure: tree.Structure
+    results: list[Any]  # per output leaf: None for a tensor, or the static value
+    numbers: list[int] = field(default_factory=list)  # leaves that are Python numbers
+
+
+class Jit(Generic[P, T]):
+    """A compiled function; the original is `__wrapped__`."""
+
+    def __init__(
+        self,
+        function: Callable[P, T],
+        static: int | str | Iterable[int | str] = (),
+        donate: int | Iterable[int] = (),
+        shapes: Sequence[Any] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.__wrapped__ = function
+        self._static = _positions(function, [static] if isinstance(static, int | str) else list(static))
+        self._donate = (donate,) if isinstance(donate, int) else tuple(donate)
+        self._shapes = shapes
+        self._entries: dict[Any, _Entry] = {}
+        self._hidden = hidden_readers(function)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        if runtime.is_tracing():
+            return self.__wrapped__(*args, **kwargs)
+        leaves, key = self._flatten(args, kwargs)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = self._trace(args, kwargs, leaves)
+        result: T = self._replay(entry, leaves, args)
+        return result
+
+    # --- the way in
+
+    def _flatten(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
+        """Storages and numbers of all dynamic leaves, and the key of the structure."""
+        raw: list[Any] = []
+        structure: list[Any] = []
+        for k, value in enumerate(args):
+            if type(value) is Tensor:
+                raw.append(value)
+                structure.append(None)
+            else:
+                structure.append(self._flatten_one(k, value, raw))
+        if kwargs:
+            structure += [(name, self._flatten_one(name, kwargs[name], raw)) for name in sorted(kwargs)]
+        visible = len(raw)
+        for read in self._hidden:
+            structure.append(read(raw))
+        leaves: list[Any] = []
+        marks: list[Any] = []
+        symbolic = self._shapes is not None
+        for k, x in enumerate(raw):
+            if type(x) is Tensor:
+                node = x._node
+                if node.op is not Op.LEAF:
+                    node = node.leaf or runtime.realize([t._node for t in raw if type(t) is Tensor])[_rank(raw, k)]
+                    x._node = node
+                storage = node.attribute
+                if symbolic and k < visible:
+                    storage = contiguous_storage(storage)
+                    marks.append(storage.dtype)
+                else:
+                    # Signatures are unique objects, so their identity says it all.
+                    marks.append(id(storage.signature))
+                leaves.append(storage)
+            elif type(x) in _NUMBERS:
+                leaves.append(x)
+                marks.append(type(x))
+            else:
+                marks.append(_hashable(x))
+        return leaves, (tuple(structure), tuple(marks))
+
+    def _flatten_one(self, name: int | str, value: Any, raw: list[Any]) -> Any:
+        if name in self._static:
+            return ("static", _hashable(value))
+        leaves, structure = tree.flatten(value)
+        raw += leaves
+        return structure
+
+    # --- the first time
+
+    def _trace(self, args: Any, kwargs: Any, leaves: list[Any]) -> _Entry:
+        shapes = argument_shapes(self._shapes, args)
+        check = None if self._shapes is None else ShapeCheck()
+        source: dict[Node, int] = {}
+
+        def stand_in(value: Any, shape: Any) -> Any:
+            number = len(source)
+            if type(value) is Tensor:
+                storage = leaves[number]
+                node = symbolic_placeholder(storage, shape).node()
+                if check is not None and shape is not None:
+                    check.add(number, shape)
+            elif type(value) in _NUMBERS:
+                node = Placeholder(_NUMBERS[type(value)], (), (), weak=True).node()
+            else:
+                return value
+            source[node] = number
+            return wrap(node)
+
+        def replace(k: int | str, value: Any) -> Any:
+            if k in self._static and type(value) is not Tensor:
+                return value
+            parts, structure = tree.flatten(value)
+            wanted = shapes.get(k, [None] * len(parts))
+            return tree.unflatten(structure, [stand_in(*pair) for pair in zip(parts, wanted, strict=True)])
+
+        if check is not None:
+            new_args = [replace(k, value) for k, value in enumerate(args)]
+            check.bind(leaves)
+        else:
+            new_args = [replace(k, value) for k, value in enumerate(args)]
+        new_kwargs = {name: replace(name, kwargs[name]) for name in sorted(kwargs)}
+        hidden = {id(storage): k for k, storage in enumerate(leaves) if k >= len(source)}
+        with runtime.tracing() as recorded:
+            result = self.__wrapped__(*new_args, **new_kwargs)
+        parts, structure = tree.flatten(result)
+        traced = trace([default_weak(part._node) for part in parts if isinstance(part, Tensor)])
+        inputs: list[int] = []
+        captured: list[Storage] = []
+        for view in traced.inputs:
+            storage = view.leaf.attribute
+            if view.leaf in source:
+                inputs.append(source[view.leaf])
+            elif view.leaf is recorded.random_node:
+                inputs.append(len(leaves))
+            elif id(storage) in hidden:
+                inputs.append(hidden[id(storage)])
+            else:
+                captured.append(storage)
+                inputs.append(-len(captured))
+        if check is not None:
+            check.order(traced.dims)
+        return _Entry(
+            runtime.find(traced),
+            inputs,
+            [view.offset for view in traced.inputs],
+            [view.offset * view.leaf.dtype.itemsize for view in traced.inputs],
+            captured,
+            runtime.pack_scalars(traced.scalars),
+            struct.pack(f"{len(traced.starts)}q", *traced.starts),
+            check,
+            recorded.draws,
+            structure,
+            [None if isinstance(part, Tensor) else part for part in parts],
+            [k for k, leaf in enumerate(leaves) if not isinstance(leaf, Storage)],
+        )
+
+    # --- every other time
+
+    def _replay(self, entry: _Entry, leaves: list[Any], args: Any) -> Any:
+        for k in entry.numbers:
+            leaves[k] = runtime.host_leaf(leaves[k], _NUMBERS[type(leaves[k])]).attribute
+        if entry.draws:
+            leaves.append(runtime.host_leaf(runtime.advance_random(entry.draws), uint32).attribute)
+        captured = entry.captured
+        storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in entry.inputs]
+        for storage in storages:
+            if not storage.address:
+                storage.memory  # noqa: B018  (raises, since it was donated)
+        addresses = [storage.address + shift for storage, shift in zip(storages, entry.shifts, strict=True)]
+        dims: dict[str, int] = {}
+        integers = entry.starts
+        if entry.shapes is not None:
+            dims = entry.shapes.bind(leaves)
+            integers = struct.pack(f"{len(dims)}q", *dims.values()) + integers
+        memories = entry.compiled.run(addresses, entry.scalars, integers)
+        results = runtime.outputs(entry.compiled, memories, storages, entry.offsets, dims)
+        if self._donate:
+            self._give_up(args, results)
+        if entry.structure is tree.LEAF and entry.results[0] is None:
+            return wrap(runtime.leaf(results[0]))
+        fresh = iter(results)
+        values = [wrap(runtime.leaf(next(fresh))) if known is None else known for known in entry.results]
+        return tree.unflatten(entry.structure, values)
+
+    def _give_up(self, args: Any, results: list[Storage]) -> None:
+        """Release donated arguments, except memory that a result still shows."""
+        kept = {id(storage.memory) for storage in results}
+        for k in self._donate:
+            for part in tree.flatten(args[k])[0]:
+                if type(part) is Tensor:
+                    storage = part._node.attribute
+                    if not storage.is_donated() and id(storage.memory) not in kept:
+                        storage.donate()
+
+
+@overload
+def jit(function: Callable[P, T], /) -> Jit[P, T]: ...
+@overload
+def jit(
+    function: Callable[P, T],
+    /,
+    *,
+    static: int | str | Iterable[int | str] = ...,
+    donate: int | Iterable[int] = ...,
+    shapes: Sequence[Any] | None = ...,
+) -> Jit[P, T]: ...
+@overload
+def jit(
+    *,
+    static: int | str | Iterable[int | str] = ...,
+    donate: int | Iterable[int] = ...,
+    shapes: Sequence[Any] | None = ...,
+) -> Callable[[Callable[P, T]], Jit[P, T]]: ...
+def jit(
+    function: Any = None,
+    /,
+    *,
+    static: int | str | Iterable[int | str] = (),
+    donate: int | Iterable[int] = (),
+    shapes: Sequence[Any] | None = None,
+) -> Any:
+    """Compile a function of tensors: traced once per structure of its arguments, then one native call.
+
+    Arguments may be nested tuples, lists and dicts. Python ints and floats may change from call to call without a new trace; bools,
+    strings, None and other objects are static, and `static=` names further arguments, by position or name. `donate=` gives the buffers
+    of arguments up. `shapes=` declares shapes with dims, so that one compilation serves all of them:
+
+        n = sm.Dim("n", 1, 4096)
+        f = sm.jit(lambda x: x.softmax(-1), shapes=[(n, 64)])
+    """
+    if function is None:
+        return functools.partial(jit, static=static, donate=donate, shapes=shapes)
+    if not callable(function):
+        raise ArgumentError(f"jit: {function!r} is not a function")
+    return Jit(function, static, donate, shapes)
+
+
+def _positions(function: Callable[..., Any], static: list[int | str]) -> frozenset[int | str]:
+    """Static arguments by position and by name, whichever way they were given."""
+    if not static:
+        return frozenset()
+    code = getattr(function, "__code__", None)
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
+    found: set[int | str] = set(static)
+    for item in static:
+        if isinstance(item, str) and item not in names:
+            raise ArgumentError(f"jit: the function has no argument {item!r}", hint=f"It has: {', '.join(names)}.")
+        if isinstance(item, str):
+            found.add(names.index(item))
+        elif 0 <= item < len(names):
+            found.add(names[item])
+    return frozenset(found)
+
+
+def _rank(raw: list[Any], k: int) -> int:
+    """Which of the tensors in the list the k-th leaf is."""
+    return sum(type(x) is Tensor for x in raw[:k])
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        raise ArgumentError(
+            f"jit: an argument of type {type(value).__name__} is neither a tensor nor hashable",
+            hint="Pass arrays as tensors (sm.asarray), and other data as tuples, strings or numbers.",
+        ) from None
+    return (type(value), value)

@@ -1,0 +1,89 @@
+"""Symbolic shapes of a jitted function: declared once, bound and checked at every call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from smelt import tree
+from smelt.errors import ArgumentError, ShapeError
+from smelt.graph.index import Dim, Index, Variable
+from smelt.graph.node import Shape
+from smelt.kernel.region import row_major
+from smelt.runtime import Placeholder, Storage
+
+
+def argument_shapes(shapes: Sequence[Any] | None, args: Sequence[Any]) -> dict[int | str, list[Shape | None]]:
+    """For each argument with a declared shape, the shapes of its leaves."""
+    if shapes is None:
+        return {}
+    if len(shapes) > len(args):
+        raise ArgumentError(f"jit: shapes= names {len(shapes)} arguments, and the call has {len(args)}")
+    table: dict[int | str, list[Shape | None]] = {}
+    for k, (shape, value) in enumerate(zip(shapes, args, strict=False)):
+        count = len(tree.flatten(value)[0])
+        listed = [shape] if _is_shape(shape) else list(shape or [None] * count)
+        if len(listed) != count:
+            raise ArgumentError(f"jit: {len(listed)} shapes for argument {k}, which has {count} leaves")
+        table[k] = [None if s is None else tuple(s) for s in listed]
+    return table
+
+
+def _is_shape(shape: Any) -> bool:
+    return isinstance(shape, tuple | list) and all(isinstance(size, int | Index) for size in shape)
+
+
+def contiguous_storage(storage: Storage) -> Storage:
+    """The same values in row-major order, which is what a symbolic kernel expects."""
+    if storage.strides == row_major(storage.shape):
+        return storage
+    return Storage.of(storage.numpy(), copy=True)
+
+
+def symbolic_placeholder(storage: Storage, shape: Shape | None) -> Placeholder:
+    """A stand-in for an argument: its own layout, or a declared shape in row-major order."""
+    if shape is None:
+        return Placeholder(storage.dtype, storage.shape, storage.strides)
+    return Placeholder(storage.dtype, shape, row_major(shape))
+
+
+class ShapeCheck:
+    """Finds the values of dims in the shapes of a call, and refuses shapes that do not fit the declaration."""
+
+    def __init__(self) -> None:
+        self.declared: list[tuple[int, Shape]] = []
+        self.names: list[tuple[str, str]] = []  # the compiled graph's name of a dim, and the user's
+
+    def add(self, leaf: int, shape: Shape) -> None:
+        self.declared.append((leaf, shape))
+
+    def order(self, dims: Sequence[Variable]) -> None:
+        """Say in which order the compiled graph takes the dims."""
+        self.names = [(f"d{k}", v.name) for k, v in enumerate(dims)]
+
+    def bind(self, leaves: Sequence[Any]) -> dict[str, int]:
+        """The values of the dims, in order, by the compiled graph's names."""
+        values: dict[str, int] = {}
+        for leaf, shape in self.declared:
+            actual = leaves[leaf].shape
+            if len(actual) != len(shape):
+                raise _mismatch(leaf, shape, actual, "The number of axes differs.")
+            for size, given in zip(shape, actual, strict=True):
+                if isinstance(size, Dim) and size.name not in values:
+                    if not size.low <= given <= size.high:
+                        rule = f"{size.name} = {given} is outside its bounds {size.low} to {size.high}."
+                        raise _mismatch(leaf, shape, actual, rule)
+                    values[size.name] = given
+        for leaf, shape in self.declared:
+            actual = leaves[leaf].shape
+            for axis, (size, given) in enumerate(zip(shape, actual, strict=True)):
+                expected = size.evaluate(values) if isinstance(size, Index) else size
+                if expected != given:
+                    raise _mismatch(leaf, shape, actual, f"Axis {axis} must be {expected}, and is {given}.")
+        return {name: values[original] for name, original in self.names}
+
+
+def _mismatch(leaf: int, shape: Shape, actual: tuple[int, ...], rule: str) -> ShapeError:
+    declared = ", ".join(str(size) for size in shape)
+    given = ", ".join(str(size) for size in actual)
+    return ShapeError(f"jit: argument {leaf} was declared ({declared}) and has shape ({given})", rule=rule)

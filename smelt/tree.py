@@ -1,0 +1,97 @@
+"""Pytrees: nested tuples, named tuples, lists, dicts and registered classes with leaves in a fixed order.
+
+`flatten` gives the leaves and a structure that compares by equality and hashes; `unflatten` puts leaves back. Dictionaries are
+walked in the order of their sorted keys, so two equal dictionaries have equal structures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from smelt.errors import ArgumentError
+
+
+class Structure(NamedTuple):
+    """The shape of a tree. `kind` is None for a leaf; `data` is what the kind needs besides its children."""
+
+    kind: type | None
+    data: Hashable
+    children: tuple[Structure, ...]
+
+
+LEAF = Structure(None, None, ())
+
+
+class _Node(NamedTuple):
+    flatten: Callable[[Any], tuple[Iterable[Any], Hashable]]
+    unflatten: Callable[[Hashable, list[Any]], Any]
+
+
+_registry: dict[type, _Node] = {}
+
+
+def register(
+    kind: type,
+    flatten: Callable[[Any], tuple[Iterable[Any], Hashable]],
+    unflatten: Callable[[Hashable, list[Any]], Any],
+) -> None:
+    """Make instances of a class inner nodes: `flatten(x)` gives (children, data); `unflatten(data, children)` gives x back."""
+    _registry[kind] = _Node(flatten, unflatten)
+
+
+def _flatten_dict(value: dict[Any, Any]) -> tuple[Iterable[Any], Hashable]:
+    try:
+        keys = sorted(value)
+    except TypeError:
+        raise ArgumentError("a dictionary in a pytree needs keys that sort", hint="Use strings as keys.") from None
+    return [value[key] for key in keys], tuple(keys)
+
+
+register(tuple, lambda x: (x, None), lambda _, children: tuple(children))
+register(list, lambda x: (x, None), lambda _, children: list(children))
+register(dict, _flatten_dict, lambda keys, children: dict(zip(keys, children, strict=True)))  # type: ignore[call-overload]
+register(type(None), lambda _: ((), None), lambda *_: None)
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """The leaves of a tree, and its structure."""
+    leaves: list[Any] = []
+    return leaves, _flatten(tree, leaves)
+
+
+def _flatten(tree: Any, leaves: list[Any]) -> Structure:
+    kind = type(tree)
+    node = _registry.get(kind)
+    if node is None:
+        if isinstance(tree, tuple) and hasattr(kind, "_fields"):
+            return Structure(kind, None, tuple([_flatten(child, leaves) for child in tree]))
+        leaves.append(tree)
+        return LEAF
+    children, data = node.flatten(tree)
+    return Structure(kind, data, tuple([_flatten(child, leaves) for child in children]))
+
+
+def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
+    """A tree of this structure with these leaves."""
+    return _unflatten(structure, iter(leaves))
+
+
+def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
+    if structure.kind is None:
+        return next(leaves)
+    children = [_unflatten(child, leaves) for child in structure.children]
+    node = _registry.get(structure.kind)
+    return structure.kind(*children) if node is None else node.unflatten(structure.data, children)
+
+
+def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """Apply a function to the leaves of one tree, or of several with the same structure."""
+    leaves, structure = flatten(tree)
+    rows = [leaves]
+    for other in others:
+        more, other_structure = flatten(other)
+        if other_structure != structure:
+            raise ArgumentError("tree.map: the trees have different structures")
+        rows.append(more)
+    return unflatten(structure, [function(*row) for row in zip(*rows, strict=True)])

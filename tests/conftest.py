@@ -1,0 +1,35 @@
+"""How the tests run: verified after every pass, with a cache of their own, sampled unless SMELT_TEST_ALL=1.
+
+Tests that fix `max_examples` themselves escape the two profiles; leave it to the profile wherever that is enough.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+TEST_ALL = os.environ.get("SMELT_TEST_ALL") == "1"
+
+# smelt reads its settings when it is first imported, which is after this file and before any test module. The kernels
+# of earlier runs are kept so that repeated runs are fast, but never in the user's own cache.
+os.environ["SMELT_CACHE_DIR"] = str(ROOT / "build" / "test-cache")
+os.environ["SMELT_VERIFY"] = "1"
+
+# A busy machine must not fail a test, so nothing here depends on time.
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", _UNTIMED, max_examples=25, derandomize=True)
+settings.register_profile("all", _UNTIMED, max_examples=500, derandomize=False, print_blob=True)
+settings.load_profile("all" if TEST_ALL else "quick")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if TEST_ALL:
+        return
+    skip = pytest.mark.skip(reason="slow: set SMELT_TEST_ALL=1")
+    for item in items:
+        if item.get_closest_marker("slow") is not None:
+            item.add_marker(skip)

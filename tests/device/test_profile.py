@@ -1,0 +1,80 @@
+"""What is read about a processor, from the files of this machine and of others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from smelt.device.profile import profile, read_profile
+
+
+def write(root: Path, texts: dict[str, str]) -> Path:
+    for name, text in texts.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def cpuinfo(flags: str) -> dict[str, str]:
+    one = f"processor : 0\nmodel name : Some CPU @ 3 GHz: fast\nflags : {flags}\n\n"
+    return {"proc/cpuinfo": one + "processor : 1\nflags : other\n\n"}
+
+
+def test_this_machine() -> None:
+    found = profile()
+    assert found is profile()
+    assert found.vector_bytes in (16, 32, 64)
+    assert 1 <= found.cores <= (os.cpu_count() or 1)
+    assert found.l1_bytes < found.l2_bytes
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "vectors"),
+    [
+        ("x86_64", "sse2 avx avx2 fma avx512f", (64, 32)),
+        ("x86_64", "sse2 avx avx2", (32, 16)),
+        ("x86_64", "sse2", (16, 16)),
+        ("aarch64", "", (16, 32)),
+        ("arm64", "", (16, 32)),
+        ("riscv64", "", (16, 16)),
+    ],
+)
+def test_vectors(tmp_path: Path, machine: str, flags: str, vectors: tuple[int, int]) -> None:
+    found = read_profile(write(tmp_path, cpuinfo(flags)), machine, 4)
+    assert (found.vector_bytes, found.vector_registers) == vectors
+    assert found.features == frozenset(flags.split())
+    assert found.name == "Some CPU @ 3 GHz: fast"
+    assert found.cores == 4
+
+
+def test_caches(tmp_path: Path) -> None:
+    folder = "sys/devices/system/cpu/cpu0/cache"
+    facts = [("Data", "1", "48K"), ("Instruction", "1", "32K"), ("Unified", "2", "2M"), ("Unified", "3", "odd")]
+    for index, fact in enumerate(facts):
+        for name, text in zip(("type", "level", "size"), fact, strict=True):
+            write(tmp_path, {f"{folder}/index{index}/{name}": text + "\n"})
+    found = read_profile(tmp_path, "x86_64", 1)
+    assert (found.l1_bytes, found.l2_bytes, found.l3_bytes) == (48 << 10, 2 << 20, 8 << 20)
+
+
+def test_a_machine_that_says_nothing(tmp_path: Path) -> None:
+    found = read_profile(tmp_path, "aarch64", 3)
+    assert (found.l1_bytes, found.cores, found.features) == (32 << 10, 3, frozenset())
+    assert found.name
+
+
+@pytest.mark.parametrize(
+    ("texts", "cores"),
+    [
+        ({"sys/fs/cgroup/cpu.max": "150000 100000\n"}, 2),
+        ({"sys/fs/cgroup/cpu.max": "50000 100000\n"}, 1),
+        ({"sys/fs/cgroup/cpu.max": "max 100000\n"}, 8),
+        ({"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "300000", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"}, 3),
+        ({"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"}, 8),
+    ],
+)
+def test_cores_stay_within_the_quota(tmp_path: Path, texts: dict[str, str], cores: int) -> None:
+    assert read_profile(write(tmp_path, texts), "x86_64", 8).cores == cores
