@@ -18,7 +18,6 @@ import hashlib
 import itertools
 import os
 import re
-import secrets
 import stat
 import sys
 import threading
@@ -264,7 +263,7 @@ def _verified(descriptor: int, kind: str, key: str) -> bytes:
 
 
 def _write_whole(name: str, data: bytes, folder: int) -> None:
-    temporary = f"{secrets.token_hex(8)}{_TEMPORARY}"
+    temporary = f"{os.urandom(8).hex()}{_TEMPORARY}"
     try:
         descriptor = os.open(temporary, _OPEN_NEW, 0o600, dir_fd=folder)
         with open(descriptor, "wb") as file:

@@ -40,7 +40,9 @@ def compiled(tmp_path: Path, value: int) -> Path:
     source, output = tmp_path / f"{value}.c", tmp_path / f"{value}.so"
     source.write_text(f"int answer(void) {{ return {value}; }}")
     chosen = toolchain.compiler()
-    subprocess.run([*chosen.command, *chosen.flags, str(source), "-o", str(output)], check=True)
+    variables = dict.fromkeys(("ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR"), str(tmp_path))
+    command = [*chosen.command, *chosen.flags, str(source), "-o", str(output)]
+    subprocess.run(command, check=True, env=os.environ | variables)
     return output
 
 

@@ -20,11 +20,11 @@ from smelt.graph.node import Node, make, topological
 from smelt.graph.ops import Op
 from smelt.graph.text import print_graph
 from smelt.graph.verify import verify_graph
-from smelt.kernel import Kernel, Region, lower, print_kernel, print_region, verify
-from smelt.plan import ARENA, INPUTS, Alias, CompiledGraph, KernelRecord, Lifetime, Stored, assign
+from smelt.kernel import Kernel, Region, print_kernel, print_region, verify
+from smelt.plan import ARENA, INPUTS, Alias, CompiledGraph, KernelRecord, Lifetime, Placed, Stored, assign
 from smelt.render import render, workspace_bytes
 from smelt.rewrite import rewrite
-from smelt.schedule import Schedule, choose
+from smelt.schedule import Scheduled, choose
 
 SOURCE_LIMIT = 24  # kernels in one translation unit; more are compiled side by side
 
@@ -34,7 +34,7 @@ class Built:
     """A kernel in memory, shared by every launch and graph with the same region and schedule."""
 
     kernel: Kernel
-    schedule: Schedule
+    schedule: Scheduled
     region: Region
     text: str
     source: str = ""
@@ -105,7 +105,7 @@ def _compile(key: GraphKey, device: CPU, explain: bool) -> CompiledGraph:
     with stages.stage("compile"):
         _build(new, sources, device)
     with stages.stage("plan"):
-        compiled = _link(key, device, work, outputs, results, stored)
+        compiled = _link(key, device, work, outputs, results, stored, explain)
     compiled.seconds, compiled.stages = stages.seconds, texts
     compiled.source = "\n".join(dict.fromkeys(w.built.source for w in work))
     if settings().debug:
@@ -185,7 +185,7 @@ def _kernel(
     if known is not None:
         return known
     with stages.stage("schedule"):
-        schedule, kernel = choose(region, device.profile, lower)
+        schedule, kernel = choose(region, device.profile)
     if settings().verify:
         with stages.stage("verify"):
             verify(kernel)
@@ -228,6 +228,7 @@ def _link(
     outputs: list[Stored | Alias],
     results: list[int],
     stored: list[Node],
+    explain: bool,
 ) -> CompiledGraph:
     entries, _, bounds = key
     n_inputs = max((entry[4] + 1 for entry in entries if entry[0] is Op.LEAF), default=0)
@@ -272,7 +273,11 @@ def _link(
         n_inputs,
         tuple(Variable(f"d{k}", low, high) for k, (low, high) in enumerate(bounds)),
         arena,
-        tuple(_record(item) for item in work),
+        tuple(_record(item, explain) for item in work),
+        layout=tuple(
+            Placed(life.nbytes, scalar_bytes + offset, life.first, life.last, repr(node))
+            for (node, life), offset in zip(temporaries, offsets, strict=True)
+        ),
         largest=tuple(sorted(largest, reverse=True)[:8]),
     )
 
@@ -294,7 +299,7 @@ def _temporaries(work: list[_Work], place: dict[Node, tuple[int, int]]) -> list[
     return [(node, Lifetime(nbytes[node], first[node], last[node])) for node in first]
 
 
-def _record(item: _Work) -> KernelRecord:
+def _record(item: _Work, explain: bool) -> KernelRecord:
     built = item.built
     buffers = {node: upper(product_of(node.shape)) * node.dtype.itemsize for node in item.nodes}
     tasks = str(built.kernel.tasks)
@@ -303,7 +308,7 @@ def _record(item: _Work) -> KernelRecord:
         built.kernel.name,
         built.text,
         built.schedule.text(),
-        "",
+        print_kernel(built.kernel) if explain else "",
         repr(item.group.sink),
         names,
         tasks,

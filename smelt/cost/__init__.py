@@ -3,3 +3,7 @@
 Takes a kernel region and a device profile; gives seconds. Always holds: a cost is per kernel, never per op, and asking
 for one measures nothing.
 """
+
+from smelt.cost.work import COSTLY, nanoseconds
+
+__all__ = ["COSTLY", "nanoseconds"]

@@ -5,11 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-import json
 import os
-import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -97,6 +94,8 @@ def settle_flags(refused: Compiler, taken: Compiler) -> None:
 
 
 def _named(text: str) -> Compiler:
+    import shlex
+
     command = (text,) if shutil.which(text) else tuple(shlex.split(text))
     if not command or shutil.which(command[0]) is None:
         raise CompilerError(f"the C compiler {text!r} was not found", hint="SMELT_CC names a program or a path to one.")
@@ -130,7 +129,7 @@ def _inspect(command: tuple[str, ...]) -> Compiler | None:
     cache = disk_cache()
     stored = cache.load_bytes("compiler", _inspection_key(command)) if cache else None
     if stored is not None:
-        version, machine_flags = json.loads(stored)
+        version, *machine_flags = stored.decode().split("\n")
         return Compiler(command, _family(version, is_zig), version, tuple(machine_flags))
     answer = _ask_version(command)
     if answer is None:
@@ -144,18 +143,20 @@ def _inspection_key(command: tuple[str, ...]) -> str:
     """Names a command, the very file that it is now, and the processor (another one may take other flags)."""
     real = os.path.realpath(command[0])
     status = os.stat(real)
-    facts = ("version 1", *command, real, str(status.st_mtime_ns), str(status.st_size), _processor())
+    facts = ("format 2", *command, real, str(status.st_mtime_ns), str(status.st_size), _processor())
     return hashlib.sha256("\0".join(facts).encode()).hexdigest()
 
 
 def _remember(found: Compiler) -> None:
     cache = disk_cache()
     if cache is not None:
-        facts = json.dumps([found.version, found.machine_flags])
+        facts = "\n".join((found.version, *found.machine_flags))
         cache.store_bytes("compiler", _inspection_key(found.command), facts.encode())
 
 
 def _ask_version(command: tuple[str, ...]) -> str | None:
+    import subprocess  # only the first process on a machine gets here
+
     try:
         answer = subprocess.run(
             [*command, "--version"],

@@ -247,7 +247,7 @@ static int run_parallel(const Job *job) {
     while (pool.workers < job->threads - 1 && start_thread(worker, (void *)(long)(pool.workers + 1))) pool.workers++;
 
     /* Close, then change the fields, then open: nobody can claim a chunk with fields of two jobs. */
-    unsigned long generation = (pool.state >> CHUNK_BITS) + 1;
+    unsigned long generation = (__atomic_load_n(&pool.state, __ATOMIC_RELAXED) >> CHUNK_BITS) + 1;
     __atomic_store_n(&pool.state, generation << CHUNK_BITS | CHUNK_MASK, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     SET_FIELD(kernel, job->kernel);

@@ -37,7 +37,7 @@ def build_region(group: Group, layout: Callable[[Node], Layout]) -> tuple[Region
     expressions = list(walk([value]))
     loads = [e.attribute.buffer.name for e in expressions if e.op == "load"]
     reduced = [v for e in expressions if e.op == "reduce" for v in e.attribute.axes]
-    axes = (*group.axes, *dict.fromkeys(reduced))
+    axes = tuple(dict.fromkeys((*group.axes, *reduced)))
     region = Region((output,), axes, _parameters(value, output, axes), tuple(builder.roles.items()))
     nodes = {buffer.name: node for node, buffer in builder.buffers.items()}
     return region, [group.sink, *(nodes[name] for name in dict.fromkeys(loads))]
@@ -143,7 +143,7 @@ class _Builder:
         return result
 
     def _fold(self, op: str, dtype: DType, argument: Expression, axes: tuple[Index, ...]) -> Expression:
-        variables = tuple(v for i in axes for v in i.variables() if v.name.startswith("r"))
+        variables = tuple(v for i in axes for v in i.variables())
         return self.make("reduce", dtype, (argument,), Fold(op, variables)) if variables else argument
 
     def _contract(

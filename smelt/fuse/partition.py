@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from smelt.cost import COSTLY
 from smelt.fuse.movement import Place, source_place, within
-from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, product_of, upper, variable
+from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
 from smelt.graph.node import Node, topological
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 from smelt.kernel.region import extent
@@ -29,7 +30,6 @@ PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users 
 SMALL = 1 << 15  # elements below which one thread is enough anyway
 
 SOURCES = frozenset({Op.LEAF, Op.CONST, Op.IOTA})
-COSTLY = frozenset({"exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "tanh", "erf", "pow"})
 
 
 @dataclass(eq=False)
@@ -60,6 +60,8 @@ class Group:
 
 def partition(roots: Sequence[Node]) -> list[Group]:
     """Kernels, in an order in which they can run."""
+    order = topological(roots)
+    light = _light(order)
     stored = set(roots)
     askers: dict[Node, list[Group]] = {}
     depth: dict[Node, int] = {}
@@ -89,13 +91,13 @@ def partition(roots: Sequence[Node]) -> list[Group]:
             for source, at in demands(group, node, place):
                 ask(group, source, at, operand)
 
-    for node in reversed(topological(roots)):
+    for node in reversed(order):
         if node.op in SOURCES or node.leaf is not None:
             continue
         asking = askers.get(node, ())
         shared = len(asking) > 1
         alone = not shared or _recomputable(node, depth.get(node, 0))
-        if node not in stored and alone and all(_legal(group, node) for group in asking):
+        if node not in stored and alone and all(_legal(group, node, light) for group in asking):
             for group in asking:
                 absorb(group, node)
             if shared and node.op not in VIEWS:
@@ -169,9 +171,24 @@ def concat_pieces(node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
 
 
 def _new_axes(group: Group, node: Node, place: Place, sizes: list[IndexLike]) -> tuple[Index, ...]:
+    """The axes that a reduction or contraction folds.
+
+    A reduction walks an axis that the kernel has already where there is one of the same extent: then what it folds and what its users
+    read is one expression over one axis, which can be kept from one phase to the next.
+    """
     key = (node, place)
-    if key not in group.reduced:
-        group.reduced[key] = tuple(group.fresh(size) for size in sizes)
+    if key in group.reduced:
+        return group.reduced[key]
+    there: list[Index] = []
+    if node.op is Op.REDUCE:
+        known = dict.fromkeys([*group.axes, *(v for axes in group.reduced.values() for i in axes for v in i.variables())])
+        there = [of(v) for v in known if v not in _free(place)]
+    found: list[Index] = []
+    for size in sizes:
+        fitting = [i for i in there if i not in found and as_index(size) == next(iter(i.variables())).last + 1]
+        # The last one: reductions usually run over the innermost axis.
+        found.append(fitting[-1] if fitting and size != 1 else group.fresh(size))
+    group.reduced[key] = tuple(found)
     return group.reduced[key]
 
 
@@ -180,7 +197,22 @@ def _free(place: Place) -> frozenset[Variable]:
     return frozenset(v for i in place.indices for v in i.variables() if v.name[0] in "ir")
 
 
-def _legal(group: Group, node: Node) -> bool:
+def _light(order: Sequence[Node]) -> set[Node]:
+    """Nodes made of inputs by a few cheap operations (a cast, a scale): worth computing inside a contraction's operands.
+
+    Anything else a contraction reads is better finished by the kernel that makes it.
+    """
+    found: set[Node] = set()
+    for node in order:
+        if node.op in SOURCES or node.leaf is not None:
+            found.add(node)
+        elif node.op in VIEWS or (node.op in ELEMENTWISE and node.attribute not in COSTLY):
+            if all(source in found for source in node.sources):
+                found.add(node)
+    return found
+
+
+def _legal(group: Group, node: Node, light: set[Node]) -> bool:
     """Whether a node may be computed inside a kernel that asks for it."""
     if node.op in VIEWS:
         return True
@@ -189,7 +221,7 @@ def _legal(group: Group, node: Node) -> bool:
         return False
     if node in group.operands:
         prologue = sum(inner in group.operands for inner in group.inside)
-        return node.op in ELEMENTWISE and len(places) == 1 and prologue < PROLOGUE_LIMIT
+        return node in light and len(places) == 1 and prologue < PROLOGUE_LIMIT
     if node.op is Op.CONCAT:
         return len(node.sources) <= PIECES_LIMIT and len(places) == 1
     if node.op is Op.CONTRACT:

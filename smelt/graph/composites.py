@@ -14,9 +14,9 @@ from smelt import dtypes
 from smelt.dtypes import DType, compute_dtype
 from smelt.errors import ArgumentError, DTypeError, InternalError, ShapeError, SmeltError
 from smelt.graph import build_elementwise as e
-from smelt.graph.build_movement import broadcast_to, permute, reshape
+from smelt.graph.build_movement import permute, reshape
 from smelt.graph.build_reduce import matmul, reduce, size_node
-from smelt.graph.index import Index, product_of, upper
+from smelt.graph.index import Index, IndexLike, product_of
 from smelt.graph.node import Node, Shape
 from smelt.graph.ops import Composition, Op
 from smelt.graph.shapes import broadcast_shapes, marked, normalized_axis, shape_text
@@ -295,6 +295,7 @@ def _infer_attention(q: Node, k: Node, v: Node, *mask: Node, causal: Any, scale:
 
 @register("attention", _infer_attention, (3, 4), causal=False, scale=None)
 def _attention(q: Node, k: Node, v: Node, *mask: Node, causal: bool, scale: float | None) -> Node:
+    """softmax(scale * q @ k.T) @ v. Causal: query i sees the keys up to i. A bool mask says which scores count."""
     dtype = compute_dtype(q.dtype)
     transposed = (*range(k.rank - 2), k.rank - 1, k.rank - 2)
     scores = matmul(q, permute(k, transposed), dtype)
@@ -310,7 +311,6 @@ def _attention(q: Node, k: Node, v: Node, *mask: Node, causal: bool, scale: floa
         scores = e.where(e.le(columns, rows), scores, never)
     for m in mask:
         scores = e.where(m, scores, never) if m.dtype.is_bool else e.add(scores, _wide(m))
-    scores = broadcast_to(scores, broadcast_shapes(scores.shape[:-2], v.shape[:-2], "attention") + scores.shape[-2:])
     return e.cast(matmul(_softmax(scores, scores.rank - 1), _wide(v)), q.dtype)
 
 
@@ -342,9 +342,8 @@ def _cross_entropy(logits: Node, labels: Node) -> Node:
     return e.cast(e.where(_in_range(labels, classes), losses, e.const(math.nan, losses.dtype)), logits.dtype)
 
 
-def _in_range(labels: Node, classes: Any) -> Node:
+def _in_range(labels: Node, classes: IndexLike) -> Node:
     """Where a label is a class: other labels give NaN rather than a loss that looks right."""
-    valid = e.le(e.const(0, labels.dtype), labels)
-    if upper(classes) > labels.dtype.maximum:
-        return valid
-    return e.bitwise_and(valid, e.lt(labels, size_node(classes, labels.dtype)))
+    wide = e.cast(labels, dtypes.int64)
+    zero, end = e.const(0, dtypes.int64), size_node(classes, dtypes.int64)
+    return e.bitwise_and(e.le(zero, wide), e.lt(wide, end))

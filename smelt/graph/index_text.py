@@ -16,7 +16,8 @@ from smelt.errors import InternalError, ParseError
 from smelt.graph.index import Index, as_index, maximum, minimum
 
 _MAXIMUM_DEPTH = 100  # of brackets: deeper text is refused, so that the parser's recursion is bounded
-_MAXIMUM_TERMS = 10_000  # of a product: text can ask for expressions that grow exponentially
+_MAXIMUM_TERMS = 1_000  # of a product: text can ask for expressions that grow exponentially
+_MAXIMUM_FACTORS = 100
 _MAXIMUM_DIGITS = 1_000
 
 _TOKEN = re.compile(
@@ -29,17 +30,28 @@ _TOKEN = re.compile(
 )
 
 
+def _is_integer(token: str) -> bool:
+    return token.isdigit() and len(token) <= _MAXIMUM_DIGITS
+
+
 class TokenReader:
     """A line of text cut into tokens, read from left to right. `line` is only for messages."""
 
-    __slots__ = ("_depth", "_kinds", "_position", "_tokens", "line")
+    __slots__ = ("_depth", "_kinds", "_position", "_tokens", "kind", "line", "token")
+    token: str  # the next one
+    kind: str  # of the next one: string, name, number, symbol or end
 
     def __init__(self, text: str, line: int = 0) -> None:
         self.line = line
-        self._position = self._depth = 0
+        self._depth = 0
         matches = list(_TOKEN.finditer(text.strip()))
         self._tokens = [match[match.lastgroup or 0] for match in matches] + [""]
         self._kinds = [match.lastgroup or "" for match in matches] + ["end"]
+        self._move(0)
+
+    def _move(self, position: int) -> None:
+        self._position = position
+        self.token, self.kind = self._tokens[position], self._kinds[position]
 
     def fail(self, expected: str) -> NoReturn:
         """Raise the error for a token that does not fit."""
@@ -47,27 +59,18 @@ class TokenReader:
         found = repr(self.token[:40]) if self.kind != "end" else "the end"
         raise ParseError(f"{place}expected {expected}, found {found}")
 
-    @property
-    def token(self) -> str:
-        return self._tokens[self._position]
-
-    @property
-    def kind(self) -> str:
-        """One of string, name, number, symbol, end."""
-        return self._kinds[self._position]
-
     def take(self) -> str:
         """The token, after moving past it."""
-        token = self._tokens[self._position]
+        token = self.token
         if self.kind != "end":
-            self._position += 1
+            self._move(self._position + 1)
         return token
 
     def accept(self, token: str) -> bool:
         """Move past `token` if it is next."""
-        if self.token != token or self.kind in ("end", "string"):
+        if self.token != token or self.kind == "end":
             return False
-        self._position += 1
+        self._move(self._position + 1)
         return True
 
     def expect(self, *tokens: str) -> None:
@@ -96,7 +99,7 @@ class TokenReader:
     def integer(self) -> int:
         """An integer, possibly negative."""
         sign = -1 if self.accept("-") else 1
-        if self.kind != "number" or not self.token.isdigit() or len(self.token) > _MAXIMUM_DIGITS:
+        if self.kind != "number" or not _is_integer(self.token):
             self.fail("an integer")
         return sign * int(self.take())
 
@@ -120,8 +123,12 @@ class TokenReader:
 
     def _product(self, variables: Mapping[str, Index]) -> Index:
         value = self._factor(variables)
+        count = 0
         while self.token in ("*", "//", "%") and self.kind == "symbol":
             symbol = self.take()
+            count += 1
+            if count > _MAXIMUM_FACTORS:
+                self.fail(f"at most {_MAXIMUM_FACTORS} factors")
             right = self._factor(variables)
             if symbol == "*":
                 if len(value.terms) * len(right.terms) > _MAXIMUM_TERMS:
@@ -149,7 +156,7 @@ class TokenReader:
             self.expect(")")
             return minimum(a, b) if name == "min" else maximum(a, b)
         if name not in variables:
-            self._position -= 1
+            self._move(self._position - 1)
             self.fail("a known variable")
         return variables[name]
 

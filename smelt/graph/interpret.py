@@ -49,9 +49,9 @@ def _run(roots: list[Node], leaves: Leaves, dims: Mapping[str, int]) -> list[Arr
             value = _leaf(node, leaves, shape)
         else:
             inputs = [values[source] for source in _read(node, expansions)]
-            value = np.asarray(_RULES[node.op](node, inputs, shape, dims), node.dtype.numpy)
-        if value.shape != shape:
-            raise InternalError(f"{node!r} has the shape {value.shape} instead of {shape}")
+            value = np.asarray(_RULES[node.op](node, inputs, shape, dims))
+        if value.shape != shape or value.dtype != node.dtype.numpy:
+            raise InternalError(f"{node!r} gave {value.dtype}{list(value.shape)} where {list(shape)} was expected")
         values[node] = value
         for source in _read(node, expansions):
             remaining[source] -= 1

@@ -79,6 +79,13 @@ def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), att
     return node
 
 
+def make_leaf(dtype: DType, shape: Shape, storage: Any) -> Node:
+    """A LEAF for storage that has none yet. Storage is told apart by identity, so there is no equal node to find."""
+    node = Node.__new__(Node)
+    node.op, node.dtype, node.shape, node.sources, node.attribute, node.leaf = Op.LEAF, dtype, shape, (), storage, None
+    return node
+
+
 def live_nodes() -> int:
     """How many nodes are alive; tests use it to see that history is released."""
     return len(_nodes)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from smelt.dtypes import DType, as_dtype
+from smelt.dtypes import ALL, DType
 from smelt.errors import InternalError, ParseError, SmeltError
 from smelt.graph import composites  # noqa: F401  (registers the check of composites)
 from smelt.graph.index import Dim, Index, size_of
@@ -151,8 +151,7 @@ class _Parser:
     def size(self, reader: TokenReader, after: str = "") -> Any:
         if after:
             reader.expect(after)
-        assert self.dims is not None
-        return size_of(reader.index(self.dims))
+        return size_of(reader.index(self.dims or {}))
 
     def span(self, reader: TokenReader) -> Span:
         start, size = self.size(reader), self.size(reader, ":")
@@ -162,13 +161,9 @@ class _Parser:
     def type(self, reader: TokenReader) -> tuple[DType, Shape]:
         reader.expect(":")
         name = reader.name("a dtype")
-        try:
-            dtype = as_dtype(name)
-        except SmeltError:
-            dtype = None
-        if dtype is None or dtype.name != name:
+        if name not in _DTYPES:
             reader.fail(f"a dtype before here, not {name!r:.40},")
-        return dtype, tuple(_items(reader, lambda: self.size(reader), "[]"))
+        return _DTYPES[name], tuple(_items(reader, lambda: self.size(reader), "[]"))
 
 
 def _items(reader: TokenReader, read: Callable[[], T], brackets: str = "()") -> list[T]:
@@ -234,6 +229,7 @@ def _constant(value: Any, dtype: DType, reader: TokenReader) -> bytes:
     return data
 
 
+_DTYPES: Final = {dtype.name: dtype for dtype in ALL}
 _OPS: Final = {op.value: op for op in Op}
 _NAMED: Final[dict[str, Any]] = {"true": True, "false": False, "none": None}
 _WORDS: Final[dict[Op, Callable[[TokenReader], Any]]] = {

@@ -6,7 +6,7 @@ in which it was made; it may be used wherever all the axes that it varies over a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from smelt.dtypes import DType
 from smelt.errors import InternalError
@@ -56,7 +56,8 @@ class Binding:
         return False
 
 
-class Reload(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reload:
     """A node in memory: where, and under which bindings of its axes that is true."""
 
     buffer: Buffer
@@ -85,6 +86,10 @@ class Scope:
         self.bindings[axis] = binding
         self.substitution[axis] = binding.index
 
+    def unbind(self, axis: Variable) -> None:
+        self.bindings.pop(axis, None)
+        self.substitution.pop(axis, None)
+
 
 class Builder:
     """The stack of scopes, fresh names, local memory, and the small questions about open axes."""
@@ -94,6 +99,10 @@ class Builder:
         self.body: list[Statement] = []
         self.scopes = [Scope(self.body, None)]
         self.locals: dict[str, Buffer] = {}
+        self._positions = {axis.name: at for axis, at in self.facts.position.items()}
+        # Fresh names avoid those of the region, some of which users chose.
+        self._taken = {variable.name for variable in (*region.axes, *region.parameters)}
+        self._taken |= {buffer.name for buffer in region.buffers()}
         self._count = 0
 
     @property
@@ -101,8 +110,11 @@ class Builder:
         return self.scopes[-1]
 
     def fresh(self, letter: str) -> str:
-        self._count += 1
-        return f"{letter}{self._count - 1}"
+        while True:
+            self._count += 1
+            name = f"{letter}{self._count - 1}"
+            if name not in self._taken:
+                return name
 
     def emit(self, statement: Statement, depth: int | None = None) -> None:
         self.scopes[-1 if depth is None else depth].body.append(statement)
@@ -156,11 +168,7 @@ class Builder:
 
     def part_order(self, part: Part) -> tuple[int, str]:
         axis = part.name.rpartition(".")[0]
-        return self._positions[axis], part.name
-
-    @property
-    def _positions(self) -> dict[str, int]:
-        return {axis.name: at for axis, at in self.facts.position.items()}
+        return self._positions[axis], "" if part.name.endswith(".reg") else part.name
 
     def conditions(self, axes: tuple[Variable, ...]) -> Mask:
         """Where the elements of the open tiles are inside their axes."""
@@ -171,9 +179,9 @@ class Builder:
     # --- memory
 
     def local(self, letter: str, dtype: DType, shape: tuple[int, ...], pad: int = 0) -> Buffer:
-        """New local memory; each row of the last axis is followed by `pad` unused elements."""
+        """New local memory; each row of the last axis has `pad` more elements than asked for."""
         padded = (*shape[:-1], shape[-1] + pad) if shape else ()
-        buffer = Buffer(self.fresh(letter), dtype, shape, row_major(padded), 0, Place.LOCAL)
+        buffer = Buffer(self.fresh(letter), dtype, padded, row_major(padded), 0, Place.LOCAL)
         self.locals[buffer.name] = buffer
         return buffer
 

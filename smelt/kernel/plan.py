@@ -179,6 +179,10 @@ class _Planner:
         loops = tuple(self.loop(name) for name in action.loops)
         if len(set(loops)) < len(loops):
             raise Illegal("bind: a loop is named twice")
+        parallel = {axis for output in self.region.outputs for axis in self.region.parallel_axes(output)}
+        for loop in loops:
+            if loop.axis not in parallel:
+                raise Illegal(f"bind: {loop} is a loop of a reduction")
         self.plan.grid = loops
 
     def stage(self, action: Stage) -> None:

@@ -72,7 +72,7 @@ class Access(NamedTuple):
     """The attribute of a load: where it reads, and under which condition (elsewhere it gives zero and touches nothing)."""
 
     buffer: Buffer
-    index: tuple[Index, ...]
+    index: tuple[Index, ...]  # type: ignore[assignment]
     mask: Mask = ()
 
 
@@ -124,7 +124,7 @@ class Output(NamedTuple):
     """An expression stored to a buffer; the index names each of the output's axes."""
 
     buffer: Buffer
-    index: tuple[Index, ...]
+    index: tuple[Index, ...]  # type: ignore[assignment]
     value: Expression
 
 

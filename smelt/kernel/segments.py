@@ -7,6 +7,7 @@ number of elements with the same tile. Every policy for edges is a list of segme
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from smelt.graph.index import Index, IndexLike, as_index, size_of
@@ -43,7 +44,8 @@ class Cut(NamedTuple):
         return math.prod(self.loops[level:]) * self.tile
 
 
-class Segment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Segment:
     """`count` iterations that cover `width` elements each, from `start` on."""
 
     start: Index

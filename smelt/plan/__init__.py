@@ -3,7 +3,7 @@
 Always holds: values that are alive at the same launch do not overlap; outputs and inputs are outside the arena.
 """
 
-from smelt.plan.compiled import ARENA, INPUTS, Alias, CompiledGraph, KernelRecord, Stored, concrete
+from smelt.plan.compiled import ARENA, INPUTS, Alias, CompiledGraph, KernelRecord, Placed, Stored, concrete
 from smelt.plan.memory import Lifetime, assign, peak
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "CompiledGraph",
     "KernelRecord",
     "Lifetime",
+    "Placed",
     "Stored",
     "assign",
     "concrete",

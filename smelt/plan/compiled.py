@@ -6,7 +6,7 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from smelt.device.cpu import CPU, Program
 from smelt.device.memory import Memory, available_bytes
@@ -34,6 +34,16 @@ class Alias(NamedTuple):
     shape: Shape
     strides: tuple[IndexLike, ...]
     offset: int
+
+
+class Placed(NamedTuple):
+    """An intermediate in the arena: where it lies, and from which launch to which it lives."""
+
+    nbytes: int
+    offset: int
+    first: int
+    last: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -66,16 +76,20 @@ class CompiledGraph:
     source: str = ""
     stages: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    layout: tuple[Placed, ...] = ()
     largest: tuple[tuple[int, str], ...] = ()
+    signatures: list[Any] | None = None  # the runtime's notes on the outputs
     _stored: tuple[int, ...] = ()
     _pack: struct.Struct = field(default_factory=lambda: struct.Struct("Q"))
     _arena_bytes: int = 0
+    _large: bool = False
 
     def __post_init__(self) -> None:
         sizes = [output.nbytes for output in self.outputs if isinstance(output, Stored)]
         self._stored = tuple(sizes)
         self._pack = struct.Struct(f"{1 + self.n_inputs + len(sizes)}Q")
         self._arena_bytes = self.program.arena_bytes if self.program is not None else 0
+        self._large = self.peak_bytes() > CHECKED_BYTES
 
     def peak_bytes(self) -> int:
         """Memory that one call needs besides its inputs."""
@@ -85,10 +99,13 @@ class CompiledGraph:
         """Compute the stored outputs. `inputs` are addresses; `scalars` 8 bytes each; `integers` dims, then slice starts."""
         if self.program is None:
             return []
-        if self._arena_bytes + sum(self._stored) > CHECKED_BYTES:
+        if self._large:
             self._check_memory()
         allocate = self.device.allocate
         memories = [allocate(nbytes) for nbytes in self._stored]
+        if not self._arena_bytes:
+            self.program.run(self._pack.pack(0, *inputs, *[m.address for m in memories]), integers)
+            return memories
         arena = allocate(self._arena_bytes)
         if scalars:
             ctypes.memmove(arena.address, scalars, len(scalars))

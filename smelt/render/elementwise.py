@@ -50,8 +50,10 @@ def literal(value: Scalar, dtype: DType) -> str:
         number = (number - int(dtype.minimum)) % (1 << dtype.bits) + int(dtype.minimum)
     if number == -(1 << 63):
         return "(-9223372036854775807ll - 1)"
-    suffix = ("" if dtype.bits < 32 else "ll" if dtype.bits == 64 else "") if dtype.is_signed else "u" + "ll" * (
-        dtype.bits == 64
+    suffix = (
+        ("" if dtype.bits < 32 else "ll" if dtype.bits == 64 else "")
+        if dtype.is_signed
+        else "u" + "ll" * (dtype.bits == 64)
     )
     return f"({element(dtype)}){'(' if number < 0 else ''}{number}{suffix}{')' if number < 0 else ''}"
 
@@ -102,8 +104,8 @@ def _as_mask(library: Library, t: Type, comparison: str) -> str:
     return comparison if t.lanes == 1 else f"({library.type(t.integer)})({comparison})"
 
 
-def cast(library: Library, source: DType, target: DType, lanes: int, text: str, mask: Type) -> str:
-    """Convert values; `mask` is the form of a boolean on either side."""
+def cast(library: Library, source: DType, target: DType, lanes: int, text: str) -> str:
+    """Convert values; a boolean vector is a mask as wide as the other side."""
     if source is target:
         return text
     if source.is_bool:

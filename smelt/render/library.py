@@ -32,6 +32,7 @@ _GROUPS = {
 _C_NAMES = {
     "f32": "float",
     "f64": "double",
+    "c8": "char",
     "i8": "signed char",
     "i16": "short",
     "i32": "int",
@@ -50,7 +51,7 @@ HEADER = (
 )
 _SPELLED = re.compile(r"\$(\w+)")
 _LETTERS = r"T|E|L|W|M|I|U|H|D|F|U8|I8|U16|I16|I32|U32|I64|U64"
-_WORD = re.compile(rf"(\w+)@(\w*)|(CONVERT\()|\b([fiu]\d+)x(\d+)\b|\b({_LETTERS})(_u)?\b")
+_WORD = re.compile(rf"(\w+)@(\w*)|(CONVERT\()|\b([fiuc]\d+)x(\d+)\b|\b({_LETTERS})(_u)?\b")
 
 
 class Type(NamedTuple):

@@ -7,6 +7,7 @@ machine's are cut in halves.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 _LETTERS = {8: "qi", 16: "hi", 32: "si", 64: "di"}
@@ -32,13 +33,18 @@ def _bits_type(lanes: int) -> str:
     return f"u{max(8, lanes)}"
 
 
+def _integers(bits: int, lanes: int) -> str:
+    """The vector type that masked builtins take; bytes are plain chars there."""
+    return f"{'c' if bits == 8 else 'i'}{bits}x{lanes}"
+
+
 def _masked_load(bits: int, lanes: int, is_float: bool) -> str:
     size = bits * lanes
     if size > 512:
         return "return join@(masked_load@H(p, m), masked_load@H(p + L / 2, m >> L / 2));"
     if size < 128:
         return _PORTABLE_LOAD
-    kind = f"i{bits}x{lanes}"
+    kind = _integers(bits, lanes)
     call = f"__builtin_ia32_loaddqu{_LETTERS[bits]}{size}_mask((const void *)p, ({kind}){{}}, ({_bits_type(lanes)})m)"
     return _guarded(_avx512(bits, lanes), f"return (T){call};", _PORTABLE_LOAD)
 
@@ -49,7 +55,7 @@ def _masked_store(bits: int, lanes: int, is_float: bool) -> str:
         return "masked_store@H(p, low@(v), m); masked_store@H(p + L / 2, high@(v), m >> L / 2);"
     if size < 128:
         return _PORTABLE_STORE
-    kind = f"i{bits}x{lanes}"
+    kind = _integers(bits, lanes)
     call = f"__builtin_ia32_storedqu{_LETTERS[bits]}{size}_mask((void *)p, ({kind})v, ({_bits_type(lanes)})m)"
     return _guarded(_avx512(bits, lanes), f"{call};", _PORTABLE_STORE)
 
@@ -66,7 +72,8 @@ def _stream(bits: int, lanes: int, is_float: bool) -> str:
     kind = f"i64x{size // 64}"
     aligned = f"if ((u64)p % {size // 8} == 0) {{ __builtin_ia32_{name}(({kind} *)p, ({kind})v); return; }} {plain}"
     clang = f"if ((u64)p % {size // 8} == 0) {{ __builtin_nontemporal_store(v, (T *)p); return; }} {plain}"
-    return f"\n#if __has_builtin(__builtin_nontemporal_store)\n  {clang}\n#elif {feature}\n  {aligned}\n#else\n  {plain}\n#endif\n"
+    portable = f"#elif {feature}\n  {aligned}\n#else\n  {plain}\n#endif\n"
+    return f"\n#if __has_builtin(__builtin_nontemporal_store)\n  {clang}\n{portable}"
 
 
 def _maximum(imm: int, name: str, both: str) -> Callable[[int, int, bool], str]:
@@ -138,36 +145,54 @@ def _scale(bits: int, lanes: int, is_float: bool) -> str:
     return _guarded(_avx512(32, lanes if size == 512 else 1), call, portable)
 
 
-def _widen_float16(bits: int, lanes: int, is_float: bool) -> str:
-    if lanes > 16:
-        return "return join@(widen_float16@H(low@U16(h)), widen_float16@H(high@U16(h)));"
-    portable = "return widen_float16_by_bits@(h);"
-    match lanes:
-        case 1:
-            call = "return __builtin_ia32_vcvtph2ps((i16x8){(short)h})[0];"
-        case 8:
-            call = "return __builtin_ia32_vcvtph2ps256((i16x8)h);"
-        case 16:
-            call = "return __builtin_ia32_vcvtph2ps512_mask((i16x16)h, (T){}, (u16)-1, 4);"
-        case _:
-            return portable
-    return _guarded("defined(__AVX512F__)" if lanes == 16 else "defined(__F16C__)", call, portable)
+def _float16(builtin: dict[int, str], converted: str, portable: str) -> Callable[[int, int, bool], str]:
+    """A conversion to or from float16: by builtin (by number of lanes), by the compiler's own type, or by bits."""
+
+    def body(bits: int, lanes: int, is_float: bool) -> str:
+        feature = f"defined({'__AVX512F__' if lanes == 16 else '__F16C__'})"
+        if lanes not in builtin:
+            return f"return {portable};"
+        found = re.search(r"__builtin_\w+", builtin[lanes])
+        name = found[0] if found else ""
+        vector = "" if lanes == 1 else f" __attribute__((vector_size({2 * lanes})))"
+        return (
+            f"\n#if {feature} && __has_builtin({name})\n  return {builtin[lanes]};\n"
+            f"#elif {feature} && defined(__clang__)\n  typedef _Float16 half{vector};\n  {converted}\n"
+            f"#else\n  return {portable};\n#endif\n"
+        )
+
+    return body
 
 
-def _narrow_float16(bits: int, lanes: int, is_float: bool) -> str:
-    if lanes > 16:
-        return "return join@U16(narrow_float16@H(low@(x)), narrow_float16@H(high@(x)));"
-    portable = "return narrow_float16_by_bits@(x);"
-    match lanes:
-        case 1:
-            call = "return (u16)__builtin_ia32_vcvtps2ph((f32x4){x}, 0)[0];"
-        case 8:
-            call = "return (U16)__builtin_ia32_vcvtps2ph256(x, 0);"
-        case 16:
-            call = "return (U16)__builtin_ia32_vcvtps2ph512_mask(x, 0, (i16x16){}, (u16)-1);"
-        case _:
-            return portable
-    return _guarded("defined(__AVX512F__)" if lanes == 16 else "defined(__F16C__)", call, portable)
+_widen_float16 = _float16(
+    {
+        1: "__builtin_ia32_vcvtph2ps((i16x8){(short)h})[0]",
+        8: "__builtin_ia32_vcvtph2ps256((i16x8)h)",
+        16: "__builtin_ia32_vcvtph2ps512_mask((i16x16)h, (T){}, (u16)-1, 4)",
+    },
+    "union { U16 i; half f; } u = {h}; return CONVERT(u.f, T);",
+    "widen_float16_by_bits@(h)",
+)
+_narrow_float16 = _float16(
+    {
+        1: "(u16)__builtin_ia32_vcvtps2ph((f32x4){x}, 0)[0]",
+        8: "(U16)__builtin_ia32_vcvtps2ph256(x, 0)",
+        16: "(U16)__builtin_ia32_vcvtps2ph512_mask(x, 0, (i16x16){}, (u16)-1)",
+    },
+    "union { half f; U16 i; } u = {CONVERT(x, half)}; return u.i;",
+    "narrow_float16_by_bits@(x)",
+)
+
+
+def _halved(
+    name: str, body: Callable[[int, int, bool], str], result: str, argument: str
+) -> Callable[[int, int, bool], str]:
+    """More than 16 lanes in halves."""
+    variable = {"T": "x", "U16": "h"}[argument]
+    low, high = (f"{name}@H({half}@{argument}({variable}))" for half in ("low", "high"))
+    return lambda bits, lanes, is_float: (
+        f"return join@{result}({low}, {high});" if lanes > 16 else body(bits, lanes, is_float)
+    )
 
 
 def _numbers(first: int, count: int) -> str:
@@ -177,9 +202,7 @@ def _numbers(first: int, count: int) -> str:
 def _half(offset: bool) -> Callable[[int, int, bool], str]:
     def body(bits: int, lanes: int, is_float: bool) -> str:
         first = lanes // 2 if offset else 0
-        return (
-            f"v[{first}]" if lanes == 2 else f"__builtin_shufflevector(v, v, {_numbers(first, lanes // 2)})"
-        )
+        return f"v[{first}]" if lanes == 2 else f"__builtin_shufflevector(v, v, {_numbers(first, lanes // 2)})"
 
     return body
 
@@ -200,8 +223,8 @@ SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
     "minimum": _maximum(4, "minimum", "|"),
     "sqrt": _sqrt,
     "scale": _scale,
-    "widen_float16": _widen_float16,
-    "narrow_float16": _narrow_float16,
+    "widen_float16": _halved("widen_float16", _widen_float16, "T", "U16"),
+    "narrow_float16": _halved("narrow_float16", _narrow_float16, "U16", "T"),
     "iota": lambda bits, lanes, is_float: _numbers(0, lanes),
     "low": _half(False),
     "high": _half(True),

@@ -7,7 +7,7 @@ Names in generated code are made here and never contain text from outside.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from smelt.errors import InternalError
@@ -117,8 +117,8 @@ def place_mask(mask: Mask, at: Coordinates, lane: Part | None) -> LaneMask:
 class IndexText:
     """Spells index expressions as C, with the names that variables have at this point of the kernel."""
 
-    def __init__(self, helpers: Mapping[str, str]) -> None:
-        self.helpers = helpers  # by symbol: //, %, min, max
+    def __init__(self, helper: Callable[[str], str]) -> None:
+        self.helper = helper  # the name of the function for //, %, min or max
         self.names: dict[str, str] = {}
 
     def spell(self, index: Index) -> str:
@@ -146,7 +146,7 @@ class IndexText:
             raise InternalError(f"no text for {atom!r}")
         a, b = self.spell(atom.a), self.spell(atom.b)
         if isinstance(atom, Maximum | Minimum):
-            return f"{self.helpers[atom.symbol]}({a}, {b})"
+            return f"{self.helper(atom.symbol)}({a}, {b})"
         if nonnegative(atom.a):
             return f"(({a}) {'/' if isinstance(atom, Quotient) else '%'} ({b}))"
-        return f"{self.helpers[atom.symbol]}({a}, {b})"
+        return f"{self.helper(atom.symbol)}({a}, {b})"

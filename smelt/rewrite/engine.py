@@ -10,18 +10,18 @@ from smelt.config import settings
 from smelt.errors import InternalError
 from smelt.graph.node import Node, make, topological
 from smelt.graph.ops import BINARY, UNARY, Op
-from smelt.rewrite.rule import Contract, Rule
+from smelt.rewrite.rule import Contract, Function, Rule
 from smelt.rewrite.rules import RULES
 
 # UNARY and BINARY nodes find their rules by the function's name, all others by op.
 Key = Op | str
-Table = dict[Key, tuple[Rule, ...]]
+Table = dict[Key, tuple[tuple[Rule, Function], ...]]  # each rule with its function at hand
 
 # Far above what terminating rules need; a runaway rule is stopped before it fills the memory.
 STEPS_PER_NODE = 100
 SPARE_STEPS = 1_000
-# Each round applies all sole rules that it can; later rounds see what those made possible.
-SOLE_ROUNDS = 8
+# A round after the first is only needed for sole rules that match what an earlier round made.
+ROUNDS = 8
 
 
 class Step(NamedTuple):
@@ -43,18 +43,21 @@ def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None, trace: l
     A node whose value is already computed (`node.leaf`) is a source: it is kept, and nothing below it is looked at.
     `trace` collects every application of a rule, in order.
     """
-    chosen = enabled_rules() if rules is None else tuple(rules)
-    table, sole_table = _tables(chosen)
+    table, sole_table = _tables(enabled_rules() if rules is None else tuple(rules))
     results = list(roots)
-    budget = SPARE_STEPS + STEPS_PER_NODE * len(topological(results))
-    walk = _Walk(table, {}, set(), budget, trace)
-    results = walk.run(results)
-    for _ in range(SOLE_ROUNDS if sole_table else 0):
-        ready = _sole_matches(results, sole_table)
+    order = topological(results)
+    budget = SPARE_STEPS + STEPS_PER_NODE * len(order)
+    ready = _sole_readers(order, results, sole_table)
+    for _ in range(ROUNDS):
+        walk = _Walk(table, sole_table, ready, budget, trace)
+        results = walk.run(results)
+        if not walk.missed:
+            break
+        # Only now is it known who reads the nodes that were made on the way.
+        ready = walk.missed & _sole_readers(topological(results), results, sole_table)
         if not ready:
             break
-        walk = _Walk(table, sole_table, ready, walk.budget, trace)
-        results = walk.run(results)
+        budget = walk.budget
     return results
 
 
@@ -70,7 +73,7 @@ def _tables(rules: tuple[Rule, ...]) -> tuple[Table, Table]:
     for rule in rules:
         for key in _keys(rule):
             tables[rule.sole].setdefault(key, []).append(rule)
-    plain, sole = ({key: tuple(found) for key, found in table.items()} for table in tables)
+    plain, sole = ({key: tuple((r, r.function) for r in found) for key, found in table.items()} for table in tables)
     return plain, sole
 
 
@@ -83,39 +86,36 @@ def _keys(rule: Rule) -> Iterable[Key]:
             yield op
 
 
-def _key(node: Node) -> Key:
-    op = node.op
-    if op is Op.UNARY or op is Op.BINARY:
-        name: str = node.attribute
-        return name
-    return op
-
-
-def _sole_matches(roots: list[Node], table: Table) -> set[Node]:
-    """The nodes on which a sole rule fires and that are the only readers of their first source."""
-    order = topological(roots)
-    reads = dict.fromkeys(order, 0)
-    for root in roots:
-        reads[root] += 1
+def _sole_readers(order: list[Node], roots: list[Node], table: Table) -> set[Node]:
+    """The nodes with rules in the table that are the only readers of their first source."""
+    if not table:
+        return set()
+    candidates: list[Node] = []
+    reads = dict.fromkeys(roots, 1)
     for node in order:
-        if node.leaf is None:
+        if node.leaf is None and node.sources:
             for source in node.sources:
-                reads[source] += 1
-    ready: set[Node] = set()
-    for node in order:
-        if node.leaf is not None or not node.sources or reads[node.sources[0]] != 1:
-            continue
-        for rule in table.get(_key(node), ()):
-            if rule.function(node) is not None:
-                ready.add(node)
-                break
-    return ready
+                reads[source] = reads.get(source, 0) + 1
+            if (node.attribute if node.op is Op.UNARY or node.op is Op.BINARY else node.op) in table:
+                candidates.append(node)
+    return {node for node in candidates if reads[node.sources[0]] == 1}
 
 
 class _Walk:
     """One bottom-up walk. Rules only ever see nodes whose sources are finished."""
 
-    __slots__ = ("applied", "budget", "finished", "forward", "ready", "sole_table", "table", "trace", "verify")
+    __slots__ = (
+        "applied",
+        "budget",
+        "finished",
+        "forward",
+        "missed",
+        "ready",
+        "sole_table",
+        "table",
+        "trace",
+        "verify",
+    )
 
     def __init__(
         self, table: Table, sole_table: Table, ready: set[Node], budget: int, trace: list[Step] | None
@@ -126,6 +126,7 @@ class _Walk:
         self.finished: dict[Node, Node] = {}  # the fixpoint of each node that was met
         self.forward: dict[Node, Node] = {}  # the next form of a node that is not at its fixpoint
         self.applied: dict[Node, Rule] = {}  # which rule led from a node to the next form
+        self.missed: set[Node] = set()  # matched by a sole rule, but not known to be sole readers
 
     def run(self, roots: list[Node]) -> list[Node]:
         finished, forward = self.finished, self.forward
@@ -168,19 +169,22 @@ class _Walk:
                 if old is not new:
                     # Sources keep their shapes and dtypes, so the node's own fields stay right.
                     rebuilt = make(node.op, node.dtype, node.shape, sources, node.attribute)
-                    if node in self.ready:
+                    # What replaced the first source may have readers of its own, unless it is only a new form of it.
+                    if node in self.ready and sources[0].op is node.sources[0].op:
                         self.ready.add(rebuilt)
                     return rebuilt
-        key = _key(node)
-        for rule in self.table.get(key, ()):
-            after = rule.function(node)
+        op = node.op
+        key = node.attribute if op is Op.UNARY or op is Op.BINARY else op
+        for rule, function in self.table.get(key, ()):
+            after = function(node)
             if after is not None:
                 return self._apply(rule, node, after)
-        if node in self.ready:
-            for rule in self.sole_table.get(key, ()):
-                after = rule.function(node)
-                if after is not None:
+        for rule, function in self.sole_table.get(key, ()):
+            after = function(node)
+            if after is not None:
+                if node in self.ready:
                     return self._apply(rule, node, after)
+                self.missed.add(node)
         return None
 
     def _apply(self, rule: Rule, before: Node, after: Node) -> Node | None:

@@ -13,8 +13,8 @@ from smelt.device.memory import Memory
 from smelt.errors import TraceError
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
-from smelt.plan import Alias, concrete
-from smelt.runtime.storage import Storage, leaf
+from smelt.plan import Alias, Stored, concrete
+from smelt.runtime.storage import Signature, Storage, leaf, signature
 
 GRAPH_LIMIT = 1024  # compiled graphs kept in memory
 
@@ -77,16 +77,24 @@ def outputs(
     dims: dict[str, int],
 ) -> list[Storage]:
     """The storage of each root: fresh memory, or a view of an input."""
-    fresh = iter(memories)
+    made = iter(memories)
+    if compiled.signatures is None:
+        compiled.signatures = [_static_signature(output) for output in compiled.outputs]
     distinct: list[Storage] = []
-    for output in compiled.outputs:
-        shape = concrete(output.shape, dims)
+    for output, known in zip(compiled.outputs, compiled.signatures, strict=True):
         if isinstance(output, Alias):
-            offset = offsets[output.input] + output.offset
-            distinct.append(inputs[output.input].view(shape, concrete(output.strides, dims), offset))
+            view = (concrete(output.shape, dims), concrete(output.strides, dims))
+            distinct.append(inputs[output.input].view(*view, offsets[output.input] + output.offset))
         else:
-            distinct.append(Storage(next(fresh), output.dtype, shape))
+            distinct.append(Storage(next(made), known or signature(output.dtype, concrete(output.shape, dims))))
     return [distinct[k] for k in compiled.results]
+
+
+def _static_signature(output: Stored | Alias) -> Signature | None:
+    """The signature of a result, if it is the same at every call."""
+    if isinstance(output, Alias) or not all(isinstance(size, int) for size in output.shape):
+        return None
+    return signature(output.dtype, concrete(output.shape, {}))
 
 
 def clear_graphs() -> None:

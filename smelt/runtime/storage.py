@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from smelt.device.memory import Memory, allocate, wrap
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DonatedError
-from smelt.graph.node import Node, make
-from smelt.graph.ops import Op
+from smelt.graph.node import Node, make_leaf
 from smelt.kernel.region import row_major
 
 
@@ -26,25 +25,23 @@ class Signature(NamedTuple):
 _signatures: dict[Signature, Signature] = {}
 
 
+def signature(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Signature:
+    """The one signature object for these; strides default to row-major order."""
+    found = Signature(dtype, shape, row_major(shape) if strides is None else strides)  # type: ignore[arg-type]
+    return _signatures.setdefault(found, found)
+
+
 class Storage:
     """A strided view of a block of memory: element strides, and the element at which it starts. Never written again."""
 
-    __slots__ = ("_memory", "address", "device", "offset", "signature")
+    __slots__ = ("_memory", "address", "offset", "signature")
+    device = "cpu"
 
-    def __init__(
-        self,
-        memory: Memory,
-        dtype: DType,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...] | None = None,
-        offset: int = 0,
-    ) -> None:
+    def __init__(self, memory: Memory, signature: Signature, offset: int = 0) -> None:
         self._memory: Memory | None = memory
-        signature = Signature(dtype, shape, row_major(shape) if strides is None else strides)  # type: ignore[arg-type]
-        self.signature = _signatures.setdefault(signature, signature)
+        self.signature = signature
         self.offset = offset
-        self.address = memory.address + offset * dtype.itemsize
-        self.device = "cpu"
+        self.address = memory.address + offset * signature.dtype.itemsize
 
     @classmethod
     def of(cls, array: NDArray[Any], copy: bool) -> Storage:
@@ -55,10 +52,11 @@ class Storage:
             memory = wrap(array)
             first = array.__array_interface__["data"][0]
             strides = tuple(stride // dtype.itemsize for stride in array.strides)
-            return cls(memory, dtype, array.shape, strides, (first - memory.address) // dtype.itemsize)
+            offset = (first - memory.address) // dtype.itemsize
+            return cls(memory, signature(dtype, array.shape, strides), offset)
         memory = allocate(max(1, array.size) * dtype.itemsize)
         memory.view(dtype.numpy, array.shape, None, 0, writeable=True)[...] = array
-        return cls(memory, dtype, array.shape)
+        return cls(memory, signature(dtype, array.shape))
 
     @property
     def memory(self) -> Memory:
@@ -83,7 +81,7 @@ class Storage:
 
     def view(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Storage:
         """Another view of the same memory; the offset counts from this one's start."""
-        return Storage(self.memory, self.dtype, shape, strides, self.offset + offset)
+        return Storage(self.memory, signature(self.dtype, shape, strides), self.offset + offset)
 
     def numpy(self) -> NDArray[Any]:
         """A read-only NumPy view, which keeps the memory."""
@@ -94,7 +92,7 @@ class Storage:
     def donate(self) -> None:
         """Give the memory up: whoever asks for the value from now on is told so."""
         self._memory = None
-        self.address = 0
+        self.address = -(1 << 62)  # below any address, whatever is added to it
 
     def is_donated(self) -> bool:
         return self._memory is None
@@ -102,7 +100,8 @@ class Storage:
 
 def leaf(storage: Storage) -> Node:
     """The node that stands for a computed value."""
-    return make(Op.LEAF, storage.dtype, storage.shape, (), storage)
+    found = storage.signature
+    return make_leaf(found.dtype, found.shape, storage)
 
 
 def host_leaf(values: Any, dtype: DType) -> Node:

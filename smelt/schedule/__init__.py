@@ -1,5 +1,8 @@
-"""The default schedule of a region.
+"""Takes a region and a device profile; gives a schedule that is good without any search, and its kernel.
 
-Takes a kernel region and a device profile; gives a schedule, a tuple of actions of `smelt.kernel`. Always holds: the
-schedule is legal for the region on that device, is found without timing anything, and is the same every time.
+Always holds: there is a schedule for every region, and it depends on nothing but the region and the profile.
 """
+
+from smelt.schedule.default import Scheduled, candidates, choose
+
+__all__ = ["Scheduled", "candidates", "choose"]

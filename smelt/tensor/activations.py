@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
 
-def _formula(x: Any, name: str, formula: Callable[[Node], Node]) -> Any:
+def _formula(x: Tensor[DT, *S], name: str, formula: Callable[[Node], Node]) -> Tensor[Any, *S]:
     node = floating(x, name)
     return wrap(build.cast(formula(widened(node)), node.dtype))
 
@@ -87,7 +87,7 @@ def log_softmax(x: Tensor[DT, *S], /, axis: int | None = None, *, dim: int | Non
     return _along("log_softmax", x, axis, dim)
 
 
-def _along(name: str, x: Any, axis: int | None, dim: int | None) -> Any:
+def _along(name: str, x: Tensor[DT, *S], axis: int | None, dim: int | None) -> Tensor[Any, *S]:
     node = floating(x, name)
     number = normalized_axis(axis_or_dim(axis, dim, name, default=-1), len(node.shape), name)
     return wrap(build.composite(name, node, axis=number))

@@ -74,7 +74,7 @@ def empty_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = No
 def _filled(shape: tuple[Size, ...], value: Any, dtype: DTypeLike | None, device: Any, name: str) -> Tensor:
     check_device(device, name)
     wanted = None if dtype is None else as_dtype(dtype)
-    if isinstance(value, bool | int | float) and wanted is not None and not (wanted.is_integer and value != value):
+    if isinstance(value, bool | int | float) and wanted is not None:
         fill = _constant(value, wanted, name)
     else:
         fill = node_of(value, name)
@@ -133,13 +133,16 @@ def arange(
         count = max(0, -((start - stop) // step)) if step > 0 else max(0, -((stop - start) // -step))
     else:
         count = max(0, math.ceil((stop - start) / step))
+    count = int(count)
     inside = dtypes.int64 if exact else dtypes.float64
     return wrap(build.cast(_progression(count, start, step, inside, "arange"), wanted))
 
 
 def _counted(start: Any, stop: Index, step: Any, dtype: DTypeLike | None) -> Tensor:
     if (start, step) != (0, 1) or isinstance(start, float) or isinstance(step, float):
-        raise ArgumentError(f"arange: start {start!r} and step {step!r} up to the symbolic size {stop}", rule="Use 0 and 1.")
+        raise ArgumentError(
+            f"arange: start {start!r} and step {step!r} up to the symbolic size {stop}", rule="use 0 and 1."
+        )
     return wrap(build.cast(build.iota(stop, dtypes.int64), as_dtype(dtype or dtypes.int64)))
 
 

@@ -1,7 +1,7 @@
 """Functions of one, two or three tensors, element by element, with broadcasting and dtype promotion.
 
-Functions of one tensor that only exist for real numbers give float32 for integers and bools. Everything here can be used
-as a function and as a method of the same name.
+Functions of one tensor that only exist for real numbers give float32 for integers and bools. Everything here can be
+used as a function and as a method of the same name.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 # --- one tensor
 
 
-def _real(function: str, x: Any) -> Any:
+def _real(function: str, x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     return wrap(build.unary(function, floating(x, function)))
 
 
-def _whole(function: str, x: Any) -> Any:
+def _whole(function: str, x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     node = node_of(x, function)
     return wrap(node if node.dtype.is_integer else build.unary(function, node))
 
@@ -238,7 +238,7 @@ def pow(x: Operand, y: Operand, /) -> Tensor:
         if a.dtype.is_integer and y < 0:  # type: ignore[operator]
             raise ArgumentError(
                 f"pow: an integer tensor to the power {y}",
-                rule="Integers have no negative powers.",
+                rule="integers have no negative powers.",
                 hint="Cast first, for example with x.astype(smelt.float32).",
             )
         if y == 2:  # a multiplication is as exact and far cheaper
@@ -303,14 +303,20 @@ def less_equal(x: Operand, y: Operand, /) -> Tensor:
 
 def greater(x: Operand, y: Operand, /) -> Tensor:
     """x > y."""
-    a, b = pair(x, y, "greater")
-    return wrap(build.binary("lt", b, a, name="greater"))
+    return _swapped("lt", x, y, "greater")
 
 
 def greater_equal(x: Operand, y: Operand, /) -> Tensor:
     """x >= y."""
-    a, b = pair(x, y, "greater_equal")
-    return wrap(build.binary("le", b, a, name="greater_equal"))
+    return _swapped("le", x, y, "greater_equal")
+
+
+def _swapped(function: str, x: Any, y: Any, name: str) -> Tensor:
+    a, b = pair(x, y, name)
+    if a.shape != b.shape:  # broadcast here, so that a message has the operands in the user's order
+        shape = build.broadcast_shapes(a.shape, b.shape, name)
+        a, b = build.broadcast_to(a, shape), build.broadcast_to(b, shape)
+    return wrap(build.binary(function, b, a, name=name))
 
 
 def _logical(function: str, x: Any, y: Any, name: str) -> Tensor:

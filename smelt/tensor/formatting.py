@@ -1,8 +1,7 @@
-"""Tensors as text. `repr` describes and never computes; `str` shows values; notebooks get values that are already there."""
+"""Tensors as text. `repr` describes and never computes; `str` shows values; notebooks get values that exist already."""
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +45,8 @@ def show(tensor: Tensor) -> str:
 
 def show_html(tensor: Tensor) -> str:
     """What notebooks display: a description, and the values if they exist already."""
+    import html
+
     head = f"<code>{html.escape(describe(tensor))}</code>"
     if not is_computed(tensor):
         return f"<div>{head}</div>"

@@ -16,7 +16,8 @@ from smelt.config import settings
 from smelt.dtypes import DType, Scalar
 from smelt.errors import ArgumentError, DTypeError
 from smelt.graph import build
-from smelt.graph.node import Node, topological
+from smelt.graph.node import Node, live_nodes, topological
+from smelt.graph.ops import Op, kind_letter
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -32,11 +33,12 @@ class Handle:
 
 _new: Any = object.__new__
 _class: type[Any] = Handle
-_until_check = 0
-_checks = 0
+_INTERVAL = 256
+_until_check = _INTERVAL
+_counts = 0
 
 _WEAK = (bool, int, float)
-OPERANDS = (Handle, bool, int, float, np.ndarray, np.generic)
+OPERANDS: tuple[type[Any], ...] = (Handle, bool, int, float, np.ndarray, np.generic)
 
 
 def register(tensor: type[Any]) -> None:
@@ -59,14 +61,17 @@ def wrap(node: Node) -> Tensor:
 def _check_growth(tensor: Tensor) -> None:
     """Realize a tensor whose unrealized history is over the limit, so that endless loops need bounded memory.
 
-    Only every so many tensors are looked at, as looking takes time; the interval drifts, so that a loop with the same period
-    does not always show the same one of its tensors.
+    No graph has more nodes than are alive, so counting the nodes of one is seldom needed. The interval between counts
+    drifts: a loop with the same period would otherwise always show the same one of its tensors.
     """
-    global _until_check, _checks
+    global _until_check, _counts
     limit = settings().node_limit
-    _checks += 1
-    _until_check = limit // 8 + _checks % 31
-    if _checks > 1 and not runtime.is_tracing() and len(topological([tensor._node])) > limit:
+    if live_nodes() <= limit:
+        _until_check = _INTERVAL
+        return
+    _counts += 1
+    _until_check = limit // 8 + _counts % 31
+    if not runtime.is_tracing() and len(topological([tensor._node])) > limit:
         tensor.realize()
 
 
@@ -97,7 +102,7 @@ def scalar_node(value: Scalar, dtype: DType, name: str) -> Node:
         if not dtype.minimum <= value <= dtype.maximum:
             raise ArgumentError(
                 f"{name}: the integer {_short(value)} does not fit in {dtype}",
-                rule=f"A Python integer takes the dtype of the tensor that it meets; {dtype} holds {dtype.minimum} to "
+                rule=f"a Python integer takes the dtype of the tensor that it meets; {dtype} holds {dtype.minimum} to "
                 f"{dtype.maximum}.",
                 hint="Cast the tensor first, for example with x.astype(smelt.int64).",
             )
@@ -124,8 +129,26 @@ def common(a: Node, b: Node, name: str) -> tuple[Node, Node]:
     """Two nodes in their common dtype."""
     if a.dtype is b.dtype:
         return a, b
-    dtype = promoted(a.dtype, b.dtype, name)
+    dtype = _common_dtype(a, b, name)
     return build.cast(a, dtype), build.cast(b, dtype)
+
+
+def _common_dtype(a: Node, b: Node, name: str) -> DType:
+    if runtime.is_tracing():
+        # Python numbers given to a traced function stay weak, although they are tensors inside it.
+        if _is_number(b) and not _is_number(a):
+            return dtypes.promote_scalar(a.dtype, _EXAMPLES[kind_letter(b.dtype)])
+        if _is_number(a) and not _is_number(b):
+            return dtypes.promote_scalar(b.dtype, _EXAMPLES[kind_letter(a.dtype)])
+    return promoted(a.dtype, b.dtype, name)
+
+
+_EXAMPLES: dict[str, Scalar] = {"b": False, "i": 0, "f": 0.0}
+
+
+def _is_number(node: Node) -> bool:
+    """True for what was computed from a Python number that was passed to a traced function."""
+    return runtime.is_weak(node) and any(source.op is Op.LEAF for source in topological([node]))
 
 
 def promoted(a: DType, b: DType, name: str) -> DType:
@@ -135,7 +158,7 @@ def promoted(a: DType, b: DType, name: str) -> DType:
     except DTypeError:
         raise DTypeError(
             f"{name}: {a} and {b} have no common dtype",
-            rule="No integer dtype holds the values of both.",
+            rule="no integer dtype holds the values of both.",
             hint="Cast one of them first, for example with x.astype(smelt.int64).",
         ) from None
 
@@ -169,13 +192,14 @@ def all_common(values: Sequence[Any], name: str) -> list[Node]:
     strong = {i: node_of(v, name) for i, v in enumerate(values) if not is_weak(v)}
     if not strong:
         strong = {i: node_of(v, name) for i, v in enumerate(values)}
-    dtype = None
-    for node in strong.values():
-        dtype = node.dtype if dtype is None else promoted(dtype, node.dtype, name)
-    assert dtype is not None
+    first, *others = strong.values()
+    dtype = first.dtype
+    for node in others:
+        dtype = promoted(dtype, node.dtype, name)
     for i, value in enumerate(values):
         if i not in strong:
             dtype = dtypes.promote_scalar(dtype, value)
     return [
-        build.cast(strong[i], dtype) if i in strong else scalar_node(value, dtype, name) for i, value in enumerate(values)
+        build.cast(strong[i], dtype) if i in strong else scalar_node(value, dtype, name)
+        for i, value in enumerate(values)
     ]

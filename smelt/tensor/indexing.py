@@ -47,14 +47,16 @@ def _filled(key: tuple[Any, ...], node: Node) -> list[Any]:
         if not _is_basic(item):
             raise ArgumentError(
                 f"indexing: {_described(item)} cannot be used as an index",
-                rule="An index is made of integers, slices, ... and None.",
+                rule="an index is made of integers, slices, ... and None.",
             )
     ellipses = [at for at, item in enumerate(key) if item is Ellipsis]
     if len(ellipses) > 1:
         raise ArgumentError("indexing: more than one ellipsis (...) in an index")
     used = sum(1 for item in key if item is not None and item is not Ellipsis)
     if used > node.rank:
-        raise IndexRangeError(f"indexing: {used} indices for shape {shape_text(node.shape)}, which has rank {node.rank}")
+        raise IndexRangeError(
+            f"indexing: {used} indices for shape {shape_text(node.shape)}, which has rank {node.rank}"
+        )
     at = ellipses[0] if ellipses else len(key)
     return [*key[:at], *[slice(None)] * (node.rank - used), *key[at + 1 :]]
 
@@ -84,7 +86,7 @@ def _position(item: Any, node: Node, axis: int) -> Size:
     if not -size.low <= number < size.low:
         raise IndexRangeError(
             f"indexing: index {number} is out of range for axis {axis}\n" + marked((node.shape, {axis})),
-            rule=f"Allowed here: {-size.low} to {size.low - 1}." if size.low else "The axis has no elements.",
+            rule=f"allowed here: {-size.low} to {size.low - 1}." if size.low else "the axis has no elements.",
         )
     return number if number >= 0 else node.shape[axis] + number
 
@@ -116,5 +118,5 @@ def _bound(bound: Any) -> int | None:
     if bound is None:
         return None
     if isinstance(bound, bool) or not hasattr(bound, "__index__"):
-        raise ArgumentError(f"indexing: {_described(bound)} cannot be part of a slice", rule="Use integers or None.")
+        raise ArgumentError(f"indexing: {_described(bound)} cannot be part of a slice", rule="use integers or None.")
     return operator.index(bound)

@@ -1,7 +1,7 @@
 """Tensors from other libraries' arrays and the other way: NumPy, nested lists, DLPack.
 
-`asarray` copies; `from_numpy` and `from_dlpack` share memory, so the array must not be changed while the tensor is in use. What
-a tensor hands out is a read-only view of its memory.
+`asarray` copies; `from_numpy` and `from_dlpack` share memory, so the array must not be changed while the tensor is in
+use. What a tensor hands out is a read-only view of its memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
 from smelt.tensor.arguments import check_device
 from smelt.tensor.handle import Handle, is_weak, node_of, wrap
-from smelt.tensor.types import DTypeLike, TensorLike
+from smelt.tensor.types import DT, DTypeLike, S, TensorLike
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 # --- in
 
 
-def asarray(x: TensorLike, /, dtype: DTypeLike | None = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def asarray(
+    x: TensorLike, /, dtype: DTypeLike | None = None, *, device: Any = None, copy: bool | None = None
+) -> Tensor:
     """A tensor of a scalar, nested lists, an array, or anything that speaks DLPack or NumPy's array protocol.
 
-    Python numbers become bool, int64 or float32. `copy` is accepted for the array API: tensors never change, so there is
-    never a need to copy one, and memory of others is always copied (see `from_numpy` to share it).
+    Python numbers become bool, int64 or float32. `copy` is accepted for the array API: tensors never change, so there
+    is never a need to copy one, and memory of others is always copied (see `from_numpy` to share it).
     """
     check_device(device, "asarray")
     if copy is False and not isinstance(x, Handle):
@@ -61,6 +63,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     array = np.from_dlpack(x)
     _numeric(array, "from_dlpack")
     return wrap(runtime.leaf(Storage.of(array, copy=bool(copy))))
+
+
+def astype(x: Tensor[DT, *S], dtype: DTypeLike, /, *, copy: bool = True) -> Tensor[Any, *S]:
+    """The values in another dtype. Floats saturate to integers and NaN becomes 0; integers wrap."""
+    return wrap(build.cast(node_of(x, "astype"), as_dtype(dtype)))
 
 
 def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
@@ -165,7 +172,7 @@ def _refuse_traced(node: Node, asked: str) -> None:
     if symbolic or any(n.op is Op.LEAF and not isinstance(n.attribute, Storage) for n in topological([node])):
         raise TraceError(
             f"{asked}: the value is not known while the function is traced",
-            rule=f"The tensor is {node.dtype}{shape_text(node.shape)}, computed from the arguments of the function.",
+            rule=f"the tensor is {node.dtype}{shape_text(node.shape)}, computed from the arguments of the function.",
             hint="Use smelt.where to choose between values and smelt.cond to choose between computations.",
         )
 
@@ -181,8 +188,10 @@ def one_value(tensor: Tensor, asked: str) -> Any:
     if any(size != 1 and not isinstance(size, Index) for size in shape):
         raise ArgumentError(
             f"{asked}: the tensor has shape {shape_text(shape)}",
-            rule="Only a tensor with exactly one element has a single value.",
-            hint="Use any() or all() for a verdict on all elements." if asked == "bool" else "Use tolist() for all values.",
+            rule="only a tensor with exactly one element has a single value.",
+            hint="Use any() or all() for a verdict on all elements."
+            if asked == "bool"
+            else "Use tolist() for all values.",
         )
     return numpy(tensor, asked).reshape(()).item()
 

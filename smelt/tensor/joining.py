@@ -36,7 +36,7 @@ def stack(xs: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None) -> 
         if node.shape != first:
             raise ShapeError(
                 f"stack: tensors 0 and {at} differ in shape\n" + marked((first, ()), " and ", (node.shape, ())),
-                rule="All must have the same shape.",
+                rule="all must have the same shape.",
             )
     place = normalized_axis(axis if dim is None else dim, len(first) + 1, "stack")
     shape = (*first[:place], 1, *first[place:])
@@ -47,7 +47,7 @@ def _nodes(xs: Any, name: str) -> list[Node]:
     if not isinstance(xs, tuple | list):
         raise ArgumentError(f"{name}: the tensors must come in a list or tuple, got {type(xs).__name__}")
     if not xs:
-        raise ArgumentError(f"{name}: there is nothing to join", rule="Give at least one tensor.")
+        raise ArgumentError(f"{name}: there is nothing to join", rule="give at least one tensor.")
     return all_common(xs, name)
 
 
@@ -96,7 +96,7 @@ def _known(node: Node, axis: int, name: str) -> int:
     size = node.shape[axis]
     if isinstance(size, Index):
         raise ShapeError(
-            f"{name}: axis {axis} has the symbolic size {size}", rule="The number of parts must be known beforehand."
+            f"{name}: axis {axis} has the symbolic size {size}", rule="the number of parts must be known beforehand."
         )
     return size
 
@@ -118,7 +118,7 @@ def meshgrid(*xs: Tensor, indexing: str = "xy") -> list[Tensor]:
     nodes = all_common(xs, "meshgrid") if xs else []
     for node in nodes:
         if node.rank != 1:
-            raise ShapeError(f"meshgrid: shape {shape_text(node.shape)} has rank {node.rank}", rule="It must be 1.")
+            raise ShapeError(f"meshgrid: shape {shape_text(node.shape)} has rank {node.rank}", rule="it must be 1.")
     order = list(range(len(nodes)))
     if indexing == "xy" and len(nodes) > 1:
         order[:2] = [1, 0]

@@ -62,8 +62,8 @@ def attention(
 ) -> Tensor:
     """softmax(query @ key.mT * scale) @ value over (..., length, features).
 
-    A bool mask says which keys a query may see; a float mask is added to the scores. `causal` hides the keys that come after
-    the query. The scale is 1 / sqrt(features), unless given.
+    A bool mask says which keys a query may see; a float mask is added to the scores. `causal` hides the keys that
+    come after the query. The scale is 1 / sqrt(features), unless given.
     """
     sources = all_common((query, key, value), "attention")
     if mask is not None:

@@ -32,7 +32,7 @@ def matmul(x: Tensor[DT, K], y: Tensor[DT, *R, K, N], /) -> Tensor[DT, *R, N]: .
 @overload
 def matmul(x: Tensor[DT, K], y: Tensor[DT, K], /) -> Tensor[DT]: ...
 def matmul(x: Any, y: Any, /) -> Any:
-    """The matrix product by NumPy's rules: an operand with one axis is a vector, axes before the last two are a batch."""
+    """The matrix product by NumPy's rules: one axis is a vector, axes before the last two are a batch and broadcast."""
     a, b = _pair(x, y, "matmul")
     return wrap(build.matmul(a, b))
 
@@ -57,7 +57,7 @@ def outer(x: Tensor, y: Operand, /) -> Tensor:
     """Every element of a vector times every element of another."""
     a, b = _pair(x, y, "outer")
     if a.rank != 1 or b.rank != 1:
-        raise ArgumentError(f"outer: ranks {a.rank} and {b.rank}", rule="Both must be vectors.")
+        raise ArgumentError(f"outer: ranks {a.rank} and {b.rank}", rule="both must be vectors.")
     return wrap(build.contract(a, b, (0,), (1,), (0, 1), name="outer"))
 
 

@@ -1,7 +1,7 @@
 """Functions that move elements without changing them. They cost nothing until a kernel reads through them.
 
-Where NumPy and PyTorch differ, these follow NumPy and the array API: `transpose` takes an order of axes, `repeat` repeats
-elements, `split` takes a number of parts or the places to cut (and `chunk` is PyTorch's).
+Where NumPy and PyTorch differ, these follow NumPy and the array API: `transpose` takes an order of axes, `repeat`
+repeats elements, `split` takes a number of parts or the places to cut (and `chunk` is PyTorch's).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from smelt.graph.node import Node, Shape
 from smelt.graph.shapes import broadcast_shapes as _broadcast_shapes
 from smelt.graph.shapes import infer_reshape, normalized_axes, normalized_axis, shape_text
 from smelt.tensor.arguments import as_shape, axis_or_dim, integer, many_axes, spread
-from smelt.tensor.handle import node_of, scalar_node, wrap
+from smelt.tensor.handle import is_weak, node_of, scalar_node, wrap
 from smelt.tensor.types import DT, A, Axes, B, R, ShapeLike, Size
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
         if node.shape[a] != 1:
             raise ShapeError(
                 f"squeeze: axis {a} of shape {shape_text(node.shape)} has size {node.shape[a]}",
-                rule="Only axes of size 1 can be left out.",
+                rule="only axes of size 1 can be left out.",
             )
     return wrap(build.reshape(node, tuple(size for a, size in enumerate(node.shape) if a not in gone)))
 
@@ -95,7 +95,7 @@ def matrix_transpose(x: Tensor[DT, *R, A, B], /) -> Tensor[DT, *R, B, A]:
     if node.rank < 2:
         raise ShapeError(
             f"matrix_transpose: shape {shape_text(node.shape)} has rank {node.rank}",
-            rule="A matrix needs at least two axes.",
+            rule="a matrix needs at least two axes.",
         )
     axes = (*range(node.rank - 2), node.rank - 1, node.rank - 2)
     return wrap(build.permute(node, axes, name="matrix_transpose"))
@@ -243,11 +243,12 @@ def _counts(values: Sequence[Any], name: str) -> tuple[int, ...]:
 
 
 def pad(x: Tensor, /, widths: Any, *, value: Scalar | Tensor = 0) -> Tensor:
-    """`value` added around x. Widths as in NumPy: one for all sides, (before, after) for all axes, or a pair for each axis."""
+    """`value` added around x. Widths: one for all sides, (before, after) for all axes, or such a pair for each axis."""
     node = node_of(x, "pad")
-    fill = build.cast(value._node, node.dtype) if not isinstance(value, int | float) else None
-    if fill is None:
+    if is_weak(value):
         fill = scalar_node(value, node.dtype, "pad")  # type: ignore[arg-type]
+    else:
+        fill = build.cast(node_of(value, "pad"), node.dtype)
     return wrap(build.pad(node, _pairs(widths, node.rank), fill))
 
 
@@ -260,7 +261,9 @@ def _pairs(widths: Any, rank: int) -> list[tuple[Size, Size]]:
     if len(pairs) == 1:
         pairs *= rank
     if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
-        raise ArgumentError(f"pad: widths {widths} do not fit rank {rank}", rule="Give a pair (before, after) for each axis.")
+        raise ArgumentError(
+            f"pad: widths {widths} do not fit rank {rank}", rule="give a pair (before, after) for each axis."
+        )
     return [(_width(before), _width(after)) for before, after in pairs]
 
 
@@ -282,7 +285,7 @@ def _triangle(x: Any, k: int, lower: bool) -> Tensor:
     name = "tril" if lower else "triu"
     node = node_of(x, name)
     if node.rank < 2:
-        raise ShapeError(f"{name}: shape {shape_text(node.shape)} has rank {node.rank}", rule="It must be at least 2.")
+        raise ShapeError(f"{name}: shape {shape_text(node.shape)} has rank {node.rank}", rule="it must be at least 2.")
     offset = diagonal_offset(node.shape[-2], node.shape[-1])
     limit = build.const(integer(k, name, "k"), offset.dtype)
     keep = build.le(offset, limit) if lower else build.le(limit, offset)
@@ -294,4 +297,6 @@ def diagonal_offset(rows: Size, columns: Size) -> Node:
     from smelt.dtypes import int64
 
     down = build.reshape(build.iota(rows, int64), (rows, 1))
-    return build.sub(build.broadcast_to(build.iota(columns, int64), (rows, columns)), build.expand(down, (rows, columns)))
+    return build.sub(
+        build.broadcast_to(build.iota(columns, int64), (rows, columns)), build.expand(down, (rows, columns))
+    )

@@ -1,19 +1,20 @@
 """What Python's operators do. An operand that is no number, array or tensor is left to its own type to handle.
 
-The overloads let a type checker follow shapes through arithmetic: equal shapes, scalars, and the two usual broadcasts. Other
-broadcasts between tensors with annotated shapes need `broadcast_to`, or a plain `Tensor` annotation.
+The overloads let a type checker follow shapes through arithmetic: equal shapes, scalars, and the two usual
+broadcasts. Other broadcasts between tensors with annotated shapes need `broadcast_to`, or a plain `Tensor`
+annotation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from typing import Literal as L
 
 import numpy as np
 from numpy.typing import NDArray
 
-from smelt.tensor import elementwise, linear
+from smelt.tensor import elementwise
 from smelt.tensor.handle import OPERANDS
 from smelt.tensor.types import DT, N, R, S
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
 Array = NDArray[Any] | np.generic
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @overload
@@ -79,24 +81,19 @@ def divide(x: Any, y: Any, /) -> Any:
     return elementwise.divide(x, y) if isinstance(y, OPERANDS) else NotImplemented
 
 
-def forward(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor[DT, *S], Any], Tensor]:
+def forward(function: F) -> F:
     """The operator method for x ∘ y."""
 
     def operator(x: Any, y: Any, /) -> Any:
         return function(x, y) if isinstance(y, OPERANDS) else NotImplemented
 
-    return operator
+    return cast(F, operator)
 
 
-def reflected(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor[DT, *S], Any], Tensor[Any, *S]]:
+def reflected(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor[DT, *S], Any], Tensor]:
     """The operator method for y ∘ x, when y does not know tensors."""
 
     def operator(x: Any, y: Any, /) -> Any:
         return function(y, x) if isinstance(y, OPERANDS) else NotImplemented
 
     return operator
-
-
-def matmul_reflected(x: Tensor[DT, *S], y: Array, /) -> Tensor:
-    """y @ x for an array y."""
-    return linear.matmul(y, x) if isinstance(y, OPERANDS) else NotImplemented  # type: ignore[call-overload,no-any-return]

@@ -1,8 +1,9 @@
 """Random numbers from counters: threefry2x32 with 20 rounds, the same bits on every device.
 
-Element i of draw d under a key is word 0 of threefry(key, (i, d)), so a number depends only on its key, its draw and its place,
-never on what ran before or how many threads there are. Without a `key=`, draws use the global key and its counter, set by `seed`;
-with one, the draw is 0: the same key gives the same numbers, and `split` or `fold_in` make new keys.
+Element i of draw d under a key is word 0 of threefry(key, (i, d)), so a number depends only on its key, its draw and
+its place, never on what ran before or how many threads there are. Without a `key=`, draws use the global key and its
+counter, set by `seed`; with one, the draw is 0: the same key gives the same numbers, and `split` or `fold_in` make
+new keys.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _key_words(key: Any) -> tuple[Node, Node]:
     if node.dtype is not dtypes.uint32 or node.shape != (2,):
         raise ArgumentError(
             f"random: a key is {node.dtype}{shape_text(node.shape)}",
-            rule="It must be uint32 of shape (2,).",
+            rule="it must be uint32 of shape (2,).",
             hint="Make one with smelt.random.key(0), or take a row of smelt.random.split(key).",
         )
     return _element(node, 0), _element(node, 1)

@@ -1,8 +1,8 @@
 """Functions that fold axes away. `dim` and `keepdim` are PyTorch's words for `axis` and `keepdims`.
 
-Sums and products of integers narrower than 64 bits give int64 or uint64; means and variances of integers give float32. 16-bit
-floats are summed in float32. What a fold over no elements gives: 0 for sum, 1 for prod, False for any, True for all, NaN for
-mean; max, min, argmax and argmin refuse.
+Sums and products of integers narrower than 64 bits give int64 or uint64; means and variances of integers give
+float32. 16-bit floats are summed in float32. What a fold over no elements gives: 0 for sum, 1 for prod, False for
+any, True for all, NaN for mean; max, min, argmax and argmin refuse.
 """
 
 from __future__ import annotations
@@ -90,16 +90,12 @@ def _sum_dtype(dtype: DType) -> DType:
     return dtypes.uint64 if dtype.is_integer and not dtype.is_signed else dtypes.int64
 
 
-def max(
-    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
-) -> Tensor:
+def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """The largest value along the axes given, or of everything; NaN if there is one."""
     return _extreme("max", x, axis, keepdims or keepdim, dim)
 
 
-def min(
-    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
-) -> Tensor:
+def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """The smallest value along the axes given, or of everything; NaN if there is one."""
     return _extreme("min", x, axis, keepdims or keepdim, dim)
 
@@ -115,20 +111,16 @@ def _refuse_empty(node: Node, axes: tuple[int, ...], name: str) -> None:
     if 0 in [node.shape[axis] for axis in axes]:
         raise ShapeError(
             f"{name}: there are no elements along the axes to fold, in shape {shape_text(node.shape)}",
-            rule=f"The {name} of nothing is not defined.",
+            rule=f"the {name} of nothing is not defined.",
         )
 
 
-def any(
-    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
-) -> Tensor:
+def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """True where at least one element along the axes is nonzero."""
     return _verdict("any", "max", x, axis, keepdims or keepdim, dim)
 
 
-def all(
-    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
-) -> Tensor:
+def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """True where every element along the axes is nonzero."""
     return _verdict("all", "min", x, axis, keepdims or keepdim, dim)
 

@@ -16,8 +16,19 @@ from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from smelt.graph import build
 from smelt.graph.index import Index, product_of
 from smelt.graph.shapes import shape_text
-from smelt.tensor import activations, elementwise, formatting, indexing, interop, joining, layers, linear
-from smelt.tensor import movement, operators, reductions
+from smelt.tensor import (
+    activations,
+    elementwise,
+    formatting,
+    indexing,
+    interop,
+    joining,
+    layers,
+    linear,
+    movement,
+    operators,
+    reductions,
+)
 from smelt.tensor.arguments import check_device
 from smelt.tensor.handle import Handle, register, wrap
 from smelt.tensor.types import DT, A, B, DTypeLike, S, Size, TensorLike
@@ -197,7 +208,7 @@ class Tensor(Handle, Generic[DT, *S]):
     __sub__ = operators.subtract
     __mul__ = operators.multiply
     __truediv__ = operators.divide
-    __matmul__ = linear.matmul
+    __matmul__ = operators.forward(linear.matmul)
     __floordiv__ = operators.forward(elementwise.floor_divide)
     __mod__ = operators.forward(elementwise.remainder)
     __pow__ = operators.forward(elementwise.pow)
@@ -216,7 +227,7 @@ class Tensor(Handle, Generic[DT, *S]):
     __rsub__ = operators.reflected(elementwise.subtract)
     __rmul__ = operators.reflected(elementwise.multiply)
     __rtruediv__ = operators.reflected(elementwise.divide)
-    __rmatmul__ = operators.matmul_reflected
+    __rmatmul__ = operators.reflected(linear.matmul)
     __rfloordiv__ = operators.reflected(elementwise.floor_divide)
     __rmod__ = operators.reflected(elementwise.remainder)
     __rpow__ = operators.reflected(elementwise.pow)
@@ -343,9 +354,7 @@ class Tensor(Handle, Generic[DT, *S]):
 
     # --- casts; last, as their names hide Python's types
 
-    def astype(self, dtype: DTypeLike, /, *, copy: builtins.bool = True) -> Tensor[Any, *S]:
-        """The values in another dtype. Floats saturate to integers and NaN becomes 0; integers wrap."""
-        return wrap(build.cast(self._node, as_dtype(dtype)))
+    astype = interop.astype
 
     def to(self, target: Any, /) -> Tensor[Any, *S]:
         """`astype` for a dtype, `to_device` for a device."""

@@ -1,7 +1,8 @@
 """The names that signatures use: dtype markers, shape variables, and what counts as a tensor, an axis or a shape.
 
-`Tensor[Float32, Literal[2], Literal[3]]` is a float32 tensor of shape (2, 3) to a type checker, and a plain `Tensor` is one
-of any dtype and shape. A dimension may be any type: a literal, or a class that names it (`class Batch(int): ...`).
+`Tensor[Float32, Literal[2], Literal[3]]` is a float32 tensor of shape (2, 3) to a type checker, and a plain `Tensor`
+is one of any dtype and shape. A dimension may be any type: a literal, or a class that names it (`class Batch(int):
+...`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ ShapeLike = Size | Sequence[Size]
 Axes = int | Sequence[int] | None
 DTypeLike = DType | str | type | np.dtype[Any]
 Operand = Union["Tensor", Scalar, NDArray[Any], np.generic]
-TensorLike = Union[Operand, Sequence[Any]]
+TensorLike = Operand | Sequence[Any]
 
 
 class Bool:

@@ -3,6 +3,7 @@
 Always holds: a transformed function gives what the original gives; tracing leaves no trace on the arguments.
 """
 
+from smelt.transform.explain import Explanation, examine, explain
 from smelt.transform.jit import Jit, jit
 
-__all__ = ["Jit", "jit"]
+__all__ = ["Explanation", "Jit", "examine", "explain", "jit"]

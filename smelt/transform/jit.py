@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from smelt import runtime, tree
-from smelt.compiler import CompiledGraph, trace
+from smelt.compiler import CompiledGraph, GraphKey, trace
 from smelt.dtypes import float64, int64, uint32
 from smelt.errors import ArgumentError
 from smelt.graph.node import Node
@@ -36,6 +36,7 @@ _NUMBERS = {float: float64, int: int64}
 class _Entry:
     """One traced structure: what to run, and where each of its inputs comes from."""
 
+    key: GraphKey
     compiled: CompiledGraph
     inputs: list[int]  # leaf number; -1 - k is the k-th captured storage
     offsets: list[int]  # where each input starts in its leaf, in elements
@@ -80,6 +81,13 @@ class Jit(Generic[P, T]):
             entry = self._entries[key] = self._trace(args, kwargs, leaves)
         result: T = self._replay(entry, leaves, args)
         return result
+
+    def graph_key(self, *args: P.args, **kwargs: P.kwargs) -> GraphKey:
+        """The key of the graph that a call with these arguments runs."""
+        leaves, key = self._flatten(args, kwargs)
+        if key not in self._entries:
+            self._entries[key] = self._trace(args, kwargs, leaves)
+        return self._entries[key].key
 
     # --- the way in
 
@@ -184,6 +192,7 @@ class Jit(Generic[P, T]):
         if check is not None:
             check.order(traced.dims)
         return _Entry(
+            traced.key,
             runtime.find(traced),
             inputs,
             [view.offset for view in traced.inputs],
@@ -207,10 +216,10 @@ class Jit(Generic[P, T]):
             leaves.append(runtime.host_leaf(runtime.advance_random(entry.draws), uint32).attribute)
         captured = entry.captured
         storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in entry.inputs]
-        for storage in storages:
-            if not storage.address:
-                storage.memory  # noqa: B018  (raises, since it was donated)
         addresses = [storage.address + shift for storage, shift in zip(storages, entry.shifts, strict=True)]
+        if min(addresses, default=1) <= 0:
+            for storage in storages:
+                storage.memory  # noqa: B018  (raises for the one that was donated)
         dims: dict[str, int] = {}
         integers = entry.starts
         if entry.shapes is not None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from smelt.config import configure, settings
-from smelt.device import discovery, toolchain
+from smelt.device import compilation, discovery, toolchain
 from smelt.errors import CompilerError, InternalError
 from tests.device.helpers import holds_in_forked_child
 
@@ -198,7 +198,7 @@ def test_a_compiler_that_is_killed_is_not_our_mistake(tmp_path: Path) -> None:
 
 def test_a_compiler_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     endless = script(tmp_path / "endless", "sleep 30")
-    monkeypatch.setattr(toolchain, "TIME_LIMIT", 0.25)
+    monkeypatch.setattr(compilation, "TIME_LIMIT", 0.25)
     with configure(compiler=str(endless)), pytest.raises(CompilerError, match="did not finish within"):
         toolchain.build([answer(14, "endless")])
 

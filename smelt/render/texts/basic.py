@@ -16,6 +16,13 @@ INLINE long greatest@(long a, long b) { return a > b ? a : b; }
 @@ first_bits i64 scalar
 INLINE u64 first_bits@(long n) { return n <= 0 ? 0 : n > 63 ? -1ull : (1ull << n) - 1; }
 
+@@ fence i64 scalar
+INLINE void fence@(void) {
+#ifdef __SSE__
+  __builtin_ia32_sfence();
+#endif
+}
+
 @@ splat any scalar
 INLINE T splat@(E x) { return x; }
 

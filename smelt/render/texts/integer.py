@@ -112,9 +112,7 @@ def _conversions() -> str:
             elif bits <= exact:
                 inner = "y" if bits == 32 else "CONVERT(y, I)"
                 limits = {"high": f"{above - 1}.0{literal}", "low": f"{lowest}.0{literal}"}
-                texts.append(
-                    _CLAMPED.format(name=name, source=source, target=name.upper(), inner=inner, **limits)
-                )
+                texts.append(_CLAMPED.format(name=name, source=source, target=name.upper(), inner=inner, **limits))
             else:
                 texts.append(
                     _REPLACED.format(

@@ -1,4 +1,4 @@
-"""The rules, one module for each family.
+"""The rules, one module for each family (large families have a second one).
 
 Takes nothing; gives `RULES`, in the order in which they are tried on a node, and `FAMILIES`, the names by which they
 are switched off. Always holds: every rule has examples on which it fires, and all rules together come to an end.
@@ -9,24 +9,25 @@ from __future__ import annotations
 from typing import Final
 
 from smelt.rewrite.rule import Rule
-from smelt.rewrite.rules import constant, contraction, identity, movement_joins, reduction
+from smelt.rewrite.rules import constant, contraction, identity, identity_select, movement, movement_joins, reduction
 
-_FAMILIES = (constant.family, identity.family, movement_joins.family, reduction.family, contraction.family)
+_MODULES = (constant, identity, identity_select, movement, movement_joins, reduction, contraction)
 
-RULES: Final[tuple[Rule, ...]] = tuple(rule for family in _FAMILIES for rule in family.rules)
-FAMILIES: Final[tuple[str, ...]] = tuple(family.name for family in _FAMILIES)
+RULES: Final[tuple[Rule, ...]] = tuple(rule for module in _MODULES for rule in module.family.rules)
+FAMILIES: Final[tuple[str, ...]] = tuple(dict.fromkeys(rule.family for rule in RULES))
 
 
 def rule_table() -> str:
     """All rules as tables in Markdown, one for each family, as the design page shows them."""
     parts = []
-    for family in _FAMILIES:
-        rows = [f"| `{rule.name}` | {_escaped(rule.summary)} | {rule.contract.value} |" for rule in family.rules]
-        parts.append(
-            "\n".join([f"### {family.name}", "", "| rule | what it does | contract |", "|---|---|---|", *rows])
-        )
+    for family in FAMILIES:
+        lines = [f"### {family}", "", "| rule | what it does | contract |", "|---|---|---|"]
+        lines += [_row(rule) for rule in RULES if rule.family == family]
+        parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")
+def _row(rule: Rule) -> str:
+    summary = rule.summary.replace("|", "\\|")
+    note = " (sole reader)" if rule.sole else ""
+    return f"| `{rule.name}` | {summary} | {rule.contract.value}{note} |"

@@ -10,7 +10,7 @@ from smelt.graph import build, ops
 from smelt.graph.interpret import interpret
 from smelt.graph.node import Node, constant_value, make
 from smelt.graph.ops import Op, Reduction, Span
-from smelt.rewrite.rule import Family
+from smelt.rewrite.rule import Contract, Family
 from smelt.rewrite.rules.pattern import constant_of, filled, is_empty, leaf
 
 family = Family("constant")
@@ -38,7 +38,7 @@ def _no_elements_examples() -> Sequence[Node]:
 @family.rule(*(op for op in Op if op not in (Op.CONST, Op.LEAF, Op.COMPOSITE)), examples=_no_elements_examples)
 def no_elements(node: Node) -> Node | None:
     """Anything without elements → an expanded constant."""
-    if not is_empty(node.shape) or constant_of(node) is not None:
+    if 0 not in node.shape or constant_of(node) is not None:
         return None
     return build.const(0, node.dtype, node.shape)
 
@@ -130,7 +130,8 @@ def _empty_contraction_examples() -> Sequence[Node]:
     return [build.matmul(leaf(dtypes.float32, 2, 0), leaf(dtypes.float32, 0, 3))]
 
 
-@family.rule(Op.CONTRACT, examples=_empty_contraction_examples)
+# The sum of nothing is 0.0; a backend that multiplies after summing may give it a sign.
+@family.rule(Op.CONTRACT, contract=Contract.REASSOCIATES, examples=_empty_contraction_examples)
 def contract_nothing(node: Node) -> Node | None:
     """A contraction over an axis of size 0 → zeros."""
     if not any(is_empty(source.shape) for source in node.sources):

@@ -120,8 +120,13 @@ NEUTRAL: Final = (
 )
 
 
+_MAY_BE_CONSTANT: Final = frozenset({Op.CONST, Op.EXPAND, Op.RESHAPE})
+
+
 def _neutral(row: Neutral, node: Node) -> Node | None:
     a, b = node.sources
+    if a.op not in _MAY_BE_CONSTANT and b.op not in _MAY_BE_CONSTANT:
+        return None
     if kind_letter(a.dtype) not in row.kinds:
         return None
     value = row.value(a.dtype) if callable(row.value) else row.value
@@ -207,40 +212,54 @@ for _same_row in SAME:
 
 _ROUNDINGS: Final = ("floor", "ceil", "trunc", "round")
 
-# outer, inner, kinds, whether the inner function stays (with its own operand), is dropped, or both are
-_KEEP_INNER, _KEEP_OUTER, _CANCEL = "inner", "outer", "cancel"
+
+class Nested(NamedTuple):
+    """A function of a function: what stays is the inner one, the outer one, or neither."""
+
+    outer: str
+    inner: str
+    kinds: str
+    stays: str
+    unsigned: bool = True  # also for unsigned integers
+
+
 NESTED: Final = (
-    ("neg", "neg", "if", _CANCEL),
-    ("not", "not", "bi", _CANCEL),
-    ("abs", "abs", "if", _KEEP_INNER),
-    ("abs", "neg", "if", _KEEP_OUTER),
-    ("sign", "sign", "if", _KEEP_INNER),
-    *((outer, inner, "f", _KEEP_INNER) for outer in _ROUNDINGS for inner in _ROUNDINGS),
+    Nested("neg", "neg", "if", "neither"),
+    Nested("not", "not", "bi", "neither"),
+    Nested("abs", "abs", "if", "inner"),
+    Nested("abs", "neg", "if", "outer", unsigned=False),  # -1 is the largest unsigned number
+    Nested("sign", "sign", "if", "inner"),
+    *(Nested(outer, inner, "f", "inner") for outer in _ROUNDINGS for inner in _ROUNDINGS),
 )
-_NESTED_TABLE: Final = {(outer, inner): keep for outer, inner, _, keep in NESTED}
+_NESTED_TABLE: Final = {(row.outer, row.inner): row for row in NESTED}
+
+
+def _is_unsigned(dtype: DType) -> bool:
+    return dtype.is_integer and not dtype.is_signed
 
 
 def _nested_examples() -> Sequence[Node]:
     return [
-        build.unary(outer, build.unary(inner, leaf(dtype, 17)))
-        for outer, inner, kinds, _ in NESTED
-        for dtype in _samples(kinds)
+        build.unary(row.outer, build.unary(row.inner, leaf(dtype, 17)))
+        for row in NESTED
+        for dtype in _samples(row.kinds)
+        if row.unsigned or not _is_unsigned(dtype)
     ]
 
 
-@family.rule(Op.UNARY, functions=tuple(dict.fromkeys(outer for outer, *_ in NESTED)), examples=_nested_examples)
+@family.rule(Op.UNARY, functions=tuple(dict.fromkeys(row.outer for row in NESTED)), examples=_nested_examples)
 def nested_unary(node: Node) -> Node | None:
     """-(-x) → x, ~~x → x, |-x| → |x|, and abs, sign and roundings of what they cannot change."""
     (inner,) = node.sources
     if not is_op(inner, Op.UNARY):
         return None
-    keep = _NESTED_TABLE.get((node.attribute, inner.attribute))
-    if keep is None:
+    row = _NESTED_TABLE.get((node.attribute, inner.attribute))
+    if row is None or (_is_unsigned(node.dtype) and not row.unsigned):
         return None
-    if keep is _KEEP_INNER:
+    if row.stays == "inner":
         return inner
     (x,) = inner.sources
-    return x if keep is _CANCEL else build.unary(node.attribute, x)
+    return x if row.stays == "neither" else build.unary(node.attribute, x)
 
 
 def _negation_examples() -> Sequence[Node]:
@@ -266,151 +285,3 @@ def absorb_negation(node: Node) -> Node | None:
     if left and node.attribute == "add":
         return build.binary("sub", b, a.sources[0])
     return None
-
-
-# --- where
-
-
-def _where_constant_examples() -> Sequence[Node]:
-    a, b = leaf(dtypes.float32, 17), leaf(dtypes.float32, 17)
-    return [build.where(build.const(value, dtypes.bool_, (17,)), a, b) for value in (True, False)]
-
-
-@family.rule(Op.WHERE, examples=_where_constant_examples)
-def where_constant(node: Node) -> Node | None:
-    """where(True, a, b) → a, where(False, a, b) → b."""
-    condition, a, b = node.sources
-    if has_value(condition, True):
-        return a
-    return b if has_value(condition, False) else None
-
-
-def _where_same_examples() -> Sequence[Node]:
-    a = leaf(dtypes.float32, 17)
-    return [build.where(leaf(dtypes.bool_, 17), a, a)]
-
-
-@family.rule(Op.WHERE, examples=_where_same_examples)
-def where_same(node: Node) -> Node | None:
-    """where(c, a, a) → a."""
-    _, a, b = node.sources
-    return a if a is b else None
-
-
-def _where_not_examples() -> Sequence[Node]:
-    condition = build.unary("not", leaf(dtypes.bool_, 17))
-    return [build.where(condition, leaf(dtypes.int8, 17), leaf(dtypes.int8, 17))]
-
-
-@family.rule(Op.WHERE, examples=_where_not_examples)
-def where_not(node: Node) -> Node | None:
-    """where(~c, a, b) → where(c, b, a)."""
-    condition, a, b = node.sources
-    return build.where(condition.sources[0], b, a) if is_function(condition, Op.UNARY, "not") else None
-
-
-def _where_bool_examples() -> Sequence[Node]:
-    true, false = (build.const(value, dtypes.bool_, (17,)) for value in (True, False))
-    condition = leaf(dtypes.bool_, 17)
-    return [build.where(condition, true, false), build.where(condition, false, true)]
-
-
-@family.rule(Op.WHERE, examples=_where_bool_examples)
-def where_bool(node: Node) -> Node | None:
-    """where(c, True, False) → c, where(c, False, True) → ~c."""
-    if not node.dtype.is_bool:
-        return None
-    condition, a, b = node.sources
-    if has_value(a, True) and has_value(b, False):
-        return condition
-    return build.unary("not", condition) if has_value(a, False) and has_value(b, True) else None
-
-
-def _where_nested_examples() -> Sequence[Node]:
-    condition = leaf(dtypes.bool_, 17)
-    a, b, c = (leaf(dtypes.float32, 17) for _ in range(3))
-    inner = build.where(condition, a, b)
-    return [build.where(condition, inner, c), build.where(condition, c, inner)]
-
-
-@family.rule(Op.WHERE, examples=_where_nested_examples)
-def where_nested(node: Node) -> Node | None:
-    """where(c, where(c, a, b), d) → where(c, a, d), and the same in the other branch."""
-    condition, a, b = node.sources
-    if is_op(a, Op.WHERE) and a.sources[0] is condition:
-        return build.where(condition, a.sources[1], b)
-    if is_op(b, Op.WHERE) and b.sources[0] is condition:
-        return build.where(condition, a, b.sources[2])
-    return None
-
-
-# --- casts
-
-_PRECISION: Final = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
-
-
-def lossless(source: DType, target: DType) -> bool:
-    """True if every value of one dtype is a value of the other."""
-    if source is target or source.is_bool:
-        return True
-    if target.is_bool:
-        return False
-    if source.is_float:
-        # float16 and bfloat16 do not hold each other; all other pairs are ordered by width.
-        return target.is_float and target.bits > source.bits
-    magnitude = source.bits - source.is_signed
-    if target.is_float:
-        return magnitude <= _PRECISION[target]
-    return (target.is_signed or not source.is_signed) and magnitude <= target.bits - target.is_signed
-
-
-def skippable(source: DType, middle: DType, target: DType) -> bool:
-    """True if casting through `middle` gives the same values as casting directly."""
-    if not (
-        source.is_float or source.is_bool or middle.is_float or target.is_float or middle.is_bool or target.is_bool
-    ):
-        # Integers wrap, so only the low bits count.
-        return middle.bits >= target.bits or lossless(source, middle)
-    if not lossless(source, middle):
-        return False
-    # A float saturates to an integer where an integer would wrap.
-    return not (middle.is_float and target.is_integer and source.is_integer) or lossless(source, target)
-
-
-def _cast_examples() -> Sequence[Node]:
-    chains = [
-        (dtypes.float16, dtypes.float32, dtypes.float16),
-        (dtypes.bfloat16, dtypes.float64, dtypes.float32),
-        (dtypes.float32, dtypes.float64, dtypes.float16),
-        (dtypes.float32, dtypes.float64, dtypes.int8),
-        (dtypes.int8, dtypes.float32, dtypes.int32),
-        (dtypes.uint8, dtypes.int32, dtypes.int8),
-        (dtypes.int64, dtypes.int32, dtypes.uint8),
-        (dtypes.int32, dtypes.int64, dtypes.float32),
-        (dtypes.bool_, dtypes.uint8, dtypes.float32),
-        (dtypes.int16, dtypes.float32, dtypes.bool_),
-    ]
-    return [build.cast(build.cast(leaf(source, 17), middle), target) for source, middle, target in chains]
-
-
-@family.rule(Op.CAST, examples=_cast_examples)
-def cast_chain(node: Node) -> Node | None:
-    """A cast through a dtype that loses nothing → the direct cast."""
-    (inner,) = node.sources
-    if not is_op(inner, Op.CAST):
-        return None
-    (x,) = inner.sources
-    return build.cast(x, node.dtype) if skippable(x.dtype, inner.dtype, node.dtype) else None
-
-
-def _bitcast_examples() -> Sequence[Node]:
-    x = leaf(dtypes.float32, 17)
-    there = build.bitcast(x, dtypes.int32)
-    return [build.bitcast(there, dtypes.float32), build.bitcast(there, dtypes.uint32)]
-
-
-@family.rule(Op.BITCAST, examples=_bitcast_examples)
-def bitcast_chain(node: Node) -> Node | None:
-    """bitcast(bitcast(x)) → bitcast(x)."""
-    (inner,) = node.sources
-    return build.bitcast(inner.sources[0], node.dtype) if is_op(inner, Op.BITCAST) else None

@@ -9,9 +9,11 @@ from smelt.graph import build
 from smelt.graph.index import IndexLike
 from smelt.graph.node import Node
 from smelt.graph.ops import Op, Span
-from smelt.rewrite.rules.movement import family, narrowed
+from smelt.rewrite.rule import Family
+from smelt.rewrite.rules.movement import narrowed
 from smelt.rewrite.rules.pattern import expanded_axes, is_empty, is_op, leaf
 
+family = Family("movement")
 _f32 = dtypes.float32
 
 

@@ -75,7 +75,7 @@ def positive(size: IndexLike) -> bool:
 
 def is_empty(shape: Shape) -> bool:
     """True if a size is certain to be 0."""
-    return any(type(size) is int and size == 0 for size in shape)
+    return 0 in shape
 
 
 class Sample:

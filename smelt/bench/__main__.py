@@ -1,0 +1,94 @@
+"""`python -m smelt.bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from smelt.bench.coldpath import coldpath_table, measure_coldpath
+from smelt.bench.core import MEASURES
+from smelt.bench.report import Row, Verdict, machine, machine_line, table, to_json
+
+_EXAMPLES = """\
+examples:
+  python -m smelt.bench core                            every measure: a few minutes
+  python -m smelt.bench core --only dispatch matmul     two of them
+  python -m smelt.bench core --quick --json -           a rough look, as JSON on stdout
+  python -m smelt.bench core --json report.json         the table on stdout, JSON in a file
+  python -m smelt.bench coldpath                        where the time of a first compilation goes
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one suite; 0 when everything ran, 1 when something failed (or missed its bar, with --strict)."""
+    arguments = _parser().parse_args(words)
+    return _core(arguments) if arguments.suite == "core" else _coldpath(arguments)
+
+
+def _parser() -> argparse.ArgumentParser:
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="python -m smelt.bench", description="Measure smelt.", epilog=_EXAMPLES, formatter_class=layout
+    )
+    suites = parser.add_subparsers(title="suites", dest="suite", metavar="suite", required=True)
+    measures = "measures:\n" + "\n".join(f"  {name:<10}{m.summary}" for name, m in MEASURES.items())
+    core = suites.add_parser(
+        "core",
+        help="calls, nodes, imports, first compilations, fused matmul: each with its bar",
+        epilog=f"{measures}\n\n{_EXAMPLES}",
+        formatter_class=layout,
+    )
+    core.add_argument("--only", nargs="+", choices=MEASURES, metavar="NAME", help="only these measures")
+    core.add_argument("--quick", action="store_true", help="fewer rounds and a smaller model: a rough look")
+    core.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
+    coldpath = suites.add_parser("coldpath", help="seconds per stage of a first compilation, with a cold cache")
+    coldpath.add_argument("--quick", action="store_true", help="a small model")
+    for suite in (core, coldpath):
+        suite.add_argument("--json", metavar="FILE", help="write JSON too; '-' prints it instead of the table")
+    return parser
+
+
+def _core(arguments: argparse.Namespace) -> int:
+    names = arguments.only or list(MEASURES)
+    rows: list[Row] = []
+    for number, name in enumerate(names, 1):
+        _progress(f"[{number}/{len(names)}] {name}: {MEASURES[name].summary}")
+        try:
+            rows += MEASURES[name].run(arguments.quick)
+        except Exception as error:
+            traceback.print_exc()
+            rows.append(Row(name, None, "s", detail=f"{type(error).__name__}, see stderr"))
+    _write(arguments.json, f"{machine_line(machine())}\n\n{table(rows)}", to_json("core", rows))
+    verdicts = {row.verdict for row in rows}
+    return int(Verdict.FAILED in verdicts or (arguments.strict and Verdict.MISS in verdicts))
+
+
+def _coldpath(arguments: argparse.Namespace) -> int:
+    _progress("compiling a GPT-2-sized forward pass in a fresh process with a cold cache")
+    found = measure_coldpath("tiny" if arguments.quick else "gpt2")
+    facts = machine()
+    text = json.dumps({"suite": "coldpath", "machine": facts, **found}, indent=2, ensure_ascii=False)
+    _write(arguments.json, f"{machine_line(facts)}\n\n{coldpath_table(found)}", text)
+    return 0
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
+
+
+def _write(target: str | None, table_text: str, json_text: str) -> None:
+    if target == "-":
+        print(json_text)
+        return
+    if target is not None:
+        Path(target).write_text(json_text + "\n", encoding="utf-8")
+    print(table_text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

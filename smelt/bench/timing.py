@@ -1,0 +1,164 @@
+"""How things are timed: the best of several rounds, contenders in alternation, and whole processes.
+
+The clock is `time.perf_counter` throughout. Nothing here knows what it measures.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from smelt.errors import SmeltError
+
+CHILD_SECONDS = 600.0  # a child that takes longer has hung
+_MOST_CALLS = 1_000_000
+_SHOWN_LINES = 12  # of what a failed child wrote to stderr
+
+
+class ChildError(SmeltError, RuntimeError):
+    """A child process that failed, or did not print what was asked for."""
+
+
+# --- calls
+
+
+def best_of(function: Callable[[], object], *, rounds: int = 5, window: float = 0.02) -> float:
+    """Seconds per call: the fastest of `rounds` rounds, each of as many calls as fill `window` seconds."""
+    calls = _calls_filling(function, window)
+    return min(_round(function, calls) for _ in range(rounds))
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Two contenders timed in alternation. `ratio` is the median of the paired ratios: above 1, the first is faster."""
+
+    ratio: float
+    error: float  # how uncertain the ratio still is, as a share of it
+    first: float  # median seconds per call
+    second: float
+    rounds: int
+
+
+def paired(
+    first: Callable[[], object],
+    second: Callable[[], object],
+    *,
+    window: float = 0.03,
+    least: int = 7,
+    most: int = 61,
+    tolerance: float = 0.01,
+) -> Paired:
+    """Time two functions in alternating rounds, until the median ratio is known to within `tolerance`.
+
+    A disturbance hits both halves of a round, or spoils that round alone. There are at least `least` rounds, and at
+    most `most`.
+    """
+    calls = _calls_filling(first, window), _calls_filling(second, window)
+    times: list[tuple[float, float]] = []
+    while True:
+        # Who goes first alternates too, so that neither always finds the other's data in the caches.
+        if len(times) % 2:
+            late = _round(second, calls[1])
+            times.append((_round(first, calls[0]), late))
+        else:
+            early = _round(first, calls[0])
+            times.append((early, _round(second, calls[1])))
+        ratios = [b / a for a, b in times]
+        ratio, error = statistics.median(ratios), _relative_error(ratios)
+        if len(times) >= most or (len(times) >= least and error <= tolerance):
+            break
+    return Paired(
+        ratio, error, statistics.median(a for a, _ in times), statistics.median(b for _, b in times), len(times)
+    )
+
+
+def _round(function: Callable[[], object], calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        function()
+    return (time.perf_counter() - start) / calls
+
+
+def _calls_filling(function: Callable[[], object], window: float) -> int:
+    """How many calls fill the window, by doubling; the calls made here are the warm-up."""
+    calls = 1
+    function()
+    while True:
+        elapsed = _round(function, calls) * calls
+        if elapsed >= window / 4 or calls >= _MOST_CALLS:
+            return max(1, min(_MOST_CALLS, round(calls * window / max(elapsed, 1e-9))))
+        calls *= 2
+
+
+def _relative_error(values: Sequence[float]) -> float:
+    """The standard error of the median, estimated from the quartiles and as a share of the median."""
+    if len(values) < 4:
+        return float("inf")
+    low, middle, high = statistics.quantiles(values, n=4)
+    # The quartiles of normal noise lie 1.349 deviations apart; its median strays 1.253 times as far as its mean.
+    return (high - low) / 1.349 * 1.253 / math.sqrt(len(values)) / middle
+
+
+# --- processes
+
+
+def run_process(
+    arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, timeout: float = CHILD_SECONDS
+) -> tuple[float, str]:
+    """Run this Python with `arguments`; give the seconds from start to end, and what it printed."""
+    command = [sys.executable, *arguments]
+    start = time.perf_counter()
+    try:
+        done = subprocess.run(
+            command,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ChildError(f"a benchmark's process was still running after {timeout:.0f} seconds") from None
+    seconds = time.perf_counter() - start
+    if done.returncode != 0:
+        tail = "\n".join(done.stderr.splitlines()[-_SHOWN_LINES:])
+        raise ChildError(f"a benchmark's process ended with status {done.returncode}", rule=tail)
+    return seconds, done.stdout
+
+
+def run_json(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Any:
+    """Run this Python with `arguments` and parse what it printed as JSON."""
+    _, text = run_process(arguments, environment)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ChildError(f"a benchmark's process printed no JSON: {error}", rule=text[:200]) from None
+
+
+def processes_in_turn(contenders: Sequence[Callable[[], float]], rounds: int) -> list[list[float]]:
+    """What each contender measures, round by round in alternation, after one unrecorded round to warm the disk."""
+    for contender in contenders:
+        contender()
+    times: list[list[float]] = [[] for _ in contenders]
+    for _ in range(rounds):
+        for contender, taken in zip(contenders, times, strict=True):
+            taken.append(contender())
+    return times
+
+
+@contextmanager
+def private_cache() -> Iterator[dict[str, str]]:
+    """The environment of a process that starts with an empty cache, which is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="smelt-bench-") as folder:
+        yield {"SMELT_CACHE_DIR": folder, "SMELT_DISK_CACHE": "1"}

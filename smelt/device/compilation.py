@@ -1,0 +1,178 @@
+"""Running the C compiler: several processes at a time, each within a time limit, none left behind.
+
+Loaded only when something has to be compiled, since most processes find all their code in the cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from smelt.device.discovery import Compiler, settle_flags
+from smelt.device.profile import profile
+from smelt.diskcache import disk_cache
+from smelt.errors import CompilerError, InternalError
+
+TIME_LIMIT: Final = 120.0  # seconds for one run of the compiler
+
+_lock = threading.Lock()
+_runs = 0
+
+
+def run_count() -> int:
+    """How often this process has run the compiler."""
+    return _runs
+
+
+def compile_each(chosen: Compiler, sources: dict[str, str], done: Callable[[str, Path], None]) -> None:
+    """Compile sources, given by key, into shared libraries; `done(key, library)` is called as each is there.
+
+    The library is gone when `done` returns. A source that the compiler refuses raises `InternalError`.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="smelt-", ignore_cleanup_errors=True) as folder,
+        _running(chosen, sources, Path(folder)) as runs,
+    ):
+        for run in runs:
+            said = run.finish()
+            if said is not None and not _compiles_with_fewer_flags(chosen, run, Path(folder)):
+                raise refused(run.key, run.source, said)
+            done(run.key, run.output)
+
+
+def refused(key: str, source: str, said: bytes) -> InternalError:
+    """The error for source that does not compile or load; both the source and what was said about it are kept."""
+    cache = disk_cache()
+    path = None if cache is None else cache.keep_file("failed", key, ".c", source.encode())
+    if cache is not None and path is not None:
+        cache.keep_file("failed", key, ".txt", said)
+    else:
+        path = Path(tempfile.mkdtemp(prefix="smelt-failed-")) / f"{key}.c"
+        path.write_text(source, encoding="utf-8")
+        path.with_suffix(".txt").write_bytes(said)
+    return InternalError(f"the C compiler refused generated code; it is kept, with the compiler's answer, as {path}")
+
+
+def _compiles_with_fewer_flags(chosen: Compiler, failed: _Run, folder: Path) -> bool:
+    for fewer in chosen.with_fewer_flags():
+        with _running(fewer, {failed.key: failed.source}, folder) as runs:
+            said = next(runs).finish()
+        if said is None:
+            settle_flags(chosen, fewer)
+            return True
+    return False
+
+
+class _Run:
+    """One process of the compiler, in a session of its own so that it can be stopped with all its children."""
+
+    def __init__(self, chosen: Compiler, key: str, source: str, folder: Path) -> None:
+        self.key = key
+        self.source = source
+        self.output = folder / f"{key}.so"
+        self._name = chosen.command[0]
+        text = folder / f"{key}.c"
+        text.write_text(source, encoding="utf-8")
+        _count_run()
+        # Its temporary files go where they are cleaned up; zig would otherwise keep every object in the user's cache.
+        private = dict.fromkeys(("TMPDIR", "ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR"), str(folder))
+        try:
+            self._process = subprocess.Popen(
+                [*chosen.command, *chosen.flags, str(text), "-o", str(self.output)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=os.environ | private | {"LC_ALL": "C"},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CompilerError(f"the C compiler {self._name!r} does not start: {error.strerror}") from None
+        self._deadline = time.monotonic() + TIME_LIMIT
+
+    def finish(self) -> bytes | None:
+        """Wait for the end: None if all went well, else what the compiler said."""
+        try:
+            _, said = self._process.communicate(timeout=max(0.0, self._deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise CompilerError(
+                f"the C compiler {self._name!r} did not finish within {TIME_LIMIT:g} seconds",
+                hint="Is the machine overloaded or out of memory? SMELT_CC can name another compiler.",
+            ) from None
+        if self._process.returncode < 0:
+            cause = signal.Signals(-self._process.returncode).name
+            raise CompilerError(
+                f"the C compiler {self._name!r} was stopped by {cause}", hint="The machine may be out of memory."
+            )
+        return None if self._process.returncode == 0 else said
+
+    def stop(self) -> None:
+        """Kill what still runs."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+
+def _count_run() -> None:
+    global _runs
+    with _lock:
+        _runs += 1
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block: a process that is started but not yet written down would run on."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+        yield
+        return
+    pending: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: pending.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pending:
+            signal.raise_signal(signal.SIGINT)
+
+
+@contextlib.contextmanager
+def _running(chosen: Compiler, sources: dict[str, str], folder: Path) -> Iterator[Iterator[_Run]]:
+    """Runs of the compiler in the order of the sources, as many at a time as there are cores; in the end all stop."""
+    started: list[_Run] = []
+
+    def start(key: str) -> _Run:
+        with _interrupts_later():
+            started.append(_Run(chosen, key, sources[key], folder))
+        return started[-1]
+
+    def each() -> Iterator[_Run]:
+        keys, ahead = list(sources), profile().cores
+        waiting = [start(key) for key in keys[:ahead]]
+        for key in keys[ahead:]:
+            yield waiting.pop(0)
+            waiting.append(start(key))
+        yield from waiting
+
+    try:
+        yield each()
+    finally:
+        for run in started:
+            run.stop()

@@ -1,0 +1,63 @@
+"""Kernels: regions say what is computed, schedules say how, Kernel IR is the result.
+
+Takes a `Region` (expressions over named axes) and a schedule (a tuple of actions); `lower` gives a `Kernel`, a loop tree over small
+tiles that renderers spell out. Any legal schedule, also the empty one, gives a correct kernel; a schedule that does not fit raises
+`Illegal`. Kernels and schedules have text forms that print and parse; `verify` checks a kernel, `interpret` runs it slowly on NumPy
+arrays, and `evaluate_region` computes a region directly, for comparison.
+"""
+
+from __future__ import annotations
+
+from smelt.kernel.actions import (
+    Action,
+    Bind,
+    Illegal,
+    Keep,
+    Online,
+    Order,
+    Schedule,
+    Skip,
+    Split,
+    Stage,
+    Stream,
+    Sub,
+    Unroll,
+    parse_action,
+    parse_schedule,
+    print_schedule,
+)
+from smelt.kernel.evaluate import evaluate_region
+from smelt.kernel.interpret import interpret
+from smelt.kernel.ir import Kernel
+from smelt.kernel.lower import lower
+from smelt.kernel.region import Region
+from smelt.kernel.text import print_kernel, print_region
+from smelt.kernel.text_parse import parse_kernel, parse_region
+
+__all__ = [
+    "Action",
+    "Bind",
+    "Illegal",
+    "Keep",
+    "Kernel",
+    "Online",
+    "Order",
+    "Region",
+    "Schedule",
+    "Skip",
+    "Split",
+    "Stage",
+    "Stream",
+    "Sub",
+    "Unroll",
+    "evaluate_region",
+    "interpret",
+    "lower",
+    "parse_action",
+    "parse_kernel",
+    "parse_region",
+    "parse_schedule",
+    "print_kernel",
+    "print_region",
+    "print_schedule",
+]

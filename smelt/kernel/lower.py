@@ -1,0 +1,214 @@
+"""Lowering: a region and a schedule become a kernel.
+
+Demand-driven. The loops of each output are opened in order; in the innermost body the stored expression is asked for, and everything
+that it needs is made on the way: reductions first, each in the outermost scope that has its axes, then values. A reduction whose outer
+loop is ordered outside a parallel loop keeps partial results in local memory between its iterations.
+"""
+
+from __future__ import annotations
+
+import math
+
+from smelt.graph.index import Index, Variable, as_index, less
+from smelt.graph.ops import identity
+from smelt.kernel.actions import Illegal, Schedule
+from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Statement, Store, Update, Value
+from smelt.kernel.lower_stage import Stages
+from smelt.kernel.plan import Loop, Plan, make_plan
+from smelt.kernel.region import Buffer, Expression, Less, Output, Region, extent
+
+
+def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
+    """The kernel that computes a region as a schedule says. Raises `Illegal` for a schedule that does not fit."""
+    return _Lowering(region, make_plan(region, schedule)).run(name)
+
+
+class _Lowering(Stages):
+    def __init__(self, region: Region, plan: Plan) -> None:
+        super().__init__(region, plan)
+        self._partials: dict[Expression, Buffer] = {}
+
+    def run(self, name: str) -> Kernel:
+        self._check_outputs()
+        for output in self.region.outputs:
+            self._store_output(output)
+        self._check_use()
+        tasks = as_index(0)
+        for statement in self.body:
+            if isinstance(statement, For) and statement.kind == "grid":
+                tasks = tasks + statement.count
+        body = (*self.declared(), *self.body)
+        return Kernel(
+            name,
+            tuple(self.region.buffers()),
+            self.region.parameters,
+            body,
+            tasks if self.plan.grid else as_index(1),
+        )
+
+    def _check_outputs(self) -> None:
+        """An output may be read only after the last store to it, and not at all by independent tasks."""
+        outputs = self.region.outputs
+        for at, output in enumerate(outputs):
+            later = {other.buffer.name for other in outputs[at:]}
+            earlier = {other.buffer.name for other in outputs[:at]}
+            for e in self.facts.below(output.value) if len(outputs) > 1 else ():
+                if e.op != "load":
+                    continue
+                if e.attribute.buffer.name in later:
+                    raise Illegal(f"{e.attribute.buffer.name} is read before its last store")
+                if self.plan.grid and e.attribute.buffer.name in earlier:
+                    raise Illegal(
+                        f"{e.attribute.buffer.name} is read by tasks that do not wait for those that store it"
+                    )
+
+    def _check_use(self) -> None:
+        for stage in self.plan.stages:
+            if stage not in self.used:
+                raise Illegal(f"stage: the node is not used inside {stage.at}")
+        for node in self.plan.keeps:
+            if node not in self.used:
+                raise Illegal("keep: no phase before the last makes the node")
+
+    # --- outputs
+
+    def _store_output(self, output: Output) -> None:
+        axes = self.region.parallel_axes(output)
+        head, outer, reduction = self._loops(output)
+        grid = [loop for loop in self.plan.grid if loop.axis in axes]
+        if self.plan.grid and (not grid or head[: len(grid)] != grid):
+            raise Illegal("bind: the grid must be the outermost loops of every output")
+        self.output, self.consumer = output, output.value
+        self.push(self.body)
+        self.roots = {axis: self.whole(axis, self.plan.cuts[axis]) for axis in axes}
+        self.begin(list(self.roots.values()))
+
+        def leaf() -> None:
+            if outer is None or reduction is None:
+                self._finish(output)
+            else:
+                self.consumer = output.value
+                self._continue(output, reduction, outer)
+
+        def inside() -> None:
+            self.grid_depth = len(self.scopes) - 1
+            self.nest(head[len(grid) :], leaf)
+
+        self.grid_depth = 0
+        if reduction is not None:
+            self.begin([self.whole(axis, self.plan.cuts[axis]) for axis in reduction.attribute.axes])
+        if grid:
+            self.grid(grid, inside)
+        else:
+            self.nest(head, leaf)
+        self.scopes.pop()
+
+    def _loops(self, output: Output) -> tuple[list[Loop], Loop | None, Expression | None]:
+        """The loops of an output's nest, the one of them that is a reduction's, and that reduction."""
+        axes = self.region.parallel_axes(output)
+        if not self.plan.order:
+            return [Loop(a, level) for a in axes for level in range(self.plan.cuts[a].levels)], None, None
+        order = list(self.plan.order)
+        last = max((at for at, loop in enumerate(order) if loop.axis in axes), default=-1)
+        head = order[: last + 1]
+        outside = [loop for loop in head if loop.axis not in axes and self._is_reduced(loop, output)]
+        head = [loop for loop in head if loop.axis in axes or loop in outside]
+        return (head, outside[0], self._outer_reduction(output, outside)) if outside else (head, None, None)
+
+    def _is_reduced(self, loop: Loop, output: Output) -> bool:
+        return any(e.op == "reduce" and loop.axis in e.attribute.axes for e in self.facts.below(output.value))
+
+    def _outer_reduction(self, output: Output, outside: list[Loop]) -> Expression:
+        """The one reduction that a loop ordered outside a parallel loop belongs to."""
+        axes = set(self.region.parallel_axes(output))
+        axis = outside[0].axis
+        if len(outside) > 1:
+            raise Illegal("order: only one loop of a reduction may stand outside a parallel loop")
+        found = [r for r in self.facts.reductions(output.value) if axis in r.attribute.axes]
+        if len(found) != 1 or set(self.facts.axes(found[0])) != axes:
+            raise Illegal(
+                f"order: {outside[0]} stands outside, which needs one reduction over {axis.name} and the output's axes"
+            )
+        (reduction,) = found
+        if as_index(extent(axis)).low < 1:
+            raise Illegal(f"order: {outside[0]} stands outside, but {axis.name} may be empty")
+        if any((reduction, a) in self.plan.subs for a in reduction.attribute.axes):
+            raise Illegal(f"order: {outside[0]} stands outside, but the reduction cuts {axis.name} its own way")
+        if reduction.attribute.axes[0] in self.plan.online:
+            raise Illegal(f"order: {outside[0]} stands outside, but {axis.name} is online")
+        return reduction
+
+    def _finish(self, output: Output) -> None:
+        """In the innermost body: the value, and its store."""
+        self.prepare(output.value)
+        value = self.value(output.value)
+        index = tuple(i.substitute(self.top.substitution) for i in output.index)
+        mask = self.conditions(self.region.parallel_axes(output))
+        self.store(output.buffer, index, value, mask, self.plan.stream)
+
+    # --- a reduction whose outer loop is open already
+
+    def _continue(self, output: Output, reduction: Expression, outer: Loop) -> None:
+        """One iteration of the outer loop: take up the partial result, add to it, and finish or put it away."""
+        start, end = self._stretch(outer.axis)
+        size = extent(outer.axis)
+        total = Value(self.fresh("a"), reduction.dtype, self.parts(self.facts.axes(reduction)))
+        self.emit(Accumulator(total, identity(reduction.attribute.op, reduction.dtype)))
+        first, last = Less(as_index(0), start), Less(as_index(size) - 1, end)
+        always_last, never_last = less(*last), less(end, size)
+        memory = None if start == 0 and always_last else self._partial_memory(reduction, outer.axis)
+        if memory is not None and start != 0:
+            before = Value(self.fresh("v"), total.dtype, total.parts)
+            resume: list[Statement] = [Load(before, *memory), Update(total, "set", (before,))]
+            if less(*first):
+                self.top.body.extend(resume)
+            else:
+                self.emit(If((first,), resume))
+        self._add(reduction, outer, total)
+        if never_last and memory is not None:
+            self.emit(Store(*memory, total))
+            return
+        body = self.top.body if always_last else []
+        scope = self.push(body, floor=not always_last)
+        scope.memo[reduction] = (total, len(self.scopes) - 1)
+        self._finish(output)
+        self.scopes.pop()
+        if not always_last and memory is not None:
+            self.emit(If((last,), body, [Store(*memory, total)]))
+
+    def _stretch(self, axis: Variable) -> tuple[Index, Index]:
+        """The elements of a reduced axis that the present iteration of its outer loop covers: the first, and one past the last."""
+        binding = self.top.bindings.get(axis)
+        if binding is not None:
+            return binding.start, binding.start + math.prod(part.extent for part in binding.parts)
+        partial = self.top.partials[axis]
+        return partial.start, partial.start + partial.total
+
+    def _add(self, reduction: Expression, outer: Loop, total: Value) -> None:
+        """The loops of the reduction that are still closed, adding to its partial result."""
+        fold = reduction.attribute
+        tiled = any(self.plan.cuts[axis].tiles for axis in fold.axes)
+        accumulator = self.accumulator(reduction, fold.axes) if tiled else total
+        loops = [loop for loop in self.reduction_loops(reduction) if loop != outer]
+        self.consumer = reduction.arguments[0]
+        self.nest(loops, lambda: self.update(accumulator, reduction))
+        if tiled:
+            self.emit(Update(total, fold.op, (self.folded(accumulator, fold.op, fold.axes),)))
+
+    def _partial_memory(self, reduction: Expression, axis: Variable) -> tuple[Buffer, tuple[Index, ...]]:
+        """Memory for partial results, over all that lies inside the outer loop; and the place of the present tile in it."""
+        opened = next(
+            at
+            for at, scope in enumerate(self.scopes)
+            if axis in scope.bindings or (axis in scope.partials and scope.partials[axis].level > 0)
+        )
+        inner = self.scopes[opened + 1 :]
+        del self.scopes[opened + 1 :]
+        axes = self.facts.axes(reduction)
+        rooms = [self.room(a) for a in axes]
+        self.scopes.extend(inner)
+        if reduction not in self._partials:
+            self._partials[reduction] = self.local("p", reduction.dtype, tuple(size for size, _, _ in rooms))
+        bindings = self.top.bindings
+        index = tuple(bindings[a].index - base for a, (_, base, _) in zip(axes, rooms, strict=True))
+        return self._partials[reduction], index

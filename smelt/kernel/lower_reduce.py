@@ -1,0 +1,118 @@
+"""Reductions: finished before the body that needs them, with accumulators that keep their tile parts through the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from smelt.graph.index import Variable
+from smelt.graph.ops import identity
+from smelt.kernel.ir import Accumulator, Part, Reduce, Update, Value
+from smelt.kernel.lower_nest import Nest
+from smelt.kernel.lower_scope import part_variable
+from smelt.kernel.plan import Loop, Plan
+from smelt.kernel.region import Expression, Region, extent
+from smelt.kernel.segments import largest_tile
+
+
+class Reductions(Nest):
+    """Phases of reductions."""
+
+    def __init__(self, region: Region, plan: Plan) -> None:
+        super().__init__(region, plan)
+        self.consumer: Expression | None = None  # whose loops are being opened
+
+    def prepare(self, e: Expression) -> None:
+        """Finish every reduction that an expression needs, those that others need first."""
+        for reduction in self.facts.reductions(e):
+            self.finish(reduction)
+
+    def finish(self, reduction: Expression) -> None:
+        """Make a reduction, in the outermost scope where its axes are open and the reductions that it needs are made."""
+        if self.available(reduction):
+            return
+        for needed in self.facts.external(reduction):
+            self.finish(needed)
+        depth = self.reduction_depth(reduction)
+        inner = self.scopes[depth + 1 :]
+        del self.scopes[depth + 1 :]
+        consumer, self.consumer = self.consumer, reduction.arguments[0]
+        self.reduce(reduction, depth)
+        self.consumer = consumer
+        self.scopes.extend(inner)
+
+    def reduction_depth(self, reduction: Expression) -> int:
+        """The depth of the scope in which a reduction is made."""
+        depth = max(self.depth(reduction), self.floor())
+        for needed in self.facts.external(reduction):
+            found = self.find(needed)
+            depth = max(depth, found[1] if found is not None else 0)
+        return depth
+
+    def reduce(self, reduction: Expression, depth: int) -> None:
+        """Make a reduction in the present scope, which is the one at `depth`."""
+        self.top.memo[reduction] = (self.accumulated(reduction, lambda: None), depth)
+
+    def accumulated(self, reduction: Expression, also: Callable[[], None]) -> Value:
+        """The loops of a reduction; `also` adds to each step."""
+        fold = reduction.attribute
+
+        def leaf() -> None:
+            self.update(accumulator, reduction)
+            also()
+
+        accumulator = self.accumulator(reduction, fold.axes)
+        self.push(self.top.body)
+        self.begin([self.whole(axis, self.plan.cut(reduction, axis)) for axis in fold.axes])
+        self.nest(self.reduction_loops(reduction), leaf)
+        self.scopes.pop()
+        return self.folded(accumulator, fold.op, fold.axes)
+
+    def reduction_loops(self, reduction: Expression) -> list[Loop]:
+        """The loops of a reduction: as `order` has them, or axis by axis."""
+        axes = reduction.attribute.axes
+        loops = [Loop(a, level) for a in axes for level in range(self.plan.cut(reduction, a).levels)]
+        place = {loop: at for at, loop in enumerate(self.plan.order)}
+        return sorted(loops, key=lambda loop: place.get(loop, len(place)))
+
+    def accumulator(self, reduction: Expression, axes: tuple[Variable, ...]) -> Value:
+        """An accumulator with the tile parts of the open axes that the reduction varies over, and of the reduced `axes`."""
+        own: list[Part] = []
+        for axis in axes:
+            cut = self.plan.cut(reduction, axis)
+            sizes = largest_tile(extent(axis), cut)
+            own += [part_variable(axis, kind, n) for kind, n in zip(cut.kinds, sizes, strict=True)]
+        outer = self.parts(self.facts.axes(reduction))
+        parts = self.sorted_parts(sorted([*outer, *own], key=self.part_order))
+        value = Value(self.fresh("a"), reduction.dtype, parts)
+        self.emit(Accumulator(value, identity(reduction.attribute.op, reduction.dtype)))
+        return value
+
+    def update(self, accumulator: Value, reduction: Expression) -> None:
+        """One step: fold the present tile of the summand into the accumulator."""
+        fold, (summand,) = reduction.attribute, reduction.arguments
+        self.prepare(summand)
+        needed = self.parts(fold.axes)
+        if self._is_product(reduction) and not self.conditions(fold.axes) and not self.available(summand):
+            factors = (self.value(summand.arguments[0]), self.value(summand.arguments[1]))
+            have = {part.name for factor in factors for part in factor.parts}
+            if all(part.name in have for part in needed):
+                self.emit(Update(accumulator, "fma", factors))
+                return
+        value = self.guarded(self.value(summand), fold.op, fold.axes)
+        # Without all parts of the tile, the value would be folded into elements beyond a short tile as well.
+        self.emit(Update(accumulator, fold.op, (self.spread(value, needed),)))
+
+    def _is_product(self, reduction: Expression) -> bool:
+        (summand,) = reduction.arguments
+        kept = summand in self.plan.keeps
+        return reduction.attribute.op == "add" and summand.op == "mul" and summand.dtype.is_float and not kept
+
+    def folded(self, accumulator: Value, op: str, axes: tuple[Variable, ...]) -> Value:
+        """The accumulator folded over its parts of the reduced axes."""
+        prefixes = tuple(f"{axis.name}." for axis in axes)
+        over = tuple(part for part in accumulator.parts if part.name.startswith(prefixes))
+        if not over:
+            return accumulator
+        value = Value(self.fresh("v"), accumulator.dtype, tuple(part for part in accumulator.parts if part not in over))
+        self.emit(Reduce(value, op, accumulator, over))
+        return value

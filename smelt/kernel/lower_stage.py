@@ -1,0 +1,207 @@
+"""Nodes in memory: staged ahead of the loops that read them, or kept by the phase that first made them.
+
+Both end as a `Reload`: a node, the memory that holds it, and the bindings under which that is true. What lies in the padding of local
+memory is never used: masks and identities are applied after loads.
+"""
+
+from __future__ import annotations
+
+from smelt.dtypes import compute_dtype
+from smelt.graph.index import ZERO, Index, Variable, of, upper
+from smelt.kernel.actions import Illegal
+from smelt.kernel.lower_reduce import Reductions
+from smelt.kernel.lower_scope import Binding, Partial, Reload
+from smelt.kernel.plan import Loop, Plan, StagePlan
+from smelt.kernel.region import Buffer, Expression, Output, Region, extent
+from smelt.kernel.segments import Cut, reach
+
+
+class Stages(Reductions):
+    """`stage` and `keep`."""
+
+    def __init__(self, region: Region, plan: Plan) -> None:
+        super().__init__(region, plan)
+        self.output: Output | None = None  # being stored
+        self.roots: dict[Variable, Partial] = {}  # the axes of its nest, before their first loop
+        self.grid_depth = 0  # of the scope inside its grid loop
+        self.used: set[StagePlan | Expression] = set()  # stages and kept nodes that came to something
+        self._staged: dict[tuple[StagePlan, tuple[int, ...]], Buffer] = {}
+        self._copying = False
+
+    # --- the room that an axis takes in local memory
+
+    def room(self, axis: Variable) -> tuple[int, Index, Binding | Partial | None]:
+        """What is left of an axis at this point: how many elements tiles can touch, the first of them, and what opened them."""
+        binding = self.top.bindings.get(axis)
+        if binding is not None:
+            return binding.origin.cut.tile, binding.start, binding
+        partial = self.top.partials.get(axis)
+        if partial is None or partial.origin is None:
+            return self.whole_room(axis), ZERO, None
+        if partial.level == 0:
+            return upper(partial.total) + self._slack(axis), partial.start, partial
+        most = min(partial.cut.width(partial.level - 1), upper(extent(axis)))
+        return max(reach(most, partial.cut, partial.level), most + self._slack(axis)), partial.start, partial
+
+    def whole_room(self, axis: Variable) -> int:
+        total = extent(axis)
+        ends = [reach(total, cut) for cut in self.plan.all_cuts(axis)]
+        return max(*ends, upper(total) + self._slack(axis), 1)
+
+    def _slack(self, axis: Variable) -> int:
+        """How far a walk that starts in the middle of an axis may overshoot."""
+        return max(cut.tile for cut in self.plan.all_cuts(axis)[1:]) - 1
+
+    # --- stage
+
+    def opened(self, loop: Loop) -> None:
+        if self._copying:
+            return
+        for stage in self.plan.stages:
+            if stage.at == loop and self.consumer is not None and stage.node in self.facts.below(self.consumer):
+                self._stage(stage)
+
+    def _stage(self, stage: StagePlan) -> None:
+        node, order = stage.node, stage.order
+        self._check_stage(stage)
+        rooms = [self.room(axis) for axis in order]
+        shape = tuple(size for size, _, _ in rooms)
+        if (stage, shape) not in self._staged:
+            self._staged[stage, shape] = self.local("s", node.dtype, shape, stage.pad)
+        tokens = {axis: token for axis, (_, _, token) in zip(order, rooms, strict=True)}
+        bases = {axis: base for axis, (_, base, _) in zip(order, rooms, strict=True)}
+        for axis in self.facts.axes(node):
+            tokens.setdefault(axis, self.top.bindings.get(axis))
+            bases.setdefault(axis, ZERO)
+        index = tuple(of(axis) for axis in order)
+        reload = Reload(self._staged[stage, shape], index, bases, tuple(tokens.items()))
+        self._copy(stage, reload)
+        self.top.reloads[node] = reload
+        self.used.add(stage)
+
+    def _check_stage(self, stage: StagePlan) -> None:
+        for axis in self.facts.axes(stage.node):
+            if axis in stage.order:
+                continue
+            binding = self.top.bindings.get(axis)
+            if binding is None:
+                raise Illegal(f"stage: {axis.name} is not open at {stage.at} and must be part of the order")
+            if binding.parts:
+                raise Illegal(f"stage: {axis.name} has a tile at {stage.at} and must be part of the order")
+
+    def _copy(self, stage: StagePlan, reload: Reload) -> None:
+        """The nest that fills the memory: its own loops, with lanes along the last axis where that is possible."""
+        closed = [axis for axis in stage.order if axis not in self.top.bindings]
+        open_lanes = any(
+            part.is_lane for axis in stage.order if axis not in closed for part in self.top.bindings[axis].parts
+        )
+        starts: list[Partial] = []
+        for axis in closed:
+            wide = axis == stage.order[-1] and not open_lanes and self.plan.lane > 1
+            cut = Cut(lane=self.plan.lane) if wide else Cut()
+            outer = self.top.partials.get(axis)
+            if outer is None or outer.level == 0:
+                starts.append(self.whole(axis, cut))
+            else:
+                starts.append(Partial(axis, outer.start, outer.total, cut, 0, outer))
+
+        def leaf() -> None:
+            self.prepare(stage.node)
+            self.store(reload.buffer, self.reload_index(reload), self.value(stage.node), ())
+
+        # The copy walks the same axes as the loops that it serves; it must not stage anything itself.
+        self._copying = True
+        self.push(self.top.body)
+        self.begin(starts)
+        self.nest([Loop(partial.axis, 0) for partial in starts], leaf)
+        self.scopes.pop()
+        self._copying = False
+
+    # --- keep
+
+    def reduce(self, reduction: Expression, depth: int) -> None:
+        filling = {node: self._kept(node, reduction, depth) for node in self._to_keep(reduction)}
+
+        def also() -> None:
+            for node, reload in filling.items():
+                mask = self.conditions(self.facts.axes(node)) if reload.masked else ()
+                self.store(reload.buffer, self.reload_index(reload), self.value(node), mask)
+
+        self.top.memo[reduction] = (self.accumulated(reduction, also), depth)
+        self.top.reloads.update(filling)  # only now: during the phase it is not all there
+        self.used.update(filling)
+
+    def _to_keep(self, reduction: Expression) -> list[Expression]:
+        """The kept nodes that this phase makes first."""
+        if self._copying or not self.plan.keeps:
+            return []
+        own, made = set(reduction.attribute.axes), self.facts.direct(reduction)
+        return [n for n in self.plan.keeps if n in made and n.axes & own and not self._is_kept(n)]
+
+    def _is_kept(self, node: Expression) -> bool:
+        for scope in self.scopes:
+            reload = scope.reloads.get(node)
+            if reload is not None and all(t is None or self.top.bindings.get(a) is t for a, t in reload.tokens):
+                return True
+        return False
+
+    def _kept(self, node: Expression, reduction: Expression, depth: int) -> Reload:
+        """Where a phase keeps a node: over the whole reduced axes, and the tiles of the others."""
+        axes, own = self.facts.axes(node), reduction.attribute.axes
+        tokens = tuple((a, None if a in own else self.top.bindings[a]) for a in axes)
+        bases = {a: ZERO for a in axes}
+        if self.plan.keeps[node] == "out":
+            output = self._output_for(node, own, depth)
+            return Reload(output.buffer, output.index, bases, tokens, masked=True)
+        tiled = [(a, token) for a, token in tokens if token is not None and token.parts]
+        bases |= {a: token.start for a, token in tiled}
+        sizes = [token.origin.cut.tile for _, token in tiled] + [self.whole_room(a) for a in axes if a in own]
+        index = [of(a) for a, _ in tiled] + [of(a) for a in axes if a in own]
+        return Reload(self.local("k", node.dtype, tuple(sizes)), tuple(index), bases, tokens)
+
+    def _output_for(self, node: Expression, own: tuple[Variable, ...], depth: int) -> Output:
+        """The output, if a node can lie in it until its elements are stored."""
+        output = self.output
+        assert output is not None
+        buffer, axes = output.buffer, self.facts.axes(node)
+        if set(axes) != set(self.region.parallel_axes(output)):
+            raise Illegal("keep: a node in the output must have the output's own axes")
+        if buffer.dtype is not node.dtype or compute_dtype(buffer.dtype) is not buffer.dtype:
+            raise Illegal(f"keep: the output holds {buffer.dtype}, the node is {node.dtype}")
+        if any(e.op == "load" and e.attribute.buffer.name == buffer.name for e in self.region.order()):
+            raise Illegal("keep: the output is read as well")
+        if depth < self.grid_depth:
+            raise Illegal("keep: the phase runs outside the grid, in every task")
+        if any(self._is_open(axis) for axis in own):
+            raise Illegal("keep: the phase runs between stores to the output")
+        if any(a not in own and not self.top.bindings[a].within(self.roots[a]) for a in axes):
+            raise Illegal("keep: the phase walks the output in loops of its own")
+        return output
+
+    def check_reload(self, e: Expression, reload: Reload) -> None:
+        """What lies in the output is there until the output's own loops come past."""
+        if not reload.masked:
+            return
+        for axis, _ in reload.tokens:
+            if self._is_open(axis) and not self.top.bindings[axis].within(self.roots[axis]):
+                raise Illegal("keep: a phase between stores to the output reads what was kept there")
+
+    def _is_open(self, axis: Variable) -> bool:
+        """True if the output's nest has opened a loop of this axis."""
+        root = self.roots.get(axis)
+        for scope in self.scopes:
+            binding, partial = scope.bindings.get(axis), scope.partials.get(axis)
+            if root is not None and binding is not None and binding.within(root):
+                return True
+            if partial is not None and partial is not root and _descends(partial, root):
+                return True
+        return False
+
+
+def _descends(partial: Partial, root: Partial | None) -> bool:
+    at = partial.origin
+    while at is not None:
+        if at is root:
+            return True
+        at = at.origin
+    return False

@@ -1,0 +1,52 @@
+"""Elementwise functions and reductions on NumPy arrays, as kernels compute them: shared by the two reference evaluators."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smelt.dtypes import DType, cast_array, float32, float64
+from smelt.errors import InternalError
+from smelt.graph.elementwise_rules import BINARY_RULES, UNARY_RULES
+
+Array = NDArray[Any]
+
+FOLDS: Final[dict[str, np.ufunc]] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def elementwise(op: str, dtype: DType, arguments: list[Array], attribute: Any) -> Array:
+    """One elementwise operation of a region or kernel; floats are computed in float64 and rounded to the dtype."""
+    match op:
+        case "where":
+            return np.where(*arguments)
+        case "copy":
+            return arguments[0]
+        case "cast":
+            return cast_array(arguments[0], dtype)
+        case "round16":
+            return cast_array(cast_array(arguments[0], attribute), float32)
+        case "bitcast":
+            return _bitcast(arguments[0], dtype, attribute)
+    wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arguments]
+    if op in UNARY_RULES and len(wide) == 1:
+        return cast_array(np.asarray(UNARY_RULES[op](wide[0])), dtype)
+    if op in BINARY_RULES and len(wide) == 2:
+        return cast_array(np.asarray(BINARY_RULES[op](wide[0], wide[1])), dtype)
+    raise InternalError(f"{op} of {len(wide)} arguments is not an elementwise function")
+
+
+def _bitcast(x: Array, dtype: DType, attribute: Any) -> Array:
+    """The same bits. `attribute` is the stored types on both sides, since 16-bit floats are wider while they are computed with."""
+    source, target = attribute if attribute is not None else (None, dtype)
+    stored = x if source is None else cast_array(x, source)
+    return cast_array(np.ascontiguousarray(stored).view(target.numpy).reshape(x.shape), dtype)
+
+
+def fold(op: str, dtype: DType, x: Array, axes: tuple[int, ...], initial: Any, keep: bool = False) -> Array:
+    """A reduction, in a wider type where there is one."""
+    wide = np.dtype(np.longdouble) if dtype is float64 else np.dtype(np.float64) if dtype.is_float else dtype.numpy
+    start = np.asarray(initial).astype(wide)[()]
+    result = np.asarray(FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start, keepdims=keep))
+    return cast_array(result.astype(np.float64), dtype) if dtype.is_float else result.astype(dtype.numpy)

@@ -1,0 +1,70 @@
+"""How wide the masks are that boolean vectors become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.dtypes import bool_
+from smelt.kernel.ir import Accumulator, Compute, Load, Reduce, Statement, Update, Value
+
+_DEFAULT = 32
+
+
+def mask_bits(statements: Sequence[Statement]) -> dict[str, int]:
+    """The width of each boolean value's masks, by name.
+
+    A comparison gives masks as wide as what it compares and a load gives bytes; what could have any width takes that of
+    the value that it helps to choose, or of what it is combined with.
+    """
+    widths: dict[str, int] = {}
+    open_values: list[Statement] = []
+    for statement in statements:
+        match statement:
+            case Load(value=value) if value.dtype is bool_:
+                widths[value.name] = 8
+            case Compute(value=value) if value.dtype is bool_:
+                width = _made(statement, widths)
+                if width is None:
+                    open_values.append(statement)
+                else:
+                    widths[value.name] = width
+            case Reduce(value=value, source=source) if value.dtype is bool_:
+                widths[value.name] = widths.get(source.name, _DEFAULT)
+            case Accumulator(value=value) if value.dtype is bool_:
+                open_values.append(statement)
+    consumers = _consumers(statements)
+    for statement in open_values:
+        assert isinstance(statement, Compute | Accumulator)
+        name = statement.value.name
+        widths[name] = next((w for c in consumers.get(name, ()) if (w := _wanted(c, name, widths))), _DEFAULT)
+    return widths
+
+
+def _made(statement: Compute, widths: dict[str, int]) -> int | None:
+    """The width that the operands give, if they do."""
+    for argument in statement.arguments:
+        if argument.dtype is not bool_:
+            return argument.dtype.bits
+        if argument.name in widths:
+            return widths[argument.name]
+    return None
+
+
+def _consumers(statements: Sequence[Statement]) -> dict[str, list[Compute | Update]]:
+    found: dict[str, list[Compute | Update]] = {}
+    for statement in statements:
+        if isinstance(statement, Compute | Update):
+            for value in statement.arguments:
+                if value.dtype is bool_:
+                    found.setdefault(value.name, []).append(statement)
+            if isinstance(statement, Update) and statement.accumulator.dtype is bool_:
+                found.setdefault(statement.accumulator.name, []).append(statement)
+    return found
+
+
+def _wanted(consumer: Compute | Update, name: str, widths: dict[str, int]) -> int | None:
+    result: Value = consumer.value if isinstance(consumer, Compute) else consumer.accumulator
+    if result.dtype is not bool_:
+        return result.dtype.bits
+    others = [v for v in (*consumer.arguments, result) if v.name != name and v.name in widths]
+    return widths[others[0].name] if others else None

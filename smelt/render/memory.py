@@ -1,0 +1,199 @@
+"""Loads and stores of one register: contiguous, masked, broadcast, strided, or lane by lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from smelt.dtypes import DType, bfloat16, float16
+from smelt.graph.index import Index
+from smelt.kernel.ir import Part
+from smelt.kernel.region import Buffer, Mask
+from smelt.render.elementwise import memory_element
+from smelt.render.library import Library, Type
+from smelt.render.tiles import NEVER, Affine, Coordinates, IndexText, LaneMask, along_lane, place, place_mask
+
+
+class Access(NamedTuple):
+    """Where one register lies in memory."""
+
+    address: Index
+    moves: Affine | None
+    mask: LaneMask
+
+    @property
+    def step(self) -> int | None:
+        """The distance between lanes, if it is a known number."""
+        return None if self.moves is None else self.moves.step.value
+
+
+def access(buffer: Buffer, index: tuple[Index, ...], mask: Mask, at: Coordinates, lane: Part | None) -> Access:
+    """The access of one register to a buffer."""
+    address = buffer.address([place(i, at) for i in index])
+    return Access(address, along_lane(address, lane), place_mask(mask, at, lane))
+
+
+class Memory:
+    """Writes accesses to the buffers of one kernel. Pointers to equal bases are shared within a block."""
+
+    def __init__(self, library: Library, text: IndexText, lines: list[str]) -> None:
+        self.library, self.text, self.lines = library, text, lines
+        self.buffers: dict[str, str] = {}
+        self._bases: list[dict[tuple[str, Index], str]] = [{}]
+        self._count = 0
+
+    def enter(self) -> None:
+        self._bases.append({})
+
+    def leave(self) -> None:
+        self._bases.pop()
+
+    def fresh(self, letter: str) -> str:
+        self._count += 1
+        return f"{letter}{self._count}"
+
+    def _pointer(self, buffer: Buffer, address: Index) -> str:
+        """A pointer to the element at an address, as an expression."""
+        base = address - address.constant
+        if not base.terms:
+            name = self.buffers[buffer.name]
+        else:
+            key = (buffer.name, base)
+            known = next((scope[key] for scope in reversed(self._bases) if key in scope), None)
+            if known is None:
+                known = self._bases[-1][key] = self.fresh("p")
+                kind = memory_element(buffer.dtype)
+                self.lines.append(f"{kind} *{known} = {self.buffers[buffer.name]} + ({self.text.spell(base)});")
+            name = known
+        return f"({name} + {address.constant})" if address.constant else name
+
+    def lane_bits(self, mask: LaneMask, lane: Part) -> str:
+        """The lanes that a mask admits, as the bits of an integer."""
+        parts = [f"{self._helper('first_bits')}({self.text.spell(n)})" for n in mask.first]
+        parts += [f"~{self._helper('first_bits')}({self.text.spell(n)})" for n in mask.after]
+        if mask.other:
+            parts.append(self._tested(mask.other, lane))
+        bits = " & ".join(parts) or "-1ull"
+        return f"({self.text.conditions(mask.conditions)} ? {bits} : 0)" if mask.conditions else f"({bits})"
+
+    def _tested(self, conditions: Mask, lane: Part) -> str:
+        bits = self.fresh("m")
+        self.lines.append(f"u64 {bits} = 0;")
+        number, test = self._for_lane(lane, lambda: self.text.conditions(conditions))
+        self.lines.append(f"{_lane_loop(number, lane)} {bits} |= (u64)({test}) << {number};")
+        return bits
+
+    def _for_lane(self, lane: Part, spell: Callable[[], str]) -> tuple[str, str]:
+        """A name for the lane's number, and a text that was spelled with it."""
+        number = self.fresh("l")
+        self.text.names[lane.name] = number
+        text = spell()
+        del self.text.names[lane.name]
+        return number, text
+
+    def each_lane(self, lane: Part, t: Type, spell: Callable[[], str]) -> str:
+        """A vector whose elements are computed one by one from the number of the lane."""
+        array = self.fresh("a")
+        number, text = self._for_lane(lane, spell)
+        self.lines.append(f"{t.element} {array}[{t.lanes}];")
+        self.lines.append(f"{_lane_loop(number, lane)} {array}[{number}] = {text};")
+        return f"*({self.library.type(t)}_u *){array}"
+
+    def _helper(self, name: str) -> str:
+        return self.library.function(name, Type("i64"))
+
+    # --- loads
+
+    def load(self, buffer: Buffer, where: Access, lane: Part | None) -> str:
+        """An expression in the compute type of the buffer's dtype; zero where the mask does not hold."""
+        t = Type(memory_element(buffer.dtype), 1 if lane is None else lane.extent)
+        self.library.type(t)
+        return self._widen(buffer.dtype, t, self._raw(buffer, where, lane, t))
+
+    def _raw(self, buffer: Buffer, where: Access, lane: Part | None, t: Type) -> str:
+        zero = f"({t.name}){{{0}}}" if lane is not None else f"({t.name})0"
+        if where.mask is NEVER:
+            return zero
+        if lane is None or (where.step == 0 and not where.mask.by_lane):
+            pointer = self._pointer(buffer, where.address)
+            value = f"*{pointer}"
+            if where.mask.conditions:
+                value = f"({self.text.conditions(where.mask.conditions)} ? {value} : 0)"
+            return value if lane is None else f"{self.library.function('splat', t)}({value})"
+        if where.moves is None or (where.mask.by_lane and where.step != 1):
+            return self._lane_by_lane(buffer, where, lane, t)
+        pointer = self._pointer(buffer, where.moves.base)
+        if where.mask.by_lane:
+            return f"{self.library.function('masked_load', t)}({pointer}, {self.lane_bits(where.mask, lane)})"
+        if where.step == 1:
+            value = f"*(const {t.name}_u *){pointer}"
+        else:
+            value = f"{self.library.function('gather', t)}({pointer}, {self.text.spell(where.moves.step)})"
+        if where.mask.conditions:
+            return f"({self.text.conditions(where.mask.conditions)} ? {value} : {zero})"
+        return value
+
+    def _lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type) -> str:
+        bits = self.lane_bits(where.mask, lane)
+
+        def element() -> str:
+            admitted = f"{bits} >> {self.text.names[lane.name]} & 1"
+            return f"{admitted} ? {self.buffers[buffer.name]}[{self.text.spell(where.address)}] : 0"
+
+        return self.each_lane(lane, t, element)
+
+    def _widen(self, dtype: DType, t: Type, raw: str) -> str:
+        if dtype.is_bool:
+            return f"{raw} != 0" if t.lanes == 1 else f"({self.library.type(t.integer)})({raw} != 0)"
+        if dtype is float16 or dtype is bfloat16:
+            return f"{self.library.function(f'widen_{dtype.name}', Type('f32', t.lanes))}({raw})"
+        return raw
+
+    # --- stores
+
+    def store(self, buffer: Buffer, where: Access, lane: Part | None, value: str, stream: bool) -> None:
+        """Store a register that has the compute type of the buffer's dtype (a boolean vector: a mask of bytes)."""
+        if where.mask is NEVER:
+            return
+        t = Type(memory_element(buffer.dtype), 1 if lane is None else lane.extent)
+        self.library.type(t)
+        value = self._narrow(buffer.dtype, t, value)
+        guard = ""
+        if where.mask.conditions and not where.mask.by_lane:
+            guard = f"if ({self.text.conditions(where.mask.conditions)}) "
+        if lane is None:
+            self.lines.append(f"{guard}*{self._pointer(buffer, where.address)} = {value};")
+            return
+        if where.moves is None or where.step == 0 or (where.mask.by_lane and where.step != 1):
+            self._store_lane_by_lane(buffer, where, lane, t, value)
+            return
+        pointer = self._pointer(buffer, where.moves.base)
+        if where.mask.by_lane:
+            name = self.library.function("masked_store", t)
+            self.lines.append(f"{name}({pointer}, {value}, {self.lane_bits(where.mask, lane)});")
+        elif where.step == 1 and stream:
+            self.lines.append(f"{guard}{self.library.function('stream', t)}({pointer}, {value});")
+        elif where.step == 1:
+            self.lines.append(f"{guard}*({t.name}_u *){pointer} = {value};")
+        else:
+            step = self.text.spell(where.moves.step)
+            self.lines.append(f"{guard}{self.library.function('scatter', t)}({pointer}, {step}, {value});")
+
+    def _store_lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type, value: str) -> None:
+        bits, vector = self.lane_bits(where.mask, lane), self.fresh("w")
+        self.lines.append(f"{t.name} {vector} = {value};")
+        number, address = self._for_lane(lane, lambda: self.text.spell(where.address))
+        target = f"{self.buffers[buffer.name]}[{address}]"
+        admitted = f"if ({bits} >> {number} & 1)"
+        self.lines.append(f"{_lane_loop(number, lane)} {admitted} {target} = {vector}[{number}];")
+
+    def _narrow(self, dtype: DType, t: Type, value: str) -> str:
+        if dtype.is_bool:
+            return value if t.lanes == 1 else f"({t.name})({value} & 1)"
+        if dtype is float16 or dtype is bfloat16:
+            return f"{self.library.function(f'narrow_{dtype.name}', Type('f32', t.lanes))}({value})"
+        return value
+
+
+def _lane_loop(number: str, lane: Part) -> str:
+    return f"for (long {number} = 0; {number} < {lane.extent}; {number}++)"

@@ -1,0 +1,68 @@
+"""Facts about a region that schedules are chosen by: who walks which axis with which stride."""
+
+from __future__ import annotations
+
+from smelt.cost import nanoseconds
+from smelt.graph.index import Index, Operation, Variable
+from smelt.kernel.region import Buffer, Expression, Region, walk
+
+
+def stride(buffer: Buffer, index: tuple[Index, ...], axis: Variable) -> int | None:
+    """How far apart neighbors on an axis lie, in elements; None if that varies."""
+    address = buffer.address(index)
+    for atom in address.atoms():
+        if isinstance(atom, Operation) and axis in atom.a.variables() | atom.b.variables():
+            return None
+    return address.coefficient(axis).value
+
+
+def unit_stride_bytes(region: Region, axis: Variable) -> int:
+    """Bytes per element that are read and written next to each other along an axis; a store counts double."""
+    total = 0
+    for output in region.outputs:
+        if stride(output.buffer, output.index, axis) == 1:
+            total += 2 * output.buffer.dtype.itemsize
+    for e in region.order():
+        if e.op == "load" and stride(e.attribute.buffer, e.attribute.index, axis) == 1:
+            total += e.attribute.buffer.dtype.itemsize
+    return total
+
+
+def widest(region: Region) -> int:
+    """Bytes of the widest value that is computed with (index values aside: they are scalars but for a few)."""
+    return max((e.dtype.itemsize for e in region.order() if e.op not in ("index", "mask", "const")), default=4)
+
+
+def reductions(region: Region) -> list[Expression]:
+    return [e for e in region.order() if e.op == "reduce"]
+
+
+def cost(expressions: list[Expression]) -> float:
+    """Rough nanoseconds per element in vector code."""
+    return sum(nanoseconds(e.op) for e in expressions) + 0.1
+
+
+def phases(region: Region) -> list[list[Expression]]:
+    """For each reduction, and for the stored value, what its own loop computes: everything up to other reductions."""
+    found: list[list[Expression]] = []
+    for root in [e.arguments[0] for e in reductions(region)] + [o.value for o in region.outputs]:
+        found.append(_within(root))
+    return found
+
+
+def _within(root: Expression) -> list[Expression]:
+    if root.op == "reduce":
+        return []
+    seen: dict[Expression, None] = {}
+    stack = [root]
+    while stack:
+        e = stack.pop()
+        if e not in seen and e.op != "reduce":
+            seen[e] = None
+            stack.extend(e.arguments)
+    return list(seen)
+
+
+def depth_cost(root: Expression) -> float:
+    """What recomputing an expression costs per element."""
+    return cost([e for e in walk([root]) if e.op != "reduce"])

@@ -1,0 +1,111 @@
+"""`explain`: a function at every stage, from its graph to the source that runs, with memory and time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from smelt import runtime
+from smelt.compiler import CompiledGraph, compile_graph
+from smelt.plan import KernelRecord, Placed
+from smelt.transform.jit import Jit
+
+_RUNS = 5
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """What `explain` found. `str()` is the whole text; the parts can be read one by one."""
+
+    compiled: CompiledGraph
+    milliseconds: float  # best of a few calls, dispatch included
+
+    @property
+    def kernels(self) -> tuple[KernelRecord, ...]:
+        """One record per launch, in order."""
+        return self.compiled.kernels
+
+    @property
+    def memory(self) -> tuple[Placed, ...]:
+        """Where each intermediate lies in the arena, and when."""
+        return self.compiled.layout
+
+    @property
+    def peak_bytes(self) -> int:
+        """Memory that one call needs besides its inputs."""
+        return self.compiled.peak_bytes()
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Where compiling spent its time, by stage."""
+        return self.compiled.seconds
+
+    @property
+    def source(self) -> str:
+        """The generated source."""
+        return self.compiled.source
+
+    def __repr__(self) -> str:
+        return f"Explanation({len(self.kernels)} kernels, {self.peak_bytes} bytes, {self.milliseconds:.3f} ms)"
+
+    def __str__(self) -> str:
+        stages = self.compiled.stages
+        parts = [
+            _titled("graph, as traced", stages.get("graph", "")),
+            _titled("graph, rewritten, composites written out", stages.get("rewritten", "")),
+            _titled("kernels", "\n".join(_kernel_line(k, record) for k, record in enumerate(self.kernels))),
+        ]
+        for record in dict((record.region, record) for record in self.kernels).values():
+            parts.append(_titled(f"region of {record.name}", record.region))
+            parts.append(_titled(f"schedule of {record.name}", record.schedule.replace("; ", "\n") or "(none)"))
+            parts.append(_titled(f"kernel IR of {record.name}", record.ir))
+        parts.append(_titled("source", self.source))
+        parts.append(_titled("memory", self._memory_text()))
+        parts.append(_titled("time", self._time_text()))
+        return "\n\n".join(parts)
+
+    def _memory_text(self) -> str:
+        lines = [
+            f"{p.nbytes:>12} bytes at {p.offset:>10}, launches {p.first} to {p.last}:  {p.text}" for p in self.memory
+        ]
+        total = sum(p.nbytes for p in self.memory)
+        summary = f"intermediates {total} bytes in an arena of {self.compiled.intermediate_bytes}"
+        return "\n".join([*lines, f"{summary}; peak with results and scratch {self.peak_bytes}"])
+
+    def _time_text(self) -> str:
+        compiling = ", ".join(f"{name} {1e3 * s:.2f}" for name, s in self.seconds.items())
+        return f"one call: {self.milliseconds:.4f} ms (best of {_RUNS})\ncompiling, in ms: {compiling}"
+
+
+def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+    """Print what becomes of a function for these arguments, stage by stage; the result holds the same as data.
+
+        sm.explain(lambda x: x.softmax(-1), x)
+    """
+    explanation = examine(function, *args, **kwargs)
+    print(explanation)
+    return explanation
+
+
+def examine(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+    """Like `explain`, without printing."""
+    jitted = function if isinstance(function, Jit) else Jit(function)
+    compiled = compile_graph(jitted.graph_key(*args, **kwargs), runtime.device, explain=True)
+    best = min(_timed(jitted, args, kwargs) for _ in range(_RUNS))
+    return Explanation(compiled, 1e3 * best)
+
+
+def _timed(function: Callable[..., Any], args: Any, kwargs: Any) -> float:
+    start = time.perf_counter()
+    function(*args, **kwargs)
+    return time.perf_counter() - start
+
+
+def _titled(title: str, text: str) -> str:
+    return f"=== {title}\n{text}"
+
+
+def _kernel_line(number: int, record: KernelRecord) -> str:
+    return f"{number:>3} {record.name}: {record.sink} <- {' '.join(record.nodes)}  ({record.tasks} tasks)"

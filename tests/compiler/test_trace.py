@@ -1,0 +1,113 @@
+"""Keys: what may change from call to call is taken out of the graph, and nothing else."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from smelt import dtypes
+from smelt.compiler import trace
+from smelt.compiler.trace import rebuild, reshape_strides
+from smelt.graph import build
+from smelt.graph.node import Node
+from smelt.graph.ops import Op, Span
+from smelt.runtime import Storage, leaf
+
+
+def tensor(*shape: int, dtype: Any = np.float32) -> Node:
+    return leaf(Storage.of(np.zeros(shape, dtype), copy=True))
+
+
+def scaled(x: Node, factor: float) -> Node:
+    return build.binary("mul", x, build.const(factor, x.dtype))
+
+
+def row(x: Node, i: int) -> Node:
+    return build.slice_(x, (Span(i, 1, 1), Span(0, int(x.shape[1]), 1)))  # type: ignore[arg-type]
+
+
+def test_other_leaves_of_the_same_layout_have_the_same_key() -> None:
+    a, b = tensor(3, 4), tensor(3, 4)
+    assert trace([build.unary("exp", a)]).key == trace([build.unary("exp", b)]).key
+    assert trace([build.unary("exp", a)]).key != trace([build.unary("exp", tensor(4, 3))]).key
+    assert trace([build.unary("exp", a)]).key != trace([build.unary("exp", tensor(3, 4, dtype=np.float64))]).key
+
+
+def test_float_scalars_are_arguments_except_zero_and_one() -> None:
+    x = tensor(3)
+    assert trace([scaled(x, 0.3)]).key == trace([scaled(x, 1e-9)]).key
+    assert trace([scaled(x, 0.3)]).scalars == (np.float32(0.3).tobytes(),)
+    special = [trace([scaled(x, value)]).key for value in (0.3, 0.0, -0.0, 1.0, -1.0, float("inf"), float("nan"))]
+    assert len(set(special)) == len(special)
+
+
+def test_integer_scalars_are_part_of_the_graph() -> None:
+    x = tensor(3, dtype=np.int32)
+    one, two = (trace([build.binary("mul", x, build.const(k, dtypes.int32))]) for k in (3, 4))
+    assert one.key != two.key
+
+
+def test_a_view_of_a_leaf_is_an_input_with_an_offset() -> None:
+    x = tensor(5, 4)
+    first, second = trace([scaled(row(x, 1), 0.5)]), trace([scaled(row(x, 3), 0.5)])
+    assert first.key == second.key
+    assert [view.offset for view in first.inputs] == [4]
+    assert [view.offset for view in second.inputs] == [12]
+
+
+def test_slices_of_computed_values_start_at_a_slot() -> None:
+    y = build.unary("exp", tensor(5, 4))
+    first, second = trace([row(y, 1)]), trace([row(y, 3)])
+    assert first.key == second.key
+    assert (first.starts, second.starts) == ((1,), (3,))
+    [root] = rebuild(first.key)
+    start = root.attribute[0].start
+    assert (start.low, start.high) == (0, 4)
+
+
+def test_aliasing_is_part_of_the_key() -> None:
+    a, b = tensor(3), tensor(3)
+    assert trace([build.binary("add", a, a)]).key != trace([build.binary("add", a, b)]).key
+
+
+def test_dims_are_named_by_where_they_occur() -> None:
+    from smelt.graph.index import Dim
+    from smelt.runtime import Placeholder
+
+    def graph(name: str, high: int = 9) -> Any:
+        n = Dim(name, 1, high)
+        return trace([build.unary("exp", Placeholder(dtypes.float32, (n, 4), (4, 1)).node())])
+
+    wild = 'n"; /* \n */ #include' * 400
+    assert graph("n").key == graph(wild).key
+    assert graph("n").key != graph("n", 10).key
+    assert wild not in repr(rebuild(graph(wild).key))
+
+
+def test_rebuilding_a_key_and_tracing_it_again_gives_the_key() -> None:
+    x = tensor(5, 4)
+    y = build.reduce("add", build.binary("add", scaled(row(build.unary("exp", x), 2), 0.7), build.const(1.0, x.dtype, (1, 4))), (1,))
+    key = trace([y, x]).key
+    again = rebuild(key)
+    assert [node.shape for node in again] == [(1,), (5, 4)]
+    assert again[1].op is Op.LEAF
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "target", "expected"),
+    [
+        ((4, 6), (6, 1), (24,), (1,)),
+        ((4, 6), (6, 1), (2, 2, 3, 2), (12, 6, 2, 1)),
+        ((4, 6), (12, 2), (24,), (2,)),
+        ((4, 6), (7, 1), (24,), None),
+        ((4, 6), (7, 1), (2, 2, 6), (14, 7, 1)),
+        ((4, 6), (1, 4), (24,), None),
+        ((1, 4, 1), (99, 1, 5), (4,), (1,)),
+        ((4,), (1,), (1, 4, 1), (0, 1, 0)),
+        ((), (), (1, 1), (0, 0)),
+        ((6,), (-1,), (2, 3), (-3, -1)),
+        ((3, 1), (0, 0), (3,), (0,)),
+    ],
+)
+def test_reshaping_views(shape: Any, strides: Any, target: Any, expected: Any) -> None:
+    assert reshape_strides(shape, strides, target) == expected

@@ -1,0 +1,199 @@
+"""The index algebra against Python's own integers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smelt.errors import ArgumentError, InternalError
+from smelt.graph.index import (
+    Dim,
+    Index,
+    Variable,
+    as_index,
+    equal,
+    exact_quotient,
+    less,
+    maximum,
+    minimum,
+    nonnegative,
+    product_of,
+    size_of,
+    upper,
+    variable,
+)
+from tests.graph.index_cases import VARIABLES, assignment, case, check, check_many
+
+N = Dim("n", 1, 100)
+M = Dim("m", 1, 50)
+I = variable("i", 0, 31)  # noqa: E741
+J = variable("j", 0, 7)
+ROW = variable("row", 0, N - 1)
+
+LONG_CHUNKS = 20
+LONG_COUNT = 50_000  # per chunk: a million in all
+
+
+def test_three_thousand_random_expressions() -> None:
+    rng = random.Random(20_260_801)
+    for _ in range(3_000):
+        check(rng)
+
+
+@given(st.integers(min_value=0))
+def test_random_expressions_of_other_seeds(seed: int) -> None:
+    check(random.Random(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(LONG_CHUNKS))
+def test_a_million_random_expressions(chunk: int) -> None:
+    workers = os.cpu_count() or 1
+    share = LONG_COUNT // workers + 1
+    seeds = [chunk * 1_000 + worker for worker in range(workers)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        assert sum(pool.map(check_many, seeds, [share] * workers)) >= LONG_COUNT
+
+
+@given(st.integers(min_value=0), st.sampled_from(sorted(VARIABLES)))
+def test_substitution_is_evaluation_in_two_steps(seed: int, name: str) -> None:
+    rng = random.Random(seed)
+    assignments = [assignment(rng)]
+    index, _, text = case(rng, assignments)
+    (names,) = assignments
+    (replaced,) = VARIABLES[name].variables()
+    value = random.Random(seed + 1).randint(replaced.low, replaced.high)
+    after = index.substitute({replaced: value})
+    assert replaced not in after.variables()
+    assert after.evaluate(names) == index.evaluate(names | {name: value}), text
+
+
+@given(st.integers(min_value=0))
+def test_arrays_are_evaluated_elementwise(seed: int) -> None:
+    rng = random.Random(seed)
+    assignments = [assignment(rng) for _ in range(4)]
+    index, values, _ = case(rng, assignments)
+    arrays = {name: np.array([names[name] for names in assignments]) for name in VARIABLES}
+    assert np.array_equal(np.broadcast_to(index.evaluate(arrays), 4), values)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (I + I, "2*i"),
+        (I - I, "0"),
+        ((I * 8 + J) // 8, "i"),
+        ((I * 8 + J) % 8, "j"),
+        ((I // 4) * 4 + I % 4, "i"),
+        ((I // 4) // 2, "i // 8"),
+        ((I % 12) % 4, "i % 4"),
+        ((I % 12) // 4, "(i // 4) % 3"),
+        ((I * 4 + 3) // 8, "i // 2"),
+        ((I * 6) % 9, "3*((2*i) % 3)"),
+        (I // 32, "0"),
+        (I % 32, "i"),
+        ((I * N + ROW) // N, "i"),
+        ((I * N + ROW) % N, "row"),
+        ((N * M) // N, "m"),
+        ((N * M) % M, "0"),
+        ((I * N + ROW) // (N * M), "(i*n + row) // (m*n)"),
+        (minimum(I, 31), "i"),
+        (maximum(I, 31), "31"),
+        (minimum(N, M), "min(m, n)"),
+        (minimum(ROW, N), "row"),
+        (-(I // 2), "-(i // 2)"),
+        (N - I // 2, "-(i // 2) + n"),
+    ],
+)
+def test_what_is_simplified(expression: Index, text: str) -> None:
+    assert str(expression) == text
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        as_index(0),
+        I,
+        N - ROW - 1,
+        N * M - ROW * M - M,
+        N * M - (ROW * M + variable("c", 0, M - 1)) - 1,
+        (N + 7) // 8 * 8 - N,
+        N - N // 8 * 8,
+        minimum(N, M) - 1,
+        maximum(N, M) - N,
+        N - minimum(N, M),
+        7 - I % 8,
+        (N - 1) - variable("tile", 0, (N + 15) // 16 - 1) * 16 + 15,
+    ],
+    ids=str,
+)
+def test_what_is_proven_nonnegative(expression: Index) -> None:
+    assert nonnegative(expression)
+
+
+@pytest.mark.parametrize("expression", [as_index(-1), I - 1, N - M, ROW - N, N - 2, I * -1], ids=str)
+def test_falsehoods_are_not_proven(expression: Index) -> None:
+    assert not nonnegative(expression)
+
+
+def test_comparisons() -> None:
+    assert less(ROW, N)
+    assert not less(ROW, N - 1)
+    assert equal(N * 2, N + N)
+    assert Dim("n", 1, 100) == N
+    assert Dim("n", 1, 99) != N
+    assert as_index(5) == 5
+    assert {as_index(5): "five"}[5] == "five"  # type: ignore[index]
+
+
+def test_sizes() -> None:
+    assert size_of(N - N + 3) == 3
+    assert isinstance(size_of(N - N + 3), int)
+    assert product_of(()) == 1
+    assert product_of((N, 2, M)) == N * M * 2
+    assert upper(N * 2) == 200
+    assert upper(7) == 7
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "quotient"),
+    [
+        (N * 6, 3, N * 2),
+        (N * M * 4, N * 2, M * 2),
+        (N + 1, N + 1, 1),
+        (N * 6 + 2, 4, None),
+        (N + 1, N, None),
+        (N, M, None),
+        (N, 0, None),
+        (as_index(0), N, 0),
+    ],
+)
+def test_exact_quotient(a: Index, b: Index | int, quotient: Index | int | None) -> None:
+    assert exact_quotient(a, as_index(b)) == quotient
+
+
+def test_division_by_what_may_be_zero_is_a_bug() -> None:
+    with pytest.raises(InternalError, match="less than one"):
+        _ = N // variable("z", 0, 3)
+    with pytest.raises(InternalError, match="less than one"):
+        _ = N % variable("z", 0, 3)
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("", 1, 2), ("n", -1, 2), ("n", 3, 2)])
+def test_a_dim_needs_a_name_and_bounds(name: str, low: int, high: int) -> None:
+    with pytest.raises(ArgumentError):
+        Dim(name, low, high)
+
+
+def test_a_dim_says_what_it_is() -> None:
+    assert repr(N) == "Dim('n', 1, 100)"
+    assert N.variable == Variable("n", 1, 100)
+    assert (N + 1).variables() == {N.variable}

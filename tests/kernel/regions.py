@@ -1,0 +1,321 @@
+"""Regions for the kernel tests, small and typical."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from smelt.dtypes import DType, bool_, compute_dtype, float16, float32, int8, int32, int64
+from smelt.graph.index import Index, IndexLike, Variable, as_index, of, upper
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Region, mask_expression, row_major
+
+
+def axis(name: str, size: IndexLike) -> Variable:
+    return Variable(name, 0, as_index(size) - 1)
+
+
+def parameter(name: str, low: int, high: int) -> Variable:
+    return Variable(name, low, high)
+
+
+def buffer(name: str, *shape: IndexLike, dtype: DType = float32) -> Buffer:
+    return Buffer(name, dtype, shape, row_major(shape))
+
+
+def at(i: Variable | IndexLike) -> Index:
+    return of(i) if isinstance(i, Variable) else as_index(i)
+
+
+def load(source: Buffer, *index: Variable | IndexLike, mask: Mask = ()) -> Expression:
+    return Expression("load", compute_dtype(source.dtype), (), Access(source, tuple(at(i) for i in index), mask))
+
+
+def const(value: Any, dtype: DType = float32) -> Expression:
+    return Expression("const", dtype, (), value)
+
+
+def index(i: Variable | IndexLike) -> Expression:
+    return Expression("index", int64, (), at(i))
+
+
+BOOLEAN = {"eq", "ne", "lt", "le", "isnan"}
+
+
+def op(name: str, *arguments: Expression | float) -> Expression:
+    first = next(a for a in arguments if isinstance(a, Expression))
+    full = tuple(a if isinstance(a, Expression) else const(a, first.dtype) for a in arguments)
+    dtype = bool_ if name in BOOLEAN else full[1].dtype if name == "where" else first.dtype
+    return Expression(name, dtype, full)
+
+
+def reduce(name: str, x: Expression, *axes: Variable) -> Expression:
+    return Expression("reduce", x.dtype, (x,), Fold(name, axes))
+
+
+def out(target: Buffer, index: Iterable[Variable | IndexLike], value: Expression) -> Output:
+    return Output(target, tuple(at(i) for i in index), value)
+
+
+def region(
+    outputs: Output | Iterable[Output], axes: Iterable[Variable], parameters: Iterable[Variable] = (), **roles: Expression
+) -> Region:
+    listed = (outputs,) if isinstance(outputs, Output) else tuple(outputs)
+    return Region(listed, tuple(axes), tuple(parameters), tuple(roles.items()))
+
+
+@dataclass
+class Case:
+    """A region with values for its parameters."""
+
+    region: Region
+    integers: dict[str, int] = field(default_factory=dict)
+
+    def arrays(self, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+        """Random storage for every buffer; outputs hold values that no kernel computes."""
+        generator = np.random.default_rng(seed)
+        outputs = {output.buffer.name for output in self.region.outputs}
+        found: dict[str, np.ndarray[Any, Any]] = {}
+        for b in self.region.buffers():
+            size = storage(b, self.integers)
+            if b.name in outputs:
+                poison: Any = np.nan if b.dtype.is_float else 77
+                found[b.name] = np.full(size, poison, np.float64).astype(b.dtype.numpy)
+            elif b.dtype.is_float:
+                found[b.name] = generator.standard_normal(size).astype(b.dtype.numpy)
+            elif b.dtype.is_bool:
+                found[b.name] = generator.integers(0, 2, size).astype(np.bool_)
+            else:
+                found[b.name] = generator.integers(-9, 10, size).astype(b.dtype.numpy)
+        return found
+
+
+def storage(b: Buffer, integers: dict[str, int]) -> int:
+    sizes = [int(as_index(n).evaluate(integers)) for n in b.shape]
+    strides = [int(as_index(n).evaluate(integers)) for n in b.strides]
+    if 0 in sizes:
+        return int(as_index(b.offset).evaluate(integers))
+    return int(as_index(b.offset).evaluate(integers)) + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+
+
+def gelu(x: Expression) -> Expression:
+    inner = op("mul", op("add", x, op("mul", op("mul", op("mul", x, x), x), 0.044715)), 2 * 0.7978845608)
+    return op("sub", x, op("div", x, op("add", op("exp", inner), 1.0)))
+
+
+# --- the regions
+
+
+def elementwise(n: int = 77) -> Case:
+    i = axis("i", n)
+    x, w, b, o = (buffer(name, n) for name in "xwbo")
+    value = gelu(op("add", op("mul", load(x, i), load(w, i)), load(b, i)))
+    return Case(region(out(o, [i], value), [i]))
+
+
+def bias(rows: int = 5, columns: int = 19) -> Case:
+    i, j = axis("i", rows), axis("j", columns)
+    x, b, o = buffer("x", rows, columns), buffer("b", columns), buffer("o", rows, columns)
+    return Case(region(out(o, [i, j], op("add", load(x, i, j), load(b, j))), [i, j]))
+
+
+def softmax(rows: int = 3, columns: int = 70) -> Case:
+    r, c = axis("r", rows), axis("c", columns)
+    x, o = buffer("x", rows, columns), buffer("o", rows, columns)
+    v = load(x, r, c)
+    m = reduce("max", v, c)
+    e = op("exp", op("sub", v, m))
+    z = reduce("add", e, c)
+    return Case(region(out(o, [r, c], op("mul", e, op("div", 1.0, z))), [r, c], v=v, m=m, e=e, z=z))
+
+
+def layer_norm(rows: int = 3, columns: int = 33) -> Case:
+    r, c = axis("r", rows), axis("c", columns)
+    x, y, o = (buffer(name, rows, columns) for name in "xyo")
+    w, b = buffer("w", columns), buffer("b", columns)
+    h = op("add", load(x, r, c), load(y, r, c))
+    mean = op("mul", reduce("add", h, c), 1.0 / max(columns, 1))
+    d = op("sub", h, mean)
+    variance = op("mul", reduce("add", op("mul", d, d), c), 1.0 / max(columns, 1))
+    s = op("div", 1.0, op("sqrt", op("add", variance, 1e-5)))
+    value = op("add", op("mul", op("mul", d, s), load(w, c)), load(b, c))
+    return Case(region(out(o, [r, c], value), [r, c], h=h, d=d))
+
+
+def matmul(m: int = 13, n: int = 21, k: int = 17, symbolic: str = "", transposed: bool = False) -> Case:
+    """symbolic: which of the sizes are parameters, as letters out of m, n and k."""
+    given = {"m": m, "n": n, "k": k}
+    parameters = [parameter(name.upper(), 1 if name == "k" else 0, 2 * given[name] + 3) for name in symbolic]
+    sizes: dict[str, IndexLike] = {**given, **{v.name.lower(): of(v) for v in parameters}}
+    am, an, ak = (axis(name, sizes[name]) for name in "mnk")
+    a, c = buffer("A", sizes["m"], sizes["k"]), buffer("c", sizes["n"])
+    o = buffer("o", sizes["m"], sizes["n"])
+    left = load(a, am, ak)
+    right = (
+        load(buffer("B", sizes["n"], sizes["k"]), an, ak)
+        if transposed
+        else load(buffer("B", sizes["k"], sizes["n"]), ak, an)
+    )
+    y = reduce("add", op("mul", left, right), ak)
+    value = gelu(op("add", y, load(c, an)))
+    return Case(
+        region(out(o, [am, an], value), [am, an, ak], parameters, A=left, B=right, y=y),
+        {v.name: given[v.name.lower()] for v in parameters},
+    )
+
+
+def batched(b: int = 2, m: int = 5, n: int = 18, k: int = 7) -> Case:
+    ab, am, an, ak = axis("b", b), axis("m", m), axis("n", n), axis("k", k)
+    left, right = load(buffer("A", b, m, k), ab, am, ak), load(buffer("B", b, k, n), ab, ak, an)
+    y = reduce("add", op("mul", left, right), ak)
+    return Case(region(out(buffer("o", b, m, n), [ab, am, an], y), [ab, am, an, ak], A=left, B=right, y=y))
+
+
+def padded(n: int = 23, before: int = 3, after: int = 2) -> Case:
+    i = axis("i", n + before + after)
+    inside = (Less(as_index(before - 1), of(i)), Less(of(i), as_index(n + before)))
+    x = load(buffer("x", n), of(i) - before, mask=inside)
+    value = op("where", mask_expression(inside), op("exp", x), 5.0)
+    return Case(region(out(buffer("o", n + before + after), [i], value), [i], x=x))
+
+
+def concatenated(n: int = 11, m: int = 22) -> Case:
+    i, j = axis("i", n), axis("j", m)
+    o = buffer("o", n + m)
+    first = out(o, [i], op("neg", load(buffer("x", n), i)))
+    second = out(o, [of(j) + n], op("abs", load(buffer("y", m), j)))
+    return Case(region([first, second], [i, j]))
+
+
+def reshaped(rows: int = 6, columns: int = 10) -> Case:
+    """A transposed matrix read as one row."""
+    i = axis("i", rows * columns)
+    x = load(buffer("x", columns, rows), of(i) % columns, of(i) // columns)
+    return Case(region(out(buffer("o", rows * columns), [i], op("mul", x, 2.0)), [i], x=x))
+
+
+def column_sums(rows: int = 29, columns: int = 19) -> Case:
+    r, c = axis("r", rows), axis("c", columns)
+    s = reduce("add", load(buffer("x", rows, columns), r, c), r)
+    return Case(region(out(buffer("o", columns), [c], s), [c, r], s=s))
+
+
+def full(name: str = "add", rows: int = 7, columns: int = 19, dtype: DType = float32) -> Case:
+    r, c = axis("r", rows), axis("c", columns)
+    s = reduce(name, load(buffer("x", rows, columns, dtype=dtype), r, c), r, c)
+    return Case(region(out(buffer("o", dtype=dtype), [], s), [r, c], s=s))
+
+
+def counted(n: int = 21) -> Case:
+    """A sum whose summand does not vary over the axis."""
+    i = axis("i", n)
+    s = reduce("add", load(buffer("x", 1), 0), i)
+    return Case(region(out(buffer("o"), [], s), [i], s=s))
+
+
+def nested(n: int = 5, m: int = 18) -> Case:
+    """A reduction in a reduction, and an axis that is stored over and reduced in one expression."""
+    i, j = axis("i", n), axis("j", m)
+    x = load(buffer("x", n, m), i, j)
+    inner = reduce("max", x, j)
+    value = op("add", load(buffer("y", m), j), reduce("add", op("mul", x, inner), i))
+    return Case(region(out(buffer("o", m), [j], value), [j, i], x=x, inner=inner))
+
+
+def wrapping(n: int = 45) -> Case:
+    i = axis("i", n)
+    x = load(buffer("x", n, dtype=int8), i)
+    total = reduce("mul", op("add", op("mul", x, const(37, int8)), const(91, int8)), i)
+    value = op("add", op("mul", x, const(15, int8)), total)
+    return Case(region(out(buffer("o", n, dtype=int8), [i], value), [i], x=x, total=total))
+
+
+def any_true(rows: int = 4, columns: int = 37) -> Case:
+    r, c = axis("r", rows), axis("c", columns)
+    x = load(buffer("x", rows, columns, dtype=bool_), r, c)
+    return Case(region(out(buffer("o", rows, dtype=bool_), [r], reduce("max", x, c)), [r, c]))
+
+
+def half(rows: int = 3, columns: int = 21) -> Case:
+    r, c = axis("r", rows), axis("c", columns)
+    x, o = buffer("x", rows, columns, dtype=float16), buffer("o", rows, columns, dtype=float16)
+    v = load(x, r, c)
+    value = op("sub", v, op("mul", reduce("add", v, c), 1.0 / columns))
+    return Case(region(out(o, [r, c], value), [r, c], v=v))
+
+
+def two_outputs(rows: int = 6, columns: int = 21) -> Case:
+    r, c = axis("r", rows), axis("c", columns)
+    v = load(buffer("x", rows, columns), r, c)
+    m = reduce("max", v, c)
+    first = out(buffer("o", rows, columns), [r, c], op("sub", v, m))
+    second = out(buffer("p", rows), [r], m)
+    return Case(region([first, second], [r, c], v=v, m=m))
+
+
+def attention(heads: int = 1, length: int = 13, width: int = 16, causal: bool = False, low: float = -1e30) -> Case:
+    h, q, d, k, e = (axis(n, s) for n, s in zip("hqdke", (heads, length, width, length, width), strict=True))
+    queries, keys, values, o = (buffer(name, heads, length, width) for name in "QKVo")
+    right = load(keys, h, k, e)
+    s = op("mul", reduce("add", op("mul", load(queries, h, q, e), right), e), width**-0.5)
+    condition = op("le", index(k), index(q))
+    if causal:
+        s = op("where", condition, s, low)
+    m = reduce("max", s, k)
+    p = op("exp", op("sub", s, m))
+    z = reduce("add", p, k)
+    y = reduce("add", op("mul", p, load(values, h, k, d)), k)
+    roles = {"Kt": right, "m": m, "p": p, "z": z, "y": y} | ({"condition": condition} if causal else {})
+    return Case(region(out(o, [h, q, d], op("div", y, z)), [h, q, d, k, e], **roles))
+
+
+def symbolic_rows(rows: int = 5, columns: int = 37) -> Case:
+    """Layer-norm-like rows whose length is a parameter."""
+    n = parameter("N", 1, 100)
+    r, c = axis("r", rows), axis("c", of(n))
+    v = load(buffer("x", rows, of(n)), r, c)
+    m = reduce("max", v, c)
+    e = op("exp", op("sub", v, m))
+    value = op("div", e, reduce("add", e, c))
+    return Case(region(out(buffer("o", rows, of(n)), [r, c], value), [r, c], [n], v=v, m=m, e=e), {"N": columns})
+
+
+def integers(n: int = 50) -> Case:
+    i = axis("i", n)
+    x = load(buffer("x", n, dtype=int32), i)
+    return Case(region(out(buffer("o", dtype=int32), [], reduce("max", x, i)), [i], x=x))
+
+
+CASES = {
+    "elementwise": elementwise,
+    "bias": bias,
+    "softmax": softmax,
+    "layer_norm": layer_norm,
+    "matmul": matmul,
+    "matmul_transposed": lambda: matmul(transposed=True),
+    "matmul_symbolic": lambda: matmul(symbolic="mnk"),
+    "batched": batched,
+    "padded": padded,
+    "concatenated": concatenated,
+    "reshaped": reshaped,
+    "column_sums": column_sums,
+    "sum": full,
+    "product": lambda: full("mul", 3, 5),
+    "counted": counted,
+    "nested": nested,
+    "wrapping": wrapping,
+    "any_true": any_true,
+    "half": half,
+    "two_outputs": two_outputs,
+    "attention": lambda: attention(length=5, width=4),
+    "attention_causal": lambda: attention(length=5, width=4, causal=True),
+    "symbolic_rows": symbolic_rows,
+    "integers": integers,
+}
+
+
+def largest(b: Buffer) -> int:
+    """The most elements that a buffer can have."""
+    return max([1, *(upper(n) for n in b.shape)])

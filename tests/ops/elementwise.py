@@ -1,0 +1,251 @@
+"""Elementwise functions of one, two and three tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from smelt import dtypes
+from smelt.dtypes import DType
+from smelt.errors import ArgumentError, DTypeError, ShapeError
+from tests.ops.samples import (
+    Array,
+    Sample,
+    Samples,
+    call,
+    one,
+    special,
+    two,
+    values,
+)
+from tests.ops.spec import (
+    ALL,
+    BOOLS,
+    EXACT,
+    FLOATS,
+    INTEGERS,
+    MATH,
+    MISMATCH,
+    NUMBERS,
+    ROUNDED,
+    TWO_BOOLS,
+    OpSpec,
+    Tolerance,
+    Wrong,
+    to_bool,
+    to_float,
+    wrong,
+    zeros,
+)
+
+# --- elementwise functions of one tensor
+
+
+def real(name: str, reference: Callable[[Array], Array], tolerance: Tolerance = MATH) -> OpSpec:
+    """A function of real numbers, which also takes integers."""
+
+    def wide(x: Array) -> Array:
+        return reference(np.asarray(x, np.float64))
+
+    return OpSpec(name, wide, one, (*FLOATS, dtypes.int32, dtypes.bool_), to_float, tolerance)
+
+
+def kept(
+    name: str, reference: Callable[[Array], Array], supported: tuple[DType, ...] = NUMBERS, errors: Sequence[Wrong] = ()
+) -> OpSpec:
+    """A function that keeps the dtype."""
+    return OpSpec(name, reference, one, supported, errors=errors)
+
+
+def verdict(name: str, reference: Callable[[Array], Array]) -> OpSpec:
+    return OpSpec(name, reference, one, ALL, to_bool)
+
+
+def erf(x: Array) -> Array:
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+def floats_only(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    return lambda x: function(x) if x.dtype.kind == "f" else x
+
+
+NO_BOOL = wrong(DTypeError, "bool is not supported", np.array([True]))
+FLOAT_NO_BITS = wrong(DTypeError, "float32 is not supported", zeros(2))
+
+UNARY = [
+    kept("abs", np.abs, errors=[NO_BOOL]),
+    kept("negative", np.negative, errors=[NO_BOOL]),
+    kept("positive", np.array, ALL),
+    kept("sign", np.sign, errors=[NO_BOOL]),
+    kept("square", np.square, INTEGERS, errors=[NO_BOOL]),
+    OpSpec("square", np.square, one, FLOATS, tolerance=ROUNDED),
+    kept("floor", floats_only(np.floor)),
+    kept("ceil", floats_only(np.ceil)),
+    kept("trunc", floats_only(np.trunc)),
+    kept("round", floats_only(np.rint)),
+    kept("bitwise_invert", np.invert, INTEGERS + BOOLS, errors=[FLOAT_NO_BITS]),
+    verdict("logical_not", np.logical_not),
+    verdict("isnan", lambda x: np.isnan(x.astype(np.float64))),
+    verdict("isinf", lambda x: np.isinf(x.astype(np.float64))),
+    verdict("isfinite", lambda x: np.isfinite(x.astype(np.float64))),
+    real("exp", np.exp),
+    real("exp2", np.exp2),
+    real("expm1", np.expm1),
+    real("log", np.log),
+    real("log2", np.log2),
+    real("log1p", np.log1p),
+    real("sqrt", np.sqrt, ROUNDED),
+    real("rsqrt", lambda x: 1 / np.sqrt(x)),
+    real("reciprocal", lambda x: 1 / x, ROUNDED),
+    real("sin", np.sin),
+    real("cos", np.cos),
+    real("tan", np.tan),
+    real("tanh", np.tanh),
+    real("erf", erf),
+]
+
+# --- elementwise functions of two tensors
+
+INTEGER_MISMATCH = wrong(ShapeError, "shapes do not broadcast", np.zeros((2, 3), np.int32), np.zeros(2, np.int32))
+NO_COMMON = wrong(DTypeError, "uint64 and int64 have no common dtype", np.uint64([1]), np.int64([1]))
+TOO_LARGE = wrong(ArgumentError, "the integer 300 does not fit in uint8", np.uint8([1]), 300)
+NO_TENSOR = wrong(DTypeError, "no tensor can hold", zeros(2), "text")
+
+
+def binary(
+    name: str,
+    reference: Callable[[Array, Array], Any],
+    supported: tuple[DType, ...] = NUMBERS,
+    result: Callable[[DType], DType] = lambda dtype: dtype,
+    tolerance: Tolerance = EXACT,
+    samples: Samples = two,
+    errors: Sequence[Wrong] = (),
+) -> OpSpec:
+    mismatch = MISMATCH if dtypes.float32 in supported else INTEGER_MISMATCH
+    return OpSpec(name, reference, samples, supported, result, tolerance, (mismatch, *errors))
+
+
+def zero_safe(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """Integers divided by zero give zero."""
+
+    def safe(a: Array, b: Array) -> Array:
+        if a.dtype.kind == "f":
+            return function(a, b)
+        return np.where(b == 0, np.zeros((), a.dtype), function(a, np.where(b == 0, np.ones((), a.dtype), b)))
+
+    return safe
+
+
+def shifted(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def safe(a: Array, b: Array) -> Array:
+        inside = (b >= 0) & (b < 8 * a.dtype.itemsize)
+        return np.where(inside, function(a, np.where(inside, b, 0).astype(a.dtype)), 0).astype(a.dtype)
+
+    return safe
+
+
+def small_powers(dtype: DType) -> list[Sample]:
+    calls = [s for s in two(dtype, low=0, high=3)]
+    if dtype.is_float:
+        calls.append(call(special(dtype)[:, None], special(dtype)))
+    return calls
+
+
+def scalars(dtype: DType) -> list[Sample]:
+    x = values(dtype, 3, 5)
+    return [
+        *two(dtype),
+        call(x, 3),
+        call(2, x),
+        call(x, True),
+        *([call(x, 0.25), call(1.5, x)] if dtype.is_float else []),
+    ]
+
+
+BINARY = [
+    binary("add", np.add, INTEGERS, samples=scalars, errors=[NO_COMMON, TWO_BOOLS, TOO_LARGE, NO_TENSOR]),
+    binary("add", np.add, FLOATS, tolerance=ROUNDED, samples=scalars),
+    binary("subtract", np.subtract, INTEGERS, errors=[NO_COMMON, TWO_BOOLS]),
+    binary("subtract", np.subtract, FLOATS, tolerance=ROUNDED),
+    binary("multiply", np.multiply, INTEGERS, samples=scalars),
+    binary("multiply", np.multiply, FLOATS, tolerance=ROUNDED, samples=scalars),
+    binary("divide", np.divide, FLOATS, tolerance=ROUNDED),
+    binary("divide", np.divide, (dtypes.int32, dtypes.uint8, dtypes.bool_), to_float, Tolerance(ulps=2)),
+    binary("floor_divide", zero_safe(np.floor_divide), INTEGERS, errors=[TWO_BOOLS]),
+    binary("floor_divide", np.floor_divide, FLOATS, samples=lambda dtype: two(dtype, low=1, high=9)),
+    binary("remainder", zero_safe(np.remainder), INTEGERS, errors=[TWO_BOOLS]),
+    binary(
+        "remainder", np.remainder, FLOATS, tolerance=Tolerance(2, 8), samples=lambda dtype: two(dtype, low=1, high=9)
+    ),
+    binary("pow", np.power, INTEGERS, samples=lambda dtype: two(dtype, low=0, high=3)),
+    binary(
+        "pow",
+        np.power,
+        FLOATS,
+        tolerance=MATH,
+        samples=small_powers,
+        errors=[wrong(ArgumentError, "an integer tensor to the power -1", np.int32([2]), -1)],
+    ),
+    binary("maximum", np.maximum, ALL, tolerance=ROUNDED),
+    binary("minimum", np.minimum, ALL, tolerance=ROUNDED),
+    binary("bitwise_and", np.bitwise_and, INTEGERS + BOOLS),
+    binary("bitwise_or", np.bitwise_or, INTEGERS + BOOLS),
+    binary("bitwise_xor", np.bitwise_xor, INTEGERS + BOOLS),
+    binary("bitwise_left_shift", shifted(np.left_shift), INTEGERS),
+    binary("bitwise_right_shift", shifted(np.right_shift), INTEGERS),
+    binary("equal", np.equal, ALL, to_bool),
+    binary("not_equal", np.not_equal, ALL, to_bool),
+    binary("less", np.less, ALL, to_bool),
+    binary("less_equal", np.less_equal, ALL, to_bool),
+    binary("greater", np.greater, ALL, to_bool),
+    binary("greater_equal", np.greater_equal, ALL, to_bool),
+    binary("logical_and", np.logical_and, ALL, to_bool),
+    binary("logical_or", np.logical_or, ALL, to_bool),
+    binary("logical_xor", np.logical_xor, ALL, to_bool),
+]
+
+# --- elementwise functions of more tensors
+
+
+def choices(dtype: DType) -> list[Sample]:
+    truth = values(dtypes.bool_, 3, 1)
+    calls = [call(s.args[0] if s.args[0].dtype == np.bool_ else s.args[0] > 0, *s.args) for s in two(dtype)[:4]]
+    return [
+        *calls,
+        call(truth, values(dtype, 7), values(dtype, 2, 1, 1)),
+        call(np.array(True), special(dtype), special(dtype)[::-1]),
+    ]
+
+
+def clips(dtype: DType) -> list[Sample]:
+    x = np.concatenate([special(dtype), values(dtype, 13)])
+    low, high = values(dtype, 3, 1, low=0, high=1), values(dtype, 2, 1, 1, low=1, high=3)
+    return [call(x, 1, 2), call(x, min=1), call(x, max=2), call(x), call(x, low, high), call(x, None, high)]
+
+
+def lerp(a: Any, b: Any, w: Any) -> Any:
+    return a + w * (b - a)
+
+
+def lerps(dtype: DType) -> list[Sample]:
+    a, b, w = values(dtype, 3, 5), values(dtype, 5, low=0, high=1), values(dtype, 3, 1, low=0, high=1)
+    return [call(a, b, w), call(a, b, 0.25), call(0.0, b, w)]
+
+
+TERNARY = [
+    OpSpec(
+        "where",
+        np.where,
+        choices,
+        ALL,
+        errors=[
+            wrong(DTypeError, "the condition is float32", zeros(2), zeros(2), zeros(2)),
+            wrong(ShapeError, "shapes do not broadcast", np.array([True] * 3), zeros(2), zeros(2)),
+        ],
+    ),
+    OpSpec("clip", lambda x, min=None, max=None: np.clip(x, min, max), clips, NUMBERS),
+    OpSpec("lerp", lerp, lerps, FLOATS, tolerance=Tolerance(4, 4)),
+]

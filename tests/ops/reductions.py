@@ -1,0 +1,159 @@
+"""Functions that fold axes away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from smelt import dtypes
+from smelt.dtypes import DType
+from smelt.errors import ArgumentError, ShapeError
+from tests.ops.samples import (
+    Array,
+    Sample,
+    call,
+    fold_specials,
+    folds,
+    values,
+)
+from tests.ops.spec import (
+    ALL,
+    AXIS_2,
+    AXIS_TWICE,
+    BOTH_AXES,
+    FLOATS,
+    SUM,
+    OpSpec,
+    Tolerance,
+    to_bool,
+    to_float,
+    to_index,
+    to_sum,
+    wrong,
+    zeros,
+)
+
+# --- reductions
+
+
+def fold(function: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
+    """A NumPy reduction with the names that smelt accepts."""
+
+    def reference(x: Array, axis: Any = None, keepdims: bool = False, **more: Any) -> Any:
+        return function(x, axis=axis, keepdims=keepdims, **fixed, **more)
+
+    return reference
+
+
+def summed(function: Callable[..., Any]) -> Callable[..., Any]:
+    def reference(x: Array, axis: Any = None, keepdims: bool = False) -> Any:
+        wide = x.dtype if x.dtype.kind == "f" else np.uint64 if x.dtype.kind == "u" else np.int64
+        return function(x, axis=axis, keepdims=keepdims, dtype=wide)
+
+    return reference
+
+
+def logsumexp(x: Array, axis: Any = None, keepdims: bool = False) -> Any:
+    largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    offset = np.where(np.isfinite(largest), largest, 0)
+    result = np.log(np.sum(np.exp(x - offset), axis=axis, keepdims=True)) + offset
+    return result if keepdims else result.reshape(np.sum(x, axis=axis).shape)
+
+
+def mean(x: Array, axis: Any = None, keepdims: bool = False) -> Any:
+    count = np.sum(np.ones_like(x), axis=axis, keepdims=keepdims, dtype=np.float64)
+    return np.divide(np.sum(x, axis=axis, keepdims=keepdims, dtype=np.float64), count)
+
+
+def variance(x: Array, axis: Any = None, keepdims: bool = False, correction: float = 0) -> Any:
+    count = np.sum(np.ones_like(x), axis=axis, keepdims=keepdims)
+    total = np.sum((x - mean(x, axis, True)) ** 2, axis=axis, keepdims=keepdims)
+    return np.divide(total, np.maximum(count - correction, 0))
+
+
+def deviation(x: Array, axis: Any = None, keepdims: bool = False, correction: float = 0) -> Any:
+    return np.sqrt(variance(x, axis, keepdims, correction))
+
+
+def variances(dtype: DType) -> list[Sample]:
+    calls = folds(dtype)
+    return [*calls, *(call(s.args[0], **s.kwargs, correction=1) for s in calls[1:5])]
+
+
+def positions(dtype: DType) -> list[Sample]:
+    calls = [s for s in folds(dtype, empty=False) if not isinstance(s.kwargs.get("axis"), tuple)]
+    return [
+        *calls,
+        *fold_specials(dtype),
+        call(np.zeros((3, 4), dtype.numpy), axis=1),
+        call(values(dtype, 2, 3), keepdims=True),
+    ]
+
+
+def positive(dtype: DType) -> list[Sample]:
+    # No cancellation, so that the order of a sum does not matter much; special values separately.
+    return [*folds(dtype, low=0, high=2), *(fold_specials(dtype) if dtype.is_float else [])]
+
+
+def factors(dtype: DType) -> list[Sample]:
+    return [s for s in folds(dtype, low=1, high=1.25) if s.args[0].size < 500]
+
+
+def with_specials(dtype: DType) -> list[Sample]:
+    return [*folds(dtype), *fold_specials(dtype)]
+
+
+def extremes(dtype: DType) -> list[Sample]:
+    return [*folds(dtype, empty=False), *fold_specials(dtype)]
+
+
+NOTHING = wrong(ShapeError, "there are no elements", zeros(0))
+FOLD_FLOAT = wrong(ArgumentError, "must be an integer", zeros(2, 3), axis=1.0)
+FOLD_ERRORS = (AXIS_2, AXIS_TWICE, FOLD_FLOAT, BOTH_AXES)
+
+
+def argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, axis=None, keepdims=False: function(x, axis=axis, keepdims=keepdims)
+
+
+REDUCTIONS = [
+    OpSpec("sum", summed(np.sum), positive, ALL, to_sum, SUM, FOLD_ERRORS),
+    OpSpec("prod", summed(np.prod), factors, ALL, to_sum, SUM, FOLD_ERRORS),
+    OpSpec("max", fold(np.max), extremes, ALL, errors=(NOTHING, *FOLD_ERRORS)),
+    OpSpec("min", fold(np.min), extremes, ALL, errors=(NOTHING, *FOLD_ERRORS)),
+    OpSpec("any", fold(np.any), with_specials, ALL, to_bool, errors=FOLD_ERRORS),
+    OpSpec("all", fold(np.all), with_specials, ALL, to_bool, errors=FOLD_ERRORS),
+    OpSpec("count_nonzero", fold(np.count_nonzero), with_specials, ALL, to_index, errors=FOLD_ERRORS),
+    OpSpec(
+        "mean",
+        mean,
+        folds,
+        (*FLOATS, dtypes.int32, dtypes.bool_),
+        to_float,
+        SUM,
+        FOLD_ERRORS,
+    ),
+    OpSpec(
+        "var",
+        variance,
+        variances,
+        FLOATS,
+        to_float,
+        SUM,
+        FOLD_ERRORS,
+    ),
+    OpSpec(
+        "std",
+        deviation,
+        variances,
+        FLOATS,
+        to_float,
+        SUM,
+        FOLD_ERRORS,
+    ),
+    OpSpec("logsumexp", logsumexp, with_specials, FLOATS, tolerance=Tolerance(8, 8), errors=FOLD_ERRORS),
+    OpSpec("argmax", argument(np.argmax), positions, ALL, to_index, errors=(NOTHING, AXIS_2)),
+    OpSpec("argmin", argument(np.argmin), positions, ALL, to_index, errors=(NOTHING, AXIS_2)),
+]

@@ -1,0 +1,96 @@
+"""What the op table says about a function, and the words in which it says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import smelt as sm
+from smelt import dtypes
+from smelt.dtypes import DType
+from smelt.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from tests.ops.samples import Array, Sample, Samples, call
+
+FLOATS, INTEGERS, BOOLS = dtypes.FLOATS, dtypes.INTEGERS, (dtypes.bool_,)
+NUMBERS = FLOATS + INTEGERS
+ALL = NUMBERS + BOOLS
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a float may be from the reference: in units of the last place, and absolutely in machine epsilons."""
+
+    ulps: float = 0.0
+    epsilons: float = 0.0
+
+
+EXACT = Tolerance()
+ROUNDED = Tolerance(ulps=1.0)
+MATH = Tolerance(ulps=4.0)
+SUM = Tolerance(ulps=16.0, epsilons=16.0)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A call that must raise, with text that the message must contain."""
+
+    sample: Sample
+    error: type[Exception]
+    text: str
+
+
+def wrong(error: type[Exception], text: str, *args: Any, **kwargs: Any) -> Wrong:
+    return Wrong(call(*args, **kwargs), error, text)
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """One public function. `result` is the dtype that comes out; the first dtype is the one that is always tested."""
+
+    name: str
+    reference: Callable[..., Any]
+    samples: Samples
+    dtypes: tuple[DType, ...] = ALL
+    result: Callable[[DType], DType] = lambda dtype: dtype
+    tolerance: Tolerance = EXACT
+    errors: Sequence[Wrong] = ()
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        target: Any = sm
+        for part in self.name.split("."):
+            target = getattr(target, part)
+        return target  # type: ignore[no-any-return]
+
+
+def to_float(dtype: DType) -> DType:
+    return dtype if dtype.is_float else dtypes.float32
+
+
+def to_bool(dtype: DType) -> DType:
+    return dtypes.bool_
+
+
+def to_index(dtype: DType) -> DType:
+    return dtypes.int64
+
+
+def to_sum(dtype: DType) -> DType:
+    if dtype.is_float:
+        return dtype
+    return dtypes.uint64 if dtype.is_integer and not dtype.is_signed else dtypes.int64
+
+
+def zeros(*shape: int) -> Array:
+    return np.zeros(shape, np.float32)
+
+
+# Mistakes that many functions refuse.
+MISMATCH = wrong(ShapeError, "shapes do not broadcast\n    (2, 3) and (2,)\n        ^       ^", zeros(2, 3), zeros(2))
+TWO_BOOLS = wrong(DTypeError, "bool is not supported", np.array([True]), np.array([True]))
+BOTH_AXES = wrong(ArgumentError, "axis and dim are the same argument", zeros(2, 3), axis=0, dim=1)
+AXIS_2 = wrong(AxisError, "axis 2 is out of range for a tensor of rank 2", zeros(2, 3), axis=2)
+AXIS_TWICE = wrong(AxisError, "twice", zeros(2, 3), axis=(0, -2))

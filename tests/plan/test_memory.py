@@ -1,0 +1,49 @@
+"""The memory plan: values alive at the same time never overlap, and the arena is near the least possible."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smelt.plan import Lifetime, assign, peak
+from smelt.plan import memory as planner
+
+lifetimes = st.lists(
+    st.tuples(st.integers(0, 5000), st.integers(0, 30), st.integers(0, 10)).map(lambda t: Lifetime(t[0], t[1], t[1] + t[2])),
+    max_size=40,
+)
+
+
+def overlaps(values: list[Lifetime], offsets: list[int]) -> bool:
+    for i, a in enumerate(values):
+        for j, b in enumerate(values[:i]):
+            apart_in_time = a.last < b.first or b.last < a.first
+            apart_in_space = offsets[i] + a.nbytes <= offsets[j] or offsets[j] + b.nbytes <= offsets[i]
+            if a.nbytes and b.nbytes and not apart_in_time and not apart_in_space:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("limit", [planner.EXACT_LIMIT, 0])
+@given(values=lifetimes)
+def test_values_alive_together_never_overlap(limit: int, values: list[Lifetime]) -> None:
+    plan = planner._largest_first if limit else planner._in_time
+    offsets, total = plan(values)
+    assert not overlaps(values, offsets)
+    assert total >= peak(values)
+    assert all(offset % planner.ALIGNMENT == 0 for offset in offsets)
+    assert all(offset + value.nbytes <= total for offset, value in zip(offsets, values, strict=True))
+
+
+def test_a_chain_needs_two_buffers() -> None:
+    values = [Lifetime(1024, k, k + 1) for k in range(100)]
+    assert assign(values)[1] == 2048 == peak(values)
+
+
+def test_a_very_long_chain_needs_two_buffers_as_well() -> None:
+    values = [Lifetime(1024, k, k + 1) for k in range(5000)]
+    assert assign(values)[1] == 2048
+
+
+def test_nothing_needs_nothing() -> None:
+    assert assign([]) == ([], 0)
+    assert peak([]) == 0

@@ -1,0 +1,87 @@
+"""Every rule, on its own examples: it fires, it keeps its float contract, and rewriting comes to an end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from smelt.graph.node import topological
+from smelt.graph.ops import Op
+from smelt.rewrite import FAMILIES, RULES, Contract, Rule, enabled_rules, rewrite, rule_table
+from smelt.rewrite.rules.pattern import leaf
+from tests.rewrite.sampling import close, identical, inputs, run
+
+DESIGN_PAGE = Path(__file__).resolve().parents[2] / "docs" / "design" / "rewrite.md"
+
+each_rule = pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
+
+
+def test_names_are_unique() -> None:
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+    assert {rule.family for rule in RULES} == set(FAMILIES)
+
+
+@each_rule
+def test_the_rule_is_described_and_indexed(rule: Rule) -> None:
+    assert rule.summary
+    assert rule.examples()
+    for example in rule.examples():
+        assert example.op in rule.ops
+        if rule.functions:
+            assert example.op in (Op.UNARY, Op.BINARY) and example.attribute in rule.functions
+
+
+@each_rule
+def test_the_rule_fires_and_keeps_its_contract(rule: Rule) -> None:
+    for seed, before in enumerate(rule.examples()):
+        after = rule.function(before)
+        assert after is not None and after is not before
+        assert (after.dtype, after.shape) == (before.dtype, before.shape)
+        for special in (False, True):
+            if special and rule.contract is not Contract.EXACT:
+                continue
+            leaves = inputs([before], seed, special)
+            (expected,), (found,) = run([before], leaves), run([after], leaves)
+            same = identical if rule.contract is Contract.EXACT else close
+            assert same(expected, found), f"example {seed}: {expected} became {found}"
+
+
+@each_rule
+def test_rewriting_the_examples_ends_at_a_fixpoint(rule: Rule) -> None:
+    for seed, before in enumerate(rule.examples()):
+        (after,) = rewrite([before], enabled_rules(fast=True))
+        assert rewrite([after], enabled_rules(fast=True)) == [after]
+        leaves = inputs([before], seed, special=False)
+        assert close(run([before], leaves)[0], run([after], leaves)[0])
+
+
+@each_rule
+def test_the_rule_alone_comes_to_an_end(rule: Rule) -> None:
+    for before in rule.examples():
+        (after,) = rewrite([before], [rule])
+        assert after is not before
+
+
+@each_rule
+def test_computed_sources_are_read_and_not_taken_apart(rule: Rule) -> None:
+    for before in rule.examples():
+        computed = [source for source in set(before.sources) if source.op not in (Op.LEAF, Op.CONST)]
+        hidden = {node for source in computed for node in topological([source]) if node.op is Op.LEAF}
+        for source in computed:
+            source.leaf = leaf(source.dtype, *source.shape)
+        try:
+            after = rule.function(before)
+            reached = set() if after is None else set(topological([after]))
+        finally:
+            for source in computed:
+                source.leaf = None
+        assert not reached & (hidden - set(before.sources))
+
+
+def test_the_design_page_lists_the_rules_as_they_are() -> None:
+    page = DESIGN_PAGE.read_text(encoding="utf-8")
+    begin, end = "<!-- rules: begin -->\n", "<!-- rules: end -->"
+    listed = page.partition(begin)[2].partition(end)[0].strip()
+    assert listed == rule_table().strip(), "replace the part between the markers by smelt.rewrite.rule_table()"

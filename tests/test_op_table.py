@@ -1,0 +1,196 @@
+"""Every public function, compiled and interpreted, against NumPy; and every mistake that it refuses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt.dtypes import DType, as_dtype, cast_array
+from smelt.graph.interpret import interpret
+from smelt.graph.node import Node
+from tests.op_table import FAMILIES, OPS
+from tests.ops.samples import Array, Sample
+from tests.ops.spec import OpSpec, Tolerance
+
+TEST_ALL = os.environ.get("SMELT_TEST_ALL") == "1"
+
+# Public names that are not functions from arguments to tensors.
+NOT_OPS = {"Tensor", "DType", "Dim", "realize", "finfo", "iinfo", "isdtype", "result_type", "broadcast_shapes"}
+TRANSFORMS = {"jit", "explain"}
+
+
+class Case(NamedTuple):
+    """One result to check."""
+
+    label: str
+    node: Node
+    tensor: sm.Tensor
+    expected: Array
+    dtype: DType
+    tolerance: Tolerance
+
+
+def tensors(value: Any) -> Any:
+    """Arrays as tensors that share their memory, also inside lists."""
+    if isinstance(value, np.ndarray):
+        return sm.from_numpy(value)
+    if isinstance(value, list | tuple):
+        return type(value)(tensors(v) for v in value)
+    return value
+
+
+def widened(value: Any) -> Any:
+    """Arrays with floats that are wider than those of the tensors, also inside lists."""
+    if isinstance(value, np.ndarray):
+        return value.astype(np.float64) if as_dtype(value.dtype).is_float else value
+    if isinstance(value, list | tuple):
+        return type(value)(widened(v) for v in value)
+    return value
+
+
+def listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def described(sample: Sample) -> str:
+    def text(value: Any) -> str:
+        if isinstance(value, np.ndarray):
+            return f"{value.dtype}{list(value.shape)}"
+        return f"[{', '.join(map(text, value))}]" if isinstance(value, list) else repr(value)
+
+    return ", ".join([*map(text, sample.args), *(f"{k}={text(v)}" for k, v in sample.kwargs.items())])
+
+
+def keeps_arrays(spec: OpSpec) -> bool:
+    return spec.name in {"from_numpy", "from_dlpack", "asarray"}
+
+
+def cases(spec: OpSpec, dtype: DType) -> Iterator[Case]:
+    for sample in spec.samples(dtype):
+        given = sample.args if keeps_arrays(spec) else tensors(sample.args)
+        got = listed(spec.function(*given, **{k: tensors(v) for k, v in sample.kwargs.items()}))
+        with np.errstate(all="ignore"):
+            wide = {k: widened(v) for k, v in sample.kwargs.items()}
+            expected = listed(spec.reference(*widened(sample.args), **wide))
+        label = f"{spec.name}({described(sample)})"
+        assert len(got) == len(expected), label
+        for part, (tensor, want) in enumerate(zip(got, expected, strict=True)):
+            assert tensor.dtype is spec.result(dtype), label
+            yield Case(f"{label}[{part}]", tensor._node, tensor, np.asarray(want), tensor.dtype, spec.tolerance)
+
+
+def close(got: Array, expected: Array, dtype: DType, tolerance: Tolerance) -> bool:
+    """Whether a result is near enough to the reference; without a tolerance, equal also in the sign of zero."""
+    if got.shape != expected.shape:
+        return False
+    if not dtype.is_float:
+        return bool(
+            np.array_equal(
+                got, expected.astype(dtype.numpy) if expected.dtype.kind != "f" else cast_array(expected, dtype)
+            )
+        )
+    with np.errstate(all="ignore"):
+        a = got.astype(np.float64)
+        b = expected.astype(dtype.numpy).astype(np.float64)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        if tolerance == Tolerance():
+            return bool(np.all(same & ((np.signbit(a) == np.signbit(b)) | np.isnan(a))))
+        limits = ml_dtypes.finfo(dtype.numpy)
+        spacing = np.maximum(np.abs(b) * float(limits.eps), float(limits.smallest_normal) * float(limits.eps))
+        allowed = tolerance.ulps * spacing + tolerance.epsilons * float(limits.eps)
+        return bool(np.all(same | (np.isfinite(a) & np.isfinite(b) & (np.abs(a - b) <= allowed))))
+
+
+def chosen_dtypes(spec: OpSpec, number: int) -> list[DType]:
+    """All dtypes, or in sampled runs the first and one other in turn."""
+    if TEST_ALL or len(spec.dtypes) < 3:
+        return list(spec.dtypes)
+    preferred = sm.float32 if sm.float32 in spec.dtypes else spec.dtypes[0]
+    others = [dtype for dtype in spec.dtypes if dtype is not preferred]
+    return [preferred, others[number % len(others)]]
+
+
+def groups() -> Iterator[Any]:
+    """Functions whose results are computed together, so that they share a translation unit."""
+    for name, specs in FAMILIES.items():
+        for start in range(0, len(specs), 16):
+            yield pytest.param(specs[start : start + 16], id=f"{name}{start // 16}")
+
+
+@pytest.mark.parametrize("specs", list(groups()))
+def test_compiled_and_interpreted_results_are_those_of_the_reference(specs: list[OpSpec]) -> None:
+    found = [case for spec in specs for dtype in chosen_dtypes(spec, OPS.index(spec)) for case in cases(spec, dtype)]
+    interpreted = interpret([case.node for case in found], lambda leaf: leaf.attribute.numpy())
+    sm.realize(*(case.tensor for case in found))
+    failures = []
+    for case, reference in zip(found, interpreted, strict=True):
+        for level, value in (("compiled", case.tensor.numpy()), ("interpreted", reference)):
+            if not close(value, case.expected, case.dtype, case.tolerance):
+                failures.append(f"{level} {case.label}:\n{value}\ninstead of\n{case.expected}")
+    assert not failures, f"{len(failures)} wrong:\n" + "\n\n".join(failures[:8])
+
+
+@pytest.mark.parametrize(
+    ("spec", "at"), [pytest.param(s, i, id=f"{s.name}-{i}") for s in OPS for i in range(len(s.errors))]
+)
+def test_mistakes_raise_typed_errors_with_the_line_of_the_call(spec: OpSpec, at: int) -> None:
+    sample, error, text = spec.errors[at].sample, spec.errors[at].error, spec.errors[at].text
+    given = sample.args if keeps_arrays(spec) else tensors(sample.args)
+    keywords = {k: tensors(v) for k, v in sample.kwargs.items()}
+    with pytest.raises(error) as caught:
+        spec.function(*given, **keywords)
+    assert issubclass(error, sm.errors.SmeltError)
+    assert text in str(caught.value)
+    assert "test_op_table.py" in str(caught.value)
+    assert "spec.function(*given, **keywords)" in str(caught.value)
+
+
+def test_every_public_function_has_an_entry() -> None:
+    specified = {id(spec.function) for spec in OPS}
+    missing = [
+        name
+        for name in sm.__all__
+        if name not in NOT_OPS | TRANSFORMS and callable(getattr(sm, name)) and id(getattr(sm, name)) not in specified
+    ]
+    assert missing == []
+    assert [
+        n
+        for n in ("bits", "uniform", "normal", "randint", "split", "fold_in", "key")
+        if f"random.{n}" not in {s.name for s in OPS}
+    ] == []
+
+
+def test_a_method_is_the_function_of_its_name() -> None:
+    different = [
+        name
+        for name in dir(sm.Tensor)
+        if not name.startswith("_") and callable(getattr(sm, name, None)) and name in sm.__all__
+        if getattr(sm.Tensor, name) is not getattr(sm, name)
+    ]
+    assert set(different) <= {
+        "bool",
+        "bfloat16",
+        "realize",
+    }  # here the module's names are dtypes, or take several tensors
+
+
+def test_functions_of_one_tensor_are_methods() -> None:
+    # These take something else first, or are PyTorch's functions without a method.
+    functions_only = {
+        "where",
+        "positive",
+        "asarray",
+        "from_numpy",
+        "from_dlpack",
+        "attention",
+        "scaled_dot_product_attention",
+    }
+    families = ("unary", "activations", "binary", "ternary", "reductions", "movement", "linear", "layers")
+    names = {spec.name for family in families for spec in FAMILIES[family]}
+    assert {n for n in names if not hasattr(sm.Tensor, n) and "." not in n} <= functions_only

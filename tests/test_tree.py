@@ -1,0 +1,67 @@
+"""Pytrees: what is flattened comes back, and structures compare by what they hold."""
+
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smelt import tree
+from smelt.errors import ArgumentError
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+class Layer:
+    def __init__(self, weight: Any, name: str) -> None:
+        self.weight, self.name = weight, name
+
+
+tree.register(Layer, lambda layer: ([layer.weight], layer.name), lambda name, children: Layer(children[0], str(name)))
+
+trees = st.recursive(
+    st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.tuples(inner, inner)
+    | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    | st.builds(Pair, inner, inner),
+    max_leaves=12,
+)
+
+
+@given(trees)
+def test_flattening_and_back(value: Any) -> None:
+    leaves, structure = tree.flatten(value)
+    assert tree.unflatten(structure, leaves) == value
+    assert hash(structure) == hash(tree.flatten(value)[1])
+
+
+def test_leaves_come_in_a_fixed_order() -> None:
+    assert tree.flatten({"b": 1, "a": (2, [3, None])})[0] == [2, 3, 1]
+    assert tree.flatten({"a": (2, [3, None]), "b": 1})[1] == tree.flatten({"b": 5, "a": (6, [7, None])})[1]
+
+
+def test_structures_differ_where_the_trees_do() -> None:
+    structures = [tree.flatten(value)[1] for value in ((1, 2), [1, 2], {"a": 1, "b": 2}, Pair(1, 2), (1, (2,)), (1, None))]
+    assert len(set(structures)) == len(structures)
+
+
+def test_registered_classes_are_inner_nodes() -> None:
+    leaves, structure = tree.flatten([Layer(1, "a"), Layer(2, "b")])
+    assert leaves == [1, 2]
+    back = tree.unflatten(structure, [10, 20])
+    assert [(layer.weight, layer.name) for layer in back] == [(10, "a"), (20, "b")]
+
+
+def test_map_over_several_trees() -> None:
+    assert tree.map(lambda a, b: a + b, {"x": 1, "y": (2,)}, {"x": 10, "y": (20,)}) == {"x": 11, "y": (22,)}
+    with pytest.raises(ArgumentError, match="different structures"):
+        tree.map(lambda a, b: a, (1,), [1])
+
+
+def test_keys_that_do_not_sort_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="sort"):
+        tree.flatten({1: 2, "a": 3})
