@@ -11,7 +11,7 @@ from pathlib import Path
 
 from smelt.bench.coldpath import coldpath_table, measure_coldpath
 from smelt.bench.core import MEASURES
-from smelt.bench.report import Row, Verdict, machine, machine_line, table, to_json
+from smelt.bench.report import Row, Verdict, machine, machine_text, table, to_json
 
 _EXAMPLES = """\
 examples:
@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _core(arguments: argparse.Namespace) -> int:
+    facts = machine()
     names = arguments.only or list(MEASURES)
     rows: list[Row] = []
     for number, name in enumerate(names, 1):
@@ -62,17 +63,17 @@ def _core(arguments: argparse.Namespace) -> int:
         except Exception as error:
             traceback.print_exc()
             rows.append(Row(name, None, "s", detail=f"{type(error).__name__}, see stderr"))
-    _write(arguments.json, f"{machine_line(machine())}\n\n{table(rows)}", to_json("core", rows))
+    _write(arguments.json, f"{machine_text(facts)}\n\n{table(rows)}", to_json("core", rows, facts))
     verdicts = {row.verdict for row in rows}
     return int(Verdict.FAILED in verdicts or (arguments.strict and Verdict.MISS in verdicts))
 
 
 def _coldpath(arguments: argparse.Namespace) -> int:
     _progress("compiling a GPT-2-sized forward pass in a fresh process with a cold cache")
-    found = measure_coldpath("tiny" if arguments.quick else "gpt2")
     facts = machine()
+    found = measure_coldpath("tiny" if arguments.quick else "gpt2")
     text = json.dumps({"suite": "coldpath", "machine": facts, **found}, indent=2, ensure_ascii=False)
-    _write(arguments.json, f"{machine_line(facts)}\n\n{coldpath_table(found)}", text)
+    _write(arguments.json, f"{machine_text(facts)}\n\n{coldpath_table(found)}", text)
     return 0
 
 

@@ -78,7 +78,7 @@ def matmul(size: tuple[int, int, int], quick: bool) -> dict[str, Any]:
     function = sm.jit(lambda x, w, b: sm.gelu(x @ w + b, approximate="tanh"))
     models.check_close(function(*tensors).numpy(), models.gelu_reference(x @ w + b))
     product = np.empty((m, n), np.float32)
-    rounds = {"least": 3, "most": 3} if quick else {}
+    rounds = {"least": 5, "most": 5} if quick else {}
     result = paired(lambda: function(*tensors), lambda: np.matmul(x, w, out=product), **rounds)
     kernels = len(examine(function, *tensors).kernels)
     return {

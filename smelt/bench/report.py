@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ class Row:
         return Verdict.PASS if reached else Verdict.MISS
 
 
+_BUSY = 0.5  # load per core above which figures suffer
 _SCALES = {"s": 1.0, "ms": 1e3, "µs": 1e6, "×": 1.0}
 
 
@@ -56,8 +58,8 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join([texts[0], "-" * max(len(text) for text in texts), *texts[1:]])
 
 
-def to_json(suite: str, rows: Iterable[Row]) -> str:
-    """Everything in the table and the machine it was measured on."""
+def to_json(suite: str, rows: Iterable[Row], facts: dict[str, Any]) -> str:
+    """Everything in the table, and the machine it was measured on."""
     results = [
         {
             "name": row.name,
@@ -70,11 +72,11 @@ def to_json(suite: str, rows: Iterable[Row]) -> str:
         }
         for row in rows
     ]
-    return json.dumps({"suite": suite, "machine": machine(), "results": results}, indent=2, ensure_ascii=False)
+    return json.dumps({"suite": suite, "machine": facts, "results": results}, indent=2, ensure_ascii=False)
 
 
 def machine() -> dict[str, Any]:
-    """What a reader has to know to repeat a figure."""
+    """What a reader has to know to repeat a figure. Ask before measuring: the load should be that of others."""
     from smelt.device import toolchain
     from smelt.device.cpu import CPU
 
@@ -84,19 +86,25 @@ def machine() -> dict[str, Any]:
         "cores": profile.cores,
         "vector_bytes": profile.vector_bytes,
         "system": platform.platform(),
-        "compiler": f"{compiler.family} {compiler.version}",
+        "compiler": compiler.version,
         "python": platform.python_version(),
         "numpy": metadata.version("numpy"),
         "smelt": sm.__version__,
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
     }
 
 
-def machine_line(facts: dict[str, Any]) -> str:
-    """The same in one line."""
-    return (
-        f"{facts['processor']}, {facts['cores']} cores, {facts['vector_bytes']}-byte vectors; {facts['compiler']}; "
-        f"Python {facts['python']}, NumPy {facts['numpy']}, smelt {facts['smelt']}"
-    )
+def machine_text(facts: dict[str, Any]) -> str:
+    """The same for people, with a warning when the machine was already busy."""
+    lines = [
+        f"{facts['processor']}, {facts['cores']} cores, {facts['vector_bytes']}-byte vectors",
+        f"{facts['compiler']}; Python {facts['python']}, NumPy {facts['numpy']}, smelt {facts['smelt']}",
+    ]
+    if facts["load"] is not None and facts["load"] > _BUSY * facts["cores"]:
+        lines.append(
+            f"The machine was busy before this began (load {facts['load']}): figures are worse than they could be."
+        )
+    return "\n".join(lines)
 
 
 def _figure(row: Row) -> str:

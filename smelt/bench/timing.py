@@ -46,6 +46,8 @@ class Paired:
     error: float  # how uncertain the ratio still is, as a share of it
     first: float  # median seconds per call
     second: float
+    first_best: float  # seconds per call in the best round
+    second_best: float
     rounds: int
 
 
@@ -77,9 +79,9 @@ def paired(
         ratio, error = statistics.median(ratios), _relative_error(ratios)
         if len(times) >= most or (len(times) >= least and error <= tolerance):
             break
-    return Paired(
-        ratio, error, statistics.median(a for a, _ in times), statistics.median(b for _, b in times), len(times)
-    )
+    firsts, seconds = [a for a, _ in times], [b for _, b in times]
+    medians = statistics.median(firsts), statistics.median(seconds)
+    return Paired(ratio, error, *medians, min(firsts), min(seconds), len(times))
 
 
 def _round(function: Callable[[], object], calls: int) -> float:

@@ -13,7 +13,7 @@ from smelt.compiler.trace import Argument, GraphKey, leaf_view, rebuild
 from smelt.config import settings
 from smelt.device.cpu import CPU, LaunchSpec
 from smelt.errors import InternalError
-from smelt.fuse import Group, Layout, build_region, contiguous, merge_axes, partition
+from smelt.fuse import Group, Layout, build_region, contiguous, merge_axes, partition, storable
 from smelt.graph import composites
 from smelt.graph.index import IndexLike, Variable, as_index, product_of, upper
 from smelt.graph.node import Node, make, topological
@@ -155,6 +155,7 @@ def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], li
             outputs.append(Alias(view.leaf.attribute.number, view.shape, view.strides, view.offset))  # type: ignore[attr-defined]
             results.append(len(outputs) - 1)
             continue
+        root = storable(root)
         if root not in stored:
             stored[root] = len(outputs)
             outputs.append(Stored(root.dtype, root.shape, upper(product_of(root.shape)) * root.dtype.itemsize))

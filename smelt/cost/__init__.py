@@ -4,6 +4,7 @@ Takes a kernel region and a device profile; gives seconds. Always holds: a cost 
 for one measures nothing.
 """
 
+from smelt.cost.profile import Profile, profile
 from smelt.cost.work import COSTLY, nanoseconds
 
-__all__ = ["COSTLY", "nanoseconds"]
+__all__ = ["COSTLY", "Profile", "nanoseconds", "profile"]

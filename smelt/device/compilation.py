@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from smelt.device.discovery import Compiler, settle_flags
-from smelt.device.profile import profile
+from smelt.cost.profile import profile
 from smelt.diskcache import disk_cache
 from smelt.errors import CompilerError, InternalError
 

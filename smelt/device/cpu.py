@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from smelt.config import settings
 from smelt.device import memory, toolchain
 from smelt.device.memory import Memory
-from smelt.device.profile import Profile, profile
+from smelt.cost.profile import Profile, profile
 from smelt.errors import InternalError
 
 MOST_THREADS: Final = 256  # as in runtime.c

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from smelt.config import settings
-from smelt.device.profile import profile
+from smelt.cost.profile import profile
 from smelt.diskcache import disk_cache
 from smelt.errors import CompilerError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from smelt.graph.index import ZERO, Index, IndexLike, as_index, less, product_of
+from smelt.graph.index import ZERO, Index, IndexLike, as_index, less, maximum, product_of
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.kernel.region import Less, Mask, row_major
@@ -111,6 +111,7 @@ def _cut(flat: Index, shape: tuple[IndexLike, ...]) -> list[Index]:
             out += [ZERO] * k
             break
         else:
-            out.append(rest % size)
-            rest = rest // size
+            divisor = size if as_index(size).low > 0 else maximum(size, 1)  # of an empty axis no element is ever asked for
+            out.append(rest % divisor)
+            rest = rest // divisor
     return out[::-1]

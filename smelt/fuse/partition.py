@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from smelt.cost import COSTLY
 from smelt.fuse.movement import Place, source_place, within
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
-from smelt.graph.node import Node, topological
+from smelt.graph.node import Node, make, topological
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 from smelt.kernel.region import extent
 
@@ -58,8 +58,13 @@ class Group:
         return variable(f"r{self.counter - 1}", 0, as_index(size) - 1)
 
 
+def storable(root: Node) -> Node:
+    """A root as a node that a kernel can store: sources are copied."""
+    return make(Op.CAST, root.dtype, root.shape, (root,)) if root.op in SOURCES else root
+
+
 def partition(roots: Sequence[Node]) -> list[Group]:
-    """Kernels, in an order in which they can run."""
+    """Kernels, in an order in which they can run. The roots must be `storable`."""
     order = topological(roots)
     light = _light(order)
     stored = set(roots)

@@ -9,7 +9,7 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType, Scalar
 from smelt.errors import ArgumentError, DTypeError
-from smelt.graph.build_movement import broadcast_to, spread
+from smelt.graph.build_movement import spread
 from smelt.graph.index import IndexLike
 from smelt.graph.node import Node, Shape, constant_bytes
 from smelt.graph.ops import BINARY, UNARY, Function, Op, kind_letter
@@ -40,7 +40,7 @@ def const(value: Scalar, dtype: DType, shape: Shape = ()) -> Node:
     if not isinstance(value, bool | int | float):
         raise ArgumentError(f"const: {value!r} is not a bool, an integer or a float")
     node = made(Op.CONST, dtype, (), (), constant_bytes(value, dtype))
-    return node if shape == () else broadcast_to(node, shape)
+    return node if shape == () else spread(node, checked_shape(shape, "const"))
 
 
 def iota(n: IndexLike, dtype: DType, *, name: str = "iota") -> Node:

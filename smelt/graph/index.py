@@ -270,8 +270,8 @@ class Dim(Index):
     def __init__(self, name: str, low: int = 1, high: int = 1 << 20) -> None:
         if not isinstance(name, str) or not name:
             raise ArgumentError("Dim: the name must be a non-empty string")
-        if not 0 <= low <= high:
-            raise ArgumentError(f"Dim: bounds must satisfy 0 <= low <= high, got {low} and {high}")
+        if not (isinstance(low, int) and isinstance(high, int) and 0 <= low <= high):
+            raise ArgumentError(f"Dim: bounds must be integers with 0 <= low <= high, got {low!r} and {high!r}")
         self.name = name
         super().__init__({(Variable(name, low, high),): 1}, 0)
 
@@ -358,21 +358,30 @@ def exact_quotient(a: Index, b: Index) -> Index | None:
 # --- proofs
 
 
-def nonnegative(expression: Index, fuel: int = 24) -> bool:
+_PROOF_DEPTH = 24
+_PROOF_STEPS = 400  # each minimum and maximum may double the work
+
+
+def nonnegative(expression: Index) -> bool:
     """True if the expression is proven to be >= 0 for all values of its variables; False means "not proven"."""
+    return expression.low >= 0 or _prove(expression, _PROOF_DEPTH, [_PROOF_STEPS])
+
+
+def _prove(expression: Index, depth: int, steps: list[int]) -> bool:
     if expression.low >= 0:
         return True
-    if expression.high < 0 or not expression.terms or fuel == 0:
+    if expression.high < 0 or not expression.terms or depth == 0 or steps[0] == 0:
         return False
+    steps[0] -= 1
     atom = max(expression.atoms(), key=lambda a: (a.depth, a.text))
     factor = expression.coefficient(atom)
     rising, falling = factor.low >= 0, factor.high <= 0
     if not (rising or falling) or atom in factor.atoms():
         return False
+    rest = Index({p: c for p, c in expression.terms.items() if atom not in p}, expression.constant)
 
     def at(value: IndexLike) -> bool:
-        rest = Index({p: c for p, c in expression.terms.items() if atom not in p}, expression.constant)
-        return nonnegative(rest + factor * value, fuel - 1)
+        return _prove(rest + factor * value, depth - 1, steps)
 
     if isinstance(atom, Variable):
         return at(atom.first if rising else atom.last)
@@ -382,24 +391,20 @@ def nonnegative(expression: Index, fuel: int = 24) -> bool:
     if isinstance(atom, Minimum):
         return at(atom.a) and at(atom.b) if rising else at(atom.a) or at(atom.b)
     if isinstance(atom, Remainder):
-        if rising:
-            return at(0)
-        return at(atom.b - 1) or (nonnegative(atom.a, fuel - 1) and at(atom.a))
+        if at(0 if rising else atom.b - 1) or (falling and _prove(atom.a, depth - 1, steps) and at(atom.a)):
+            return True
+        # a % b is a - b*(a // b), and the quotient may meet its like elsewhere in the expression
+        return at(atom.a - _divide(atom.a, atom.b) * atom.b)
     if at(atom.low if rising else atom.high):
         return True
+    if factor == -1 and _prove((rest + 1) * atom.b - 1 - atom.a, depth - 1, steps):  # a // b <= c means a < (c + 1)*b
+        return True
+    share = exact_quotient(factor, atom.b)
+    if share is None:
+        return False
     # b * (a // b) lies in [a - b + 1, a]
-    step = atom.b.value
-    if step is None:
-        share = factor.coefficient(next(iter(atom.b.atoms()))) if len(atom.b.terms) == 1 else None
-        if share is None or factor != atom.b * share:
-            return False
-    else:
-        if factor.value is None or factor.value % step:
-            return False
-        share = as_index(factor.value // step)
-    rest = Index({p: c for p, c in expression.terms.items() if atom not in p}, expression.constant)
     bound = atom.a - atom.b + 1 if rising else atom.a
-    return nonnegative(rest + share * bound, fuel - 1)
+    return _prove(rest + share * bound, depth - 1, steps)
 
 
 def less(a: IndexLike, b: IndexLike) -> bool:

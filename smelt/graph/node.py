@@ -6,14 +6,16 @@ that remembers them is weak. Nodes know nothing about users, devices or source l
 
 from __future__ import annotations
 
+import math
+import struct
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from smelt.dtypes import DType, Scalar, cast_array
+from smelt.dtypes import DType, Scalar, cast_array, float32, float64
 from smelt.graph.index import IndexLike
 from smelt.graph.ops import Op
 
@@ -91,17 +93,26 @@ def live_nodes() -> int:
     return len(_nodes)
 
 
+_PACK: Final = {float32: struct.Struct("<f").pack, float64: struct.Struct("<d").pack}
+
+
 def constant_bytes(value: Scalar, dtype: DType) -> bytes:
     """The bits of a scalar in a dtype: what tells constants apart (NaN, -0.0, True and 1 all differ)."""
     if dtype.is_integer and not isinstance(value, float):
         return (int(value) & ((1 << dtype.bits) - 1)).to_bytes(dtype.itemsize, "little")
-    try:
-        wide = np.asarray(float(value) if dtype.is_float else value)
-    except OverflowError:  # an integer beyond the largest float
-        wide = np.asarray(float("inf") if value > 0 else float("-inf"))
     if dtype.is_bool:
         return b"\1" if value else b"\0"
-    return cast_array(wide, dtype).tobytes()
+    try:
+        wide = float(value)
+    except OverflowError:  # an integer beyond the largest float
+        wide = math.inf if value > 0 else -math.inf
+    pack = _PACK.get(dtype)
+    if pack is not None:
+        try:
+            return pack(wide)
+        except OverflowError:  # beyond the largest float32: infinite, as in a cast
+            pass
+    return cast_array(np.asarray(wide), dtype).tobytes()
 
 
 def constant_value(node: Node) -> Scalar:

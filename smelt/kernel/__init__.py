@@ -33,6 +33,7 @@ from smelt.kernel.lower import lower
 from smelt.kernel.region import Region
 from smelt.kernel.text import print_kernel, print_region
 from smelt.kernel.text_parse import parse_kernel, parse_region
+from smelt.kernel.verify import verify
 
 __all__ = [
     "Action",
@@ -60,4 +61,5 @@ __all__ = [
     "print_kernel",
     "print_region",
     "print_schedule",
+    "verify",
 ]

@@ -97,4 +97,3 @@ class _Evaluator:
         shape = [size if at in places else x.shape[at] for at, size in enumerate(self.sizes)]
         start = identity(e.attribute.op, e.dtype)
         return fold(e.attribute.op, e.dtype, np.broadcast_to(x, shape), places, start, keep=True)
-

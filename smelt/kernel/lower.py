@@ -14,7 +14,7 @@ from smelt.graph.ops import identity
 from smelt.kernel.actions import Illegal, Schedule
 from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Statement, Store, Update, Value
 from smelt.kernel.lower_stage import Stages
-from smelt.kernel.plan import Loop, Plan, make_plan
+from smelt.kernel.plan import Loop, make_plan
 from smelt.kernel.region import Buffer, Expression, Less, Output, Region, extent
 
 
@@ -24,27 +24,15 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
 
 
 class _Lowering(Stages):
-    def __init__(self, region: Region, plan: Plan) -> None:
-        super().__init__(region, plan)
-        self._partials: dict[Expression, Buffer] = {}
-
     def run(self, name: str) -> Kernel:
         self._check_outputs()
         for output in self.region.outputs:
             self._store_output(output)
         self._check_use()
-        tasks = as_index(0)
-        for statement in self.body:
-            if isinstance(statement, For) and statement.kind == "grid":
-                tasks = tasks + statement.count
+        counts = [s.count for s in self.body if isinstance(s, For) and s.kind == "grid"]
+        tasks = sum(counts, as_index(0)) if counts else as_index(1)
         body = (*self.declared(), *self.body)
-        return Kernel(
-            name,
-            tuple(self.region.buffers()),
-            self.region.parameters,
-            body,
-            tasks if self.plan.grid else as_index(1),
-        )
+        return Kernel(name, tuple(self.region.buffers()), self.region.parameters, body, tasks)
 
     def _check_outputs(self) -> None:
         """An output may be read only after the last store to it, and not at all by independent tasks."""
@@ -207,8 +195,7 @@ class _Lowering(Stages):
         axes = self.facts.axes(reduction)
         rooms = [self.room(a) for a in axes]
         self.scopes.extend(inner)
-        if reduction not in self._partials:
-            self._partials[reduction] = self.local("p", reduction.dtype, tuple(size for size, _, _ in rooms))
+        buffer = self.shared("p", reduction, reduction.dtype, tuple(size for size, _, _ in rooms))
         bindings = self.top.bindings
         index = tuple(bindings[a].index - base for a, (_, base, _) in zip(axes, rooms, strict=True))
-        return self._partials[reduction], index
+        return buffer, index

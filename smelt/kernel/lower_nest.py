@@ -41,8 +41,7 @@ class Nest(Values):
             return
         variable = Variable(self.fresh("i"), 0, segment.count - 1)
         body: list[Statement] = []
-        at = of(variable) if segment.count.high > 1 else ZERO
-        self.step(loop, partial, segment, at, body, inside)
+        self.step(loop, partial, segment, of(variable), body, inside)
         self.emit(For(variable, segment.count, body, "loop", self.plan.unroll.get(loop, 1)))
 
     def step(
@@ -100,23 +99,21 @@ class Nest(Values):
         self, variable: Variable, count: Index, chosen: list[Segment], body: list[Statement]
     ) -> list[Index]:
         """The iteration of each loop, recovered from the number of the task."""
-        moving = [segment for segment in chosen if segment.count.high > 1]
+        moving = [segment for segment in chosen if segment.count != 1]
         if len(moving) == 1 and count == moving[0].count:
             return [of(variable) if segment is moving[0] else ZERO for segment in chosen]
         positions: list[Index] = []
-        left = of(variable)
         inner = as_index(1)
         for segment in reversed(chosen):
-            if segment.count.high <= 1:
-                positions.insert(0, ZERO)
-                continue
-            # Inside the grid loop no count is zero, but the algebra does not know.
-            size = maximum(segment.count, 1)
-            outermost = segment is moving[0]
-            expression = left // maximum(inner, 1) if outermost else (left // maximum(inner, 1)) % size
-            component = Variable(self.fresh("i"), 0, segment.count - 1)
-            body.append(Let(component, expression))
-            positions.insert(0, of(component))
+            position = ZERO
+            if segment.count != 1:
+                # Inside the grid loop no count is zero, but the algebra does not know.
+                quotient = of(variable) // maximum(inner, 1)
+                component = Variable(self.fresh("i"), 0, segment.count - 1)
+                whole = segment is chosen[0]
+                body.append(Let(component, quotient if whole else quotient % maximum(segment.count, 1)))
+                position = of(component)
+            positions.insert(0, position)
             inner = inner * segment.count
         return positions
 

@@ -6,7 +6,7 @@ memory is never used: masks and identities are applied after loads.
 
 from __future__ import annotations
 
-from smelt.dtypes import compute_dtype
+from smelt.dtypes import DType, compute_dtype
 from smelt.graph.index import ZERO, Index, Variable, of, upper
 from smelt.kernel.actions import Illegal
 from smelt.kernel.lower_reduce import Reductions
@@ -25,7 +25,7 @@ class Stages(Reductions):
         self.roots: dict[Variable, Partial] = {}  # the axes of its nest, before their first loop
         self.grid_depth = 0  # of the scope inside its grid loop
         self.used: set[StagePlan | Expression] = set()  # stages and kept nodes that came to something
-        self._staged: dict[tuple[StagePlan, tuple[int, ...]], Buffer] = {}
+        self._memory: dict[tuple[object, ...], Buffer] = {}
         self._copying = False
 
     # --- the room that an axis takes in local memory
@@ -40,8 +40,11 @@ class Stages(Reductions):
             return self.whole_room(axis), ZERO, None
         if partial.level == 0:
             return upper(partial.total) + self._slack(axis), partial.start, partial
-        most = min(partial.cut.width(partial.level - 1), upper(extent(axis)))
-        return max(reach(most, partial.cut, partial.level), most + self._slack(axis)), partial.start, partial
+        # As large as for a whole block, so that all blocks share one piece of memory.
+        width = partial.cut.width(partial.level - 1)
+        totals = [partial.total, width] if upper(extent(axis)) >= width else [partial.total]
+        ends = [max(reach(n, partial.cut, partial.level), upper(n) + self._slack(axis)) for n in totals]
+        return max(ends), partial.start, partial
 
     def whole_room(self, axis: Variable) -> int:
         total = extent(axis)
@@ -49,8 +52,24 @@ class Stages(Reductions):
         return max(*ends, upper(total) + self._slack(axis), 1)
 
     def _slack(self, axis: Variable) -> int:
-        """How far a walk that starts in the middle of an axis may overshoot."""
-        return max(cut.tile for cut in self.plan.all_cuts(axis)[1:]) - 1
+        """How far a walk that starts in the middle of an axis may overshoot: copies at a block, other cuts at a tile."""
+        main, copy, *others = self.plan.all_cuts(axis)
+        blocks = [main.width(level) for level in range(main.levels)]
+        found = [copy.tile] if any(width % copy.tile for width in blocks[:-1]) else []
+        found += [cut.tile for cut in others if any(width % cut.tile for width in blocks)]
+        return max(found, default=1) - 1
+
+    def shared(self, letter: str, owner: object, dtype: DType, shape: tuple[int, ...], pad: int = 0) -> Buffer:
+        """Local memory that one owner uses again and again, for one thing after the other.
+
+        Loops that run once share the body around them, so nests of different owners may be interleaved there.
+        """
+        if shape:  # rows start at whole vectors
+            shape = (*shape[:-1], -(-shape[-1] // self.plan.lane) * self.plan.lane)
+        key = (letter, owner, shape)
+        if key not in self._memory:
+            self._memory[key] = self.local(letter, dtype, shape, pad)
+        return self._memory[key]
 
     # --- stage
 
@@ -66,15 +85,14 @@ class Stages(Reductions):
         self._check_stage(stage)
         rooms = [self.room(axis) for axis in order]
         shape = tuple(size for size, _, _ in rooms)
-        if (stage, shape) not in self._staged:
-            self._staged[stage, shape] = self.local("s", node.dtype, shape, stage.pad)
+        buffer = self.shared("s", (stage, self.consumer), node.dtype, shape, stage.pad)
         tokens = {axis: token for axis, (_, _, token) in zip(order, rooms, strict=True)}
         bases = {axis: base for axis, (_, base, _) in zip(order, rooms, strict=True)}
         for axis in self.facts.axes(node):
             tokens.setdefault(axis, self.top.bindings.get(axis))
             bases.setdefault(axis, ZERO)
         index = tuple(of(axis) for axis in order)
-        reload = Reload(self._staged[stage, shape], index, bases, tuple(tokens.items()))
+        reload = Reload(buffer, index, bases, tuple(tokens.items()))
         self._copy(stage, reload)
         self.top.reloads[node] = reload
         self.used.add(stage)
@@ -157,7 +175,8 @@ class Stages(Reductions):
         bases |= {a: token.start for a, token in tiled}
         sizes = [token.origin.cut.tile for _, token in tiled] + [self.whole_room(a) for a in axes if a in own]
         index = [of(a) for a, _ in tiled] + [of(a) for a in axes if a in own]
-        return Reload(self.local("k", node.dtype, tuple(sizes)), tuple(index), bases, tokens)
+        buffer = self.shared("k", (node, reduction), node.dtype, tuple(sizes))
+        return Reload(buffer, tuple(index), bases, tokens)
 
     def _output_for(self, node: Expression, own: tuple[Variable, ...], depth: int) -> Output:
         """The output, if a node can lie in it until its elements are stored."""

@@ -1,13 +1,13 @@
 """Kernels and regions as text. What is printed here, `text_parse` reads back, exactly.
 
-    kernel k tasks 4
-    argument o float32 [4, 8] strides [8, 1] offset 0
-    argument x float32 [4, 8] strides [8, 1] offset 0
-    grid g0 < 4
-      a1: float32<c.reg:2, c.lane:4> = acc 0.0
-      v2: float32<c.reg:2, c.lane:4> = load x[g0, 4*c.reg + c.lane]
-      a1 add= v2
-      ...
+kernel k tasks 4
+argument o float32 [4, 8] strides [8, 1] offset 0
+argument x float32 [4, 8] strides [8, 1] offset 0
+grid g0 < 4
+  a1: float32<c.reg:2, c.lane:4> = acc 0.0
+  v2: float32<c.reg:2, c.lane:4> = load x[g0, 4*c.reg + c.lane]
+  a1 add= v2
+  ...
 """
 
 from __future__ import annotations
@@ -157,5 +157,3 @@ def scalar_text(value: Scalar, dtype: DType) -> str:
     if dtype.is_bool:
         return str(bool(value)).lower()
     return repr(float(value)) if dtype.is_float else str(int(value))
-
-

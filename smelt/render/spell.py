@@ -131,6 +131,54 @@ def _sqrt(bits: int, lanes: int, is_float: bool) -> str:
     )
 
 
+def _limit(instruction: str, test: str) -> Callable[[int, int, bool], str]:
+    """The instruction gives its second operand where the first or the second is NaN: x stays NaN."""
+
+    def body(bits: int, lanes: int, is_float: bool) -> str:
+        size = bits * lanes
+        portable = f"return select@(x {test} limit, splat@(limit), x);"
+        if lanes == 1 or size not in (128, 256, 512):
+            return portable
+        kind = "ps" if bits == 32 else "pd"
+        if size < 512:
+            feature = "defined(__AVX__)" if size == 256 else "defined(__SSE2__)"
+            call = f"__builtin_ia32_{instruction}{kind}{size if size == 256 else ''}"
+            return _guarded(
+                f"{feature} && __has_builtin({call})", f"return (T){call}(splat@(limit), x);", portable
+            )
+        name = f"__builtin_ia32_{instruction}{kind}512"
+        return (
+            f"\n#if defined(__AVX512F__) && __has_builtin({name})\n  return {name}(splat@(limit), x, 4);\n"
+            f"#elif defined(__AVX512F__)\n"
+            f"  return {name}_mask(splat@(limit), x, x, ({_bits_type(lanes)})-1, 4);\n"
+            f"#else\n  {portable}\n#endif\n"
+        )
+
+    return body
+
+
+def _rounded(mode: int, clang: str, portable: str) -> Callable[[int, int, bool], str]:
+    """Rounding to whole numbers; mode is the instruction's immediate."""
+
+    def body(bits: int, lanes: int, is_float: bool) -> str:
+        size = bits * lanes
+        if lanes == 1 or size not in (128, 256, 512):
+            return portable
+        kind = "ps" if bits == 32 else "pd"
+        if size == 512:
+            feature = "defined(__AVX512F__)"
+            call = f"__builtin_ia32_rndscale{kind}_mask(x, {mode}, x, ({_bits_type(lanes)})-1, 4)"
+        else:
+            feature = "defined(__AVX__)" if size == 256 else "defined(__SSE4_1__)"
+            call = f"__builtin_ia32_round{kind}{size if size == 256 else ''}(x, {mode})"
+        return (
+            f"\n#if __has_builtin(__builtin_elementwise_{clang})\n  return __builtin_elementwise_{clang}(x);\n"
+            f"#elif {feature} && !defined(__clang__)\n  return {call};\n#else\n  {portable}\n#endif\n"
+        )
+
+    return body
+
+
 def _scale(bits: int, lanes: int, is_float: bool) -> str:
     """x * 2**n for an integral n of any size, rounded once."""
     size = bits * lanes
@@ -223,6 +271,18 @@ SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
     "minimum": _maximum(4, "minimum", "|"),
     "sqrt": _sqrt,
     "scale": _scale,
+    "at_most": _limit("min", ">"),
+    "at_least": _limit("max", "<"),
+    "round": _rounded(8, "roundeven", "return round_by_adding@(x);"),
+    "floor": _rounded(
+        9, "floor", "T r = round@(x); return copy_sign@(r - select@(r > x, splat@(1), splat@(0)), x);"
+    ),
+    "ceil": _rounded(
+        10, "ceil", "T r = round@(x); return copy_sign@(r + select@(r < x, splat@(1), splat@(0)), x);"
+    ),
+    "trunc": _rounded(11, "trunc", "return copy_sign@(floor@(absolute@(x)), x);"),
+    "inf": lambda bits, lanes, is_float: f"__builtin_inf{'f' if bits == 32 else ''}()",
+    "nan": lambda bits, lanes, is_float: f"__builtin_nan{'f' if bits == 32 else ''}(\"\")",
     "widen_float16": _halved("widen_float16", _widen_float16, "T", "U16"),
     "narrow_float16": _halved("narrow_float16", _narrow_float16, "U16", "T"),
     "iota": lambda bits, lanes, is_float: _numbers(0, lanes),

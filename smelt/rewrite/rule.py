@@ -21,7 +21,7 @@ class Contract(enum.Enum):
     FAST = "fast"  # right for real numbers only; off unless asked for
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # a rule is itself: tuples of rules are looked up all the time
 class Rule:
     """One named rewrite: `function` gives an equal node of the same shape and dtype, or None where it does not apply.
 

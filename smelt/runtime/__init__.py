@@ -1,31 +1,32 @@
-"""Takes nodes; gives leaves that hold their values (for now: the reference interpreter)."""
+"""Takes nodes; gives leaves that hold their values.
 
-from __future__ import annotations
+Holds the process's compiled graphs, its random state and the stack of traces. Always holds: a computed value is never written again,
+and a value that has been computed is not computed twice.
+"""
 
-from collections.abc import Sequence
-
-from smelt.graph.node import Node, topological
-from smelt.graph.ops import Op
 from smelt.runtime.randomness import advance_random, seed_random, take_random
+from smelt.runtime.realize import clear_graphs, device, find, graph_count, outputs, pack_scalars, realize
 from smelt.runtime.storage import Storage, host_leaf, leaf
 from smelt.runtime.tracing import Placeholder, Trace, current_trace, is_tracing, is_weak, tracing
 
-
-def realize(nodes: Sequence[Node]) -> list[Node]:
-    from smelt.graph.interpret import interpret
-
-    leaves = {}
-    for node in topological(nodes):
-        if node.leaf is not None:
-            leaves[node] = node.leaf.attribute.numpy()
-        elif node.op is Op.LEAF:
-            leaves[node] = node.attribute.numpy()
-    results = interpret(nodes, leaves, {})
-    out = []
-    for node, value in zip(nodes, results, strict=True):
-        if node.op is Op.LEAF:
-            out.append(node)
-            continue
-        node.leaf = leaf(Storage.of(value, True))
-        out.append(node.leaf)
-    return out
+__all__ = [
+    "Placeholder",
+    "Storage",
+    "Trace",
+    "advance_random",
+    "clear_graphs",
+    "current_trace",
+    "device",
+    "find",
+    "graph_count",
+    "host_leaf",
+    "is_tracing",
+    "is_weak",
+    "leaf",
+    "outputs",
+    "pack_scalars",
+    "realize",
+    "seed_random",
+    "take_random",
+    "tracing",
+]

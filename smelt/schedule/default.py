@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from smelt.device.profile import Profile
+from smelt.cost.profile import Profile
 from smelt.graph.index import IndexLike, Variable, upper
 from smelt.kernel import Bind, Illegal, Keep, Kernel, Order, Region, Split, Stage, Stream, Unroll, lower
 from smelt.kernel.actions import Action, print_schedule

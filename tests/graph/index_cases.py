@@ -56,7 +56,17 @@ def _leaf(rng: random.Random, assignments: list[dict[str, int]]) -> Case:
     return Case(VARIABLES[name], tuple(values[name] for values in assignments), name)
 
 
-def _combined(rng: random.Random, a: Case, b: Case) -> Case:
+def _combined(rng: random.Random, a: Case, b: Case, assignments: list[dict[str, int]]) -> Case:
+    if b.index.low >= 1 and rng.random() < 0.15:  # what flattening a shape gives: (a*b + c) // b
+        c = _leaf(rng, assignments)
+        flat = a.index * b.index + c.index
+        values = tuple(x * y + z for x, y, z in zip(a.values, b.values, c.values, strict=True))
+        a = Case(flat, values, f"({a.text} * {b.text} + {c.text})")
+        if rng.random() < 0.5:
+            quotients = tuple(x // y for x, y in zip(values, b.values, strict=True))
+            return Case(a.index // b.index, quotients, f"({a.text} // {b.text})")
+        remainders = tuple(x % y for x, y in zip(values, b.values, strict=True))
+        return Case(a.index % b.index, remainders, f"({a.text} % {b.text})")
     symbol = rng.choice(("+", "+", "-", "*", "//", "%", "//", "%", "min", "max"))
     if symbol in ("//", "%") and (b.index.low < 1 or rng.random() < 0.6):
         divisor = rng.choice((1, 2, 3, 4, 8, 5, 12, 16))
@@ -87,7 +97,7 @@ def case(rng: random.Random, assignments: list[dict[str, int]]) -> Case:
     pool = [_leaf(rng, assignments) for _ in range(3)]
     for _ in range(rng.randint(1, 8)):
         a, b = rng.choice(pool), rng.choice(pool)
-        pool[rng.randrange(3)] = _combined(rng, a, b)
+        pool[rng.randrange(3)] = _combined(rng, a, b, assignments)
         if rng.random() < 0.3:
             pool[rng.randrange(3)] = _leaf(rng, assignments)
     return max(pool, key=lambda case: len(case.text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -179,3 +180,9 @@ def test_damaged_text_is_read_or_refused(seed: int, rng: random.Random, wounds: 
     with contextlib.suppress(ParseError):
         roots = parse_graph(text)
         assert print_graph(parse_graph(print_graph(roots))) == print_graph(roots)
+
+
+def test_the_example_of_the_design_page_parses() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "design" / "graph.md").read_text(encoding="utf-8")
+    (example,) = [block for block in page.split("```") if block.strip().startswith("graph leaves")]
+    assert print_graph(parse_graph(example)) == example.lstrip()

@@ -45,7 +45,7 @@ BOOLEAN = {"eq", "ne", "lt", "le", "isnan"}
 
 
 def op(name: str, *arguments: Expression | float) -> Expression:
-    first = next(a for a in arguments if isinstance(a, Expression))
+    first = next(a for a in (arguments[1:] if name == "where" else arguments) if isinstance(a, Expression))
     full = tuple(a if isinstance(a, Expression) else const(a, first.dtype) for a in arguments)
     dtype = bool_ if name in BOOLEAN else full[1].dtype if name == "where" else first.dtype
     return Expression(name, dtype, full)

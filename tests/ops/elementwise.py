@@ -15,6 +15,7 @@ from tests.ops.samples import (
     Array,
     Sample,
     Samples,
+    as_real,
     call,
     one,
     special,
@@ -48,7 +49,7 @@ def real(name: str, reference: Callable[[Array], Array], tolerance: Tolerance = 
     """A function of real numbers, which also takes integers."""
 
     def wide(x: Array) -> Array:
-        return reference(np.asarray(x, np.float64))
+        return reference(as_real(x))
 
     return OpSpec(name, wide, one, (*FLOATS, dtypes.int32, dtypes.bool_), to_float, tolerance)
 

@@ -11,10 +11,12 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, DTypeError, ShapeError
+from tests.ops.elementwise import erf
 from tests.ops.samples import (
     Array,
     Sample,
     Samples,
+    as_real,
     call,
     one,
     strided,
@@ -73,7 +75,7 @@ def rows(dtype: DType) -> list[Sample]:
 
 def activation(name: str, reference: Callable[..., Array], samples: Samples = one, **more: Any) -> OpSpec:
     def wide(x: Array, *args: Any, **kwargs: Any) -> Array:
-        return reference(np.asarray(x, np.float64), *args, **kwargs)
+        return reference(as_real(x), *args, **kwargs)
 
     return OpSpec(name, wide, samples, (*FLOATS, dtypes.int16), to_float, Tolerance(ulps=8, epsilons=4), **more)
 

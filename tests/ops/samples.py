@@ -62,6 +62,11 @@ def repeated(dtype: DType, *shape: int) -> Array:
     return np.broadcast_to(values(dtype, *shape[-1:]), shape)
 
 
+def as_real(x: Array) -> Array:
+    """Floats as they are, others by way of float32: what functions of real numbers make of their arguments."""
+    return x if x.dtype.kind == "f" else x.astype(np.float32).astype(np.float64)
+
+
 Samples = Callable[[DType], list[Sample]]
 
 

@@ -15,7 +15,7 @@ from smelt import dtypes
 from smelt.config import configure
 from smelt.dtypes import DType
 from smelt.graph import build
-from smelt.graph.index import Dim, upper
+from smelt.graph.index import Dim, IndexLike, upper
 from smelt.graph.node import Node, topological
 from smelt.graph.ops import Op, Span
 from smelt.rewrite import FAMILIES, RULES, Contract, rewrite
@@ -24,7 +24,7 @@ from tests.rewrite.sampling import identical, inputs, run, sizes
 
 T = TypeVar("T")
 N = Dim("n", 0, 9)
-SIZES = (*(1, 1, 1, 2, 2, 3, 3, 5, N) * 3, 0)
+SIZES: tuple[IndexLike, ...] = (*(1, 1, 1, 2, 2, 3, 3, 5, N) * 3, 0)
 EXACT_RULES = [rule for rule in RULES if rule.contract is Contract.EXACT]
 
 
@@ -79,7 +79,7 @@ def _slice(g: Grower, x: Node) -> Node:
     spans = []
     for size in x.shape:
         if not isinstance(size, int):
-            spans.append(Span(*g.pick(((0, size, 1), (size - 1, size, -1)))))
+            spans.append(g.pick((Span(0, size, 1), Span(size - 1, size, -1))))
             continue
         start, stop, step = g.number(0, size), g.number(0, size), g.number(1, 3)
         positions = range(start, stop, step) if start <= stop else range(start - 1, stop - 1, -step)

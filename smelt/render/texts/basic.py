@@ -163,4 +163,98 @@ INLINE T reciprocal@(T x) { return 1 / x; }
 
 @@ rsqrt float
 INLINE T rsqrt@(T x) { return 1 / sqrt@(x); }
+
+@@ at_most float
+INLINE T at_most@(T x, E limit) { $at_most }
+
+@@ at_least float
+INLINE T at_least@(T x, E limit) { $at_least }
+
+@@ round float
+INLINE T round@(T x) { $round }
+
+@@ round_by_adding f32
+INLINE T round_by_adding@(T x) {
+  T a = absolute@(x);
+  return copy_sign@(select@(a < 0x1p23f, (a + 0x1p23f) - 0x1p23f, x), x);
+}
+
+@@ round_by_adding f64
+INLINE T round_by_adding@(T x) {
+  T a = absolute@(x);
+  return copy_sign@(select@(a < 0x1p52, (a + 0x1p52) - 0x1p52, x), x);
+}
+
+@@ floor float
+INLINE T floor@(T x) { $floor }
+
+@@ ceil float
+INLINE T ceil@(T x) { $ceil }
+
+@@ trunc float
+INLINE T trunc@(T x) { $trunc }
+
+@@ sum float
+/* a + b exactly: the rounded sum and what it lost */
+INLINE T sum@(T a, T b, T *lost) {
+  T s = a + b, t = s - a;
+  *lost = (a - (s - t)) + (b - t);
+  return s;
+}
+
+@@ scale float
+INLINE T scale@(T x, T n) { $scale }
+
+@@ remainder f32 scalar
+/* the remainder of a / b towards zero, exactly: long division of the mantissas, 40 bits at a time */
+static T remainder@(T a, T b) {
+  U x = bits@(a) & 0x7fffffffu, y = bits@(b) & 0x7fffffffu;
+  if (y == 0 || y > 0x7f800000u || x >= 0x7f800000u) return __builtin_nanf("");
+  if (x < y) return a;
+  int ex = x >> 23, ey = y >> 23;
+  u64 m = ex ? (x & 0x7fffffu) | 0x800000u : x, n = ey ? (y & 0x7fffffu) | 0x800000u : y;
+  int shift = (ex ? ex : 1) - (ey ? ey : 1);
+  m %= n;
+  for (; shift > 0 && m; shift -= 40) m = (m << (shift < 40 ? shift : 40)) % n;
+  return copy_sign@((T)m * real@((I)((ey ? ey : 1) > 23 ? ((ey ? ey : 1) - 23) << 23 : 1 << ((ey ? ey : 1) - 1))), a);
+}
+
+@@ remainder f64 scalar
+static T remainder@(T a, T b) {
+  U x = bits@(a) & 0x7fffffffffffffffull, y = bits@(b) & 0x7fffffffffffffffull;
+  if (y == 0 || y > 0x7ff0000000000000ull || x >= 0x7ff0000000000000ull) return __builtin_nan("");
+  if (x < y) return a;
+  int ex = x >> 52, ey = y >> 52;
+  u64 m = ex ? (x & 0xfffffffffffffull) | 0x10000000000000ull : x;
+  u64 n = ey ? (y & 0xfffffffffffffull) | 0x10000000000000ull : y;
+  int shift = (ex ? ex : 1) - (ey ? ey : 1);
+  m %= n;
+  for (; shift > 0 && m; shift -= 11) m = (m << (shift < 11 ? shift : 11)) % n;
+  long k = ey ? ey : 1;
+  return copy_sign@((T)m * real@(k > 52 ? (k - 52) << 52 : 1ll << (k - 1)), a);
+}
+
+@@ mod float scalar
+static T mod@(T a, T b) {
+  T r = remainder@(a, b);
+  if (r != r) return r;
+  if (r == 0) return copy_sign@(0, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}
+
+@@ floordiv float scalar
+static T floordiv@(T a, T b) {
+  if (b == 0) return a / b;
+  T r = remainder@(a, b), q = (a - r) / b;
+  if (r != 0 && (r < 0) != (b < 0)) q -= 1;
+  if (q == 0) return copy_sign@(0, a / b);
+  T f = floor@(q);
+  return q - f > (T)0.5 ? f + 1 : f;
+}
+
+@@ mod float vector
+static T mod@(T a, T b) { T r; for (int j = 0; j < L; j++) r[j] = mod@E(a[j], b[j]); return r; }
+
+@@ floordiv float vector
+static T floordiv@(T a, T b) { T r; for (int j = 0; j < L; j++) r[j] = floordiv@E(a[j], b[j]); return r; }
 """

@@ -1,1 +1,215 @@
-TEXT = ""
+"""sin, cos and tan: float64 at most two units in the last place off, float32 through float64.
+
+x = n*pi/2 + r with |r| <= pi/4. Up to 2**30, pi/2 is subtracted in pieces short enough that their products with n are
+exact; float64 keeps r as a pair. Beyond, x * 2/pi is formed from the bits of 2/pi that matter, one lane at a time.
+Minimax fits over z = r*r: SIN (sin(r)/r - 1) / z and COS (cos(r) - 1 + z/2) / z**2; the SHORT ones serve float32.
+"""
+
+from smelt.render.texts.polynomial import with_polynomials
+
+_TABLES = {
+    "SIN": (
+        "-0x1.5555555555555p-3, 0x1.111111111110bp-7, -0x1.a01a01a018acep-13, 0x1.71de3a5337a4bp-19, "
+        "-0x1.ae645295e06f5p-26, 0x1.61209125f5462p-33, -0x1.aaa47c9593156p-41"
+    ),
+    "COS": (
+        "0x1.5555555555555p-5, -0x1.6c16c16c16c10p-10, 0x1.a01a01a018dd6p-16, -0x1.27e4fb75fc2aap-22, "
+        "0x1.1eed8ca230564p-29, -0x1.9393369080ea9p-37, 0x1.aac4e784fd5b7p-45"
+    ),
+    "SHORT_SIN": "-0x1.5555554cb20a0p-3, 0x1.111108907c289p-7, -0x1.a00f98e976651p-13, 0x1.6cd733e9099cap-19",
+    "SHORT_COS": "0x1.5555554f48bc8p-5, -0x1.6c16b892b9465p-10, 0x1.a0111c164e8e5p-16, -0x1.2429fc1aea2e6p-22",
+}
+
+_TEXT = r"""
+@@ reduce_huge f64 scalar
+/* x = n*pi/2 + r + *low for any finite x, with n modulo 4 */
+NEVER_INLINE f64 reduce_huge@(f64 x, f64 *low, long *n) {
+  static const u64 table[] = {
+      0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
+      0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
+      0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+      0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
+  u64 b = bits@(x), m = (b & 0xfffffffffffffull) | 0x10000000000000ull;
+  /* the 192 bits of 2/pi whose products with m are below 4 and matter */
+  long skip = 62 + (long)(b >> 52 & 2047) - 1075;
+  const u64 *word = table + skip / 64;
+  int left = skip % 64;
+  u64 w[3];
+  for (int j = 0; j < 3; j++) w[j] = left ? word[j] << left | word[j + 1] >> (64 - left) : word[j];
+  unsigned __int128 last = (unsigned __int128)m * w[2], mid = (unsigned __int128)m * w[1] + (u64)(last >> 64);
+  unsigned __int128 top = (unsigned __int128)(m * w[0] + (u64)(mid >> 64)) << 64 | (u64)mid;
+  long quadrant = (long)(u64)(top >> 126);
+  __int128 fraction = (__int128)(top << 2 | (u64)last >> 62);
+  quadrant += fraction < 0;
+  int negative = fraction < 0;
+  unsigned __int128 size = negative ? -(unsigned __int128)fraction : (unsigned __int128)fraction;
+  if (size == 0) size = 1;
+  int zeros = (u64)(size >> 64) ? __builtin_clzll((u64)(size >> 64)) : 64 + __builtin_clzll((u64)size | 1);
+  size <<= zeros;
+  u64 head = (u64)(size >> 64) >> 11, tail = (u64)(size >> 22) & 0x1fffffffffffffull;
+  f64 high = (f64)(i64)head * 0x1p-53, rest = (f64)(i64)tail * 0x1p-106;
+  f64 lost, r = product@(high, 0x1.921fb54442d18p+0, &lost), unit = real@((i64)(1023 - zeros) << 52);
+  lost += rest * 0x1.921fb54442d18p+0 + high * 0x1.1a62633145c07p-54;
+  int flip = (i64)b < 0;
+  *n = (flip ? -quadrant : quadrant) & 3;
+  if (negative != flip) unit = -unit;
+  *low = lost * unit;
+  return r * unit;
+}
+
+@@ reduce f64
+/* x = n*pi/2 + r + *low */
+INLINE T reduce@(T x, T *low, I *quadrant) {
+  T n = nearest@(x * 0x1.45f306dc9c883p-1);
+  T r = x - n * 0x1.921fbp+0, a, b, c, d;
+  r = sum@(r, -(n * 0x1.5110bp-22), &a);
+  r = sum@(r, -(n * 0x1.184698p-44), &b);
+  r = sum@(r, -(n * 0x1.3198ap-69), &c);
+  r = sum@(r, -(n * 0x1.701b8p-92), &d);
+  T l = a + (b + (c + (d - n * 0x1.cd129024e088ap-115)));
+  *quadrant = CONVERT(n, I) & 3;
+  return sum@(r, l, low);
+}
+
+@@ reduce_short f64
+INLINE T reduce_short@(T x, I *quadrant) {
+  T n = nearest@(x * 0x1.45f306dc9c883p-1);
+  *quadrant = CONVERT(n, I) & 3;
+  return x - n * 0x1.921fbp+0 - n * 0x1.5110bp-22 - n * 0x1.18469898cc517p-44;
+}
+
+@@ sine_part f64
+INLINE T sine_part@(T r, T low) {
+  T z = r * r;
+  T p = POLY_SIN(z);
+  return r + (r * z * p + low * (1.0 - 0.5 * z));
+}
+
+@@ cosine_part f64
+INLINE T cosine_part@(T r, T low) {
+  T z = r * r, half = 0.5 * z, w = 1.0 - half;
+  T p = POLY_COS(z);
+  return w + (((1.0 - w) - half) + (z * z * p - r * low));
+}
+
+@@ tangent_part f64
+/* the quotient of two rounded sums, mended for what their rounding lost */
+INLINE T tangent_part@(T r, T low, M odd) {
+  T z = r * r, half = 0.5 * z, w = 1.0 - half;
+  T p = POLY_SIN(z), o = POLY_COS(z);
+  T sl = r * z * p + low * (1.0 - half), cl = ((1.0 - w) - half) + (z * z * o - r * low);
+  T s = r + sl, c = w + cl;
+  sl += r - s;
+  cl += w - c;
+  T a = select@(odd, -c, s), al = select@(odd, -cl, sl), b = select@(odd, s, c), bl = select@(odd, sl, cl);
+  T t = a / b;
+  return t + (al - t * bl) / b;
+}
+
+@@ turn f64
+/* sin of x = q*pi/2 + r, from sin(r) and cos(r) */
+INLINE T turn@(T s, T c, I q) {
+  T y = select@((q & 1) != 0, c, s);
+  return select@((q & 2) != 0, -y, y);
+}
+
+@@ sin_huge f64 scalar
+NEVER_INLINE T sin_huge@(T x, long shift) {
+  long n;
+  T low, r = reduce_huge@(x, &low, &n);
+  return turn@(sine_part@(r, low), cosine_part@(r, low), n + shift);
+}
+
+@@ tan_huge f64 scalar
+NEVER_INLINE T tan_huge@(T x) {
+  long n;
+  T low, r = reduce_huge@(x, &low, &n);
+  return tangent_part@(r, low, n & 1);
+}
+
+@@ is_huge f64
+INLINE M is_huge@(T x) { return (M)(absolute@(x) >= 0x1p30) & (M)(absolute@(x) < __builtin_inf()); }
+
+@@ sin_mended f64 scalar
+INLINE T sin_mended@(T x, T y, long shift) { return is_huge@(x) ? sin_huge@(x, shift) : y; }
+
+@@ sin_mended f64 vector
+INLINE T sin_mended@(T x, T y, long shift) {
+  M huge = is_huge@(x);
+  if (some@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = sin_huge@E(x[j], shift);
+  return y;
+}
+
+@@ tan_mended f64 scalar
+INLINE T tan_mended@(T x, T y) { return is_huge@(x) ? tan_huge@(x) : y; }
+
+@@ tan_mended f64 vector
+INLINE T tan_mended@(T x, T y) {
+  M huge = is_huge@(x);
+  if (some@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = tan_huge@E(x[j]);
+  return y;
+}
+
+@@ sin f64
+static T sin@(T x) {
+  T low;
+  I q;
+  T r = reduce@(x, &low, &q);
+  T y = sin_mended@(x, turn@(sine_part@(r, low), cosine_part@(r, low), q), 0);
+  return select@(x == 0, x, y);
+}
+
+@@ cos f64
+static T cos@(T x) {
+  T low;
+  I q;
+  T r = reduce@(x, &low, &q);
+  return sin_mended@(x, turn@(sine_part@(r, low), cosine_part@(r, low), q + 1), 1);
+}
+
+@@ tan f64
+static T tan@(T x) {
+  T low;
+  I q;
+  T r = reduce@(x, &low, &q);
+  T y = tan_mended@(x, tangent_part@(r, low, (q & 1) != 0));
+  return select@(x == 0, x, y);
+}
+
+@@ sin_short f64
+static T sin_short@(T x) {
+  I q;
+  T r = reduce_short@(x, &q), z = r * r;
+  T p = POLY_SHORT_SIN(z), o = POLY_SHORT_COS(z);
+  return sin_mended@(x, turn@(r + r * z * p, 1 - z / 2 + z * z * o, q), 0);
+}
+
+@@ cos_short f64
+static T cos_short@(T x) {
+  I q;
+  T r = reduce_short@(x, &q), z = r * r;
+  T p = POLY_SHORT_SIN(z), o = POLY_SHORT_COS(z);
+  return sin_mended@(x, turn@(r + r * z * p, 1 - z / 2 + z * z * o, q + 1), 1);
+}
+
+@@ tan_short f64
+static T tan_short@(T x) {
+  I q;
+  T r = reduce_short@(x, &q), z = r * r;
+  T p = POLY_SHORT_SIN(z), o = POLY_SHORT_COS(z);
+  T s = r + r * z * p, c = 1 - z / 2 + z * z * o;
+  M odd = (q & 1) != 0;
+  return tan_mended@(x, select@(odd, -c, s) / select@(odd, s, c));
+}
+
+@@ sin f32
+static T sin@(T x) { return select@(x == 0, x, CONVERT(sin_short@D(CONVERT(x, D)), T)); }
+
+@@ cos f32
+static T cos@(T x) { return CONVERT(cos_short@D(CONVERT(x, D)), T); }
+
+@@ tan f32
+static T tan@(T x) { return select@(x == 0, x, CONVERT(tan_short@D(CONVERT(x, D)), T)); }
+"""
+
+TEXT = with_polynomials(_TEXT, _TABLES, "")

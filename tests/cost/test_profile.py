@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from smelt.device.profile import profile, read_profile
+from smelt.cost.profile import profile, read_profile
 
 
 def write(root: Path, texts: dict[str, str]) -> Path:

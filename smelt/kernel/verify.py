@@ -1,0 +1,320 @@
+"""The rules of Kernel IR, checked. A kernel that breaks one is a bug in smelt, so every failure is an `InternalError`.
+
+Values are made before they are used, in a scope that is still open, and have the types and tiles that their operations demand.
+Every access stays inside its buffer, proven for all values of the variables, with the help of its own mask and the conditions around it.
+Grid loops stand at the top level; their tasks store to different elements, and nothing outside them stores to an argument.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from smelt.dtypes import bool_, compute_dtype, int64
+from smelt.errors import InternalError
+from smelt.graph.index import (
+    Index,
+    Maximum,
+    Quotient,
+    Remainder,
+    Variable,
+    as_index,
+    exact_quotient,
+    maximum,
+    nonnegative,
+    of,
+)
+from smelt.graph.ops import BINARY, REDUCTIONS, UNARY, kind_letter
+from smelt.kernel.ir import (
+    Accumulator,
+    Compute,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Part,
+    Reduce,
+    Statement,
+    Store,
+    Update,
+    Value,
+)
+from smelt.kernel.proofs import implied
+from smelt.kernel.region import Buffer, Less, Mask, Place
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.(?:reg|lane)")
+_UPDATES = frozenset({*REDUCTIONS, "set", "fma"})
+
+
+def verify(kernel: Kernel) -> None:
+    """Raise InternalError if the kernel breaks a rule."""
+    _Verifier(kernel).run()
+
+
+class _Verifier:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.values: dict[str, Value] = {}
+        self.accumulators: set[str] = set()
+        self.buffers: dict[str, Buffer] = {}
+        self.variables: set[Variable] = set(kernel.parameters)
+        self.names: set[str] = set()  # of values and variables: each is given once
+        self.facts: list[Less] = []  # the conditions that hold here
+        self.grid: Variable | None = None
+        self.components: set[Variable] = set()  # what the iterations of the present grid loop are taken apart into
+        self.has_grid = any(isinstance(s, For) and s.kind == "grid" for s in kernel.body)
+
+    def run(self) -> None:
+        kernel = self.kernel
+        self.name(kernel.name)
+        for buffer in kernel.buffers:
+            self.buffer(buffer, Place.ARGUMENT)
+        self.body(kernel.body, 0)
+        counts = [s.count for s in kernel.body if isinstance(s, For) and s.kind == "grid"]
+        tasks = sum(counts, as_index(0)) if counts else as_index(1)
+        self.check(kernel.tasks == tasks, f"the tasks are {tasks}, not {kernel.tasks}")
+
+    def check(self, holds: bool, message: str) -> None:
+        if not holds:
+            raise InternalError(f"kernel {self.kernel.name}: {message}")
+
+    def name(self, name: str) -> None:
+        self.check(_NAME.fullmatch(name) is not None, f"{name!r} is not a name")
+        self.check(name not in self.names, f"{name} is given twice")
+        self.names.add(name)
+
+    # --- statements
+
+    def body(self, statements: Iterable[Statement], depth: int) -> None:
+        values, variables, buffers = dict(self.values), set(self.variables), dict(self.buffers)
+        for statement in statements:
+            self.statement(statement, depth)
+        self.values, self.variables, self.buffers = values, variables, buffers
+
+    def statement(self, statement: Statement, depth: int) -> None:
+        match statement:
+            case For():
+                self.loop(statement, depth)
+            case If(condition, inside, other):
+                self.check(bool(condition), "an if without a condition")
+                self.mask(condition, ())
+                self.facts += condition
+                self.body(inside, depth + 1)
+                del self.facts[len(self.facts) - len(condition) :]
+                self.body(other, depth + 1)
+            case Let():
+                self.let(statement)
+            case Local(buffer):
+                self.check(depth == 0, f"{buffer.name} is declared inside a loop")
+                self.buffer(buffer, Place.LOCAL)
+                self.check(all(isinstance(n, int) for n in buffer.shape), f"{buffer.name} has no fixed size")
+            case Load(value, buffer, _, _):
+                self.check(
+                    value.dtype is compute_dtype(buffer.dtype), f"{value.name}: {buffer.name} holds another type"
+                )
+                self.access(statement)
+                self.define(value)
+            case Store():
+                self.store(statement)
+            case Compute():
+                self.compute(statement)
+                self.define(statement.value)
+            case Accumulator(value, _):
+                self.define(value)
+                self.accumulators.add(value.name)
+            case Update():
+                self.update(statement)
+            case Reduce():
+                self.reduce(statement)
+                self.define(statement.value)
+
+    def loop(self, loop: For, depth: int) -> None:
+        self.name(loop.variable.name)
+        self.index(loop.count, ())
+        self.check(loop.kind in ("loop", "grid"), f"{loop.kind} is not a kind of loop")
+        self.check(loop.unroll >= 1, f"{loop.variable}: unroll {loop.unroll}")
+        self.check(
+            loop.variable == Variable(loop.variable.name, 0, loop.count - 1), f"{loop.variable} has other bounds"
+        )
+        if loop.kind == "grid":
+            self.check(depth == 0, f"the grid loop {loop.variable} is not at the top level")
+            self.grid, self.components = loop.variable, set()
+        self.variables.add(loop.variable)
+        self.facts.append(Less(as_index(0), loop.count))  # the body runs only if there is an iteration
+        self.body(loop.body, depth + 1)
+        self.facts.pop()
+        self.variables.discard(loop.variable)
+        if loop.kind == "grid":
+            self.grid = None
+
+    def let(self, let: Let) -> None:
+        self.name(let.variable.name)
+        self.index(let.expression, ())
+        self.index(let.variable.first, ())
+        self.index(let.variable.last, ())
+        first, last, e = let.variable.first, let.variable.last, let.expression
+        inside = self.holds(e - first, ()) and (self.holds(last - e, ()) or self.is_component(let))
+        self.check(inside, f"{let.variable} = {e} may leave its bounds")
+        self.variables.add(let.variable)
+        if self.grid is not None and self.grid in e.variables():
+            self.components.add(let.variable)
+
+    def is_component(self, let: Let) -> bool:
+        """True for one loop's share of a flattened grid: g // inner, or g // inner % count."""
+        if self.grid is None or let.variable.first != 0:
+            return False
+        count, total = let.variable.last + 1, self.grid.last + 1
+        if let.expression == 0:  # there is an iteration, so no factor of the number of tasks is zero
+            return exact_quotient(total, count) is not None
+        if len(let.expression.terms) != 1:
+            return False
+        ((product, factor),) = let.expression.terms.items()
+        atom = product[0]
+        if len(product) > 1 or factor != 1 or let.expression.constant:
+            return False
+        if isinstance(atom, Remainder):
+            return atom.b in (count, maximum(count, 1))
+        if not isinstance(atom, Quotient) or atom.a != of(self.grid):
+            return False
+        (divisor,) = atom.b.atoms() if len(atom.b.terms) == 1 else (None,)
+        inner = [atom.b, divisor.a, divisor.b] if isinstance(divisor, Maximum) else [atom.b]
+        return any(count * size == total for size in inner)
+
+    def store(self, store: Store) -> None:
+        self.used(store.value)
+        self.check(store.value.dtype is compute_dtype(store.buffer.dtype), f"{store.buffer.name} holds another type")
+        self.access(store)
+        found = {v for i in store.index for v in i.variables()} | _mask_variables(store.mask)
+        for part in store.value.parts:
+            used = part.extent == 1 or part.variable in found
+            self.check(used, f"{store.buffer.name}: elements of {store.value.name} along {part.name} share one place")
+        if store.buffer.place is Place.LOCAL or not self.has_grid:
+            return
+        self.check(self.grid is not None, f"{store.buffer.name} is stored outside the grid, by every task")
+        assert self.grid is not None
+        needed = self.components or {self.grid}
+        used = self.grid in found or needed <= found or self.grid.high <= 0
+        self.check(used, f"every iteration of {self.grid} stores to the same place of {store.buffer.name}")
+
+    def compute(self, statement: Compute) -> None:
+        value, op, arguments, attribute = statement.value, statement.op, statement.arguments, statement.attribute
+        for argument in arguments:
+            self.used(argument)
+            self.fits(argument, value)
+        kinds = [argument.dtype for argument in arguments]
+        match op:
+            case "const":
+                good = not arguments and isinstance(attribute, bool | int | float)
+            case "index":
+                self.index(attribute, value.parts)
+                good = value.dtype is int64
+            case "mask":
+                self.mask(attribute, value.parts)
+                good = value.dtype is bool_
+            case "where":
+                good = len(kinds) == 3 and kinds[0] is bool_ and kinds[1] is kinds[2] is value.dtype
+            case "copy":
+                good = kinds == [value.dtype]
+            case "cast" | "bitcast" | "round16":
+                good = len(kinds) == 1
+            case _:
+                function = UNARY.get(op) if len(kinds) == 1 else BINARY.get(op)
+                good = function is not None and len(set(kinds)) == 1 and kind_letter(kinds[0]) in function.kinds
+                result = bool_ if function is not None and function.boolean else kinds[0] if kinds else None
+                good = good and value.dtype is result
+        self.check(good, f"{value.name}: {op} does not take or give these types")
+
+    def update(self, update: Update) -> None:
+        accumulator, op = update.accumulator, update.op
+        self.used(accumulator)
+        self.check(accumulator.name in self.accumulators, f"{accumulator.name} is changed but is no accumulator")
+        self.check(op in _UPDATES, f"{op} is not an update")
+        self.check(
+            len(update.arguments) == (2 if op == "fma" else 1), f"{accumulator.name}: {op} takes other arguments"
+        )
+        sizes = {part.name: part.extent for part in accumulator.parts}
+        seen: dict[str, int] = {}
+        for argument in update.arguments:
+            self.used(argument)
+            self.check(argument.dtype is accumulator.dtype, f"{accumulator.name} and {argument.name} differ in type")
+            for part in argument.parts:
+                same = seen.setdefault(part.name, part.extent) == part.extent
+                self.check(same, f"{accumulator.name}: two extents of {part.name}")
+                fits = part.extent <= sizes.get(part.name, part.extent)
+                self.check(fits, f"{accumulator.name}: {part.name} of {argument.name} is too long")
+                self.check(op == "fma" or part.name in sizes, f"{accumulator.name}: {part.name} must be folded first")
+
+    def reduce(self, reduce: Reduce) -> None:
+        source, value = reduce.source, reduce.value
+        self.used(source)
+        self.check(reduce.op in REDUCTIONS, f"{reduce.op} is not a reduction")
+        left = [part for part in source.parts if part not in reduce.parts]
+        whole = all(part in source.parts for part in reduce.parts) and list(value.parts) == left
+        self.check(whole and value.dtype is source.dtype, f"{value.name}: the fold does not fit {source.name}")
+
+    # --- values
+
+    def define(self, value: Value) -> None:
+        self.name(value.name)
+        lanes = [part for part in value.parts if part.is_lane]
+        self.check(not lanes or (len(lanes) == 1 and lanes[0] is value.parts[-1]), f"{value.name}: lane parts")
+        names = [part.name for part in value.parts]
+        self.check(len(set(names)) == len(names), f"{value.name} has a part twice")
+        for part in value.parts:
+            good = _PART.fullmatch(part.name) and part.variable == Variable(part.name, 0, part.extent - 1)
+            self.check(bool(good), f"{value.name}: {part.name} is not a part")
+        self.values[value.name] = value
+
+    def used(self, value: Value) -> None:
+        self.check(self.values.get(value.name) == value, f"{value.name} is used where it has not been made")
+
+    def fits(self, argument: Value, value: Value) -> None:
+        sizes = {part.name: part.extent for part in value.parts}
+        for part in argument.parts:
+            self.check(sizes.get(part.name) == part.extent, f"{value.name}: the tile of {argument.name} does not fit")
+
+    # --- memory
+
+    def buffer(self, buffer: Buffer, place: Place) -> None:
+        self.name(buffer.name)
+        self.check(buffer.place is place, f"{buffer.name} is in another place")
+        self.check(len(buffer.shape) == len(buffer.strides), f"{buffer.name} has other strides")
+        for size in (*buffer.shape, *buffer.strides, buffer.offset):
+            self.index(as_index(size), ())
+        self.buffers[buffer.name] = buffer
+
+    def access(self, access: Load | Store) -> None:
+        buffer, parts = access.buffer, access.value.parts
+        known = self.buffers.get(buffer.name)
+        same = known is not None and known.dtype is buffer.dtype and known.place is buffer.place
+        self.check(same, f"{buffer.name} is not declared")
+        self.check(len(access.index) == len(buffer.shape), f"{buffer.name} has {len(buffer.shape)} axes")
+        self.mask(access.mask, parts)
+        for i, size in zip(access.index, buffer.shape, strict=True):
+            self.index(i, parts)
+            inside = self.holds(i, access.mask) and self.holds(as_index(size) - 1 - i, access.mask)
+            self.check(inside, f"{buffer.name}: index {i} may leave [0, {size})")
+
+    def holds(self, expression: Index, mask: Mask) -> bool:
+        """True if an expression is proven not to be negative."""
+        return nonnegative(expression) or implied(expression, (*mask, *self.facts))
+
+    # --- indices
+
+    def index(self, index: Index, parts: tuple[Part, ...]) -> None:
+        allowed = {part.variable for part in parts}
+        for variable in index.variables():
+            known = variable in self.variables or variable in allowed
+            self.check(known, f"{variable} is used where it is not known")
+
+    def mask(self, mask: Mask, parts: tuple[Part, ...]) -> None:
+        for condition in mask:
+            self.index(condition.a, parts)
+            self.index(condition.b, parts)
+
+
+def _mask_variables(mask: Mask) -> set[Variable]:
+    return {v for condition in mask for side in condition for v in side.variables()}

@@ -1,0 +1,39 @@
+"""Running fused graphs region by region, on the region reference: no schedule, no C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smelt.fuse import build_region, contiguous, merge_axes, partition, storable
+from smelt.graph.index import Index
+from smelt.graph.node import Node
+from smelt.kernel import evaluate_region
+
+
+def run_fused(
+    roots: Sequence[Node], leaves: dict[Node, NDArray[Any]], dims: dict[str, int], merge: bool = True
+) -> list[NDArray[Any]]:
+    """The values of the roots, computed kernel by kernel."""
+    values = {node: np.ascontiguousarray(array).reshape(-1) for node, array in leaves.items()}
+
+    def concrete(node: Node) -> tuple[int, ...]:
+        return tuple(size.evaluate(dims) if isinstance(size, Index) else size for size in node.shape)
+
+    roots = [storable(root) for root in roots]
+    for group in partition(list(dict.fromkeys(roots))):
+        if 0 in (size.evaluate(dims) if isinstance(size, Index) else size for size in group.result.shape):
+            values.setdefault(group.sink, np.zeros(int(np.prod(concrete(group.sink))), group.sink.dtype.numpy))
+            continue
+        region, nodes = build_region(group, contiguous)
+        if merge:
+            region = merge_axes(region)
+        if group.sink not in values:
+            values[group.sink] = np.zeros(int(np.prod(concrete(group.sink))), group.sink.dtype.numpy)
+        names = [buffer.name for buffer in region.buffers()]
+        evaluate_region(region, {name: values[node] for name, node in zip(names, nodes, strict=True)}, dims)
+    return [values[root].reshape(concrete(root)) for root in roots]
+

@@ -1,0 +1,163 @@
+"""Fusion: what ends up in one kernel, and that cutting a graph into kernels changes no value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from smelt import dtypes
+from smelt.compiler import simplify
+from smelt.fuse import build_region, contiguous, merge_axes, partition
+from smelt.fuse.movement import reshape_index
+from smelt.graph import build
+from smelt.graph.index import variable
+from smelt.graph.interpret import interpret
+from smelt.graph.node import Node, topological
+from smelt.graph.ops import Op
+from tests.fuse.running import run_fused
+from tests.graph.random_graphs import leaf, random_program
+
+F32 = dtypes.float32
+
+
+def kernels(*roots: Node) -> list[list[str]]:
+    """For each kernel the names of what it computes, without movement."""
+    found = []
+    for group in partition(simplify(list(roots))):
+        names = [str(n.attribute) if n.op in (Op.UNARY, Op.BINARY) else n.op.value for n in reversed(group.inside)]
+        found.append([name for name in names if name not in ("reshape", "expand", "permute", "slice")])
+    return found
+
+
+def test_softmax_is_one_kernel() -> None:
+    assert kernels(build.composite("softmax", leaf(F32, (128, 64)), axis=-1)) == [["reduce", "sub", "exp", "reduce", "div"]]
+
+
+def test_layer_norm_is_one_kernel() -> None:
+    x, w, b = leaf(F32, (256, 64)), leaf(F32, (64,)), leaf(F32, (64,))
+    assert len(kernels(build.composite("layer_norm", x, w, b, eps=1e-5))) == 1
+
+
+def test_bias_activation_and_residual_are_the_epilogue_of_a_matmul() -> None:
+    x, w, b, r = leaf(F32, (32, 64)), leaf(F32, (64, 48)), leaf(F32, (48,)), leaf(F32, (32, 48))
+    y = build.binary("add", build.composite("gelu", build.binary("add", build.matmul(x, w), b)), r)
+    [names] = kernels(y)
+    assert names[0] == "contract"
+    assert "erf" in names
+
+
+def test_a_cast_is_computed_inside_a_matmul_but_not_exp() -> None:
+    x, w = leaf(dtypes.float16, (32, 64)), leaf(F32, (64, 48))
+    assert kernels(build.matmul(build.cast(x, F32), w)) == [["cast", "contract"]]
+    assert len(kernels(build.matmul(build.unary("exp", leaf(F32, (32, 64))), w))) == 2
+
+
+def test_a_sum_used_twice_is_stored_once() -> None:
+    a, b = leaf(F32, (64, 64)), leaf(F32, (64, 64))
+    x = build.binary("add", a, b)
+    found = kernels(build.unary("exp", x), build.unary("sin", x))
+    assert sorted(found) == [["add"], ["exp"], ["sin"]]
+
+
+def test_a_cheap_function_of_one_input_is_recomputed() -> None:
+    x = build.unary("neg", leaf(F32, (64, 64)))
+    assert sorted(kernels(build.unary("exp", x), build.unary("sin", x))) == [["neg", "exp"], ["neg", "sin"]]
+
+
+def test_the_parts_of_a_concat_are_written_in_place() -> None:
+    parts = [build.unary("exp", leaf(F32, (3, 4))), leaf(F32, (3, 2)), build.unary("sin", leaf(F32, (3, 5)))]
+    groups = partition([build.concat(parts, 1)])
+    assert [group.offset for group in reversed(groups)] == [(1, 0), (1, 4), (1, 6)]
+    assert sorted(len(group.inside) for group in groups) == [0, 1, 1]
+
+
+def test_a_pad_costs_no_kernel() -> None:
+    x = build.pad(build.unary("exp", leaf(F32, (3, 4))), ((1, 0), (0, 2)), build.const(0.0, F32))
+    assert kernels(build.unary("neg", x)) == [["exp", "pad", "neg"]]
+
+
+def test_a_long_chain_is_cut_into_kernels_of_bounded_size() -> None:
+    x = leaf(F32, (3,))
+    for _ in range(1000):
+        x = build.unary("neg", build.unary("exp", x))
+    sizes = [len(group.inside) for group in partition([x])]
+    assert max(sizes) <= 250
+    assert len(set(sizes)) == 1
+
+
+def test_a_sum_of_many_tensors_respects_the_limit_on_buffers() -> None:
+    total = leaf(F32, (3,))
+    for _ in range(200):
+        total = build.binary("add", total, leaf(F32, (3,)))
+    for group in partition([total]):
+        region, nodes = build_region(group, contiguous)
+        assert len(nodes) <= 48
+
+
+def test_axes_merge_where_memory_is_walked_as_one() -> None:
+    x, b = leaf(F32, (2, 3, 4, 5)), leaf(F32, (5,))
+    [group] = partition([build.unary("exp", x)])
+    assert len(merge_axes(build_region(group, contiguous)[0]).axes) == 1
+    [group] = partition([build.binary("add", x, b)])
+    assert len(merge_axes(build_region(group, contiguous)[0]).axes) == 2
+    [group] = partition([build.unary("exp", build.permute(x, (1, 0, 2, 3)))])
+    assert len(merge_axes(build_region(group, contiguous)[0]).axes) == 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "source"),
+    [
+        ((6, 4), (24,)),
+        ((24,), (6, 4)),
+        ((2, 12), (6, 4)),
+        ((1, 6, 1, 4), (6, 4)),
+        ((6, 4), (6, 1, 4, 1)),
+        ((2, 3, 4), (4, 3, 2)),
+        ((1,), (1, 1, 1)),
+        ((), (1, 1)),
+        ((1, 1), ()),
+        ((7, 2, 3), (7, 6)),
+        ((5, 1, 2), (5, 2)),
+    ],
+)
+def test_reshape_as_an_index(shape: tuple[int, ...], source: tuple[int, ...]) -> None:
+    axes = tuple(variable(f"i{k}", 0, size - 1) for k, size in enumerate(shape))
+    index = reshape_index(shape, source, axes)
+    array = np.arange(int(np.prod(shape))).reshape(source)
+    for at in np.ndindex(*shape):
+        where = tuple(i.evaluate({f"i{k}": v for k, v in enumerate(at)}) for i in index)
+        assert array[where] == array.reshape(shape)[at]
+
+
+JUMPS = {"floor", "ceil", "trunc", "round", "sign", "floordiv", "mod", "eq", "ne", "lt", "le", "pow", "tan", "isnan"}
+
+
+def jumps(node: Node) -> bool:
+    """Whether a rounding error before a node can become a large one after it."""
+    if not node.sources or not node.sources[0].dtype.is_float:
+        return False
+    return node.op is Op.BITCAST or (node.op is Op.CAST and not node.dtype.is_float) or node.attribute in JUMPS
+
+
+@given(seed=st.integers(0, 10**9), merge=st.booleans())
+def test_fused_graphs_compute_what_the_interpreter_does(seed: int, merge: bool) -> None:
+    program = random_program(seed)
+    assume(not any(jumps(node) for node in topological(program.roots)))
+    rng = np.random.default_rng(seed)
+    leaves = {
+        node: rng.uniform(0.5, 2, array.shape).astype(array.dtype) if node.dtype.is_float else array
+        for node, array in program.leaves.items()
+    }
+    expected = interpret(program.roots, leaves, program.dims)
+    got = run_fused(simplify(program.roots), leaves, program.dims, merge)
+    for a, b, root in zip(got, expected, program.roots, strict=True):
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        if root.dtype.is_float:
+            tolerance = 2.0 ** {"float64": -30, "float32": -13, "float16": -5, "bfloat16": -2}[root.dtype.name]
+            with np.errstate(all="ignore"):
+                np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=tolerance, atol=tolerance)
+        else:
+            np.testing.assert_array_equal(a, b)

@@ -1,0 +1,83 @@
+"""Random schedules for any region: most are legal, some are not."""
+
+from __future__ import annotations
+
+import random
+
+from smelt.graph.index import Variable
+from smelt.kernel.actions import Action, Bind, Keep, Order, Schedule, Split, Stage, Stream, Unroll
+from smelt.kernel.region import Expression, Region
+
+LANES = (2, 4, 8)
+
+
+def random_schedule(rng: random.Random, region: Region) -> Schedule:
+    """Actions drawn from what the region has: axes, loops, nodes."""
+    actions: list[Action] = []
+    loops: dict[Variable, list[str]] = {}
+    wide = rng.choice(region.axes) if region.axes else None  # usually at most one axis has lanes
+    for axis in region.axes:
+        levels = 1
+        if rng.random() < 0.7:
+            split = random_split(rng, axis, axis == wide or rng.random() < 0.05)
+            actions.append(split)
+            levels += sum(kind == "loop" for _, kind in split.parts)
+        loops[axis] = [f"{axis.name}.{level}" for level in range(levels)]
+    parallel = [axis for axis in region.axes if any(axis in region.parallel_axes(o) for o in region.outputs)]
+    order = [name for axis in parallel for name in loops[axis]]
+    if order and rng.random() < 0.5:
+        chosen = list(parallel) + [axis for axis in region.axes if axis not in parallel and rng.random() < 0.6]
+        order = interleaved(rng, [list(loops[axis]) for axis in chosen])
+        actions.append(Order(tuple(order)))
+    if order and rng.random() < 0.4:
+        actions.append(Bind(tuple(order[: rng.randint(1, min(3, len(order)))])))
+    every = [name for axis in region.axes for name in loops[axis]]
+    if every and rng.random() < 0.2:
+        actions.append(Unroll(rng.choice(every), rng.choice((2, 4))))
+    if rng.random() < 0.1:
+        actions.append(Stream())
+    actions += random_memory(rng, region, every)
+    rng.shuffle(actions)
+    return tuple(actions)
+
+
+def random_split(rng: random.Random, axis: Variable, lanes: bool) -> Split:
+    parts = [(rng.choice((2, 3, 5, 8)), "loop") for _ in range(rng.choice((0, 0, 0, 1, 1, 2)))]
+    tail = "shrink"
+    if rng.random() < 0.6 or (not parts and not lanes):
+        parts.append((rng.choice((1, 2, 3, 4, 6)), "reg"))
+        tail = rng.choice(("shrink", "balance", "mask", "unit"))
+    if lanes:
+        parts.append((rng.choice(LANES), "lane"))
+        tail = rng.choice(("shrink", "balance", "mask"))
+    return Split(axis.name, tuple(parts), tail)
+
+
+def interleaved(rng: random.Random, groups: list[list[str]]) -> list[str]:
+    """All names, each group in its own order."""
+    result: list[str] = []
+    while any(groups):
+        result.append(rng.choice([group for group in groups if group]).pop(0))
+    return result
+
+
+def random_memory(rng: random.Random, region: Region, loops: list[str]) -> list[Action]:
+    """Stages and kept nodes."""
+    actions: list[Action] = []
+    nodes = [(f"%{at}", e) for at, e in enumerate(region.order())]
+    axes = set(region.axes)
+    varying = [(name, e) for name, e in nodes if e.axes & axes]
+    for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
+        if varying and loops:
+            name, e = rng.choice(varying)
+            actions.append(Stage(name, rng.choice(loops), stage_order(rng, region, e), rng.choice((0, 0, 3))))
+    inside = [name for name, e in varying if e.op != "reduce"]
+    if inside and rng.random() < 0.4:
+        actions.append(Keep(rng.choice(inside), rng.choice(("local", "out"))))
+    return actions
+
+
+def stage_order(rng: random.Random, region: Region, e: Expression) -> tuple[str, ...]:
+    names = [axis.name for axis in region.axes if axis in e.axes]
+    rng.shuffle(names)
+    return tuple(names if rng.random() < 0.5 else names[: rng.randint(1, len(names))])

@@ -1,0 +1,185 @@
+"""Realizing: nothing twice, memory flat, long chains, threads, forks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt import runtime
+from smelt.compiler import trace
+from smelt.config import configure
+from smelt.device.toolchain import compile_count
+from smelt.graph.node import live_nodes, topological
+from smelt.graph.ops import Op
+
+rng = np.random.default_rng(3)
+
+
+def floats(*shape: int) -> sm.Tensor:
+    return sm.asarray(rng.standard_normal(shape).astype(np.float32))
+
+
+def test_realizing_rebinds_to_a_leaf() -> None:
+    x = floats(3) * 2
+    assert x._node.op is not Op.LEAF
+    x.realize()
+    assert x._node.op is Op.LEAF
+
+
+def test_a_computed_value_is_not_computed_again() -> None:
+    x = floats(3)
+    y = x * 2
+    z = y + 1
+    y.realize()
+    assert z._node.sources[0].leaf is not None
+    np.testing.assert_allclose(z.numpy(), x.numpy() * 2 + 1, rtol=1e-6)
+
+
+def test_several_results_in_one_graph() -> None:
+    x = floats(4)
+    a, b, c = x + 1, x * 2, x
+    sm.realize(a, b, c)
+    np.testing.assert_allclose(a.numpy(), x.numpy() + 1)
+    np.testing.assert_allclose(b.numpy(), x.numpy() * 2)
+
+
+def test_a_view_of_a_leaf_needs_no_kernel_and_no_memory() -> None:
+    x = floats(6, 4).realize()
+    before = runtime.graph_count()
+    view = x.T[1:3, ::-2].reshape(2, 3)
+    view.realize()
+    assert runtime.graph_count() <= before + 1
+    storage = view._node.attribute
+    assert storage.memory is x._node.attribute.memory
+    np.testing.assert_array_equal(view.numpy(), x.numpy().T[1:3, ::-2])
+
+
+def test_a_loop_with_changing_scalars_and_slices_compiles_at_most_twice() -> None:
+    x = sm.asarray(rng.standard_normal((1000, 3)).astype(np.float32))
+    expected = x.numpy()
+    before = compile_count()
+    for i in range(1000):
+        np.testing.assert_allclose((x[i] * (i * 0.1)).numpy(), expected[i] * np.float32(i * 0.1), rtol=1e-6)
+    assert compile_count() - before <= 2
+
+
+def test_slices_of_computed_values_compile_once() -> None:
+    x = sm.asarray(rng.standard_normal((50, 3)).astype(np.float32))
+    graphs = runtime.graph_count()
+    for i in range(50):
+        np.testing.assert_allclose((x * 3)[i].numpy(), x.numpy()[i] * 3, rtol=1e-6)
+        np.testing.assert_allclose((x * 3)[i::-1].numpy()[0], x.numpy()[i] * 3, rtol=1e-6)
+    assert runtime.graph_count() - graphs <= 60
+
+
+def test_memory_stays_flat_in_a_long_loop() -> None:
+    x = sm.zeros((16,)).realize()
+
+    def steps(n: int) -> None:
+        nonlocal x
+        for _ in range(n):
+            x = (x * 0.9 + 1).realize()
+
+    steps(500)
+    gc.collect()
+    nodes, blocks = live_nodes(), sys.getallocatedblocks()
+    steps(10_000)
+    gc.collect()
+    assert live_nodes() <= nodes + 5
+    assert sys.getallocatedblocks() - blocks < 500
+    assert abs(float(x[0]) - 10.0) < 1e-4
+
+
+@pytest.mark.parametrize("length", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_a_long_chain_of_elementwise_nodes(length: int) -> None:
+    x = sm.zeros((3,)).realize()
+    with configure(node_limit=10**9):
+        for _ in range(length):
+            x = x + 1
+        traced = trace([x._node])
+        compiled = runtime.find(traced)
+        assert len(compiled.kernels) >= length // 300
+        assert x.tolist() == [float(length)] * 3
+
+
+def test_a_graph_past_the_limit_realizes_itself() -> None:
+    with configure(node_limit=100):
+        x = sm.zeros((3,)).realize()
+        for _ in range(2000):
+            x = x + 1
+        assert len(topological([x._node])) < 1500
+        assert x.tolist() == [2000.0] * 3
+
+
+def test_many_threads_at_once() -> None:
+    errors: list[BaseException] = []
+    shared = floats(64, 64)
+
+    def work(seed: int) -> None:
+        try:
+            local = np.random.default_rng(seed)
+            for k in range(15):
+                a = local.standard_normal((8 + k % 3, 64)).astype(np.float32)
+                got = ((sm.asarray(a) @ shared).relu() + seed * 0.1).sum(-1).numpy()
+                expected = (np.maximum(a @ shared.numpy(), 0) + np.float32(seed * 0.1)).sum(-1)
+                np.testing.assert_allclose(got, expected, rtol=1e-4)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_computes() -> None:
+    x = floats(300, 300)
+    expected = (x @ x).sum().item()
+    child = os.fork()
+    if child == 0:
+        try:
+            ok = abs((x @ x).sum().item() - expected) < 1e-3 * abs(expected) and (x + 5).numpy()[0, 0] is not None
+            os._exit(0 if ok else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    a, b = floats(97, 130), floats(130, 201)
+    results: list[Any] = []
+    for threads in (1, 2, 5):
+        with configure(threads=threads):
+            runtime.clear_graphs()
+            results.append(((a @ b).softmax(-1).sum(0)).numpy().copy())
+            (a @ b)._node.leaf = None
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_numpy_views_pin_their_memory() -> None:
+    view = (floats(1000) + 1).numpy()
+    before = view.copy()
+    for _ in range(10):
+        (floats(1000) * 3).realize()
+    np.testing.assert_array_equal(view, before)
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 1
+
+
+def test_a_graph_too_large_for_the_machine_says_so() -> None:
+    x = sm.zeros((1 << 14, 1)) + sm.zeros((1, 1 << 14))
+    huge = (x.reshape(1 << 14, 1 << 14, 1) + sm.ones((1, 1, 1 << 14))) * 2
+    with pytest.raises(sm.errors.MemoryLimitError, match="MiB"):
+        huge.realize()

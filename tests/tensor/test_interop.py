@@ -1,0 +1,135 @@
+"""NumPy, nested lists and DLPack: what is shared, what is copied, and which dtypes come out."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt import dtypes
+from smelt.errors import ArgumentError, DTypeError
+
+
+def test_asarray_copies() -> None:
+    a = np.array([1.0, 2.0])
+    x = sm.asarray(a)
+    a[0] = 9
+    assert x.tolist() == [1.0, 2.0]
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "whole": lambda a: a,
+    "reversed and skipping": lambda a: a[::-1, ::2],
+    "transposed": lambda a: a.T,
+    "repeated": lambda a: np.broadcast_to(a[0], (3, 5)),
+    "empty": lambda a: a[:0],
+    "scalar": lambda a: a[1, 2, ...],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_from_numpy_shares_memory_whatever_the_strides(view: Any) -> None:
+    a = np.arange(20.0).reshape(4, 5)
+    shown = np.asarray(view(a))
+    x = sm.from_numpy(shown)
+    assert np.array_equal(x.numpy(), shown)
+    assert not shown.size or np.shares_memory(x.numpy(), a)
+    assert np.array_equal((x + 1).numpy(), shown + 1)
+
+
+def test_numpy_shares_memory() -> None:
+    x = sm.arange(5).realize()
+    assert np.shares_memory(x.numpy(), x.numpy())
+    assert np.shares_memory(np.asarray(x), x.numpy())
+    assert np.asarray(x, dtype=np.float32).dtype == np.float32
+    assert not np.shares_memory(np.array(x), x.numpy())
+    with pytest.raises(ArgumentError, match="without a copy"):
+        np.asarray(x, dtype=np.float32, copy=False)
+
+
+def test_an_array_outlives_its_tensor() -> None:
+    values = (sm.arange(1000) * 2).numpy()
+    assert values[-1] == 1998 and not values.flags.writeable
+
+
+class Level(enum.IntEnum):
+    HIGH = 7
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (True, sm.bool),
+        (3, sm.int64),
+        (2.5, sm.float32),
+        (Level.HIGH, sm.int64),
+        ([1, 2.5], sm.float32),
+        ([[True], [False]], sm.bool),
+        ([], sm.float32),
+        (np.float64(1), sm.float64),
+        ([np.float64(1)], sm.float64),
+        (np.array([1.0]), sm.float64),
+        (np.array([1], ">i4"), sm.int32),
+        (np.array([1.5], ml_dtypes.bfloat16), sm.bfloat16),
+        (range(3), sm.int64),
+        (memoryview(b"ab"), sm.uint8),
+    ],
+    ids=str,
+)
+def test_dtypes_of_what_comes_in(value: Any, dtype: dtypes.DType) -> None:
+    x = sm.asarray(value)
+    assert x.dtype is dtype
+    assert np.array_equal(x.numpy().astype(np.float64), np.asarray(value, np.float64))
+
+
+def test_asarray_with_a_dtype_converts_as_casts_do() -> None:
+    assert sm.asarray([1.5, -2.0, float("nan")], dtype=sm.uint8).tolist() == [1, 0, 0]
+    assert sm.asarray(np.array([300]), dtype=sm.int8).tolist() == [44]
+    assert sm.asarray(sm.asarray([1, 2]), dtype=sm.float16).dtype is sm.float16
+    assert sm.asarray([1, 2], "float64").dtype is sm.float64
+    assert sm.asarray([1, 2], np.int16).dtype is sm.int16
+
+
+def test_lists_may_hold_tensors() -> None:
+    x = sm.asarray([1.0, 2.0])
+    assert sm.asarray([x, x + 1]).tolist() == [[1.0, 2.0], [2.0, 3.0]]
+    assert sm.asarray([[x[0], 5.0], [x[1], 6.0]]).tolist() == [[1.0, 5.0], [2.0, 6.0]]
+
+
+@pytest.mark.parametrize("dtype", [d for d in dtypes.ALL if d is not sm.bfloat16], ids=str)
+def test_dlpack_both_ways(dtype: dtypes.DType) -> None:
+    x = sm.asarray([[1, 0], [0, 1]], dtype=dtype).realize()
+    array = np.from_dlpack(x)
+    assert array.dtype == dtype.numpy and np.shares_memory(array, x.numpy()) and not array.flags.writeable
+    assert np.shares_memory(sm.from_dlpack(array).numpy(), array)
+    assert x.__dlpack_device__() == np.zeros(1).__dlpack_device__()
+
+
+def test_dlpack_refuses_what_it_cannot_say() -> None:
+    with pytest.raises(DTypeError, match="bfloat16 cannot be exported"):
+        np.from_dlpack(sm.ones(2, dtype=sm.bfloat16))
+    x = sm.arange(3).realize()
+    assert x.__dlpack__() is not None  # an old consumer gets a copy that it may write to
+    with pytest.raises(ArgumentError, match="too old"):
+        x.__dlpack__(copy=False)
+
+
+def test_array_api_namespace() -> None:
+    x = sm.zeros(2)
+    assert x.__array_namespace__() is sm
+    assert (sm.pi, sm.e, sm.newaxis) == (np.pi, np.e, None) and np.isnan(sm.nan) and np.isinf(sm.inf)
+    assert sm.finfo(sm.float16).max == 65504.0 and sm.finfo(x).bits == 32
+    assert (sm.iinfo(sm.int8).min, sm.iinfo("uint16").max) == (-128, 65535)
+    assert sm.isdtype(sm.int8, "signed integer") and sm.isdtype(sm.bool, ("bool", "numeric"))
+    assert not sm.isdtype(sm.float32, "integral") and sm.isdtype(sm.float32, sm.float32)
+    assert sm.result_type(sm.int8, 1, x) is sm.float32
+    assert sm.broadcast_shapes((3, 1), 4, ()) == (3, 4)
+    with pytest.raises(DTypeError):
+        sm.finfo(sm.int8)
+    with pytest.raises(DTypeError):
+        sm.iinfo(sm.float32)

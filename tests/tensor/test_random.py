@@ -1,0 +1,81 @@
+"""Random numbers: the published test vectors, reproducibility, independence, and the distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt.graph import build
+from smelt.tensor import wrap
+from smelt.tensor.random import threefry
+
+# Known answers of threefry2x32 with 20 rounds: key, counter, result.
+VECTORS = [
+    ((0x00000000, 0x00000000), (0x00000000, 0x00000000), (0x6B200159, 0x99BA4EFE)),
+    ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+    ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+]
+
+
+@pytest.mark.parametrize(("key", "counter", "expected"), VECTORS)
+def test_known_answers(key: tuple[int, int], counter: tuple[int, int], expected: tuple[int, int]) -> None:
+    words = [build.const(word, sm.uint32) for word in (*key, *counter)]
+    assert tuple(wrap(node).item() for node in threefry(*words)) == expected
+
+
+def test_the_seed_decides() -> None:
+    sm.random.seed(7)
+    first = [sm.random.uniform((4,)).tolist(), sm.random.normal((4,)).tolist()]
+    sm.random.seed(7)
+    assert [sm.random.uniform((4,)).tolist(), sm.random.normal((4,)).tolist()] == first
+    sm.random.seed(8)
+    assert sm.random.uniform((4,)).tolist() != first[0]
+
+
+def test_draws_differ() -> None:
+    sm.random.seed(0)
+    draws = np.stack([sm.random.bits((64,)).numpy() for _ in range(20)])
+    assert len(np.unique(draws)) == draws.size
+
+
+def test_a_key_gives_the_same_numbers_again_and_leaves_the_global_sequence_alone() -> None:
+    key = sm.random.key(3)
+    sm.random.seed(1)
+    expected = sm.random.uniform((3,)).tolist()
+    sm.random.seed(1)
+    assert sm.random.normal((5,), key=key).tolist() == sm.random.normal((5,), key=key).tolist()
+    assert sm.random.uniform((3,)).tolist() == expected
+
+
+def test_an_element_depends_on_its_place_only() -> None:
+    key = sm.random.key(5)
+    long = sm.random.bits((100,), key=key).numpy()
+    assert np.array_equal(sm.random.bits((7,), key=key).numpy(), long[:7])
+    assert np.array_equal(sm.random.bits((4, 25), key=key).numpy().reshape(-1), long)
+
+
+def test_new_keys_are_new() -> None:
+    key = sm.random.key(0)
+    keys = [key, *sm.random.split(key, 5), *(sm.random.fold_in(key, i) for i in (0, 1, 2, 2**33))]
+    assert len({tuple(k.tolist()) for k in keys}) == len(keys)
+    numbers = np.stack([sm.random.bits((50,), key=k).numpy() for k in keys])
+    assert len(np.unique(numbers)) == numbers.size
+
+
+@pytest.mark.parametrize("dtype", [sm.float16, sm.bfloat16, sm.float32, sm.float64], ids=str)
+def test_distributions(dtype: sm.DType) -> None:
+    key = sm.random.key(11)
+    u = sm.random.uniform((20_000,), key=key, dtype=dtype).numpy().astype(np.float64)
+    n = sm.random.normal((20_000,), key=key, dtype=dtype).numpy().astype(np.float64)
+    assert u.min() >= 0 and u.max() < 1
+    assert abs(u.mean() - 0.5) < 0.01 and abs(u.var() - 1 / 12) < 0.003
+    assert np.isfinite(n).all() and abs(n.mean()) < 0.03 and abs(n.std() - 1) < 0.02
+    assert abs((np.abs(n) < 1).mean() - 0.6827) < 0.015 and abs((n**4).mean() - 3) < 0.3
+
+
+def test_integers_cover_their_range_evenly() -> None:
+    drawn = sm.random.randint(-3, 4, (7000,), key=sm.random.key(2)).numpy()
+    values, counts = np.unique(drawn, return_counts=True)
+    assert values.tolist() == [-3, -2, -1, 0, 1, 2, 3]
+    assert abs(counts - 1000).max() < 150

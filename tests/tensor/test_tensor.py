@@ -1,0 +1,185 @@
+"""What a Tensor is: its properties, its text, its values, and that it never changes."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from typing import Any
+
+import pytest
+
+import smelt as sm
+from smelt import runtime
+from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
+from smelt.graph.ops import Op
+from smelt.runtime import Placeholder
+
+
+def traced(*shape: Any) -> sm.Tensor:
+    """A tensor that stands for an argument of a function being traced."""
+    from smelt.tensor import wrap
+
+    return wrap(Placeholder(sm.float32, shape, (1,) * len(shape)).node())
+
+
+def test_properties() -> None:
+    x = sm.zeros((2, 3, 5), dtype=sm.int16)
+    assert (x.shape, x.dtype, x.ndim, x.dim(), x.size, x.numel(), x.nbytes) == ((2, 3, 5), sm.int16, 3, 3, 30, 30, 60)
+    assert x.device == "cpu"
+    assert x.mT.shape == (2, 5, 3)
+    assert sm.zeros(2, 3).T.shape == (3, 2)
+    with pytest.raises(ShapeError, match="Use mT for the last two axes"):
+        _ = x.T  # type: ignore[misc]
+
+
+def test_repr_describes_and_never_computes() -> None:
+    y = sm.asarray([1.0, 2.0]) + 1
+    assert repr(y) == "Tensor(shape=(2,), dtype=float32, device=cpu, lazy)"
+    assert y._node.op is Op.BINARY and y._node.leaf is None
+    y.realize()
+    assert repr(y) == "Tensor(shape=(2,), dtype=float32, device=cpu)"
+
+
+def test_print_shows_values() -> None:
+    assert str(sm.asarray([[1, 2], [3, 4]], dtype=sm.float32)) == "Tensor([[1., 2.],\n        [3., 4.]], dtype=float32)"
+    assert str(sm.asarray(3)) == "Tensor(3, dtype=int64)"
+    assert str(sm.asarray([1.5], dtype=sm.bfloat16)) == "Tensor([1.5], dtype=bfloat16)"
+    assert str(sm.zeros(0, 3)) == "Tensor([], shape=(0, 3), dtype=float32)"
+    assert f"{sm.asarray(2.0):.2f}" == "2.00"
+    assert "..." in str(sm.arange(100_000))
+
+
+def test_notebooks_get_values_that_exist_already() -> None:
+    x = sm.asarray([1.0, 2.0]) * 2
+    assert "lazy" in x._repr_html_()
+    assert "[2., 4.]" in x.realize()._repr_html_()
+    assert "<pre>" not in (x + 1)._repr_html_()
+
+
+def test_values() -> None:
+    x = sm.asarray([[1, 2], [3, 4]])
+    assert x.tolist() == [[1, 2], [3, 4]]
+    assert (x[1, 1].item(), float(x[0, 1]), int(x[1, 0])) == (4, 2.0, 3)
+    assert [10, 20, 30][sm.asarray(1)] == 20
+    assert [row.tolist() for row in x] == [[1, 2], [3, 4]]
+    assert len(x) == 2
+    assert 3 in x and 7 not in x
+    assert bool(sm.asarray([[5]])) and not bool(sm.asarray(0.0))
+    assert math.isnan(sm.asarray(float("nan")).item())
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "text"),
+    [
+        (lambda x: x.item(), ArgumentError, "exactly one element"),
+        (float, ArgumentError, "exactly one element"),
+        (bool, ArgumentError, "Use any() or all()"),
+        (lambda x: [1, 2][x[0]], DTypeError, "float32 tensor cannot be used as an index"),
+        (lambda x: len(x[0]), ArgumentError, "a tensor of rank 0 has no length"),
+        (lambda x: list(x[0]), ArgumentError, "rank 0 has no elements to go through"),
+        (lambda x: x.to("gpu"), DTypeError, "is not a dtype"),
+    ],
+)
+def test_questions_without_an_answer(ask: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        ask(sm.asarray([1.0, 2.0]))
+    assert text in str(caught.value)
+
+
+def test_a_tensor_never_changes() -> None:
+    x = sm.asarray([1.0, 2.0])
+    with pytest.raises(ArgumentError, match="tensors never change"):
+        x[0] = 5  # type: ignore[index]
+    before = x
+    x += 1
+    assert before.tolist() == [1.0, 2.0] and x.tolist() == [2.0, 3.0]
+    with pytest.raises(ValueError, match="read-only"):
+        x.numpy()[0] = 7
+
+
+def test_realizing_happens_once_and_releases_history() -> None:
+    x = sm.asarray([1.0, 2.0]) * 3
+    y, z = x + 1, x + 2
+    assert sm.realize(y, z) == (y, z)
+    assert y._node.op is Op.LEAF and z._node.op is Op.LEAF
+    assert (y.tolist(), z.tolist()) == ([4.0, 7.0], [5.0, 8.0])
+    node = y._node
+    assert y.realize() is y and y._node is node
+
+
+def test_identity() -> None:
+    x, y = sm.zeros(2), sm.zeros(2)
+    assert len({x, y, x}) == 2
+    assert {x: 1}[x] == 1
+    assert copy.copy(x) is x and copy.deepcopy(x) is x
+    assert pickle.loads(pickle.dumps(sm.arange(3))).tolist() == [0, 1, 2]
+    assert sm.Tensor([1, 2], dtype=sm.int8).dtype is sm.int8
+
+
+def test_casts() -> None:
+    x = sm.asarray([-1.5, 300.0, float("nan"), 1e30])
+    assert x.astype(sm.uint8).tolist() == [0, 255, 0, 255]
+    assert x.int().dtype is sm.int32 and x.int().tolist() == [-1, 300, 0, 2**31 - 1]
+    assert sm.asarray(300).astype(sm.int8).item() == 44
+    methods = {"half": sm.float16, "bfloat16": sm.bfloat16, "float": sm.float32, "double": sm.float64, "long": sm.int64}
+    assert {name: getattr(x, name)().dtype for name in methods} == methods
+    assert x.bool().tolist() == [True] * 4
+    assert x.to(sm.float64).dtype is sm.float64 and x.to("cpu") is x
+
+
+def test_a_traced_tensor_has_no_value() -> None:
+    with runtime.tracing():
+        x = traced(2)
+        for ask in (bool, float, repr, str):
+            if ask in (repr, str):
+                assert ask(x * 2) == "Tensor(shape=(2,), dtype=float32, device=cpu, lazy)"
+                continue
+            with pytest.raises(TraceError) as caught:
+                ask((x * 2).sum())
+            assert "smelt.where" in str(caught.value) and "smelt.cond" in str(caught.value)
+        with pytest.raises(TraceError):
+            x.numpy()
+        with pytest.raises(TraceError):
+            sm.realize(x + 1)
+        # What does not depend on the arguments is known all the same.
+        assert (sm.arange(3) + 1).tolist() == [1, 2, 3]
+
+
+def test_symbolic_shapes() -> None:
+    n = sm.Dim("n", 2, 100)
+    x = traced(n, 4)
+    assert x.sum(axis=1).shape == (n,)
+    assert (x.T @ x).shape == (4, 4)
+    assert x.reshape(-1).shape == (4 * n,)
+    assert x[1:].shape == (n - 1, 4)
+    assert x[::-1].shape == (n, 4)
+    assert x[-2].shape == (4,)
+    assert x[:, ::2].shape == (n, 2)
+    assert x.roll(1, 0).shape == (n, 4)
+    assert sm.concat([x, x]).shape == (2 * n, 4)
+    assert sm.arange(n).shape == (n,)
+    assert sm.zeros((n, 3)).shape == (n, 3)
+    assert repr(x) == "Tensor(shape=(n, 4), dtype=float32, device=cpu, lazy)"
+    assert str(x) == repr(x)
+    with pytest.raises(TraceError, match=r"Use x\.shape\[0\]"):
+        len(x)
+    with pytest.raises(IndexError, match="index 2 is out of range"):
+        x[2]
+    with pytest.raises(ShapeError, match="A symbolic size only fits"):
+        x + sm.zeros(3, 4)
+    with pytest.raises(TraceError):
+        x.numpy()
+
+
+def test_a_long_history_realizes_itself() -> None:
+    from smelt.config import configure
+    from smelt.graph.node import topological
+
+    one = sm.ones(1).realize()
+    with configure(node_limit=400):
+        x = one
+        for _ in range(3000):
+            x = x + one
+        assert len(topological([x._node])) < 1200
+    assert x.item() == 3001.0
