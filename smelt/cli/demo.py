@@ -108,7 +108,7 @@ def section(program: Program, explanation: Explanation, times: Paired, differenc
     lines += [
         "",
         f"   equal to NumPy within {difference:.0e} of the largest value; best of {times.rounds} alternating rounds:",
-        f"   smelt {1e3 * times.first_best:.3f} ms, NumPy {1e3 * times.second_best:.3f} ms: {speed:.2f} times its speed",
+        f"   smelt {1e3 * times.first_best:.3f} ms, NumPy {1e3 * times.second_best:.3f} ms ({speed:.2f} × its speed)",
     ]
     return "\n".join(lines)
 

@@ -13,7 +13,7 @@ from smelt.compiler.trace import Argument, GraphKey, leaf_view, rebuild
 from smelt.config import settings
 from smelt.device.cpu import CPU, LaunchSpec
 from smelt.errors import InternalError
-from smelt.fuse import Group, Layout, build_region, contiguous, merge_axes, partition, storable
+from smelt.fuse import Group, Layout, build_region, contiguous, merge_axes, name_slots, partition, storable
 from smelt.graph import composites
 from smelt.graph.index import IndexLike, Variable, as_index, product_of, upper
 from smelt.graph.node import Node, make, topological
@@ -45,11 +45,12 @@ class Built:
 
 @dataclass
 class _Work:
-    """One launch on its way: the group, its kernel, and the node behind each buffer."""
+    """One launch on its way: the group, its kernel, the node behind each buffer, and what its parameters are called."""
 
     group: Group
     built: Built
     nodes: list[Node]
+    names: dict[str, str]
 
 
 @dataclass
@@ -96,10 +97,10 @@ def _compile(key: GraphKey, device: CPU, explain: bool) -> CompiledGraph:
             continue
         with stages.stage("regions"):
             region, nodes = build_region(group, _layout)
-            region = merge_axes(region)
+            region, names = name_slots(merge_axes(region))
             text = print_region(region)
         built = _kernel(region, text, device, new, stages)
-        work.append(_Work(group, built, nodes))
+        work.append(_Work(group, built, nodes, names))
     with stages.stage("render"):
         sources = _render(new)
     with stages.stage("compile"):
@@ -259,7 +260,7 @@ def _link(
             buffers.append(slots.setdefault(at, len(slots)))
         built = item.built
         tasks = built.kernel.tasks.value
-        wanted = tuple(integers[v.name] for v in built.kernel.parameters)
+        wanted = tuple(integers[item.names[v.name]] for v in built.kernel.parameters)
         spec = LaunchSpec(built.address, built.count_address, tasks or 0, built.schedule.grain, tuple(buffers), wanted)
         launches.append(spec)
     scratch = max((item.built.workspace for item in work), default=0)

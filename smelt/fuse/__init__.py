@@ -5,7 +5,8 @@ each region is a pure function of the buffers that it loads.
 """
 
 from smelt.fuse.build import Layout, build_region, contiguous
+from smelt.fuse.canonical import name_slots
 from smelt.fuse.merge import merge_axes
 from smelt.fuse.partition import Group, partition, storable
 
-__all__ = ["Group", "Layout", "build_region", "contiguous", "merge_axes", "partition", "storable"]
+__all__ = ["Group", "Layout", "build_region", "contiguous", "merge_axes", "name_slots", "partition", "storable"]

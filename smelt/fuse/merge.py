@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from smelt.graph.index import Index, IndexLike, Operation, Variable, as_index, of, size_of
 from smelt.graph.index import variable as make_variable
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Output, Region, extent, walk
+from smelt.fuse.canonical import rebuild_region
+from smelt.kernel.region import Buffer, Region, extent
 
 
 def merge_axes(region: Region) -> Region:
@@ -86,19 +87,7 @@ def _rebuild(region: Region, replaced: dict[Variable, Index]) -> Region:
         address = buffer.address(index) - buffer.offset
         return flat[buffer.name], (address.substitute(replaced),)
 
-    new: dict[Expression, Expression] = {}
-    for e in walk([o.value for o in region.outputs]):
-        attribute = e.attribute
-        if e.op == "load":
-            attribute = Access(*access(attribute.buffer, attribute.index))
-        elif e.op == "index":
-            attribute = attribute.substitute(replaced)
-        elif e.op == "reduce":
-            attribute = Fold(attribute.op, _merged(attribute.axes, replaced))
-        new[e] = Expression(e.op, e.dtype, tuple(new[a] for a in e.arguments), attribute)
-    outputs = tuple(Output(*access(o.buffer, o.index), new[o.value]) for o in region.outputs)
-    roles = tuple((name, new[e]) for name, e in region.roles)
-    return Region(outputs, _merged(region.axes, replaced), region.parameters, roles)
+    return rebuild_region(region, replaced, access, _merged)
 
 
 def _merged(axes: tuple[Variable, ...], replaced: dict[Variable, Index]) -> tuple[Variable, ...]:

@@ -100,7 +100,7 @@ INLINE T expm1@(T x) {
 /* h / (h + 1) with h half of e**2a - 1, mended for what h + 1 lost */
 INLINE T tanh@(T x) {
   T a = absolute@(x), b = at_most@(a, 20.0);
-  T h = expm1_half@(b + b), d = h + 1.0, lost = h - (d - 1.0), q = h / d;
+  T h = expm1_half@(b + b), lost, d = sum@(h, splat@(1), &lost), q = h / d;
   return copy_sign@(select@(a < 0x1p-100, a, q - q * lost * (1.0 - q)), x);
 }
 

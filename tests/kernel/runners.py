@@ -1,0 +1,47 @@
+"""Ways to run kernels: the interpreter, and compiled C with many kernels in one translation unit."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from smelt.graph.index import as_index
+from smelt.kernel import Kernel, interpret
+
+Arrays = dict[str, "np.ndarray[Any, Any]"]
+Job = tuple[Kernel, Arrays, dict[str, int]]
+Runner = Callable[[Sequence[Job]], None]
+
+_SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_long, ctypes.c_long)
+
+
+def run_interpreted(jobs: Sequence[Job]) -> None:
+    for kernel, arrays, integers in jobs:
+        interpret(kernel, arrays, integers)
+
+
+def run_compiled(jobs: Sequence[Job]) -> None:
+    """All kernels in one library; each is run in ranges of tasks, last range first, with a poisoned workspace."""
+    from smelt.device.toolchain import build
+    from smelt.render import render, workspace_bytes
+
+    kernels = [replace(kernel, name=f"k{at}") for at, (kernel, _, _) in enumerate(jobs)]
+    (library,) = build([render(kernels)])
+    for kernel, (_, arrays, integers) in zip(kernels, jobs, strict=True):
+        numbers = [integers[v.name] for v in kernel.parameters]
+        packed = (ctypes.c_long * max(1, len(numbers)))(*numbers)
+        pointers = (ctypes.c_void_p * len(kernel.buffers))(*[arrays[b.name].ctypes.data for b in kernel.buffers])
+        room = np.full(workspace_bytes(kernel) + 64, 0xFF, np.uint8)
+        start = room.ctypes.data + -room.ctypes.data % 64
+        tasks = int(as_index(kernel.tasks).evaluate(integers))
+        cut = tasks // 3
+        run = _SIGNATURE(library.address(kernel.name))
+        for begin, end in ((cut, tasks), (0, cut)) if cut else ((0, tasks),):
+            run(ctypes.addressof(pointers), ctypes.addressof(packed), start, begin, end)
+
+
+RUNNERS: dict[str, Runner] = {"interpreted": run_interpreted, "compiled": run_compiled}
