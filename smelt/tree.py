@@ -1,7 +1,7 @@
 """Pytrees: nested tuples, named tuples, lists, dicts and registered classes with leaves in a fixed order.
 
-`flatten` gives the leaves and a structure that compares by equality and hashes; `unflatten` puts leaves back. Dictionaries are
-walked in the order of their sorted keys, so two equal dictionaries have equal structures.
+`flatten` gives the leaves and a structure that compares by equality and hashes; `unflatten` puts leaves back.
+Dictionaries are walked in the order of their sorted keys, so two equal dictionaries have equal structures.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def register(
     flatten: Callable[[Any], tuple[Iterable[Any], Hashable]],
     unflatten: Callable[[Hashable, list[Any]], Any],
 ) -> None:
-    """Make instances of a class inner nodes: `flatten(x)` gives (children, data); `unflatten(data, children)` gives x back."""
+    """Make instances of a class inner nodes: `flatten(x)` gives (children, data); `unflatten(data, children)` gives x
+    back.
+    """
     _registry[kind] = _Node(flatten, unflatten)
 
 

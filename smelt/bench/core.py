@@ -139,7 +139,7 @@ def _growth(step: Callable[[sm.Tensor], sm.Tensor], x: sm.Tensor, quick: bool) -
         for _ in range(_CHAIN):
             y = step(y)
 
-    return best_of(grow, rounds=_rounds(quick), window=0.01) / _CHAIN
+    return best_of(grow, rounds=_rounds(quick)) / _CHAIN
 
 
 # --- in fresh processes
@@ -216,7 +216,7 @@ def _task(name: str, options: dict[str, Any], environment: dict[str, str]) -> di
 
 
 def _rounds(quick: bool) -> int:
-    return 2 if quick else 5
+    return 3 if quick else 5
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,7 +1,7 @@
 """Takes live nodes; gives a key, and for a key a compiled graph.
 
-Always holds: equal keys mean the same computation for all arguments taken out of the graph; a compiled graph depends on nothing but its key,
-the device and the settings.
+Always holds: equal keys mean the same computation for all arguments taken out of the graph; a compiled graph depends
+on nothing but its key, the device and the settings.
 """
 
 from smelt.compiler.driver import compile_graph, simplify

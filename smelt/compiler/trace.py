@@ -1,7 +1,7 @@
 """From live nodes to a key: the whole graph, compacted, with everything that may change from call to call taken out.
 
-What changes becomes an argument: the storage of leaves, float constants other than 0 and ±1, and where slices start. Two graphs with
-equal keys are computed by the same compiled graph. Keys compare by equality over the whole graph.
+What changes becomes an argument: the storage of leaves, float constants other than 0 and ±1, and where slices start.
+Two graphs with equal keys are computed by the same compiled graph. Keys compare by equality over the whole graph.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from smelt.dtypes import DType
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.graph.node import Node, Shape, constant_value, make, topological
 from smelt.graph.ops import Op, Span
+from smelt.kernel.region import row_major
 
 GraphKey = tuple[Any, ...]
 
@@ -71,7 +72,9 @@ def _permuted(node: Node, view: LeafView) -> LeafView:
 
 
 def _expanded(node: Node, view: LeafView) -> LeafView:
-    strides = (0 if old == 1 and new != 1 else s for s, old, new in zip(view.strides, view.shape, node.shape, strict=True))
+    strides = (
+        0 if old == 1 and new != 1 else s for s, old, new in zip(view.strides, view.shape, node.shape, strict=True)
+    )
     return view._replace(shape=node.shape, strides=tuple(strides))
 
 
@@ -94,6 +97,8 @@ def _reshaped(node: Node, view: LeafView) -> LeafView | None:
 
 def reshape_strides(shape: Shape, strides: tuple[IndexLike, ...], target: Shape) -> tuple[IndexLike, ...] | None:
     """The strides of a reshaped view, or None if the elements do not lie evenly."""
+    if 0 in target:
+        return row_major(target)
     old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
     out: list[IndexLike] = []
     k = 0
@@ -178,10 +183,11 @@ def trace(roots: Sequence[Node]) -> Traced:
             else:
                 entries.append((Op.CONST, node.dtype, node.attribute))
         elif node.op is Op.SLICE:
-            spans = []
+            spans: list[tuple[Any, ...]] = []
             for span, size in zip(node.attribute, node.sources[0].shape, strict=True):
                 if span.size == size or not isinstance(span.start, int):
-                    spans.append(Span(span.start, *dims.rename((span.size,)), span.step))  # type: ignore[arg-type]
+                    [whole] = dims.rename((span.size,))
+                    spans.append((span.start, whole, span.step))
                 else:
                     spans.append((None, span.size, span.step))
                     starts.append(span.start)
@@ -190,9 +196,10 @@ def trace(roots: Sequence[Node]) -> Traced:
             sources = tuple([number[source] for source in node.sources])
             entries.append((node.op, node.dtype, shape, node.attribute, *sources))
         number[node] = len(number)
-    key = (tuple(entries), tuple([number[root] for root in roots]), tuple((v.low, v.high) for v in dims.found))
+    bounds = tuple((v.low, v.high) for v in dims.found)
+    graph: GraphKey = (tuple(entries), tuple([number[root] for root in roots]), bounds)
     leaf_views = tuple(LeafView(*fields) for fields in inputs)
-    return Traced(key, leaf_views, tuple(scalars), tuple(starts), tuple(dims.found))
+    return Traced(graph, leaf_views, tuple(scalars), tuple(starts), tuple(dims.found))
 
 
 class _Dims:
@@ -234,7 +241,7 @@ def rebuild(key: GraphKey) -> list[Node]:
                     spans.append(_slot_span(f"s{starts}", span[1], span[2], size))
                     starts += 1
                 else:
-                    spans.append(span)
+                    spans.append(Span(*span))
             node = make(op, dtype, entry[2], (source,), tuple(spans))
         else:
             node = make(op, dtype, entry[2], tuple([nodes[k] for k in entry[4:]]), entry[3])
@@ -247,4 +254,4 @@ def _slot_span(name: str, size: int, step: int, whole: IndexLike) -> Span:
     first: Index = as_index(0) if step > 0 else reach
     last: Index = as_index(whole) - 1 - reach if step > 0 else as_index(whole) - 1
     start = Index({(Variable(name, first, last),): 1}, 0)
-    return Span(start, size, step)  # type: ignore[arg-type]
+    return Span(start, size, step)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from smelt.device.discovery import Compiler, settle_flags
 from smelt.cost.profile import profile
+from smelt.device.discovery import Compiler, settle_flags
 from smelt.diskcache import disk_cache
 from smelt.errors import CompilerError, InternalError
 

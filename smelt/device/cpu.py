@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from smelt.config import settings
+from smelt.cost.profile import Profile, profile
 from smelt.device import memory, toolchain
 from smelt.device.memory import Memory
-from smelt.cost.profile import Profile, profile
 from smelt.errors import InternalError
 
 MOST_THREADS: Final = 256  # as in runtime.c

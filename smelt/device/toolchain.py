@@ -17,16 +17,17 @@ from smelt.device.discovery import Compiler, compiler
 from smelt.diskcache import disk_cache
 from smelt.errors import InternalError
 
-__all__ = ["Compiler", "Library", "build", "compile_count", "compiler"]
+__all__ = ["Compiler", "Library", "build", "compile_count", "compiler", "stored"]
 
 
 class Library:
     """A loaded shared library. It stays loaded, so addresses are good for the life of the process."""
 
-    __slots__ = ("_handle",)
+    __slots__ = ("_handle", "key")
 
-    def __init__(self, handle: ctypes.CDLL) -> None:
+    def __init__(self, handle: ctypes.CDLL, key: str) -> None:
         self._handle = handle
+        self.key = key  # under which `stored` finds it again
 
     def address(self, name: str) -> int:
         """The address of a function."""
@@ -86,6 +87,22 @@ def build(sources: Sequence[str]) -> list[Library]:
     return found
 
 
+def stored(keys: Sequence[str]) -> list[Library] | None:
+    """The libraries that were built under these keys, by this process or an earlier one; None if one is missing."""
+    cache = disk_cache()
+    found: list[Library] = []
+    for key in keys:
+        slot = _slots.get(key)
+        library = slot.library if slot is not None else None
+        if library is None:
+            handle = None if cache is None else cache.load_library(key)
+            if handle is None:
+                return None
+            library = Library(handle, key)
+        found.append(library)
+    return found
+
+
 def _build_round(chosen: Compiler, sources: Sequence[str]) -> list[Library]:
     identity = hashlib.sha256(chosen.identity.encode()).hexdigest()
     keys = [hashlib.sha256(f"{identity}\n{source}".encode()).hexdigest() for source in sources]
@@ -121,7 +138,7 @@ def _load_stored(slot: _Slot) -> bool:
     cache = disk_cache()
     handle = None if cache is None else cache.load_library(slot.key)
     if handle is not None:
-        _settle(slot, Library(handle))
+        _settle(slot, Library(handle, slot.key))
     return handle is not None
 
 
@@ -138,7 +155,7 @@ def _compile(chosen: Compiler, missing: list[_Slot]) -> None:
         if _load_stored(slots[key]):
             return
         try:
-            _settle(slots[key], Library(ctypes.CDLL(str(output))))
+            _settle(slots[key], Library(ctypes.CDLL(str(output)), key))
         except OSError as error:
             raise compilation.refused(key, slots[key].source, str(error).encode()) from None
 

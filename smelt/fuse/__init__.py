@@ -1,7 +1,7 @@
 """Takes a rewritten graph; gives kernel regions in an order in which they can run.
 
-Always holds: every root is stored; every stored value is written completely by the regions that name it, before any region reads it;
-each region is a pure function of the buffers that it loads.
+Always holds: every root is stored; every stored value is written completely by the regions that name it, before any
+region reads it; each region is a pure function of the buffers that it loads.
 """
 
 from smelt.fuse.build import Layout, build_region, contiguous

@@ -124,7 +124,9 @@ class _Builder:
             mask = pad_mask(node, inner)
             return self.make("where", dtype, (self._mask(mask), *arguments)) if mask else arguments[0]
         if node.op is Op.REDUCE:
-            return self._rounded(node, self._fold(node.attribute.op, dtype, arguments[0], self.group.reduced[node, place]))
+            return self._rounded(
+                node, self._fold(node.attribute.op, dtype, arguments[0], self.group.reduced[node, place])
+            )
         if node.op is Op.CONTRACT:
             return self._rounded(node, self._contract(node, dtype, arguments, self.group.reduced[node, place]))
         if node.op in ELEMENTWISE:
@@ -138,8 +140,8 @@ class _Builder:
         pieces = list(concat_pieces(node, place))
         result = self.value(*pieces[-1])
         for source, at in reversed(pieces[:-1]):
-            mask = at.mask[len(place.mask) :]
-            result = self.make("where", result.dtype, (self._mask(mask), self.value(source, at), result)) if mask else self.value(source, at)
+            piece, mask = self.value(source, at), at.mask[len(place.mask) :]
+            result = self.make("where", result.dtype, (self._mask(mask), piece, result)) if mask else piece
         return result
 
     def _fold(self, op: str, dtype: DType, argument: Expression, axes: tuple[Index, ...]) -> Expression:

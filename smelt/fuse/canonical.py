@@ -12,7 +12,9 @@ AxesRule = Callable[[tuple[Variable, ...], dict[Variable, Index]], tuple[Variabl
 
 
 def rebuild_region(region: Region, values: dict[Variable, Index], access: AccessRule, axes: AxesRule) -> Region:
-    """A region with variables replaced everywhere; `access` and `axes` say what becomes of accesses and lists of axes."""
+    """A region with variables replaced everywhere; `access` and `axes` say what becomes of accesses and lists of
+    axes.
+    """
 
     def masked(mask: Mask) -> Mask:
         return tuple(Less(c.a.substitute(values), c.b.substitute(values)) for c in mask)

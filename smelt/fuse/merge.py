@@ -1,14 +1,14 @@
 """Neighboring axes that every access walks as one become one axis: longer vectors, fewer loops, simpler indices.
 
-Axes a and b (b inside) merge if in every address the step of a is the step of b times the extent of b. The merged region addresses
-its buffers as flat memory.
+Axes a and b (b inside) merge if in every address the step of a is the step of b times the extent of b. The merged
+region addresses its buffers as flat memory.
 """
 
 from __future__ import annotations
 
+from smelt.fuse.canonical import rebuild_region
 from smelt.graph.index import Index, IndexLike, Operation, Variable, as_index, of, size_of
 from smelt.graph.index import variable as make_variable
-from smelt.fuse.canonical import rebuild_region
 from smelt.kernel.region import Buffer, Region, extent
 
 
@@ -33,7 +33,7 @@ def merge_axes(region: Region) -> Region:
 
 
 def _flattens(buffer: Buffer) -> bool:
-    return buffer.shape != () and all(as_index(stride).low >= 0 for stride in buffer.strides) or buffer.shape == ()
+    return (buffer.shape != () and all(as_index(stride).low >= 0 for stride in buffer.strides)) or buffer.shape == ()
 
 
 def _opaque(address: Index) -> set[Variable]:

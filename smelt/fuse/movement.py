@@ -18,7 +18,9 @@ class Place(NamedTuple):
 
 
 def source_place(node: Node, place: Place) -> Place:
-    """The element of the source of a one-source movement node (reshape, permute, expand, slice, pad) for an element of the node."""
+    """The element of the source of a one-source movement node (reshape, permute, expand, slice, pad) for an element
+    of the node.
+    """
     index, mask = place.indices, place.mask
     source = node.sources[0]
     match node.op:
@@ -53,7 +55,9 @@ def within(i: Index, low: IndexLike, high: IndexLike) -> list[Less]:
     return [condition for condition in needed if not less(condition.a, condition.b)]
 
 
-def reshape_index(shape: tuple[IndexLike, ...], source: tuple[IndexLike, ...], index: tuple[Index, ...]) -> tuple[Index, ...]:
+def reshape_index(
+    shape: tuple[IndexLike, ...], source: tuple[IndexLike, ...], index: tuple[Index, ...]
+) -> tuple[Index, ...]:
     """Index into the source of a reshape. Only groups of axes whose sizes changed are flattened and cut again."""
     out: list[Index] = []
     i = j = 0
@@ -104,14 +108,16 @@ def _cut(flat: Index, shape: tuple[IndexLike, ...]) -> list[Index]:
     rest = flat
     for k in range(len(shape) - 1, -1, -1):
         size = shape[k]
-        if size == 1 or size == 0:
+        if size in (0, 1):
             out.append(ZERO)
         elif all(other == 1 for other in shape[:k]):
             out.append(rest)
             out += [ZERO] * k
             break
         else:
-            divisor = size if as_index(size).low > 0 else maximum(size, 1)  # of an empty axis no element is ever asked for
+            divisor = (
+                size if as_index(size).low > 0 else maximum(size, 1)
+            )  # of an empty axis no element is ever asked for
             out.append(rest % divisor)
             rest = rest // divisor
     return out[::-1]

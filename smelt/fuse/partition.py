@@ -1,9 +1,10 @@
 """Store or recompute: one decision per node, which cuts the graph into kernels.
 
-Every kernel has a sink, the node whose result it stores, and computes other nodes inside. Nodes are visited from the results
-backwards, so that when a node's turn comes all its users have been placed, and it is known at which elements each kernel asks for it.
-A node is computed inside the kernel that asks for it if that is legal and costs no work twice. It is recomputed in several kernels only
-where reading its one input costs no more than reading its result. Otherwise it is stored: the sink of a kernel of its own.
+Every kernel has a sink, the node whose result it stores, and computes other nodes inside. Nodes are visited from the
+results backwards, so that when a node's turn comes all its users have been placed, and it is known at which elements
+each kernel asks for it. A node is computed inside the kernel that asks for it if that is legal and costs no work
+twice. It is recomputed in several kernels only where reading its one input costs no more than reading its result.
+Otherwise it is stored: the sink of a kernel of its own.
 
 Bounds: a kernel reads each of its inputs and writes its result once; its arithmetic is that of its nodes, once each.
 """
@@ -34,7 +35,7 @@ SOURCES = frozenset({Op.LEAF, Op.CONST, Op.IOTA})
 
 @dataclass(eq=False)
 class Group:
-    """One kernel: it stores `sink`, or the piece of it that begins at `offset` (axis, start) if the sink is a concat."""
+    """One kernel: it stores `sink`, or if that is a concat the piece that begins at `offset` (axis, start)."""
 
     sink: Node
     axes: tuple[Variable, ...]
@@ -155,10 +156,10 @@ def demands(group: Group, node: Node, place: Place) -> Iterator[tuple[Node, Plac
         left, right, out = node.attribute
         sizes = dict(zip(left + right, node.sources[0].shape + node.sources[1].shape, strict=True))
         summed = [label for label in dict.fromkeys(left + right) if label not in out]
-        at = dict(zip(out, place.indices, strict=True))
-        at.update(zip(summed, _new_axes(group, node, place, [sizes[label] for label in summed]), strict=True))
+        index = dict(zip(out, place.indices, strict=True))
+        index.update(zip(summed, _new_axes(group, node, place, [sizes[label] for label in summed]), strict=True))
         for source, labels in zip(node.sources, (left, right), strict=True):
-            yield source, Place(tuple(at[label] for label in labels), place.mask)
+            yield source, Place(tuple(index[label] for label in labels), place.mask)
     else:
         yield node.sources[0], source_place(node, place)
         for fill in node.sources[1:]:
@@ -178,16 +179,16 @@ def concat_pieces(node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
 def _new_axes(group: Group, node: Node, place: Place, sizes: list[IndexLike]) -> tuple[Index, ...]:
     """The axes that a reduction or contraction folds.
 
-    A reduction walks an axis that the kernel has already where there is one of the same extent: then what it folds and what its users
-    read is one expression over one axis, which can be kept from one phase to the next.
+    A reduction walks an axis that the kernel has already where there is one of the same extent: then what it folds
+    and what its users read is one expression over one axis, which can be kept from one phase to the next.
     """
     key = (node, place)
     if key in group.reduced:
         return group.reduced[key]
     there: list[Index] = []
     if node.op is Op.REDUCE:
-        known = dict.fromkeys([*group.axes, *(v for axes in group.reduced.values() for i in axes for v in i.variables())])
-        there = [of(v) for v in known if v not in _free(place)]
+        folded = [v for axes in group.reduced.values() for i in axes for v in i.variables()]
+        there = [of(v) for v in dict.fromkeys((*group.axes, *folded)) if v not in _free(place)]
     found: list[Index] = []
     for size in sizes:
         fitting = [i for i in there if i not in found and as_index(size) == next(iter(i.variables())).last + 1]
@@ -203,7 +204,8 @@ def _free(place: Place) -> frozenset[Variable]:
 
 
 def _light(order: Sequence[Node]) -> set[Node]:
-    """Nodes made of inputs by a few cheap operations (a cast, a scale): worth computing inside a contraction's operands.
+    """Nodes made of inputs by a few cheap operations (a cast, a scale): worth computing inside a contraction's
+    operands.
 
     Anything else a contraction reads is better finished by the kernel that makes it.
     """
@@ -211,9 +213,10 @@ def _light(order: Sequence[Node]) -> set[Node]:
     for node in order:
         if node.op in SOURCES or node.leaf is not None:
             found.add(node)
-        elif node.op in VIEWS or (node.op in ELEMENTWISE and node.attribute not in COSTLY):
-            if all(source in found for source in node.sources):
-                found.add(node)
+            continue
+        cheap = node.op in VIEWS or (node.op in ELEMENTWISE and node.attribute not in COSTLY)
+        if cheap and all(source in found for source in node.sources):
+            found.add(node)
     return found
 
 
@@ -240,8 +243,12 @@ def _legal_contraction(group: Group, node: Node, places: list[Place]) -> bool:
     """A contraction is computed inside its epilogue if that has the very same elements."""
     if group.contraction is not None or group.reductions or len(places) > 1 or places[0].mask:
         return False
-    plain = all(len(i.terms) <= 1 and i.constant == 0 and all(c == 1 for c in i.terms.values()) for i in places[0].indices)
-    return plain and _free(places[0]) == frozenset(group.axes)
+    return all(map(_is_plain, places[0].indices)) and _free(places[0]) == frozenset(group.axes)
+
+
+def _is_plain(i: Index) -> bool:
+    """Whether an index is an axis itself, or 0."""
+    return i.constant == 0 and len(i.terms) <= 1 and all(c == 1 for c in i.terms.values())
 
 
 def _legal_reduction(group: Group, node: Node, places: list[Place]) -> bool:

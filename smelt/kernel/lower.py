@@ -13,7 +13,7 @@ from smelt.graph.index import Index, Variable, as_index, less
 from smelt.graph.ops import identity
 from smelt.kernel.actions import Illegal, Schedule
 from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Statement, Store, Update, Value
-from smelt.kernel.lower_stage import Stages
+from smelt.kernel.lower_online import Online
 from smelt.kernel.plan import Loop, make_plan
 from smelt.kernel.region import Buffer, Expression, Less, Output, Region, extent
 
@@ -23,7 +23,7 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
     return _Lowering(region, make_plan(region, schedule)).run(name)
 
 
-class _Lowering(Stages):
+class _Lowering(Online):
     def run(self, name: str) -> Kernel:
         self._check_outputs()
         for output in self.region.outputs:
@@ -57,6 +57,7 @@ class _Lowering(Stages):
         for node in self.plan.keeps:
             if node not in self.used:
                 raise Illegal("keep: no phase before the last makes the node")
+        self.check_online()
 
     # --- outputs
 
@@ -66,7 +67,7 @@ class _Lowering(Stages):
         grid = [loop for loop in self.plan.grid if loop.axis in axes]
         if self.plan.grid and (not grid or head[: len(grid)] != grid):
             raise Illegal("bind: the grid must be the outermost loops of every output")
-        self.output, self.consumer = output, output.value
+        self.output, self.consumers = output, (output.value,)
         self.push(self.body)
         self.roots = {axis: self.whole(axis, self.plan.cuts[axis]) for axis in axes}
         self.begin(list(self.roots.values()))
@@ -75,7 +76,7 @@ class _Lowering(Stages):
             if outer is None or reduction is None:
                 self._finish(output)
             else:
-                self.consumer = output.value
+                self.consumers = (output.value,)
                 self._continue(output, reduction, outer)
 
         def inside() -> None:
@@ -178,7 +179,7 @@ class _Lowering(Stages):
         tiled = any(self.plan.cuts[axis].tiles for axis in fold.axes)
         accumulator = self.accumulator(reduction, fold.axes) if tiled else total
         loops = [loop for loop in self.reduction_loops(reduction) if loop != outer]
-        self.consumer = reduction.arguments[0]
+        self.consumers = reduction.arguments
         self.nest(loops, lambda: self.update(accumulator, reduction))
         if tiled:
             self.emit(Update(total, fold.op, (self.folded(accumulator, fold.op, fold.axes),)))

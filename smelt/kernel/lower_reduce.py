@@ -19,7 +19,7 @@ class Reductions(Nest):
 
     def __init__(self, region: Region, plan: Plan) -> None:
         super().__init__(region, plan)
-        self.consumer: Expression | None = None  # whose loops are being opened
+        self.consumers: tuple[Expression, ...] = ()  # whose loops are being opened
 
     def prepare(self, e: Expression) -> None:
         """Finish every reduction that an expression needs, those that others need first."""
@@ -35,9 +35,9 @@ class Reductions(Nest):
         depth = self.reduction_depth(reduction)
         inner = self.scopes[depth + 1 :]
         del self.scopes[depth + 1 :]
-        consumer, self.consumer = self.consumer, reduction.arguments[0]
+        outer, self.consumers = self.consumers, reduction.arguments
         self.reduce(reduction, depth)
-        self.consumer = consumer
+        self.consumers = outer
         self.scopes.extend(inner)
 
     def reduction_depth(self, reduction: Expression) -> int:
@@ -74,12 +74,15 @@ class Reductions(Nest):
         place = {loop: at for at, loop in enumerate(self.plan.order)}
         return sorted(loops, key=lambda loop: place.get(loop, len(place)))
 
-    def accumulator(self, reduction: Expression, axes: tuple[Variable, ...]) -> Value:
-        """An accumulator with the tile parts of the open axes that the reduction varies over, and of the reduced `axes`."""
+    def accumulator(self, reduction: Expression, axes: tuple[Variable, ...], whole: bool = False) -> Value:
+        """An accumulator with the tile parts of the open axes that the reduction varies over, and of the reduced `axes`.
+
+        Those are as large as a tile of the axis can be, or as the cut says if `whole`.
+        """
         own: list[Part] = []
         for axis in axes:
             cut = self.plan.cut(reduction, axis)
-            sizes = largest_tile(extent(axis), cut)
+            sizes = cut.tiles if whole else largest_tile(extent(axis), cut)
             own += [part_variable(axis, kind, n) for kind, n in zip(cut.kinds, sizes, strict=True)]
         outer = self.parts(self.facts.axes(reduction))
         parts = self.sorted_parts(sorted([*outer, *own], key=self.part_order))

@@ -24,9 +24,9 @@ class Stages(Reductions):
         self.output: Output | None = None  # being stored
         self.roots: dict[Variable, Partial] = {}  # the axes of its nest, before their first loop
         self.grid_depth = 0  # of the scope inside its grid loop
-        self.used: set[StagePlan | Expression] = set()  # stages and kept nodes that came to something
+        self.used: set[object] = set()  # what came to something: stages, kept nodes, groups
         self._memory: dict[tuple[object, ...], Buffer] = {}
-        self._copying = False
+        self.copying = False
 
     # --- the room that an axis takes in local memory
 
@@ -74,18 +74,18 @@ class Stages(Reductions):
     # --- stage
 
     def opened(self, loop: Loop) -> None:
-        if self._copying:
+        if self.copying:
             return
         for stage in self.plan.stages:
-            if stage.at == loop and self.consumer is not None and stage.node in self.facts.below(self.consumer):
+            if stage.at == loop and any(stage.node in self.facts.below(e) for e in self.consumers):
                 self._stage(stage)
 
     def _stage(self, stage: StagePlan) -> None:
         node, order = stage.node, stage.order
-        self._check_stage(stage)
+        self.check_stage(stage)
         rooms = [self.room(axis) for axis in order]
         shape = tuple(size for size, _, _ in rooms)
-        buffer = self.shared("s", (stage, self.consumer), node.dtype, shape, stage.pad)
+        buffer = self.shared("s", (stage, self.consumers), node.dtype, shape, stage.pad)
         tokens = {axis: token for axis, (_, _, token) in zip(order, rooms, strict=True)}
         bases = {axis: base for axis, (_, base, _) in zip(order, rooms, strict=True)}
         for axis in self.facts.axes(node):
@@ -97,7 +97,8 @@ class Stages(Reductions):
         self.top.reloads[node] = reload
         self.used.add(stage)
 
-    def _check_stage(self, stage: StagePlan) -> None:
+    def check_stage(self, stage: StagePlan) -> None:
+        """Axes that the node varies over are in the order, or open and single elements."""
         for axis in self.facts.axes(stage.node):
             if axis in stage.order:
                 continue
@@ -128,12 +129,12 @@ class Stages(Reductions):
             self.store(reload.buffer, self.reload_index(reload), self.value(stage.node), ())
 
         # The copy walks the same axes as the loops that it serves; it must not stage anything itself.
-        self._copying = True
+        self.copying = True
         self.push(self.top.body)
         self.begin(starts)
         self.nest([Loop(partial.axis, 0) for partial in starts], leaf)
         self.scopes.pop()
-        self._copying = False
+        self.copying = False
 
     # --- keep
 
@@ -151,7 +152,7 @@ class Stages(Reductions):
 
     def _to_keep(self, reduction: Expression) -> list[Expression]:
         """The kept nodes that this phase makes first."""
-        if self._copying or not self.plan.keeps:
+        if self.copying or not self.plan.keeps:
             return []
         own, made = set(reduction.attribute.axes), self.facts.direct(reduction)
         return [n for n in self.plan.keeps if n in made and n.axes & own and not self._is_kept(n)]

@@ -72,7 +72,8 @@ class Values(Builder):
                 self._compute(e, self.parts(self.facts.axes(e), index.variables()), (), index)
             case "mask":
                 mask = self._mask(e.attribute)
-                self._compute(e, self.parts(self.facts.axes(e), _variables((), mask)), (), mask)
+                parts = self.parts(self.facts.axes(e), _variables((), mask))
+                self._compute(e, parts, (), mask or True, op="mask" if mask else "const")
             case "reduce":
                 raise InternalError("a reduction was not finished before its value was asked for")
             case _:
@@ -82,11 +83,17 @@ class Values(Builder):
                 self._compute(e, self.joined(values), values, e.attribute, deepest)
 
     def _compute(
-        self, e: Expression, parts: tuple[Part, ...], values: tuple[Value, ...], attribute: object, deepest: int = 0
+        self,
+        e: Expression,
+        parts: tuple[Part, ...],
+        values: tuple[Value, ...],
+        attribute: object,
+        deepest: int = 0,
+        op: str = "",
     ) -> None:
         depth = 0 if e.op == "const" else self._placement(e, deepest)
         value = Value(self.fresh("v"), e.dtype, parts)
-        self.emit(Compute(value, e.op, values, attribute), depth)
+        self.emit(Compute(value, op or e.op, values, attribute), depth)
         self._remember(e, value, depth)
 
     def _load(self, e: Expression, buffer: Buffer, index: tuple[Index, ...], mask: Mask, deepest: int = 0) -> None:
@@ -176,6 +183,12 @@ class Values(Builder):
         """An elementwise operation in the present scope; the type is that of `like`, or of the first argument."""
         value = Value(self.fresh("v"), (like or arguments[0]).dtype, self.joined(arguments))
         self.emit(Compute(value, op, arguments))
+        return value
+
+    def compared(self, op: str, a: Value, b: Value) -> Value:
+        """A comparison in the present scope."""
+        value = Value(self.fresh("v"), bool_, self.joined((a, b)))
+        self.emit(Compute(value, op, (a, b)))
         return value
 
     def condition(self, mask: Mask, axes: tuple[Variable, ...]) -> Value:

@@ -96,9 +96,11 @@ class CompiledGraph:
         return self._arena_bytes + sum(self._stored)
 
     def run(self, inputs: Sequence[int], scalars: bytes, integers: bytes) -> list[Memory]:
-        """Compute the stored outputs. `inputs` are addresses; `scalars` 8 bytes each; `integers` dims, then slice starts."""
-        if self.program is None:
-            return []
+        """Compute the stored outputs. `inputs` are addresses; `scalars` 8 bytes each; `integers` dims, then slice
+        starts.
+        """
+        if self.program is None:  # there may still be results, without elements
+            return [self.device.allocate(nbytes) for nbytes in self._stored]
         if self._large:
             self._check_memory()
         allocate = self.device.allocate

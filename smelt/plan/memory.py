@@ -1,8 +1,8 @@
 """Where intermediates lie: lifetimes to offsets in one arena.
 
-Input: for each value its bytes and the first and last launch that touch it. Output: an offset each, and the size of the arena. Values
-whose lifetimes meet never overlap. The bound is the largest sum of bytes alive at one launch; placing large values first comes
-within a few percent of it.
+Input: for each value its bytes and the first and last launch that touch it. Output: an offset each, and the size of
+the arena. Values whose lifetimes meet never overlap. The bound is the largest sum of bytes alive at one launch;
+placing large values first comes within a few percent of it.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ memory or accumulators is written where it stands, after everything pending that
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -49,9 +50,18 @@ from smelt.render.tiles import (
 )
 
 _ALIGNMENT = 64
+_INLINE_LIMIT = 8  # a function of more registers than this is called, which compiles faster and loses little
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIGNATURE = "void {}(void *const *buffers, const long *integers, char *workspace, long begin, long end)"
 _INDEX_HELPERS = {"//": "floor_divide", "%": "floor_remainder", "min": "least", "max": "greatest"}
+_ZEROS = frozenset(
+    {
+        "0.0f",
+        "0.0",
+        *(f"({kind}{bits})0{end}" for kind in "iu" for bits in (8, 16, 32, 64) for end in ("", "u", "ll", "ull")),
+    }
+)
+_OPERATOR_UPDATES = ("add", "mul", "fma")  # C broadcasts their scalar operands
 _MASK_FOLDS = {"max": "fold_or", "min": "fold_and"}
 
 
@@ -236,18 +246,31 @@ class _Writer:
         self._write(key)
         return self._register_name(key)
 
+    def _lanes(self, value: Value) -> int:
+        return 1 if value.name in self.literals else lanes(value)
+
     def _operand(self, value: Value, at: Coordinates, wanted: Type) -> str:
         """A register as an operand of the given form: broadcast, or a mask of another width."""
-        text = self._use(value, at)
-        count = 1 if value.name in self.literals else lanes(value)
+        text, count = self._use(value, at), self._lanes(value)
         if wanted.lanes == 1 or (count > 1 and value.dtype is not bool_):
             return text
         if count == 1:
-            negated = f"-({text})" if value.dtype is bool_ else text
-            return f"{self.library.function('splat', wanted)}({negated})"
+            return self._splat(f"-({text})" if value.dtype is bool_ else text, wanted)
         if self._form(value) == wanted:
             return text
         return f"__builtin_convertvector({text}, {self.library.type(wanted)})"
+
+    def _operands(self, values: Sequence[Value], at: Coordinates, wanted: Type) -> list[str]:
+        """Operands of an operator of C, which broadcasts scalars itself beside a vector."""
+        if any(self._lanes(value) > 1 for value in values):
+            return [self._use(value, at) for value in values]
+        return [self._operand(value, at, wanted) for value in values]
+
+    def _splat(self, text: str, form: Type) -> str:
+        name = self.library.type(form)
+        if form.lanes == 1:
+            return text
+        return f"({name}){{}}" if text in _ZEROS else f"({text} - ({name}){{}})"
 
     # --- pending registers
 
@@ -341,10 +364,9 @@ class _Writer:
     def _accumulator(self, statement: Accumulator) -> None:
         value = statement.value
         self._declare(value)
-        form, initial = self._form(value), elementwise.literal(statement.initial, value.dtype)
-        if form.lanes > 1:
-            negated = f"-({initial})" if value.dtype is bool_ else initial
-            initial = f"{self.library.function('splat', form)}({negated})"
+        form, literal = self._form(value), elementwise.literal(statement.initial, value.dtype)
+        mask = value.dtype is bool_ and form.lanes > 1
+        initial = self._splat(f"-({literal})" if mask else literal, form)
         name = self.library.type(form)
         for at in combinations(register_parts(value)):
             self.lines.append(f"{name} {self._register_name(register(value, at))} = {initial};")
@@ -368,7 +390,10 @@ class _Writer:
             elif statement.op == "fma" and form.lanes == 1:
                 self.lines.append(f"{target} = {target} + {self._dot(accumulator, arguments, at)};")
             else:
-                operands = [self._operand(argument, at, form) for argument in arguments]
+                if statement.op in _OPERATOR_UPDATES:
+                    operands = self._operands(arguments, at, form) if statement.op == "fma" else [self._use(arguments[0], at)]
+                else:
+                    operands = [self._operand(argument, at, form) for argument in arguments]
                 self.lines.append(f"{target} = {self._combine(statement.op, accumulator, form, target, operands)};")
 
     def _update_first_lanes(self, statement: Update, at: Coordinates, target: str, count: int) -> None:
@@ -450,8 +475,12 @@ class _Writer:
             operands = [self._operand(argument, at, form) for argument in arguments]
             return elementwise.boolean(op, form.lanes > 1, operands)
         wanted = Type(elementwise.element(arguments[0].dtype), form.lanes)
-        operands = [self._operand(argument, at, wanted) for argument in arguments]
-        text = elementwise.elementwise(self.library, op, arguments[0].dtype, wanted, operands)
+        if elementwise.is_operator(op):
+            operands = self._operands(arguments, at, wanted)
+        else:
+            operands = [self._operand(argument, at, wanted) for argument in arguments]
+        many = math.prod(part.extent for part in register_parts(value)) > _INLINE_LIMIT
+        text = elementwise.elementwise(self.library, op, arguments[0].dtype, wanted, operands, many)
         if value.dtype is bool_ and form.lanes > 1 and form.bits != wanted.bits:
             return f"__builtin_convertvector({text}, {self.library.type(form)})"
         return text
@@ -486,9 +515,8 @@ class _Writer:
         moves = along_lane(placed, lane)
         if moves is None:
             return self.memory.each_lane(lane, form, lambda: self.text.spell(placed))
-        splat, iota = self.library.function("splat", form), self.library.function("iota", form)
-        base, step = self.text.spell(moves.base), self.text.spell(moves.step)
-        return f"{splat}({base}) + {iota}() * {splat}({step})"
+        base, step = (f"({form.element})({self.text.spell(i)})" for i in moves)
+        return f"{self._splat(base, form)} + {self.library.function('iota', form)}() * {step}"
 
     def _mask(self, statement: Compute, at: Coordinates) -> str:
         value, lane = statement.value, lane_part(statement.value)
@@ -496,14 +524,15 @@ class _Writer:
         mask = place_mask(statement.attribute, at, lane)
         if lane is None:
             return self.text.conditions(mask.conditions)
-        first, splat = self.library.function("first_lanes", form), self.library.function("splat", form)
+        first = self.library.function("first_lanes", form)
         parts = [f"{first}({self.text.spell(n)})" for n in mask.first]
         parts += [f"~{first}({self.text.spell(n)})" for n in mask.after]
         if mask.conditions:
-            parts.append(f"{splat}(-({self.text.conditions(mask.conditions)}))")
+            holds = self.text.conditions(mask.conditions)
+            parts.append(self._splat(f"({form.element})-({holds})", form))
         if mask.other:
             parts.append(self.memory.each_lane(lane, form, lambda: f"-({self.text.conditions(mask.other)})"))
-        return " & ".join(parts) or f"{splat}(-1)"
+        return " & ".join(parts) or self._splat(f"({form.element})-1", form)
 
 
 def _indent(lines: list[str]) -> str:

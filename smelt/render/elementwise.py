@@ -12,6 +12,7 @@ from smelt.render.library import Library, Type
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 _FUNCTIONS = {"abs": "absolute", "max": "maximum", "min": "minimum"}
+_LARGE = frozenset({"exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf"})
 _MASKS = {
     "and": "{0} & {1}",
     "or": "{0} | {1}",
@@ -75,8 +76,13 @@ def _float_literal(value: float, dtype: DType) -> str:
     return f"({value.hex()}{letter})" if sign else f"{value.hex()}{letter}"
 
 
-def elementwise(library: Library, op: str, dtype: DType, t: Type, arguments: list[str]) -> str:
-    """`op` of operands that all have the form `t`, of a dtype that is not bool."""
+def is_operator(op: str) -> bool:
+    """Whether C has an operator for a function."""
+    return op in _OPERATORS or op in _COMPARISONS
+
+
+def elementwise(library: Library, op: str, dtype: DType, t: Type, arguments: list[str], called: bool = False) -> str:
+    """`op` of operands that all have the form `t`, of a dtype that is not bool; `called` asks for a real call."""
     if op in _OPERATORS:
         return f"{arguments[0]} {_OPERATORS[op]} {arguments[1]}"
     if op in _COMPARISONS:
@@ -89,7 +95,9 @@ def elementwise(library: Library, op: str, dtype: DType, t: Type, arguments: lis
         case "isnan":
             return _as_mask(library, t, f"{arguments[0]} != {arguments[0]}")
         case _:
-            return f"{library.function(_FUNCTIONS.get(op, op), t)}({', '.join(arguments)})"
+            name = _FUNCTIONS.get(op, op)
+            make = library.called_function if called and op in _LARGE else library.function
+            return f"{make(name, t)}({', '.join(arguments)})"
 
 
 def boolean(op: str, vector: bool, arguments: list[str]) -> str:

@@ -108,6 +108,15 @@ class Library:
             self._lines.append(text)
         return full
 
+    def called_function(self, name: str, t: Type) -> str:
+        """A helper of one argument as a function that is never inlined."""
+        full = f"called_{name}_{t.name}"
+        if full not in self._seen:
+            self._seen.add(full)
+            inner, kind = self.function(name, t), self.type(t)
+            self._lines.append(f"NEVER_INLINE {kind} {full}({kind} x) {{ return {inner}(x); }}\n")
+        return full
+
     def _instantiate(self, body: str, t: Type) -> str:
         def spelled(match: re.Match[str]) -> str:
             return spell.SPELLINGS[match[1]](t.bits, t.lanes, t.element[0] == "f")

@@ -118,15 +118,15 @@ class Memory:
             pointer = self._pointer(buffer, where.address)
             value = f"*{pointer}"
             if where.mask.conditions:
-                value = f"({self.text.conditions(where.mask.conditions)} ? {value} : 0)"
-            return value if lane is None else f"{self.library.function('splat', t)}({value})"
+                value = f"({t.element})({self.text.conditions(where.mask.conditions)} ? {value} : 0)"
+            return value if lane is None else f"({value} - ({t.name}){{}})"
         if where.moves is None or (where.mask.by_lane and where.step != 1):
             return self._lane_by_lane(buffer, where, lane, t)
         pointer = self._pointer(buffer, where.moves.base)
         if where.mask.by_lane:
             return f"{self.library.function('masked_load', t)}({pointer}, {self.lane_bits(where.mask, lane)})"
         if where.step == 1:
-            value = f"*(const {t.name}_u *){pointer}"
+            value = f"({t.name})*(const {t.name}_u *){pointer}"
         else:
             value = f"{self.library.function('gather', t)}({pointer}, {self.text.spell(where.moves.step)})"
         if where.mask.conditions:

@@ -143,9 +143,7 @@ def _limit(instruction: str, test: str) -> Callable[[int, int, bool], str]:
         if size < 512:
             feature = "defined(__AVX__)" if size == 256 else "defined(__SSE2__)"
             call = f"__builtin_ia32_{instruction}{kind}{size if size == 256 else ''}"
-            return _guarded(
-                f"{feature} && __has_builtin({call})", f"return (T){call}(splat@(limit), x);", portable
-            )
+            return _guarded(f"{feature} && __has_builtin({call})", f"return (T){call}(splat@(limit), x);", portable)
         name = f"__builtin_ia32_{instruction}{kind}512"
         return (
             f"\n#if defined(__AVX512F__) && __has_builtin({name})\n  return {name}(splat@(limit), x, 4);\n"
@@ -274,15 +272,11 @@ SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
     "at_most": _limit("min", ">"),
     "at_least": _limit("max", "<"),
     "round": _rounded(8, "roundeven", "return round_by_adding@(x);"),
-    "floor": _rounded(
-        9, "floor", "T r = round@(x); return copy_sign@(r - select@(r > x, splat@(1), splat@(0)), x);"
-    ),
-    "ceil": _rounded(
-        10, "ceil", "T r = round@(x); return copy_sign@(r + select@(r < x, splat@(1), splat@(0)), x);"
-    ),
+    "floor": _rounded(9, "floor", "T r = round@(x); return copy_sign@(r - select@(r > x, splat@(1), splat@(0)), x);"),
+    "ceil": _rounded(10, "ceil", "T r = round@(x); return copy_sign@(r + select@(r < x, splat@(1), splat@(0)), x);"),
     "trunc": _rounded(11, "trunc", "return copy_sign@(floor@(absolute@(x)), x);"),
     "inf": lambda bits, lanes, is_float: f"__builtin_inf{'f' if bits == 32 else ''}()",
-    "nan": lambda bits, lanes, is_float: f"__builtin_nan{'f' if bits == 32 else ''}(\"\")",
+    "nan": lambda bits, lanes, is_float: f'__builtin_nan{"f" if bits == 32 else ""}("")',
     "widen_float16": _halved("widen_float16", _widen_float16, "T", "U16"),
     "narrow_float16": _halved("narrow_float16", _narrow_float16, "U16", "T"),
     "iota": lambda bits, lanes, is_float: _numbers(0, lanes),

@@ -1,7 +1,7 @@
 """Takes nodes; gives leaves that hold their values.
 
-Holds the process's compiled graphs, its random state and the stack of traces. Always holds: a computed value is never written again,
-and a value that has been computed is not computed twice.
+Holds the process's compiled graphs, its random state and the stack of traces. Always holds: a computed value is never
+written again, and a value that has been computed is not computed twice.
 """
 
 from smelt.runtime.randomness import advance_random, seed_random, take_random

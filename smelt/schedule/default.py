@@ -1,6 +1,7 @@
 """The default schedule: good at once, without search, by the kind of the region and the device profile.
 
-Each kind lists schedules from the best to the plainest; the first that is legal is taken, and no actions at all always are.
+Each kind lists schedules from the best to the plainest; the first that is legal is taken, and no actions at all
+always are.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from smelt.cost.profile import Profile
-from smelt.graph.index import IndexLike, Variable, upper
+from smelt.graph.index import Variable, upper
 from smelt.kernel import Bind, Illegal, Keep, Kernel, Order, Region, Split, Stage, Stream, Unroll, lower
 from smelt.kernel.actions import Action, print_schedule
 from smelt.kernel.region import Expression, extent
@@ -151,7 +152,9 @@ def _keeps(region: Region, vector: Variable | None) -> Iterator[Keep]:
 
 @dataclass(frozen=True)
 class _Roles:
-    """The axes of a contraction: rows (of A), columns (of B, next to each other in the result), summed, and shared by both."""
+    """The axes of a contraction: rows (of A), columns (of B, next to each other in the result), summed, and shared by
+    both.
+    """
 
     a: str
     b: str
@@ -221,7 +224,13 @@ def _tiled(region: Region, roles: _Roles, lanes: int, profile: Profile) -> Itera
     stage = Stage(roles.b, at, staged)
     a_value = dict(region.roles)[roles.a]
     if a_value.op not in ("load", "cast"):
-        yield (*actions, bind, stage, Stage(roles.a, f"{m}.0", (m, *(x.name for x in roles.inner_k), k)), Unroll(inner, 4))
+        yield (
+            *actions,
+            bind,
+            stage,
+            Stage(roles.a, f"{m}.0", (m, *(x.name for x in roles.inner_k), k)),
+            Unroll(inner, 4),
+        )
     yield (*actions, bind, stage, Unroll(inner, 4))
     yield (*actions, bind, Unroll(inner, 4))
     yield (*actions, bind)
@@ -270,7 +279,7 @@ def _plain(region: Region) -> Iterator[tuple[Action, ...]]:
 
 def _grain(region: Region, kernel: Kernel) -> int:
     """Tasks per chunk, by the modelled time of one task."""
-    tasks: IndexLike = max(1, kernel.tasks.high)
+    tasks = max(1, kernel.tasks.high)
     work = sum(_phase_nanoseconds(region, phase) for phase in phases(region))
     if "y" in dict(region.roles):
         total = 2.0

@@ -82,7 +82,7 @@ class Explanation:
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """Print what becomes of a function for these arguments, stage by stage; the result holds the same as data.
 
-        sm.explain(lambda x: x.softmax(-1), x)
+    sm.explain(lambda x: x.softmax(-1), x)
     """
     explanation = examine(function, *args, **kwargs)
     print(explanation)

@@ -13,7 +13,9 @@ Reader = Callable[[list[Any]], Any]
 
 
 def hidden_readers(function: Any) -> list[Reader]:
-    """One reader per name outside the function: it appends the tensors found there and returns what else there is, as a mark."""
+    """One reader per name outside the function: it appends the tensors found there and returns what else there is, as
+    a mark.
+    """
     code = getattr(function, "__code__", None)
     if code is None:
         return []
@@ -57,7 +59,7 @@ def _reader(read: Callable[[], Any]) -> Reader:
         if not isinstance(value, tuple | list | dict):
             return _mark(value)
         leaves, structure = tree.flatten(value)
-        marks = []
+        marks: list[Any] = []
         for leaf in leaves:
             if type(leaf) is Tensor:
                 raw.append(leaf)

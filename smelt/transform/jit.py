@@ -1,8 +1,8 @@
 """`jit`: trace a function once per structure of its arguments, then replay it by one native call.
 
-A call flattens its arguments, looks the structure up, and runs the compiled graph. Tensors reached through the function's closure and
-globals are hidden inputs: they are looked up again at every call, so rebinding them is seen. Python ints and floats are inputs too,
-weakly typed; everything else is static and part of the structure.
+A call flattens its arguments, looks the structure up, and runs the compiled graph. Tensors reached through the
+function's closure and globals are hidden inputs: they are looked up again at every call, so rebinding them is seen.
+Python ints and floats are inputs too, weakly typed; everything else is static and part of the structure.
 """
 
 from __future__ import annotations
@@ -274,9 +274,10 @@ def jit(
 ) -> Any:
     """Compile a function of tensors: traced once per structure of its arguments, then one native call.
 
-    Arguments may be nested tuples, lists and dicts. Python ints and floats may change from call to call without a new trace; bools,
-    strings, None and other objects are static, and `static=` names further arguments, by position or name. `donate=` gives the buffers
-    of arguments up. `shapes=` declares shapes with dims, so that one compilation serves all of them:
+    Arguments may be nested tuples, lists and dicts. Python ints and floats may change from call to call without a new
+    trace; bools, strings, None and other objects are static, and `static=` names further arguments, by position or
+    name. `donate=` gives the buffers of arguments up. `shapes=` declares shapes with dims, so that one compilation
+    serves all of them:
 
         n = sm.Dim("n", 1, 4096)
         f = sm.jit(lambda x: x.softmax(-1), shapes=[(n, 64)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from smelt.graph.index import Variable
-from smelt.kernel.actions import Action, Bind, Keep, Order, Schedule, Split, Stage, Stream, Unroll
+from smelt.kernel.actions import Action, Bind, Keep, Online, Order, Schedule, Skip, Split, Stage, Stream, Sub, Unroll
 from smelt.kernel.region import Expression, Region
 
 LANES = (2, 4, 8)
@@ -37,6 +37,7 @@ def random_schedule(rng: random.Random, region: Region) -> Schedule:
     if rng.random() < 0.1:
         actions.append(Stream())
     actions += random_memory(rng, region, every)
+    actions += random_reductions(rng, region)
     rng.shuffle(actions)
     return tuple(actions)
 
@@ -81,3 +82,23 @@ def stage_order(rng: random.Random, region: Region, e: Expression) -> tuple[str,
     names = [axis.name for axis in region.axes if axis in e.axes]
     rng.shuffle(names)
     return tuple(names if rng.random() < 0.5 else names[: rng.randint(1, len(names))])
+
+
+def random_reductions(rng: random.Random, region: Region) -> list[Action]:
+    """Cuts of single reductions, and what attention needs."""
+    actions: list[Action] = []
+    reductions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op == "reduce"]
+    if reductions and rng.random() < 0.2:
+        name, e = rng.choice(reductions)
+        axis = rng.choice(e.attribute.axes)
+        parts = random_split(rng, axis, rng.random() < 0.3).parts if rng.random() < 0.7 else ()
+        actions.append(Sub(name, axis.name, parts))
+    maxima = [e for _, e in reductions if e.attribute.op == "max"]
+    if maxima and rng.random() < 0.5:
+        axis = maxima[0].attribute.axes[0]
+        actions.append(Online(axis.name))
+        conditions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op in ("le", "lt", "mask")]
+        if conditions and rng.random() < 0.7:
+            name, e = rng.choice(conditions)
+            actions.append(Skip(axis.name, rng.choice([a.name for a in region.axes if a in e.axes]), name))
+    return actions

@@ -60,7 +60,10 @@ def out(target: Buffer, index: Iterable[Variable | IndexLike], value: Expression
 
 
 def region(
-    outputs: Output | Iterable[Output], axes: Iterable[Variable], parameters: Iterable[Variable] = (), **roles: Expression
+    outputs: Output | Iterable[Output],
+    axes: Iterable[Variable],
+    parameters: Iterable[Variable] = (),
+    **roles: Expression,
 ) -> Region:
     listed = (outputs,) if isinstance(outputs, Output) else tuple(outputs)
     return Region(listed, tuple(axes), tuple(parameters), tuple(roles.items()))
@@ -73,8 +76,8 @@ class Case:
     region: Region
     integers: dict[str, int] = field(default_factory=dict)
 
-    def arrays(self, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
-        """Random storage for every buffer; outputs hold values that no kernel computes."""
+    def arrays(self, seed: int = 0, special: bool = False) -> dict[str, np.ndarray[Any, Any]]:
+        """Random storage for every buffer; outputs hold values that no kernel computes. special: with NaN and infinities."""
         generator = np.random.default_rng(seed)
         outputs = {output.buffer.name for output in self.region.outputs}
         found: dict[str, np.ndarray[Any, Any]] = {}
@@ -85,6 +88,10 @@ class Case:
                 found[b.name] = np.full(size, poison, np.float64).astype(b.dtype.numpy)
             elif b.dtype.is_float:
                 found[b.name] = generator.standard_normal(size).astype(b.dtype.numpy)
+                if special:
+                    kinds = np.array([np.nan, np.inf, -np.inf, -np.inf, -0.0])
+                    chosen = generator.random(size) < generator.choice([0.05, 0.5])
+                    found[b.name][chosen] = generator.choice(kinds, int(chosen.sum()))
             elif b.dtype.is_bool:
                 found[b.name] = generator.integers(0, 2, size).astype(np.bool_)
             else:
@@ -97,7 +104,9 @@ def storage(b: Buffer, integers: dict[str, int]) -> int:
     strides = [int(as_index(n).evaluate(integers)) for n in b.strides]
     if 0 in sizes:
         return int(as_index(b.offset).evaluate(integers))
-    return int(as_index(b.offset).evaluate(integers)) + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+    return (
+        int(as_index(b.offset).evaluate(integers)) + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+    )
 
 
 def gelu(x: Expression) -> Expression:
@@ -271,6 +280,30 @@ def attention(heads: int = 1, length: int = 13, width: int = 16, causal: bool = 
     return Case(region(out(o, [h, q, d], op("div", y, z)), [h, q, d, k, e], **roles))
 
 
+def log_sum_exp(rows: int = 3, columns: int = 21) -> Case:
+    """The maximum and the sum leave the kernel, so that both must be exact."""
+    r, c = axis("r", rows), axis("c", columns)
+    v = load(buffer("x", rows, columns), r, c)
+    m = reduce("max", v, c)
+    z = reduce("add", op("exp", op("sub", v, m)), c)
+    first = out(buffer("o", rows), [r], op("add", m, op("log", z)))
+    second = out(buffer("p", rows), [r], m)
+    return Case(region([first, second], [r, c], v=v, m=m, z=z))
+
+
+def windowed(length: int = 9, width: int = 3, offset: int = -2, low: float = float("-inf")) -> Case:
+    """Attention with a mask in which whole rows may be out."""
+    q, d, k, e = (axis(n, s) for n, s in zip("qdke", (length, width, length, width), strict=True))
+    queries, keys, values, o = (buffer(name, length, width) for name in "QKVo")
+    condition = mask_expression((Less(of(k), of(q) + (offset + 1)),))
+    s = op("where", condition, reduce("add", op("mul", load(queries, q, e), load(keys, k, e)), e), low)
+    m = reduce("max", s, k)
+    p = op("exp", op("sub", s, m))
+    y = reduce("add", op("mul", load(values, k, d), p), k)
+    value = op("div", y, reduce("add", p, k))
+    return Case(region(out(o, [q, d], value), [q, d, k, e], m=m, p=p, y=y, condition=condition))
+
+
 def symbolic_rows(rows: int = 5, columns: int = 37) -> Case:
     """Layer-norm-like rows whose length is a parameter."""
     n = parameter("N", 1, 100)
@@ -311,6 +344,8 @@ CASES = {
     "two_outputs": two_outputs,
     "attention": lambda: attention(length=5, width=4),
     "attention_causal": lambda: attention(length=5, width=4, causal=True),
+    "log_sum_exp": log_sum_exp,
+    "windowed": lambda: windowed(5),
     "symbolic_rows": symbolic_rows,
     "integers": integers,
 }

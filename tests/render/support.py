@@ -68,7 +68,9 @@ def _less(a: IndexLike, b: IndexLike) -> Any:
 class Compiled:
     """The kernels of one translation unit."""
 
-    def __init__(self, kernels: Sequence[Kernel], folder: Path, compiler: str = "cc", flags: str = "-march=native") -> None:
+    def __init__(
+        self, kernels: Sequence[Kernel], folder: Path, compiler: str = "cc", flags: str = "-march=native"
+    ) -> None:
         self.kernels = {k.name: k for k in kernels}
         self.text = render(kernels)
         source, library = folder / "k.c", folder / "k.so"

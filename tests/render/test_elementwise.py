@@ -49,8 +49,10 @@ def pairs(dtype: DType) -> list[NDArray[Any]]:
 def random_values(dtype: DType, rng: np.random.Generator, count: int) -> NDArray[Any]:
     if dtype.is_float:
         return (rng.standard_normal(count) * 4).astype(dtype.numpy)
-    return rng.integers(0, 256, count * dtype.itemsize, dtype=np.uint8).view(dtype.numpy) if not dtype.is_bool else (
-        rng.integers(0, 2, count).astype(bool)
+    return (
+        rng.integers(0, 256, count * dtype.itemsize, dtype=np.uint8).view(dtype.numpy)
+        if not dtype.is_bool
+        else (rng.integers(0, 2, count).astype(bool))
     )
 
 

@@ -1,0 +1,169 @@
+"""From launches over nodes to a record: where every value lies, and which integers each kernel is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from smelt.compiler.record import GraphRecord, Launch, output_fields
+from smelt.compiler.trace import Argument, GraphKey
+from smelt.fuse import Group
+from smelt.graph.index import product_of, upper
+from smelt.graph.node import Node
+from smelt.graph.ops import Op
+from smelt.kernel import Kernel, print_kernel
+from smelt.plan import ARENA, INPUTS, Alias, KernelRecord, Lifetime, Placed, Stored, assign
+from smelt.schedule import Scheduled
+
+SCALAR_BYTES = 8
+
+
+@dataclass(eq=False)
+class Built:
+    """A kernel in memory, shared by every launch and graph with the same region."""
+
+    kernel: Kernel
+    schedule: Scheduled
+    text: str  # of the region
+    source: str = ""
+    library: str = ""  # key of the library that holds it
+    workspace: int = 0
+
+
+@dataclass(frozen=True)
+class Work:
+    """One launch: the group, its kernel, the node behind each buffer, and what its parameters are called in the
+    graph.
+    """
+
+    group: Group
+    built: Built
+    nodes: list[Node]
+    names: dict[str, str]
+
+
+def link(
+    key: GraphKey,
+    work: Sequence[Work],
+    outputs: Sequence[Stored | Alias],
+    results: Sequence[int],
+    stored: Sequence[Node],
+    explain: bool,
+) -> GraphRecord:
+    """Place every value and write the launches down."""
+    entries, _, bounds = key
+    n_inputs = max((entry[4] + 1 for entry in entries if entry[0] is Op.LEAF), default=0)
+    n_scalars = max((entry[3] + 1 for entry in entries if entry[0] is Op.CONST and entry[2] is None), default=0)
+    names = [f"d{k}" for k in range(len(bounds))] + [f"s{k}" for k in range(_count_starts(entries))]
+    integers = {name: k for k, name in enumerate(names)}
+    place = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
+    temporaries = _temporaries(work, place)
+    offsets, arena = assign([lifetime for _, lifetime in temporaries])
+    scalar_bytes = -(-SCALAR_BYTES * n_scalars // 64) * 64
+    for (node, _), offset in zip(temporaries, offsets, strict=True):
+        place[node] = (ARENA, scalar_bytes + offset)
+    slots: dict[tuple[int, int], int] = {}
+    libraries: dict[str, int] = {}
+    launches: list[Launch] = []
+    for item in work:
+        built = item.built
+        buffers = tuple(slots.setdefault(_slot(node, place), len(slots)) for node in item.nodes)
+        tasks = built.kernel.tasks.value
+        launches.append(
+            Launch(
+                libraries.setdefault(built.library, len(libraries)),
+                built.kernel.name,
+                f"{built.kernel.name}_tasks" if tasks is None else "",
+                tasks or 0,
+                built.schedule.grain,
+                buffers,
+                tuple(integers[item.names[v.name]] for v in built.kernel.parameters),
+            )
+        )
+    placed = [
+        Placed(life.nbytes, scalar_bytes + offset, life.first, life.last, repr(node))
+        for (node, life), offset in zip(temporaries, offsets, strict=True)
+    ]
+    largest = [(p.nbytes, p.text) for p in placed]
+    largest += [(o.nbytes, f"result {o.dtype}{list(o.shape)}") for o in outputs if isinstance(o, Stored)]
+    return GraphRecord(
+        tuple(libraries),
+        tuple(launches),
+        tuple(slots),
+        max((item.built.workspace for item in work), default=0),
+        scalar_bytes + arena,
+        arena,
+        tuple(output_fields(output) for output in outputs),
+        tuple(results),
+        n_inputs,
+        bounds,
+        tuple(_fields(item, explain) for item in work),
+        tuple(tuple(p) for p in placed),
+        tuple(sorted(largest, reverse=True)[:8]),
+    )
+
+
+def _slot(node: Node, place: dict[Node, tuple[int, int]]) -> tuple[int, int]:
+    at = place.get(node)
+    if at is not None:
+        return at
+    argument: Argument = node.attribute
+    return (INPUTS + argument.number, 0) if argument.kind == "input" else (ARENA, SCALAR_BYTES * argument.number)
+
+
+def _count_starts(entries: Sequence[Any]) -> int:
+    return sum(span[0] is None for entry in entries if entry[0] is Op.SLICE for span in entry[3])
+
+
+def _temporaries(work: Sequence[Work], place: dict[Node, tuple[int, int]]) -> list[tuple[Node, Lifetime]]:
+    """Values that live only inside the graph, with the launches between which they live."""
+    first: dict[Node, int] = {}
+    last: dict[Node, int] = {}
+    for k, item in enumerate(work):
+        for node in item.nodes:
+            if node.op is not Op.LEAF and node not in place:
+                first.setdefault(node, k)
+                last[node] = k
+    return [(node, Lifetime(_bytes(node), first[node], last[node])) for node in first]
+
+
+def _bytes(node: Node) -> int:
+    return upper(product_of(node.shape)) * node.dtype.itemsize
+
+
+def _fields(item: Work, explain: bool) -> tuple[Any, ...]:
+    """The fields of a KernelRecord; the long texts only when somebody wants to read them."""
+    built = item.built
+    record = KernelRecord(
+        built.kernel.name,
+        built.text if explain else "",
+        built.schedule.text(),
+        print_kernel(built.kernel) if explain else "",
+        repr(item.group.sink),
+        tuple(_describe(node) for node in reversed(item.group.inside)),
+        str(built.kernel.tasks),
+        sum(_bytes(node) for node in dict.fromkeys(item.nodes)),
+        _flops(item.group),
+    )
+    return tuple(getattr(record, name) for name in KernelRecord.__dataclass_fields__)
+
+
+def _describe(node: Node) -> str:
+    if node.op in (Op.UNARY, Op.BINARY):
+        return str(node.attribute)
+    return f"{node.op.value}.{node.attribute.op}" if node.op is Op.REDUCE else node.op.value
+
+
+def _flops(group: Group) -> int:
+    total = 0
+    for node in group.inside:
+        if node.op is Op.CONTRACT:
+            left, right, _ = node.attribute
+            sizes = dict(zip(left + right, node.sources[0].shape + node.sources[1].shape, strict=True))
+            total += 2 * upper(product_of(sizes.values()))
+        elif node.op is Op.REDUCE:
+            total += upper(product_of(node.sources[0].shape))
+        elif node.op in (Op.UNARY, Op.BINARY, Op.WHERE, Op.CAST):
+            total += upper(product_of(node.shape))
+    return total

@@ -1,0 +1,174 @@
+"""A compiled graph as plain data: what is kept on disk, and what every CompiledGraph is assembled from.
+
+A record names the libraries that hold its kernels, the launches over them, where each buffer lies, and what comes
+out. It is written as JSON. Whatever is wrong with a record that was read back, it is dropped and the graph compiled
+again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from smelt.config import settings
+from smelt.device import toolchain
+from smelt.device.cpu import CPU, LaunchSpec
+from smelt.device.toolchain import Library
+from smelt.diskcache import disk_cache
+from smelt.dtypes import as_dtype
+from smelt.errors import InternalError, SmeltError
+from smelt.graph.index import Index, IndexLike, Variable, of
+from smelt.graph.index_text import parse_index
+from smelt.plan import Alias, CompiledGraph, KernelRecord, Placed, Stored
+
+_KIND = "graphs"
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel: the library that holds it, its names there, and what it is given."""
+
+    library: int
+    kernel: str
+    count: str  # the function that computes the number of tasks; empty: `tasks` holds
+    tasks: int
+    grain: int
+    buffers: tuple[int, ...]
+    integers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GraphRecord:
+    """Everything that a CompiledGraph needs besides loaded code. Sizes with dims are text."""
+
+    libraries: tuple[str, ...]
+    launches: tuple[Launch, ...]
+    slots: tuple[tuple[int, int], ...]
+    scratch_bytes: int
+    arena_bytes: int
+    intermediate_bytes: int
+    outputs: tuple[tuple[Any, ...], ...]
+    results: tuple[int, ...]
+    n_inputs: int
+    bounds: tuple[tuple[int, int], ...]
+    kernels: tuple[tuple[Any, ...], ...]
+    layout: tuple[tuple[Any, ...], ...]
+    largest: tuple[tuple[int, str], ...]
+
+
+def assemble(record: GraphRecord, device: CPU, libraries: Sequence[Library]) -> CompiledGraph:
+    """The graph, ready to run."""
+    launches = [
+        LaunchSpec(
+            libraries[launch.library].address(launch.kernel),
+            libraries[launch.library].address(launch.count) if launch.count else 0,
+            launch.tasks,
+            launch.grain,
+            launch.buffers,
+            launch.integers,
+        )
+        for launch in record.launches
+    ]
+    dims = tuple(Variable(f"d{k}", low, high) for k, (low, high) in enumerate(record.bounds))
+    program = device.program(launches, record.slots, record.scratch_bytes, record.arena_bytes) if launches else None
+    return CompiledGraph(
+        device,
+        program,
+        tuple(_output(output, dims) for output in record.outputs),
+        record.results,
+        record.n_inputs,
+        dims,
+        record.intermediate_bytes,
+        tuple(KernelRecord(*fields) for fields in record.kernels),
+        layout=tuple(Placed(*fields) for fields in record.layout),
+        largest=record.largest,
+    )
+
+
+def output_fields(output: Stored | Alias) -> tuple[Any, ...]:
+    """An output as a record holds it."""
+    if isinstance(output, Alias):
+        return ("alias", output.input, _sizes_text(output.shape), _sizes_text(output.strides), output.offset)
+    return ("stored", output.dtype.name, _sizes_text(output.shape), output.nbytes)
+
+
+def _output(fields: Sequence[Any], dims: Sequence[Variable]) -> Stored | Alias:
+    names = {v.name: of(v) for v in dims}
+    if fields[0] == "alias":
+        _, number, shape, strides, offset = fields
+        return Alias(int(number), _sizes(shape, names), _sizes(strides, names), int(offset))
+    _, dtype, shape, nbytes = fields
+    return Stored(as_dtype(dtype), _sizes(shape, names), int(nbytes))
+
+
+def _sizes_text(sizes: Sequence[IndexLike]) -> tuple[int | str, ...]:
+    return tuple(size if isinstance(size, int) else str(size) for size in sizes)
+
+
+def _sizes(sizes: Sequence[Any], names: dict[str, Index]) -> tuple[IndexLike, ...]:
+    return tuple(parse_index(size, names) if isinstance(size, str) else int(size) for size in sizes)
+
+
+# --- on disk
+
+
+def graph_digest(key: Any) -> str:
+    """The name of a graph on disk: its whole text, the compiler, the settings that matter, and smelt itself."""
+    parts = (_own_version(), toolchain.compiler().identity, sorted(settings().disabled_rules), key)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+@functools.cache
+def _own_version() -> str:
+    """Changes whenever a file of smelt does, so that no record outlives the code that made it."""
+    entries: list[tuple[str, int, int]] = []
+    for folder, _, names in os.walk(_PACKAGE):
+        for name in names:
+            if name.endswith((".py", ".c")):
+                status = os.stat(os.path.join(folder, name))
+                entries.append(
+                    (os.path.relpath(os.path.join(folder, name), _PACKAGE), status.st_mtime_ns, status.st_size)
+                )
+    return hashlib.sha256(repr(sorted(entries)).encode()).hexdigest()
+
+
+def load_graph(digest: str, device: CPU) -> CompiledGraph | None:
+    """The graph that an earlier process compiled, if it and all its libraries are there and sound."""
+    cache = disk_cache()
+    data = None if cache is None else cache.load_bytes(_KIND, digest)
+    if data is None:
+        return None
+    try:
+        record = _parse(json.loads(data))
+        libraries = toolchain.stored(record.libraries)
+        return None if libraries is None else assemble(record, device, libraries)
+    except (ValueError, TypeError, KeyError, IndexError, InternalError, SmeltError):
+        return None
+
+
+def store_graph(digest: str, record: GraphRecord) -> None:
+    """Keep a record for later processes."""
+    cache = disk_cache()
+    if cache is not None:
+        cache.store_bytes(_KIND, digest, json.dumps(asdict(record)).encode())
+
+
+def _parse(data: dict[str, Any]) -> GraphRecord:
+    launches = tuple(Launch(**{**fields, **_tuples(fields)}) for fields in data.pop("launches"))
+    return GraphRecord(launches=launches, **{name: _frozen(value) for name, value in data.items()})
+
+
+def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(int(x) for x in fields[name]) for name in ("buffers", "integers")}
+
+
+def _frozen(value: Any) -> Any:
+    """JSON lists as tuples."""
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

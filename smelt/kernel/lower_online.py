@@ -1,0 +1,272 @@
+"""One loop for a maximum and the sums that are taken relative to it.
+
+A group is a maximum m over an axis and sums over it of exp(x - m) * g, where x is what m is the maximum of and g is free of m. The loop
+keeps a running maximum; when it grows, the sums so far are scaled by exp(old - new). The maximum that is subtracted never is -inf, so
+that no difference of infinities appears while it is still unknown; rows whose true maximum is -inf give NaN, as they do without the
+action.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from smelt.graph.index import Index, Variable, as_index, maximum, minimum, nonnegative, of
+from smelt.graph.ops import identity
+from smelt.kernel.actions import Illegal
+from smelt.kernel.ir import Accumulator, Let, Reduce, Update, Value
+from smelt.kernel.lower_scope import Partial, Reload
+from smelt.kernel.lower_stage import Stages
+from smelt.kernel.plan import Loop, Plan, SkipPlan, StagePlan
+from smelt.kernel.region import Expression, Region, extent
+from smelt.kernel.segments import Segment, reach, segments
+
+_NEVER = -1e30  # at most this is "masked out": its exponential is zero next to any score
+
+
+class Group(NamedTuple):
+    """A maximum, and the sums that need it: each with its exponential."""
+
+    maximum: Expression
+    sums: dict[Expression, Expression]
+
+
+class Online(Stages):
+    """`online`, with `sub` and `skip` inside it."""
+
+    def __init__(self, region: Region, plan: Plan) -> None:
+        super().__init__(region, plan)
+        self._active: list[Expression] = []  # the maxima that are still running
+        self._blocks: list[Reload] = []  # memory of the present blocks, relative to them
+        self._groups = {e: g for axis in plan.online for g in self._find(axis) for e in (g.maximum, *g.sums)}
+
+    def _find(self, axis: Variable) -> list[Group]:
+        groups: dict[Expression, Group] = {}
+        for e in self.region.order():
+            if e.op != "reduce" or e.attribute.axes != (axis,) or e.attribute.op != "add":
+                continue
+            exponential = self._exponential(e, axis)
+            if exponential is not None:
+                m = exponential.arguments[0].arguments[1]
+                groups.setdefault(m, Group(m, {})).sums[e] = exponential
+        if not groups:
+            raise Illegal(f"online: there is no sum of exp(x - max(x)) over {axis.name}")
+        if as_index(extent(axis)).low < 1:
+            raise Illegal(f"online: {axis.name} may be empty")
+        if any((group.maximum, axis) in self.plan.subs for group in groups.values()):
+            raise Illegal(f"online: the maximum must cut {axis.name} as its loop does")
+        return list(groups.values())
+
+    def _exponential(self, total: Expression, axis: Variable) -> Expression | None:
+        """The factor exp(x - max(x)) of a summand, if there is one and the rest does not depend on the maximum."""
+        (summand,) = total.arguments
+        factors = summand.arguments if summand.op == "mul" else (summand,)
+        for e in factors:
+            if e.op != "exp" or e.arguments[0].op != "sub":
+                continue
+            x, m = e.arguments[0].arguments
+            if m.op != "reduce" or m.attribute.op != "max" or m.attribute.axes != (axis,) or m.arguments[0] is not x:
+                continue
+            others = [factor for factor in factors if factor is not e]
+            if len(others) == len(factors) - 1 and all(m not in self.facts.below(other) for other in others):
+                return e
+        return None
+
+    # --- when
+
+    def finish(self, reduction: Expression) -> None:
+        group = self._groups.get(reduction)
+        if group is None or self.available(reduction) or self.available(group.maximum):
+            super().finish(reduction)
+            return
+        assert self.output is not None
+        bindings, wanted = self.top.bindings, self.facts.below(self.output.value)
+        sums = [s for s in group.sums if s in wanted and all(axis in bindings for axis in self.facts.axes(s))]
+        if not sums or self.copying:
+            super().finish(reduction)
+            return
+        members = [group.maximum, *sums]
+        for member in members:
+            for needed in self.facts.external(member):
+                if needed not in members:
+                    self.finish(needed)
+        depth = max(self.reduction_depth(member) for member in members)
+        inner = self.scopes[depth + 1 :]
+        del self.scopes[depth + 1 :]
+        self._run(group, sums, depth)
+        self.scopes.extend(inner)
+        self.used.add(group.maximum)
+        if reduction not in members:
+            super().finish(reduction)
+
+    def check_online(self) -> None:
+        """After lowering: every action has come to something."""
+        for axis in self.plan.online:
+            if not any(
+                group.maximum in self.used for group in self._groups.values() if group.maximum.attribute.axes == (axis,)
+            ):
+                raise Illegal(f"online: no group over {axis.name} can be made in one loop")
+        for axis, skip in self.plan.skips.items():
+            if skip not in self.used:
+                raise Illegal(f"skip: {axis.name} is not online")
+
+    # --- the loop
+
+    def _run(self, group: Group, sums: list[Expression], depth: int) -> None:
+        m = group.maximum
+        (axis,) = m.attribute.axes
+        running = Value(self.fresh("a"), m.dtype, self.parts(self.facts.axes(m)))
+        self.emit(Accumulator(running, identity("max", m.dtype)))
+        totals = {s: self._total(s, axis) for s in sums}
+        outer, self.consumers = self.consumers, tuple(s.arguments[0] for s in sums)
+        self._active.append(m)
+        self.push(self.top.body)
+        partial = self.whole(axis, self.plan.cuts[axis])
+        self.begin([partial])
+        skip = self.plan.skips.get(axis)
+        if skip is None:
+            self.nest([Loop(axis, 0)], lambda: self._step(group, totals, running))
+        else:
+            self._skipping(group, totals, running, partial, skip)
+        self.scopes.pop()
+        self._active.pop()
+        self.consumers = outer
+        self.top.memo[m] = (running, depth)
+        # Without a single finite element the reference divides infinities: the sums are NaN.
+        lowest = self.scalar("const", running, identity("max", m.dtype))
+        empty = self.compared("eq", running, lowest)
+        undefined = self.scalar("const", running, math.nan)
+        for s, total in totals.items():
+            folded = self.folded(total, "add", (axis,))
+            self.top.memo[s] = (self.computed("where", empty, undefined, folded, like=folded), depth)
+
+    def _total(self, s: Expression, axis: Variable) -> Value:
+        if (s, axis) not in self.plan.subs:
+            return self.accumulator(s, (axis,))
+        return self.accumulator(s, (axis,), whole=True)
+
+    def _step(self, group: Group, totals: dict[Expression, Value], running: Value) -> None:
+        """One block of the axis: the new maximum, the scale of what has been summed, and the block's own share."""
+        m = group.maximum
+        (axis,), (x,) = m.attribute.axes, m.arguments
+        depth = len(self.scopes) - 1
+        self.prepare(x)
+        scores = self.guarded(self.value(x), "max", (axis,))
+        over = tuple(part for part in scores.parts if part.name.startswith(f"{axis.name}."))
+        block = Value(self.fresh("v"), m.dtype, tuple(part for part in scores.parts if part not in over))
+        if over:
+            self.emit(Reduce(block, "max", scores, over))
+        else:
+            block = scores
+        lowest = self.scalar("const", running, m.dtype.minimum)
+        old = self.computed("max", running, lowest)
+        self.emit(Update(running, "max", (block,)))
+        new = self.computed("max", running, lowest)
+        scale = self.computed("exp", self.computed("sub", old, new))
+        self.top.memo[m] = (new, depth)
+        self.top.memo[x] = (scores, depth)
+        for s, total in totals.items():
+            self.emit(Update(total, "mul", (scale,)))
+            if (s, axis) in self.plan.subs:
+                self._again(s, group.sums[s], total, axis)
+            else:
+                self.update(total, s)
+
+    def _again(self, s: Expression, e: Expression, total: Value, axis: Variable) -> None:
+        """The block once more, cut as this sum wants it: the exponentials go through local memory."""
+        cut, binding = self.plan.subs[s, axis], self.top.bindings[axis]
+        axes = self.facts.axes(e)
+        rows = [a for a in axes if a != axis and self.top.bindings[a].parts]
+        width = math.prod(part.extent for part in binding.parts)
+        room = max(binding.origin.cut.tile, reach(binding.origin.cut.tile, cut))
+        sizes = [self.top.bindings[a].origin.cut.tile for a in rows]
+        left: Index = as_index(width)
+        if binding.condition is not None:
+            left = minimum(width, binding.condition.b - binding.start)
+        inner = Partial(axis, binding.start, left, cut, 0, binding.origin)
+        buffer = self.shared("e", (e, s), e.dtype, (*sizes, room))
+        bases = {a: self.top.bindings[a].start for a in axes}
+        tokens = tuple((a, inner if a == axis else self.top.bindings[a]) for a in axes)
+        reload = Reload(buffer, tuple(of(a) for a in (*rows, axis)), bases, tokens)
+        self.store(buffer, self.reload_index(reload), self.value(e), ())
+        self.push(self.top.body)
+        self.begin([inner])
+        self.top.reloads[e] = reload
+        self._blocks.append(reload)
+        self.nest([Loop(axis, level) for level in range(cut.levels)], lambda: self.update(total, s))
+        self._blocks.pop()
+        self.scopes.pop()
+
+    def check_reload(self, e: Expression, reload: Reload) -> None:
+        super().check_reload(e, reload)
+        if reload not in self._blocks:
+            self._check_relative(e)
+
+    def check_stage(self, stage: StagePlan) -> None:
+        super().check_stage(stage)
+        self._check_relative(stage.node)
+
+    def _check_relative(self, e: Expression) -> None:
+        """What is in memory was computed with the final maximum."""
+        if any(m in self.facts.below(e) for m in self._active):
+            raise Illegal("online: what depends on the maximum cannot be staged or kept around its loop")
+
+    # --- skip
+
+    def _skipping(
+        self, group: Group, totals: dict[Expression, Value], running: Value, partial: Partial, skip: SkipPlan
+    ) -> None:
+        """Blocks where the condition holds throughout run without it; blocks where it never holds do not run."""
+        axis = partial.axis
+        self.used.add(skip)
+        offset = self._offset(group.maximum, axis, skip)
+        row = self.top.bindings.get(skip.bound)
+        if row is None:
+            raise Illegal(f"skip: {skip.bound.name} is not open around the loop over {axis.name}")
+        first = row.start + offset
+        last = first + (math.prod(part.extent for part in row.parts) - 1)
+        found = segments(partial.total, partial.cut, 0)
+        whole = [s for s in found if s.start == 0 and not s.masked]
+        for segment in whole:
+            full = self._clamped((first + 1) // segment.width, segment.count)
+            some = self._clamped(last // segment.width + 1, segment.count)
+            for start, count, known in ((as_index(0), full, True), (full * segment.width, some - full, False)):
+                part = Segment(start, count, segment.width, segment.tiles)
+                self.enter(Loop(axis, 0), partial, part, lambda k=known: self._known(group, totals, running, skip, k))  # type: ignore[misc]
+        for segment in found:
+            if segment not in whole:
+                self.enter(Loop(axis, 0), partial, segment, lambda: self._step(group, totals, running))
+
+    def _known(
+        self, group: Group, totals: dict[Expression, Value], running: Value, skip: SkipPlan, known: bool
+    ) -> None:
+        if known:
+            self.top.known |= {skip.condition}
+        self._step(group, totals, running)
+
+    def _clamped(self, value: Index, count: Index) -> Index:
+        """A number of blocks, as a variable from 0 to `count`."""
+        variable = Variable(self.fresh("q"), 0, count)
+        self.emit(Let(variable, minimum(count, maximum(0, value))))
+        return of(variable)
+
+    def _offset(self, m: Expression, axis: Variable, skip: SkipPlan) -> Index:
+        """c, where the condition is axis <= bound + c."""
+        (x,), condition = m.arguments, skip.condition
+        masked = x.op == "where" and x.arguments[0] is condition and x.arguments[2].op == "const"
+        if not masked or not x.arguments[2].attribute <= _NEVER:
+            raise Illegal("skip: the maximum must be over where(condition, x, a very negative constant)")
+        match condition.op:
+            case "mask" if len(condition.attribute) == 1:
+                slack = condition.attribute[0].b - condition.attribute[0].a - 1
+            case "le" | "lt" if all(argument.op == "index" for argument in condition.arguments):
+                a, b = (argument.attribute for argument in condition.arguments)
+                slack = b - a - (1 if condition.op == "lt" else 0)
+            case _:
+                raise Illegal("skip: the condition must compare two indices")
+        offset: Index = slack + of(axis) - of(skip.bound)
+        if any(variable in self.facts.position for variable in offset.variables()):
+            raise Illegal(f"skip: the condition must be {axis.name} <= {skip.bound.name} + constant")
+        if x.arguments[2].attribute != -math.inf and not nonnegative(offset):
+            raise Illegal("skip: a row may be masked out altogether, and then all its elements count")
+        return offset
