@@ -12,15 +12,38 @@ from typing import Any, NamedTuple
 from smelt.errors import ArgumentError
 
 
-class Structure(NamedTuple):
-    """The shape of a tree. `kind` is None for a leaf; `data` is what the kind needs besides its children."""
+class Structure:
+    """The shape of a tree: one object per distinct shape, so equality is identity.
+
+    `kind` is None for a leaf; `data` is what the kind needs besides its children.
+    """
+
+    __slots__ = ("children", "data", "kind")
 
     kind: type | None
     data: Hashable
     children: tuple[Structure, ...]
 
+    def __repr__(self) -> str:
+        if self.kind is None:
+            return "*"
+        return f"{self.kind.__name__}({', '.join(map(repr, self.children))})"
 
-LEAF = Structure(None, None, ())
+
+_structures: dict[tuple[Any, ...], Structure] = {}
+
+
+def _structure(kind: type | None, data: Hashable, children: tuple[Structure, ...]) -> Structure:
+    key = (kind, data, children)
+    found = _structures.get(key)
+    if found is None:
+        found = Structure()
+        found.kind, found.data, found.children = kind, data, children
+        found = _structures.setdefault(key, found)
+    return found
+
+
+LEAF = _structure(None, None, ())
 
 
 class _Node(NamedTuple):
@@ -65,13 +88,23 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 def _flatten(tree: Any, leaves: list[Any]) -> Structure:
     kind = type(tree)
     node = _registry.get(kind)
-    if node is None:
-        if isinstance(tree, tuple) and hasattr(kind, "_fields"):
-            return Structure(kind, None, tuple([_flatten(child, leaves) for child in tree]))
+    if node is not None:
+        children, data = node.flatten(tree)
+    elif isinstance(tree, tuple) and hasattr(kind, "_fields"):
+        children, data = tree, None
+    else:
         leaves.append(tree)
         return LEAF
-    children, data = node.flatten(tree)
-    return Structure(kind, data, tuple([_flatten(child, leaves) for child in children]))
+    found: list[Structure] = []
+    for child in children:
+        # Most children are leaves: those need no further call.
+        inner = type(child)
+        if inner in _registry or (isinstance(child, tuple) and hasattr(inner, "_fields")):
+            found.append(_flatten(child, leaves))
+        else:
+            leaves.append(child)
+            found.append(LEAF)
+    return _structure(kind, data, tuple(found))
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:

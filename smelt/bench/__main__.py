@@ -12,6 +12,7 @@ from pathlib import Path
 from smelt.bench.coldpath import coldpath_table, measure_coldpath
 from smelt.bench.core import MEASURES
 from smelt.bench.report import Row, Verdict, machine, machine_text, table, to_json
+from smelt.errors import SmeltError
 
 _EXAMPLES = """\
 examples:
@@ -24,9 +25,15 @@ examples:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one suite; 0 when everything ran, 1 when something failed (or missed its bar, with --strict)."""
+    """Run one suite: 0 when everything ran, 1 when something failed (with --strict: or missed a bar), 130 on Ctrl-C."""
     arguments = _parser().parse_args(words)
-    return _core(arguments) if arguments.suite == "core" else _coldpath(arguments)
+    try:
+        return _core(arguments) if arguments.suite == "core" else _coldpath(arguments)
+    except SmeltError as error:
+        print(f"smelt.bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

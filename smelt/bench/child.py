@@ -62,7 +62,7 @@ def coldpath(size: str) -> dict[str, Any]:
         "stages": stages,
         "nodes": len(traced.key[0]),
         "kernels": len(compiled.kernels),
-        "distinct_kernels": len({record.region for record in compiled.kernels}),
+        "distinct_kernels": len({record.name for record in compiled.kernels}),
         "source_lines": compiled.source.count("\n"),
         "run_seconds": found,
     }

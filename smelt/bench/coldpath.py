@@ -10,6 +10,7 @@ from smelt.bench.timing import private_cache, run_json
 _MEANING = {
     "build nodes": "the model's own Python code",
     "trace": "graph to key",
+    "load": "a look into the disk cache",
     "rebuild": "key to a graph of its own",
     "rewrite": "rules to the fixpoint, composites written out",
     "fuse": "which nodes share a kernel",
@@ -19,6 +20,7 @@ _MEANING = {
     "render": "kernel IR to C",
     "compile": "the C compiler",
     "plan": "arena offsets, launch list",
+    "store": "written to the disk cache",
     "other": "between the stages",
 }
 

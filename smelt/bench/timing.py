@@ -33,13 +33,15 @@ class ChildError(SmeltError, RuntimeError):
 # --- calls
 
 
-def best_of(function: Callable[[], object], *, rounds: int = 5, window: float = 0.002) -> float:
+def best_of(
+    function: Callable[[], object], *, rounds: int = 5, window: float = 0.002, clock: Clock = time.perf_counter
+) -> float:
     """Seconds per call: the fastest of `rounds` rounds, each of as many calls as fill `window` seconds.
 
     The window is shorter than the turns that a scheduler gives, so that on a busy machine some rounds are undisturbed.
     """
-    calls = _calls_filling(function, window, time.perf_counter)
-    return min(_round(function, calls, time.perf_counter) for _ in range(rounds))
+    calls = _calls_filling(function, window, clock)
+    return min(_round(function, calls, clock) for _ in range(rounds))
 
 
 @dataclass(frozen=True, slots=True)

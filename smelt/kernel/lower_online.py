@@ -199,7 +199,7 @@ class Online(Stages):
 
     def check_reload(self, e: Expression, reload: Reload) -> None:
         super().check_reload(e, reload)
-        if reload not in self._blocks:
+        if not any(block is reload for block in self._blocks):
             self._check_relative(e)
 
     def check_stage(self, stage: StagePlan) -> None:

@@ -46,17 +46,16 @@ def literal(value: Scalar, dtype: DType) -> str:
         return "1" if value else "0"
     if dtype.is_float:
         return _float_literal(float(value), dtype)
-    number = int(value)
-    if not int(dtype.minimum) <= number <= int(dtype.maximum):
-        number = (number - int(dtype.minimum)) % (1 << dtype.bits) + int(dtype.minimum)
+    number, lowest = int(value), int(dtype.minimum)
+    return integer_literal((number - lowest) % (1 << dtype.bits) + lowest, element(dtype))
+
+
+def integer_literal(number: int, kind: str) -> str:
+    """A constant of an integer type that holds it."""
+    suffix = ("" if kind[0] == "i" else "u") + ("ll" if kind[1:] == "64" else "")
     if number == -(1 << 63):
-        return "(-9223372036854775807ll - 1)"
-    suffix = (
-        ("" if dtype.bits < 32 else "ll" if dtype.bits == 64 else "")
-        if dtype.is_signed
-        else "u" + "ll" * (dtype.bits == 64)
-    )
-    return f"({element(dtype)}){'(' if number < 0 else ''}{number}{suffix}{')' if number < 0 else ''}"
+        return f"({kind})(-{-number - 1}{suffix} - 1)"
+    return f"({kind})({number}{suffix})" if number < 0 else f"({kind}){number}{suffix}"
 
 
 def _float_literal(value: float, dtype: DType) -> str:
@@ -81,7 +80,7 @@ def is_operator(op: str) -> bool:
     return op in _OPERATORS or op in _COMPARISONS
 
 
-def elementwise(library: Library, op: str, dtype: DType, t: Type, arguments: list[str], called: bool = False) -> str:
+def elementwise(library: Library, op: str, t: Type, arguments: list[str], called: bool = False) -> str:
     """`op` of operands that all have the form `t`, of a dtype that is not bool; `called` asks for a real call."""
     if op in _OPERATORS:
         return f"{arguments[0]} {_OPERATORS[op]} {arguments[1]}"

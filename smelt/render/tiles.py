@@ -25,11 +25,6 @@ def lane_part(value: Value) -> Part | None:
     return last if last is not None and last.is_lane and last.extent > 1 else None
 
 
-def lanes(value: Value) -> int:
-    part = lane_part(value)
-    return 1 if part is None else part.extent
-
-
 def register_parts(value: Value) -> tuple[Part, ...]:
     """The parts that become separate registers."""
     return value.parts if lane_part(value) is None else value.parts[:-1]
@@ -40,11 +35,6 @@ def combinations(parts: Iterable[Part]) -> Iterator[dict[str, int]]:
     chosen = tuple(parts)
     for numbers in itertools.product(*(range(part.extent) for part in chosen)):
         yield {part.name: n for part, n in zip(chosen, numbers, strict=True)}
-
-
-def register(value: Value, at: Coordinates) -> Register:
-    """The register of a value that holds some coordinates; parts that the value lacks are ignored."""
-    return value.name, tuple(at[part.name] for part in register_parts(value))
 
 
 def place(index: Index, at: Coordinates) -> Index:

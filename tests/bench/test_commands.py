@@ -10,6 +10,7 @@ import pytest
 from smelt.bench import __main__ as command
 from smelt.bench.core import MEASURES, Measure
 from smelt.bench.report import Row
+from smelt.errors import CompilerError
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, *rows: Row, problem: Exception | None = None) -> None:
@@ -66,6 +67,17 @@ def test_a_measure_that_does_not_run_fails(monkeypatch: pytest.MonkeyPatch, caps
     captured = capsys.readouterr()
     assert "failed" in captured.out
     assert "no such luck" in captured.err
+
+
+def test_a_compiler_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(size: str) -> None:
+        raise CompilerError("no compiler")
+
+    monkeypatch.setattr(command, "measure_coldpath", fail)
+    assert command.main(["coldpath"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "no compiler" in captured.err
 
 
 def test_json_in_a_file_leaves_the_table_on_stdout(

@@ -1,0 +1,153 @@
+"""What one register of a loaded, computed or reduced value is, as a C expression."""
+
+from __future__ import annotations
+
+import math
+
+from smelt.dtypes import bool_, compute_dtype
+from smelt.errors import InternalError
+from smelt.graph.index import Index
+from smelt.kernel.ir import Compute, Load, Reduce, Value
+from smelt.render import elementwise
+from smelt.render.library import Library, Type
+from smelt.render.memory import Memory, access
+from smelt.render.registers import Registers, Source
+from smelt.render.tiles import Coordinates, IndexText, along_lane, combinations, place, place_mask
+
+_INLINE_LIMIT = 8  # a function of more registers than this is called, which compiles faster and loses little
+_MASK_FOLDS = {"max": "fold_or", "min": "fold_and"}
+
+
+class Expressions:
+    """Spells the registers of one kernel."""
+
+    def __init__(self, library: Library, text: IndexText, memory: Memory, registers: Registers) -> None:
+        self.library, self.text, self.memory, self.registers = library, text, memory, registers
+
+    def define(self, statement: Source, at: Coordinates) -> str:
+        """The expression of one register."""
+        match statement:
+            case Load():
+                return self._load(statement, at)
+            case Compute():
+                return self._compute(statement, at)
+            case Reduce():
+                return self._reduce(statement, at)
+
+    def combine(self, op: str, value: Value, form: Type, a: str, b: str) -> str:
+        """add, mul, max or min of two registers of a value."""
+        if value.dtype is bool_:
+            return elementwise.boolean(op, form.lanes > 1, [a, b])
+        return elementwise.elementwise(self.library, op, form, [a, b])
+
+    def _load(self, statement: Load, at: Coordinates) -> str:
+        value, buffer = statement.value, statement.buffer
+        if value.dtype is not compute_dtype(buffer.dtype):
+            raise InternalError(f"a load of {buffer.dtype} gives no {value.dtype}")
+        tile = self.registers.tile(value)
+        where = access(buffer, statement.index, statement.mask, at, tile.lane)
+        text = self.memory.load(buffer, where, tile.lane)
+        return self._mask_as(text, 8, tile.form) if value.dtype is bool_ else text
+
+    def _reduce(self, statement: Reduce, at: Coordinates) -> str:
+        """Registers first, then lanes, each as a balanced tree: the order never depends on anything else."""
+        source, names = statement.source, {part.name for part in statement.parts}
+        tile = self.registers.tile(source)
+        folded = [part for part in tile.parts if part.name in names]
+        items = [self.registers.operand(source, {**at, **rest}, tile.form) for rest in combinations(folded)]
+        while len(items) > 1:
+            pairs = zip(items[::2], items[1::2], strict=False)
+            odd = items[-1:] if len(items) % 2 else []
+            items = [f"({self.combine(statement.op, source, tile.form, a, b)})" for a, b in pairs] + odd
+        if tile.lane is None or tile.lane.name not in names:
+            return items[0]
+        name = _MASK_FOLDS[statement.op] if source.dtype is bool_ else f"fold_{statement.op}"
+        return f"{self.library.function(name, tile.form)}({items[0]})"
+
+    def _compute(self, statement: Compute, at: Coordinates) -> str:
+        value, arguments, op = statement.value, statement.arguments, statement.op
+        form = self.registers.tile(value).form
+        match op:
+            case "index":
+                return self._index(statement.attribute, value, at)
+            case "mask":
+                return self._mask(statement, at)
+            case "copy":
+                return self.registers.operand(arguments[0], at, form)
+            case "cast":
+                return self._cast(value, arguments[0], at)
+            case "bitcast":
+                source = Type(elementwise.element(arguments[0].dtype), form.lanes)
+                text = self.registers.operand(arguments[0], at, source)
+                return elementwise.bitcast(self.library, arguments[0].dtype, value.dtype, form.lanes, text)
+            case "round16":
+                name = self.library.function(f"round_{statement.attribute.name}", form)
+                return f"{name}({self.registers.operand(arguments[0], at, form)})"
+            case "where":
+                return self._where(value, arguments, at)
+        if arguments[0].dtype is bool_:
+            operands = [self.registers.operand(argument, at, form) for argument in arguments]
+            return elementwise.boolean(op, form.lanes > 1, operands)
+        wanted = Type(elementwise.element(arguments[0].dtype), form.lanes)
+        if elementwise.is_operator(op):
+            operands = self.registers.operands(arguments, at, wanted)
+        else:
+            operands = [self.registers.operand(argument, at, wanted) for argument in arguments]
+        many = math.prod(part.extent for part in self.registers.tile(value).parts) > _INLINE_LIMIT
+        text = elementwise.elementwise(self.library, op, wanted, operands, many)
+        return self._mask_as(text, wanted.bits, form) if value.dtype is bool_ else text
+
+    def _mask_as(self, text: str, bits: int, form: Type) -> str:
+        """A mask of some width in the width that its value has."""
+        if form.lanes == 1 or form.bits == bits:
+            return text
+        return f"__builtin_convertvector({text}, {self.library.type(form)})"
+
+    def _where(self, value: Value, arguments: tuple[Value, ...], at: Coordinates) -> str:
+        form = self.registers.tile(value).form
+        condition, a, b = arguments
+        texts = [self.registers.operand(a, at, form), self.registers.operand(b, at, form)]
+        if self.registers.tile(condition).lanes == 1:
+            return f"{self.registers.use(condition, at)} ? {texts[0]} : {texts[1]}"
+        mask = self.registers.operand(condition, at, form.integer)
+        return f"{self.library.function('select', form)}({mask}, {texts[0]}, {texts[1]})"
+
+    def _cast(self, value: Value, source: Value, at: Coordinates) -> str:
+        form = self.registers.tile(value).form
+        if source.dtype is bool_:
+            text = self.registers.operand(source, at, form.integer)
+            return (
+                text if value.dtype is bool_ else elementwise.cast(self.library, bool_, value.dtype, form.lanes, text)
+            )
+        operand = Type(elementwise.element(source.dtype), form.lanes)
+        text = self.registers.operand(source, at, operand)
+        text = elementwise.cast(self.library, source.dtype, value.dtype, form.lanes, text)
+        return self._mask_as(text, operand.bits, form) if value.dtype is bool_ else text
+
+    def _index(self, index: Index, value: Value, at: Coordinates) -> str:
+        tile = self.registers.tile(value)
+        placed = place(index, at)
+        if tile.lane is None:
+            return f"({tile.form.name})({self.text.spell(placed)})"
+        moves = along_lane(placed, tile.lane)
+        if moves is None:
+            return self.memory.each_lane(tile.lane, tile.form, lambda: self.text.spell(placed))
+        base, step = (f"({tile.form.element})({self.text.spell(i)})" for i in moves)
+        lanes = self.library.function("iota", tile.form)
+        return f"{self.registers.splat(base, tile.form)} + {lanes}() * {step}"
+
+    def _mask(self, statement: Compute, at: Coordinates) -> str:
+        tile = self.registers.tile(statement.value)
+        form, mask = tile.form, place_mask(statement.attribute, at, tile.lane)
+        if tile.lane is None:
+            return self.text.conditions(mask.conditions)
+        first = self.library.function("first_lanes", form)
+        parts = [f"{first}({self.text.spell(n)})" for n in mask.first]
+        parts += [f"~{first}({self.text.spell(n)})" for n in mask.after]
+        if mask.conditions:
+            holds = self.text.conditions(mask.conditions)
+            parts.append(self.registers.splat(f"({form.element})-({holds})", form))
+        if mask.other:
+            other = mask.other
+            parts.append(self.memory.each_lane(tile.lane, form, lambda: f"-({self.text.conditions(other)})"))
+        return " & ".join(parts) or self.registers.splat(f"({form.element})-1", form)

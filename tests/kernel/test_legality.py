@@ -1,0 +1,231 @@
+"""Every legality check, with a region and a schedule in which it is the only thing that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from smelt.dtypes import float16, float32
+from smelt.graph.index import of
+from smelt.kernel import Illegal, lower, parse_schedule, verify
+from smelt.kernel.region import Less, mask_expression
+from tests.kernel import regions as r
+from tests.kernel.regions import Case
+
+SPLITS = [
+    ("split z (4 reg)", "no axis z"),
+    ("split c (4 reg); split c (2 reg)", "is split already"),
+    ("split c ()", "at least one part"),
+    ("split c (4 reg) tail wrap", "wrap is not a tail"),
+    ("split c (4 thread)", "thread is not a kind"),
+    ("split c (0 reg)", "0 is not an extent"),
+    ("split c (12 lane)", "12 lanes is not a power of two"),
+    ("split c (1 lane)", "1 lanes is not a power of two"),
+    ("split c (4 reg, 2 loop)", "loops, then reg, then lane"),
+    ("split c (4 lane, 2 reg)", "loops, then reg, then lane"),
+    ("split c (4 reg, 2 reg)", "two parts of one kind"),
+    ("split c (4 loop) tail mask", "needs a tile"),
+    ("split c (4 reg, 4 lane) tail unit", "without lanes"),
+    ("split r (4 lane); split c (4 lane)", "two lane parts"),
+]
+
+LOOPS = [
+    ("order r.0", "every loop of c"),
+    ("order r.0 c.0 r.0", "named twice"),
+    ("order r.0 c.0; order c.0 r.0", "given twice"),
+    ("split c (4 loop); order r.0 c.1 c.0", "c.1 must come after c.0"),
+    ("order r.0 c.1", "no loop c.1"),
+    ("order r.0 c", "no axis"),
+    ("bind r.0 warp", "warp is not a kind"),
+    ("bind r.0 r.0 grid", "named twice"),
+    ("bind r.0 grid; bind c.0 grid", "one action names all"),
+    ("bind c.0 grid", "the grid must be the outermost loops"),
+    ("unroll c.0 0", "0 is not a factor"),
+    ("unroll c.7 2", "no loop c.7"),
+]
+
+MEMORY = [
+    ("stage %99 at r.0 (c)", "no node %99"),
+    ("stage v at r.0 ()", "must name axes"),
+    ("stage v at r.0 (c, c)", "must name axes"),
+    ("stage v at r.0 (c); stage v at r.0 (c) pad 4", "staged at r.0 already"),
+    ("stage m at r.0 (c)", "does not vary over all axes"),
+    ("stage v at c.0 (r)", "c is not open"),
+    ("stage v at r.0 (r)", "c is not open"),
+    ("split r (2 reg); stage v at r.0 (c)", "r has a tile"),
+    ("keep e register", "register is not a place"),
+    ("keep e local; keep e out", "kept already"),
+    ("keep m local", "is a reduction"),
+    ("keep z out", "is a reduction"),
+]
+
+ONLINE = [
+    ("online c; online c", "online already"),
+    ("split c (4 loop); online c", "more than one loop"),
+    ("sub e c (4 reg)", "not a reduction over c"),
+    ("sub z c (4 reg); sub z c (2 reg)", "cuts c already"),
+    ("sub m c (4 reg); online c", "the maximum must cut c"),
+    ("online r", "no sum of exp"),
+    ("online c; stage e at c.0 (c, r)", "what depends on the maximum"),
+]
+
+
+@pytest.mark.parametrize(("schedule", "reason"), SPLITS + LOOPS + MEMORY + ONLINE)
+def test_softmax_refuses(schedule: str, reason: str) -> None:
+    with pytest.raises(Illegal, match=reason):
+        lower(r.softmax(3, 17).region, parse_schedule(schedule))
+
+
+def test_what_is_refused_needs_only_a_small_change() -> None:
+    """The neighbors of the refused schedules are legal, so nothing else is wrong with them."""
+    for schedule in (
+        "split c (4 reg, 4 lane) tail mask",
+        "split c (4 reg) tail unit",
+        "split r (4 reg); split c (4 lane)",
+        "split c (4 loop); order r.0 c.0 c.1",
+        "bind r.0 c.0 grid",
+        "order c.0 r.0; bind c.0 grid",
+        "stage v at r.0 (c)",
+        "stage v at c.0 (r, c)",
+        "split r (2 reg); stage v at r.0 (c, r)",
+        "keep e local",
+        "keep e out",
+        "sub z c (4 reg)",
+        "online c",
+        "sub z c (4 reg); online c",
+        "online c; stage v at c.0 (c, r)",
+    ):
+        verify(lower(r.softmax(3, 17).region, parse_schedule(schedule)))
+
+
+def cyclic() -> Case:
+    """o[c] = sum over j of A[c, j] * sum over c of k[c] * B[c, j]: a phase over the output's axis, inside its loop."""
+    c, j = r.axis("c", 5), r.axis("j", 3)
+    kept = r.op("exp", r.load(r.buffer("k", 5), c))
+    inner = r.reduce("add", r.op("mul", kept, r.load(r.buffer("B", 5, 3), c, j)), c)
+    value = r.reduce("add", r.op("mul", r.load(r.buffer("A", 5, 3), c, j), inner), j)
+    return Case(r.region(r.out(r.buffer("o", 5), [c], value), [c, j], kept=kept))
+
+
+def reread() -> Case:
+    """A first phase keeps e; a later one, for each stored element, reads all of it again."""
+    c, j = r.axis("c", 5), r.axis("j", 5)
+    x = r.load(r.buffer("x", 5), c)
+    e = r.op("exp", x)
+    z = r.reduce("add", e, c)
+    again = r.reduce("add", r.op("mul", e, r.load(r.buffer("w", 5, 5), c, j)), c)
+    value = r.op("mul", e, r.op("mul", z, r.reduce("add", again, j)))
+    return Case(r.region(r.out(r.buffer("o", 5), [c], value), [c, j], e=e))
+
+
+def aliased() -> Case:
+    """The output is also read."""
+    a, c = r.axis("a", 3), r.axis("c", 5)
+    o = r.buffer("o", 3, 5)
+    e = r.op("exp", r.load(o, a, c))
+    value = r.op("div", e, r.reduce("add", e, c))
+    return Case(r.region(r.out(o, [a, c], value), [a, c], e=e))
+
+
+def halves() -> Case:
+    a, c = r.axis("a", 3), r.axis("c", 5)
+    e = r.op("exp", r.load(r.buffer("x", 3, 5), a, c))
+    value = r.op("div", e, r.reduce("add", e, c))
+    return Case(r.region(r.out(r.buffer("o", 3, 5, dtype=float16), [a, c], value), [a, c], e=e))
+
+
+def chained(first_reads: bool = False) -> Case:
+    """The second output reads what the first stored."""
+    i, j = r.axis("i", 6), r.axis("j", 6)
+    middle, o = r.buffer("t", 6), r.buffer("o", 6)
+    first = r.out(middle, [i], r.op("exp", r.load(middle if first_reads else r.buffer("x", 6), i)))
+    second = r.out(o, [j], r.op("neg", r.load(middle, j)))
+    return Case(r.region([first, second], [i, j]))
+
+
+def scaled(size: int = 5) -> Case:
+    """All rows use one sum over everything."""
+    a, c = r.axis("a", size), r.axis("c", 7)
+    e = r.op("exp", r.load(r.buffer("x", size, 7), a, c))
+    z = r.reduce("add", e, a, c)
+    return Case(r.region(r.out(r.buffer("o", size, 7), [a, c], r.op("div", e, z)), [a, c], e=e, z=z))
+
+
+def two_products() -> Case:
+    m, n, k = r.axis("m", 5), r.axis("n", 6), r.axis("k", 7)
+    a, b = r.load(r.buffer("A", 5, 7), m, k), r.load(r.buffer("B", 7, 6), k, n)
+    y = r.reduce("add", r.op("mul", a, b), k)
+    w = r.reduce("add", r.op("mul", r.op("exp", a), b), k)
+    return Case(r.region(r.out(r.buffer("o", 5, 6), [m, n], r.op("add", y, w)), [m, n, k]))
+
+
+def possibly_empty() -> Case:
+    n = r.parameter("N", 0, 9)
+    a, c = r.axis("a", 3), r.axis("c", of(n))
+    x = r.load(r.buffer("x", 3, of(n)), a, c)
+    m = r.reduce("max", x, c)
+    z = r.reduce("add", r.op("exp", r.op("sub", x, m)), c)
+    return Case(r.region(r.out(r.buffer("o", 3), [a], z), [a, c], [n]), {"N": 4})
+
+
+def masked_attention(kind: str) -> Case:
+    """Plain attention with one thing that `skip` cannot work with."""
+    q, k = r.axis("q", 6), r.axis("k", 6)
+    s = r.load(r.buffer("S", 6, 6), q, k)
+    condition = {
+        "data": lambda: r.op("le", r.load(r.buffer("K", 6, dtype=float32), k), r.load(r.buffer("L", 6), q)),
+        "two": lambda: mask_expression((Less(of(k), of(q) + 1), Less(of(q), of(k) + 3))),
+        "scaled": lambda: r.op("le", r.index(of(k) * 2), r.index(q)),
+        "late": lambda: r.op("le", r.index(of(k) + 1), r.index(q)),
+    }.get(kind, lambda: r.op("le", r.index(k), r.index(q)))()
+    low = -100.0 if kind == "low" else -1e30
+    x = s if kind == "plain" else r.op("where", condition, s, low)
+    m = r.reduce("max", x, k)
+    z = r.reduce("add", r.op("exp", r.op("sub", x, m)), k)
+    # The plain one uses the condition elsewhere, so that it has a name.
+    value = r.op("where", r.reduce("max", condition, k), z, 0.0) if kind == "plain" else z
+    return Case(r.region(r.out(r.buffer("o", 6), [q], value), [q, k], condition=condition))
+
+
+OTHERS: list[tuple[Callable[[], Case], str, str]] = [
+    (lambda: r.matmul(5, 6, 7), "bind m.0 k.0 grid", "k.0 is a loop of a reduction"),
+    (lambda: r.full(), "bind r.0 grid", "r.0 is a loop of a reduction"),
+    (lambda: r.concatenated(), "bind i.0 grid", "the outermost loops of every output"),
+    (chained, "bind i.0 j.0 grid", "do not wait"),
+    (lambda: chained(True), "", "read before its last store"),
+    (lambda: r.matmul(5, 6, 7), "order k.0 m.0 n.0; bind m.0 grid", "the outermost loops of every output"),
+    (lambda: r.matmul(5, 6, 7), "split k (2 loop); order k.0 k.1 m.0 n.0", "only one loop of a reduction"),
+    (two_products, "order k.0 m.0 n.0", "needs one reduction"),
+    (lambda: r.matmul(5, 6, 7), "order k.0 m.0 n.0; sub y k (2 reg)", "cuts k its own way"),
+    (possibly_empty, "order c.0 a.0", "may be empty"),
+    (possibly_empty, "online c", "may be empty"),
+    (lambda: r.matmul(5, 6, 7), "stage A at n.0 (k)", "m"),
+    (lambda: r.elementwise(9), "stage %0 at i.0 (i); keep %0 local", "no phase before the last"),
+    (lambda: r.two_outputs(), "keep v out", "no phase before the last|own axes|read as well"),
+    (lambda: r.layer_norm(3, 9), "keep %17 out", "no phase before the last"),
+    (cyclic, "keep kept out", "between stores"),
+    (reread, "keep e out", "between stores"),
+    (aliased, "keep e out", "is read as well"),
+    (halves, "keep e out", "holds"),
+    (scaled, "bind a.0 grid; keep e out", "outside the grid"),
+    (lambda: masked_attention("plain"), "online k; skip k q condition", "must be over where"),
+    (lambda: masked_attention("low"), "online k; skip k q condition", "must be over where"),
+    (lambda: masked_attention("data"), "online k; skip k q condition", "compare two indices"),
+    (lambda: masked_attention("two"), "online k; skip k q condition", "compare two indices"),
+    (lambda: masked_attention("scaled"), "online k; skip k q condition", r"k <= q \+ constant"),
+    (lambda: masked_attention("late"), "online k; skip k q condition", "masked out altogether"),
+    (lambda: masked_attention("good"), "skip k q condition", "is not online"),
+    (lambda: masked_attention("good"), "online k; skip k k condition", "k is not open"),
+    (lambda: masked_attention("good"), "online k; skip k q condition; skip k q condition", "already"),
+]
+
+
+@pytest.mark.parametrize(("make", "schedule", "reason"), OTHERS, ids=[f"{s or 'none'}: {w}" for _, s, w in OTHERS])
+def test_refuses(make: Callable[[], Case], schedule: str, reason: str) -> None:
+    with pytest.raises(Illegal, match=reason):
+        lower(make().region, parse_schedule(schedule))
+
+
+def test_skip_takes_the_plain_mask() -> None:
+    verify(lower(masked_attention("good").region, parse_schedule("online k; skip k q condition")))
