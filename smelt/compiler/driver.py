@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,11 +22,13 @@ from smelt.graph.ops import Op
 from smelt.graph.text import print_graph
 from smelt.graph.verify import verify_graph
 from smelt.kernel import Region, print_kernel, print_region, verify
+from smelt.locks import Lock
 from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.render import render, workspace_bytes
 from smelt.rewrite import rewrite
 from smelt.schedule import choose
 
+KERNEL_LIMIT = 4096  # kernels kept in memory
 UNIT_KERNELS = 24  # kernels in one translation unit; more are compiled side by side
 
 
@@ -44,7 +45,7 @@ class _Stages:
 
 _kernels: dict[str, Built] = {}  # by the text of the region
 _libraries: dict[str, Library] = {}
-_lock = threading.RLock()
+_lock = Lock()
 
 
 def compile_graph(key: GraphKey, device: CPU, explain: bool = False) -> CompiledGraph:
@@ -54,7 +55,7 @@ def compile_graph(key: GraphKey, device: CPU, explain: bool = False) -> Compiled
     stages = _Stages()
     with stages.stage("load"):
         digest = graph_digest(key) if settings().disk_cache and not explain else ""
-        compiled = load_graph(digest, device) if digest else None
+        compiled = load_graph(key, digest, device) if digest else None
     if compiled is None:
         with _lock:
             compiled = _compile(key, device, stages, digest, explain)
@@ -93,7 +94,7 @@ def _compile(key: GraphKey, device: CPU, stages: _Stages, digest: str, explain: 
         units = _render(list(new.values()))
     with stages.stage("compile"):
         _build(units, device)
-        _kernels.update(new)
+        _remember(new)
     with stages.stage("plan"):
         record = link(key, work, outputs, results, stored, explain)
         compiled = assemble(record, device, [_libraries[name] for name in record.libraries])
@@ -200,6 +201,13 @@ def _build(units: list[tuple[list[Built], str]], device: CPU) -> None:
         _libraries[library.key] = library
         for built in part:
             built.source, built.library = source, library.key
+
+
+def _remember(new: dict[str, Built]) -> None:
+    """Keep new kernels for later graphs, the oldest making room."""
+    _kernels.update(new)
+    while len(_kernels) > KERNEL_LIMIT:
+        del _kernels[next(iter(_kernels))]
 
 
 def _report(compiled: CompiledGraph) -> None:

@@ -139,7 +139,7 @@ def _own_version() -> str:
     return hashlib.sha256(repr(sorted(entries)).encode()).hexdigest()
 
 
-def load_graph(digest: str, device: CPU) -> CompiledGraph | None:
+def load_graph(key: Any, digest: str, device: CPU) -> CompiledGraph | None:
     """The graph that an earlier process compiled, if it and all its libraries are there and sound."""
     cache = disk_cache()
     data = None if cache is None else cache.load_bytes(_KIND, digest)
@@ -147,6 +147,7 @@ def load_graph(digest: str, device: CPU) -> CompiledGraph | None:
         return None
     try:
         record = _parse(json.loads(data))
+        _check(record, key)
         libraries = toolchain.stored(record.libraries)
         return None if libraries is None else assemble(record, device, libraries)
     except (ValueError, TypeError, KeyError, IndexError, InternalError, SmeltError):
@@ -163,6 +164,26 @@ def store_graph(digest: str, record: GraphRecord) -> None:
 def _parse(data: dict[str, Any]) -> GraphRecord:
     launches = tuple(Launch(**{**fields, **_tuples(fields)}) for fields in data.pop("launches"))
     return GraphRecord(launches=launches, **{name: _frozen(value) for name, value in data.items()})
+
+
+def _check(record: GraphRecord, key: Any) -> None:
+    """Raise ValueError unless a record fits its key and itself: its numbers become pointers."""
+    _, roots, bounds = key
+    stored = sum(output[0] == "stored" for output in record.outputs)
+    numbers = [record.n_inputs, record.scratch_bytes, record.arena_bytes, record.intermediate_bytes, *record.results]
+    numbers += [number for slot in record.slots for number in slot]
+    numbers += [n for launch in record.launches for n in (launch.library, launch.tasks, launch.grain)]
+    sound = (
+        all(type(number) is int and number >= 0 for number in numbers)
+        and record.bounds == bounds
+        and len(record.results) == len(roots)
+        and all(number < len(record.outputs) for number in record.results)
+        and all(base <= record.n_inputs + stored and (base == 0 or offset == 0) for base, offset in record.slots)
+        and all(launch.library < len(record.libraries) for launch in record.launches)
+        and all(type(name) is str for name in record.libraries)
+    )
+    if not sound:
+        raise ValueError("a record that does not fit its graph")
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:

@@ -129,6 +129,7 @@ def _build_round(chosen: Compiler, sources: Sequence[str]) -> list[Library]:
 def _settle(slot: _Slot, library: Library | None) -> None:
     with _lock:
         slot.library = library
+        slot.source = ""  # a process may build thousands
         if library is None and _slots.get(slot.key) is slot:
             del _slots[slot.key]
         slot.ready.set()

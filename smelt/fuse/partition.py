@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from smelt.cost import COSTLY
 from smelt.fuse.movement import Place, source_place, within
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
-from smelt.graph.node import Node, make, topological
+from smelt.graph.node import Node, make, topological, users
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 from smelt.kernel.region import extent
 
@@ -67,7 +67,7 @@ def storable(root: Node) -> Node:
 def partition(roots: Sequence[Node]) -> list[Group]:
     """Kernels, in an order in which they can run. The roots must be `storable`."""
     order = topological(roots)
-    light = _light(order)
+    light, epilogues = _light(order), _epilogues(order)
     stored = set(roots)
     askers: dict[Node, list[Group]] = {}
     depth: dict[Node, int] = {}
@@ -103,7 +103,8 @@ def partition(roots: Sequence[Node]) -> list[Group]:
         asking = askers.get(node, ())
         shared = len(asking) > 1
         alone = not shared or _recomputable(node, depth.get(node, 0))
-        if node not in stored and alone and all(_legal(group, node, light) for group in asking):
+        apart = node in epilogues and any(group.reductions for group in asking)
+        if node not in stored and alone and not apart and all(_legal(group, node, light) for group in asking):
             for group in asking:
                 absorb(group, node)
             if shared and node.op not in VIEWS:
@@ -217,6 +218,21 @@ def _light(order: Sequence[Node]) -> set[Node]:
         cheap = node.op in VIEWS or (node.op in ELEMENTWISE and node.attribute not in COSTLY)
         if cheap and all(source in found for source in node.sources):
             found.add(node)
+    return found
+
+
+def _epilogues(order: Sequence[Node]) -> set[Node]:
+    """Elementwise nodes that lead back to a contraction of the same elements that nobody else reads.
+
+    A kernel of reductions cannot take the contraction in, so it leaves these to the contraction's kernel.
+    """
+    readers = users(order)
+    found: set[Node] = set()
+    for node in order:
+        if node.op in ELEMENTWISE:
+            for source in node.sources:
+                if len(readers[source]) == 1 and (source.op is Op.CONTRACT or source in found):
+                    found.add(node)
     return found
 
 

@@ -5,6 +5,7 @@ Local memory starts as NaN (or another value that no correct kernel reads), and 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, MutableMapping
 from typing import Any
@@ -87,12 +88,13 @@ class _Machine:
     def number(self, index: IndexLike) -> int:
         return int(as_index(index).evaluate(self.integers))
 
-    def tile_number(self, index: IndexLike, parts: Parts) -> Array:
-        """An index for every element of a tile."""
-        environment = dict(self.integers)
-        for at, part in enumerate(parts):
-            environment[part.name] = np.arange(part.extent).reshape([-1 if i == at else 1 for i in range(len(parts))])
-        return np.broadcast_to(as_index(index).evaluate(environment), _shape(parts))
+    def tile_number(self, index: IndexLike, parts: Parts) -> Any:
+        """An index for every element of a tile; one number stands for all where they agree."""
+        if isinstance(index, int):
+            return index
+        for part, positions in zip(parts, _positions(parts), strict=True):
+            self.integers[part.name] = positions
+        return index.evaluate(self.integers)
 
     def condition(self, mask: Mask, parts: Parts) -> Array:
         result = np.ones(_shape(parts), np.bool_)
@@ -106,19 +108,20 @@ class _Machine:
         """The element number for each element of a tile, and where the mask holds."""
         buffer, parts = statement.buffer, statement.value.parts
         inside = self.condition(statement.mask, parts)
-        total = np.broadcast_to(np.int64(self.number(buffer.offset)), _shape(parts))
+        total = self.tile_number(buffer.offset, ())
         for i, size, stride in zip(statement.index, buffer.shape, buffer.strides, strict=True):
             at = self.tile_number(i, parts)
-            if not np.all((at >= 0) & (at < self.number(size)) | ~inside):
+            if not np.all((at >= 0) & (at < self.tile_number(size, ())) | ~inside):
                 raise InternalError(f"{buffer.name}: index {i} leaves [0, {size})")
-            total = total + at * self.number(stride)
+            total = total + at * self.tile_number(stride, ())
         return np.where(inside, total, 0), inside
 
     def load(self, statement: Load) -> None:
         where, inside = self.address(statement)
         value = statement.value
-        result = np.zeros(where.shape, value.dtype.numpy)
-        result[inside] = cast_array(self.memory[statement.buffer.name][where[inside]], value.dtype)
+        read = cast_array(self.memory[statement.buffer.name][where[inside]], value.dtype)
+        result = np.zeros(inside.shape, value.dtype.numpy)
+        result[inside] = read
         self.values[value.name] = result
 
     def store(self, statement: Store) -> None:
@@ -146,7 +149,7 @@ class _Machine:
             case "const":
                 result = np.full(shape, attribute, dtype.numpy)
             case "index":
-                result = self.tile_number(attribute, value.parts).astype(np.int64)
+                result = np.asarray(self.tile_number(attribute, value.parts), np.int64)
             case "mask":
                 result = self.condition(attribute, value.parts)
             case _:
@@ -184,6 +187,15 @@ class _Machine:
         folded = fold(statement.op, value.dtype, self.values[source.name], axes, start)
         left = [part.name for part in source.parts if part.name not in over]
         self.values[value.name] = np.transpose(folded, [left.index(part.name) for part in value.parts])
+
+
+@functools.lru_cache(1024)
+def _positions(parts: Parts) -> tuple[Array, ...]:
+    """For each part the position along it, shaped to broadcast with the others."""
+    rank = len(parts)
+    return tuple(
+        np.arange(part.extent).reshape([-1 if i == at else 1 for i in range(rank)]) for at, part in enumerate(parts)
+    )
 
 
 def _shape(parts: Parts) -> tuple[int, ...]:

@@ -220,9 +220,7 @@ class Online(Stages):
         axis = partial.axis
         self.used.add(skip)
         offset = self._offset(group.maximum, axis, skip)
-        row = self.top.bindings.get(skip.bound)
-        if row is None:
-            raise Illegal(f"skip: {skip.bound.name} is not open around the loop over {axis.name}")
+        row = self.top.bindings[skip.bound]  # open: the maximum varies over it
         first = row.start + offset
         last = first + (math.prod(part.extent for part in row.parts) - 1)
         found = segments(partial.total, partial.cut, 0)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 from smelt.dtypes import uint32
 from smelt.graph.node import Node
+from smelt.locks import Lock
 from smelt.runtime.storage import host_leaf
 from smelt.runtime.tracing import current_trace
 
@@ -14,7 +13,7 @@ _WORD = 0xFFFFFFFF
 
 class _State:
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.seed(0)
 
     def seed(self, seed: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -13,13 +12,14 @@ from smelt.device.memory import Memory
 from smelt.errors import TraceError
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
+from smelt.locks import Lock
 from smelt.plan import Alias, Stored, concrete
 from smelt.runtime.storage import Signature, Storage, leaf, signature
 
 GRAPH_LIMIT = 1024  # compiled graphs kept in memory
 
 _graphs: OrderedDict[GraphKey, CompiledGraph] = OrderedDict()
-_lock = threading.Lock()
+_lock = Lock()
 device = CPU()
 
 

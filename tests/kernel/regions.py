@@ -130,7 +130,7 @@ def bias(rows: int = 5, columns: int = 19) -> Case:
     return Case(region(out(o, [i, j], op("add", load(x, i, j), load(b, j))), [i, j]))
 
 
-def softmax(rows: int = 3, columns: int = 70) -> Case:
+def softmax(rows: int = 3, columns: int = 37) -> Case:
     r, c = axis("r", rows), axis("c", columns)
     x, o = buffer("x", rows, columns), buffer("o", rows, columns)
     v = load(x, r, c)
@@ -153,7 +153,7 @@ def layer_norm(rows: int = 3, columns: int = 33) -> Case:
     return Case(region(out(o, [r, c], value), [r, c], h=h, d=d))
 
 
-def matmul(m: int = 13, n: int = 21, k: int = 17, symbolic: str = "", transposed: bool = False) -> Case:
+def matmul(m: int = 7, n: int = 13, k: int = 11, symbolic: str = "", transposed: bool = False) -> Case:
     """symbolic: which of the sizes are parameters, as letters out of m, n and k."""
     given = {"m": m, "n": n, "k": k}
     parameters = [parameter(name.upper(), 1 if name == "k" else 0, 2 * given[name] + 3) for name in symbolic]
@@ -205,7 +205,7 @@ def reshaped(rows: int = 6, columns: int = 10) -> Case:
     return Case(region(out(buffer("o", rows * columns), [i], op("mul", x, 2.0)), [i], x=x))
 
 
-def column_sums(rows: int = 29, columns: int = 19) -> Case:
+def column_sums(rows: int = 17, columns: int = 11) -> Case:
     r, c = axis("r", rows), axis("c", columns)
     s = reduce("add", load(buffer("x", rows, columns), r, c), r)
     return Case(region(out(buffer("o", columns), [c], s), [c, r], s=s))
@@ -264,7 +264,7 @@ def two_outputs(rows: int = 6, columns: int = 21) -> Case:
     return Case(region([first, second], [r, c], v=v, m=m))
 
 
-def attention(heads: int = 1, length: int = 13, width: int = 16, causal: bool = False, low: float = -1e30) -> Case:
+def attention(heads: int = 1, length: int = 7, width: int = 4, causal: bool = False, low: float = -1e30) -> Case:
     h, q, d, k, e = (axis(n, s) for n, s in zip("hqdke", (heads, length, width, length, width), strict=True))
     queries, keys, values, o = (buffer(name, heads, length, width) for name in "QKVo")
     right = load(keys, h, k, e)

@@ -13,7 +13,7 @@ from tests.property.programs import Array, Program, random_program
 SMOOTH = {"float16": 0.06, "bfloat16": 0.4, "float32": 2e-4, "float64": 1e-10}
 
 # Several programs are computed by each call of `realize`, so that they share a translation unit.
-seeds = st.lists(st.tuples(st.integers(0, 2**32), st.integers(1, 16)), min_size=1, max_size=12)
+seeds = st.lists(st.tuples(st.integers(0, 2**32), st.integers(1, 12)), min_size=1, max_size=5)
 
 
 def equal(got: Array, expected: Array) -> bool:

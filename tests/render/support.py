@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.config import settings
 from smelt.dtypes import DType, as_dtype, compute_dtype
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.kernel.ir import Compute, For, Kernel, Load, Part, Statement, Store, Value
@@ -69,13 +70,20 @@ class Compiled:
     """The kernels of one translation unit."""
 
     def __init__(
-        self, kernels: Sequence[Kernel], folder: Path, compiler: str = "cc", flags: str = "-march=native"
+        self, kernels: Sequence[Kernel], folder: Path, compiler: str = "", flags: str = "-march=native"
     ) -> None:
         self.kernels = {k.name: k for k in kernels}
         self.text = render(kernels)
         source, library = folder / "k.c", folder / "k.so"
         source.write_text(self.text)
-        command = [*compiler.split(), *_FLAGS.split(), *flags.split(), "-o", str(library), str(source)]
+        command = [
+            *(compiler or settings().compiler or "cc").split(),
+            *_FLAGS.split(),
+            *flags.split(),
+            "-o",
+            str(library),
+            str(source),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[:3000]
         self.library = ctypes.CDLL(str(library))

@@ -1,0 +1,124 @@
+"""Compiled graphs on disk: found again by later processes, and dropped whenever something is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt import runtime
+from smelt.compiler import driver, trace
+from smelt.compiler.record import graph_digest
+from smelt.config import configure
+from smelt.device.toolchain import compile_count
+from smelt.diskcache import disk_cache
+
+x = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[Path]:
+    with configure(cache_dir=tmp_path / "cache", disk_cache=True):
+        yield tmp_path / "cache"
+
+
+def compute() -> Any:
+    """A result through the whole pipeline, with nothing remembered in memory."""
+    runtime.clear_graphs()
+    driver._kernels.clear()
+    return (sm.asarray(x) * 1.5 + sm.asarray(x).sum(-1, keepdims=True)).numpy()
+
+
+EXPECTED = x * 1.5 + x.sum(-1, keepdims=True)
+
+
+def entries(cache: Path) -> list[Path]:
+    return sorted((cache / "graphs").iterdir())
+
+
+def test_a_second_compilation_is_read_back(cache: Path) -> None:
+    np.testing.assert_array_equal(compute(), EXPECTED)
+    [entry] = entries(cache)
+    before = compile_count()
+    np.testing.assert_array_equal(compute(), EXPECTED)
+    assert compile_count() == before
+    assert entries(cache) == [entry]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\0" * 100, b"null", b'{"launches": 3}'])
+def test_damaged_entries_are_made_again(cache: Path, damage: bytes) -> None:
+    compute()
+    [entry] = entries(cache)
+    entry.chmod(0o600)
+    entry.write_bytes(damage)
+    np.testing.assert_array_equal(compute(), EXPECTED)
+
+
+@pytest.mark.parametrize("keep", [1, 50, -1, -40])
+def test_truncated_entries_are_made_again(cache: Path, keep: int) -> None:
+    compute()
+    for entry in [*entries(cache), *(p for p in cache.rglob("*") if p.is_file())]:
+        entry.chmod(0o600)
+        entry.write_bytes(entry.read_bytes()[:keep])
+    np.testing.assert_array_equal(compute(), EXPECTED)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"slots": [[0, 1 << 40]]},
+        {"slots": [[-1, 0], [1, 0], [2, 0]]},
+        {"libraries": ["../../etc/passwd"]},
+        {"libraries": ["0" * 64]},
+        {"outputs": [["stored", "float99", [3, 4], 48]]},
+        {"outputs": [["stored", "float32", ["__import__('os')"], 48]]},
+        {"arena_bytes": -5},
+        {"results": "abc", "launches": []},
+        {"n_inputs": None},
+    ],
+)
+def test_records_that_do_not_make_sense_are_dropped(cache: Path, change: dict[str, Any]) -> None:
+    """Even one with a right checksum: nothing in a record is trusted."""
+    compute()
+    node = (sm.asarray(x) * 1.5 + sm.asarray(x).sum(-1, keepdims=True))._node
+    digest = graph_digest(trace([node]).key)
+    store = disk_cache()
+    assert store is not None
+    data = store.load_bytes("graphs", digest)
+    assert data is not None
+    store.store_bytes("graphs", digest, json.dumps({**json.loads(data), **change}).encode())
+    np.testing.assert_array_equal(compute(), EXPECTED)
+
+
+def test_without_a_disk_cache(tmp_path: Path) -> None:
+    with configure(cache_dir=tmp_path / "none", disk_cache=False):
+        np.testing.assert_array_equal(compute(), EXPECTED)
+    assert not (tmp_path / "none").exists()
+
+
+PROGRAM = """
+import numpy as np, smelt as sm
+x = sm.asarray(np.arange(4000, dtype=np.float32).reshape(40, 100))
+w = sm.asarray(np.ones((100, 7), np.float32))
+y = ((x @ w).relu() + 0.5).softmax(-1).numpy()
+assert np.allclose(y, 1 / 7), y
+print("right")
+"""
+
+
+def test_eight_processes_on_one_cache(tmp_path: Path) -> None:
+    environment = {"SMELT_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    children = [
+        subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(8)
+    ]
+    for child in children:
+        out, err = child.communicate(timeout=300)
+        assert (out, err, child.returncode) == (b"right\n", b"", 0)

@@ -1,0 +1,211 @@
+"""What lowering promises: correct without a schedule, deterministic, and the shape of well-known kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from smelt.dtypes import float32
+from smelt.graph.index import of
+from smelt.kernel import Kernel, evaluate_region, interpret, lower, parse_schedule, print_kernel, verify
+from smelt.kernel.ir import For, If, Let, Load, Local, Reduce, Statement, Store, Update
+from tests.kernel import regions as r
+from tests.kernel.regions import CASES, Case
+from tests.kernel.runners import RUNNERS
+
+
+def statements(body: Iterable[Statement]) -> Iterator[Statement]:
+    for statement in body:
+        yield statement
+        if isinstance(statement, For | If):
+            yield from statements(statement.body)
+        if isinstance(statement, If):
+            yield from statements(statement.other)
+
+
+def count(kernel: Kernel, kind: type) -> int:
+    return sum(isinstance(statement, kind) for statement in statements(kernel.body))
+
+
+def outcome(case: Case, schedule: str = "", runner: str = "interpreted", special: bool = False) -> dict[str, Any]:
+    """Run a schedule and compare with the reference."""
+    kernel = lower(case.region, parse_schedule(schedule))
+    verify(kernel)
+    arrays = case.arrays(special=special)
+    expected = {name: array.copy() for name, array in arrays.items()}
+    evaluate_region(case.region, expected, case.integers)
+    RUNNERS[runner]([(kernel, arrays, case.integers)])
+    for output in case.region.outputs:
+        name = output.buffer.name
+        np.testing.assert_allclose(
+            arrays[name].astype(np.float64), expected[name].astype(np.float64), rtol=1e-3, atol=1e-4
+        )
+    return arrays
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_schedule_is_correct(name: str) -> None:
+    outcome(CASES[name]())
+
+
+def test_equal_regions_and_schedules_give_equal_text() -> None:
+    schedule = parse_schedule("split m (3 reg); split n (2 reg, 4 lane); split k (5 loop); bind m.0 grid")
+    texts = {print_kernel(lower(r.matmul().region, schedule)) for _ in range(3)}
+    assert len(texts) == 1
+
+
+def test_a_chain_of_thousands_lowers_without_recursion() -> None:
+    i = r.axis("i", 37)
+    value = r.load(r.buffer("x", 37), i)
+    for _ in range(2000):
+        value = r.op("add", r.op("mul", value, 0.5), 1.0)
+    case = Case(r.region(r.out(r.buffer("o", 37), [i], value), [i]))
+    kernel = lower(case.region, parse_schedule("split i (2 reg, 8 lane)"))
+    verify(kernel)
+    arrays = case.arrays()
+    interpret(kernel, arrays, {})
+    np.testing.assert_allclose(arrays["o"], 2.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 63, 64, 65, 100])
+@pytest.mark.parametrize("tail", ["shrink", "balance", "mask"])
+def test_one_kernel_serves_every_size(size: int, tail: str) -> None:
+    case = r.symbolic_rows(2, max(size, 1))
+    for cut in (f"split c (2 reg, 4 lane) tail {tail}", f"split c (3 loop, 5 reg) tail {tail}"):
+        outcome(case, f"bind r.0 grid; {cut}")
+
+
+@pytest.mark.parametrize("sizes", [(0, 4, 3), (5, 0, 3), (2, 2, 1), (17, 29, 25), (6, 16, 10)])
+def test_symbolic_matmul(sizes: tuple[int, int, int]) -> None:
+    case = r.matmul(symbolic="mnk")
+    case.integers.update(dict(zip("MNK", sizes, strict=True)))
+    schedule = "split m (3 reg) tail unit; split n (2 reg, 4 lane); split k (4 loop); bind n.0 m.0 grid; order n.0 m.0 k.0 k.1"
+    outcome(case, schedule)
+    outcome(case, "split m (3 reg) tail unit; split n (2 reg, 4 lane); split k (4 loop); order k.0 n.0 m.0 k.1; stage A at k.0 (m, k)")
+
+
+@pytest.mark.parametrize("schedule", ["", "split k (2 reg, 4 lane)", "split k (3 loop)"])
+def test_a_reduction_over_nothing_is_the_identity(schedule: str) -> None:
+    arrays = outcome(r.batched(2, 3, 4, 0), schedule)
+    np.testing.assert_array_equal(arrays["o"], 0)
+
+
+@pytest.mark.parametrize("schedule", ["", "split i (4 lane)", "bind i.0 grid", "split i (2 reg) tail unit"])
+def test_an_empty_output_stores_nothing(schedule: str) -> None:
+    kernel = lower(r.elementwise(0).region, parse_schedule(schedule))
+    verify(kernel)
+    assert count(kernel, Store) == 0
+    assert kernel.tasks == 1
+
+
+@pytest.mark.parametrize("schedule", ["", "split c (2 reg, 4 lane)", "online c", "split c (4 lane); online c; sub z c ()"])
+@pytest.mark.parametrize("value", [-np.inf, np.inf, np.nan, -3.4e38])
+def test_rows_of_one_value(schedule: str, value: float) -> None:
+    """The maximum and the logarithm of the sum are what the reference says, also for rows of infinities."""
+    case = r.log_sum_exp(2, 9)
+    kernel = lower(case.region, parse_schedule(schedule))
+    arrays = case.arrays()
+    arrays["x"][:9] = np.float32(value)
+    expected = {name: array.copy() for name, array in arrays.items()}
+    evaluate_region(case.region, expected, {})
+    interpret(kernel, arrays, {})
+    np.testing.assert_allclose(arrays["o"], expected["o"], rtol=1e-5)
+    np.testing.assert_array_equal(arrays["p"], expected["p"])
+
+
+def test_sums_of_products_have_no_product_tile() -> None:
+    kernel = lower(r.matmul().region, parse_schedule("split m (3 reg); split n (2 reg, 4 lane)"))
+    updates = [s for s in statements(kernel.body) if isinstance(s, Update)]
+    assert {update.op for update in updates} == {"fma"}
+    assert {len(update.accumulator.parts) for update in updates} == {3}
+
+
+def test_rows_are_three_phases_and_fold_once() -> None:
+    kernel = lower(r.softmax(3, 64).region, parse_schedule("split c (2 reg, 16 lane); bind r.0 grid; keep e out"))
+    (grid,) = [s for s in kernel.body if isinstance(s, For)]
+    assert [type(s) for s in grid.body if isinstance(s, For | Reduce)] == [For, Reduce, For, Reduce, For]
+    loads = [s for s in statements(kernel.body) if isinstance(s, Load)]
+    assert [load.buffer.name for load in loads] == ["x", "x", "o"]
+
+
+def test_grid_loops_share_one_space_of_tasks() -> None:
+    kernel = lower(r.matmul(13, 21, 4).region, parse_schedule("split m (4 reg); split n (8 lane); bind m.0 n.0 grid"))
+    grids = [s for s in kernel.body if isinstance(s, For)]
+    assert [str(g.count) for g in grids] == ["6", "3", "2", "1"]
+    assert kernel.tasks == 12
+    assert count(kernel, Let) == 2  # only where both loops have more than one iteration
+
+
+def test_a_symbolic_grid_is_taken_apart_safely() -> None:
+    case = r.matmul(symbolic="mn")
+    schedule = "split m (4 reg) tail unit; split n (8 lane); bind m.0 n.0 grid"
+    for m, n in ((0, 5), (5, 0), (1, 1), (4, 8), (9, 17)):
+        case.integers.update({"M": m, "N": n})
+        outcome(case, schedule)
+        outcome(case, schedule, "compiled")
+
+
+def test_partial_results_cover_only_what_lies_inside_the_outer_loop() -> None:
+    schedule = "split m (4 reg); split n (8 lane); split k (4 loop); order n.0 k.0 m.0 k.1"
+    kernel = lower(r.matmul(13, 21, 17).region, parse_schedule(schedule))
+    (local,) = [s for s in kernel.body if isinstance(s, Local)]
+    assert local.buffer.shape == (16, 8)  # rows rounded up to whole vectors
+    outcome(r.matmul(13, 21, 17), schedule)
+
+
+def test_the_tail_of_a_block_stays_in_the_block() -> None:
+    """A block that lanes do not divide must not count elements of the next block."""
+    for schedule in ("split k (5 loop, 4 lane)", "split k (5 loop, 2 reg, 2 lane) tail mask", "split k (3 loop, 2 reg) tail mask"):
+        outcome(r.matmul(3, 2, 23), schedule)
+
+
+def test_user_named_parameters_do_not_clash() -> None:
+    n = r.parameter("i0", 1, 20)
+    i = r.axis("a", of(n))
+    value = r.op("exp", r.load(r.buffer("v1", of(n)), i))
+    case = Case(r.region(r.out(r.buffer("v2", of(n)), [i], value), [i], [n]), {"i0": 11})
+    outcome(case, "split a (2 reg, 4 lane)")
+
+
+def test_staging_a_computed_node_fuses_a_prologue() -> None:
+    m, n, k = r.axis("m", 7), r.axis("n", 9), r.axis("k", 13)
+    x = r.load(r.buffer("x", 7, 13), m, k)
+    mean = r.op("mul", r.reduce("add", x, k), 1 / 13)
+    h = r.op("exp", r.op("sub", x, mean))
+    y = r.reduce("add", r.op("mul", h, r.load(r.buffer("B", 13, 9), k, n)), k)
+    case = Case(r.region(r.out(r.buffer("o", 7, 9), [m, n], y), [m, n, k], h=h))
+    schedule = "split m (3 reg); split n (4 lane); stage h at m.0 (m, k)"
+    outcome(case, schedule)
+    kernel = lower(case.region, parse_schedule(schedule))
+    exponentials = [s for s in statements(kernel.body) if getattr(s, "op", "") == "exp"]
+    assert len(exponentials) == len([s for s in statements(kernel.body) if isinstance(s, Store) and s.buffer.name != "o"])
+
+
+FLASH = (
+    "split q (3 reg) tail balance; split d (2 reg, 4 lane); split k (2 reg, 4 lane); sub y k ();"
+    "stage Kt at h.0 (e, k); online k; order h.0 q.0 d.0"
+)
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [5, 16, 19])
+def test_flash_attention(runner: str, causal: bool, length: int) -> None:
+    case = r.attention(2, length, 8, causal)
+    schedule = FLASH + ("; skip k q condition" if causal else "")
+    outcome(case, schedule, runner)
+    kernel = lower(case.region, parse_schedule(schedule))
+    exponentials = [s for s in statements(kernel.body) if getattr(s, "op", "") == "exp"]
+    assert exponentials
+    assert all(s.value.dtype is float32 for s in exponentials)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("name", ["softmax", "matmul", "layer_norm", "attention"])
+def test_special_values_go_through(runner: str, name: str) -> None:
+    cuts = {"softmax": "split c (2 reg, 8 lane)", "matmul": "split n (8 lane); split k (3 reg)"}
+    cuts |= {"layer_norm": "split c (4 lane) tail mask; keep d local", "attention": "split k (2 reg); online k"}
+    outcome(CASES[name](), cuts[name], runner, special=True)

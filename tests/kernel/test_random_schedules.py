@@ -1,0 +1,94 @@
+"""Any legal schedule computes what the region says, interpreted and compiled."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smelt.kernel import Illegal, Kernel, Skip, evaluate_region, lower, parse_kernel, print_kernel, verify
+from tests.kernel import regions as r
+from tests.kernel.random_schedules import random_schedule
+from tests.kernel.regions import Case
+from tests.kernel.runners import RUNNERS, Job, Runner
+
+ROUNDS = 8  # schedules per example
+
+
+def random_case(rng: random.Random) -> Case:
+    """A region with sizes that nobody tuned for."""
+    small, size = (lambda: rng.choice((1, 2, 3, 5))), (lambda: rng.choice((1, 4, 7, 13, 16)))
+    symbolic = rng.choice(("", "m", "n", "k", "mn", "mnk"))
+    kinds: list[Callable[[], Case]] = [
+        lambda: r.elementwise(rng.choice((0, 1, 5, 16, 37))),
+        lambda: r.bias(small(), size()),
+        lambda: r.softmax(small(), size()),
+        lambda: r.layer_norm(small(), size()),
+        lambda: r.matmul(small(), size(), size(), symbolic),
+        lambda: r.matmul(small(), small(), size(), transposed=True),
+        lambda: r.batched(rng.choice((1, 2)), small(), small(), rng.choice((0, 1, 4))),
+        lambda: r.padded(rng.choice((1, 5, 17))),
+        lambda: r.concatenated(small(), size()),
+        lambda: r.reshaped(small(), small()),
+        lambda: r.column_sums(size(), size()),
+        lambda: r.full(rng.choice(("add", "max", "min")), rng.choice((0, 1, 3)), size()),
+        lambda: r.full("mul", 2, 5),
+        lambda: r.counted(rng.choice((0, 1, 7, 13))),
+        lambda: r.nested(small(), size()),
+        lambda: r.wrapping(size()),
+        lambda: r.any_true(small(), size()),
+        lambda: r.half(small(), size()),
+        lambda: r.two_outputs(small(), size()),
+        lambda: r.symbolic_rows(rng.choice((1, 2)), rng.choice((1, 11, 19))),
+        lambda: r.integers(size()),
+        lambda: r.log_sum_exp(small(), size()),
+        lambda: r.attention(1, rng.choice((3, 7, 9)), small(), rng.random() < 0.5, rng.choice((-1e30, -np.inf))),
+        lambda: r.windowed(rng.choice((2, 5, 9)), small(), rng.choice((-2, 0, 2))),
+    ]
+    return rng.choice(kinds)()
+
+
+def random_job(rng: random.Random) -> tuple[Job, dict[str, Any], str] | None:
+    """A kernel with its arguments, what it must compute, and where it came from; or None where the schedule is refused."""
+    case = random_case(rng)
+    schedule = random_schedule(rng, case.region)
+    try:
+        kernel = lower(case.region, schedule)
+    except Illegal:
+        return None
+    # What `skip` leaves out would have been multiplied by zero, which an infinity survives.
+    special = rng.random() < 0.25 and not any(isinstance(action, Skip) for action in schedule)
+    arrays = case.arrays(rng.getrandbits(32), special)
+    expected = {name: array.copy() for name, array in arrays.items()}
+    evaluate_region(case.region, expected, case.integers)
+    outputs = {output.buffer.name: expected[output.buffer.name] for output in case.region.outputs}
+    story = f"{'; '.join(map(str, schedule))}\n{print_kernel(kernel)}"
+    return (kernel, arrays, case.integers), outputs, story
+
+
+def check_text(kernel: Kernel) -> None:
+    text = print_kernel(kernel)
+    assert print_kernel(parse_kernel(text)) == text
+
+
+@pytest.mark.parametrize("name", RUNNERS)
+@given(seed=st.integers(0, 2**40))
+def test_every_legal_schedule_is_correct(name: str, seed: int) -> None:
+    run: Runner = RUNNERS[name]
+    rng = random.Random(seed)
+    jobs = [job for job in (random_job(rng) for _ in range(ROUNDS)) if job is not None]
+    for (kernel, _, _), _, _ in jobs:
+        verify(kernel)
+        check_text(kernel)
+    run([job for job, _, _ in jobs])
+    for (_, arrays, _), outputs, story in jobs:
+        for buffer, expected in outputs.items():
+            close = np.allclose(
+                arrays[buffer].astype(np.float64), expected.astype(np.float64), rtol=1e-3, atol=1e-4, equal_nan=True
+            )
+            assert close, f"{arrays[buffer]}\n{expected}\n{story}"
