@@ -15,7 +15,7 @@ from smelt.dtypes import DType
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.graph.node import Node, Shape, constant_value, make, topological
 from smelt.graph.ops import Op, Span
-from smelt.kernel.region import row_major
+from smelt.graph.shapes import row_major
 
 GraphKey = tuple[Any, ...]
 

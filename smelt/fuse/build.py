@@ -11,7 +11,8 @@ from smelt.fuse.partition import Group, concat_pieces, demands
 from smelt.graph.index import Index, IndexLike, Variable, as_index
 from smelt.graph.node import Node, constant_value
 from smelt.graph.ops import ELEMENTWISE, Op
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Region, mask_expression, row_major, walk
+from smelt.graph.shapes import row_major
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Region, mask_expression, walk
 
 # Functions whose result is one of their arguments, or needs no more bits: nothing to round.
 _UNROUNDED = frozenset({"neg", "abs", "sign", "max", "min", "floor", "ceil", "trunc", "round"})

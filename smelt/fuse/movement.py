@@ -7,7 +7,8 @@ from typing import NamedTuple
 from smelt.graph.index import ZERO, Index, IndexLike, as_index, less, maximum, product_of
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
-from smelt.kernel.region import Less, Mask, row_major
+from smelt.graph.shapes import row_major
+from smelt.kernel.region import Less, Mask
 
 
 class Place(NamedTuple):

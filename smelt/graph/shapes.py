@@ -32,6 +32,16 @@ def marked(*pieces: str | tuple[Sequence[IndexLike], Collection[int]]) -> str:
     return f"{text}\n{below.rstrip()}" if below.strip() else text
 
 
+def row_major(shape: Shape) -> Shape:
+    """The strides of a contiguous array."""
+    strides: list[IndexLike] = []
+    step: IndexLike = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step = size * step if isinstance(size, int) and isinstance(step, int) else size_of(as_index(size) * step)
+    return tuple(reversed(strides))
+
+
 def checked_shape(shape: Iterable[Any], name: str) -> Shape:
     """A shape given by a caller, with sizes in their simplest form."""
     sizes = tuple(size if type(size) is int else as_size(size, name) for size in shape)

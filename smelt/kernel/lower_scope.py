@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from smelt.dtypes import DType
 from smelt.errors import InternalError
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of
+from smelt.graph.shapes import row_major
 from smelt.kernel.actions import Illegal
 from smelt.kernel.ir import Local, Part, Statement, Value
 from smelt.kernel.lower_facts import Facts
 from smelt.kernel.plan import Plan
-from smelt.kernel.region import Buffer, Expression, Less, Mask, Place, Region, extent, row_major
+from smelt.kernel.region import Buffer, Expression, Less, Mask, Place, Region, extent
 from smelt.kernel.segments import Cut
 
 

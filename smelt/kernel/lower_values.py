@@ -128,6 +128,8 @@ class Values(Builder):
 
     def find_reload(self, e: Expression) -> tuple[Reload, int] | None:
         """Where a node lies in memory for the present bindings."""
+        if not self.plan.uses_memory:
+            return None
         for at in range(len(self.scopes) - 1, -1, -1):
             reload = self.scopes[at].reloads.get(e)
             if reload is not None and self.is_valid(reload):

@@ -70,6 +70,11 @@ class Plan:
     skips: dict[Variable, SkipPlan] = field(default_factory=dict)
     lane: int = 1  # the widest vector that the schedule uses; copies use it too
 
+    @property
+    def uses_memory(self) -> bool:
+        """True if nodes may be read back from memory."""
+        return bool(self.stages or self.keeps or self.subs)
+
     def cut(self, reduction: Expression | None, axis: Variable) -> Cut:
         """How an axis is cut, for one reduction or in general."""
         if reduction is not None and (reduction, axis) in self.subs:

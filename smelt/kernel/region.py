@@ -45,16 +45,6 @@ class Buffer:
         return total
 
 
-def row_major(shape: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
-    """The strides of a contiguous array."""
-    strides: list[IndexLike] = []
-    step: IndexLike = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step = size_of(as_index(size) * step)
-    return tuple(reversed(strides))
-
-
 class Less(NamedTuple):
     """The condition a < b."""
 

@@ -1,7 +1,7 @@
 """Helper functions of generated C, instantiated for one element type and lane count at a time.
 
-The texts are templates in sections. A section opens with `@@ name elements [scalar|vector]`; elements are element types
-or groups of them. In the body, arithmetic is spelled the same for scalars and vectors, and these words stand for others:
+The texts are templates in sections. A section opens with `@@ name elements [scalar|vector] [halved]`; elements are
+element types or groups of them, and what is halved works on at most eight lanes at a time. In the body, arithmetic is spelled the same for scalars and vectors, and these words stand for others:
 
     T   the type the section is instantiated for         E   its element type           L, W  lanes, bits of an element
     I, U  signed, unsigned integers of the same width    M   the result of a comparison (vector: I, scalar: int)
@@ -158,24 +158,41 @@ def _related(t: Type, letter: str) -> Type:
             return Type(letter.lower(), t.lanes)
 
 
+_FORMS = ("scalar", "vector")
+_HALVED = 8  # the most lanes of a section that is marked so
+_PARAMETER = re.compile(r"T (\w+)(?=[,)])")
+
+
+class _Section(NamedTuple):
+    body: str
+    halved: bool
+
+
 @functools.cache
-def _sections() -> dict[tuple[str, str, bool], str]:
-    """Section bodies by name, element type and whether they are for vectors."""
-    found: dict[tuple[str, str, bool], str] = {}
+def _sections() -> dict[tuple[str, str, bool], _Section]:
+    """Sections by name, element type and whether they are for vectors."""
+    found: dict[tuple[str, str, bool], _Section] = {}
     for text in (basic.TEXT, integer.TEXT, half.TEXT, float32.TEXT, float64.TEXT, trigonometry.TEXT):
         for section in text.split("\n@@ ")[1:]:
             head, _, body = section.partition("\n")
             name, *words = head.split()
-            forms = [form for form in ("scalar", "vector") if form in words] or ["scalar", "vector"]
-            for group in (word for word in words if word not in ("scalar", "vector")):
+            made = _Section(body.rstrip() + "\n", "halved" in words)
+            forms = [form for form in _FORMS if form in words] or _FORMS
+            for group in (word for word in words if word not in (*_FORMS, "halved")):
                 for element in _GROUPS.get(group, (group,)):
                     for form in forms:
-                        found[name, element, form == "vector"] = body.rstrip() + "\n"
+                        found[name, element, form == "vector"] = made
     return found
 
 
 def _find(name: str, t: Type) -> str:
-    body = _sections().get((name, t.element, t.lanes > 1))
-    if body is None:
+    section = _sections().get((name, t.element, t.lanes > 1))
+    if section is None:
         raise InternalError(f"the C library has no {name} for {t.name}")
-    return body
+    if not section.halved or t.lanes <= _HALVED:
+        return section.body
+    signature = section.body.partition("{")[0]
+    low, high = (
+        ", ".join(f"{side}@({parameter})" for parameter in _PARAMETER.findall(signature)) for side in ("low", "high")
+    )
+    return f"{signature}{{ return join@({name}@H({low}), {name}@H({high})); }}\n"

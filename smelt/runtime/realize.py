@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from smelt.compiler import CompiledGraph, GraphKey, Traced, compile_graph, trace
 from smelt.device.cpu import CPU
 from smelt.device.memory import Memory
 from smelt.errors import TraceError
@@ -15,6 +15,10 @@ from smelt.graph.ops import Op
 from smelt.locks import Lock
 from smelt.plan import Alias, Stored, concrete
 from smelt.runtime.storage import Signature, Storage, leaf, signature
+
+# The compiler is loaded when something is first computed: `import smelt` stays instant.
+if TYPE_CHECKING:
+    from smelt.compiler import CompiledGraph, GraphKey, Traced
 
 GRAPH_LIMIT = 1024  # compiled graphs kept in memory
 
@@ -27,6 +31,8 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
     """The leaves that hold these nodes' values; what is not there yet is computed, all in one graph."""
     pending = list(dict.fromkeys(node for node in nodes if node.leaf is None and node.op is not Op.LEAF))
     if pending:
+        from smelt.compiler import trace
+
         traced = trace(pending)
         storages: list[Storage] = []
         for view in traced.inputs:
@@ -56,6 +62,8 @@ def find(traced: Traced) -> CompiledGraph:
         if compiled is not None:
             _graphs.move_to_end(traced.key)
             return compiled
+    from smelt.compiler import compile_graph
+
     compiled = compile_graph(traced.key, device)
     with _lock:
         _graphs[traced.key] = compiled

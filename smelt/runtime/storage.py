@@ -11,7 +11,7 @@ from smelt.device.memory import Memory, allocate, wrap
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DonatedError
 from smelt.graph.node import Node, make_leaf
-from smelt.kernel.region import row_major
+from smelt.graph.shapes import row_major
 
 
 class Signature(NamedTuple):

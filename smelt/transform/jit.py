@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from smelt import runtime, tree
-from smelt.compiler import CompiledGraph, GraphKey, trace
+from smelt.compiler import CompiledGraph, GraphKey, Traced, trace
 from smelt.dtypes import float64, int64, uint32
 from smelt.errors import ArgumentError
 from smelt.graph.node import Node
@@ -36,8 +36,6 @@ _NUMBERS = {float: float64, int: int64}
 class _Entry:
     """One traced structure: what to run, and where each of its inputs comes from."""
 
-    key: GraphKey
-    compiled: CompiledGraph
     inputs: list[int]  # leaf number; -1 - k is the k-th captured storage
     offsets: list[int]  # where each input starts in its leaf, in elements
     shifts: list[int]  # the same in bytes
@@ -48,7 +46,8 @@ class _Entry:
     draws: int
     structure: tree.Structure
     results: list[Any]  # per output leaf: None for a tensor, or the static value
-    numbers: list[int] = field(default_factory=list)  # leaves that are Python numbers
+    numbers: list[int]  # leaves that are Python numbers
+    compiled: CompiledGraph = field(init=False)
 
 
 class Jit(Generic[P, T]):
@@ -83,11 +82,8 @@ class Jit(Generic[P, T]):
         return result
 
     def graph_key(self, *args: P.args, **kwargs: P.kwargs) -> GraphKey:
-        """The key of the graph that a call with these arguments runs."""
-        leaves, key = self._flatten(args, kwargs)
-        if key not in self._entries:
-            self._entries[key] = self._trace(args, kwargs, leaves)
-        return self._entries[key].key
+        """The key of the graph that a call with these arguments runs; nothing is compiled for it."""
+        return self._record(args, kwargs, self._flatten(args, kwargs)[0])[0].key
 
     # --- the way in
 
@@ -140,6 +136,12 @@ class Jit(Generic[P, T]):
     # --- the first time
 
     def _trace(self, args: Any, kwargs: Any, leaves: list[Any]) -> _Entry:
+        traced, entry = self._record(args, kwargs, leaves)
+        entry.compiled = runtime.find(traced)
+        return entry
+
+    def _record(self, args: Any, kwargs: Any, leaves: list[Any]) -> tuple[Traced, _Entry]:
+        """Run the function on stand-ins; everything that a replay needs but the compiled graph."""
         shapes = argument_shapes(self._shapes, args)
         check = None if self._shapes is None else ShapeCheck()
         source: dict[Node, int] = {}
@@ -165,11 +167,9 @@ class Jit(Generic[P, T]):
             wanted = shapes.get(k, [None] * len(parts))
             return tree.unflatten(structure, [stand_in(*pair) for pair in zip(parts, wanted, strict=True)])
 
+        new_args = [replace(k, value) for k, value in enumerate(args)]
         if check is not None:
-            new_args = [replace(k, value) for k, value in enumerate(args)]
-            check.bind(leaves)
-        else:
-            new_args = [replace(k, value) for k, value in enumerate(args)]
+            check.bind(leaves)  # the shapes of this very call have to fit as well
         new_kwargs = {name: replace(name, kwargs[name]) for name in sorted(kwargs)}
         hidden = {id(storage): k for k, storage in enumerate(leaves) if k >= len(source)}
         with runtime.tracing() as recorded:
@@ -191,9 +191,7 @@ class Jit(Generic[P, T]):
                 inputs.append(-len(captured))
         if check is not None:
             check.order(traced.dims)
-        return _Entry(
-            traced.key,
-            runtime.find(traced),
+        entry = _Entry(
             inputs,
             [view.offset for view in traced.inputs],
             [view.offset * view.leaf.dtype.itemsize for view in traced.inputs],
@@ -206,6 +204,7 @@ class Jit(Generic[P, T]):
             [None if isinstance(part, Tensor) else part for part in parts],
             [k for k, leaf in enumerate(leaves) if not isinstance(leaf, Storage)],
         )
+        return traced, entry
 
     # --- every other time
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from smelt.dtypes import DType, bool_, compute_dtype, float16, float32, int8, int32, int64
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of, upper
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Region, mask_expression, row_major
+from smelt.graph.shapes import row_major
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Region, mask_expression
 
 
 def axis(name: str, size: IndexLike) -> Variable:

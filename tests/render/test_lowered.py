@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ import pytest
 
 from smelt.dtypes import DType, bfloat16, compute_dtype, float16, float32
 from smelt.graph.index import IndexLike, Variable, as_index, of
+from smelt.graph.shapes import row_major
 from smelt.kernel import Kernel, Region, interpret, lower, parse_action, verify
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Output, row_major
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Output
 from tests.render.support import Compiled
 
 

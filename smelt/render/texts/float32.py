@@ -142,7 +142,7 @@ INLINE T erf@(T x) {
   return copy_sign@(select@(a < 1.0f, p * a + a, far), x);
 }
 
-@@ pow f32
+@@ pow f32 halved
 static T pow@(T x, T y) {
   D r = pow_short@D(CONVERT(absolute@(x), D), CONVERT(y, D));
   return pow_edges@(x, y, CONVERT(r, T));

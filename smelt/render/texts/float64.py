@@ -153,7 +153,7 @@ INLINE T log1p@(T x) {
   return select@(absolute@(x) < 0x1p-60, x, r);
 }
 
-@@ erf f64
+@@ erf f64 halved
 static T erf@(T x) {
   T a = at_most@(absolute@(x), 6.0), z = a * a, t = (a - 3.0) / (a + 3.0);
   T p = POLY_ERF_NEAR(z), q = POLY_ERF_FAR(t);
@@ -186,7 +186,7 @@ INLINE T product@(T a, T b, T *lost) {
   return p;
 }
 
-@@ pow f64
+@@ pow f64 halved
 static T pow@(T x, T y) {
   T a = absolute@(x), e, f = log_parts@(a, &e);
   T c = at_least@(at_most@(y, 0x1p65), -0x1p65);

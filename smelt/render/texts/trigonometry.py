@@ -150,7 +150,7 @@ INLINE T tan_mended@(T x, T y) {
   return y;
 }
 
-@@ sin f64
+@@ sin f64 halved
 static T sin@(T x) {
   T low;
   I q;
@@ -159,7 +159,7 @@ static T sin@(T x) {
   return select@(x == 0, x, y);
 }
 
-@@ cos f64
+@@ cos f64 halved
 static T cos@(T x) {
   T low;
   I q;
@@ -167,7 +167,7 @@ static T cos@(T x) {
   return sin_mended@(x, turn@(sine_part@(r, low), cosine_part@(r, low), q + 1), 1);
 }
 
-@@ tan f64
+@@ tan f64 halved
 static T tan@(T x) {
   T low;
   I q;
@@ -202,13 +202,13 @@ static T tan_short@(T x) {
   return tan_mended@(x, select@(odd, -c, s) / select@(odd, s, c));
 }
 
-@@ sin f32
+@@ sin f32 halved
 static T sin@(T x) { return select@(x == 0, x, CONVERT(sin_short@D(CONVERT(x, D)), T)); }
 
-@@ cos f32
+@@ cos f32 halved
 static T cos@(T x) { return CONVERT(cos_short@D(CONVERT(x, D)), T); }
 
-@@ tan f32
+@@ tan f32 halved
 static T tan@(T x) { return select@(x == 0, x, CONVERT(tan_short@D(CONVERT(x, D)), T)); }
 """
 

@@ -1,0 +1,99 @@
+"""Writes `reference/functions.md` from the docstrings: `python docs/generate_reference.py`. A test compares them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import smelt as sm
+from smelt.tensor import (
+    activations,
+    creation,
+    elementwise,
+    interop,
+    joining,
+    layers,
+    linear,
+    movement,
+    random,
+    reductions,
+    scalars,
+)
+
+PAGE = Path(__file__).parent / "reference" / "functions.md"
+
+HEAD = """# Functions
+
+`import smelt as sm`. Every function is lazy: it gives a tensor at once, and values are computed when they are asked
+for. Most functions of a tensor are also methods of the same name; they are one definition.
+
+- **Names** are those of the array API standard. Names that only PyTorch has are aliases; `dim=` may be written for
+  `axis=`, and `keepdim=` for `keepdims=`. Where the two differ in meaning, the array API wins.
+- **Dtypes** promote as in the array API; an integer that meets a float takes the float's dtype. Python numbers are
+  weak: they take the dtype of the tensor that they meet, within its kind, and an integer that does not fit is refused.
+  NumPy scalars and arrays have their own dtype. Functions of real numbers give float32 for integers and bools.
+- **Numbers.** Integers wrap; an integer divided by 0 gives 0, and so does a shift beyond the width. Casts from float to
+  integer saturate, and NaN becomes 0. 16-bit floats are computed in float32 and rounded once.
+- **Mistakes** raise the typed errors of `sm.errors` at the call, with the line of the user's program in the message.
+
+This page is written by `python docs/generate_reference.py`.
+"""
+
+FAMILIES: dict[str, Any] = {
+    "Creation": creation,
+    "Other libraries, and values": interop,
+    "Elementwise": elementwise,
+    "Activations": activations,
+    "Reductions": reductions,
+    "Movement": movement,
+    "Joining and splitting": joining,
+    "Products": linear,
+    "Layers": layers,
+    "Questions about dtypes": scalars,
+}
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    """The call as a reader would write it: names and defaults, without types."""
+    parts: list[str] = []
+    kinds = inspect.Parameter
+    starred = False
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is kinds.KEYWORD_ONLY and not starred:
+            parts.append("*")
+            starred = True
+        default = "" if parameter.default is kinds.empty else f"={parameter.default!r}".replace("smelt.", "")
+        prefix = "*" if parameter.kind is kinds.VAR_POSITIONAL else ""
+        starred = starred or bool(prefix)
+        parts.append(f"{prefix}{parameter.name}{default}")
+    return f"{name}({', '.join(parts)})"
+
+
+def rows(module: Any, prefix: str, names: list[str]) -> list[str]:
+    """A line for each public function of a module, in the order of its definitions."""
+    lines = []
+    for name, function in vars(module).items():
+        if not inspect.isfunction(function) or function.__module__ != module.__name__ or name not in names:
+            continue
+        others = [n for n in names if getattr(sm, n, None) is function and n != name] if not prefix else []
+        summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+        also = f" Also: {', '.join(f'`{n}`' for n in others)}." if others else ""
+        lines.append(f"| `{signature(prefix + name, function)}` | {summary}{also} |")
+    return lines
+
+
+def page() -> str:
+    """The text of the page."""
+    parts = [HEAD]
+    table = ["| call | meaning |", "|---|---|"]
+    for title, module in FAMILIES.items():
+        parts.append("\n".join([f"\n## {title}\n", *table, *rows(module, "", sm.__all__)]) + "\n")
+    names = ["seed", "key", "split", "fold_in", "bits", "uniform", "normal", "randint"]
+    parts.append("\n".join(["\n## Random numbers\n", *table, *rows(random, "random.", names)]) + "\n")
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,136 @@
+"""The verifier finds each kind of mistake: kernels made by hand, and good kernels with one line changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from smelt.errors import InternalError
+from smelt.kernel import lower, parse_kernel, parse_schedule, print_kernel, verify
+from tests.kernel import regions as r
+
+HEADER = """kernel k tasks {tasks}
+parameter n in 0 .. 100
+argument o float32 [n, 8] strides [8, 1] offset 0
+argument x float32 [n, 8] strides [8, 1] offset 0
+argument b bool [n] strides [1] offset 0
+"""
+
+
+def checked(body: str, tasks: str = "1") -> None:
+    verify(parse_kernel(HEADER.format(tasks=tasks) + body))
+
+
+GOOD = [
+    """
+loop i < n
+  v: float32<c.lane:8> = load x[i, c.lane]
+  store o[i, c.lane] = v
+""",
+    """
+loop i < n // 2
+  v: float32<r.reg:2, c.lane:8> = load x[2*i + r.reg, c.lane]
+  store o[2*i + r.reg, c.lane] = v
+""",
+    """
+v: float32<r.lane:64> = load x[r.lane, 0] if r.lane < n
+store o[r.lane, 0] = v if r.lane < n
+""",
+    """
+if 5 < n
+  v: float32 = load x[5, 7]
+  store o[5, 0] = v
+""",
+    """
+let q in 0 .. n = min(n, 4)
+loop i < q
+  v: float32 = load x[i, 0]
+  store o[i, 0] = v
+""",
+]
+
+
+@pytest.mark.parametrize("body", GOOD)
+def test_accepts(body: str) -> None:
+    checked(body)
+
+
+BAD = [
+    ("loop i < n\n  v: float32 = load x[i + 1, 0]", "may leave"),
+    ("loop i < n\n  v: float32 = load x[i - 1, 0]", "may leave"),
+    ("loop i < n // 2\n  v: float32<r.reg:3> = load x[2*i + r.reg, 0]", "may leave"),
+    ("v: float32<r.lane:64> = load x[r.lane, 0] if r.lane < n + 1", "may leave"),
+    ("v: float32 = load x[0, 0]", "may leave"),
+    ("if 5 < n\n  v: float32 = load x[6, 0]", "may leave"),
+    ("if 5 < n\n  v: float32 = const 1.0\nelse\n  w: float32 = load x[5, 0]", "may leave"),
+    ("let q in 0 .. 3 = n", "may leave its bounds"),
+    ("v: float64 = const 1.0\nw: float32 = cast v\nu: float32 = add w v", "does not take"),
+    ("v: float32 = const 1.0\nw: float32 = and v v", "does not take"),
+    ("v: float32 = const 1.0\nw: float32 = where v v v", "does not take"),
+    ("v: float32 = const 1.0\nw: float32 = eq v v", "does not take"),
+    ("v: float32 = const 1.0\nw: float32 = add v", "does not take"),
+    ("v: float32 = const 1.0\nw: float32 = exp v v", "does not take"),
+    ("v: int32 = index n", "does not take"),
+    ("loop i < n\n  v: float64 = load x[i, 0]", "another type"),
+    ("v: bool = const true\nloop i < n\n  store o[i, 0] = v", "another type"),
+    ("v: float32 = const 1.0\nv: float32 = const 2.0", "given twice"),
+    ("loop i < n\n  v: float32 = const 1.0\nloop i < n\n  w: float32 = const 1.0", "given twice"),
+    ("loop i < n\n  v: float32 = const 1.0\nw: float32 = neg v", "not been made"),
+    ("if 0 < n\n  v: float32 = const 1.0\nelse\n  w: float32 = neg v", "not been made"),
+    ("v: float32<c.reg:2> = const 1.0\nw: float32 = neg v", "does not fit"),
+    ("v: float32<c.reg:2> = const 1.0\nw: float32<c.reg:3> = neg v", "does not fit"),
+    ("v: float32<c.lane:2, d.lane:2> = const 1.0", "lane parts"),
+    ("v: float32<c.lane:2, d.reg:2> = const 1.0", "lane parts"),
+    ("v: float32<c.reg:2, c.reg:2> = const 1.0", "a part twice"),
+    ("v: float32<c.warp:2> = const 1.0", "is not a part"),
+    ("v: float32 = const 1.0\nv add= v", "no accumulator"),
+    ("a: float32 = acc 0.0\nv: float32<c.reg:2> = const 1.0\na add= v", "folded first"),
+    ("a: float32<c.reg:2> = acc 0.0\nv: float32<c.reg:3> = const 1.0\na add= v", "too long"),
+    ("a: float32 = acc 0.0\nv: float64 = const 1.0\na add= v", "differ in type"),
+    ("a: float32 = acc 0.0\na fma= a", "other arguments"),
+    ("a: float32 = acc 0.0\na div= a", "not an update"),
+    ("a: float32<c.reg:2, d.reg:2> = acc 0.0\nv: float32 = fold add a over c.reg", "does not fit"),
+    ("local t float32 [n] strides [1] offset 0", "no fixed size"),
+    ("loop i < n\n  local t float32 [4] strides [1] offset 0", "inside a loop"),
+    ("loop i < n\n  v: float32<c.reg:4> = const 1.0\n  store o[i, 0] = v", "share one place"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), BAD)
+def test_refuses(body: str, message: str) -> None:
+    with pytest.raises(InternalError, match=message):
+        checked(body)
+
+
+GRIDS = [
+    ("grid g < n\n  v: float32 = const 1.0\n  store o[g, 0] = v", "1", "the tasks are n"),
+    ("loop i < n\n  grid g < n\n    v: float32 = const 1.0", "1", "not at the top level"),
+    ("v: float32 = const 1.0\ngrid g < n\n  store o[n - 1, 0] = v", "n", "the same place"),
+    ("v: float32 = const 1.0\ngrid g < n\n  store o[g, 0] = v\nloop i < n\n  store o[i, 1] = v", "n", "outside the grid"),
+    (
+        "grid g < 8*n\n  let i in 0 .. n - 1 = g // 8\n  let j in 0 .. 7 = g % 8\n"
+        "  v: float32 = const 1.0\n  store o[i, 0] = v",
+        "8*n",
+        "the same place",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "tasks", "message"), GRIDS)
+def test_tasks_must_be_independent(body: str, tasks: str, message: str) -> None:
+    with pytest.raises(InternalError, match=message):
+        checked(body, tasks)
+
+
+def test_a_grid_of_two_loops_is_accepted() -> None:
+    body = "grid g < 8*n\n  let i in 0 .. n - 1 = g // 8\n  let j in 0 .. 7 = g % 8\n  v: float32 = const 1.0\n"
+    checked(body + "  store o[i, j] = v", "8*n")
+
+
+def test_one_wrong_line_in_a_real_kernel_is_found() -> None:
+    schedule = "split m (3 reg); split n (4 lane); split k (4 loop); order k.0 m.0 n.0 k.1; stage B at k.0 (k, n)"
+    text = print_kernel(lower(r.matmul().region, parse_schedule(schedule)))
+    verify(parse_kernel(text))
+    for old, new in (("i0 < 2", "i0 < 9"), ("m.reg:3", "m.reg:4"), ("load A[", "load A[1 + ")):
+        assert old in text
+        with pytest.raises(InternalError):
+            verify(parse_kernel(text.replace(old, new)))
