@@ -1,11 +1,26 @@
 """Takes live nodes; gives a key, and for a key a compiled graph.
 
-Always holds: equal keys mean the same computation for all arguments taken out of the graph; a compiled graph depends
-on nothing but its key, the device and the settings.
+Always holds: equal keys mean the same computation for all arguments taken out of the graph; a compiled graph depends on
+nothing but its key, the device and the settings.
 """
 
-from smelt.compiler.driver import compile_graph, simplify
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from smelt.compiler.compile import compile_graph
 from smelt.compiler.trace import GraphKey, LeafView, Traced, trace
 from smelt.plan import CompiledGraph
 
+if TYPE_CHECKING:
+    from smelt.graph.node import Node
+
 __all__ = ["CompiledGraph", "GraphKey", "LeafView", "Traced", "compile_graph", "simplify", "trace"]
+
+
+def simplify(roots: Sequence[Node]) -> list[Node]:
+    """The graph as kernels are made of it: rewritten, with composites written out."""
+    from smelt.compiler.driver import simplify as run
+
+    return run(roots)

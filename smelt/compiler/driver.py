@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from smelt.compiler.link import Built, Work, link
-from smelt.compiler.record import assemble, graph_digest, load_graph, store_graph
+from smelt.compiler.record import assemble, store_graph
+from smelt.compiler.stages import Stages
 from smelt.compiler.trace import Argument, GraphKey, LeafView, leaf_view, rebuild
 from smelt.config import settings
 from smelt.device.cpu import CPU
@@ -32,40 +30,18 @@ KERNEL_LIMIT = 4096  # kernels kept in memory
 UNIT_KERNELS = 24  # kernels in one translation unit; more are compiled side by side
 
 
-@dataclass
-class _Stages:
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-
 _kernels: dict[str, Built] = {}  # by the text of the region
 _libraries: dict[str, Library] = {}
 _lock = Lock()
 
 
-def compile_graph(key: GraphKey, device: CPU, explain: bool = False) -> CompiledGraph:
-    """Compile the graph of a key, or load it where an earlier process did. With `explain`, every stage is run and
-    kept as text.
-    """
-    stages = _Stages()
-    with stages.stage("load"):
-        digest = graph_digest(key) if settings().disk_cache and not explain else ""
-        compiled = load_graph(key, digest, device) if digest else None
-    if compiled is None:
-        with _lock:
-            compiled = _compile(key, device, stages, digest, explain)
-    compiled.seconds = stages.seconds
-    if settings().debug:
-        _report(compiled)
-    return compiled
+def compile_key(key: GraphKey, device: CPU, stages: Stages, digest: str, explain: bool) -> CompiledGraph:
+    """Run every stage. With a `digest` the result is kept on disk; with `explain` the texts of the stages are."""
+    with _lock:
+        return _compile(key, device, stages, digest, explain)
 
 
-def _compile(key: GraphKey, device: CPU, stages: _Stages, digest: str, explain: bool) -> CompiledGraph:
+def _compile(key: GraphKey, device: CPU, stages: Stages, digest: str, explain: bool) -> CompiledGraph:
     texts: dict[str, str] = {}
     with stages.stage("rebuild"):
         roots = rebuild(key)
@@ -171,7 +147,7 @@ def _layout(node: Node) -> Layout:
     return contiguous(node)
 
 
-def _kernel(region: Region, text: str, device: CPU, new: dict[str, Built], stages: _Stages) -> Built:
+def _kernel(region: Region, text: str, device: CPU, new: dict[str, Built], stages: Stages) -> Built:
     """The kernel for a region: known, already on its way, or lowered now."""
     known = _kernels.get(text) or new.get(text)
     if known is not None:
@@ -210,18 +186,6 @@ def _remember(new: dict[str, Built]) -> None:
         del _kernels[next(iter(_kernels))]
 
 
-def _report(compiled: CompiledGraph) -> None:
-    """What `SMELT_DEBUG` asked for, on stderr."""
-    level = settings().debug
-    total = sum(compiled.seconds.values())
-    spent = ", ".join(f"{name} {1e3 * s:.1f}" for name, s in compiled.seconds.items())
-    print(f"smelt: {len(compiled.kernels)} kernels in {1e3 * total:.1f} ms ({spent})", file=sys.stderr)
-    if level >= 2:
-        for record in compiled.kernels:
-            print(f"  {record.name} {record.sink} <- {' '.join(record.nodes)}", file=sys.stderr)
-            print(f"    {record.schedule}", file=sys.stderr)
-    if level >= 3:
-        for text in dict.fromkeys(print_kernel(built.kernel) for built in _kernels.values()):
-            print(text, file=sys.stderr)
-    if level >= 4:
-        print(compiled.source, file=sys.stderr)
+def print_kernels() -> Iterator[str]:
+    """The IR of every kernel in memory."""
+    yield from dict.fromkeys(print_kernel(built.kernel) for built in _kernels.values())

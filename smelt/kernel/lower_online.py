@@ -87,7 +87,7 @@ class Online(Stages):
             return
         members = [group.maximum, *sums]
         for member in members:
-            for needed in self.facts.external(member):
+            for needed in self.external(member):
                 if needed not in members:
                     self.finish(needed)
         depth = max(self.reduction_depth(member) for member in members)
@@ -229,6 +229,8 @@ class Online(Stages):
             full = self._clamped((first + 1) // segment.width, segment.count)
             some = self._clamped(last // segment.width + 1, segment.count)
             for start, count, known in ((as_index(0), full, True), (full * segment.width, some - full, False)):
+                if count == 0:
+                    continue
                 part = Segment(start, count, segment.width, segment.tiles)
                 self.enter(Loop(axis, 0), partial, part, lambda k=known: self._known(group, totals, running, skip, k))  # type: ignore[misc]
         for segment in found:
@@ -244,8 +246,11 @@ class Online(Stages):
 
     def _clamped(self, value: Index, count: Index) -> Index:
         """A number of blocks, as a variable from 0 to `count`."""
+        clamped = minimum(count, maximum(0, value))
+        if clamped.value is not None:
+            return clamped
         variable = Variable(self.fresh("q"), 0, count)
-        self.emit(Let(variable, minimum(count, maximum(0, value))))
+        self.emit(Let(variable, clamped))
         return of(variable)
 
     def _offset(self, m: Expression, axis: Variable, skip: SkipPlan) -> Index:

@@ -23,14 +23,40 @@ class Reductions(Nest):
 
     def prepare(self, e: Expression) -> None:
         """Finish every reduction that an expression needs, those that others need first."""
-        for reduction in self.facts.reductions(e):
-            self.finish(reduction)
+        if not self.plan.uses_memory:
+            for reduction in self.facts.reductions(e):
+                self.finish(reduction)
+            return
+        # What lies in memory needs no reductions any more.
+        stack, seen = [e], set[Expression]()
+        while stack:
+            at = stack.pop()
+            if at in seen or not self.facts.reductions(at) or self.available(at):
+                continue
+            seen.add(at)
+            if at.op == "reduce":
+                self.finish(at)
+            else:
+                stack.extend(reversed(at.arguments))
+
+    def external(self, reduction: Expression) -> list[Expression]:
+        """The reductions to finish before this one: without those that only nodes in memory need."""
+        static = self.facts.external(reduction)
+        if not static or not self.plan.uses_memory:
+            return list(static)
+        stack, reached = list(reduction.arguments), set[Expression]()
+        while stack:
+            at = stack.pop()
+            if at not in reached and not self.is_stored(at):
+                reached.add(at)
+                stack.extend(at.arguments)
+        return [needed for needed in static if needed in reached]
 
     def finish(self, reduction: Expression) -> None:
         """Make a reduction, in the outermost scope where its axes are open and the reductions that it needs are made."""
         if self.available(reduction):
             return
-        for needed in self.facts.external(reduction):
+        for needed in self.external(reduction):
             self.finish(needed)
         depth = self.reduction_depth(reduction)
         inner = self.scopes[depth + 1 :]
@@ -43,7 +69,7 @@ class Reductions(Nest):
     def reduction_depth(self, reduction: Expression) -> int:
         """The depth of the scope in which a reduction is made."""
         depth = max(self.depth(reduction), self.floor())
-        for needed in self.facts.external(reduction):
+        for needed in self.external(reduction):
             found = self.find(needed)
             depth = max(depth, found[1] if found is not None else 0)
         return depth

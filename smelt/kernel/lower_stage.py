@@ -155,14 +155,7 @@ class Stages(Reductions):
         if self.copying or not self.plan.keeps:
             return []
         own, made = set(reduction.attribute.axes), self.facts.direct(reduction)
-        return [n for n in self.plan.keeps if n in made and n.axes & own and not self._is_kept(n)]
-
-    def _is_kept(self, node: Expression) -> bool:
-        for scope in self.scopes:
-            reload = scope.reloads.get(node)
-            if reload is not None and all(t is None or self.top.bindings.get(a) is t for a, t in reload.tokens):
-                return True
-        return False
+        return [n for n in self.plan.keeps if n in made and n.axes & own and not self.is_stored(n)]
 
     def _kept(self, node: Expression, reduction: Expression, depth: int) -> Reload:
         """Where a phase keeps a node: over the whole reduced axes, and the tiles of the others."""

@@ -136,6 +136,17 @@ class Values(Builder):
                 return reload, at
         return None
 
+    def is_stored(self, e: Expression) -> bool:
+        """True if a node lies in memory, as far as the axes that are open now can tell."""
+        bindings = self.top.bindings
+        for scope in self.scopes:
+            reload = scope.reloads.get(e)
+            if reload is not None and all(
+                not isinstance(token, Binding) or bindings.get(axis, token) is token for axis, token in reload.tokens
+            ):
+                return True
+        return False
+
     def is_valid(self, reload: Reload) -> bool:
         bindings = self.top.bindings
         for axis, token in reload.tokens:

@@ -1,9 +1,9 @@
 """Kernel IR to source text.
 
-Takes: kernels that `smelt.kernel` has lowered and verified. Gives: the text of one C translation unit (`render`), and how
-many bytes of workspace a thread needs to run a kernel (`workspace_bytes`). What always holds: the text is a pure function
-of the kernels, includes nothing, contains no name or number format from outside, emits only the helpers that are used,
-and follows the scalar rules of ARCHITECTURE bit for bit for integers.
+Takes: kernels that `smelt.kernel` has lowered and verified. Gives: the text of one C translation unit (`render`), and
+how many bytes of workspace a thread needs to run a kernel (`workspace_bytes`). What always holds: the text is a pure
+function of the kernels, includes no file, contains no name from outside but the kernels' own (checked), defines only
+the helpers that are used, and gives integers the same bits on every machine.
 """
 
 from __future__ import annotations

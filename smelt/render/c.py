@@ -1,8 +1,8 @@
 """Kernel IR to C with vector extensions: one function per kernel, one translation unit for many.
 
 A kernel becomes `void NAME(void *const *buffers, const long *integers, char *workspace, long begin, long end)`: it runs
-the tasks from `begin` to `end` (without it) on its buffers and integer parameters, in the calling order of the IR; locals
-lie in `workspace`. Where the number of tasks is symbolic, `long NAME_tasks(const long *integers)` tells it.
+the tasks from `begin` to `end` (without it) on its buffers and integer parameters, in the calling order of the IR;
+locals lie in `workspace`. Where the number of tasks is symbolic, `long NAME_tasks(const long *integers)` tells it.
 """
 
 from __future__ import annotations

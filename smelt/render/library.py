@@ -1,14 +1,15 @@
 """Helper functions of generated C, instantiated for one element type and lane count at a time.
 
 The texts are templates in sections. A section opens with `@@ name elements [scalar|vector] [halved]`; elements are
-element types or groups of them, and what is halved works on at most eight lanes at a time. In the body, arithmetic is spelled the same for scalars and vectors, and these words stand for others:
+element types or groups of them, and what is halved works on at most eight lanes at a time. In the body, arithmetic is
+spelled the same for scalars and vectors, and these words stand for others:
 
     T   the type the section is instantiated for         E   its element type           L, W  lanes, bits of an element
     I, U  signed, unsigned integers of the same width    M   the result of a comparison (vector: I, scalar: int)
     H   half as many lanes                               D, F  float64, float32 with as many lanes
     U8, I8, U16, I32, I64, U64  those types with as many lanes
     name@ or name@X  the function `name` for T, or for the type that X stands for
-    CONVERT(x, X)    conversion of each element           $name  a spelling that depends on width and lanes (see `spell`)
+    CONVERT(x, X)    conversion of each element           $name  a spelling that depends on the type (see `spell`)
 """
 
 from __future__ import annotations

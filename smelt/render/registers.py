@@ -1,8 +1,11 @@
 """The registers of one kernel: their names and C types, and the ones that are not written yet.
 
 A value is written when it is needed, register by register: a load stands just before its first use, and a chain of
-elementwise functions is finished for one register before the next is begun, so few registers are alive at a time. Whoever
-changes memory or an accumulator first settles what must still see the old state.
+elementwise functions is finished for one register before the next is begun, so few registers are alive at a time.
+Whoever changes memory or an accumulator first settles what must still see the old state.
+
+Loads may therefore come after stores to other buffers. Two arguments may share memory only if every element that a
+kernel stores is loaded, if at all, by the same register of the same statement.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def along_lane(index: Index, lane: Part | None) -> Affine | None:
 
 
 class LaneMask(NamedTuple):
-    """A mask for one register: plain conditions, and for its lanes: all below each of `first`, none below each of `after`.
+    """A mask for one register: conditions without the lane, and the lanes below each of `first`, not below `after`.
 
     `other` holds the conditions in which the lane cannot be separated: they are tested lane by lane.
     """

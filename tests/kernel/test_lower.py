@@ -82,9 +82,14 @@ def test_one_kernel_serves_every_size(size: int, tail: str) -> None:
 def test_symbolic_matmul(sizes: tuple[int, int, int]) -> None:
     case = r.matmul(symbolic="mnk")
     case.integers.update(dict(zip("MNK", sizes, strict=True)))
-    schedule = "split m (3 reg) tail unit; split n (2 reg, 4 lane); split k (4 loop); bind n.0 m.0 grid; order n.0 m.0 k.0 k.1"
+    schedule = (
+        "split m (3 reg) tail unit; split n (2 reg, 4 lane); split k (4 loop); bind n.0 m.0 grid; order n.0 m.0 k.0 k.1"
+    )
     outcome(case, schedule)
-    outcome(case, "split m (3 reg) tail unit; split n (2 reg, 4 lane); split k (4 loop); order k.0 n.0 m.0 k.1; stage A at k.0 (m, k)")
+    outcome(
+        case,
+        "split m (3 reg) tail unit; split n (2 reg, 4 lane); split k (4 loop); order k.0 n.0 m.0 k.1; stage A at k.0 (m, k)",
+    )
 
 
 @pytest.mark.parametrize("schedule", ["", "split k (2 reg, 4 lane)", "split k (3 loop)"])
@@ -101,7 +106,9 @@ def test_an_empty_output_stores_nothing(schedule: str) -> None:
     assert kernel.tasks == 1
 
 
-@pytest.mark.parametrize("schedule", ["", "split c (2 reg, 4 lane)", "online c", "split c (4 lane); online c; sub z c ()"])
+@pytest.mark.parametrize(
+    "schedule", ["", "split c (2 reg, 4 lane)", "online c", "split c (4 lane); online c; sub z c ()"]
+)
 @pytest.mark.parametrize("value", [-np.inf, np.inf, np.nan, -3.4e38])
 def test_rows_of_one_value(schedule: str, value: float) -> None:
     """The maximum and the logarithm of the sum are what the reference says, also for rows of infinities."""
@@ -158,7 +165,11 @@ def test_partial_results_cover_only_what_lies_inside_the_outer_loop() -> None:
 
 def test_the_tail_of_a_block_stays_in_the_block() -> None:
     """A block that lanes do not divide must not count elements of the next block."""
-    for schedule in ("split k (5 loop, 4 lane)", "split k (5 loop, 2 reg, 2 lane) tail mask", "split k (3 loop, 2 reg) tail mask"):
+    for schedule in (
+        "split k (5 loop, 4 lane)",
+        "split k (5 loop, 2 reg, 2 lane) tail mask",
+        "split k (3 loop, 2 reg) tail mask",
+    ):
         outcome(r.matmul(3, 2, 23), schedule)
 
 
@@ -181,7 +192,9 @@ def test_staging_a_computed_node_fuses_a_prologue() -> None:
     outcome(case, schedule)
     kernel = lower(case.region, parse_schedule(schedule))
     exponentials = [s for s in statements(kernel.body) if getattr(s, "op", "") == "exp"]
-    assert len(exponentials) == len([s for s in statements(kernel.body) if isinstance(s, Store) and s.buffer.name != "o"])
+    assert len(exponentials) == len(
+        [s for s in statements(kernel.body) if isinstance(s, Store) and s.buffer.name != "o"]
+    )
 
 
 FLASH = (

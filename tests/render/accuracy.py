@@ -27,6 +27,11 @@ def widen(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.longdouble if array.dtype == np.float64 else np.float64)
 
 
+def identical(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Equal including the sign of zeros, or both NaN."""
+    return np.asarray(((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b)))
+
+
 def units_off(got: NDArray[Any], wanted: NDArray[Any], dtype: DType) -> NDArray[Any]:
     """How far results are from wider references, in units of the last place of a dtype; zeros must agree in sign."""
     info = ml_dtypes.finfo(dtype.numpy)
@@ -36,6 +41,6 @@ def units_off(got: NDArray[Any], wanted: NDArray[Any], dtype: DType) -> NDArray[
         unit = np.exp2(np.maximum(exponent, int(info.minexp)) - int(info.nmant))
         off = np.abs(got.astype(wanted.dtype) - wanted) / unit
         rounded = wanted.astype(dtype.numpy)
-    same = (got == rounded) & (np.signbit(got) == np.signbit(rounded)) | ((got != got) & (rounded != rounded))
+    same = identical(got, rounded)
     off = np.where(same, 0, off)
     return np.where(np.isfinite(off) & ~((wanted == 0) & ~same), off, np.where(same, 0, np.inf))

@@ -1,4 +1,4 @@
-"""Math functions within their bounds on random arguments: all magnitudes, near the edges, and where functions are hard."""
+"""Math functions within their bounds on random arguments: all magnitudes, and where the functions are hard."""
 
 from __future__ import annotations
 

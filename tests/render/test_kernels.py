@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,7 @@ def test_tasks_in_pieces_equal_the_whole(tmp_path: Path) -> None:
         for pieces in (1, 2, 5):
             cuts = [0, *sorted(rng.integers(0, 3 * n + 1, pieces - 1)), 3 * n]
             out = np.full(3 * n, 99, np.int64)
-            for begin, end in zip(cuts, cuts[1:], strict=False):
+            for begin, end in itertools.pairwise(cuts):
                 compiled.run("k", [out], [n], (int(begin), int(end)))
             assert (out == wanted).all(), (n, cuts)
 

@@ -14,6 +14,7 @@ from smelt.dtypes import DType, compute_dtype
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.kernel.ir import For, Kernel, Load, Statement, Store, Value
 from smelt.kernel.region import Less, Mask
+from tests.render.accuracy import identical
 from tests.render.support import Compiled, buffer, elementwise, kernel, loop, part
 
 Array = NDArray[Any]
@@ -172,17 +173,13 @@ def test_16_bit_floats_in_full(dtype: DType, flags: str, tmp_path: Path) -> None
     for lanes in (1, 4, 8, 16, 32):
         out = np.ones(65536, np.float32)
         compiled.run(f"widen{lanes}", [out, patterns])
-        assert _same(out, exact).all(), lanes
+        assert identical(out, exact).all(), lanes
         stored = np.ones(65536 * 4, dtype.numpy)
         compiled.run(f"narrow{lanes}", [stored, samples])
-        assert _same(stored.astype(np.float32), rounded.astype(np.float32)).all(), lanes
+        assert identical(stored.astype(np.float32), rounded.astype(np.float32)).all(), lanes
         back = np.ones(65536 * 4, np.float32)
         compiled.run(f"round{lanes}", [back, samples])
-        assert _same(back, rounded.astype(np.float32)).all(), lanes
-
-
-def _same(a: Array, b: Array) -> Array:
-    return np.asarray(((a == b) & (np.signbit(a) == np.signbit(b))) | ((a != a) & (b != b)))
+        assert identical(back, rounded.astype(np.float32)).all(), lanes
 
 
 def test_symbolic_strides_and_sizes(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 Exponentials reduce x to n*ln2 + r with |r| <= ln2/2 and scale a polynomial in r by 2**n; logarithms take the mantissa
 m in [sqrt(1/2), sqrt(2)] and use a polynomial in m - 1; tanh is a quotient of expm1; erf is a polynomial in x*x up to
-one and 1 - exp of a polynomial beyond; pow works in float64. The coefficients are minimax fits (Remez exchange, weighted
-for relative error of the function) of:
+one and 1 - exp of a polynomial beyond; pow works in float64. The coefficients are minimax fits (Remez exchange,
+weighted for relative error of the function) of:
 
     EXP, EXPM1  (e**r - 1 - r) / r**2     EXP2  (2**r - 1) / r     LOG  (log(1 + f) - f + f**2/2) / f**3
     ERF_NEAR    erf(x)/x - 1 in z = x*x   ERF_FAR  -log(erfc(a)) for a in [1, 4]

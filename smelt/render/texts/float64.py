@@ -5,7 +5,8 @@ t = (a - 3) / (a + 3). pow computes the logarithm, its product with y and the re
 (a rounded value and what the rounding lost). Products are split by hand, because contraction to a fused multiply-add
 is the compiler's choice. Minimax fits:
 
-    EXP, EXPM1  (e**r - 1 - r) / r**2     LOG  R(z) = (log((1 + s) / (1 - s)) - 2s) / s**3     LOG_TAIL  (R(z) - 2/3) / z
+    EXP, EXPM1  (e**r - 1 - r) / r**2     LOG  R(z) = (log((1 + s) / (1 - s)) - 2s) / s**3
+    LOG_TAIL    (R(z) - 2/3) / z          SHORT_EXP, SHORT_LOG  the same with the precision that float32 needs
     ERF_NEAR    erf(x)/x - 1 in z = x*x   ERF_FAR  exp(a*a) erfc(a) in t, for a in [1, 6]
 """
 
