@@ -1,9 +1,9 @@
 """Kernels: regions say what is computed, schedules say how, Kernel IR is the result.
 
-Takes a `Region` (expressions over named axes) and a schedule (a tuple of actions); `lower` gives a `Kernel`, a loop tree over small
-tiles that renderers spell out. Any legal schedule, also the empty one, gives a correct kernel; a schedule that does not fit raises
-`Illegal`. Kernels and schedules have text forms that print and parse; `verify` checks a kernel, `interpret` runs it slowly on NumPy
-arrays, and `evaluate_region` computes a region directly, for comparison.
+Takes a `Region` (expressions over named axes) and a schedule (a tuple of actions); `lower` gives a `Kernel`, a loop
+tree over small tiles that renderers spell out. Any legal schedule, also the empty one, gives a correct kernel; a
+schedule that does not fit raises `Illegal`. Kernels and schedules have text forms that print and parse; `verify` checks
+a kernel, `interpret` runs it slowly on NumPy arrays, and `evaluate_region` computes a region directly, for comparison.
 """
 
 from __future__ import annotations

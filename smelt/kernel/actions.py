@@ -1,7 +1,7 @@
 """Schedules as data: a schedule is a tuple of actions, each a small frozen record with a text form.
 
-An action cuts an axis, orders loops, or says where values live. It never changes what is computed. Actions are checked when a region
-is lowered with them: one that is not legal raises `Illegal` and is never repaired.
+An action cuts an axis, orders loops, or says where values live. It never changes what is computed. Actions are checked
+when a region is lowered with them: one that is not legal raises `Illegal` and is never repaired.
 
 Loops are named `axis.0` (the outermost part), `axis.1`, …; nodes by the names of `Region.named`.
 """
@@ -29,8 +29,8 @@ class Illegal(Exception):
 class Split:
     """Cut an axis: an outer loop `axis.0`, then these parts (loops, then at most one `reg`, then at most one `lane`).
 
-    tail says what happens where the parts do not fit: `shrink` (one exact smaller tile), `balance` (tiles that differ by at most one
-    register), `mask` (one loop, every access masked), `unit` (one element at a time).
+    tail says what happens where the parts do not fit: `shrink` (one exact smaller tile), `balance` (tiles that differ
+    by at most one register), `mask` (one loop, every access masked), `unit` (one element at a time).
     """
 
     axis: str
@@ -64,7 +64,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where loop `at` is entered, compute a node over all that is left inside, into local memory laid out by axes in `order`."""
+    """Where loop `at` is entered, compute a node over all that is left inside, into local memory.
+
+    The memory is laid out by axes in `order`; each row gets `pad` elements more.
+    """
 
     node: str
     at: str
@@ -77,7 +80,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Store a node where a reduction first makes it, so that later phases load it: in local memory, or in the output itself."""
+    """Store a node where a reduction first makes it, in local memory or the output itself, so that later phases load it."""
 
     node: str
     place: str = "local"
@@ -107,7 +110,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """Run a maximum over an axis, and the sums of exp(x - maximum) over it, in one loop that rescales as the maximum grows."""
+    """Run a maximum over an axis and the sums of exp(x - maximum) in one loop that rescales as the maximum grows."""
 
     axis: str
 
@@ -129,7 +132,10 @@ class Sub:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """In the `online` loop over an axis, leave out the blocks where the condition (axis <= bound + constant) is false throughout."""
+    """In the `online` loop over an axis, leave out the blocks where a condition is false throughout.
+
+    The condition is axis <= bound + constant. Blocks where it holds throughout do without it.
+    """
 
     axis: str
     bound: str

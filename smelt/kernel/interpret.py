@@ -1,6 +1,7 @@
 """A slow interpreter of kernels: tiles are NumPy arrays with one dimension per part, loops are Python loops.
 
-Local memory starts as NaN (or another value that no correct kernel reads), and every access is checked against its buffer.
+Local memory starts as NaN (or another value that no correct kernel reads), and every access is checked against its
+buffer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kernel IR: loop trees over small statically shaped tiles typed by named axis parts.
 
-A value is a dense tile `dtype<part:extent ...>`; a scalar is a tile without parts. A part is named `axis.kind` or `axis.kind<number>`
-(`i1.reg`, `i1.lane`) and is also an index variable. Elementwise operations broadcast by part name. Accumulators are
-the only values that change. The IR is what renderers spell out; nothing schedules it any more.
+A value is a dense tile `dtype<part:extent ...>`; a scalar is a tile without parts. A part is named `axis.kind` or
+`axis.kind<number>` (`i1.reg`, `i1.lane`) and is also an index variable. Elementwise operations broadcast by part name.
+Accumulators are the only values that change. The IR is what renderers spell out; nothing schedules it any more.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Value:
 
 @dataclass(slots=True)
 class For:
-    """Run the body for variable = 0 .. count - 1. kind: `loop` runs in order, `grid` iterations are independent tasks."""
+    """Run the body for variable = 0 .. count - 1, in order (kind `loop`) or as independent tasks (kind `grid`)."""
 
     variable: Variable
     count: Index
@@ -97,7 +97,8 @@ class Store:
 
 @dataclass(slots=True)
 class Compute:
-    """value = op(arguments), broadcast by part name. attribute: the scalar of `const`, the Index of `index`, the Mask of `mask`, the DType of `round16`.
+    """value = op(arguments), broadcast by part name. attribute: the scalar of `const`, the Index of `index`, the Mask
+    of `mask`, the DType of `round16`.
 
     op: an elementwise function of `graph.ops`, or const, index, mask, where, cast, bitcast, round16, copy.
     """
@@ -118,7 +119,8 @@ class Accumulator:
 
 @dataclass(slots=True)
 class Update:
-    """accumulator op= argument. op: add, mul, max, min, set, or fma (two arguments, multiplied, parts the accumulator lacks summed away).
+    """accumulator op= argument. op: add, mul, max, min, set, or fma (two arguments, multiplied, parts the accumulator
+    lacks summed away).
 
     An argument's part may be shorter than the accumulator's: then only its first elements change.
     """

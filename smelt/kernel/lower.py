@@ -1,8 +1,9 @@
 """Lowering: a region and a schedule become a kernel.
 
-Demand-driven. The loops of each output are opened in order; in the innermost body the stored expression is asked for, and everything
-that it needs is made on the way: reductions first, each in the outermost scope that has its axes, then values. A reduction whose outer
-loop is ordered outside a parallel loop keeps partial results in local memory between its iterations.
+Demand-driven. The loops of each output are opened in order; in the innermost body the stored expression is asked for,
+and everything that it needs is made on the way: reductions first, each in the outermost scope that has its axes, then
+values. A reduction whose outer loop is ordered outside a parallel loop keeps partial results in local memory between
+its iterations.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ class _Lowering(Online):
             self.emit(If((last,), body, [Store(*memory, total)]))
 
     def _stretch(self, axis: Variable) -> tuple[Index, Index]:
-        """The elements of a reduced axis that the present iteration of its outer loop covers: the first, and one past the last."""
+        """What the present iteration of the outer loop covers of a reduced axis: its first element, one past its last."""
         binding = self.top.bindings.get(axis)
         if binding is not None:
             return binding.start, binding.start + math.prod(part.extent for part in binding.parts)
@@ -185,7 +186,7 @@ class _Lowering(Online):
             self.emit(Update(total, fold.op, (self.folded(accumulator, fold.op, fold.axes),)))
 
     def _partial_memory(self, reduction: Expression, axis: Variable) -> tuple[Buffer, tuple[Index, ...]]:
-        """Memory for partial results, over all that lies inside the outer loop; and the place of the present tile in it."""
+        """Memory for partial results over all that lies inside the outer loop, and the present tile's place in it."""
         opened = next(
             at
             for at, scope in enumerate(self.scopes)

@@ -25,7 +25,7 @@ class Nest(Values):
             self.top.partials[partial.axis] = partial
 
     def nest(self, loops: Sequence[Loop], leaf: Callable[[], None]) -> None:
-        """Open the loops one inside the other, and run `leaf` in the innermost body of every combination of segments."""
+        """Open loops one inside the other, and run `leaf` in the innermost body of each combination of segments."""
         if not loops:
             leaf()
             return
@@ -83,7 +83,10 @@ class Nest(Values):
             self.emit(For(variable, count, body, "grid"))
 
     def _choices(self, loops: list[Loop], partials: dict[Variable, Partial]) -> list[list[tuple[Partial, Segment]]]:
-        """All combinations of segments. Those of an inner loop depend on the segment of the outer one, never on its iteration."""
+        """All combinations of segments.
+
+        The segments of an inner loop depend on the segment of the outer one, never on its iteration.
+        """
         if not loops:
             return [[]]
         loop = loops[0]

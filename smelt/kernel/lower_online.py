@@ -1,9 +1,9 @@
 """One loop for a maximum and the sums that are taken relative to it.
 
-A group is a maximum m over an axis and sums over it of exp(x - m) * g, where x is what m is the maximum of and g is free of m. The loop
-keeps a running maximum; when it grows, the sums so far are scaled by exp(old - new). The maximum that is subtracted never is -inf, so
-that no difference of infinities appears while it is still unknown; rows whose true maximum is -inf give NaN, as they do without the
-action.
+A group is a maximum m over an axis and sums over it of exp(x - m) * g, where x is what m is the maximum of and g is
+free of m. The loop keeps a running maximum; when it grows, the sums so far are scaled by exp(old - new). The maximum
+that is subtracted never is -inf, so that no difference of infinities appears while it is still unknown; rows whose true
+maximum is -inf give NaN, as they do without the action.
 """
 
 from __future__ import annotations

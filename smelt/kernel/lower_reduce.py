@@ -1,4 +1,4 @@
-"""Reductions: finished before the body that needs them, with accumulators that keep their tile parts through the loop."""
+"""Reductions: finished before the body that needs them, in accumulators that keep their tile parts until the end."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Reductions(Nest):
         return [needed for needed in static if needed in reached]
 
     def finish(self, reduction: Expression) -> None:
-        """Make a reduction, in the outermost scope where its axes are open and the reductions that it needs are made."""
+        """Make a reduction, in the outermost scope where its axes are open and what it needs has been made."""
         if self.available(reduction):
             return
         for needed in self.external(reduction):
@@ -101,7 +101,7 @@ class Reductions(Nest):
         return sorted(loops, key=lambda loop: place.get(loop, len(place)))
 
     def accumulator(self, reduction: Expression, axes: tuple[Variable, ...], whole: bool = False) -> Value:
-        """An accumulator with the tile parts of the open axes that the reduction varies over, and of the reduced `axes`.
+        """An accumulator with the tile parts of the axes that the reduction varies over, and of the reduced `axes`.
 
         Those are as large as a tile of the axis can be, or as the cut says if `whole`.
         """

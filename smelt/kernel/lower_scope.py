@@ -1,7 +1,8 @@
 """Where lowering stands: the open loops, how each open axis is bound there, and what has been made.
 
-Scopes form a stack. A scope is one open loop (or one that runs once, and so shares the body around it). A value belongs to the scope
-in which it was made; it may be used wherever all the axes that it varies over are still bound as they were there.
+Scopes form a stack. A scope is one open loop (or one that runs once, and so shares the body around it). A value belongs
+to the scope in which it was made; it may be used wherever all the axes that it varies over are still bound as they were
+there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from smelt.kernel.segments import Cut
 
 
 class Partial:
-    """An axis some of whose loops are open, or none yet: `total` elements from `start` on are left to the loops inside."""
+    """An axis with some or none of its loops open: `total` elements from `start` on are left to those inside."""
 
     __slots__ = ("axis", "cut", "level", "origin", "start", "total")
 
@@ -196,7 +197,10 @@ def part_variable(axis: Variable, kind: str, size: int) -> Part:
 
 
 def tile_of(axis: Variable, kinds: tuple[str, ...], extents: tuple[int, ...]) -> tuple[Index, tuple[Part, ...]]:
-    """The parts of a tile, and the offset of an element in it. Parts of extent 1 stay: without them a value would be broadcast."""
+    """The offset of an element in a tile, and the tile's parts.
+
+    Parts of extent 1 stay: without them a value would be broadcast.
+    """
     offset, step = as_index(0), 1
     parts: list[Part] = []
     for kind, size in zip(reversed(kinds), reversed(extents), strict=True):

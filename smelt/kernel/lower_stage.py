@@ -1,7 +1,7 @@
 """Nodes in memory: staged ahead of the loops that read them, or kept by the phase that first made them.
 
-Both end as a `Reload`: a node, the memory that holds it, and the bindings under which that is true. What lies in the padding of local
-memory is never used: masks and identities are applied after loads.
+Both end as a `Reload`: a node, the memory that holds it, and the bindings under which that is true. What lies in the
+padding of local memory is never used: masks and identities are applied after loads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Stages(Reductions):
     # --- the room that an axis takes in local memory
 
     def room(self, axis: Variable) -> tuple[int, Index, Binding | Partial | None]:
-        """What is left of an axis at this point: how many elements tiles can touch, the first of them, and what opened them."""
+        """What is left of an axis here: how many elements tiles can touch, the first of them, and what opened them."""
         binding = self.top.bindings.get(axis)
         if binding is not None:
             return binding.origin.cut.tile, binding.start, binding
@@ -52,7 +52,7 @@ class Stages(Reductions):
         return max(*ends, upper(total) + self._slack(axis), 1)
 
     def _slack(self, axis: Variable) -> int:
-        """How far a walk that starts in the middle of an axis may overshoot: copies at a block, other cuts at a tile."""
+        """How far a walk from the middle of an axis may overshoot. Copies start at blocks, other cuts at tiles."""
         main, copy, *others = self.plan.all_cuts(axis)
         blocks = [main.width(level) for level in range(main.levels)]
         found = [copy.tile] if any(width % copy.tile for width in blocks[:-1]) else []

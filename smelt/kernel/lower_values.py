@@ -1,7 +1,8 @@
 """Making values: each expression on demand, once per scope that needs it.
 
-A value without tile parts is made in the outermost scope where its axes are open and its operands have been made. A tile is made
-where it is used: holding it over a loop would cost registers. Reductions are made beforehand (see `lower_reduce`).
+A value without tile parts is made in the outermost scope where its axes are open and its operands have been made. A
+tile is made where it is used: holding it over a loop would cost registers. Reductions are made beforehand (see
+`lower_reduce`).
 """
 
 from __future__ import annotations

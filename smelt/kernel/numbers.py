@@ -1,4 +1,4 @@
-"""Elementwise functions and reductions on NumPy arrays, as kernels compute them: shared by the two reference evaluators."""
+"""Elementwise functions and reductions on NumPy arrays, as kernels compute them, for the two reference evaluators."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def elementwise(op: str, dtype: DType, arguments: list[Array], attribute: Any) -
 
 
 def _bitcast(x: Array, dtype: DType, attribute: Any) -> Array:
-    """The same bits. `attribute` is the stored types on both sides, since 16-bit floats are wider while they are computed with."""
+    """The same bits. `attribute` names the stored types: 16-bit floats are wider while they are computed with."""
     source, target = attribute if attribute is not None else (None, dtype)
     stored = x if source is None else cast_array(x, source)
     return cast_array(np.ascontiguousarray(stored).view(target.numpy).reshape(x.shape), dtype)

@@ -1,6 +1,7 @@
 """A schedule checked against a region and gathered by meaning: what lowering looks up while it works.
 
-Everything that can be decided without lowering is decided here; the remaining checks are made where lowering meets the fact.
+Everything that can be decided without lowering is decided here; the remaining checks are made where lowering meets the
+fact.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from smelt.kernel.region import Less
 def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
     """True if the conditions are proven to make the expression nonnegative.
 
-    A condition a < b says that b - a - 1 is not negative, so an expression that exceeds a multiple of it by something nonnegative
-    is not negative either. Quotients are cleared first: n*e + n - 1 >= 0 shows e >= 0. Pairs of conditions are tried too.
+    A condition a < b says that b - a - 1 is not negative, so an expression that exceeds a multiple of it by something
+    nonnegative is not negative either. Quotients are cleared first: n*e + n - 1 >= 0 shows e >= 0. Pairs of conditions
+    are tried too.
     """
     slacks = [c.b - c.a - 1 for c in conditions]
     scales = {c for c in map(abs, expression.terms.values()) if c > 1}
@@ -23,7 +24,7 @@ def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
 
 
 def _denominators(expression: Index, slacks: list[Index]) -> list[int]:
-    """What to multiply an expression with: the divisors of its quotients, and the coefficients that conditions give its variables."""
+    """What to multiply with: the divisors of quotients, and the coefficients that conditions give the variables."""
     found = {atom.b.value or 1 for atom in expression.atoms() if isinstance(atom, Quotient)}
     for slack in slacks:
         found |= {abs(c) for product, c in slack.terms.items() if product in expression.terms}

@@ -1,11 +1,11 @@
 """Regions: what one kernel computes, before it is decided how.
 
-A region is an expression DAG over named axes. Movement has already become index expressions: `load` reads a buffer at an index made of
-axes and integer parameters. `reduce` folds axes away. Outputs say which expression is stored where. A region says nothing about
-loops, vectors or threads: that is the schedule's (see `actions`).
+A region is an expression DAG over named axes. Movement has already become index expressions: `load` reads a buffer at
+an index made of axes and integer parameters. `reduce` folds axes away. Outputs say which expression is stored where. A
+region says nothing about loops, vectors or threads: that is the schedule's (see `actions`).
 
-Values are in compute types: 16-bit floats exist only in buffers (loads widen, stores round) and as the `round16` function, which
-rounds a float32 to what the 16-bit type named in its attribute can hold.
+Values are in compute types: 16-bit floats exist only in buffers (loads widen, stores round) and as the `round16`
+function, which rounds a float32 to what the 16-bit type named in its attribute can hold.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Mask = tuple[Less, ...]  # all of them hold
 
 
 class Access(NamedTuple):
-    """The attribute of a load: where it reads, and under which condition (elsewhere it gives zero and touches nothing)."""
+    """The attribute of a load: where it reads, and under which condition. Elsewhere it gives zero and reads nothing."""
 
     buffer: Buffer
     index: tuple[Index, ...]  # type: ignore[assignment]
@@ -76,8 +76,8 @@ class Fold(NamedTuple):
 class Expression:
     """A node of a region. Compared by identity; builders share equal ones.
 
-    op: `load` (attribute Access), `const` (a Python scalar), `index` (an Index, as int64), `mask` (a Mask, as bool), `reduce` (a Fold),
-    `cast`, `bitcast`, `round16` (the DType), `where`, or an elementwise function of `graph.ops`.
+    op: `load` (attribute Access), `const` (a Python scalar), `index` (an Index, as int64), `mask` (a Mask, as bool),
+    `reduce` (a Fold), `cast`, `bitcast`, `round16` (the DType), `where`, or an elementwise function of `graph.ops`.
     """
 
     __slots__ = ("arguments", "attribute", "axes", "dtype", "op")
@@ -122,7 +122,8 @@ class Output(NamedTuple):
 class Region:
     """Outputs over axes (variables from 0 to extent - 1), with integer parameters known when the kernel is called.
 
-    Names: `%k` is the k-th expression in `order()`; `roles` adds names with a meaning ("A", "B", "y"). `schedule` actions use both.
+    Names: `%k` is the k-th expression in `order()`; `roles` adds names with a meaning ("A", "B", "y"). `schedule`
+    actions use both.
     """
 
     outputs: tuple[Output, ...]

@@ -1,7 +1,8 @@
 """How an axis is cut, and what happens at its edges.
 
-A `Cut` lists the parts of an axis. Each level of loops runs over *segments*: stretches in which every iteration covers the same
-number of elements with the same tile. Every policy for edges is a list of segments; a body is generated once for each.
+A `Cut` lists the parts of an axis. Each level of loops runs over *segments*: stretches in which every iteration covers
+the same number of elements with the same tile. Every policy for edges is a list of segments; a body is generated once
+for each.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The rules of Kernel IR, checked. A kernel that breaks one is a bug in smelt, so every failure is an `InternalError`.
 
-Values are made before they are used, in a scope that is still open, and have the types and tiles that their operations demand.
-Every access stays inside its buffer, proven for all values of the variables, with the help of its own mask and the conditions around it.
-Grid loops stand at the top level; their tasks store to different elements, and nothing outside them stores to an argument.
+Values are made before they are used, in a scope that is still open, and have the types and tiles that their operations
+demand. Every access stays inside its buffer, proven for all values of the variables, with the help of its own mask and
+the conditions around it. Grid loops stand at the top level; their tasks store to different elements, and nothing
+outside them stores to an argument.
 """
 
 from __future__ import annotations

@@ -85,6 +85,8 @@ class Storage:
 
     def numpy(self) -> NDArray[Any]:
         """A read-only NumPy view, which keeps the memory."""
+        if 0 in self.shape:  # a view of nothing may start anywhere, also outside the memory
+            return self.memory.view(self.dtype.numpy, self.shape, None, 0)
         size = self.dtype.itemsize
         strides = tuple(stride * size for stride in self.strides)
         return self.memory.view(self.dtype.numpy, self.shape, strides, self.offset * size)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from smelt.cost import nanoseconds
-from smelt.graph.index import Index, Operation, Variable
-from smelt.kernel.region import Buffer, Expression, Region, walk
+from smelt.graph.index import Index, Operation, Variable, upper
+from smelt.kernel.region import Buffer, Expression, Region, extent, walk
 
 
 def stride(buffer: Buffer, index: tuple[Index, ...], axis: Variable) -> int | None:
@@ -16,16 +18,30 @@ def stride(buffer: Buffer, index: tuple[Index, ...], axis: Variable) -> int | No
     return address.coefficient(axis).value
 
 
-def unit_stride_bytes(region: Region, axis: Variable) -> int:
-    """Bytes per element that are read and written next to each other along an axis; a store counts double."""
-    total = 0
-    for output in region.outputs:
-        if stride(output.buffer, output.index, axis) == 1:
-            total += 2 * output.buffer.dtype.itemsize
-    for e in region.order():
-        if e.op == "load" and stride(e.attribute.buffer, e.attribute.index, axis) == 1:
-            total += e.attribute.buffer.dtype.itemsize
-    return total
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One load or store: its buffer and index, and the bytes that it moves over the whole region."""
+
+    buffer: Buffer
+    index: tuple[Index, ...]
+    nbytes: int
+
+    def along(self, axis: Variable) -> int | None:
+        """The stride along an axis."""
+        return stride(self.buffer, self.index, axis)
+
+
+def walks(region: Region) -> list[Walk]:
+    """Every access of a region. A store counts double: its line is read before it is written."""
+    accesses = [(o.buffer, o.index, 2) for o in region.outputs]
+    accesses += [(e.attribute.buffer, e.attribute.index, 1) for e in region.order() if e.op == "load"]
+    found: list[Walk] = []
+    for buffer, index, factor in accesses:
+        nbytes = factor * buffer.dtype.itemsize
+        for axis in {v for i in index for v in i.variables()} & set(region.axes):
+            nbytes *= max(1, upper(extent(axis)))
+        found.append(Walk(buffer, index, nbytes))
+    return found
 
 
 def widest(region: Region) -> int:

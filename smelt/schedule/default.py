@@ -6,7 +6,7 @@ always are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from smelt.cost.profile import Profile
@@ -14,13 +14,15 @@ from smelt.graph.index import Variable, upper
 from smelt.kernel import Bind, Illegal, Keep, Kernel, Order, Region, Split, Stage, Stream, Unroll, lower
 from smelt.kernel.actions import Action, print_schedule
 from smelt.kernel.region import Expression, extent
-from smelt.schedule.access import cost, depth_cost, phases, reductions, stride, unit_stride_bytes, widest
+from smelt.schedule.access import Walk, cost, depth_cost, phases, reductions, stride, walks, widest
 
 TASK_NANOSECONDS = 20_000.0  # work that is worth handing to another thread
 FLOPS_PER_NANOSECOND = 40.0  # of a contraction on one core
 BLOCK_K = 1024  # summed elements that a packed block spans
 KEEP_COST = 0.4  # nanoseconds per element above which a value is kept from phase to phase
-STREAM_FACTOR = 2  # results this many times the last-level cache are stored past it
+STREAM_SHARE = 2  # a result of at least this part of the last-level cache is stored past it
+STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
+STREAMED_ROWS = 8  # rows of a weight that are added up at a time
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,15 @@ def _fitting(lanes: int, axis: Variable) -> int:
     return lanes
 
 
-def _vector_axis(region: Region) -> Variable | None:
+def _vector_axis(accesses: list[Walk], axes: Sequence[Variable]) -> Variable | None:
     """The axis that most memory is walked along."""
-    weighed = [(unit_stride_bytes(region, axis), k, axis) for k, axis in enumerate(region.axes)]
+    weighed = [(_unit_bytes(accesses, axis), k, axis) for k, axis in enumerate(axes)]
     best = max(weighed, default=None, key=lambda item: item[:2])
     return best[2] if best and best[0] else None
+
+
+def _unit_bytes(accesses: list[Walk], axis: Variable) -> int:
+    return sum(access.nbytes for access in accesses if access.along(axis) == 1)
 
 
 def _split(axis: Variable, registers: int, lanes: int) -> list[Action]:
@@ -85,11 +91,16 @@ def _split(axis: Variable, registers: int, lanes: int) -> list[Action]:
 def _elementwise(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     output = region.outputs[0]
     axes = region.parallel_axes(output)
-    vector = _vector_axis(region)
+    accesses = walks(region)
+    vector = _vector_axis(accesses, axes)
     actions: list[Action] = []
     if vector is not None:
         actions += _split(vector, 1, _fitting(_lanes(region, profile), vector))
-        axes = (*(axis for axis in axes if axis != vector), vector)
+        # A transpose reads along another axis than it writes: with that one innermost, lines are used while they are there.
+        crossing = [access for access in accesses if access.along(vector) != 1]
+        inner = _vector_axis(crossing, [axis for axis in axes if axis != vector])
+        last = [vector] if inner is None else [vector, inner]
+        axes = (*(axis for axis in axes if axis not in last), *last)
     loops = tuple(f"{axis.name}.0" for axis in axes)
     if not loops:
         return
@@ -102,7 +113,7 @@ def _elementwise(region: Region, profile: Profile) -> Iterator[tuple[Action, ...
     nbytes = output.buffer.dtype.itemsize
     for axis in axes:
         nbytes *= upper(extent(axis))
-    if nbytes >= STREAM_FACTOR * profile.l3_bytes:
+    if nbytes * STREAM_SHARE >= profile.l3_bytes:
         yield (*actions, Bind(bound), Stream())
     yield (*actions, Bind(bound))
     yield tuple(actions)
@@ -115,11 +126,11 @@ def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     axes = region.parallel_axes(region.outputs[0])
     rows = [axis for axis in axes if axis in shared]
     others = [axis for axis in axes if axis not in shared]
-    vector = _vector_axis(region)
+    vector = _vector_axis(walks(region), region.axes)
     actions: list[Action] = []
     if vector is not None:
         lanes = _fitting(_lanes(region, profile), vector)
-        registers = 1 if vector in rows else (4 if axes else 8)
+        registers = 4 if axes else 8
         registers = max(1, min(registers, -(-upper(extent(vector)) // lanes)))
         actions += _split(vector, registers, lanes)
         rows.sort(key=lambda axis: axis == vector)
@@ -255,17 +266,25 @@ def _streamed(region: Region, roles: _Roles, lanes: int, rows: int) -> Iterator[
     b = dict(region.roles)[roles.b]
     outer = tuple(f"{axis.name}.0" for axis in roles.batch)
     m = () if roles.m is None else (f"{roles.m.name}.0",)
+    n, k = roles.n.name, roles.k.name
     split_m: list[Action] = []
     if roles.m is not None and isinstance(extent(roles.m), int) and 1 < rows <= 4:
         split_m = [Split(roles.m.name, ((rows, "reg"),))]
+    columns, depth = extent(roles.n), extent(roles.k)
     along_k = b.op == "load" and stride(b.attribute.buffer, b.attribute.index, roles.k) == 1
-    if along_k and upper(extent(roles.k)) >= 2 * lanes:
-        actions = [*split_m, Split(roles.n.name, ((8, "reg"),)), Split(roles.k.name, ((lanes, "lane"),))]
+    if along_k and upper(depth) >= 2 * lanes:
+        actions = [*split_m, Split(n, ((8, "reg"),)), Split(k, ((lanes, "lane"),))]
     else:
-        width = max(1, min(8 // max(1, len(split_m) * rows // 2), -(-upper(extent(roles.n)) // lanes)))
+        width = max(1, min(8 // max(1, len(split_m) * rows // 2), -(-upper(columns) // lanes)))
         actions = [*split_m, *_split(roles.n, width, lanes)]
-    order = Order((*outer, *m, f"{roles.n.name}.0"))
-    yield (*actions, order, Bind((*outer, *m, f"{roles.n.name}.0")))
+        blocks = STREAMED_COLUMNS // (width * lanes)
+        static = isinstance(columns, int) and isinstance(depth, int) and not roles.inner_k
+        if static and blocks > 1 and upper(columns) >= STREAMED_COLUMNS and upper(depth) >= 4 * STREAMED_ROWS:
+            cut = [Split(n, ((blocks, "loop"), (width, "reg"), (lanes, "lane"))), Split(k, ((STREAMED_ROWS, "loop"),))]
+            loops = (*outer, *m, f"{n}.0", f"{k}.0", f"{n}.1", f"{k}.1")
+            yield (*split_m, *cut, Order(loops), Bind((*outer, *m, f"{n}.0")), Unroll(f"{k}.1", STREAMED_ROWS))
+    order = Order((*outer, *m, f"{n}.0"))
+    yield (*actions, order, Bind((*outer, *m, f"{n}.0")))
     yield (*actions, order)
 
 

@@ -190,8 +190,8 @@ def masked_attention(kind: str) -> Case:
 
 OTHERS: list[tuple[Callable[[], Case], str, str]] = [
     (lambda: r.matmul(5, 6, 7), "bind m.0 k.0 grid", "k.0 is a loop of a reduction"),
-    (lambda: r.full(), "bind r.0 grid", "r.0 is a loop of a reduction"),
-    (lambda: r.concatenated(), "bind i.0 grid", "the outermost loops of every output"),
+    (r.full, "bind r.0 grid", "r.0 is a loop of a reduction"),
+    (r.concatenated, "bind i.0 grid", "the outermost loops of every output"),
     (chained, "bind i.0 j.0 grid", "do not wait"),
     (lambda: chained(True), "", "read before its last store"),
     (lambda: r.matmul(5, 6, 7), "order k.0 m.0 n.0; bind m.0 grid", "the outermost loops of every output"),
@@ -200,9 +200,9 @@ OTHERS: list[tuple[Callable[[], Case], str, str]] = [
     (lambda: r.matmul(5, 6, 7), "order k.0 m.0 n.0; sub y k (2 reg)", "cuts k its own way"),
     (possibly_empty, "order c.0 a.0", "may be empty"),
     (possibly_empty, "online c", "may be empty"),
-    (lambda: r.log_sum_exp(), "online c; stage %3 at c.0 (c)", "what depends on the maximum"),
+    (r.log_sum_exp, "online c; stage %3 at c.0 (c)", "what depends on the maximum"),
     (lambda: r.elementwise(9), "stage %0 at i.0 (i); keep %0 local", "no phase before the last"),
-    (lambda: r.two_outputs(), "keep v out", "no phase before the last|own axes|read as well"),
+    (r.two_outputs, "keep v out", "no phase before the last|own axes|read as well"),
     (lambda: r.layer_norm(3, 9), "keep %17 out", "no phase before the last"),
     (cyclic, "keep kept out", "between stores"),
     (reread, "keep e out", "between stores"),

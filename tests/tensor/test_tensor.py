@@ -7,6 +7,7 @@ import math
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
 import smelt as sm
@@ -106,6 +107,21 @@ def test_realizing_happens_once_and_releases_history() -> None:
     assert (y.tolist(), z.tolist()) == ([4.0, 7.0], [5.0, 8.0])
     node = y._node
     assert y.realize() is y and y._node is node
+
+
+def test_constants_that_were_computed_can_be_used_again() -> None:
+    total = sm.asarray(1) + sm.asarray(2)
+    again = total * 2
+    assert total.item() == 3
+    assert (sm.full(5, 1) + sm.full(5, 2)).tolist() == [3] * 5
+    assert again.item() == 6
+
+
+def test_views_of_nothing() -> None:
+    x = sm.from_numpy(np.zeros((3, 0, 4))[::-1, :, ::-1])
+    assert x[1:2, :, 3].numpy().shape == (1, 0)
+    assert x.flip().reshape(0, 7).numpy().shape == (0, 7)
+    assert sm.realize(x, x.sum(axis=1))[1].tolist() == [[0.0] * 4] * 3
 
 
 def test_identity() -> None:

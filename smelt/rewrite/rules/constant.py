@@ -74,7 +74,8 @@ def fold_elementwise(node: Node) -> Node | None:
     if function and node.sources[0].dtype.is_float and node.attribute not in EXACT_FLOAT:
         return None
     scalar = make(node.op, node.dtype, (), tuple(constants), node.attribute)
-    (value,) = interpret([scalar], {}, {})
+    # The same scalar may be part of the user's program and have been computed there already.
+    (value,) = interpret([scalar], lambda leaf: leaf.attribute.numpy())
     return filled(make(Op.CONST, node.dtype, (), (), value.tobytes()), node.shape)
 
 
