@@ -196,7 +196,7 @@ def trace(roots: Sequence[Node]) -> Traced:
             sources = tuple([number[source] for source in node.sources])
             entries.append((node.op, node.dtype, shape, node.attribute, *sources))
         number[node] = len(number)
-    bounds = tuple((v.low, v.high) for v in dims.found)
+    bounds = tuple((v.low, v.high) for v in dims.found.values())
     graph: GraphKey = (tuple(entries), tuple([number[root] for root in roots]), bounds)
     leaf_views = tuple(LeafView(*fields) for fields in inputs)
     return Traced(graph, leaf_views, tuple(scalars), tuple(starts), tuple(dims.found))
@@ -214,7 +214,8 @@ class _Dims:
         for size in shape:
             if not isinstance(size, int):
                 for v in sorted(size.variables(), key=lambda v: v.name):
-                    self.found.setdefault(v, Variable(f"d{len(self.found)}", v.low, v.high))
+                    # A dim of 0 empties every loop over it, so whatever runs may take it to be at least 1.
+                    self.found.setdefault(v, Variable(f"d{len(self.found)}", max(v.low, 1), v.high))
         renaming = {old: of(new) for old, new in self.found.items()}
         return tuple(size if isinstance(size, int) else size.substitute(renaming) for size in shape)
 

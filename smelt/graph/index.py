@@ -373,10 +373,13 @@ def _prove(expression: Index, depth: int, steps: list[int]) -> bool:
     if expression.high < 0 or not expression.terms or depth == 0 or steps[0] == 0:
         return False
     steps[0] -= 1
-    atom = max(expression.atoms(), key=lambda a: (a.depth, a.text))
-    factor = expression.coefficient(atom)
-    rising, falling = factor.low >= 0, factor.high <= 0
-    if not (rising or falling) or atom in factor.atoms():
+    # Deepest first; an atom whose effect has no certain sign has to wait for others to be put at their bounds.
+    for atom in sorted(expression.atoms(), key=lambda a: (a.depth, a.text), reverse=True):
+        factor = expression.coefficient(atom)
+        rising, falling = factor.low >= 0, factor.high <= 0
+        if (rising or falling) and atom not in factor.atoms():
+            break
+    else:
         return False
     rest = Index({p: c for p, c in expression.terms.items() if atom not in p}, expression.constant)
 

@@ -80,7 +80,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Store a node where a reduction first makes it, in local memory or the output itself, so that later phases load it."""
+    """Store a node where a reduction first makes it, in local memory or the output itself; later phases load it."""
 
     node: str
     place: str = "local"

@@ -1,8 +1,8 @@
 """Kernel IR: loop trees over small statically shaped tiles typed by named axis parts.
 
-A value is a dense tile `dtype<part:extent ...>`; a scalar is a tile without parts. A part is named `axis.kind` or
-`axis.kind<number>` (`i1.reg`, `i1.lane`) and is also an index variable. Elementwise operations broadcast by part name.
-Accumulators are the only values that change. The IR is what renderers spell out; nothing schedules it any more.
+A value is a dense tile `dtype<part:extent, ...>`; a scalar is a tile without parts. A part is named `axis.kind`
+(`i1.reg`, `i1.lane`) and is also an index variable. Elementwise operations broadcast by part name. Accumulators are the
+only values that change. The IR is what renderers spell out; nothing schedules it any more.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Load:
 
 @dataclass(slots=True)
 class Store:
-    """The index uses all parts of the value (or the mask limits it to one element each)."""
+    """The index uses all parts of the value, or the mask limits it to one element each."""
 
     buffer: Buffer
     index: tuple[Index, ...]
@@ -97,10 +97,11 @@ class Store:
 
 @dataclass(slots=True)
 class Compute:
-    """value = op(arguments), broadcast by part name. attribute: the scalar of `const`, the Index of `index`, the Mask
-    of `mask`, the DType of `round16`.
+    """value = op(arguments), broadcast by part name; the value may have parts that no argument has.
 
     op: an elementwise function of `graph.ops`, or const, index, mask, where, cast, bitcast, round16, copy.
+    attribute: the scalar of `const`, the Index of `index`, the Mask of `mask`, the DType of `round16`, the stored types
+    on both sides of `bitcast` (where they differ from the values').
     """
 
     value: Value
@@ -119,10 +120,10 @@ class Accumulator:
 
 @dataclass(slots=True)
 class Update:
-    """accumulator op= argument. op: add, mul, max, min, set, or fma (two arguments, multiplied, parts the accumulator
-    lacks summed away).
+    """accumulator op= argument. op: add, mul, max, min or set; or fma, which adds the product of two arguments.
 
-    An argument's part may be shorter than the accumulator's: then only its first elements change.
+    Parts that the accumulator lacks are summed away by fma, and not allowed otherwise. An argument's part may be
+    shorter than the accumulator's: then only its first elements change.
     """
 
     accumulator: Value
@@ -147,7 +148,9 @@ Statement = For | If | Let | Local | Load | Store | Compute | Accumulator | Upda
 class Kernel:
     """A whole kernel: arguments in calling order, integer parameters in calling order, and the statements.
 
-    At most one `grid` loop stands at the top level; `tasks` is its count (1 without one).
+    `grid` loops stand at the top level only and share one space of tasks: the first has tasks [0, T1), the next
+    [T1, T1 + T2), and so on. `tasks` is the sum of their counts, 1 without any. What stands outside them runs for every
+    range of tasks and stores to local memory only.
     """
 
     name: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from smelt.errors import InternalError
 from smelt.graph.index import Index, Variable, as_index, less
 from smelt.graph.ops import identity
 from smelt.kernel.actions import Illegal, Schedule
@@ -26,7 +27,7 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
 
 class _Lowering(Online):
     def run(self, name: str) -> Kernel:
-        self._check_outputs()
+        self._check_region()
         for output in self.region.outputs:
             self._store_output(output)
         self._check_use()
@@ -35,8 +36,12 @@ class _Lowering(Online):
         body = (*self.declared(), *self.body)
         return Kernel(name, tuple(self.region.buffers()), self.region.parameters, body, tasks)
 
-    def _check_outputs(self) -> None:
-        """An output may be read only after the last store to it, and not at all by independent tasks."""
+    def _check_region(self) -> None:
+        """Extents are known to the caller. Outputs are read after the last store to them, never by other tasks."""
+        parameters = set(self.region.parameters)
+        for axis in self.region.axes:
+            if axis.first != 0 or not axis.last.variables() <= parameters:
+                raise InternalError(f"the axis {axis.name} does not run from 0 to an extent known to the caller")
         outputs = self.region.outputs
         for at, output in enumerate(outputs):
             later = {other.buffer.name for other in outputs[at:]}
@@ -167,7 +172,7 @@ class _Lowering(Online):
             self.emit(If((last,), body, [Store(*memory, total)]))
 
     def _stretch(self, axis: Variable) -> tuple[Index, Index]:
-        """What the present iteration of the outer loop covers of a reduced axis: its first element, one past its last."""
+        """What the present iteration of the outer loop covers: its first element of the axis, one past its last."""
         binding = self.top.bindings.get(axis)
         if binding is not None:
             return binding.start, binding.start + math.prod(part.extent for part in binding.parts)

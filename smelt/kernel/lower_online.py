@@ -178,20 +178,23 @@ class Online(Stages):
         axes = self.facts.axes(e)
         rows = [a for a in axes if a != axis and self.top.bindings[a].parts]
         width = math.prod(part.extent for part in binding.parts)
-        room = max(binding.origin.cut.tile, reach(binding.origin.cut.tile, cut))
-        sizes = [self.top.bindings[a].origin.cut.tile for a in rows]
         left: Index = as_index(width)
         if binding.condition is not None:
             left = minimum(width, binding.condition.b - binding.start)
         inner = Partial(axis, binding.start, left, cut, 0, binding.origin)
+        sizes = [self.top.bindings[a].origin.cut.tile for a in rows]
+        room = max(binding.origin.cut.tile, reach(binding.origin.cut.tile, cut), reach(left, cut))
         buffer = self.shared("e", (e, s), e.dtype, (*sizes, room))
         bases = {a: self.top.bindings[a].start for a in axes}
         tokens = tuple((a, inner if a == axis else self.top.bindings[a]) for a in axes)
         reload = Reload(buffer, tuple(of(a) for a in (*rows, axis)), bases, tokens)
-        self.store(buffer, self.reload_index(reload), self.value(e), ())
+        varies = axis in axes
+        if varies:
+            self.store(buffer, self.reload_index(reload), self.value(e), ())
         self.push(self.top.body)
         self.begin([inner])
-        self.top.reloads[e] = reload
+        if varies:
+            self.top.reloads[e] = reload
         self._blocks.append(reload)
         self.nest([Loop(axis, level) for level in range(cut.levels)], lambda: self.update(total, s))
         self._blocks.pop()

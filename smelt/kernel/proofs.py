@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from smelt.graph.index import Index, Quotient, nonnegative
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from smelt.graph.index import Index, Quotient, nonnegative, of
 from smelt.kernel.region import Less
+
+_TRIALS = 1 << 16
 
 
 def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
@@ -16,11 +23,55 @@ def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
     slacks = [c.b - c.a - 1 for c in conditions]
     scales = {c for c in map(abs, expression.terms.values()) if c > 1}
     multiples = [slack * scale for slack in slacks for scale in (1, *sorted(scales))]
+    multiples += [slack * scale for slack in slacks for scale in _symbolic_scales(expression, slack)]
     for n in (1, *_denominators(expression, slacks)):
         cleared = expression * n + (n - 1)
         if any(nonnegative(cleared - slack) for slack in (multiples if n == 1 else slacks)):
             return True
-    return any(nonnegative(expression - a - b) for at, a in enumerate(slacks) for b in slacks[at + 1 :])
+    if any(nonnegative(e - slack) for e in _without_quotients(expression) for slack in slacks):
+        return True
+    if any(nonnegative(expression - a - b) for at, a in enumerate(slacks) for b in slacks[at + 1 :]):
+        return True
+    return _tried(expression, slacks)
+
+
+def _tried(expression: Index, slacks: list[Index]) -> bool:
+    """True if trying all values of the variables shows it; only where they are few."""
+    variables = expression.variables()
+    related = [slack for slack in slacks if slack.variables() & variables]
+    for slack in related:
+        variables |= slack.variables()
+    ordered = sorted(variables, key=lambda v: v.name)
+    sizes = [v.high - v.low + 1 for v in ordered]
+    if math.prod(sizes) > _TRIALS or any(
+        not bound.variables() <= variables for v in ordered for bound in (v.first, v.last)
+    ):
+        return False
+    values = {
+        v.name: np.arange(v.low, v.high + 1).reshape([-1 if i == at else 1 for i in range(len(ordered))])
+        for at, v in enumerate(ordered)
+    }
+    possible = np.ones(sizes, np.bool_)
+    for condition in [*related, *(of(v) - v.first for v in ordered), *(v.last - of(v) for v in ordered)]:
+        possible = possible & (np.asarray(condition.evaluate(values)) >= 0)
+    return bool(np.all((np.asarray(expression.evaluate(values)) >= 0) | ~possible))
+
+
+def _symbolic_scales(expression: Index, slack: Index) -> Iterator[Index]:
+    """Strides with dims: what the variables of a condition are multiplied by in the expression."""
+    for atom in slack.atoms():
+        scale = -expression.coefficient(atom)
+        if scale.value is None and slack.coefficient(atom) == -1 and nonnegative(scale):
+            yield scale
+
+
+def _without_quotients(expression: Index) -> Iterator[Index]:
+    """Expressions that are nonnegative just where this one is: c - a // b >= 0 means a < (c + 1)*b."""
+    for atom in expression.atoms():
+        if isinstance(atom, Quotient) and expression.coefficient(atom) == -1:
+            cleared = (expression + of(atom) + 1) * atom.b - 1 - atom.a
+            yield cleared
+            yield from _without_quotients(cleared)
 
 
 def _denominators(expression: Index, slacks: list[Index]) -> list[int]:

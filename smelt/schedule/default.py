@@ -96,7 +96,7 @@ def _elementwise(region: Region, profile: Profile) -> Iterator[tuple[Action, ...
     actions: list[Action] = []
     if vector is not None:
         actions += _split(vector, 1, _fitting(_lanes(region, profile), vector))
-        # A transpose reads along another axis than it writes: with that one innermost, lines are used while they are there.
+        # A transpose reads along another axis than it writes: with that one innermost, lines are used at once.
         crossing = [access for access in accesses if access.along(vector) != 1]
         inner = _vector_axis(crossing, [axis for axis in axes if axis != vector])
         last = [vector] if inner is None else [vector, inner]

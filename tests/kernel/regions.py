@@ -78,7 +78,7 @@ class Case:
     integers: dict[str, int] = field(default_factory=dict)
 
     def arrays(self, seed: int = 0, special: bool = False) -> dict[str, np.ndarray[Any, Any]]:
-        """Random storage for every buffer, with NaN and infinities if `special`; outputs hold what no kernel computes."""
+        """Random storage for every buffer, with NaN and infinities if `special`; outputs hold what nothing computes."""
         generator = np.random.default_rng(seed)
         outputs = {output.buffer.name for output in self.region.outputs}
         found: dict[str, np.ndarray[Any, Any]] = {}

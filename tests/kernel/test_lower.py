@@ -88,7 +88,8 @@ def test_symbolic_matmul(sizes: tuple[int, int, int]) -> None:
     outcome(case, schedule)
     outcome(
         case,
-        "split m (3 reg) tail unit; split n (2 reg, 4 lane); split k (4 loop); order k.0 n.0 m.0 k.1; stage A at k.0 (m, k)",
+        "split m (3 reg) tail unit; split n (2 reg, 4 lane); split k (4 loop);"
+        "order k.0 n.0 m.0 k.1; stage A at k.0 (m, k)",
     )
 
 

@@ -54,7 +54,7 @@ def random_case(rng: random.Random) -> Case:
 
 
 def random_job(rng: random.Random) -> tuple[Job, dict[str, Any], str] | None:
-    """A kernel with its arguments, what it must compute, and where it came from; or None where the schedule is refused."""
+    """A kernel with its arguments, what it must compute, and its story; None where the schedule is refused."""
     case = random_case(rng)
     schedule = random_schedule(rng, case.region)
     try:

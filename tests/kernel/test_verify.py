@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from smelt.errors import InternalError
+from smelt.graph.index import as_index, variable
+from smelt.graph.index_text import parse_index
 from smelt.kernel import lower, parse_kernel, parse_schedule, print_kernel, verify
+from smelt.kernel.proofs import implied
+from smelt.kernel.region import Less
 from tests.kernel import regions as r
 
 HEADER = """kernel k tasks {tasks}
@@ -138,3 +142,13 @@ def test_one_wrong_line_in_a_real_kernel_is_found() -> None:
         assert old in text
         with pytest.raises(InternalError):
             verify(parse_kernel(text.replace(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"), [("5 - i % 7 * 2 // 3 - j // 4", True), ("3 - i % 7 * 2 // 3", False)]
+)
+def test_small_ranges_are_tried_out(expression: str, holds: bool) -> None:
+    variables = {"i": variable("i", 0, 60), "j": variable("j", 0, 7)}
+    assert implied(parse_index(expression, variables), ()) is holds
+    below = (Less(variables["i"] % 7, as_index(5)),)
+    assert implied(parse_index(expression, variables), below)

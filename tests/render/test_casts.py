@@ -15,7 +15,7 @@ from smelt.errors import InternalError
 from smelt.graph.index import as_index, of
 from smelt.kernel.ir import Compute, Kernel, Store, Value
 from smelt.render import render
-from tests.render.support import Compiled, buffer, elementwise, kernel, part
+from tests.render.support import MACHINES, Compiled, buffer, elementwise, kernel, part
 
 COUNT = 61
 
@@ -35,7 +35,7 @@ def samples(dtype: DType) -> NDArray[Any]:
         return np.concatenate([edges, rng.standard_normal(COUNT) * 300])[:COUNT].astype(dtype.numpy)
 
 
-@pytest.mark.parametrize("flags", ["-march=native -O1", "-O1"])
+@pytest.mark.parametrize("flags", MACHINES)
 def test_every_cast(flags: str, tmp_path: Path) -> None:
     kernels = [
         elementwise(f"k_{a.name}_{b.name}_{lanes}", "cast", [a], b, COUNT, lanes)
@@ -43,7 +43,7 @@ def test_every_cast(flags: str, tmp_path: Path) -> None:
         for b in dtypes.ALL
         for lanes in (1, 8)
     ]
-    compiled = Compiled(kernels, tmp_path, flags=flags)
+    compiled = Compiled(kernels, tmp_path, flags=f"{flags} -O1")
     for a in dtypes.ALL:
         x = samples(a)
         for b in dtypes.ALL:

@@ -215,6 +215,20 @@ def test_symbolic_dims_serve_every_size() -> None:
     assert len(f._entries) == 1
 
 
+def test_a_dim_may_be_zero() -> None:
+    n = sm.Dim("n", 0, 40)
+
+    def block(x: sm.Tensor) -> Any:
+        y = (x * 2).softmax(-1)
+        return y, x.sum(0), x.sum(), x.T.reshape(-1), sm.concat([x, x + 1], axis=0), x @ sm.ones((3, 4)), x.T @ x
+
+    f = sm.jit(block, shapes=[(n, 3)])
+    for size in (0, 1, 5, 40):
+        x = floats(size, 3)
+        for got, expected in zip(f(x), block(x), strict=True):
+            np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=2e-5, atol=2e-5)
+
+
 def test_symbolic_shapes_are_checked() -> None:
     n = sm.Dim("n", 2, 8)
     f = sm.jit(lambda x, y: x + y, shapes=[(n, 3), (n, 3)])

@@ -86,13 +86,9 @@ _REPLACED = r"""
 INLINE {target} saturate_{name}@(T x) {{
   M high = x >= {above}, low = x <= {low};
   {target} r = CONVERT(select@(high | low | (M)(x != x), splat@(0), x), {target});
-  r = select@{target}(high, splat@{target}({maximum}), r);
-  return select@{target}(low, splat@{target}({minimum}), r);
+  r = select@{target}(CONVERT(high, {mask}), splat@{target}({maximum}), r);
+  return select@{target}(CONVERT(low, {mask}), splat@{target}({minimum}), r);
 }}
-"""
-_THROUGH_DOUBLE = r"""
-@@ saturate_{name} f32
-INLINE {target} saturate_{name}@(T x) {{ return saturate_{name}@D(CONVERT(x, D)); }}
 """
 
 
@@ -107,24 +103,15 @@ def _conversions() -> str:
         minimum = f"-{above - 1}{suffix} - 1" if signed else "0"
         for source, exact in (("f32", 24), ("f64", 53)):
             literal = "f" if source == "f32" else ""
-            if bits == 64 and source == "f32":
-                texts.append(_THROUGH_DOUBLE.format(name=name, target=name.upper()))
-            elif bits <= exact:
+            words = {"name": name, "source": source, "target": name.upper()}
+            if bits <= exact:
                 inner = "y" if bits == 32 else "CONVERT(y, I)"
                 limits = {"high": f"{above - 1}.0{literal}", "low": f"{lowest}.0{literal}"}
-                texts.append(_CLAMPED.format(name=name, source=source, target=name.upper(), inner=inner, **limits))
+                texts.append(_CLAMPED.format(**words, **limits, inner=inner))
             else:
-                texts.append(
-                    _REPLACED.format(
-                        name=name,
-                        source=source,
-                        target=name.upper(),
-                        above=f"{above}.0{literal}",
-                        low=f"{lowest}.0{literal}",
-                        maximum=maximum,
-                        minimum=minimum,
-                    )
-                )
+                limits = {"above": f"{above}.0{literal}", "low": f"{lowest}.0{literal}"}
+                ends = {"maximum": maximum, "minimum": minimum, "mask": f"I{bits}"}
+                texts.append(_REPLACED.format(**words, **limits, **ends))
     return "".join(texts)
 
 

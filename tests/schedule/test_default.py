@@ -1,0 +1,83 @@
+"""Default schedules: every region has one, chosen by what it computes and by the machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import smelt as sm
+from smelt.compiler import simplify
+from smelt.cost import Profile, profile
+from smelt.fuse import build_region, contiguous, merge_axes, partition, storable
+from smelt.graph.node import Node, topological
+from smelt.kernel import Region, verify
+from smelt.schedule import candidates, choose
+from tests.graph.random_graphs import random_program
+
+AVX512 = replace(profile(), vector_bytes=64, vector_registers=32, l3_bytes=32 << 20)
+AVX2 = replace(AVX512, vector_bytes=32, vector_registers=16)
+NEON = replace(AVX512, vector_bytes=16)
+
+
+def regions(*nodes: Node) -> list[Region]:
+    groups = partition([storable(node) for node in simplify(list(nodes))])
+    return [merge_axes(build_region(group, contiguous)[0]) for group in groups]
+
+
+def schedule(tensor: sm.Tensor, machine: Profile = AVX512) -> str:
+    [region] = regions(tensor._node)
+    return choose(region, machine)[0].text()
+
+
+def floats(*shape: int) -> sm.Tensor:
+    return sm.asarray(np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize("machine", [AVX512, AVX2, NEON], ids=["avx512", "avx2", "neon"])
+def test_vectors_are_as_wide_as_the_machine(machine: Profile) -> None:
+    lanes = machine.vector_bytes // 4
+    assert f"split i0 ({lanes} lane)" in schedule(floats(1000).exp(), machine)
+    assert f"split i0 ({lanes // 2} lane)" in schedule(floats(1000).astype(sm.float64).exp(), machine)
+
+
+def test_small_axes_get_small_vectors() -> None:
+    assert "4 lane" in schedule(floats(3).exp())
+    assert "lane" not in schedule(floats(1).exp())
+
+
+def test_rows_are_reduced_along_memory() -> None:
+    assert schedule(floats(512, 1000).sum(-1)) == "split r0 (4 reg, 16 lane); order i0.0; bind i0.0 grid"
+    assert schedule(floats(512, 1000).sum(0)) == "split i0 (4 reg, 16 lane); order i0.0; bind i0.0 grid"
+
+
+def test_softmax_keeps_its_exponentials_in_the_result() -> None:
+    assert "keep %3 out" in schedule(floats(512, 1000).softmax(-1))
+
+
+def test_matmul_packs_one_operand_and_tiles_registers() -> None:
+    text = schedule(floats(512, 300) @ floats(300, 512))
+    assert "split i0 (6 reg) tail balance; split i1 (4 reg, 16 lane)" in text
+    assert "stage B" in text
+
+
+def test_a_vector_times_a_matrix_packs_nothing() -> None:
+    assert "stage" not in schedule(floats(1, 300) @ floats(300, 512))
+
+
+def test_transposes_read_what_they_have_loaded() -> None:
+    assert "order i1.0 i0.0" in schedule(floats(512, 256).T * 2)
+
+
+@given(seed=st.integers(0, 10**9), machine=st.sampled_from([AVX512, AVX2, NEON]))
+def test_every_region_has_a_schedule_that_verifies(seed: int, machine: Profile) -> None:
+    program = random_program(seed)
+    sizes = [size for node in topological(program.roots) for size in node.shape]
+    assume(all(size if isinstance(size, int) else size.low for size in sizes))
+    for region in regions(*program.roots):
+        _, kernel = choose(region, machine)
+        verify(kernel)
+        assert list(candidates(region, machine))[-1] == ()
