@@ -197,11 +197,9 @@ class _Lowering(Online):
             for at, scope in enumerate(self.scopes)
             if axis in scope.bindings or (axis in scope.partials and scope.partials[axis].level > 0)
         )
-        inner = self.scopes[opened + 1 :]
-        del self.scopes[opened + 1 :]
         axes = self.facts.axes(reduction)
-        rooms = [self.room(a) for a in axes]
-        self.scopes.extend(inner)
+        with self.moved_out(opened):
+            rooms = [self.room(a) for a in axes]
         buffer = self.shared("p", reduction, reduction.dtype, tuple(size for size, _, _ in rooms))
         bindings = self.top.bindings
         index = tuple(bindings[a].index - base for a, (_, base, _) in zip(axes, rooms, strict=True))

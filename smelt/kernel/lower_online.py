@@ -91,10 +91,8 @@ class Online(Stages):
                 if needed not in members:
                     self.finish(needed)
         depth = max(self.reduction_depth(member) for member in members)
-        inner = self.scopes[depth + 1 :]
-        del self.scopes[depth + 1 :]
-        self._run(group, sums, depth)
-        self.scopes.extend(inner)
+        with self.moved_out(depth):
+            self._run(group, sums, depth)
         self.used.add(group.maximum)
         if reduction not in members:
             super().finish(reduction)

@@ -59,12 +59,10 @@ class Reductions(Nest):
         for needed in self.external(reduction):
             self.finish(needed)
         depth = self.reduction_depth(reduction)
-        inner = self.scopes[depth + 1 :]
-        del self.scopes[depth + 1 :]
         outer, self.consumers = self.consumers, reduction.arguments
-        self.reduce(reduction, depth)
+        with self.moved_out(depth):
+            self.reduce(reduction, depth)
         self.consumers = outer
-        self.scopes.extend(inner)
 
     def reduction_depth(self, reduction: Expression) -> int:
         """The depth of the scope in which a reduction is made."""

@@ -7,6 +7,8 @@ there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from smelt.dtypes import DType
@@ -100,6 +102,7 @@ class Builder:
         self.region, self.plan, self.facts = region, plan, Facts(region)
         self.body: list[Statement] = []
         self.scopes = [Scope(self.body, None)]
+        self.waiting: list[list[Scope]] = []
         self.locals: dict[str, Buffer] = {}
         self._positions = {axis.name: at for axis, at in self.facts.position.items()}
         # Fresh names avoid those of the region, some of which users chose.
@@ -125,6 +128,16 @@ class Builder:
         scope = Scope(body, self.top, floor)
         self.scopes.append(scope)
         return scope
+
+    @contextmanager
+    def moved_out(self, depth: int) -> Iterator[None]:
+        """Work in the scope at this depth; those inside it wait."""
+        waiting = self.scopes[depth + 1 :]
+        del self.scopes[depth + 1 :]
+        self.waiting.append(waiting)
+        yield
+        self.waiting.pop()
+        self.scopes.extend(waiting)
 
     def floor(self) -> int:
         """The depth of the innermost condition: nothing moves out of it."""

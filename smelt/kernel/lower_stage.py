@@ -6,7 +6,10 @@ padding of local memory is never used: masks and identities are applied after lo
 
 from __future__ import annotations
 
+import itertools
+
 from smelt.dtypes import DType, compute_dtype
+from smelt.errors import InternalError
 from smelt.graph.index import ZERO, Index, Variable, of, upper
 from smelt.kernel.actions import Illegal
 from smelt.kernel.lower_reduce import Reductions
@@ -60,16 +63,19 @@ class Stages(Reductions):
         return max(found, default=1) - 1
 
     def shared(self, letter: str, owner: object, dtype: DType, shape: tuple[int, ...], pad: int = 0) -> Buffer:
-        """Local memory that one owner uses again and again, for one thing after the other.
-
-        Loops that run once share the body around them, so nests of different owners may be interleaved there.
-        """
+        """Local memory that one owner uses again and again, but never while what it holds may still be read."""
         if shape:  # rows start at whole vectors
             shape = (*shape[:-1], -(-shape[-1] // self.plan.lane) * self.plan.lane)
-        key = (letter, owner, shape)
-        if key not in self._memory:
-            self._memory[key] = self.local(letter, dtype, shape, pad)
-        return self._memory[key]
+        # Scopes that wait count too: loops that run once share the body around them, so their reads may come later.
+        scopes = [scope for waiting in (self.scopes, *self.waiting) for scope in waiting]
+        live = {reload.buffer.name for scope in scopes for reload in scope.reloads.values()}
+        for number in itertools.count():
+            key = (letter, owner, shape, number)
+            if key not in self._memory:
+                self._memory[key] = self.local(letter, dtype, shape, pad)
+            if self._memory[key].name not in live:
+                return self._memory[key]
+        raise InternalError("there is always new memory")
 
     # --- stage
 
@@ -85,7 +91,7 @@ class Stages(Reductions):
         self.check_stage(stage)
         rooms = [self.room(axis) for axis in order]
         shape = tuple(size for size, _, _ in rooms)
-        buffer = self.shared("s", (stage, self.consumers), node.dtype, shape, stage.pad)
+        buffer = self.shared("s", stage, node.dtype, shape, stage.pad)
         tokens = {axis: token for axis, (_, _, token) in zip(order, rooms, strict=True)}
         bases = {axis: base for axis, (_, base, _) in zip(order, rooms, strict=True)}
         for axis in self.facts.axes(node):
@@ -169,7 +175,8 @@ class Stages(Reductions):
         bases |= {a: token.start for a, token in tiled}
         sizes = [token.origin.cut.tile for _, token in tiled] + [self.whole_room(a) for a in axes if a in own]
         index = [of(a) for a, _ in tiled] + [of(a) for a in axes if a in own]
-        buffer = self.shared("k", (node, reduction), node.dtype, tuple(sizes))
+        # A phase further inside, generated earlier, may run between this one and its reads: it has memory of its own.
+        buffer = self.shared("k", (node, reduction, depth), node.dtype, tuple(sizes))
         return Reload(buffer, tuple(index), bases, tokens)
 
     def _output_for(self, node: Expression, own: tuple[Variable, ...], depth: int) -> Output:

@@ -45,7 +45,6 @@ _C_NAMES = {
 }
 HEADER = (
     "".join(f"typedef {c} {name};\n" for name, c in _C_NAMES.items())
-    + '#pragma GCC diagnostic ignored "-Wpsabi"\n'  # vectors wider than the machine's are never passed to outsiders
     + "#define INLINE static inline __attribute__((always_inline))\n"
     + "#define NEVER_INLINE static __attribute__((noinline, unused))\n"
     + "#define scalar_convert(x, type) ((type)(x))\n"

@@ -98,7 +98,7 @@ class Registers:
         if wanted.lanes == 1 or (tile.lanes > 1 and not boolean):
             return text
         if tile.lanes == 1:
-            return self.splat(f"-({text})" if boolean else text, wanted)
+            return self.splat(f"({wanted.element})-({text})" if boolean else text, wanted)
         if tile.form == wanted:
             return text
         return f"__builtin_convertvector({text}, {self.library.type(wanted)})"

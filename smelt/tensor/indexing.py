@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import ArgumentError, IndexRangeError
+from smelt.errors import ArgumentError, IndexRangeError, SmeltError
 from smelt.graph import build
 from smelt.graph.index import Index, as_index
 from smelt.graph.node import Node
@@ -19,6 +19,9 @@ from smelt.tensor.types import Size
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
+
+
+_WHOLE = slice(None)
 
 
 def index(x: Tensor, key: Any, /) -> Tensor:
@@ -58,11 +61,11 @@ def _filled(key: tuple[Any, ...], node: Node) -> list[Any]:
             f"indexing: {used} indices for shape {shape_text(node.shape)}, which has rank {node.rank}"
         )
     at = ellipses[0] if ellipses else len(key)
-    return [*key[:at], *[slice(None)] * (node.rank - used), *key[at + 1 :]]
+    return [*key[:at], *[_WHOLE] * (node.rank - used), *key[at + 1 :]]
 
 
 def _is_basic(item: Any) -> bool:
-    if item is None or item is Ellipsis or isinstance(item, slice):
+    if item is None or item is Ellipsis or isinstance(item, slice) or type(item) is int:
         return True
     rank = getattr(item, "ndim", 0)
     return rank == 0 and not isinstance(item, bool) and hasattr(item, "__index__") and str(_dtype(item)) != "bool"
@@ -79,6 +82,8 @@ def _described(item: Any) -> str:
 def _position(item: Any, node: Node, axis: int) -> Size:
     try:
         number = operator.index(item)
+    except SmeltError:  # a traced tensor says itself why it cannot be used
+        raise
     except TypeError:
         raise ArgumentError(f"indexing: {_described(item)} is not an integer") from None
     size = as_index(node.shape[axis])
@@ -93,6 +98,8 @@ def _position(item: Any, node: Node, axis: int) -> Size:
 
 def _sliced(item: slice, node: Node, axis: int) -> Span:
     size = node.shape[axis]
+    if item is _WHOLE:
+        return Span(0, size, 1)
     start, stop, step = (_bound(bound) for bound in (item.start, item.stop, item.step))
     step = 1 if step is None else step
     if step == 0:

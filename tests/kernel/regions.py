@@ -355,3 +355,17 @@ CASES = {
 def largest(b: Buffer) -> int:
     """The most elements that a buffer can have."""
     return max([1, *(upper(n) for n in b.shape)])
+
+
+def crossed(n: int = 5, m: int = 7, late: bool = False) -> Case:
+    """The same row sums for the row that is stored, and again for every row inside its loop, before or after."""
+    i, j = axis("i", n), axis("j", m)
+    e = op("exp", load(buffer("x", n, m), i, j))
+    rows = reduce("add", e, j)
+    columns = reduce("add", op("mul", rows, load(buffer("w", n, m), i, j)), i)
+    value = op("mul", op("mul", columns, rows), e) if late else op("mul", e, op("mul", rows, columns))
+    return Case(region(out(buffer("o", n, m), [i, j], value), [i, j], e=e, rows=rows))
+
+
+CASES["crossed"] = crossed
+CASES["crossed_late"] = lambda: crossed(late=True)

@@ -40,6 +40,7 @@ def random_case(rng: random.Random) -> Case:
         lambda: r.full("mul", 2, 5),
         lambda: r.counted(rng.choice((0, 1, 7, 13))),
         lambda: r.nested(small(), size()),
+        lambda: r.crossed(small(), small(), rng.random() < 0.5),
         lambda: r.wrapping(size()),
         lambda: r.any_true(small(), size()),
         lambda: r.half(small(), size()),

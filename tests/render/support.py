@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from smelt.config import settings
 from smelt.dtypes import DType, as_dtype, compute_dtype
@@ -20,8 +21,12 @@ from smelt.kernel.region import Buffer, Less
 from smelt.render import render, workspace_bytes
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_long, ctypes.c_long)
-# This machine, the same without its widest vectors, and what every machine of the kind can do.
-MACHINES = ["-march=native", *(["-march=native -mno-avx512f"] if platform.machine() == "x86_64" else []), ""]
+# This machine; the same without its widest vectors; what every machine of the kind can do.
+MACHINES = [
+    "-march=native",
+    *([pytest.param("-march=native -mno-avx512f", marks=pytest.mark.slow)] if platform.machine() == "x86_64" else []),
+    pytest.param("", id="baseline", marks=pytest.mark.slow),
+]
 _FLAGS = "-O2 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fno-tree-vectorize -fwrapv -shared -fPIC -w"
 
 

@@ -79,7 +79,7 @@ class Level(enum.IntEnum):
         (range(3), sm.int64),
         (memoryview(b"ab"), sm.uint8),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_dtypes_of_what_comes_in(value: Any, dtype: dtypes.DType) -> None:
     x = sm.asarray(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -129,7 +128,8 @@ def test_identity() -> None:
     assert len({x, y, x}) == 2
     assert {x: 1}[x] == 1
     assert copy.copy(x) is x and copy.deepcopy(x) is x
-    assert pickle.loads(pickle.dumps(sm.arange(3))).tolist() == [0, 1, 2]
+    rebuild, arguments = sm.arange(3).__reduce__()  # what pickle and multiprocessing use
+    assert rebuild(*arguments).tolist() == [0, 1, 2]
     assert sm.Tensor([1, 2], dtype=sm.int8).dtype is sm.int8
 
 
@@ -156,6 +156,8 @@ def test_a_traced_tensor_has_no_value() -> None:
             assert "smelt.where" in str(caught.value) and "smelt.cond" in str(caught.value)
         with pytest.raises(TraceError):
             x.numpy()
+        with pytest.raises(TraceError):
+            sm.arange(3)[x[0].int()]
         with pytest.raises(TraceError):
             sm.realize(x + 1)
         # What does not depend on the arguments is known all the same.

@@ -233,7 +233,8 @@ INLINE T pow_edges@(T x, T y, T r) {
   r = select@(odd & (M)(bits@(x) < 0), -r, r);
   M complex = (M)(x < 0) & (M)(absolute@(x) < $inf) & (M)(whole == 0) & (M)(y == y);
   r = select@(complex, splat@($nan), r);
-  return select@((M)(x == 1) | (M)(y == 0), splat@(1), r);
+  M one = (M)(x == 1) | (M)(y == 0) | ((M)(x == -1) & (M)(absolute@(y) == $inf));
+  return select@(one, splat@(1), r);
 }
 """
 
