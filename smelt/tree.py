@@ -27,7 +27,7 @@ class Structure:
     def __repr__(self) -> str:
         if self.kind is None:
             return "*"
-        return f"{self.kind.__name__}({', '.join(map(repr, self.children))})"
+        return f"{self.kind.__name__}({', '.join([repr(child) for child in self.children])})"
 
 
 _structures: dict[tuple[Any, ...], Structure] = {}
@@ -95,16 +95,16 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
     else:
         leaves.append(tree)
         return LEAF
-    found: list[Structure] = []
-    for child in children:
-        # Most children are leaves: those need no further call.
-        inner = type(child)
-        if inner in _registry or (isinstance(child, tuple) and hasattr(inner, "_fields")):
-            found.append(_flatten(child, leaves))
-        else:
-            leaves.append(child)
-            found.append(LEAF)
-    return _structure(kind, data, tuple(found))
+    children = tuple(children)
+    if _are_leaves(children):
+        leaves.extend(children)
+        return _structure(kind, data, (LEAF,) * len(children))
+    return _structure(kind, data, tuple([_flatten(child, leaves) for child in children]))
+
+
+def _are_leaves(values: tuple[Any, ...]) -> bool:
+    """Whether no value is an inner node: asked once per type, since trees of hundreds of tensors are common."""
+    return not any(kind in _registry or issubclass(kind, tuple) for kind in {type(value) for value in values})
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:

@@ -46,7 +46,7 @@ class _Lowering(Online):
         for at, output in enumerate(outputs):
             later = {other.buffer.name for other in outputs[at:]}
             earlier = {other.buffer.name for other in outputs[:at]}
-            for e in self.facts.below(output.value) if len(outputs) > 1 else ():
+            for e in self.facts.below(output.value):
                 if e.op != "load":
                     continue
                 if e.attribute.buffer.name in later:

@@ -188,8 +188,6 @@ class Stages(Reductions):
             raise Illegal("keep: a node in the output must have the output's own axes")
         if buffer.dtype is not node.dtype or compute_dtype(buffer.dtype) is not buffer.dtype:
             raise Illegal(f"keep: the output holds {buffer.dtype}, the node is {node.dtype}")
-        if any(e.op == "load" and e.attribute.buffer.name == buffer.name for e in self.region.order()):
-            raise Illegal("keep: the output is read as well")
         if depth < self.grid_depth:
             raise Illegal("keep: the phase runs outside the grid, in every task")
         if any(self._is_open(axis) for axis in own):

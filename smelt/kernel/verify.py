@@ -289,9 +289,7 @@ class _Verifier:
 
     def access(self, access: Load | Store) -> None:
         buffer, parts = access.buffer, access.value.parts
-        known = self.buffers.get(buffer.name)
-        same = known is not None and known.dtype is buffer.dtype and known.place is buffer.place
-        self.check(same, f"{buffer.name} is not declared")
+        self.check(self.buffers.get(buffer.name) == buffer, f"{buffer.name} is not declared, or in another form")
         self.check(len(access.index) == len(buffer.shape), f"{buffer.name} has {len(buffer.shape)} axes")
         self.mask(access.mask, parts)
         for i, size in zip(access.index, buffer.shape, strict=True):

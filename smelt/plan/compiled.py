@@ -79,6 +79,7 @@ class CompiledGraph:
     layout: tuple[Placed, ...] = ()
     largest: tuple[tuple[int, str], ...] = ()
     signatures: list[Any] | None = None  # the runtime's notes on the outputs
+    plain: list[Any] | None = None  # the same, if every root is a result of its own and of one shape
     _stored: tuple[int, ...] = ()
     _pack: struct.Struct = field(default_factory=lambda: struct.Struct("Q"))
     _arena_bytes: int = 0

@@ -85,9 +85,13 @@ def outputs(
     dims: dict[str, int],
 ) -> list[Storage]:
     """The storage of each root: fresh memory, or a view of an input."""
+    if compiled.plain is not None:
+        return [Storage(memory, known) for memory, known in zip(memories, compiled.plain, strict=True)]
     made = iter(memories)
     if compiled.signatures is None:
         compiled.signatures = [_static_signature(output) for output in compiled.outputs]
+        if None not in compiled.signatures and compiled.results == tuple(range(len(compiled.outputs))):
+            compiled.plain = compiled.signatures
     distinct: list[Storage] = []
     for output, known in zip(compiled.outputs, compiled.signatures, strict=True):
         if isinstance(output, Alias):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +14,25 @@ from smelt.graph.node import Node, make_leaf
 from smelt.graph.shapes import row_major
 
 
-class Signature(NamedTuple):
+class Signature:
     """What compiled code depends on: one object per distinct combination, so that signatures compare by identity."""
 
-    dtype: DType
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    __slots__ = ("dtype", "shape", "strides")
+
+    def __init__(self, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        self.dtype, self.shape, self.strides = dtype, shape, strides
 
 
-_signatures: dict[Signature, Signature] = {}
+_signatures: dict[tuple[Any, ...], Signature] = {}
 
 
 def signature(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Signature:
     """The one signature object for these; strides default to row-major order."""
-    found = Signature(dtype, shape, row_major(shape) if strides is None else strides)  # type: ignore[arg-type]
-    return _signatures.setdefault(found, found)
+    if strides is None:
+        strides = row_major(shape)  # type: ignore[assignment]
+        assert strides is not None
+    found = _signatures.get((dtype, shape, strides))
+    return found or _signatures.setdefault((dtype, shape, strides), Signature(dtype, shape, strides))
 
 
 class Storage:

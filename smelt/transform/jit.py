@@ -30,6 +30,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _NUMBERS = {float: float64, int: int64}
+_TENSOR_ONLY, _STORAGE_ONLY = {Tensor}, {Storage}
 
 
 @dataclass(eq=False, slots=True)
@@ -38,7 +39,7 @@ class _Entry:
 
     inputs: list[int]  # leaf number; -1 - k is the k-th captured storage
     offsets: list[int]  # where each input starts in its leaf, in elements
-    shifts: list[int]  # the same in bytes
+    shifts: list[int] | None  # the same in bytes; None if all are 0
     captured: list[Storage]
     scalars: bytes
     starts: bytes
@@ -102,22 +103,27 @@ class Jit(Generic[P, T]):
         visible = len(raw)
         for read in self._hidden:
             structure.append(read(raw))
+        if self._shapes is None and set(map(type, raw)) <= _TENSOR_ONLY:
+            leaves = [x._node.attribute for x in raw]
+            if set(map(type, leaves)) <= _STORAGE_ONLY:  # only leaves have storage there
+                return leaves, (tuple(structure), tuple([storage.signature for storage in leaves]))
+        return self._flatten_mixed(raw, visible, structure)
+
+    def _flatten_mixed(self, raw: list[Any], visible: int, structure: list[Any]) -> tuple[list[Any], Any]:
+        """The same for leaves that are not all tensors with a value: numbers, static values, lazy tensors, dims."""
         leaves: list[Any] = []
         marks: list[Any] = []
-        symbolic = self._shapes is not None
+        lazy = [x for x in raw if type(x) is Tensor and x._node.op is not Op.LEAF]
+        for x, node in zip(lazy, runtime.realize([x._node for x in lazy]), strict=True):
+            x._node = node
         for k, x in enumerate(raw):
             if type(x) is Tensor:
-                node = x._node
-                if node.op is not Op.LEAF:
-                    node = node.leaf or runtime.realize([t._node for t in raw if type(t) is Tensor])[_rank(raw, k)]
-                    x._node = node
-                storage = node.attribute
-                if symbolic and k < visible:
+                storage = x._node.attribute
+                if self._shapes is not None and k < visible:
                     storage = contiguous_storage(storage)
                     marks.append(storage.dtype)
                 else:
-                    # Signatures are unique objects, so their identity says it all.
-                    marks.append(id(storage.signature))
+                    marks.append(storage.signature)
                 leaves.append(storage)
             elif type(x) in _NUMBERS:
                 leaves.append(x)
@@ -191,10 +197,11 @@ class Jit(Generic[P, T]):
                 inputs.append(-len(captured))
         if check is not None:
             check.order(traced.dims)
+        shifts = [view.offset * view.leaf.dtype.itemsize for view in traced.inputs]
         entry = _Entry(
             inputs,
             [view.offset for view in traced.inputs],
-            [view.offset * view.leaf.dtype.itemsize for view in traced.inputs],
+            shifts if any(shifts) else None,
             captured,
             runtime.pack_scalars(traced.scalars),
             struct.pack(f"{len(traced.starts)}q", *traced.starts),
@@ -215,16 +222,20 @@ class Jit(Generic[P, T]):
             leaves.append(runtime.host_leaf(runtime.advance_random(entry.draws), uint32).attribute)
         captured = entry.captured
         storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in entry.inputs]
-        addresses = [storage.address + shift for storage, shift in zip(storages, entry.shifts, strict=True)]
-        if min(addresses, default=1) <= 0:
-            for storage in storages:
-                storage.memory  # noqa: B018  (raises for the one that was donated)
+        addresses = [storage.address for storage in storages]
+        if entry.shifts is not None:
+            addresses = [address + shift for address, shift in zip(addresses, entry.shifts, strict=True)]
         dims: dict[str, int] = {}
         integers = entry.starts
         if entry.shapes is not None:
             dims = entry.shapes.bind(leaves)
             integers = struct.pack(f"{len(dims)}q", *dims.values()) + integers
-        memories = entry.compiled.run(addresses, entry.scalars, integers)
+        try:
+            memories = entry.compiled.run(addresses, entry.scalars, integers)
+        except struct.error:  # no pointer: one of them was donated
+            for storage in storages:
+                storage.memory  # noqa: B018  (raises)
+            raise
         results = runtime.outputs(entry.compiled, memories, storages, entry.offsets, dims)
         if self._donate:
             self._give_up(args, results)
@@ -303,11 +314,6 @@ def _positions(function: Callable[..., Any], static: list[int | str]) -> frozens
         elif 0 <= item < len(names):
             found.add(names[item])
     return frozenset(found)
-
-
-def _rank(raw: list[Any], k: int) -> int:
-    """Which of the tensors in the list the k-th leaf is."""
-    return sum(type(x) is Tensor for x in raw[:k])
 
 
 def _hashable(value: Any) -> Any:
