@@ -35,6 +35,7 @@ _FLAGS: Final = (
     "-shared",
     "-fPIC",
     "-w",
+    "-Wno-psabi",
 )
 # Symbols of the C library resolve when the code is loaded; this linker wants to be told.
 _PLATFORM_FLAGS: Final = {"darwin": ("-Wl,-undefined,dynamic_lookup",)}

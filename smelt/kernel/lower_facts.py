@@ -15,7 +15,6 @@ class Facts:
         self._reductions: dict[Expression, tuple[Expression, ...]] = {}
         self._external: dict[Expression, tuple[Expression, ...]] = {}
         self._below: dict[Expression, frozenset[Expression]] = {}
-        self._direct: dict[Expression, frozenset[Expression]] = {}
         for e in region.order():
             self._reductions[e] = _merged([(a,) if a.op == "reduce" else self._reductions[a] for a in e.arguments])
             if e.op == "reduce":
@@ -50,20 +49,6 @@ class Facts:
         if e not in self._below:
             self._below[e] = frozenset(walk([e]))
         return self._below[e]
-
-    def direct(self, reduction: Expression) -> frozenset[Expression]:
-        """What one step of a reduction computes: everything below it that is not below another reduction."""
-        found = self._direct.get(reduction)
-        if found is None:
-            seen: set[Expression] = set()
-            stack = list(reduction.arguments)
-            while stack:
-                e = stack.pop()
-                if e.op != "reduce" and e not in seen:
-                    seen.add(e)
-                    stack.extend(e.arguments)
-            found = self._direct[reduction] = frozenset(seen)
-        return found
 
 
 def _merged(groups: list[tuple[Expression, ...]]) -> tuple[Expression, ...]:

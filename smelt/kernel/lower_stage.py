@@ -160,8 +160,19 @@ class Stages(Reductions):
         """The kept nodes that this phase makes first."""
         if self.copying or not self.plan.keeps:
             return []
-        own, made = set(reduction.attribute.axes), self.facts.direct(reduction)
-        return [n for n in self.plan.keeps if n in made and n.axes & own and not self.is_stored(n)]
+        own, made = set(reduction.attribute.axes), self._made(reduction)
+        return [node for node in self.plan.keeps if node in made and node.axes & own]
+
+    def _made(self, reduction: Expression) -> set[Expression]:
+        """What one step of a reduction computes: neither other reductions nor what lies in memory."""
+        found: set[Expression] = set()
+        stack = list(reduction.arguments)
+        while stack:
+            e = stack.pop()
+            if e.op != "reduce" and e not in found and not self.is_stored(e):
+                found.add(e)
+                stack.extend(e.arguments)
+        return found
 
     def _kept(self, node: Expression, reduction: Expression, depth: int) -> Reload:
         """Where a phase keeps a node: over the whole reduced axes, and the tiles of the others."""

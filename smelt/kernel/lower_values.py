@@ -49,6 +49,8 @@ class Values(Builder):
                 else:
                     self.top.memo[e] = branch
                 continue
+            if e.op == "reduce":
+                raise InternalError("a reduction was not finished before its value was asked for")
             missing = [a for a in e.arguments if self.find(a) is None]
             if missing:
                 stack.extend(reversed(missing))
@@ -75,8 +77,6 @@ class Values(Builder):
                 mask = self._mask(e.attribute)
                 parts = self.parts(self.facts.axes(e), _variables((), mask))
                 self._compute(e, parts, (), mask or True, op="mask" if mask else "const")
-            case "reduce":
-                raise InternalError("a reduction was not finished before its value was asked for")
             case _:
                 found = [self.find(a) for a in e.arguments]
                 values = tuple(pair[0] for pair in found if pair is not None)

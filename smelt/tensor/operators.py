@@ -90,7 +90,7 @@ def forward(function: F) -> F:
     return cast(F, operator)
 
 
-def reflected(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor[DT, *S], Any], Tensor]:
+def reflected(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor[DT, *S], float | Array], Tensor]:
     """The operator method for y ∘ x, when y does not know tensors."""
 
     def operator(x: Any, y: Any, /) -> Any:

@@ -31,7 +31,7 @@ from smelt.tensor import (
 )
 from smelt.tensor.arguments import check_device
 from smelt.tensor.handle import Handle, register, wrap
-from smelt.tensor.types import DT, A, B, DTypeLike, S, Size, TensorLike
+from smelt.tensor.types import DT, A, B, DTypeLike, R, S, Size, TensorLike
 
 
 class Tensor(Handle, Generic[DT, *S]):
@@ -98,7 +98,10 @@ class Tensor(Handle, Generic[DT, *S]):
             )
         return wrap(build.permute(self._node, (1, 0)))
 
-    mT = property(movement.matrix_transpose)
+    @property
+    def mT(self: Tensor[DT, *R, A, B]) -> Tensor[DT, *R, B, A]:
+        """The last two axes exchanged."""
+        return movement.matrix_transpose(self)
 
     # --- values
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, assert_type
 from typing import Literal as L
 
 from smelt import Tensor, zeros
-from smelt.types import Float16, Float32
+from smelt.tensor.types import Float16, Float32
 
 Q = TypeVar("Q")
 K = TypeVar("K")
