@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,8 @@ FAMILIES: dict[str, Any] = {
     "Products": linear,
     "Layers": layers,
     "Questions about dtypes": scalars,
+    "Compiling": importlib.import_module("smelt.transform.jit"),
+    "Looking inside": importlib.import_module("smelt.transform.explain"),
 }
 
 
@@ -65,8 +68,8 @@ def signature(name: str, function: Callable[..., Any]) -> str:
             parts.append("*")
             starred = True
         default = "" if parameter.default is kinds.empty else f"={parameter.default!r}".replace("smelt.", "")
-        prefix = "*" if parameter.kind is kinds.VAR_POSITIONAL else ""
-        starred = starred or bool(prefix)
+        prefix = {kinds.VAR_POSITIONAL: "*", kinds.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        starred = starred or prefix == "*"
         parts.append(f"{prefix}{parameter.name}{default}")
     return f"{name}({', '.join(parts)})"
 

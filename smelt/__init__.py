@@ -216,6 +216,8 @@ __all__ = [
     "bool",
     "Dim",
     "Tensor",
+    "jit",
+    "explain",
     "random",
     "types",
     "elu",

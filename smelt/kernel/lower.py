@@ -82,7 +82,6 @@ class _Lowering(Online):
             if outer is None or reduction is None:
                 self._finish(output)
             else:
-                self.consumers = (output.value,)
                 self._continue(output, reduction, outer)
 
         def inside() -> None:
@@ -185,8 +184,9 @@ class _Lowering(Online):
         tiled = any(self.plan.cuts[axis].tiles for axis in fold.axes)
         accumulator = self.accumulator(reduction, fold.axes) if tiled else total
         loops = [loop for loop in self.reduction_loops(reduction) if loop != outer]
-        self.consumers = reduction.arguments
+        outside, self.consumers = self.consumers, reduction.arguments
         self.nest(loops, lambda: self.update(accumulator, reduction))
+        self.consumers = outside
         if tiled:
             self.emit(Update(total, fold.op, (self.folded(accumulator, fold.op, fold.axes),)))
 
