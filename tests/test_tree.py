@@ -24,10 +24,12 @@ tree.register(Layer, lambda layer: ([layer.weight], layer.name), lambda name, ch
 
 trees = st.recursive(
     st.integers() | st.none(),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.tuples(inner, inner)
-    | st.dictionaries(st.text(max_size=3), inner, max_size=3)
-    | st.builds(Pair, inner, inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+        | st.builds(Pair, inner, inner)
+    ),
     max_leaves=12,
 )
 
@@ -45,7 +47,9 @@ def test_leaves_come_in_a_fixed_order() -> None:
 
 
 def test_structures_differ_where_the_trees_do() -> None:
-    structures = [tree.flatten(value)[1] for value in ((1, 2), [1, 2], {"a": 1, "b": 2}, Pair(1, 2), (1, (2,)), (1, None))]
+    structures = [
+        tree.flatten(value)[1] for value in ((1, 2), [1, 2], {"a": 1, "b": 2}, Pair(1, 2), (1, (2,)), (1, None))
+    ]
     assert len(set(structures)) == len(structures)
 
 

@@ -15,7 +15,7 @@ from smelt.device.toolchain import Library
 from smelt.fuse import Layout, build_region, contiguous, merge_axes, name_slots, partition, storable
 from smelt.graph import composites
 from smelt.graph.index import product_of, upper
-from smelt.graph.node import Node, make, topological
+from smelt.graph.node import Node, make, private_nodes, topological
 from smelt.graph.ops import Op
 from smelt.graph.text import print_graph
 from smelt.graph.verify import verify_graph
@@ -37,7 +37,7 @@ _lock = Lock()
 
 def compile_key(key: GraphKey, device: CPU, stages: Stages, digest: str, explain: bool) -> CompiledGraph:
     """Run every stage. With a `digest` the result is kept on disk; with `explain` the texts of the stages are."""
-    with _lock:
+    with _lock, private_nodes():
         return _compile(key, device, stages, digest, explain)
 
 

@@ -1,6 +1,7 @@
 """What elementwise functions cost, in rough nanoseconds per element of vector code on one core.
 
-The numbers only have to be right in proportion: they decide what is recomputed, what is kept, and how much work makes a task.
+The numbers only have to be right in proportion: they decide what is recomputed, what is kept, and how much work makes
+a task.
 """
 
 from __future__ import annotations

@@ -6,8 +6,10 @@ that remembers them is weak. Nodes know nothing about users, devices or source l
 
 from __future__ import annotations
 
+import contextlib
 import math
 import struct
+import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -44,24 +46,51 @@ class Node:
 
 
 class _Reference(weakref.ref[Node]):
-    __slots__ = ("key",)
+    __slots__ = ("key", "table")
     key: tuple[Any, ...]
+    table: _Table
 
 
-_nodes: dict[tuple[Any, ...], _Reference] = {}
+_Table = dict[tuple[Any, ...], _Reference]
+_nodes: _Table = {}
+
+
+class _Tables(threading.local):
+    """Where this thread finds its nodes: with everybody's, or in a table of its own."""
+
+    current: _Table = _nodes
+
+
+_tables = _Tables()
+
+
+@contextlib.contextmanager
+def private_nodes() -> Iterator[None]:
+    """Nodes made inside are shared with no node outside.
+
+    The compiler works like this: a user's node may have a value already, and one that the compiler happens to make
+    equal to it must not.
+    """
+    before = _tables.current
+    _tables.current = {}
+    try:
+        yield
+    finally:
+        _tables.current = before
 
 
 def _forget(reference: _Reference) -> None:
     # A new node with the same key may already stand in the place of the dead one.
-    if _nodes.get(reference.key) is reference:
-        _nodes.pop(reference.key, None)
+    if reference.table.get(reference.key) is reference:
+        reference.table.pop(reference.key, None)
 
 
 def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node:
     """The node with these fields. The caller has checked that they fit together."""
     # A node keeps its sources alive, so their ids are good for as long as the entry is.
     key = (op, dtype, shape, attribute, *map(id, sources))
-    reference = _nodes.get(key)
+    table = _tables.current
+    reference = table.get(key)
     if reference is not None:
         known = reference()
         if known is not None:
@@ -70,14 +99,14 @@ def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), att
     node.op, node.dtype, node.shape, node.sources = op, dtype, shape, sources
     node.attribute, node.leaf = attribute, None
     reference = _Reference(node, _forget)
-    reference.key = key
+    reference.key, reference.table = key, table
     # Another thread may have been faster: all threads must get the same node.
-    standing = _nodes.setdefault(key, reference)
+    standing = table.setdefault(key, reference)
     if standing is not reference:
         known = standing()
         if known is not None:
             return known
-        _nodes[key] = reference
+        table[key] = reference
     return node
 
 

@@ -114,9 +114,15 @@ print("right")
 
 
 def test_eight_processes_on_one_cache(tmp_path: Path) -> None:
-    environment = {"SMELT_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    environment = {
+        "SMELT_CACHE_DIR": str(tmp_path / "cache"),
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": ":".join(sys.path),
+    }
     children = [
-        subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         for _ in range(8)
     ]
     for child in children:

@@ -36,4 +36,3 @@ def run_fused(
         names = [buffer.name for buffer in region.buffers()]
         evaluate_region(region, {name: values[node] for name, node in zip(names, nodes, strict=True)}, dims)
     return [values[root].reshape(concrete(root)) for root in roots]
-

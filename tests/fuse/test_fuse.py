@@ -32,7 +32,9 @@ def kernels(*roots: Node) -> list[list[str]]:
 
 
 def test_softmax_is_one_kernel() -> None:
-    assert kernels(build.composite("softmax", leaf(F32, (128, 64)), axis=-1)) == [["reduce", "sub", "exp", "reduce", "div"]]
+    assert kernels(build.composite("softmax", leaf(F32, (128, 64)), axis=-1)) == [
+        ["reduce", "sub", "exp", "reduce", "div"]
+    ]
 
 
 def test_layer_norm_is_one_kernel() -> None:

@@ -8,7 +8,9 @@ from smelt.plan import Lifetime, assign, peak
 from smelt.plan import memory as planner
 
 lifetimes = st.lists(
-    st.tuples(st.integers(0, 5000), st.integers(0, 30), st.integers(0, 10)).map(lambda t: Lifetime(t[0], t[1], t[1] + t[2])),
+    st.tuples(st.integers(0, 5000), st.integers(0, 30), st.integers(0, 10)).map(
+        lambda t: Lifetime(t[0], t[1], t[1] + t[2])
+    ),
     max_size=40,
 )
 

@@ -23,7 +23,17 @@ def test_explain_prints_every_stage(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert text.strip() == str(explanation).strip()
     titles = [line for line in text.splitlines() if line.startswith("=== ")]
-    for title in ("graph, as traced", "rewritten", "kernels", "region", "schedule", "kernel IR", "source", "memory", "time"):
+    for title in (
+        "graph, as traced",
+        "rewritten",
+        "kernels",
+        "region",
+        "schedule",
+        "kernel IR",
+        "source",
+        "memory",
+        "time",
+    ):
         assert any(title in line for line in titles), title
     assert "composite softmax" in text
     assert "split i0" in text
