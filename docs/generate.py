@@ -54,7 +54,7 @@ def worked_example() -> str:
         "# One program at every stage",
         "This page is written by `docs/generate.py` from the code itself; a test checks that it is current.",
         "```python\nimport numpy as np\nimport smelt as sm\n\n" + PROGRAM + "\n```",
-        "## Traced\n\nThe graph below `y`. The factor 0.125 has become an argument: any other factor gives the same key.",
+        "## Traced\n\nThe graph below `y`. The factor 0.125 has become an argument: others give the same key.",
         _block(print_graph(graph)),
         "## Rewritten\n\nThe composite is written out, and what has become superfluous is gone.",
         _block(print_graph(rewritten)),

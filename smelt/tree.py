@@ -6,6 +6,8 @@ Dictionaries are walked in the order of their sorted keys, so two equal dictiona
 
 from __future__ import annotations
 
+import builtins
+import functools
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -66,11 +68,18 @@ def register(
 
 
 def _flatten_dict(value: dict[Any, Any]) -> tuple[Iterable[Any], Hashable]:
+    keys, as_given = _sorted_keys(tuple(value))
+    return value.values() if as_given else [value[key] for key in keys], keys
+
+
+@functools.lru_cache(maxsize=1024)
+def _sorted_keys(keys: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
+    """Keys in order, and whether they were so already."""
     try:
-        keys = sorted(value)
+        ordered = tuple(sorted(keys))
     except TypeError:
         raise ArgumentError("a dictionary in a pytree needs keys that sort", hint="Use strings as keys.") from None
-    return [value[key] for key in keys], tuple(keys)
+    return ordered, ordered == keys
 
 
 register(tuple, lambda x: (x, None), lambda _, children: tuple(children))
@@ -104,7 +113,7 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
 
 def _are_leaves(values: tuple[Any, ...]) -> bool:
     """Whether no value is an inner node: asked once per type, since trees of hundreds of tensors are common."""
-    return not any(kind in _registry or issubclass(kind, tuple) for kind in {type(value) for value in values})
+    return not any(kind in _registry or issubclass(kind, tuple) for kind in set(builtins.map(type, values)))
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:

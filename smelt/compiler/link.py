@@ -13,7 +13,7 @@ from smelt.graph.index import product_of, upper
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.kernel import Kernel, print_kernel
-from smelt.plan import ARENA, INPUTS, Alias, KernelRecord, Lifetime, Placed, Stored, assign
+from smelt.plan import ARENA, INPUTS, SCALARS, Alias, KernelRecord, Lifetime, Placed, Stored, assign
 from smelt.schedule import Scheduled
 
 SCALAR_BYTES = 8
@@ -54,15 +54,13 @@ def link(
     """Place every value and write the launches down."""
     entries, _, bounds = key
     n_inputs = max((entry[4] + 1 for entry in entries if entry[0] is Op.LEAF), default=0)
-    n_scalars = max((entry[3] + 1 for entry in entries if entry[0] is Op.CONST and entry[2] is None), default=0)
     names = [f"d{k}" for k in range(len(bounds))] + [f"s{k}" for k in range(_count_starts(entries))]
     integers = {name: k for k, name in enumerate(names)}
     place = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
     temporaries = _temporaries(work, place)
     offsets, arena = assign([lifetime for _, lifetime in temporaries])
-    scalar_bytes = -(-SCALAR_BYTES * n_scalars // 64) * 64
     for (node, _), offset in zip(temporaries, offsets, strict=True):
-        place[node] = (ARENA, scalar_bytes + offset)
+        place[node] = (ARENA, offset)
     slots: dict[tuple[int, int], int] = {}
     libraries: dict[str, int] = {}
     launches: list[Launch] = []
@@ -82,7 +80,7 @@ def link(
             )
         )
     placed = [
-        Placed(life.nbytes, scalar_bytes + offset, life.first, life.last, repr(node))
+        Placed(life.nbytes, offset, life.first, life.last, repr(node))
         for (node, life), offset in zip(temporaries, offsets, strict=True)
     ]
     largest = [(p.nbytes, p.text) for p in placed]
@@ -92,7 +90,6 @@ def link(
         tuple(launches),
         tuple(slots),
         max((item.built.workspace for item in work), default=0),
-        scalar_bytes + arena,
         arena,
         tuple(output_fields(output) for output in outputs),
         tuple(results),
@@ -109,7 +106,7 @@ def _slot(node: Node, place: dict[Node, tuple[int, int]]) -> tuple[int, int]:
     if at is not None:
         return at
     argument: Argument = node.attribute
-    return (INPUTS + argument.number, 0) if argument.kind == "input" else (ARENA, SCALAR_BYTES * argument.number)
+    return (INPUTS + argument.number, 0) if argument.kind == "input" else (SCALARS, SCALAR_BYTES * argument.number)
 
 
 def _count_starts(entries: Sequence[Any]) -> int:

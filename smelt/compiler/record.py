@@ -25,7 +25,8 @@ from smelt.dtypes import as_dtype
 from smelt.errors import InternalError, SmeltError
 from smelt.graph.index import Index, IndexLike, Variable, of
 from smelt.graph.index_text import parse_index
-from smelt.plan import Alias, CompiledGraph, KernelRecord, Placed, Stored
+from smelt.graph.ops import Op
+from smelt.plan import INPUTS, SCALARS, Alias, CompiledGraph, KernelRecord, Placed, Stored
 
 _KIND = "graphs"
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -53,7 +54,6 @@ class GraphRecord:
     slots: tuple[tuple[int, int], ...]
     scratch_bytes: int
     arena_bytes: int
-    intermediate_bytes: int
     outputs: tuple[tuple[Any, ...], ...]
     results: tuple[int, ...]
     n_inputs: int
@@ -85,7 +85,7 @@ def assemble(record: GraphRecord, device: CPU, libraries: Sequence[Library]) -> 
         record.results,
         record.n_inputs,
         dims,
-        record.intermediate_bytes,
+        record.arena_bytes,
         tuple(KernelRecord(*fields) for fields in record.kernels),
         layout=tuple(Placed(*fields) for fields in record.layout),
         largest=record.largest,
@@ -168,9 +168,10 @@ def _parse(data: dict[str, Any]) -> GraphRecord:
 
 def _check(record: GraphRecord, key: Any) -> None:
     """Raise ValueError unless a record fits its key and itself: its numbers become pointers."""
-    _, roots, bounds = key
+    entries, roots, bounds = key
+    scalars = sum(entry[0] is Op.CONST and entry[2] is None for entry in entries)
     stored = sum(output[0] == "stored" for output in record.outputs)
-    numbers = [record.n_inputs, record.scratch_bytes, record.arena_bytes, record.intermediate_bytes, *record.results]
+    numbers = [record.n_inputs, record.scratch_bytes, record.arena_bytes, *record.results]
     numbers += [number for slot in record.slots for number in slot]
     numbers += [n for launch in record.launches for n in (launch.library, launch.tasks, launch.grain)]
     sound = (
@@ -178,7 +179,9 @@ def _check(record: GraphRecord, key: Any) -> None:
         and record.bounds == bounds
         and len(record.results) == len(roots)
         and all(number < len(record.outputs) for number in record.results)
-        and all(base <= record.n_inputs + stored and (base == 0 or offset == 0) for base, offset in record.slots)
+        and all(base <= 1 + record.n_inputs + stored for base, _ in record.slots)
+        and all(offset == 0 for base, offset in record.slots if base >= INPUTS)
+        and all(offset < 8 * scalars for base, offset in record.slots if base == SCALARS)
         and all(launch.library < len(record.libraries) for launch in record.launches)
         and all(type(name) is str for name in record.libraries)
     )

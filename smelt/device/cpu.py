@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from smelt.config import settings
 from smelt.cost.profile import Profile, profile
 from smelt.device import memory, toolchain
-from smelt.device.memory import Memory
 from smelt.errors import InternalError
 
 MOST_THREADS: Final = 256  # as in runtime.c
@@ -95,9 +94,7 @@ class CPU:
     def profile(self) -> Profile:
         return profile()
 
-    def allocate(self, nbytes: int) -> Memory:
-        """Memory with arbitrary content, aligned to 64 bytes."""
-        return memory.allocate(nbytes)
+    allocate = staticmethod(memory.allocate)
 
     def build(self, sources: Sequence[str]) -> list[toolchain.Library]:
         """C sources as loaded libraries."""

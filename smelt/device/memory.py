@@ -154,9 +154,8 @@ _pool = Pool()
 os.register_at_fork(after_in_child=_pool.renew_lock)
 
 
-def allocate(nbytes: int) -> Memory:
-    """A block of `nbytes` bytes with arbitrary content, aligned to 64 bytes (large ones to a page)."""
-    return _pool.take(nbytes)
+# A block with arbitrary content, aligned to 64 bytes (large ones to a page).
+allocate = _pool.take
 
 
 def wrap(array: NDArray[Any]) -> Memory:

@@ -3,12 +3,13 @@
 Always holds: values that are alive at the same launch do not overlap; outputs and inputs are outside the arena.
 """
 
-from smelt.plan.compiled import ARENA, INPUTS, Alias, CompiledGraph, KernelRecord, Placed, Stored, concrete
+from smelt.plan.compiled import ARENA, INPUTS, SCALARS, Alias, CompiledGraph, KernelRecord, Placed, Stored, concrete
 from smelt.plan.memory import Lifetime, assign, peak
 
 __all__ = [
     "ARENA",
     "INPUTS",
+    "SCALARS",
     "Alias",
     "CompiledGraph",
     "KernelRecord",

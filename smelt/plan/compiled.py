@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from smelt.errors import MemoryLimitError
 from smelt.graph.index import Index, IndexLike, Variable
 from smelt.graph.node import Shape
 
-ARENA, INPUTS = 0, 1  # bases of a program: the arena (scalars first), then inputs, then outputs
+ARENA, SCALARS, INPUTS = 0, 1, 2  # bases of a program: the arena, the scalars, the inputs, then the outputs
 CHECKED_BYTES = 1 << 26  # plans below this are not compared with what the machine has
 
 
@@ -88,7 +88,7 @@ class CompiledGraph:
     def __post_init__(self) -> None:
         sizes = [output.nbytes for output in self.outputs if isinstance(output, Stored)]
         self._stored = tuple(sizes)
-        self._pack = struct.Struct(f"{1 + self.n_inputs + len(sizes)}Q")
+        self._pack = struct.Struct(f"{2 + self.n_inputs + len(sizes)}Q")
         self._arena_bytes = self.program.arena_bytes if self.program is not None else 0
         self._large = self.peak_bytes() > CHECKED_BYTES
 
@@ -96,24 +96,32 @@ class CompiledGraph:
         """Memory that one call needs besides its inputs."""
         return self._arena_bytes + sum(self._stored)
 
-    def run(self, inputs: Sequence[int], scalars: bytes, integers: bytes) -> list[Memory]:
-        """Compute the stored outputs. `inputs` are addresses; `scalars` 8 bytes each; `integers` dims, then slice
-        starts.
+    def run(
+        self, inputs: Sequence[int], scalars: int, integers: bytes, sizes: Sequence[int] | None = None
+    ) -> list[Memory]:
+        """Compute the stored outputs.
+
+        `inputs` are addresses, `scalars` is that of the scalars, `integers` holds dims, then slice starts. `sizes` are
+        the bytes of the outputs where dims make them smaller than planned.
         """
-        if self.program is None:  # there may still be results, without elements
-            return [self.device.allocate(nbytes) for nbytes in self._stored]
+        allocate = self.device.allocate
         if self._large:
             self._check_memory()
-        allocate = self.device.allocate
-        memories = [allocate(nbytes) for nbytes in self._stored]
-        if not self._arena_bytes:
-            self.program.run(self._pack.pack(0, *inputs, *[m.address for m in memories]), integers)
+        memories = [allocate(nbytes) for nbytes in sizes or self._stored]
+        if self.program is None:  # there may still be results, without elements
             return memories
-        arena = allocate(self._arena_bytes)
-        if scalars:
-            ctypes.memmove(arena.address, scalars, len(scalars))
-        self.program.run(self._pack.pack(arena.address, *inputs, *[m.address for m in memories]), integers)
+        addresses = [memory.address for memory in memories]
+        if self._arena_bytes:
+            arena = allocate(self._arena_bytes)
+            self.program.run(self._pack.pack(arena.address, scalars, *inputs, *addresses), integers)
+        else:
+            self.program.run(self._pack.pack(0, scalars, *inputs, *addresses), integers)
         return memories
+
+    def sizes(self, dims: dict[str, int]) -> list[int]:
+        """The bytes of the stored outputs for given dims."""
+        stored = [output for output in self.outputs if isinstance(output, Stored)]
+        return [math.prod(concrete(output.shape, dims)) * output.dtype.itemsize for output in stored]
 
     def _check_memory(self) -> None:
         needed, there = self.peak_bytes(), available_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -48,7 +49,8 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             for storage, view in zip(storages, traced.inputs, strict=True)
         ]
         integers = struct.pack(f"{len(traced.starts)}q", *traced.starts)
-        memories = compiled.run(addresses, pack_scalars(traced.scalars), integers)
+        scalars = pack_scalars(traced.scalars)
+        memories = compiled.run(addresses, 0 if scalars is None else scalars.address, integers)
         results = outputs(compiled, memories, storages, [view.offset for view in traced.inputs], {})
         for node, storage in zip(pending, results, strict=True):
             node.leaf = leaf(storage)
@@ -72,9 +74,14 @@ def find(traced: Traced) -> CompiledGraph:
     return compiled
 
 
-def pack_scalars(scalars: Sequence[bytes]) -> bytes:
+def pack_scalars(scalars: Sequence[bytes]) -> Memory | None:
     """Scalars as a compiled graph takes them: eight bytes each."""
-    return b"".join([scalar.ljust(8, b"\0") for scalar in scalars])
+    if not scalars:
+        return None
+    data = b"".join([scalar.ljust(8, b"\0") for scalar in scalars])
+    memory = device.allocate(len(data))
+    ctypes.memmove(memory.address, data, len(data))
+    return memory
 
 
 def outputs(

@@ -8,6 +8,7 @@ Python ints and floats are inputs too, weakly typed; everything else is static a
 from __future__ import annotations
 
 import functools
+import operator
 import struct
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from smelt import runtime, tree
 from smelt.compiler import CompiledGraph, GraphKey, Traced, trace
+from smelt.device.memory import Memory
 from smelt.dtypes import float64, int64, uint32
 from smelt.errors import ArgumentError
 from smelt.graph.node import Node
@@ -30,18 +32,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _NUMBERS = {float: float64, int: int64}
-_TENSOR_ONLY, _STORAGE_ONLY = {Tensor}, {Storage}
+# In C: a call may have hundreds of leaves.
+_attribute = operator.attrgetter("_node.attribute")
+_signature = operator.attrgetter("signature")
+_address = operator.attrgetter("address")
 
 
 @dataclass(eq=False, slots=True)
 class _Entry:
     """One traced structure: what to run, and where each of its inputs comes from."""
 
-    inputs: list[int]  # leaf number; -1 - k is the k-th captured storage
+    inputs: list[int] | None  # leaf number; -1 - k is the k-th captured storage; None: all leaves in order
     offsets: list[int]  # where each input starts in its leaf, in elements
     shifts: list[int] | None  # the same in bytes; None if all are 0
     captured: list[Storage]
-    scalars: bytes
+    scalars: Memory | None
     starts: bytes
     shapes: ShapeCheck | None
     draws: int
@@ -49,6 +54,7 @@ class _Entry:
     results: list[Any]  # per output leaf: None for a tensor, or the static value
     numbers: list[int]  # leaves that are Python numbers
     compiled: CompiledGraph = field(init=False)
+    is_simple: bool = False  # only pointers change from call to call
 
 
 class Jit(Generic[P, T]):
@@ -79,7 +85,7 @@ class Jit(Generic[P, T]):
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = self._trace(args, kwargs, leaves)
-        result: T = self._replay(entry, leaves, args)
+        result: T = _replay_simple(entry, leaves) if entry.is_simple else self._replay(entry, leaves, args)
         return result
 
     def graph_key(self, *args: P.args, **kwargs: P.kwargs) -> GraphKey:
@@ -103,10 +109,12 @@ class Jit(Generic[P, T]):
         visible = len(raw)
         for read in self._hidden:
             structure.append(read(raw))
-        if self._shapes is None and set(map(type, raw)) <= _TENSOR_ONLY:
-            leaves = [x._node.attribute for x in raw]
-            if set(map(type, leaves)) <= _STORAGE_ONLY:  # only leaves have storage there
-                return leaves, (tuple(structure), tuple([storage.signature for storage in leaves]))
+        if self._shapes is None:
+            try:
+                leaves = list(map(_attribute, raw))
+                return leaves, (tuple(structure), tuple(map(_signature, leaves)))
+            except AttributeError:  # only tensors have a node, and only computed ones have a signature there
+                pass
         return self._flatten_mixed(raw, visible, structure)
 
     def _flatten_mixed(self, raw: list[Any], visible: int, structure: list[Any]) -> tuple[list[Any], Any]:
@@ -198,8 +206,9 @@ class Jit(Generic[P, T]):
         if check is not None:
             check.order(traced.dims)
         shifts = [view.offset * view.leaf.dtype.itemsize for view in traced.inputs]
+        count = len(leaves) + bool(recorded.draws)
         entry = _Entry(
-            inputs,
+            None if inputs == list(range(count)) else inputs,
             [view.offset for view in traced.inputs],
             shifts if any(shifts) else None,
             captured,
@@ -220,18 +229,21 @@ class Jit(Generic[P, T]):
             leaves[k] = runtime.host_leaf(leaves[k], _NUMBERS[type(leaves[k])]).attribute
         if entry.draws:
             leaves.append(runtime.host_leaf(runtime.advance_random(entry.draws), uint32).attribute)
-        captured = entry.captured
-        storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in entry.inputs]
-        addresses = [storage.address for storage in storages]
+        storages = leaves
+        if entry.inputs is not None:
+            captured = entry.captured
+            storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in entry.inputs]
+        addresses = list(map(_address, storages))
         if entry.shifts is not None:
             addresses = [address + shift for address, shift in zip(addresses, entry.shifts, strict=True)]
         dims: dict[str, int] = {}
-        integers = entry.starts
+        integers, sizes, scalars = entry.starts, None, entry.scalars
         if entry.shapes is not None:
             dims = entry.shapes.bind(leaves)
             integers = struct.pack(f"{len(dims)}q", *dims.values()) + integers
+            sizes = entry.compiled.sizes(dims)
         try:
-            memories = entry.compiled.run(addresses, entry.scalars, integers)
+            memories = entry.compiled.run(addresses, scalars.address if scalars else 0, integers, sizes)
         except struct.error:  # no pointer: one of them was donated
             for storage in storages:
                 storage.memory  # noqa: B018  (raises)
@@ -239,6 +251,12 @@ class Jit(Generic[P, T]):
         results = runtime.outputs(entry.compiled, memories, storages, entry.offsets, dims)
         if self._donate:
             self._give_up(args, results)
+        else:
+            changing = entry.numbers or entry.draws or entry.shapes or entry.shifts or entry.inputs is not None
+            tensors_only = all(known is None for known in entry.results)
+            entry.is_simple = tensors_only and not changing and entry.compiled.plain is not None
+                not changing and entry.compiled.plain is not None and not any(r is not None for r in entry.results)
+            )
         if entry.structure is tree.LEAF and entry.results[0] is None:
             return wrap(runtime.leaf(results[0]))
         fresh = iter(results)
@@ -254,6 +272,24 @@ class Jit(Generic[P, T]):
                     storage = part._node.attribute
                     if not storage.is_donated() and id(storage.memory) not in kept:
                         storage.donate()
+
+
+def _replay_simple(entry: _Entry, leaves: list[Any]) -> Any:
+    """A replay in which only pointers change: the shortest way through."""
+    compiled = entry.compiled
+    scalars = entry.scalars
+    try:
+        memories = compiled.run(list(map(_address, leaves)), scalars.address if scalars else 0, entry.starts)
+    except struct.error:  # no pointer: one of them was donated
+        for storage in leaves:
+            storage.memory  # noqa: B018  (raises)
+        raise
+    known = compiled.plain
+    assert known is not None
+    if entry.structure is tree.LEAF:
+        return wrap(runtime.leaf(Storage(memories[0], known[0])))
+    made = [wrap(runtime.leaf(Storage(memory, s))) for memory, s in zip(memories, known, strict=True)]
+    return tree.unflatten(entry.structure, made)
 
 
 @overload

@@ -94,7 +94,7 @@ def test_a_sum_of_many_tensors_respects_the_limit_on_buffers() -> None:
     for _ in range(200):
         total = build.binary("add", total, leaf(F32, (3,)))
     for group in partition([total]):
-        region, nodes = build_region(group, contiguous)
+        _, nodes = build_region(group, contiguous)
         assert len(nodes) <= 48
 
 
