@@ -46,6 +46,7 @@ def _structure(kind: type | None, data: Hashable, children: tuple[Structure, ...
 
 
 LEAF = _structure(None, None, ())
+_flat: dict[tuple[type, Hashable, int], Structure] = {}  # structures whose children are all leaves
 
 
 class _Node(NamedTuple):
@@ -91,10 +92,11 @@ register(type(None), lambda _: ((), None), lambda *_: None)
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
     """The leaves of a tree, and its structure."""
     leaves: list[Any] = []
-    return leaves, _flatten(tree, leaves)
+    return leaves, flatten_into(tree, leaves)
 
 
-def _flatten(tree: Any, leaves: list[Any]) -> Structure:
+def flatten_into(tree: Any, leaves: list[Any]) -> Structure:
+    """Append the leaves of a tree to a list; its structure."""
     kind = type(tree)
     node = _registry.get(kind)
     if node is not None:
@@ -107,8 +109,12 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
     children = tuple(children)
     if _are_leaves(children):
         leaves.extend(children)
-        return _structure(kind, data, (LEAF,) * len(children))
-    return _structure(kind, data, tuple([_flatten(child, leaves) for child in children]))
+        key = (kind, data, len(children))  # shorter to hash than the children themselves
+        flat = _flat.get(key)
+        if flat is None:
+            flat = _flat[key] = _structure(kind, data, (LEAF,) * len(children))
+        return flat
+    return _structure(kind, data, tuple([flatten_into(child, leaves) for child in children]))
 
 
 def _are_leaves(values: tuple[Any, ...]) -> bool:

@@ -143,9 +143,7 @@ class Jit(Generic[P, T]):
     def _flatten_one(self, name: int | str, value: Any, raw: list[Any]) -> Any:
         if name in self._static:
             return ("static", _hashable(value))
-        leaves, structure = tree.flatten(value)
-        raw += leaves
-        return structure
+        return tree.flatten_into(value, raw)
 
     # --- the first time
 
@@ -255,8 +253,6 @@ class Jit(Generic[P, T]):
             changing = entry.numbers or entry.draws or entry.shapes or entry.shifts or entry.inputs is not None
             tensors_only = all(known is None for known in entry.results)
             entry.is_simple = tensors_only and not changing and entry.compiled.plain is not None
-                not changing and entry.compiled.plain is not None and not any(r is not None for r in entry.results)
-            )
         if entry.structure is tree.LEAF and entry.results[0] is None:
             return wrap(runtime.leaf(results[0]))
         fresh = iter(results)
