@@ -8,13 +8,15 @@ within its kind.
 from __future__ import annotations
 
 import enum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
 from smelt.errors import DTypeError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Scalar = bool | int | float
 

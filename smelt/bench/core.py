@@ -6,12 +6,14 @@ A measure is a function that gives rows; `MEASURES` names them all. What needs a
 
 from __future__ import annotations
 
+import compileall
 import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ import numpy as np
 import smelt as sm
 from smelt.bench.models import check_close
 from smelt.bench.report import Row
-from smelt.bench.timing import best_of, private_cache, processes_in_turn, run_json, run_process
+from smelt.bench.timing import Clock, best_of, private_cache, processes_in_turn, run_json, run_process
 from smelt.transform import examine
 
 DISPATCH_SECONDS, LEAF_SECONDS = 15e-6, 0.3e-6
@@ -65,12 +67,16 @@ def dispatch(quick: bool) -> list[Row]:
             check_close(function(argument).numpy(), np.full(3, 0.5 + sum(range(leaves)), np.float32))
             kernels = len(examine(function, argument).kernels)
             call = partial(function, argument)
-            seconds = best_of(call, rounds=_rounds(quick))
-            processor = best_of(call, rounds=_rounds(quick), clock=time.process_time)
+            seconds = _best(call, quick)
+            processor = _best(call, quick, time.process_time)
             detail = f"{_count(kernels, 'kernel')}; processor time {1e6 * processor:.1f} µs"
             bar = DISPATCH_SECONDS + leaves * LEAF_SECONDS
             rows.append(Row(f"dispatch: {kind} of {leaves}", seconds, "µs", bar, detail=detail))
     return rows
+
+
+def _best(function: Callable[[], object], quick: bool, clock: Clock = time.perf_counter) -> float:
+    return best_of(function, rounds=_rounds(quick), pause=0.0 if quick else 0.3, clock=clock)
 
 
 def _total(tensors: Any) -> sm.Tensor:
@@ -90,7 +96,7 @@ def replay(quick: bool) -> list[Row]:
         function = sm.jit(partial(_chain, length))
         check_close(function(x, w).numpy(), start @ np.linalg.matrix_power(turn, length))
         kernels = len(examine(function, x, w).kernels)
-        found.append((kernels, best_of(partial(function, x, w), rounds=_rounds(quick))))
+        found.append((kernels, _best(partial(function, x, w), quick)))
     (few, short), (many, long) = found
     detail = f"{_count(few, 'kernel')} {1e6 * short:.1f} µs, {_count(many, 'kernel')} {1e6 * long:.1f} µs"
     each = (long - short) / (many - few) if many > few else None
@@ -143,7 +149,7 @@ def _growth(step: Callable[[sm.Tensor], sm.Tensor], x: sm.Tensor, quick: bool) -
         for _ in range(_CHAIN):
             y = step(y)
 
-    return best_of(grow, rounds=_rounds(quick)) / _CHAIN
+    return _best(grow, quick) / _CHAIN
 
 
 # --- in fresh processes
@@ -151,12 +157,14 @@ def _growth(step: Callable[[sm.Tensor], sm.Tensor], x: sm.Tensor, quick: bool) -
 
 def imports(quick: bool) -> list[Row]:
     """`import smelt` beyond `import numpy`."""
+    _compile_package()
     numpy, smelt = processes_in_turn([_process(_IMPORT_NUMPY), _process(_IMPORT_SMELT)], 3 if quick else 11)
     return [_beyond("import: smelt, beyond numpy", numpy, smelt, IMPORT_SECONDS)]
 
 
 def start(quick: bool) -> list[Row]:
     """A process that computes `relu(x @ w + b)` with cold caches, beyond one that imports numpy."""
+    _compile_package()
 
     def cold() -> float:
         with private_cache() as environment:
@@ -164,6 +172,11 @@ def start(quick: bool) -> list[Row]:
 
     numpy, smelt = processes_in_turn([_process(_IMPORT_NUMPY), cold], 2 if quick else 7)
     return [_beyond("start: relu(x @ w + b), cold, beyond import numpy", numpy, smelt, START_SECONDS)]
+
+
+def _compile_package() -> None:
+    """Bytecode for all of smelt, as an installed package has it."""
+    compileall.compile_dir(Path(sm.__file__).parent, quiet=2)
 
 
 def _process(code: str) -> Callable[[], float]:

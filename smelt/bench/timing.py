@@ -34,14 +34,24 @@ class ChildError(SmeltError, RuntimeError):
 
 
 def best_of(
-    function: Callable[[], object], *, rounds: int = 5, window: float = 0.002, clock: Clock = time.perf_counter
+    function: Callable[[], object],
+    *,
+    rounds: int = 5,
+    window: float = 0.002,
+    pause: float = 0.0,
+    clock: Clock = time.perf_counter,
 ) -> float:
     """Seconds per call: the fastest of `rounds` rounds, each of as many calls as fill `window` seconds.
 
-    The window is shorter than the turns that a scheduler gives, so that on a busy machine some rounds are undisturbed.
+    The window is shorter than the turns that a scheduler gives, so that on a busy machine some rounds are undisturbed. A
+    `pause` between rounds spreads them over the seconds for which a neighbor on the same machine may be busy.
     """
     calls = _calls_filling(function, window, clock)
-    return min(_round(function, calls, clock) for _ in range(rounds))
+    best = _round(function, calls, clock)
+    for _ in range(rounds - 1):
+        time.sleep(pause)
+        best = min(best, _round(function, calls, clock))
+    return best
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,16 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from smelt.config import settings
 from smelt.cost.profile import Profile, profile
-from smelt.device import memory, toolchain
+from smelt.device import memory
 from smelt.errors import InternalError
+
+# Compilers are looked for when something is built, so `import smelt` need not wait for what that takes.
+if TYPE_CHECKING:
+    from smelt.device.toolchain import Library
 
 MOST_THREADS: Final = 256  # as in runtime.c
 _MOST_ARGUMENTS: Final = 4096  # of one kernel: they lie on the stack
@@ -96,9 +100,11 @@ class CPU:
 
     allocate = staticmethod(memory.allocate)
 
-    def build(self, sources: Sequence[str]) -> list[toolchain.Library]:
+    def build(self, sources: Sequence[str]) -> list[Library]:
         """C sources as loaded libraries."""
         # The first kernels of a process compile beside the runtime that will run them.
+        from smelt.device import toolchain
+
         return toolchain.build([_runtime_source(), *sources])[1:] if sources else []
 
     def program(
@@ -131,6 +137,8 @@ def _runtime_source() -> str:
 
 @functools.cache
 def _load_runtime() -> Callable[[int, bytes, bytes, int], None]:
+    from smelt.device import toolchain
+
     [library] = toolchain.build([_runtime_source()])
     after_fork = ctypes.CFUNCTYPE(None)(library.address("smelt_after_fork"))
     os.register_at_fork(after_in_child=after_fork)

@@ -12,12 +12,14 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smelt.errors import InternalError, MemoryLimitError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ALIGNMENT: Final = 64
 _PAGE: Final = 4096

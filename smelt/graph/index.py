@@ -8,7 +8,6 @@ has integer bounds; `nonnegative` proves more, by putting variables at the end o
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -58,7 +57,7 @@ class Variable(Atom):
         self.name, self.first, self.last = name, as_index(first), as_index(last)
         self.low, self.high = self.first.low, max(self.first.low, self.last.high)
         self.depth = 1 + max(self.first.depth, self.last.depth)
-        self.text = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)
+        self.text = name if _PLAIN_NAME.fullmatch(name) else _quoted(name)
         self.hash = hash((name, self.low, self.high))
 
     def __hash__(self) -> int:
@@ -586,3 +585,10 @@ def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
             return (a + b - abs(a - b)) // 2
         case _:
             return (a + b + abs(a - b)) // 2
+
+
+def _quoted(name: str) -> str:
+    """A name of the user's as text that parses back, whatever is in it."""
+    import json
+
+    return json.dumps(name)

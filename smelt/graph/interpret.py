@@ -7,10 +7,9 @@ Inside a node floats are computed in float64 (float64 itself is summed in extend
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smelt.dtypes import DType, cast_array, float64
 from smelt.errors import ArgumentError, InternalError
@@ -20,7 +19,10 @@ from smelt.graph.index import Index, IndexLike
 from smelt.graph.node import Node, constant_array
 from smelt.graph.ops import Op, identity
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[Any]"
 Leaves = Mapping[Node, Array] | Callable[[Node], Array]
 
 

@@ -12,14 +12,16 @@ import struct
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smelt.dtypes import DType, Scalar, cast_array, float32, float64
 from smelt.graph.index import IndexLike
 from smelt.graph.ops import Op
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Shape = tuple[IndexLike, ...]
 

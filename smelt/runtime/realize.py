@@ -14,12 +14,12 @@ from smelt.errors import TraceError
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.locks import Lock
-from smelt.plan import Alias, Stored, concrete
 from smelt.runtime.storage import Signature, Storage, leaf, signature
 
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
     from smelt.compiler import CompiledGraph, GraphKey, Traced
+    from smelt.plan import Alias, Stored
 
 GRAPH_LIMIT = 1024  # compiled graphs kept in memory
 
@@ -94,6 +94,8 @@ def outputs(
     """The storage of each root: fresh memory, or a view of an input."""
     if compiled.plain is not None:
         return [Storage(memory, known) for memory, known in zip(memories, compiled.plain, strict=True)]
+    from smelt.plan import Alias, concrete
+
     made = iter(memories)
     if compiled.signatures is None:
         compiled.signatures = [_static_signature(output) for output in compiled.outputs]
@@ -111,6 +113,8 @@ def outputs(
 
 def _static_signature(output: Stored | Alias) -> Signature | None:
     """The signature of a result, if it is the same at every call."""
+    from smelt.plan import Alias, concrete
+
     if isinstance(output, Alias) or not all(isinstance(size, int) for size in output.shape):
         return None
     return signature(output.dtype, concrete(output.shape, {}))

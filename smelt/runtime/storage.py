@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smelt.device.memory import Memory, allocate, wrap
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DonatedError
 from smelt.graph.node import Node, make_leaf
 from smelt.graph.shapes import row_major
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Signature:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smelt import dtypes, runtime
 from smelt.dtypes import DType, as_dtype, cast_array
@@ -25,6 +24,8 @@ from smelt.tensor.handle import Handle, is_weak, node_of, wrap
 from smelt.tensor.types import DT, DTypeLike, S, TensorLike
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from smelt.tensor.tensor import Tensor
 
 

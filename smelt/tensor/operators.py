@@ -8,20 +8,21 @@ annotation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 from typing import Literal as L
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smelt.tensor import elementwise
 from smelt.tensor.handle import OPERANDS
 from smelt.tensor.types import DT, N, R, S
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from smelt.tensor.tensor import Tensor
 
-Array = NDArray[Any] | np.generic
+Array: TypeAlias = "NDArray[Any] | np.generic"
 F = TypeVar("F", bound=Callable[..., Any])
 
 

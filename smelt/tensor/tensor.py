@@ -5,10 +5,9 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, Generic, Never
+from typing import TYPE_CHECKING, Any, Generic, Never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
@@ -32,6 +31,9 @@ from smelt.tensor import (
 from smelt.tensor.arguments import check_device
 from smelt.tensor.handle import Handle, register, wrap
 from smelt.tensor.types import DT, A, B, DTypeLike, R, S, Size, TensorLike
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Tensor(Handle, Generic[DT, *S]):

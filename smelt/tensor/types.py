@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smelt.dtypes import DType, Scalar
 from smelt.graph.index import IndexLike
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from typing_extensions import TypeVar, TypeVarTuple
 
     from smelt.tensor.tensor import Tensor
@@ -42,7 +42,7 @@ Size = IndexLike
 ShapeLike = Size | Sequence[Size]
 Axes = int | Sequence[int] | None
 DTypeLike = DType | str | type | np.dtype[Any]
-Operand = Union["Tensor", Scalar, NDArray[Any], np.generic]
+Operand = Union["Tensor", Scalar, "NDArray[Any]", np.generic]
 TensorLike = Operand | Sequence[Any]
 
 
