@@ -43,8 +43,8 @@ def best_of(
 ) -> float:
     """Seconds per call: the fastest of `rounds` rounds, each of as many calls as fill `window` seconds.
 
-    The window is shorter than the turns that a scheduler gives, so that on a busy machine some rounds are undisturbed. A
-    `pause` between rounds spreads them over the seconds for which a neighbor on the same machine may be busy.
+    The window is shorter than the turns that a scheduler gives, so that on a busy machine some rounds are undisturbed.
+    A `pause` between rounds spreads them over the seconds for which a neighbor on the same machine may be busy.
     """
     calls = _calls_filling(function, window, clock)
     best = _round(function, calls, clock)

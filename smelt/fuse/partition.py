@@ -231,9 +231,18 @@ def _epilogues(order: Sequence[Node]) -> set[Node]:
     for node in order:
         if node.op in ELEMENTWISE:
             for source in node.sources:
+                while _only_renames(source) and len(readers[source]) == 1:
+                    source = source.sources[0]
                 if len(readers[source]) == 1 and (source.op is Op.CONTRACT or source in found):
                     found.add(node)
     return found
+
+
+def _only_renames(node: Node) -> bool:
+    """Whether a node has the axes of its source, but for their order and axes of size 1."""
+    if node.op is not Op.RESHAPE:
+        return node.op is Op.PERMUTE
+    return [size for size in node.shape if size != 1] == [size for size in node.sources[0].shape if size != 1]
 
 
 def _legal(group: Group, node: Node, light: set[Node]) -> bool:

@@ -50,6 +50,13 @@ def test_bias_activation_and_residual_are_the_epilogue_of_a_matmul() -> None:
     assert "erf" in names
 
 
+def test_what_follows_a_matmul_is_finished_before_a_softmax() -> None:
+    q, k = leaf(F32, (2, 3, 40, 8)), leaf(F32, (2, 3, 40, 8))
+    scores = build.binary("mul", build.matmul(q, build.permute(k, (0, 1, 3, 2))), leaf(F32, (2, 3, 40, 40)))
+    found = kernels(build.composite("softmax", scores, axis=-1))
+    assert found == [["contract", "mul"], ["reduce", "sub", "exp", "reduce", "div"]]
+
+
 def test_a_cast_is_computed_inside_a_matmul_but_not_exp() -> None:
     x, w = leaf(dtypes.float16, (32, 64)), leaf(F32, (64, 48))
     assert kernels(build.matmul(build.cast(x, F32), w)) == [["cast", "contract"]]
