@@ -111,6 +111,11 @@ class _Run:
             raise CompilerError(
                 f"the C compiler {self._name!r} was stopped by {cause}", hint="The machine may be out of memory."
             )
+        if self._process.returncode == 0 and not self.output.exists():
+            raise CompilerError(
+                f"the C compiler {self._name!r} said that all was well and made nothing",
+                hint="Is it a C compiler? SMELT_CC can name another one.",
+            )
         return None if self._process.returncode == 0 else said
 
     def stop(self) -> None:

@@ -203,9 +203,16 @@ def test_a_compiler_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pyte
         toolchain.build([answer(14, "endless")])
 
 
+def test_a_compiler_that_makes_nothing(tmp_path: Path) -> None:
+    idle = script(tmp_path / "idle", "exit 0")
+    with configure(compiler=str(idle)), pytest.raises(CompilerError, match="made nothing"):
+        toolchain.build(["int nothing;"])
+
+
 INTERRUPTED = """
-import sys
+import signal
 from smelt.device import toolchain
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts without
 try:
     toolchain.build(["int a;", "int b;", "int c;"])
 except KeyboardInterrupt:
