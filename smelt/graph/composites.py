@@ -238,10 +238,11 @@ def _infer_gelu(x: Node, approximate: Any) -> Inferred:
 def _gelu(x: Node, approximate: str) -> Node:
     wide = _wide(x)
     if approximate == "tanh":
+        # (1 + tanh(u)) / 2 is 1 / (1 + exp(-2u)): cheaper, and exact for small results where 1 + tanh cancels.
         cube = e.mul(e.mul(wide, wide), wide)
-        part = e.tanh(e.scale(e.add(wide, e.scale(cube, 0.044715)), math.sqrt(2 / math.pi)))
-    else:
-        part = e.erf(e.scale(wide, math.sqrt(0.5)))
+        inner = e.scale(e.add(wide, e.scale(cube, 0.044715)), -2 * math.sqrt(2 / math.pi))
+        return e.cast(e.div(wide, e.shift(e.exp(inner), 1.0)), x.dtype)
+    part = e.erf(e.scale(wide, math.sqrt(0.5)))
     return e.cast(e.mul(e.scale(wide, 0.5), e.shift(part, 1.0)), x.dtype)
 
 
