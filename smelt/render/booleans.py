@@ -18,6 +18,7 @@ def mask_bits(statements: Sequence[Statement]) -> dict[str, int]:
     """
     widths: dict[str, int] = {}
     open_values: list[Statement] = []
+    folds: list[Reduce] = []
     for statement in statements:
         match statement:
             case Load(value=value) if value.dtype is bool_:
@@ -28,8 +29,8 @@ def mask_bits(statements: Sequence[Statement]) -> dict[str, int]:
                     open_values.append(statement)
                 else:
                     widths[value.name] = width
-            case Reduce(value=value, source=source) if value.dtype is bool_:
-                widths[value.name] = widths.get(source.name, _DEFAULT)
+            case Reduce(value=value) if value.dtype is bool_:
+                folds.append(statement)
             case Accumulator(value=value) if value.dtype is bool_:
                 open_values.append(statement)
     consumers = _consumers(statements)
@@ -37,6 +38,8 @@ def mask_bits(statements: Sequence[Statement]) -> dict[str, int]:
         assert isinstance(statement, Compute | Accumulator)
         name = statement.value.name
         widths[name] = next((w for c in consumers.get(name, ()) if (w := _wanted(c, name, widths))), _DEFAULT)
+    for fold in folds:  # as wide as what is folded, which may have been open until now
+        widths[fold.value.name] = widths.get(fold.source.name, _DEFAULT)
     return widths
 
 
