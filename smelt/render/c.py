@@ -130,7 +130,7 @@ class _Writer:
                 *("#ifdef __clang__", f"#pragma clang loop unroll_count({statement.unroll})"),
                 *("#else", f"#pragma GCC unroll {statement.unroll}", "#endif"),
             ]
-        name, end = f"i{self.loops}", f"e{self.loops}"
+        name, end = f"t{self.loops}", f"e{self.loops}"
         self.loops += 1
         self.lines.append(f"for (long {name} = {first}, {end} = {last}; {name} < {end}; {name}++) {{")
         outer = dict(self.text.names)

@@ -333,3 +333,19 @@ def test_text_is_a_function_of_the_kernel_and_names_stay_out() -> None:
 def test_only_what_is_used_is_emitted() -> None:
     text = render([elementwise("k", "add", [f32, f32], f32, 32, 16)])
     assert "exp" not in text and "f64x" not in text and "masked" not in text and "#include" not in text
+
+
+def test_names_never_hide_types(tmp_path: Path) -> None:
+    """With many loops their numbers pass 8, 16, 32 and 64, which are also widths of types."""
+    out = buffer("out", dtypes.int8, 70)
+    body: list[Statement] = []
+    for number in range(70):
+        variable, _ = loop(f"l{number}", 1)
+        value = Value(f"c{number}", dtypes.int8)
+        body.append(
+            For(variable, as_index(1), [Compute(value, "const", (), -number), Store(out, (as_index(number),), value)])
+        )
+    k = kernel("k", [out], body)
+    result = np.zeros(70, np.int8)
+    Compiled([k], tmp_path).run("k", [result])
+    np.testing.assert_array_equal(result, -np.arange(70))
