@@ -185,12 +185,12 @@ def trace(roots: Sequence[Node]) -> Traced:
         elif node.op is Op.SLICE:
             spans: list[tuple[Any, ...]] = []
             for span, size in zip(node.attribute, node.sources[0].shape, strict=True):
-                if span.size == size or not isinstance(span.start, int):
-                    [whole] = dims.rename((span.size,))
-                    spans.append((span.start, whole, span.step))
+                start, count = dims.rename((span.start, span.size))
+                if span.size == size or not isinstance(start, int):
+                    spans.append((start, count, span.step))
                 else:
-                    spans.append((None, span.size, span.step))
-                    starts.append(span.start)
+                    spans.append((None, count, span.step))
+                    starts.append(start)
             entries.append((Op.SLICE, node.dtype, shape, tuple(spans), number[node.sources[0]]))
         else:
             sources = tuple([number[source] for source in node.sources])

@@ -27,13 +27,15 @@ def merge_axes(region: Region) -> Region:
     parallel = tuple(axis for axis in region.axes if not any(axis in axes for axes in folds))
     taken = {address: _opaque(address) for address in addresses}
     replaced: dict[Variable, Index] = {}
+    # Reductions that fold only one of two neighbors keep them apart.
+    groups = [frozenset(axes) for axes in folds]
     for axes in (parallel, *folds):
-        _merge_row(axes, addresses, taken, replaced)
+        _merge_row(axes, addresses, taken, groups, replaced)
     return _rebuild(region, replaced) if replaced else region
 
 
 def _flattens(buffer: Buffer) -> bool:
-    return (buffer.shape != () and all(as_index(stride).low >= 0 for stride in buffer.strides)) or buffer.shape == ()
+    return all(as_index(stride).low >= 0 for stride in buffer.strides)
 
 
 def _opaque(address: Index) -> set[Variable]:
@@ -47,13 +49,15 @@ def _merge_row(
     axes: tuple[Variable, ...],
     addresses: list[Index],
     opaque: dict[Index, set[Variable]],
+    groups: list[frozenset[Variable]],
     replaced: dict[Variable, Index],
 ) -> None:
     """Merge runs of neighbors in one list of axes, noting what each axis becomes."""
     run: list[Variable] = []
     runs = [run]
     for axis in axes:
-        if run and not all(_joined(run[-1], axis, address, opaque[address]) for address in addresses):
+        together = run and all((run[-1] in group) == (axis in group) for group in groups)
+        if run and not (together and all(_joined(run[-1], axis, a, opaque[a]) for a in addresses)):
             run = []
             runs.append(run)
         run.append(axis)

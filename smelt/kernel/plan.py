@@ -200,8 +200,8 @@ class _Planner:
             raise Illegal("stage: the padding is negative")
         if any(axis not in node.axes for axis in order):
             raise Illegal(f"stage: {action.node} does not vary over all axes of its order")
-        if any(stage.node is node and stage.at == at for stage in self.plan.stages):
-            raise Illegal(f"stage: {action.node} is staged at {action.at} already")
+        if any(stage.node is node for stage in self.plan.stages):
+            raise Illegal(f"stage: {action.node} is staged already")
         self.plan.stages.append(StagePlan(node, at, order, action.pad))
 
     def keep(self, action: Keep) -> None:

@@ -115,6 +115,16 @@ def test_axes_merge_where_memory_is_walked_as_one() -> None:
     assert len(merge_axes(build_region(group, contiguous)[0]).axes) == 3
 
 
+def test_reductions_over_one_and_over_both_of_two_axes_keep_them_apart() -> None:
+    x = leaf(F32, (3, 5))
+    rows = build.expand(build.reshape(build.reduce("add", x, (1,)), (3, 1)), (3, 5))
+    whole = build.expand(build.reshape(build.reduce("add", x, (0, 1)), (1, 1)), (3, 5))
+    y = build.binary("sub", build.binary("sub", x, rows), whole)
+    value = np.arange(15, dtype=np.float32).reshape(3, 5)
+    [got] = run_fused([y], {x: value}, {})
+    np.testing.assert_array_equal(got, value - value.sum(1, keepdims=True) - value.sum())
+
+
 @pytest.mark.parametrize(
     ("shape", "source"),
     [

@@ -49,7 +49,7 @@ MEMORY = [
     ("stage %99 at r.0 (c)", "no node %99"),
     ("stage v at r.0 ()", "must name axes"),
     ("stage v at r.0 (c, c)", "must name axes"),
-    ("stage v at r.0 (c); stage v at r.0 (c) pad 4", "staged at r.0 already"),
+    ("stage v at r.0 (c); stage v at c.0 (c) pad 4", "staged already"),
     ("stage m at r.0 (c)", "does not vary over all axes"),
     ("stage v at r.0 (r)", "c is not open"),
     ("split r (2 reg); stage v at r.0 (c)", "r has a tile"),
