@@ -194,7 +194,10 @@ def trace(roots: Sequence[Node]) -> Traced:
             entries.append((Op.SLICE, node.dtype, shape, tuple(spans), number[node.sources[0]]))
         else:
             sources = tuple([number[source] for source in node.sources])
-            entries.append((node.op, node.dtype, shape, node.attribute, *sources))
+            attribute = node.attribute
+            if node.op is Op.PAD:
+                attribute = tuple(dims.rename(widths) for widths in attribute)
+            entries.append((node.op, node.dtype, shape, attribute, *sources))
         number[node] = len(number)
     bounds = tuple((v.low, v.high) for v in dims.found.values())
     graph: GraphKey = (tuple(entries), tuple([number[root] for root in roots]), bounds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.locks import Lock
 from smelt.runtime.storage import Signature, Storage, leaf, signature
+from smelt.runtime.tracing import is_traced_input
 
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         traced = trace(pending)
         storages: list[Storage] = []
         for view in traced.inputs:
-            if not isinstance(view.leaf.attribute, Storage):
+            if is_traced_input(view.leaf):
                 raise TraceError(
                     "the value of a tensor is needed while its function is being traced",
                     hint="Inside jit use sm.where or sm.cond instead of Python conditions, or return the tensor.",
@@ -54,6 +56,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         results = outputs(compiled, memories, storages, [view.offset for view in traced.inputs], {})
         for node, storage in zip(pending, results, strict=True):
             node.leaf = leaf(storage)
+            storage.producer = weakref.ref(node)
     return [node if node.leaf is None else node.leaf for node in nodes]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,13 +41,14 @@ def signature(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | N
 class Storage:
     """A strided view of a block of memory: element strides, and the element at which it starts. Never written again."""
 
-    __slots__ = ("_memory", "address", "offset", "signature")
+    __slots__ = ("_memory", "address", "offset", "producer", "signature")
     device = "cpu"
 
     def __init__(self, memory: Memory, signature: Signature, offset: int = 0) -> None:
         self._memory: Memory | None = memory
         self.signature = signature
         self.offset = offset
+        self.producer: weakref.ref[Node] | None = None  # the node whose value this is
         self.address = memory.address + offset * signature.dtype.itemsize
 
     @classmethod
@@ -99,6 +101,9 @@ class Storage:
 
     def donate(self) -> None:
         """Give the memory up: whoever asks for the value from now on is told so."""
+        node = self.producer() if self.producer is not None else None
+        if node is not None:
+            node.leaf = None  # an equal expression is computed again
         self._memory = None
         self.address = -(1 << 62)  # below any address, whatever is added to it
 

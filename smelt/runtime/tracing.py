@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from smelt.dtypes import DType, uint32
 from smelt.graph.index import IndexLike
-from smelt.graph.node import Node, Shape, make
+from smelt.graph.node import Node, Shape, make, topological
 from smelt.graph.ops import Op
 
 
@@ -28,11 +28,13 @@ class Placeholder:
 
 @dataclass(eq=False)
 class Trace:
-    """One function being traced. `draws` counts the random draws that it made."""
+    """One function being traced. `draws` counts the random draws that it made; `weakness` remembers `is_weak`."""
 
     random: Placeholder = field(default_factory=lambda: Placeholder(uint32, (3,), (1,)))
     random_node: Node | None = None
     draws: int = 0
+    hidden: set[int] = field(default_factory=set)  # ids of the storages of tensors that the function reaches by itself
+    weakness: dict[Node, int] = field(default_factory=dict)
 
     def take_random(self) -> tuple[Node, int]:
         if self.random_node is None:
@@ -41,15 +43,31 @@ class Trace:
         return self.random_node, self.draws - 1
 
 
+_STRONG, _CONSTANT, _WEAK = range(3)
+
+
 def is_weak(node: Node) -> bool:
-    """Whether a traced scalar comes from Python numbers alone."""
-    if node.shape != ():
+    """Whether a traced scalar is a Python number that was passed in, or computed from such and constants alone."""
+    trace = current_trace()
+    if node.shape != () or trace is None:
         return False
-    if node.op is Op.LEAF:
-        return isinstance(node.attribute, Placeholder) and node.attribute.weak
+    known = trace.weakness
+    if node not in known:
+        for inner in topological([node]):
+            if inner not in known:
+                known[inner] = _weakness(inner, known)
+    return known[node] == _WEAK
+
+
+def _weakness(node: Node, known: dict[Node, int]) -> int:
     if node.op is Op.CONST:
-        return True
-    return node.op in (Op.UNARY, Op.BINARY) and all(is_weak(source) for source in node.sources)
+        return _CONSTANT
+    if node.op is Op.LEAF:
+        return _WEAK if isinstance(node.attribute, Placeholder) and node.attribute.weak else _STRONG
+    if node.shape != () or node.op not in (Op.UNARY, Op.BINARY):
+        return _STRONG
+    states = [known[source] for source in node.sources]
+    return _STRONG if _STRONG in states else max(states)
 
 
 class _Stack(threading.local):
@@ -67,6 +85,14 @@ def current_trace() -> Trace | None:
 
 def is_tracing() -> bool:
     return bool(_stack.traces)
+
+
+def is_traced_input(leaf: Node) -> bool:
+    """Whether a leaf may be another one at the next replay: an argument, or a tensor that the function reaches by
+    itself.
+    """
+    trace = current_trace()
+    return isinstance(leaf.attribute, Placeholder) or (trace is not None and id(leaf.attribute) in trace.hidden)
 
 
 @contextmanager

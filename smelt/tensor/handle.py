@@ -17,7 +17,7 @@ from smelt.dtypes import DType, Scalar
 from smelt.errors import ArgumentError, DTypeError
 from smelt.graph import build
 from smelt.graph.node import Node, live_nodes, topological
-from smelt.graph.ops import Op, kind_letter
+from smelt.graph.ops import kind_letter
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -148,7 +148,7 @@ _EXAMPLES: dict[str, Scalar] = {"b": False, "i": 0, "f": 0.0}
 
 def _is_number(node: Node) -> bool:
     """True for what was computed from a Python number that was passed to a traced function."""
-    return runtime.is_weak(node) and any(source.op is Op.LEAF for source in topological([node]))
+    return runtime.is_weak(node)
 
 
 def promoted(a: DType, b: DType, name: str) -> DType:

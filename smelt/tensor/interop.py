@@ -160,7 +160,7 @@ def storage_of(tensor: Tensor, asked: str) -> Storage:
         (node,) = runtime.realize([node])
         tensor._node = node
     storage = node.attribute
-    if not isinstance(storage, Storage):
+    if not isinstance(storage, Storage) or runtime.is_tracing():
         _refuse_traced(node, asked)
     return storage  # type: ignore[no-any-return]
 
@@ -170,10 +170,10 @@ def _refuse_traced(node: Node, asked: str) -> None:
     symbolic = any(isinstance(size, Index) for size in node.shape)
     if not symbolic and not runtime.is_tracing():
         return
-    if symbolic or any(n.op is Op.LEAF and not isinstance(n.attribute, Storage) for n in topological([node])):
+    if symbolic or any(n.op is Op.LEAF and runtime.is_traced_input(n) for n in topological([node])):
         raise TraceError(
             f"{asked}: the value is not known while the function is traced",
-            rule=f"the tensor is {node.dtype}{shape_text(node.shape)}, computed from the arguments of the function.",
+            rule=f"the tensor is {node.dtype}{shape_text(node.shape)}, computed from the inputs of the function.",
             hint="Use smelt.where to choose between values and smelt.cond to choose between computations.",
         )
 

@@ -91,7 +91,7 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
 
 def examine(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """Like `explain`, without printing."""
-    jitted = function if isinstance(function, Jit) else Jit(function)
+    jitted = function.keeping() if isinstance(function, Jit) else Jit(function)
     compiled = compile_graph(jitted.graph_key(*args, **kwargs), runtime.device, explain=True)
     best = min(_timed(jitted, args, kwargs) for _ in range(_RUNS))
     return Explanation(compiled, 1e3 * best)

@@ -7,26 +7,27 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from smelt import tree
+from smelt.errors import ArgumentError
 from smelt.tensor import Tensor
+from smelt.transform.marks import Identity, value_mark
 
 Reader = Callable[[list[Any]], Any]
 
 
 def hidden_readers(function: Any) -> list[Reader]:
-    """One reader per name outside the function: it appends the tensors found there and returns what else there is, as
-    a mark.
+    """One reader per name outside the function.
+
+    A reader appends the tensors that it finds, and returns a mark of what else there is. Names are looked up at every
+    call, so that whatever they are bound to by then is seen.
     """
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return []
+    while not hasattr(function, "__code__"):
+        function = getattr(function, "__wrapped__", None)
+        if function is None:
+            return []
     readers = [_reader(_cell(cell)) for cell in function.__closure__ or ()]
-    names = dict.fromkeys(name for inner in _codes(code) for name in inner.co_names)
+    names = dict.fromkeys(name for inner in _codes(function.__code__) for name in inner.co_names)
     scope = function.__globals__
-    for name in names:
-        value = scope.get(name)
-        if name in scope and not isinstance(value, types.ModuleType | types.FunctionType | type):
-            readers.append(_reader(_global(scope, name)))
-    return readers
+    return readers + [_reader(_global(scope, name)) for name in names if name in scope]
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -50,15 +51,27 @@ def _global(scope: dict[str, Any], name: str) -> Callable[[], Any]:
     return lambda: scope.get(name)
 
 
+_BY_THEMSELVES = frozenset(
+    {types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type}
+)  # equal if identical
+
+
 def _reader(read: Callable[[], Any]) -> Reader:
     def append(raw: list[Any]) -> Any:
         value = read()
         if type(value) is Tensor:
             raw.append(value)
             return None
+        if type(value) in _BY_THEMSELVES:
+            return value
         if not isinstance(value, tuple | list | dict):
             return _mark(value)
-        leaves, structure = tree.flatten(value)
+        try:
+            leaves, structure = tree.flatten(value)
+        except ArgumentError:  # keys that do not sort: no tree, just an object
+            return Identity(value)
+        if Tensor not in set(map(type, leaves)):  # a log, say, which grows while the function is traced
+            return Identity(value)
         marks: list[Any] = []
         for leaf in leaves:
             if type(leaf) is Tensor:
@@ -73,4 +86,4 @@ def _reader(read: Callable[[], Any]) -> Reader:
 
 def _mark(value: Any) -> Any:
     """Numbers and strings count by value; other objects by identity."""
-    return (type(value), value) if isinstance(value, bool | int | float | str) else id(value)
+    return value_mark(value) if isinstance(value, bool | int | float | str) else Identity(value)

@@ -20,11 +20,12 @@ from smelt.compiler import CompiledGraph, GraphKey, Traced, trace
 from smelt.device.memory import Memory
 from smelt.dtypes import float64, int64, uint32
 from smelt.errors import ArgumentError
-from smelt.graph.node import Node
+from smelt.graph.node import Node, private_nodes
 from smelt.graph.ops import Op
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor, wrap
-from smelt.transform.hidden import hidden_readers
+from smelt.transform.hidden import Reader, hidden_readers
+from smelt.transform.marks import value_mark
 from smelt.transform.symbolic import ShapeCheck, argument_shapes, contiguous_storage, symbolic_placeholder
 from smelt.transform.weak import default_weak
 
@@ -69,11 +70,12 @@ class Jit(Generic[P, T]):
     ) -> None:
         functools.update_wrapper(self, function)
         self.__wrapped__ = function
-        self._static = _positions(function, [static] if isinstance(static, int | str) else list(static))
+        self._names = _argument_names(function)
+        self._static = _positions(self._names, [static] if isinstance(static, int | str) else list(static))
         self._donate = (donate,) if isinstance(donate, int) else tuple(donate)
         self._shapes = shapes
         self._entries: dict[Any, _Entry] = {}
-        self._hidden = hidden_readers(function)
+        self._hidden: list[Reader] | None = None  # found at the first call, when all names are bound
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -85,12 +87,16 @@ class Jit(Generic[P, T]):
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = self._trace(args, kwargs, leaves)
-        result: T = _replay_simple(entry, leaves) if entry.is_simple else self._replay(entry, leaves, args)
+        result: T = _replay_simple(entry, leaves) if entry.is_simple else self._replay(entry, leaves, args, kwargs)
         return result
 
     def graph_key(self, *args: P.args, **kwargs: P.kwargs) -> GraphKey:
         """The key of the graph that a call with these arguments runs; nothing is compiled for it."""
         return self._record(args, kwargs, self._flatten(args, kwargs)[0])[0].key
+
+    def keeping(self) -> Jit[P, T]:
+        """The same function, giving up none of its arguments."""
+        return Jit(self.__wrapped__, self._static, (), self._shapes) if self._donate else self
 
     # --- the way in
 
@@ -106,18 +112,34 @@ class Jit(Generic[P, T]):
                 structure.append(self._flatten_one(k, value, raw))
         if kwargs:
             structure += [(name, self._flatten_one(name, kwargs[name], raw)) for name in sorted(kwargs)]
+        if self._hidden is None:
+            self._hidden = hidden_readers(self.__wrapped__)
         visible = len(raw)
         for read in self._hidden:
             structure.append(read(raw))
+        if len(raw) > visible + 1:
+            # Two names for one tensor are one input only for as long as they are.
+            structure.append(_aliases(raw[visible:]))
         if self._shapes is None:
             try:
                 leaves = list(map(_attribute, raw))
                 return leaves, (tuple(structure), tuple(map(_signature, leaves)))
             except AttributeError:  # only tensors have a node, and only computed ones have a signature there
                 pass
-        return self._flatten_mixed(raw, visible, structure)
+        return self._flatten_mixed(raw, self._declared(args), structure)
 
-    def _flatten_mixed(self, raw: list[Any], visible: int, structure: list[Any]) -> tuple[list[Any], Any]:
+    def _declared(self, args: Any) -> set[int]:
+        """Which of the leaves have a declared shape."""
+        found: set[int] = set()
+        number = 0
+        table = argument_shapes(self._shapes, args)
+        for k, value in enumerate(args):
+            count = 0 if k in self._static and type(value) is not Tensor else len(tree.flatten(value)[0])
+            found.update(number + j for j, shape in enumerate(table.get(k, ())) if shape is not None)
+            number += count
+        return found
+
+    def _flatten_mixed(self, raw: list[Any], declared: set[int], structure: list[Any]) -> tuple[list[Any], Any]:
         """The same for leaves that are not all tensors with a value: numbers, static values, lazy tensors, dims."""
         leaves: list[Any] = []
         marks: list[Any] = []
@@ -127,7 +149,7 @@ class Jit(Generic[P, T]):
         for k, x in enumerate(raw):
             if type(x) is Tensor:
                 storage = x._node.attribute
-                if self._shapes is not None and k < visible:
+                if k in declared:
                     storage = contiguous_storage(storage)
                     marks.append(storage.dtype)
                 else:
@@ -137,12 +159,12 @@ class Jit(Generic[P, T]):
                 leaves.append(x)
                 marks.append(type(x))
             else:
-                marks.append(_hashable(x))
+                marks.append(value_mark(x))
         return leaves, (tuple(structure), tuple(marks))
 
     def _flatten_one(self, name: int | str, value: Any, raw: list[Any]) -> Any:
-        if name in self._static:
-            return ("static", _hashable(value))
+        if name in self._static and type(value) is not Tensor:
+            return ("static", value_mark(value))
         return tree.flatten_into(value, raw)
 
     # --- the first time
@@ -184,10 +206,13 @@ class Jit(Generic[P, T]):
             check.bind(leaves)  # the shapes of this very call have to fit as well
         new_kwargs = {name: replace(name, kwargs[name]) for name in sorted(kwargs)}
         hidden = {id(storage): k for k, storage in enumerate(leaves) if k >= len(source)}
-        with runtime.tracing() as recorded:
+        # Nodes of its own: an equal one outside may have a value, of a tensor that will be another one later.
+        with runtime.tracing() as recorded, private_nodes():
+            recorded.hidden.update(hidden)
             result = self.__wrapped__(*new_args, **new_kwargs)
-        parts, structure = tree.flatten(result)
-        traced = trace([default_weak(part._node) for part in parts if isinstance(part, Tensor)])
+            parts, structure = tree.flatten(result)
+            roots = [default_weak(part._node) for part in parts if isinstance(part, Tensor)]
+        traced = trace(roots)
         inputs: list[int] = []
         captured: list[Storage] = []
         for view in traced.inputs:
@@ -222,7 +247,7 @@ class Jit(Generic[P, T]):
 
     # --- every other time
 
-    def _replay(self, entry: _Entry, leaves: list[Any], args: Any) -> Any:
+    def _replay(self, entry: _Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         for k in entry.numbers:
             leaves[k] = runtime.host_leaf(leaves[k], _NUMBERS[type(leaves[k])]).attribute
         if entry.draws:
@@ -248,7 +273,7 @@ class Jit(Generic[P, T]):
             raise
         results = runtime.outputs(entry.compiled, memories, storages, entry.offsets, dims)
         if self._donate:
-            self._give_up(args, results)
+            self._give_up(args, kwargs, results)
         else:
             changing = entry.numbers or entry.draws or entry.shapes or entry.shifts or entry.inputs is not None
             tensors_only = all(known is None for known in entry.results)
@@ -259,11 +284,12 @@ class Jit(Generic[P, T]):
         values = [wrap(runtime.leaf(next(fresh))) if known is None else known for known in entry.results]
         return tree.unflatten(entry.structure, values)
 
-    def _give_up(self, args: Any, results: list[Storage]) -> None:
+    def _give_up(self, args: Any, kwargs: Any, results: list[Storage]) -> None:
         """Release donated arguments, except memory that a result still shows."""
         kept = {id(storage.memory) for storage in results}
         for k in self._donate:
-            for part in tree.flatten(args[k])[0]:
+            name = self._names[k] if k < len(self._names) else ""
+            for part in tree.flatten(args[k] if k < len(args) else kwargs.get(name))[0]:
                 if type(part) is Tensor:
                     storage = part._node.attribute
                     if not storage.is_donated() and id(storage.memory) not in kept:
@@ -331,29 +357,29 @@ def jit(
     return Jit(function, static, donate, shapes)
 
 
-def _positions(function: Callable[..., Any], static: list[int | str]) -> frozenset[int | str]:
-    """Static arguments by position and by name, whichever way they were given."""
-    if not static:
-        return frozenset()
+def _argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a function's arguments, as a caller counts them."""
     code = getattr(function, "__code__", None)
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
+    if code is None:
+        return ()
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return names[1:] if isinstance(function, types.MethodType) else names
+
+
+def _positions(names: tuple[str, ...], static: list[int | str]) -> frozenset[int | str]:
+    """Static arguments by position and by name, whichever way they were given."""
     found: set[int | str] = set(static)
     for item in static:
-        if isinstance(item, str) and item not in names:
+        if isinstance(item, str) and names and item not in names:
             raise ArgumentError(f"jit: the function has no argument {item!r}", hint=f"It has: {', '.join(names)}.")
-        if isinstance(item, str):
+        if isinstance(item, str) and item in names:
             found.add(names.index(item))
-        elif 0 <= item < len(names):
+        elif isinstance(item, int) and 0 <= item < len(names):
             found.add(names[item])
     return frozenset(found)
 
 
-def _hashable(value: Any) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        raise ArgumentError(
-            f"jit: an argument of type {type(value).__name__} is neither a tensor nor hashable",
-            hint="Pass arrays as tensors (sm.asarray), and other data as tuples, strings or numbers.",
-        ) from None
-    return (type(value), value)
+def _aliases(tensors: list[Any]) -> tuple[int, ...]:
+    """For each tensor, where the first that is the same one stands."""
+    first: dict[int, int] = {}
+    return tuple([first.setdefault(id(x._node), k) for k, x in enumerate(tensors)])

@@ -74,6 +74,14 @@ class ShapeCheck:
                         rule = f"{size.name} = {given} is outside its bounds {size.low} to {size.high}."
                         raise _mismatch(leaf, shape, actual, rule)
                     values[size.name] = given
+        unknown = {
+            v.name for _, shape in self.declared for size in shape if isinstance(size, Index) for v in size.variables()
+        }
+        if not unknown <= set(values):
+            raise ArgumentError(
+                f"jit: the value of {', '.join(sorted(unknown - set(values)))} cannot be read off the shapes",
+                rule="Each dim must be the whole size of some axis; elsewhere it may be part of an expression.",
+            )
         for leaf, shape in self.declared:
             actual = leaves[leaf].shape
             for axis, (size, given) in enumerate(zip(shape, actual, strict=True)):
