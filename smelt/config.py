@@ -9,13 +9,12 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 
-def _default_cache() -> Path:
+def _default_cache() -> str:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "smelt"
+    return os.path.join(base, "smelt")
 
 
 def _integer(name: str, default: int) -> int:
@@ -28,7 +27,7 @@ class Settings:
     """debug: 0 silent, 1 a line per compiled graph, 2 kernels and fusion, 3 kernel IR, 4 source text."""
 
     debug: int = 0
-    cache_dir: Path = Path()
+    cache_dir: str | os.PathLike[str] = ""  # a string: importing pathlib takes its time
     disk_cache: bool = True
     threads: int = 0  # 0: as many as the process may use
     compiler: str = ""  # empty: the first that is found
@@ -41,7 +40,7 @@ def _from_environment() -> Settings:
     cache = os.environ.get("SMELT_CACHE_DIR")
     return Settings(
         debug=_integer("SMELT_DEBUG", 0),
-        cache_dir=Path(cache) if cache else _default_cache(),
+        cache_dir=cache or _default_cache(),
         disk_cache=_integer("SMELT_DISK_CACHE", 1) != 0,
         threads=_integer("SMELT_THREADS", 0),
         compiler=os.environ.get("SMELT_CC", ""),

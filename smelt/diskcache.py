@@ -201,7 +201,7 @@ def disk_cache() -> DiskCache | None:
     """The cache that the settings name; None where they switch it off."""
     if not settings().disk_cache:
         return None
-    root = settings().cache_dir
+    root = Path(settings().cache_dir)
     return _caches.get(root) or _caches.setdefault(root, DiskCache(root))
 
 

@@ -61,7 +61,7 @@ def _size(folder: Path) -> int:
 
 def report() -> dict[str, dict[str, Any]]:
     """Sections of facts, ready for JSON."""
-    folder = settings().cache_dir
+    folder = Path(settings().cache_dir)
     cache = {"directory": str(folder), "used": settings().disk_cache, "exists": folder.is_dir(), "bytes": _size(folder)}
     return {
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _DISTRIBUTIONS}},

@@ -6,8 +6,11 @@ import functools
 import os
 import platform
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+# Loaded when a profile is read, not when smelt is imported.
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @functools.cache
 def profile() -> Profile:
     """The profile of this machine."""
+    from pathlib import Path
+
     return read_profile(Path("/"), platform.machine().lower(), _allowed_cores())
 
 

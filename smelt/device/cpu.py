@@ -8,7 +8,6 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from smelt.config import settings
@@ -132,7 +131,8 @@ def _runtime() -> Callable[[int, bytes, bytes, int], None]:
 
 @functools.cache
 def _runtime_source() -> str:
-    return Path(__file__).with_name("runtime.c").read_text(encoding="utf-8")
+    with open(os.path.join(os.path.dirname(__file__), "runtime.c"), encoding="utf-8") as file:
+        return file.read()
 
 
 @functools.cache

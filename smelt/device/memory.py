@@ -11,7 +11,6 @@ import os
 import threading
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,6 +18,8 @@ import numpy as np
 from smelt.errors import InternalError, MemoryLimitError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
 ALIGNMENT: Final = 64
@@ -182,8 +183,12 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // granule) * granule
 
 
-def available_bytes(root: Path = Path("/")) -> int:
+def available_bytes(root: Path | None = None) -> int:
     """What may still be allocated: the least that the machine and each control group around this process allow."""
+    if root is None:
+        from pathlib import Path
+
+        root = Path("/")
     bounds = [_machine_available(root), *_group_available(root)]
     return max(0, min(bounds)) + _pool.kept_bytes
 

@@ -94,7 +94,7 @@ def test_later_processes_find_code_on_disk(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_damaged_library_is_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
     toolchain.build([answer(4, "damage")])
-    [path] = (settings().cache_dir / "library").iterdir()
+    [path] = (Path(settings().cache_dir) / "library").iterdir()
     path.write_bytes(path.read_bytes()[:-100])
     monkeypatch.setattr(toolchain, "_slots", {})
     [library] = toolchain.build([answer(4, "damage")])
@@ -113,7 +113,7 @@ def test_building_works_without_a_disk_cache(tmp_path: Path, why: str) -> None:
 def test_nothing_stays_behind(private_temporary_folder: Path) -> None:
     toolchain.build([answer(number, "behind") for number in range(5)])
     assert list(private_temporary_folder.iterdir()) == []
-    assert all(stat.S_ISREG(path.stat().st_mode) for path in (settings().cache_dir / "library").iterdir())
+    assert all(stat.S_ISREG(path.stat().st_mode) for path in (Path(settings().cache_dir) / "library").iterdir())
 
 
 def test_threads_that_want_the_same_compile_it_once() -> None:
@@ -139,7 +139,7 @@ def test_a_source_that_does_not_compile_is_our_mistake(private_temporary_folder:
     source = "this is not C /* refused */"
     with pytest.raises(InternalError) as caught:
         toolchain.build([answer(8, "beside a refused one"), source])
-    kept = next((settings().cache_dir / "failed").glob("*.c"))
+    kept = next((Path(settings().cache_dir) / "failed").glob("*.c"))
     assert str(kept) in str(caught.value)
     assert "bug in smelt" in str(caught.value)
     assert "error:" not in str(caught.value)  # what the compiler said is beside the source, not in the message
