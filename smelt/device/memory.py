@@ -120,9 +120,7 @@ class Pool:
             self._clock = block.since = self._clock + 1
             self._free[block.nbytes].append(block)
             self.kept_bytes += block.nbytes
-            if self._limit is None:
-                self._limit = available_bytes() // _KEPT_FRACTION
-            if self.kept_bytes > self._limit:
+            if self._limit is not None and self.kept_bytes > self._limit:
                 self._release(self._limit)
 
     def trim(self) -> None:
@@ -136,6 +134,8 @@ class Pool:
             self.kept_bytes -= oldest.popleft().nbytes
 
     def _fresh(self, nbytes: int, size: int) -> Memory:
+        if self._limit is None:  # not when memory is given back: that may be while the interpreter shuts down
+            self._limit = available_bytes() // _KEPT_FRACTION
         try:
             block = _Block(size)
         except MemoryError:

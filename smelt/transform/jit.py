@@ -8,7 +8,6 @@ Python ints and floats are inputs too, weakly typed; everything else is static a
 from __future__ import annotations
 
 import functools
-import operator
 import struct
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -33,10 +32,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _NUMBERS = {float: float64, int: int64}
-# In C: a call may have hundreds of leaves.
-_attribute = operator.attrgetter("_node.attribute")
-_signature = operator.attrgetter("signature")
-_address = operator.attrgetter("address")
 
 
 @dataclass(eq=False, slots=True)
@@ -122,8 +117,8 @@ class Jit(Generic[P, T]):
             structure.append(_aliases(raw[visible:]))
         if self._shapes is None:
             try:
-                leaves = list(map(_attribute, raw))
-                return leaves, (tuple(structure), tuple(map(_signature, leaves)))
+                leaves = [x._node.attribute for x in raw]
+                return leaves, (tuple(structure), tuple([storage.signature for storage in leaves]))
             except AttributeError:  # only tensors have a node, and only computed ones have a signature there
                 pass
         return self._flatten_mixed(raw, self._declared(args), structure)
@@ -256,7 +251,7 @@ class Jit(Generic[P, T]):
         if entry.inputs is not None:
             captured = entry.captured
             storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in entry.inputs]
-        addresses = list(map(_address, storages))
+        addresses = [storage.address for storage in storages]
         if entry.shifts is not None:
             addresses = [address + shift for address, shift in zip(addresses, entry.shifts, strict=True)]
         dims: dict[str, int] = {}
@@ -301,7 +296,9 @@ def _replay_simple(entry: _Entry, leaves: list[Any]) -> Any:
     compiled = entry.compiled
     scalars = entry.scalars
     try:
-        memories = compiled.run(list(map(_address, leaves)), scalars.address if scalars else 0, entry.starts)
+        memories = compiled.run(
+            [storage.address for storage in leaves], scalars.address if scalars else 0, entry.starts
+        )
     except struct.error:  # no pointer: one of them was donated
         for storage in leaves:
             storage.memory  # noqa: B018  (raises)

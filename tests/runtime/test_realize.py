@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 import threading
 from typing import Any
@@ -183,3 +184,9 @@ def test_a_graph_too_large_for_the_machine_says_so() -> None:
     huge = (x.reshape(1 << 14, 1 << 14, 1) + sm.ones((1, 1, 1 << 14))) * 2
     with pytest.raises(sm.errors.MemoryLimitError, match="MiB"):
         huge.realize()
+
+
+def test_a_process_that_holds_tensors_ends_quietly() -> None:
+    code = "import smelt as sm; held = [sm.zeros((3,)).realize() for _ in range(5)]; view = held[0].numpy()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
