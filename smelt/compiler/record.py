@@ -23,7 +23,7 @@ from smelt.device.toolchain import Library
 from smelt.diskcache import disk_cache
 from smelt.dtypes import as_dtype
 from smelt.errors import InternalError, SmeltError
-from smelt.graph.index import Index, IndexLike, Variable, of
+from smelt.graph.index import Index, IndexLike, Variable, of, product_of, upper
 from smelt.graph.index_text import parse_index
 from smelt.graph.ops import Op
 from smelt.plan import INPUTS, SCALARS, Alias, CompiledGraph, KernelRecord, Placed, Stored
@@ -170,6 +170,8 @@ def _check(record: GraphRecord, key: Any) -> None:
     """Raise ValueError unless a record fits its key and itself: its numbers become pointers."""
     entries, roots, bounds = key
     scalars = sum(entry[0] is Op.CONST and entry[2] is None for entry in entries)
+    starts = sum(span[0] is None for entry in entries if entry[0] is Op.SLICE for span in entry[3])
+    integers = len(bounds) + starts
     stored = sum(output[0] == "stored" for output in record.outputs)
     numbers = [record.n_inputs, record.scratch_bytes, record.arena_bytes, *record.results]
     numbers += [number for slot in record.slots for number in slot]
@@ -183,10 +185,23 @@ def _check(record: GraphRecord, key: Any) -> None:
         and all(offset == 0 for base, offset in record.slots if base >= INPUTS)
         and all(offset < 8 * scalars for base, offset in record.slots if base == SCALARS)
         and all(launch.library < len(record.libraries) for launch in record.launches)
+        and all(0 <= slot < len(record.slots) for launch in record.launches for slot in launch.buffers)
+        and all(0 <= place < integers for launch in record.launches for place in launch.integers)
+        and all(output[1] in range(record.n_inputs) for output in record.outputs if output[0] == "alias")
+        and all(_fits(record.outputs[k], entries[root]) for k, root in zip(record.results, roots, strict=True))
         and all(type(name) is str for name in record.libraries)
     )
     if not sound:
         raise ValueError("a record that does not fit its graph")
+
+
+def _fits(output: tuple[Any, ...], entry: tuple[Any, ...]) -> bool:
+    """Whether an output has the dtype and shape of its root."""
+    shape = () if entry[0] is Op.CONST else entry[2]
+    if output[0] == "alias":
+        return bool(output[2] == _sizes_text(shape))
+    nbytes = upper(product_of(shape)) * entry[1].itemsize
+    return bool(output[1:] == (entry[1].name, _sizes_text(shape), nbytes))
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
