@@ -13,13 +13,14 @@ ZIG := $(if $(COMPILER),,zig)
 USE_STAMP := $(VENV)/installed-use$(ZIG:%=-%)
 DEV_STAMP := $(VENV)/installed-dev$(ZIG:%=-%)
 
-.PHONY: help demo test test-all check format clean
+.PHONY: help demo test test-all fuzz check format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      set up, then run the demonstration"
 	@echo "make test      set up, lint, type-check, run the sampled tests   (at most 6 minutes on two cores)"
 	@echo "make test-all  the same with every test and many more examples   (at most 40 minutes)"
+	@echo "make fuzz      the generated tests only, with new examples at every run"
 	@echo "make check     lint, formatting and types only"
 	@echo "make format    format the code and apply the safe lint fixes"
 	@echo "make clean     remove the virtual environment, caches and outputs"
@@ -34,6 +35,9 @@ test: check
 
 test-all: check
 	SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS)
+
+fuzz: $(DEV_STAMP)
+	SMELT_TEST_ALL=1 SMELT_TEST_FUZZ=1 $(RUN) -m pytest -q -n $(WORKERS) -m "not slow" tests/property tests/kernel tests/fuse tests/schedule tests/rewrite tests/graph
 
 check: $(DEV_STAMP)
 	$(RUN) -m ruff check

@@ -1,5 +1,7 @@
 """How the tests run: verified after every pass, with a cache of their own, sampled unless SMELT_TEST_ALL=1.
 
+Generated examples are the same at every run, so that a change is judged by itself; SMELT_TEST_FUZZ=1 looks for new ones.
+
 Tests that fix `max_examples` themselves escape the two profiles; leave it to the profile wherever that is enough.
 """
 
@@ -22,8 +24,9 @@ os.environ["SMELT_VERIFY"] = "1"
 # A busy machine must not fail a test, so nothing here depends on time.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", _UNTIMED, max_examples=25, derandomize=True)
-settings.register_profile("all", _UNTIMED, max_examples=500, derandomize=False, print_blob=True)
-settings.load_profile("all" if TEST_ALL else "quick")
+settings.register_profile("all", _UNTIMED, max_examples=500, derandomize=True)
+settings.register_profile("fuzz", _UNTIMED, max_examples=500, derandomize=False, print_blob=True)
+settings.load_profile("fuzz" if os.environ.get("SMELT_TEST_FUZZ") == "1" else "all" if TEST_ALL else "quick")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,7 +1,7 @@
-"""What a kernel costs: `launch + max(bytes / bandwidth, operations / peak)`, or the measured time where one is known.
+"""What the machine is like, and what work costs on it.
 
-Takes a kernel region and a device profile; gives seconds. Always holds: a cost is per kernel, never per op, and asking
-for one measures nothing.
+Gives a `Profile` (vectors, registers, caches, cores) and rough nanoseconds of elementwise work. Always holds: both depend
+on the machine alone, and asking for them measures nothing.
 """
 
 from smelt.cost.profile import Profile, profile
