@@ -1,6 +1,6 @@
 """How the tests run: verified after every pass, with a cache of their own, sampled unless SMELT_TEST_ALL=1.
 
-Generated examples are the same at every run, so that a change is judged by itself; SMELT_TEST_FUZZ=1 looks for new ones.
+Generated examples are the same at every run, so that a change is judged by itself; SMELT_TEST_FUZZ=1 seeks new ones.
 
 Tests that fix `max_examples` themselves escape the two profiles; leave it to the profile wherever that is enough.
 """
