@@ -93,10 +93,6 @@ class TraceError(SmeltError, TypeError):
     """A question about values asked while a function is being traced."""
 
 
-class ForkError(SmeltError, RuntimeError):
-    """Something that cannot be used in a forked child."""
-
-
 class ParseError(SmeltError, ValueError):
     """Text that is not in the expected form."""
 

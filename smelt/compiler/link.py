@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smelt.compiler.record import GraphRecord, Launch, output_fields
-from smelt.compiler.trace import Argument, GraphKey
+from smelt.compiler.trace import Argument, GraphKey, count_starts
 from smelt.fuse import Group
 from smelt.graph.index import product_of, upper
 from smelt.graph.node import Node
@@ -54,7 +54,7 @@ def link(
     """Place every value and write the launches down."""
     entries, _, bounds = key
     n_inputs = max((entry[4] + 1 for entry in entries if entry[0] is Op.LEAF), default=0)
-    names = [f"d{k}" for k in range(len(bounds))] + [f"s{k}" for k in range(_count_starts(entries))]
+    names = [f"d{k}" for k in range(len(bounds))] + [f"s{k}" for k in range(count_starts(key))]
     integers = {name: k for k, name in enumerate(names)}
     place = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
     temporaries = _temporaries(work, place)
@@ -107,10 +107,6 @@ def _slot(node: Node, place: dict[Node, tuple[int, int]]) -> tuple[int, int]:
         return at
     argument: Argument = node.attribute
     return (INPUTS + argument.number, 0) if argument.kind == "input" else (SCALARS, SCALAR_BYTES * argument.number)
-
-
-def _count_starts(entries: Sequence[Any]) -> int:
-    return sum(span[0] is None for entry in entries if entry[0] is Op.SLICE for span in entry[3])
 
 
 def _temporaries(work: Sequence[Work], place: dict[Node, tuple[int, int]]) -> list[tuple[Node, Lifetime]]:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from smelt.compiler.trace import count_starts
 from smelt.config import settings
 from smelt.device import toolchain
 from smelt.device.cpu import CPU, LaunchSpec
@@ -170,8 +171,7 @@ def _check(record: GraphRecord, key: Any) -> None:
     """Raise ValueError unless a record fits its key and itself: its numbers become pointers."""
     entries, roots, bounds = key
     scalars = sum(entry[0] is Op.CONST and entry[2] is None for entry in entries)
-    starts = sum(span[0] is None for entry in entries if entry[0] is Op.SLICE for span in entry[3])
-    integers = len(bounds) + starts
+    integers = len(bounds) + count_starts(key)
     stored = sum(output[0] == "stored" for output in record.outputs)
     numbers = [record.n_inputs, record.scratch_bytes, record.arena_bytes, *record.results]
     numbers += [number for slot in record.slots for number in slot]

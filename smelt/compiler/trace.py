@@ -223,6 +223,11 @@ class _Dims:
         return tuple(size if isinstance(size, int) else size.substitute(renaming) for size in shape)
 
 
+def count_starts(key: GraphKey) -> int:
+    """How many slice starts were taken out of a graph."""
+    return sum(span[0] is None for entry in key[0] if entry[0] is Op.SLICE for span in entry[3])
+
+
 def rebuild(key: GraphKey) -> list[Node]:
     """The graph of a key: leaves carry `Argument`, slice starts are variables s0, s1, …"""
     entries, roots, _ = key
