@@ -141,8 +141,6 @@ class _Planner:
                 if self.axis(axis) in plan.skips:
                     raise Illegal(f"skip: {axis} has a condition already")
                 plan.skips[self.axis(axis)] = SkipPlan(self.axis(limit), self.node(condition))
-            case _:
-                raise Illegal(f"{action} is not an action")
 
     def split(self, action: Split) -> None:
         axis = self.axis(action.axis)

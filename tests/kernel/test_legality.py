@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import smelt.kernel
 from smelt.dtypes import float16, float32
 from smelt.graph.index import of
-from smelt.kernel import Illegal, lower, parse_schedule, verify
+from smelt.kernel import Illegal, Schedule, lower, parse_schedule, verify
+from smelt.kernel.actions import Stage
 from smelt.kernel.region import Less, mask_expression
 from tests.kernel import regions as r
 from tests.kernel.regions import Case
@@ -152,6 +157,15 @@ def scaled(size: int = 5) -> Case:
     return Case(r.region(r.out(r.buffer("o", size, 7), [a, c], r.op("div", e, z)), [a, c], e=e, z=z))
 
 
+def squared() -> Case:
+    """All elements use a sum over rows of a sum along each: that one walks the output's rows in a loop of its own."""
+    a, c = r.axis("a", 5), r.axis("c", 7)
+    e = r.op("exp", r.load(r.buffer("x", 5, 7), a, c))
+    row = r.reduce("add", e, c)
+    total = r.reduce("add", r.op("mul", row, row), a)
+    return Case(r.region(r.out(r.buffer("o", 5, 7), [a, c], r.op("div", e, total)), [a, c], e=e))
+
+
 def two_products() -> Case:
     m, n, k = r.axis("m", 5), r.axis("n", 6), r.axis("k", 7)
     a, b = r.load(r.buffer("A", 5, 7), m, k), r.load(r.buffer("B", 7, 6), k, n)
@@ -160,8 +174,9 @@ def two_products() -> Case:
     return Case(r.region(r.out(r.buffer("o", 5, 6), [m, n], r.op("add", y, w)), [m, n, k]))
 
 
-def possibly_empty() -> Case:
-    n = r.parameter("N", 0, 9)
+def exponentials(least: int) -> Case:
+    """The sum of exponentials relative to the maximum, over an axis of at least so many elements."""
+    n = r.parameter("N", least, 9)
     a, c = r.axis("a", 3), r.axis("c", of(n))
     x = r.load(r.buffer("x", 3, of(n)), a, c)
     m = r.reduce("max", x, c)
@@ -198,8 +213,9 @@ OTHERS: list[tuple[Callable[[], Case], str, str]] = [
     (lambda: r.matmul(5, 6, 7), "split k (2 loop); order k.0 k.1 m.0 n.0", "only one loop of a reduction"),
     (two_products, "order k.0 m.0 n.0", "needs one reduction"),
     (lambda: r.matmul(5, 6, 7), "order k.0 m.0 n.0; sub y k (2 reg)", "cuts k its own way"),
-    (possibly_empty, "order c.0 a.0", "may be empty"),
-    (possibly_empty, "online c", "may be empty"),
+    (lambda: exponentials(0), "order c.0 a.0", "may be empty"),
+    (lambda: exponentials(0), "online c", "may be empty"),
+    (lambda: exponentials(1), "order c.0 a.0; online c", "c is online"),
     (r.log_sum_exp, "online c; stage %3 at c.0 (c)", "what depends on the maximum"),
     (lambda: r.elementwise(9), "stage %0 at i.0 (i); keep %0 local", "no phase before the last"),
     (r.two_outputs, "keep v out", "own axes"),
@@ -207,8 +223,10 @@ OTHERS: list[tuple[Callable[[], Case], str, str]] = [
     (cyclic, "keep kept out", "between stores"),
     (reread, "keep e out", "between stores"),
     (aliased, "", "read before its last store"),
+    (chained, "stage %0 at j.0 (i)", "not used inside j.0"),
     (halves, "keep e out", "holds"),
     (scaled, "bind a.0 grid; keep e out", "outside the grid"),
+    (squared, "keep e out", "loops of its own"),
     (lambda: masked_attention("plain"), "online k; skip k q condition", "must be over where"),
     (lambda: masked_attention("low"), "online k; skip k q condition", "must be over where"),
     (lambda: masked_attention("data"), "online k; skip k q condition", "compare two indices"),
@@ -225,6 +243,40 @@ OTHERS: list[tuple[Callable[[], Case], str, str]] = [
 def test_refuses(make: Callable[[], Case], schedule: str, reason: str) -> None:
     with pytest.raises(Illegal, match=reason):
         lower(make().region, parse_schedule(schedule))
+
+
+NEGATIVE_PADDING = Schedule((Stage("v", "r.0", ("c",), -1),))  # no text says this
+
+
+def test_refuses_negative_padding() -> None:
+    with pytest.raises(Illegal, match="padding is negative"):
+        lower(r.softmax(3, 17).region, NEGATIVE_PADDING)
+
+
+def test_every_check_has_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each place in the source that refuses a schedule is reached by a case above."""
+    reached: set[tuple[str, int]] = set()
+
+    def record(self: Illegal, *arguments: object) -> None:
+        caller = sys._getframe(1)
+        reached.add((caller.f_code.co_filename, caller.f_lineno))
+
+    monkeypatch.setattr(Illegal, "__init__", record)
+    cases = [(lambda: r.softmax(3, 17), schedule) for schedule, _ in SPLITS + LOOPS + MEMORY + ONLINE]
+    for make, schedule in cases + [(make, schedule) for make, schedule, _ in OTHERS]:
+        with pytest.raises(Illegal):
+            lower(make().region, parse_schedule(schedule))
+    with pytest.raises(Illegal):
+        lower(r.softmax(3, 17).region, NEGATIVE_PADDING)
+    for path in Path(smelt.kernel.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Raise)
+                and isinstance(node.exc, ast.Call)
+                and ast.unparse(node.exc.func) == "Illegal"
+            ):
+                lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+                assert any((str(path), line) in reached for line in lines), ast.unparse(node)
 
 
 def test_skip_takes_the_plain_mask() -> None:
