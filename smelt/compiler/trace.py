@@ -90,6 +90,13 @@ def _sliced(node: Node, view: LeafView) -> LeafView | None:
     return LeafView(view.leaf, node.shape, tuple(strides), offset)
 
 
+def _windowed(node: Node, view: LeafView) -> LeafView:
+    axis, _, step, dilation = node.attribute
+    stride = view.strides[axis]
+    steps = (*view.strides[:axis], stride * step, *view.strides[axis + 1 :], stride * dilation)
+    return view._replace(shape=node.shape, strides=steps)
+
+
 def _reshaped(node: Node, view: LeafView) -> LeafView | None:
     strides = reshape_strides(view.shape, view.strides, node.shape)
     return None if strides is None else view._replace(shape=node.shape, strides=strides)
@@ -140,6 +147,7 @@ _VIEW_RULES: dict[Op, Any] = {
     Op.PERMUTE: _permuted,
     Op.EXPAND: _expanded,
     Op.SLICE: _sliced,
+    Op.WINDOW: _windowed,
     Op.RESHAPE: _reshaped,
 }
 

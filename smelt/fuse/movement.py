@@ -37,6 +37,11 @@ def source_place(node: Node, place: Place) -> Place:
         case Op.SLICE:
             spans = zip(index, node.attribute, strict=True)
             return Place(tuple(i * span.step + span.start for i, span in spans), mask)
+        case Op.WINDOW:
+            axis, _, step, dilation = node.attribute
+            moved = list(index[:-1])
+            moved[axis] = index[axis] * step + index[-1] * dilation
+            return Place(tuple(moved), mask)
         case _:
             moved = [i - before for i, (before, _) in zip(index, node.attribute, strict=True)]
             return Place(tuple(moved), mask + pad_mask(node, tuple(moved)))

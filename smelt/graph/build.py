@@ -38,7 +38,8 @@ from smelt.graph.build_elementwise import (
     unary,
     where,
 )
-from smelt.graph.build_movement import broadcast_to, concat, expand, pad, permute, reshape, slice_
+from smelt.graph.build_index import gather, nonzero, scan, scatter, sort
+from smelt.graph.build_movement import broadcast_to, concat, expand, pad, permute, reshape, slice_, window
 from smelt.graph.build_reduce import contract, matmul, reduce, size_node
 from smelt.graph.composites import composite
 from smelt.graph.shapes import broadcast_shapes, infer_reshape
@@ -56,6 +57,7 @@ __all__ = [
     "pad",
     "slice_",
     "concat",
+    "window",
     "unary",
     "binary",
     "where",
@@ -86,5 +88,10 @@ __all__ = [
     "reduce",
     "contract",
     "matmul",
+    "scan",
+    "sort",
+    "gather",
+    "scatter",
+    "nonzero",
     "composite",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from smelt.graph.index import IndexLike, as_index, nonnegative, size_of
 from smelt.graph.node import Node, Shape
-from smelt.graph.ops import Op, Span
+from smelt.graph.ops import Op, Span, Window
 from smelt.graph.shapes import (
     as_size,
     checked_shape,
@@ -145,6 +145,27 @@ def _checked_span(span: Span, x: Node, axis: int, name: str) -> Span:
 
 def _certain(amount: IndexLike) -> bool:
     return amount >= 0 if isinstance(amount, int) else nonnegative(amount)
+
+
+def window(x: Node, axis: Any, size: int, step: int = 1, dilation: int = 1, *, name: str = "window") -> Node:
+    """All windows of `size` elements, `dilation` apart, that begin `step` apart along an axis.
+
+    The axis counts the windows; the elements of each lie along a new last axis.
+    """
+    number = normalized_axis(axis, x.rank, name)
+    if min(size, step, dilation) < 1:
+        raise ArgumentError(
+            f"{name}: size {size}, step {step}, dilation {dilation}", rule="all of them must be positive."
+        )
+    room = x.shape[number] - (size - 1) * dilation
+    if not _certain(room - 1):
+        raise ShapeError(
+            f"{name}: a window reaches over {(size - 1) * dilation + 1} elements, more than axis {number} has\n"
+            + marked((x.shape, {number}))
+        )
+    count = size_of((as_index(room) - 1) // step + 1)
+    shape = (*x.shape[:number], count, *x.shape[number + 1 :], size)
+    return made(Op.WINDOW, x.dtype, shape, (x,), Window(number, size, step, dilation))
 
 
 def concat(xs: Sequence[Node], axis: Any, *, name: str = "concat") -> Node:

@@ -165,6 +165,12 @@ def _concat(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mappi
     return np.concatenate(inputs, node.attribute)
 
 
+def _window(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    axis, size, step, dilation = node.attribute
+    positions = step * np.arange(shape[axis])[:, None] + dilation * np.arange(size)
+    return np.moveaxis(inputs[0].take(positions, axis), axis + 1, -1)
+
+
 def _unary(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     dtype = node.sources[0].dtype
     return cast_array(np.asarray(UNARY_RULES[node.attribute](_widened(inputs[0], dtype))), node.dtype)
@@ -192,10 +198,15 @@ def _reduce(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mappi
     op, axes = node.attribute
     (x,) = inputs
     dtype = node.dtype
-    wide = np.dtype(np.longdouble) if dtype is float64 else np.dtype(np.float64) if dtype.is_float else dtype.numpy
+    wide = _wide(dtype)
     start = np.asarray(identity(op, dtype)).astype(wide)[()]
     folded = _FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start)
     return _narrowed(np.asarray(folded), dtype)
+
+
+def _wide(dtype: DType) -> np.dtype[Any]:
+    """The type in which sums are made."""
+    return np.dtype(np.longdouble) if dtype is float64 else np.dtype(np.float64) if dtype.is_float else dtype.numpy
 
 
 def _narrowed(x: Array, dtype: DType) -> Array:
@@ -216,11 +227,72 @@ def _contract(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Map
     return np.asarray(np.einsum(a, left, b, right, out))
 
 
+def _scan(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    op, axis = node.attribute
+    return _narrowed(_FOLDS[op].accumulate(inputs[0].astype(_wide(node.dtype)), axis), node.dtype)
+
+
+def _coordinates(axes: tuple[int, ...], indices: list[Array], shape: tuple[int, ...]) -> list[Array]:
+    """For each axis that a gather or scatter names: the coordinate of every element of a shape."""
+    grid = np.indices(shape, sparse=True)
+    return [np.broadcast_to(grid[k], shape) if k >= 0 else indices[-1 - k].astype(np.int64) for k in axes]
+
+
+def _gather(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    x, *indices = inputs
+    at = _coordinates(node.attribute.axes, indices, shape)
+    inside = tuple(np.clip(i, 0, max(size - 1, 0)) for i, size in zip(at, x.shape, strict=True))
+    return np.asarray(x[inside])
+
+
+def _scatter(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    target, updates, *indices = inputs
+    op, axes, _ = node.attribute
+    at = _coordinates(axes, indices, updates.shape)
+    inside = np.ones(updates.shape, bool)
+    for i, size in zip(at, shape, strict=True):
+        inside &= (i >= 0) & (i < size)
+    places = tuple(i[inside] for i in at)
+    if op == "set":
+        result = target.copy()
+        # Assignment by index arrays does not say which of several values for one place stays: the last has to.
+        flat = np.ravel_multi_index(places, shape)
+        _, last = np.unique(flat[::-1], return_index=True)
+        keep = flat.size - 1 - last
+        result.reshape(-1)[flat[keep]] = updates[inside][keep]
+        return result
+    wide = target.astype(_wide(node.dtype))
+    _FOLDS[op].at(wide, places, updates[inside].astype(wide.dtype))
+    return _narrowed(wide, node.dtype)
+
+
+def _sort(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    axis, descending, indices = node.attribute
+    x = np.moveaxis(_widened(inputs[0], node.sources[0].dtype), axis, -1)
+    # Stable in both directions: a descending order is an ascending one of what is left of the last element.
+    order = np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1] if descending else np.argsort(x, -1, kind="stable")
+    if descending:
+        order = x.shape[-1] - 1 - order
+    order = np.moveaxis(order[..., : shape[axis]], -1, axis)
+    return order.astype(np.int64) if indices else np.take_along_axis(inputs[0], order, axis)
+
+
+def _nonzero(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    found = np.flatnonzero(inputs[0])[: shape[0]]
+    return np.concatenate([found, np.full(shape[0] - found.size, inputs[0].size)]).astype(np.int64)
+
+
 def _composite(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     return inputs[0]
 
 
-_FOLDS: Final[dict[str, np.ufunc]] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+_FOLDS: Final[dict[str, np.ufunc]] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "logaddexp": np.logaddexp,
+}
 
 _RULES: Final[dict[Op, Callable[[Node, list[Array], tuple[int, ...], Mapping[str, int]], Array]]] = {
     Op.CONST: _const,
@@ -231,12 +303,18 @@ _RULES: Final[dict[Op, Callable[[Node, list[Array], tuple[int, ...], Mapping[str
     Op.PAD: _pad,
     Op.SLICE: _slice,
     Op.CONCAT: _concat,
+    Op.WINDOW: _window,
     Op.UNARY: _unary,
     Op.BINARY: _binary,
     Op.WHERE: _where,
     Op.CAST: _cast,
     Op.BITCAST: _bitcast,
     Op.REDUCE: _reduce,
+    Op.SCAN: _scan,
     Op.CONTRACT: _contract,
+    Op.GATHER: _gather,
+    Op.SCATTER: _scatter,
+    Op.SORT: _sort,
+    Op.NONZERO: _nonzero,
     Op.COMPOSITE: _composite,
 }

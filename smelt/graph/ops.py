@@ -22,21 +22,27 @@ class Op(enum.Enum):
     PAD = "pad"  # sources: x and a scalar fill; attribute: (before, after) per axis
     SLICE = "slice"  # attribute: Span per axis
     CONCAT = "concat"  # attribute: axis
+    WINDOW = "window"  # attribute: Window
     UNARY = "unary"  # attribute: name of a function in UNARY
     BINARY = "binary"  # attribute: name of a function in BINARY
     WHERE = "where"
     CAST = "cast"
     BITCAST = "bitcast"
     REDUCE = "reduce"  # attribute: Reduction
+    SCAN = "scan"  # attribute: Scanning
     CONTRACT = "contract"  # attribute: Contraction
+    GATHER = "gather"  # sources: x and index tensors; attribute: Gathering
+    SCATTER = "scatter"  # sources: the target, the updates and index tensors; attribute: Scattering
+    SORT = "sort"  # attribute: Sorting
+    NONZERO = "nonzero"  # positions of the true elements of a vector, in order, then its size
     COMPOSITE = "composite"  # attribute: Composition
 
     # Enum's own hash is a Python function; nodes are hashed all the time.
     __hash__ = object.__hash__
 
 
-MOVEMENT: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SLICE, Op.CONCAT})
-VIEWS: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE})
+MOVEMENT: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SLICE, Op.CONCAT, Op.WINDOW})
+VIEWS: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW})
 ELEMENTWISE: Final = frozenset({Op.UNARY, Op.BINARY, Op.WHERE, Op.CAST, Op.BITCAST})
 
 
@@ -48,11 +54,61 @@ class Span(NamedTuple):
     step: int
 
 
+class Window(NamedTuple):
+    """Windows along an axis: element i of it, k of the new last axis, is element i*step + k*dilation of the source."""
+
+    axis: int
+    size: int
+    step: int
+    dilation: int
+
+
 class Reduction(NamedTuple):
     """op: add, mul, max or min; the axes (sorted) disappear from the shape."""
 
     op: str
     axes: tuple[int, ...]
+
+
+class Scanning(NamedTuple):
+    """op: one of SCANS; element i along the axis becomes the elements up to and with i, combined from the first on."""
+
+    op: str
+    axis: int
+
+
+class Gathering(NamedTuple):
+    """Where each axis of the source is read: k >= 0 is axis k of the result, -1 - k the element of index tensor k.
+
+    Index tensors have the shape of the result. What lies outside its axis reads the nearest element; `checked` says
+    that this is a mistake to report, otherwise it cannot happen or does not matter.
+    """
+
+    axes: tuple[int, ...]
+    checked: bool = False
+
+
+class Scattering(NamedTuple):
+    """Where each update goes: for each axis of the target, k >= 0 is axis k of the updates, -1 - k index tensor k.
+
+    op: one of SCATTERS. Index tensors have the shape of the updates. Updates outside the target are dropped;
+    `checked` says that this is a mistake to report. Updates of one element are applied in row-major order.
+    """
+
+    op: str
+    axes: tuple[int, ...]
+    checked: bool = False
+
+
+class Sorting(NamedTuple):
+    """The first elements along an axis in ascending or descending order, or (`indices`) where they stood, as int64.
+
+    Stable; NaN counts as greater than everything, -0.0 equals 0.0. The result's axis says how many are wanted.
+    """
+
+    axis: int
+    descending: bool
+    indices: bool
 
 
 class Contraction(NamedTuple):
@@ -125,6 +181,8 @@ BINARY: Final[dict[str, Function]] = {
 }
 
 REDUCTIONS: Final = ("add", "mul", "max", "min")
+SCANS: Final = (*REDUCTIONS, "logaddexp")  # logaddexp: log(exp(a) + exp(b)), floats only
+SCATTERS: Final = ("set", *REDUCTIONS)
 
 
 def kind_letter(dtype: DType) -> str:

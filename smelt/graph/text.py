@@ -93,6 +93,15 @@ def _composite_text(node: Node) -> tuple[str, str]:
     return name, "{" + ", ".join(f"{key}={_parameter_text(value)}" for key, value in parameters) + "}"
 
 
+def _checked_text(node: Node) -> str:
+    return "checked" if node.attribute.checked else "clamped"
+
+
+def _sort_text(node: Node) -> str:
+    order = "descending" if node.attribute.descending else "ascending"
+    return f"{order} {'indices' if node.attribute.indices else 'values'}"
+
+
 # The word before the sources and the text after them.
 _WRITERS: Final[dict[Op, Callable[[Node], tuple[str, str]]]] = {
     Op.CONST: lambda node: (_const_text(node), ""),
@@ -103,12 +112,18 @@ _WRITERS: Final[dict[Op, Callable[[Node], tuple[str, str]]]] = {
     Op.PAD: lambda node: ("", _tuple_text(f"{before}:{after}" for before, after in node.attribute)),
     Op.SLICE: lambda node: ("", _tuple_text(f"{start}:{size}:{step}" for start, size, step in node.attribute)),
     Op.CONCAT: lambda node: ("", _tuple_text([node.attribute])),
+    Op.WINDOW: lambda node: ("", _tuple_text(node.attribute)),
     Op.UNARY: lambda node: (node.attribute, ""),
     Op.BINARY: lambda node: (node.attribute, ""),
     Op.WHERE: lambda node: ("", ""),
     Op.CAST: lambda node: ("", ""),
     Op.BITCAST: lambda node: ("", ""),
     Op.REDUCE: lambda node: (node.attribute.op, _tuple_text(node.attribute.axes)),
+    Op.SCAN: lambda node: (node.attribute.op, _tuple_text([node.attribute.axis])),
     Op.CONTRACT: lambda node: ("", " ".join(map(_tuple_text, node.attribute))),
+    Op.GATHER: lambda node: (_checked_text(node), _tuple_text(node.attribute.axes)),
+    Op.SCATTER: lambda node: (f"{node.attribute.op} {_checked_text(node)}", _tuple_text(node.attribute.axes)),
+    Op.SORT: lambda node: (_sort_text(node), _tuple_text([node.attribute.axis])),
+    Op.NONZERO: lambda node: ("", ""),
     Op.COMPOSITE: _composite_text,
 }

@@ -14,7 +14,18 @@ from smelt.graph import composites  # noqa: F401  (registers the check of compos
 from smelt.graph.index import Dim, Index, size_of
 from smelt.graph.index_text import TokenReader
 from smelt.graph.node import Node, Shape, constant_bytes, make
-from smelt.graph.ops import Composition, Contraction, Op, Reduction, Span
+from smelt.graph.ops import (
+    Composition,
+    Contraction,
+    Gathering,
+    Op,
+    Reduction,
+    Scanning,
+    Scattering,
+    Sorting,
+    Span,
+    Window,
+)
 from smelt.graph.verify import verify_node
 
 T = TypeVar("T")
@@ -142,6 +153,19 @@ class _Parser:
                 return tuple(_items(reader, lambda: self.span(reader)))
             case Op.REDUCE:
                 return Reduction(raw, tuple(_items(reader, reader.integer)))
+            case Op.WINDOW:
+                numbers = _items(reader, reader.integer)
+                return Window(*numbers) if len(numbers) == 4 else reader.fail("four numbers before here")
+            case Op.SCAN:
+                axes = _items(reader, reader.integer)
+                return Scanning(raw, axes[0]) if len(axes) == 1 else reader.fail("one axis before here")
+            case Op.GATHER:
+                return Gathering(tuple(_items(reader, reader.integer)), raw)
+            case Op.SCATTER:
+                return Scattering(raw[0], tuple(_items(reader, reader.integer)), raw[1])
+            case Op.SORT:
+                axes = _items(reader, reader.integer)
+                return Sorting(axes[0], *raw) if len(axes) == 1 else reader.fail("one axis before here")
             case Op.CONTRACT:
                 return Contraction(*(tuple(_items(reader, reader.integer)) for _ in range(3)))
             case Op.COMPOSITE:
@@ -231,11 +255,27 @@ def _constant(value: Any, dtype: DType, reader: TokenReader) -> bytes:
 
 _DTYPES: Final = {dtype.name: dtype for dtype in ALL}
 _OPS: Final = {op.value: op for op in Op}
+
+
+def _choice(reader: TokenReader, words: Sequence[str]) -> int:
+    """Which of the words comes next."""
+    word = reader.name()
+    return words.index(word) if word in words else reader.fail(f"{' or '.join(words)} before here")
+
+
+_CHECKED: Final = ("clamped", "checked")
 _NAMED: Final[dict[str, Any]] = {"true": True, "false": False, "none": None}
 _WORDS: Final[dict[Op, Callable[[TokenReader], Any]]] = {
     Op.CONST: _scalar,
     Op.UNARY: TokenReader.name,
     Op.BINARY: TokenReader.name,
     Op.REDUCE: TokenReader.name,
+    Op.SCAN: TokenReader.name,
+    Op.GATHER: lambda reader: bool(_choice(reader, _CHECKED)),
+    Op.SCATTER: lambda reader: (reader.name(), bool(_choice(reader, _CHECKED))),
+    Op.SORT: lambda reader: (
+        bool(_choice(reader, ("ascending", "descending"))),
+        bool(_choice(reader, ("values", "indices"))),
+    ),
     Op.COMPOSITE: TokenReader.name,
 }

@@ -10,20 +10,27 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from smelt.config import settings
-from smelt.dtypes import DType, bool_
+from smelt.dtypes import DType, bool_, int64
 from smelt.errors import InternalError
 from smelt.graph.index import Index, nonnegative, product_of
 from smelt.graph.node import Node, Shape, make, topological
 from smelt.graph.ops import (
     BINARY,
     REDUCTIONS,
+    SCANS,
+    SCATTERS,
     UNARY,
     Composition,
     Contraction,
     Function,
+    Gathering,
     Op,
     Reduction,
+    Scanning,
+    Scattering,
+    Sorting,
     Span,
+    Window,
     kind_letter,
 )
 from smelt.graph.shapes import dims_of
@@ -149,6 +156,19 @@ def _concat(node: Node) -> None:
     _need(node, node.shape[axis] == total, "the sizes add up")
 
 
+def _window(node: Node) -> None:
+    x = _same_dtype(node)
+    _need(node, type(node.attribute) is Window, "the attribute is a Window")
+    axis, size, step, dilation = node.attribute
+    _need(node, 0 <= axis < x.rank and min(size, step, dilation) >= 1, "there is an axis to cut, in positive steps")
+    others = tuple(s for k, s in enumerate(x.shape) if k != axis)
+    _need(node, node.rank == x.rank + 1 and node.shape[-1] == size, "the last axis walks the window")
+    _need(node, tuple(s for k, s in enumerate(node.shape[:-1]) if k != axis) == others, "the other axes stay")
+    count = node.shape[axis]
+    last = (count - 1) * step + (size - 1) * dilation
+    _need(node, count == 0 or _not_negative(x.shape[axis] - last - 1), "windows lie inside their axis")
+
+
 def _elementwise(table: dict[str, Function]) -> Callable[[Node], None]:
     def check(node: Node) -> None:
         x = node.sources[0]
@@ -189,6 +209,58 @@ def _reduce(node: Node) -> None:
     _need(node, node.shape == tuple(s for axis, s in enumerate(x.shape) if axis not in axes), "the axes disappear")
 
 
+def _scan(node: Node) -> None:
+    x = _same_dtype(node)
+    _need(node, type(node.attribute) is Scanning and node.attribute.op in SCANS, "the scan is known")
+    op, axis = node.attribute
+    _need(node, 0 <= axis < x.rank and node.shape == x.shape, "it runs along an axis, and the shape stays")
+    _need(node, not x.dtype.is_bool or op in ("max", "min"), "bools are not added or multiplied")
+    _need(node, op != "logaddexp" or x.dtype.is_float, "logaddexp is for floats")
+
+
+def _coordinates(node: Node, axes: tuple[int, ...], x: Node, shape: Shape, indices: tuple[Node, ...]) -> None:
+    """What gather and scatter share: each axis of x is an axis of `shape` as long, or an index tensor of that shape."""
+    _need(node, all(i.dtype.is_integer and i.shape == shape for i in indices), "indices are integers of that shape")
+    _need(node, len(axes) == x.rank, "each axis has a coordinate")
+    _need(node, sorted(k for k in axes if k < 0) == list(range(-len(indices), 0)), "each index tensor has an axis")
+    kept = [k for k in axes if k >= 0]
+    _need(node, len(set(kept)) == len(kept) and all(k < len(shape) for k in kept), "axes are used once")
+    fits = all(k < 0 or shape[k] == size for k, size in zip(axes, x.shape, strict=True))
+    _need(node, fits, "axes that are not indexed are as long on both sides")
+
+
+def _gather(node: Node) -> None:
+    x, *indices = node.sources
+    _need(node, type(node.attribute) is Gathering and node.dtype is x.dtype, "the dtype stays")
+    _need(node, len(indices) > 0, "there is an index")
+    _coordinates(node, node.attribute.axes, x, node.shape, tuple(indices))
+    empty = any(k < 0 and size == 0 for k, size in zip(node.attribute.axes, x.shape, strict=True))
+    _need(node, not empty or 0 in node.shape, "there is something to read")
+
+
+def _scatter(node: Node) -> None:
+    target, updates, *indices = node.sources
+    _need(node, type(node.attribute) is Scattering and node.attribute.op in SCATTERS, "the scatter is known")
+    _need(node, node.dtype is target.dtype is updates.dtype and node.shape == target.shape, "the target's type stays")
+    _need(node, not node.dtype.is_bool or node.attribute.op in ("set", "max", "min"), "bools are not added")
+    _coordinates(node, node.attribute.axes, target, updates.shape, tuple(indices))
+
+
+def _sort(node: Node) -> None:
+    (x,) = node.sources
+    _need(node, type(node.attribute) is Sorting, "the attribute is a Sorting")
+    axis, _, indices = node.attribute
+    _need(node, node.dtype is (int64 if indices else x.dtype), "values stay, indices are int64")
+    _need(node, 0 <= axis < x.rank == node.rank, "there is an axis to sort along")
+    fits = all(new == old for k, (new, old) in enumerate(zip(node.shape, x.shape, strict=True)) if k != axis)
+    _need(node, fits and _not_negative(x.shape[axis] - node.shape[axis]), "no more are wanted than there are")
+
+
+def _nonzero(node: Node) -> None:
+    (x,) = node.sources
+    _need(node, x.rank == 1 and x.dtype is bool_ and node.rank == 1 and node.dtype is int64, "a vector of bools")
+
+
 def _contract(node: Node) -> None:
     a, b = node.sources
     _need(node, type(node.attribute) is Contraction, "the attribute is a Contraction")
@@ -219,13 +291,19 @@ CHECKS: Final[dict[Op, Callable[[Node], None]]] = {
     Op.PAD: _pad,
     Op.SLICE: _slice,
     Op.CONCAT: _concat,
+    Op.WINDOW: _window,
     Op.UNARY: _elementwise(UNARY),
     Op.BINARY: _elementwise(BINARY),
     Op.WHERE: _where,
     Op.CAST: _cast,
     Op.BITCAST: _bitcast,
     Op.REDUCE: _reduce,
+    Op.SCAN: _scan,
     Op.CONTRACT: _contract,
+    Op.GATHER: _gather,
+    Op.SCATTER: _scatter,
+    Op.SORT: _sort,
+    Op.NONZERO: _nonzero,
     Op.COMPOSITE: _composite,
 }
 
@@ -238,7 +316,11 @@ _SOURCE_COUNTS: Final[dict[Op, int | None]] = {
     Op.BINARY: 2,
     Op.WHERE: 3,
     Op.CONTRACT: 2,
+    Op.GATHER: None,
+    Op.SCATTER: None,
     Op.COMPOSITE: None,
-} | {op: 1 for op in (Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.UNARY, Op.CAST, Op.BITCAST, Op.REDUCE)}
+    **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW), 1),
+    **dict.fromkeys((Op.UNARY, Op.CAST, Op.BITCAST, Op.REDUCE, Op.SCAN, Op.SORT, Op.NONZERO), 1),
+}
 
-_NO_ATTRIBUTE: Final = frozenset({Op.IOTA, Op.RESHAPE, Op.EXPAND, Op.WHERE, Op.CAST, Op.BITCAST})
+_NO_ATTRIBUTE: Final = frozenset({Op.IOTA, Op.RESHAPE, Op.EXPAND, Op.WHERE, Op.CAST, Op.BITCAST, Op.NONZERO})
