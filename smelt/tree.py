@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from smelt.errors import ArgumentError
@@ -46,7 +47,10 @@ def _structure(kind: type | None, data: Hashable, children: tuple[Structure, ...
 
 
 LEAF = _structure(None, None, ())
-_flat: dict[tuple[type, Hashable, int], Structure] = {}  # structures whose children are all leaves
+flat_structures: dict[tuple[type, Hashable, int], Structure] = {}  # by kind, data and size: all children are leaves
+
+
+flat_dictionaries: dict[tuple[Any, ...], FlatDictionary] = {}  # by the keys as they stand
 
 
 class _Node(NamedTuple):
@@ -66,6 +70,13 @@ def register(
     back.
     """
     _registry[kind] = _Node(flatten, unflatten)
+
+
+class FlatDictionary(NamedTuple):
+    """A dictionary without inner nodes: its structure, and its values in the order of the sorted keys."""
+
+    structure: Structure
+    values: Callable[[dict[Any, Any]], Iterable[Any]]
 
 
 def _flatten_dict(value: dict[Any, Any]) -> tuple[Iterable[Any], Hashable]:
@@ -110,9 +121,12 @@ def flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     if _are_leaves(children):
         leaves.extend(children)
         key = (kind, data, len(children))  # shorter to hash than the children themselves
-        flat = _flat.get(key)
+        flat = flat_structures.get(key)
         if flat is None:
-            flat = _flat[key] = _structure(kind, data, (LEAF,) * len(children))
+            flat = flat_structures[key] = _structure(kind, data, (LEAF,) * len(children))
+        if kind is dict and tuple(tree) not in flat_dictionaries:
+            as_given = tuple(tree) == data or len(children) < 2
+            flat_dictionaries[tuple(tree)] = FlatDictionary(flat, dict.values if as_given else itemgetter(*data))  # type: ignore[misc]
         return flat
     return _structure(kind, data, tuple([flatten_into(child, leaves) for child in children]))
 

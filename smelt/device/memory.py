@@ -8,8 +8,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
 import threading
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,20 +27,32 @@ ALIGNMENT: Final = 64
 _PAGE: Final = 4096
 _LARGE: Final = 1 << 16  # blocks from here on begin at a page
 _KEPT_FRACTION: Final = 8  # an eighth of the machine may lie in the pool
+_COUNTED_FRACTION: Final = 16  # what the pool holds is counted each time a sixteenth of that was given back
 
 # The length is never used: a view is cut to its block. One type for all blocks, since making a ctypes type is slow.
 _Anywhere: Final = ctypes.c_char * (1 << 62)
 
 
-class _Block:
-    """Bytes of our own. `storage` owns them; `address` is the aligned beginning."""
+def pointer(address: int) -> bytes:
+    """An address as native code takes it."""
+    return address.to_bytes(8, sys.byteorder)
 
-    __slots__ = ("address", "nbytes", "since", "storage")
+
+NOWHERE: Final = pointer(0)
+
+
+class _Block:
+    """Bytes of our own. `storage` owns them; `address` is the aligned beginning, `pointer` the same as native code
+    takes it.
+    """
+
+    __slots__ = ("address", "nbytes", "pointer", "since", "storage")
 
     def __init__(self, nbytes: int) -> None:
         alignment = _PAGE if nbytes >= _LARGE else ALIGNMENT
         self.storage: NDArray[np.uint8] = np.empty(nbytes + alignment, np.uint8)
         self.address: int = -(-self.storage.__array_interface__["data"][0] // alignment) * alignment
+        self.pointer = pointer(self.address)
         self.nbytes = nbytes
         self.since = 0  # when it was last given back, on the pool's clock
 
@@ -47,11 +60,12 @@ class _Block:
 class Memory:
     """`nbytes` bytes at `address`, aligned to 64 unless wrapped; recycled when nobody refers to them anymore."""
 
-    __slots__ = ("address", "nbytes", "writeable", "_owner", "_pool")
+    __slots__ = ("address", "nbytes", "pointer", "writeable", "_owner", "_pool")
 
-    def __init__(self, address: int, nbytes: int, owner: Any, pool: Pool | None, writeable: bool = True) -> None:
-        self.address = address
-        self.nbytes = nbytes
+    def __init__(
+        self, address: int, pointer: bytes, nbytes: int, owner: Any, pool: Pool | None, writeable: bool = True
+    ) -> None:
+        self.address, self.pointer, self.nbytes = address, pointer, nbytes
         self.writeable = writeable
         self._owner = owner
         self._pool = pool
@@ -94,33 +108,42 @@ class Memory:
 
 
 class Pool:
-    """Free blocks by size class, the latest given back first; past `limit` bytes the oldest are released."""
+    """Free blocks by size class, the latest given back first; past about `limit` bytes the oldest are released.
+
+    Taking and giving back happen at every call of every compiled function, so they hold no lock: each is one operation
+    on a deque. What is kept is only counted after enough was given back to matter.
+    """
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
-        self._lock = threading.RLock()  # reentrant: giving back may happen in the middle of taking
-        self._free: defaultdict[int, deque[_Block]] = defaultdict(deque)
+        self._count_after = (limit or 0) // _COUNTED_FRACTION
+        self._lock = threading.RLock()  # reentrant: giving back may happen in the middle of releasing
+        self._free: dict[int, deque[_Block]] = {}
         self._clock = 0
-        self.kept_bytes = 0
+        self._uncounted = 0  # bytes given back since the last count; threads may lose some of them
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes in free blocks."""
+        return sum(size * len(free) for size, free in list(self._free.items()))
 
     def take(self, nbytes: int) -> Memory:
         """A block of at least `nbytes` with arbitrary content."""
         size = size_class(nbytes)
-        with self._lock:
-            free = self._free[size]
-            if free:
-                block = free.pop()
-                self.kept_bytes -= size
-                return Memory(block.address, nbytes, block, self)
-        return self._fresh(nbytes, size)
+        try:
+            block = self._free[size].pop()
+        except (KeyError, IndexError):
+            return self._fresh(nbytes, size)
+        return Memory(block.address, block.pointer, nbytes, block, self)
 
     def give_back(self, block: _Block) -> None:
         """Keep a block that nobody uses anymore."""
-        with self._lock:
-            self._clock = block.since = self._clock + 1
-            self._free[block.nbytes].append(block)
-            self.kept_bytes += block.nbytes
-            if self._limit is not None and self.kept_bytes > self._limit:
+        self._clock = block.since = self._clock + 1
+        self._free[block.nbytes].append(block)
+        self._uncounted += block.nbytes
+        if self._limit is not None and self._uncounted > self._count_after:
+            with self._lock:
+                self._uncounted = 0
                 self._release(self._limit)
 
     def trim(self) -> None:
@@ -129,13 +152,20 @@ class Pool:
             self._release(0)
 
     def _release(self, limit: int) -> None:
-        while self.kept_bytes > limit:
-            oldest = min((free for free in self._free.values() if free), key=lambda free: free[0].since)
-            self.kept_bytes -= oldest.popleft().nbytes
+        excess = self.kept_bytes - limit
+        while excess > 0:
+            filled = [free for free in list(self._free.values()) if free]
+            try:
+                oldest = min(filled, key=lambda free: free[0].since)
+                excess -= oldest.popleft().nbytes
+            except (ValueError, IndexError):  # others took what was there
+                return
 
     def _fresh(self, nbytes: int, size: int) -> Memory:
+        self._free.setdefault(size, deque())
         if self._limit is None:  # not when memory is given back: that may be while the interpreter shuts down
             self._limit = available_bytes() // _KEPT_FRACTION
+            self._count_after = self._limit // _COUNTED_FRACTION
         try:
             block = _Block(size)
         except MemoryError:
@@ -146,7 +176,7 @@ class Pool:
                 raise MemoryLimitError(
                     f"cannot allocate {nbytes} bytes", hint="Free some tensors, or compute in smaller pieces."
                 ) from None
-        return Memory(block.address, nbytes, block, self)
+        return Memory(block.address, block.pointer, nbytes, block, self)
 
     def renew_lock(self) -> None:
         """For a forked child, where the thread that held the lock may not exist."""
@@ -170,7 +200,7 @@ def wrap(array: NDArray[Any]) -> Memory:
         raise InternalError("an array of Python objects has no memory to share")
     first: int = array.__array_interface__["data"][0]
     low, high = _span(array.shape, array.strides, array.itemsize)
-    return Memory(first + low, high - low, array, None, bool(array.flags.writeable))
+    return Memory(first + low, pointer(first + low), high - low, array, None, bool(array.flags.writeable))
 
 
 @functools.lru_cache(maxsize=4096)

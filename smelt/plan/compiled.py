@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from smelt.device.cpu import CPU, Program
-from smelt.device.memory import Memory, available_bytes
+from smelt.device.memory import NOWHERE, Memory, available_bytes
 from smelt.dtypes import DType
 from smelt.errors import MemoryLimitError
 from smelt.graph.index import Index, IndexLike, Variable
@@ -81,14 +80,12 @@ class CompiledGraph:
     signatures: list[Any] | None = None  # the runtime's notes on the outputs
     plain: list[Any] | None = None  # the same, if every root is a result of its own and of one shape
     _stored: tuple[int, ...] = ()
-    _pack: struct.Struct = field(default_factory=lambda: struct.Struct("Q"))
     _arena_bytes: int = 0
     _large: bool = False
 
     def __post_init__(self) -> None:
         sizes = [output.nbytes for output in self.outputs if isinstance(output, Stored)]
         self._stored = tuple(sizes)
-        self._pack = struct.Struct(f"{2 + self.n_inputs + len(sizes)}Q")
         self._arena_bytes = self.program.arena_bytes if self.program is not None else 0
         self._large = self.peak_bytes() > CHECKED_BYTES
 
@@ -97,12 +94,12 @@ class CompiledGraph:
         return self._arena_bytes + sum(self._stored)
 
     def run(
-        self, inputs: Sequence[int], scalars: int, integers: bytes, sizes: Sequence[int] | None = None
+        self, inputs: Sequence[bytes], scalars: bytes, integers: bytes, sizes: Sequence[int] | None = None
     ) -> list[Memory]:
         """Compute the stored outputs.
 
-        `inputs` are addresses, `scalars` is that of the scalars, `integers` holds dims, then slice starts. `sizes` are
-        the bytes of the outputs where dims make them smaller than planned.
+        `inputs` are pointers, `scalars` is the one to the scalars, `integers` holds dims, then slice starts. `sizes`
+        are the bytes of the outputs where dims make them smaller than planned.
         """
         allocate = self.device.allocate
         if self._large:
@@ -110,12 +107,9 @@ class CompiledGraph:
         memories = [allocate(nbytes) for nbytes in sizes or self._stored]
         if self.program is None:  # there may still be results, without elements
             return memories
-        addresses = [memory.address for memory in memories]
-        if self._arena_bytes:
-            arena = allocate(self._arena_bytes)
-            self.program.run(self._pack.pack(arena.address, scalars, *inputs, *addresses), integers)
-        else:
-            self.program.run(self._pack.pack(0, scalars, *inputs, *addresses), integers)
+        arena = allocate(self._arena_bytes) if self._arena_bytes else None
+        first = NOWHERE if arena is None else arena.pointer
+        self.program.run(b"".join([first, scalars, *inputs, *[memory.pointer for memory in memories]]), integers)
         return memories
 
     def sizes(self, dims: dict[str, int]) -> list[int]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from smelt.device.cpu import CPU
-from smelt.device.memory import Memory
+from smelt.device.memory import NOWHERE, Memory
 from smelt.errors import TraceError
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
@@ -46,14 +46,12 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
                 )
             storages.append(view.leaf.attribute)
         compiled = find(traced)
-        addresses = [
-            storage.memory.address + (storage.offset + view.offset) * storage.dtype.itemsize
-            for storage, view in zip(storages, traced.inputs, strict=True)
-        ]
+        offsets = [view.offset for view in traced.inputs]
+        pointers = [storage.shifted(offset) for storage, offset in zip(storages, offsets, strict=True)]
         integers = struct.pack(f"{len(traced.starts)}q", *traced.starts)
         scalars = pack_scalars(traced.scalars)
-        memories = compiled.run(addresses, 0 if scalars is None else scalars.address, integers)
-        results = outputs(compiled, memories, storages, [view.offset for view in traced.inputs], {})
+        memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers)
+        results = outputs(compiled, memories, storages, offsets, {})
         for node, storage in zip(pending, results, strict=True):
             node.leaf = leaf(storage)
             storage.producer = weakref.ref(node)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.device.memory import Memory, allocate, wrap
+from smelt.device.memory import Memory, allocate, pointer, wrap
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DonatedError
 from smelt.graph.node import Node, make_leaf
@@ -41,7 +41,7 @@ def signature(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | N
 class Storage:
     """A strided view of a block of memory: element strides, and the element at which it starts. Never written again."""
 
-    __slots__ = ("_memory", "address", "offset", "producer", "signature")
+    __slots__ = ("_memory", "offset", "pointer", "producer", "signature")
     device = "cpu"
 
     def __init__(self, memory: Memory, signature: Signature, offset: int = 0) -> None:
@@ -49,7 +49,8 @@ class Storage:
         self.signature = signature
         self.offset = offset
         self.producer: weakref.ref[Node] | None = None  # the node whose value this is
-        self.address = memory.address + offset * signature.dtype.itemsize
+        # None once it is given up: nothing can be run on it then.
+        self.pointer: bytes | None = memory.pointer if offset == 0 else self.shifted(0)
 
     @classmethod
     def of(cls, array: NDArray[Any], copy: bool) -> Storage:
@@ -99,13 +100,17 @@ class Storage:
         strides = tuple(stride * size for stride in self.strides)
         return self.memory.view(self.dtype.numpy, self.shape, strides, self.offset * size)
 
+    def shifted(self, elements: int) -> bytes:
+        """The pointer to an element, counted from this view's start."""
+        return pointer(self.memory.address + (self.offset + elements) * self.dtype.itemsize)
+
     def donate(self) -> None:
         """Give the memory up: whoever asks for the value from now on is told so."""
         node = self.producer() if self.producer is not None else None
         if node is not None:
             node.leaf = None  # an equal expression is computed again
         self._memory = None
-        self.address = -(1 << 62)  # below any address, whatever is added to it
+        self.pointer = None
 
     def is_donated(self) -> bool:
         return self._memory is None

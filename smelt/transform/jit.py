@@ -16,7 +16,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from smelt import runtime, tree
 from smelt.compiler import CompiledGraph, GraphKey, Traced, trace
-from smelt.device.memory import Memory
+from smelt.device.memory import NOWHERE, Memory
 from smelt.dtypes import float64, int64, uint32
 from smelt.errors import ArgumentError
 from smelt.graph.node import Node, private_nodes
@@ -40,7 +40,6 @@ class _Entry:
 
     inputs: list[int] | None  # leaf number; -1 - k is the k-th captured storage; None: all leaves in order
     offsets: list[int]  # where each input starts in its leaf, in elements
-    shifts: list[int] | None  # the same in bytes; None if all are 0
     captured: list[Storage]
     scalars: Memory | None
     starts: bytes
@@ -97,6 +96,51 @@ class Jit(Generic[P, T]):
 
     def _flatten(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
         """Storages and numbers of all dynamic leaves, and the key of the structure."""
+        return self._flatten_tensors(args, kwargs) or self._flatten_any(args, kwargs)
+
+    def _flatten_tensors(self, args: Any, kwargs: Any) -> tuple[list[Any], Any] | None:
+        """The same, for tensors and flat containers of tensors that have been met before: as short as it can be."""
+        if kwargs or self._hidden is None or self._shapes is not None or self._static:
+            return None
+        raw: list[Any] = []
+        structure: list[Any] = []
+        for value in args:
+            kind = type(value)
+            if kind is Tensor:
+                raw.append(value)
+                structure.append(None)
+                continue
+            if kind is dict:
+                flat = tree.flat_dictionaries.get(tuple(value))
+                if flat is None:
+                    return None
+                structure.append(flat.structure)
+                raw += flat.values(value)
+                continue
+            known = tree.flat_structures.get((kind, None, len(value))) if kind is tuple or kind is list else None
+            if known is None:
+                return None
+            structure.append(known)
+            raw += value
+        if self._hidden:
+            self._read_hidden(raw, structure)
+        try:
+            leaves = [x._node.attribute for x in raw]
+            return leaves, (tuple(structure), tuple([storage.signature for storage in leaves]))
+        except AttributeError:  # only tensors have a node, and only computed ones have a signature there
+            return None
+
+    def _read_hidden(self, raw: list[Any], structure: list[Any]) -> None:
+        """Append the tensors that the function reaches by itself."""
+        visible = len(raw)
+        for read in self._hidden or ():
+            structure.append(read(raw))
+        if len(raw) > visible + 1:
+            # Two names for one tensor are one input only for as long as they are.
+            structure.append(_aliases(raw[visible:]))
+
+    def _flatten_any(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
+        """The same for leaves that need not be tensors with a value: numbers, static values, lazy tensors, dims."""
         raw: list[Any] = []
         structure: list[Any] = []
         for k, value in enumerate(args):
@@ -109,33 +153,8 @@ class Jit(Generic[P, T]):
             structure += [(name, self._flatten_one(name, kwargs[name], raw)) for name in sorted(kwargs)]
         if self._hidden is None:
             self._hidden = hidden_readers(self.__wrapped__)
-        visible = len(raw)
-        for read in self._hidden:
-            structure.append(read(raw))
-        if len(raw) > visible + 1:
-            # Two names for one tensor are one input only for as long as they are.
-            structure.append(_aliases(raw[visible:]))
-        if self._shapes is None:
-            try:
-                leaves = [x._node.attribute for x in raw]
-                return leaves, (tuple(structure), tuple([storage.signature for storage in leaves]))
-            except AttributeError:  # only tensors have a node, and only computed ones have a signature there
-                pass
-        return self._flatten_mixed(raw, self._declared(args), structure)
-
-    def _declared(self, args: Any) -> set[int]:
-        """Which of the leaves have a declared shape."""
-        found: set[int] = set()
-        number = 0
-        table = argument_shapes(self._shapes, args)
-        for k, value in enumerate(args):
-            count = 0 if k in self._static and type(value) is not Tensor else len(tree.flatten(value)[0])
-            found.update(number + j for j, shape in enumerate(table.get(k, ())) if shape is not None)
-            number += count
-        return found
-
-    def _flatten_mixed(self, raw: list[Any], declared: set[int], structure: list[Any]) -> tuple[list[Any], Any]:
-        """The same for leaves that are not all tensors with a value: numbers, static values, lazy tensors, dims."""
+        self._read_hidden(raw, structure)
+        declared = set() if self._shapes is None else self._declared(args)
         leaves: list[Any] = []
         marks: list[Any] = []
         lazy = [x for x in raw if type(x) is Tensor and x._node.op is not Op.LEAF]
@@ -156,6 +175,17 @@ class Jit(Generic[P, T]):
             else:
                 marks.append(value_mark(x))
         return leaves, (tuple(structure), tuple(marks))
+
+    def _declared(self, args: Any) -> set[int]:
+        """Which of the leaves have a declared shape."""
+        found: set[int] = set()
+        number = 0
+        table = argument_shapes(self._shapes, args)
+        for k, value in enumerate(args):
+            count = 0 if k in self._static and type(value) is not Tensor else len(tree.flatten(value)[0])
+            found.update(number + j for j, shape in enumerate(table.get(k, ())) if shape is not None)
+            number += count
+        return found
 
     def _flatten_one(self, name: int | str, value: Any, raw: list[Any]) -> Any:
         if name in self._static and type(value) is not Tensor:
@@ -223,12 +253,10 @@ class Jit(Generic[P, T]):
                 inputs.append(-len(captured))
         if check is not None:
             check.order(traced.dims)
-        shifts = [view.offset * view.leaf.dtype.itemsize for view in traced.inputs]
         count = len(leaves) + bool(recorded.draws)
         entry = _Entry(
             None if inputs == list(range(count)) else inputs,
             [view.offset for view in traced.inputs],
-            shifts if any(shifts) else None,
             captured,
             runtime.pack_scalars(traced.scalars),
             struct.pack(f"{len(traced.starts)}q", *traced.starts),
@@ -251,26 +279,19 @@ class Jit(Generic[P, T]):
         if entry.inputs is not None:
             captured = entry.captured
             storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in entry.inputs]
-        addresses = [storage.address for storage in storages]
-        if entry.shifts is not None:
-            addresses = [address + shift for address, shift in zip(addresses, entry.shifts, strict=True)]
+        pointers = [storage.shifted(offset) for storage, offset in zip(storages, entry.offsets, strict=True)]
         dims: dict[str, int] = {}
         integers, sizes, scalars = entry.starts, None, entry.scalars
         if entry.shapes is not None:
             dims = entry.shapes.bind(leaves)
             integers = struct.pack(f"{len(dims)}q", *dims.values()) + integers
             sizes = entry.compiled.sizes(dims)
-        try:
-            memories = entry.compiled.run(addresses, scalars.address if scalars else 0, integers, sizes)
-        except struct.error:  # no pointer: one of them was donated
-            for storage in storages:
-                storage.memory  # noqa: B018  (raises)
-            raise
+        memories = entry.compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers, sizes)
         results = runtime.outputs(entry.compiled, memories, storages, entry.offsets, dims)
         if self._donate:
             self._give_up(args, kwargs, results)
         else:
-            changing = entry.numbers or entry.draws or entry.shapes or entry.shifts or entry.inputs is not None
+            changing = entry.numbers or entry.draws or entry.shapes or any(entry.offsets) or entry.inputs is not None
             tensors_only = all(known is None for known in entry.results)
             entry.is_simple = tensors_only and not changing and entry.compiled.plain is not None
         if entry.structure is tree.LEAF and entry.results[0] is None:
@@ -296,10 +317,9 @@ def _replay_simple(entry: _Entry, leaves: list[Any]) -> Any:
     compiled = entry.compiled
     scalars = entry.scalars
     try:
-        memories = compiled.run(
-            [storage.address for storage in leaves], scalars.address if scalars else 0, entry.starts
-        )
-    except struct.error:  # no pointer: one of them was donated
+        pointers = [storage.pointer for storage in leaves]
+        memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, entry.starts)
+    except TypeError:  # no pointer: one of them was donated
         for storage in leaves:
             storage.memory  # noqa: B018  (raises)
         raise
