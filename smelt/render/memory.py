@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from smelt.dtypes import DType, bfloat16, float16
@@ -20,6 +21,7 @@ class Access(NamedTuple):
     address: Index
     moves: Affine | None
     mask: LaneMask
+    vectors: Mapping[str, str] = MappingProxyType({})  # variables that are the lanes of a vector, by name
 
     @property
     def step(self) -> int | None:
@@ -27,10 +29,19 @@ class Access(NamedTuple):
         return None if self.moves is None else self.moves.step.value
 
 
-def access(buffer: Buffer, index: tuple[Index, ...], mask: Mask, at: Coordinates, lane: Part | None) -> Access:
+def access(
+    buffer: Buffer,
+    index: tuple[Index, ...],
+    mask: Mask,
+    at: Coordinates,
+    lane: Part | None,
+    vectors: Mapping[str, str] = MappingProxyType({}),
+) -> Access:
     """The access of one register to a buffer."""
     address = buffer.address([place(i, at) for i in index])
-    return Access(address, along_lane(address, lane), place_mask(mask, at, lane))
+    uneven = bool(vectors) and any(v.name in vectors for v in address.variables())
+    moves = None if uneven else along_lane(address, lane)
+    return Access(address, moves, place_mask(mask, at, lane), vectors)
 
 
 class Memory:
@@ -40,13 +51,24 @@ class Memory:
         self.library, self.text, self.lines = library, text, lines
         self.buffers: dict[str, str] = {}
         self._bases: list[dict[tuple[str, Index], str]] = [{}]
+        self._integers: list[dict[str, str]] = [{}]
         self._count = 0
 
     def enter(self) -> None:
         self._bases.append({})
+        self._integers.append({})
 
     def leave(self) -> None:
         self._bases.pop()
+        self._integers.pop()
+
+    def integer(self, text: str) -> str:
+        """The name of an integer that is a scalar register: one for each register within a block."""
+        known = next((scope[text] for scope in reversed(self._integers) if text in scope), None)
+        if known is None:
+            known = self._integers[-1][text] = self.fresh("n")
+            self.lines.append(f"const long {known} = {text};")
+        return known
 
     def fresh(self, letter: str) -> str:
         self._count += 1
@@ -79,22 +101,26 @@ class Memory:
     def _tested(self, conditions: Mask, lane: Part) -> str:
         bits = self.fresh("m")
         self.lines.append(f"u64 {bits} = 0;")
-        number, test = self._for_lane(lane, lambda: self.text.conditions(conditions))
+        number, test = self._for_lane(lane, lambda: self.text.conditions(conditions), {})
         self.lines.append(f"{_lane_loop(number, lane)} {bits} |= (u64)({test}) << {number};")
         return bits
 
-    def _for_lane(self, lane: Part, spell: Callable[[], str]) -> tuple[str, str]:
-        """A name for the lane's number, and a text that was spelled with it."""
+    def _for_lane(self, lane: Part, spell: Callable[[], str], vectors: Mapping[str, str]) -> tuple[str, str]:
+        """A name for the lane's number, and a text that was spelled with it and the elements of vectors there."""
         number = self.fresh("l")
-        self.text.names[lane.name] = number
+        names = {lane.name: number, **{name: f"(long){vector}[{number}]" for name, vector in vectors.items()}}
+        self.text.names.update(names)
         text = spell()
-        del self.text.names[lane.name]
+        for name in names:
+            del self.text.names[name]
         return number, text
 
-    def each_lane(self, lane: Part, t: Type, spell: Callable[[], str]) -> str:
+    def each_lane(
+        self, lane: Part, t: Type, spell: Callable[[], str], vectors: Mapping[str, str] = MappingProxyType({})
+    ) -> str:
         """A vector whose elements are computed one by one from the number of the lane."""
         array = self.fresh("a")
-        number, text = self._for_lane(lane, spell)
+        number, text = self._for_lane(lane, spell, vectors)
         self.lines.append(f"{t.element} {array}[{t.lanes}];")
         self.lines.append(f"{_lane_loop(number, lane)} {array}[{number}] = {text};")
         return f"*({self.library.type(t)}_u *){array}"
@@ -134,13 +160,13 @@ class Memory:
         return value
 
     def _lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type) -> str:
-        bits = self.lane_bits(where.mask, lane)
+        bits = self.lane_bits(where.mask, lane) if where.mask.conditions or where.mask.by_lane else ""
 
         def element() -> str:
-            admitted = f"{bits} >> {self.text.names[lane.name]} & 1"
-            return f"{admitted} ? {self.buffers[buffer.name]}[{self.text.spell(where.address)}] : 0"
+            value = f"{self.buffers[buffer.name]}[{self.text.spell(where.address)}]"
+            return f"{bits} >> {self.text.names[lane.name]} & 1 ? {value} : 0" if bits else value
 
-        return self.each_lane(lane, t, element)
+        return self.each_lane(lane, t, element, where.vectors)
 
     def _widen(self, dtype: DType, t: Type, raw: str) -> str:
         if dtype.is_bool:
@@ -182,7 +208,7 @@ class Memory:
     def _store_lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type, value: str) -> None:
         bits, vector = self.lane_bits(where.mask, lane), self.fresh("w")
         self.lines.append(f"{t.name} {vector} = {value};")
-        number, address = self._for_lane(lane, lambda: self.text.spell(where.address))
+        number, address = self._for_lane(lane, lambda: self.text.spell(where.address), {})
         target = f"{self.buffers[buffer.name]}[{address}]"
         admitted = f"if ({bits} >> {number} & 1)"
         self.lines.append(f"{_lane_loop(number, lane)} {admitted} {target} = {vector}[{number}];")
