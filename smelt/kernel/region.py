@@ -82,8 +82,8 @@ class Expression:
     """A node of a region. Compared by identity; builders share equal ones.
 
     op: `load` (attribute Access; the arguments are indices that are values), `const` (a Python scalar), `index` (an
-    Index, as int64), `mask` (a Mask, as bool), `reduce` (a Fold), `cast`, `bitcast` (the stored types on both sides, where the values are wider), `round16` (the
-    DType), `where`, or an elementwise function of `graph.ops`.
+    Index, as int64), `mask` (a Mask, as bool), `reduce` (a Fold), `cast`, `bitcast` (the stored types on both sides,
+    where the values are wider), `round16` (the DType), `where`, or an elementwise function of `graph.ops`.
     """
 
     __slots__ = ("arguments", "attribute", "axes", "dtype", "op")
