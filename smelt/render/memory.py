@@ -101,26 +101,22 @@ class Memory:
     def _tested(self, conditions: Mask, lane: Part) -> str:
         bits = self.fresh("m")
         self.lines.append(f"u64 {bits} = 0;")
-        number, test = self._for_lane(lane, lambda: self.text.conditions(conditions), {})
+        number, test = self._for_lane(lane, lambda: self.text.conditions(conditions))
         self.lines.append(f"{_lane_loop(number, lane)} {bits} |= (u64)({test}) << {number};")
         return bits
 
-    def _for_lane(self, lane: Part, spell: Callable[[], str], vectors: Mapping[str, str]) -> tuple[str, str]:
-        """A name for the lane's number, and a text that was spelled with it and the elements of vectors there."""
+    def _for_lane(self, lane: Part, spell: Callable[[], str]) -> tuple[str, str]:
+        """A name for the lane's number, and a text that was spelled with it."""
         number = self.fresh("l")
-        names = {lane.name: number, **{name: f"(long){vector}[{number}]" for name, vector in vectors.items()}}
-        self.text.names.update(names)
+        self.text.names[lane.name] = number
         text = spell()
-        for name in names:
-            del self.text.names[name]
+        del self.text.names[lane.name]
         return number, text
 
-    def each_lane(
-        self, lane: Part, t: Type, spell: Callable[[], str], vectors: Mapping[str, str] = MappingProxyType({})
-    ) -> str:
+    def each_lane(self, lane: Part, t: Type, spell: Callable[[], str]) -> str:
         """A vector whose elements are computed one by one from the number of the lane."""
         array = self.fresh("a")
-        number, text = self._for_lane(lane, spell, vectors)
+        number, text = self._for_lane(lane, spell)
         self.lines.append(f"{t.element} {array}[{t.lanes}];")
         self.lines.append(f"{_lane_loop(number, lane)} {array}[{number}] = {text};")
         return f"*({self.library.type(t)}_u *){array}"
@@ -166,7 +162,18 @@ class Memory:
             value = f"{self.buffers[buffer.name]}[{self.text.spell(where.address)}]"
             return f"{bits} >> {self.text.names[lane.name]} & 1 ? {value} : 0" if bits else value
 
-        return self.each_lane(lane, t, element, where.vectors)
+        return self._list(lane, t, where.vectors, element) if where.vectors else self.each_lane(lane, t, element)
+
+    def _list(self, lane: Part, t: Type, vectors: Mapping[str, str], spell: Callable[[], str]) -> str:
+        """A vector of elements written one by one, each with the elements of other vectors in its lane."""
+        elements: list[str] = []
+        for number in range(lane.extent):
+            names = {lane.name: str(number), **{name: f"(long){vector}[{number}]" for name, vector in vectors.items()}}
+            self.text.names.update(names)
+            elements.append(spell())
+            for name in names:
+                del self.text.names[name]
+        return f"({self.library.type(t)}){{{', '.join(elements)}}}"
 
     def _widen(self, dtype: DType, t: Type, raw: str) -> str:
         if dtype.is_bool:
@@ -208,7 +215,7 @@ class Memory:
     def _store_lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type, value: str) -> None:
         bits, vector = self.lane_bits(where.mask, lane), self.fresh("w")
         self.lines.append(f"{t.name} {vector} = {value};")
-        number, address = self._for_lane(lane, lambda: self.text.spell(where.address), {})
+        number, address = self._for_lane(lane, lambda: self.text.spell(where.address))
         target = f"{self.buffers[buffer.name]}[{address}]"
         admitted = f"if ({bits} >> {number} & 1)"
         self.lines.append(f"{_lane_loop(number, lane)} {admitted} {target} = {vector}[{number}];")
