@@ -205,7 +205,12 @@ class Tensor(Handle, Generic[DT, *S]):
     __getitem__ = indexing.index
 
     def __setitem__(self, key: Any, value: Any) -> Never:
-        raise ArgumentError("item assignment: tensors never change", hint="Use smelt.where to make a changed copy.")
+        raise ArgumentError("item assignment: tensors never change", hint="Use x.at[...].set(...) for a changed copy.")
+
+    @property
+    def at(self) -> indexing.At:
+        """Changed copies: `x.at[key].set(values)`, or `add`, `multiply`, `min`, `max`; with any key of `x[key]`."""
+        return indexing.At(self)
 
     # --- operators
 
