@@ -113,6 +113,20 @@ from smelt.tensor.interop import asarray, astype, from_dlpack, from_numpy, reali
 from smelt.tensor.joining import chunk, concat, meshgrid, split, stack, unstack
 from smelt.tensor.layers import attention, cross_entropy, layer_norm, rms_norm, scaled_dot_product_attention
 from smelt.tensor.linear import matmul, outer, tensordot, vecdot
+from smelt.tensor.lookup import (
+    diagonal,
+    embedding,
+    gather,
+    index_select,
+    masked_fill,
+    masked_select,
+    one_hot,
+    scatter,
+    scatter_add,
+    searchsorted,
+    take,
+    take_along_axis,
+)
 from smelt.tensor.movement import (
     broadcast_arrays,
     broadcast_shapes,
@@ -314,6 +328,18 @@ __all__ = [
     "outer",
     "tensordot",
     "vecdot",
+    "diagonal",
+    "embedding",
+    "gather",
+    "index_select",
+    "masked_fill",
+    "masked_select",
+    "one_hot",
+    "scatter",
+    "scatter_add",
+    "searchsorted",
+    "take",
+    "take_along_axis",
     "broadcast_arrays",
     "broadcast_shapes",
     "broadcast_to",

@@ -24,6 +24,7 @@ from smelt.tensor import (
     joining,
     layers,
     linear,
+    lookup,
     movement,
     operators,
     reductions,
@@ -356,6 +357,18 @@ class Tensor(Handle, Generic[DT, *S]):
     unstack = joining.unstack
     split = joining.split
     chunk = joining.chunk
+
+    take = lookup.take
+    take_along_axis = lookup.take_along_axis
+    gather = lookup.gather
+    scatter = lookup.scatter
+    scatter_add = lookup.scatter_add
+    index_select = lookup.index_select
+    masked_fill = lookup.masked_fill
+    masked_select = lookup.masked_select
+    one_hot = lookup.one_hot
+    searchsorted = lookup.searchsorted
+    diagonal = lookup.diagonal
 
     matmul = linear.matmul
     vecdot = linear.vecdot
