@@ -45,6 +45,8 @@ class Group:
     places: dict[Node, list[Place]] = field(default_factory=dict)  # which elements of each node are asked for
     inside: list[Node] = field(default_factory=list)  # nodes computed here, users before sources
     reduced: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # new axes of reductions
+    picked: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # stand-ins for indices
+    picks: dict[Variable, tuple[Node, Place]] = field(default_factory=dict)  # what each of them stands for
     reductions: list[frozenset[Variable]] = field(default_factory=list)  # what each reduction varies over
     contraction: Node | None = None
     operands: set[Node] = field(default_factory=set)  # nodes that only the contraction's operands need
@@ -57,6 +59,20 @@ class Group:
             return ZERO
         self.counter += 1
         return variable(f"r{self.counter - 1}", 0, as_index(size) - 1)
+
+    def pick(self, gather: Node, place: Place) -> tuple[Index, ...]:
+        """For each index tensor of a gather, a variable that stands for its element."""
+        key = (gather, place)
+        if key not in self.picked:
+            x, *indices = gather.sources
+            sizes = {-1 - axis: size for axis, size in zip(gather.attribute.axes, x.shape, strict=True)}
+            found: list[Index] = []
+            for k, index in enumerate(indices):
+                stand_in = Variable(f"g{len(self.picks)}", 0, as_index(sizes[k]) - 1)
+                self.picks[stand_in] = (index, place)
+                found.append(of(stand_in))
+            self.picked[key] = tuple(found)
+        return self.picked[key]
 
 
 def storable(root: Node) -> Node:
@@ -161,6 +177,14 @@ def demands(group: Group, node: Node, place: Place) -> Iterator[tuple[Node, Plac
         index.update(zip(summed, _new_axes(group, node, place, [sizes[label] for label in summed]), strict=True))
         for source, labels in zip(node.sources, (left, right), strict=True):
             yield source, Place(tuple(index[label] for label in labels), place.mask)
+    elif node.op is Op.GATHER:
+        for source in node.sources[1:]:
+            yield source, place
+        chosen = group.pick(node, place)
+        yield (
+            node.sources[0],
+            Place(tuple(place.indices[k] if k >= 0 else chosen[-1 - k] for k in node.attribute.axes), place.mask),
+        )
     else:
         yield node.sources[0], source_place(node, place)
         for fill in node.sources[1:]:
@@ -250,6 +274,9 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
     if node.op in VIEWS:
         return True
     places = group.places[node]
+    # What is found by index is read from memory: several elements may ask for one.
+    if group.picks and any(v in group.picks for place in places for i in place.indices for v in i.variables()):
+        return False
     if len(group.inside) >= NODE_LIMIT or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
         return False
     if node in group.operands:

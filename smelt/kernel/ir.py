@@ -76,12 +76,17 @@ class Local:
 
 @dataclass(slots=True)
 class Load:
-    """Where the mask does not hold, nothing is read and the element is zero. The index may use the value's parts."""
+    """Where the mask does not hold, nothing is read and the element is zero. The index may use the value's parts.
+
+    `picks` are variables of this index alone, which stand for the elements of integer tiles. Where the mask holds,
+    those lie within the bounds of the variables.
+    """
 
     value: Value
     buffer: Buffer
     index: tuple[Index, ...]
     mask: Mask = ()
+    picks: tuple[tuple[Variable, Value], ...] = ()
 
 
 @dataclass(slots=True)

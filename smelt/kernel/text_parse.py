@@ -114,6 +114,16 @@ class _Reader:
             line.fail(f"{len(buffer.shape)} indices for {buffer.name}")
         return buffer, index
 
+    def picks(self, line: TokenReader, count: int) -> tuple[Variable, ...]:
+        """`as g0 in 0 .. 7, g1 in 0 .. 3 of`, for as many indices that are values; nothing for none."""
+        found: list[Variable] = []
+        while len(found) < count:
+            line.expect("," if found else "as")
+            found.append(self.declare(line))
+        if found:
+            line.expect("of")
+        return tuple(found)
+
     def mask(self, line: TokenReader) -> Mask:
         found: list[Less] = []
         while not found or line.accept("&"):
@@ -257,8 +267,12 @@ class _KernelReader(_Reader):
         op = line.name("an operation")
         match op:
             case "load":
+                chosen: list[Value] = []
+                while line.token in self.values:
+                    chosen.append(self.value(line))
+                picks = self.picks(line, len(chosen))
                 buffer, index = self.place(line)
-                return Load(value, buffer, index, self.when(line))
+                return Load(value, buffer, index, self.when(line), tuple(zip(picks, chosen, strict=True)))
             case "fold":
                 return self.fold(line, value)
             case "index":
@@ -364,8 +378,9 @@ class _RegionReader(_Reader):
     ) -> Expression:
         match op:
             case "load":
+                picks = self.picks(line, len(arguments))
                 buffer, index = self.place(line)
-                return Expression(op, dtype, arguments, Access(buffer, index, self.when(line)))
+                return Expression(op, dtype, arguments, Access(buffer, index, self.when(line), picks))
             case "index":
                 return Expression(op, int64, arguments, line.index(self.variables))
             case "mask":

@@ -112,12 +112,8 @@ class _Verifier:
                 self.check(depth == 0, f"{buffer.name} is declared inside a loop")
                 self.buffer(buffer, Place.LOCAL)
                 self.check(all(isinstance(n, int) for n in buffer.shape), f"{buffer.name} has no fixed size")
-            case Load(value, buffer, _, _):
-                self.check(
-                    value.dtype is compute_dtype(buffer.dtype), f"{value.name}: {buffer.name} holds another type"
-                )
-                self.access(statement)
-                self.define(value)
+            case Load():
+                self.load(statement)
             case Store():
                 self.store(statement)
             case Compute():
@@ -183,6 +179,22 @@ class _Verifier:
         (divisor,) = atom.b.atoms() if len(atom.b.terms) == 1 else (None,)
         inner = [atom.b, divisor.a, divisor.b] if isinstance(divisor, Maximum) else [atom.b]
         return any(count * size == total for size in inner)
+
+    def load(self, load: Load) -> None:
+        value, buffer = load.value, load.buffer
+        self.check(value.dtype is compute_dtype(buffer.dtype), f"{value.name}: {buffer.name} holds another type")
+        for variable, chosen in load.picks:
+            self.used(chosen)
+            self.fits(chosen, value)
+            self.check(chosen.dtype.is_integer, f"{value.name}: {chosen.name} is not an integer")
+            self.name(variable.name)
+            self.index(variable.first, ())
+            self.index(variable.last, ())
+        picks = {variable for variable, _ in load.picks}
+        self.variables |= picks
+        self.access(load)
+        self.variables -= picks
+        self.define(value)
 
     def store(self, store: Store) -> None:
         self.used(store.value)

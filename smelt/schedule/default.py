@@ -58,8 +58,8 @@ def candidates(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]
     yield from _plain(region)
 
 
-def _lanes(region: Region, profile: Profile) -> int:
-    return max(1, profile.vector_bytes // widest(region))
+def _lanes(region: Region, profile: Profile, axis: Variable | None = None) -> int:
+    return max(1, profile.vector_bytes // widest(region, axis))
 
 
 def _fitting(lanes: int, axis: Variable) -> int:
@@ -95,9 +95,9 @@ def _elementwise(region: Region, profile: Profile) -> Iterator[tuple[Action, ...
     vector = _vector_axis(accesses, axes)
     actions: list[Action] = []
     if vector is not None:
-        actions += _split(vector, 1, _fitting(_lanes(region, profile), vector))
+        actions += _split(vector, 1, _fitting(_lanes(region, profile, vector), vector))
         # A transpose reads along another axis than it writes: with that one innermost, lines are used at once.
-        crossing = [access for access in accesses if access.along(vector) != 1]
+        crossing = [access for access in accesses if access.along(vector) not in (0, 1)]
         inner = _vector_axis(crossing, [axis for axis in axes if axis != vector])
         last = [vector] if inner is None else [vector, inner]
         axes = (*(axis for axis in axes if axis not in last), *last)

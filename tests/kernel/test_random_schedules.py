@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from smelt.dtypes import bool_, float16, float32, int8
 from smelt.kernel import Illegal, Kernel, Skip, evaluate_region, lower, parse_kernel, print_kernel, verify
 from tests.kernel import regions as r
 from tests.kernel.random_schedules import random_schedule
@@ -49,6 +50,10 @@ def random_case(rng: random.Random) -> Case:
         lambda: r.integers(size()),
         lambda: r.log_sum_exp(small(), size()),
         lambda: r.attention(1, rng.choice((3, 7, 9)), small(), rng.random() < 0.5, rng.choice((-1e30, -np.inf))),
+        lambda: r.embedding(small(), size()),
+        lambda: r.picked(size(), small(), small(), rng.choice((float32, float16, bool_, int8))),
+        lambda: r.chained(small(), size()),
+        lambda: r.selected_product(small(), size(), size()),
         lambda: r.windowed(rng.choice((2, 5, 9)), small(), rng.choice((-2, 0, 2))),
     ]
     return rng.choice(kinds)()
