@@ -2,8 +2,8 @@
 
 Demand-driven. The loops of each output are opened in order; in the innermost body the stored expression is asked for,
 and everything that it needs is made on the way: reductions first, each in the outermost scope that has its axes, then
-values. Scans are made on the way, as their axis is walked. A reduction whose outer loop is ordered outside a parallel loop keeps partial results in local memory between
-its iterations.
+values; scans as their axis is walked. A reduction whose outer loop is ordered outside a parallel loop keeps partial
+results in local memory between its iterations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from smelt.kernel.actions import Illegal, Schedule
 from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Statement, Store, Update, Value
 from smelt.kernel.lower_scan import Scans
 from smelt.kernel.plan import Loop, make_plan
-from smelt.kernel.region import Buffer, Expression, Less, Output, Region, extent
+from smelt.kernel.region import Expression, Less, Output, Region, extent
 
 
 def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
@@ -154,7 +154,9 @@ class _Lowering(Scans):
         self.emit(Accumulator(total, identity(reduction.attribute.op, reduction.dtype)))
         first, last = Less(as_index(0), start), Less(as_index(size) - 1, end)
         always_last, never_last = less(*last), less(end, size)
-        memory = None if start == 0 and always_last else self._partial_memory(reduction, outer.axis)
+        axes = self.facts.axes(reduction)
+        whole = start == 0 and always_last
+        memory = None if whole else self.carried_memory(reduction, reduction.dtype, outer.axis, axes)
         if memory is not None and start != 0:
             before = Value(self.fresh("v"), total.dtype, total.parts)
             resume: list[Statement] = [Load(before, *memory), Update(total, "set", (before,))]
@@ -193,18 +195,3 @@ class _Lowering(Scans):
         self.consumers = outside
         if tiled:
             self.emit(Update(total, fold.op, (self.folded(accumulator, fold.op, fold.axes),)))
-
-    def _partial_memory(self, reduction: Expression, axis: Variable) -> tuple[Buffer, tuple[Index, ...]]:
-        """Memory for partial results over all that lies inside the outer loop, and the present tile's place in it."""
-        opened = next(
-            at
-            for at, scope in enumerate(self.scopes)
-            if axis in scope.bindings or (axis in scope.partials and scope.partials[axis].level > 0)
-        )
-        axes = self.facts.axes(reduction)
-        with self.moved_out(opened):
-            rooms = [self.room(a) for a in axes]
-        buffer = self.shared("p", reduction, reduction.dtype, tuple(size for size, _, _ in rooms))
-        bindings = self.top.bindings
-        index = tuple(bindings[a].index - base for a, (_, base, _) in zip(axes, rooms, strict=True))
-        return buffer, index

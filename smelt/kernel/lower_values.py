@@ -48,7 +48,7 @@ class Values(Builder):
                 else:
                     self.top.memo[e] = branch
                 continue
-            if e.op == "reduce" or e.op == "scan":
+            if e.op in ("reduce", "scan"):
                 raise InternalError(f"a {e.op} was not finished before its value was asked for")
             missing = [a for a in e.arguments if self.find(a) is None]
             if missing:

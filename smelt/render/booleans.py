@@ -29,7 +29,7 @@ def mask_bits(statements: Sequence[Statement]) -> dict[str, int]:
                     open_values.append(statement)
                 else:
                     widths[value.name] = width
-            case (Reduce(value=value) | Scan(value=value)) if value.dtype is bool_:
+            case Reduce(value=value) | Scan(value=value) if value.dtype is bool_:
                 folds.append(statement)
             case Accumulator(value=value) if value.dtype is bool_:
                 open_values.append(statement)

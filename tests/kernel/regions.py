@@ -379,7 +379,9 @@ def running(name: str = "add", rows: int = 5, columns: int = 21, first: bool = F
     """A scan along the rows or (`first`) down the columns, of a computed value, with an epilogue."""
     r, c = axis("r", rows), axis("c", columns)
     v = load(buffer("x", rows, columns, dtype=dtype), r, c)
-    s = scan(name, v if dtype.is_bool else op("mul", v, const(0.5 if dtype.is_float else 3, v.dtype)), r if first else c)
+    s = scan(
+        name, v if dtype.is_bool else op("mul", v, const(0.5 if dtype.is_float else 3, v.dtype)), r if first else c
+    )
     value = s if dtype.is_bool else op("add", s, v)
     return Case(region(out(buffer("o", rows, columns, dtype=dtype), [r, c], value), [r, c], v=v, s=s))
 
