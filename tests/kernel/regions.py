@@ -404,3 +404,9 @@ def counting(n: int = 21) -> Case:
     i = axis("i", n)
     s = scan("mul", load(buffer("x", 1), 0), i)
     return Case(region(out(buffer("o", n), [i], s), [i], s=s))
+
+
+CASES["running"] = running
+CASES["running_down"] = lambda: running("max", first=True)
+CASES["running_twice"] = running_twice
+CASES["counting"] = counting
