@@ -13,7 +13,7 @@ from smelt.graph.node import Node, constant_value
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 from smelt.graph.ranges import Ranges
 from smelt.graph.shapes import row_major
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Region, mask_expression, walk
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Prefix, Region, mask_expression, walk
 
 # Functions whose result is one of their arguments, or needs no more bits: nothing to round.
 _INDEX_OPERATIONS = {"//": "floordiv", "%": "mod", "min": "min", "max": "max"}
@@ -186,6 +186,8 @@ class _Builder:
             return self._rounded(
                 node, self._fold(node.attribute.op, dtype, arguments[0], self.group.reduced[node, place])
             )
+        if node.op is Op.SCAN:
+            return self._rounded(node, self._scan(node, dtype, arguments[0], place))
         if node.op is Op.CONTRACT:
             return self._rounded(node, self._contract(node, dtype, arguments, self.group.reduced[node, place]))
         if node.op in ELEMENTWISE:
@@ -206,6 +208,11 @@ class _Builder:
     def _fold(self, op: str, dtype: DType, argument: Expression, axes: tuple[Index, ...]) -> Expression:
         variables = tuple(v for i in axes for v in i.variables())
         return self.make("reduce", dtype, (argument,), Fold(op, variables)) if variables else argument
+
+    def _scan(self, node: Node, dtype: DType, argument: Expression, place: Place) -> Expression:
+        op, axis = node.attribute
+        (variable,) = place.indices[axis].variables()
+        return self.make("scan", dtype, (argument,), Prefix(op, variable))
 
     def _contract(
         self, node: Node, dtype: DType, arguments: tuple[Expression, ...], axes: tuple[Index, ...]

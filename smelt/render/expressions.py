@@ -35,7 +35,7 @@ class Expressions:
                 return self._reduce(statement, at)
 
     def combine(self, op: str, value: Value, form: Type, a: str, b: str) -> str:
-        """add, mul, max or min of two registers of a value."""
+        """add, mul, max, min or logaddexp of two registers of a value."""
         if value.dtype is bool_:
             return elementwise.boolean(op, form.lanes > 1, [a, b])
         return elementwise.elementwise(self.library, op, form, [a, b])
