@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from smelt.dtypes import DType, bool_, compute_dtype, float32, int64, uint64
+from smelt.fuse.layout import Layout
 from smelt.fuse.movement import Place, pad_mask
 from smelt.fuse.partition import Group, concat_pieces, demands
 from smelt.graph.index import ZERO, Atom, Index, IndexLike, Operation, Variable, as_index, of
 from smelt.graph.node import Node, constant_value
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 from smelt.graph.ranges import Ranges
-from smelt.graph.shapes import row_major
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Prefix, Region, mask_expression, walk
 
 # Functions whose result is one of their arguments, or needs no more bits: nothing to round.
 _INDEX_OPERATIONS = {"//": "floordiv", "%": "mod", "min": "min", "max": "max"}
 _UNROUNDED = frozenset({"neg", "abs", "sign", "max", "min", "floor", "ceil", "trunc", "round"})
-
-
-class Layout(NamedTuple):
-    """How a value lies in memory: sizes and strides, counted in elements."""
-
-    shape: tuple[IndexLike, ...]
-    strides: tuple[IndexLike, ...]
-
-
-def contiguous(node: Node) -> Layout:
-    """The layout of everything that smelt itself stores."""
-    return Layout(node.shape, row_major(node.shape))
 
 
 def build_region(group: Group, layout: Callable[[Node], Layout]) -> tuple[Region, list[Node]]:

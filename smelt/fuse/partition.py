@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from smelt.cost import COSTLY
 from smelt.fuse.movement import Place, source_place, within
+from smelt.fuse.routine_nodes import ROUTINES, bases
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
 from smelt.graph.node import Node, make, topological, users
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
@@ -118,6 +119,10 @@ def partition(roots: Sequence[Node]) -> list[Group]:
 
     for node in reversed(order):
         if node.op in SOURCES or node.leaf is not None:
+            continue
+        if node.op in ROUTINES:
+            groups.append(Group(node, (), Place(()), node, inside=[node]))
+            stored.update(bases(node))
             continue
         asking = askers.get(node, ())
         shared = len(asking) > 1
