@@ -40,6 +40,24 @@ from smelt.tensor.activations import (
     softmax,
     softplus,
 )
+from smelt.tensor.adaptive_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    fractional_max_pool2d,
+)
+from smelt.tensor.convolution import (
+    conv,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from smelt.tensor.creation import (
     arange,
     empty,
@@ -50,9 +68,11 @@ from smelt.tensor.creation import (
     linspace,
     ones,
     ones_like,
+    tri,
     zeros,
     zeros_like,
 )
+from smelt.tensor.einsums import einsum, inner, kron
 from smelt.tensor.elementwise import (
     abs,
     add,
@@ -109,33 +129,66 @@ from smelt.tensor.elementwise import (
     trunc,
     where,
 )
+from smelt.tensor.folding import fold, unfold
 from smelt.tensor.interop import asarray, astype, from_dlpack, from_numpy, realize
-from smelt.tensor.joining import chunk, concat, meshgrid, split, stack, unstack
+from smelt.tensor.joining import (
+    array_split,
+    chunk,
+    column_stack,
+    concat,
+    dstack,
+    hstack,
+    meshgrid,
+    split,
+    stack,
+    unstack,
+    vstack,
+)
 from smelt.tensor.layers import attention, cross_entropy, layer_norm, rms_norm, scaled_dot_product_attention
 from smelt.tensor.linear import matmul, outer, tensordot, vecdot
 from smelt.tensor.movement import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
     broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
+    diag,
+    diagonal,
     expand,
     expand_dims,
     flatten,
     flip,
     matrix_transpose,
     moveaxis,
-    pad,
     permute_dims,
+    ravel,
     repeat,
     reshape,
     roll,
+    rot90,
     squeeze,
     swapaxes,
     tile,
     transpose,
     tril,
     triu,
+    unflatten,
 )
 from smelt.tensor.norms import norm, vector_norm
+from smelt.tensor.padding import pad
+from smelt.tensor.pooling import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    pool,
+)
 from smelt.tensor.reductions import (
     all,
     any,
@@ -151,6 +204,7 @@ from smelt.tensor.reductions import (
     sum,
     var,
 )
+from smelt.tensor.resizing import interpolate
 from smelt.tensor.scalars import finfo, iinfo, isdtype, result_type
 from smelt.tensor.scans import (
     cummax,
@@ -183,6 +237,10 @@ unbind = unstack
 permute = permute_dims
 unsqueeze = expand_dims
 movedim = moveaxis
+row_stack = vstack
+tensor_split = array_split
+repeat_interleave = repeat
+resize = interpolate
 
 e: float = _math.e
 inf: float = _math.inf
@@ -251,6 +309,7 @@ __all__ = [
     "ones_like",
     "zeros",
     "zeros_like",
+    "tri",
     "abs",
     "add",
     "bitwise_and",
@@ -316,6 +375,11 @@ __all__ = [
     "split",
     "stack",
     "unstack",
+    "array_split",
+    "column_stack",
+    "dstack",
+    "hstack",
+    "vstack",
     "attention",
     "cross_entropy",
     "layer_norm",
@@ -325,6 +389,36 @@ __all__ = [
     "outer",
     "tensordot",
     "vecdot",
+    "einsum",
+    "inner",
+    "kron",
+    "conv",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "fractional_max_pool2d",
+    "fold",
+    "unfold",
+    "interpolate",
     "broadcast_arrays",
     "broadcast_shapes",
     "broadcast_to",
@@ -345,6 +439,14 @@ __all__ = [
     "transpose",
     "tril",
     "triu",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "diag",
+    "diagonal",
+    "ravel",
+    "rot90",
+    "unflatten",
     "all",
     "any",
     "argmax",
@@ -395,6 +497,10 @@ __all__ = [
     "permute",
     "unsqueeze",
     "movedim",
+    "row_stack",
+    "tensor_split",
+    "repeat_interleave",
+    "resize",
     "e",
     "inf",
     "nan",

@@ -6,7 +6,7 @@ An `OpSpec` drives every check of `test_op_table.py`; adding a function to smelt
 
 from __future__ import annotations
 
-from tests.ops import creation, draws, elementwise, movement, networks, products, reductions, scans
+from tests.ops import creation, draws, elementwise, movement, networks, products, reductions, scans, windows
 from tests.ops.spec import OpSpec
 
 FAMILIES: dict[str, list[OpSpec]] = {
@@ -20,6 +20,9 @@ FAMILIES: dict[str, list[OpSpec]] = {
     "movement": movement.MOVEMENT,
     "joining": movement.JOINING,
     "products": products.PRODUCTS,
+    "convolutions": windows.CONVOLUTIONS,
+    "pooling": windows.POOLING,
+    "unfolding": windows.UNFOLDING,
     "layers": networks.LAYERS,
     "creation": creation.CREATION,
     "random": draws.RANDOM,

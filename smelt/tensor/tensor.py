@@ -17,7 +17,11 @@ from smelt.graph.index import Index, product_of
 from smelt.graph.shapes import shape_text
 from smelt.tensor import (
     activations,
+    adaptive_pooling,
+    convolution,
+    einsums,
     elementwise,
+    folding,
     formatting,
     indexing,
     interop,
@@ -27,7 +31,10 @@ from smelt.tensor import (
     movement,
     norms,
     operators,
+    padding,
+    pooling,
     reductions,
+    resizing,
     scans,
 )
 from smelt.tensor.arguments import check_device
@@ -357,18 +364,57 @@ class Tensor(Handle, Generic[DT, *S]):
     broadcast_to = movement.broadcast_to
     expand = movement.expand
     tile = movement.tile
-    repeat = movement.repeat
-    pad = movement.pad
+    repeat = repeat_interleave = movement.repeat
+    pad = padding.pad
     tril = movement.tril
     triu = movement.triu
+    atleast_1d = movement.atleast_1d
+    atleast_2d = movement.atleast_2d
+    atleast_3d = movement.atleast_3d
+    diag = movement.diag
+    diagonal = movement.diagonal
+    ravel = movement.ravel
+    rot90 = movement.rot90
+    unflatten = movement.unflatten
     unstack = joining.unstack
     split = joining.split
     chunk = joining.chunk
+    array_split = tensor_split = joining.array_split
 
     matmul = linear.matmul
     vecdot = linear.vecdot
     outer = linear.outer
     tensordot = linear.tensordot
+    inner = einsums.inner
+    kron = einsums.kron
+
+    conv = convolution.conv
+    conv1d = convolution.conv1d
+    conv2d = convolution.conv2d
+    conv3d = convolution.conv3d
+    conv_transpose1d = convolution.conv_transpose1d
+    conv_transpose2d = convolution.conv_transpose2d
+    conv_transpose3d = convolution.conv_transpose3d
+    pool = pooling.pool
+    max_pool1d = pooling.max_pool1d
+    max_pool2d = pooling.max_pool2d
+    max_pool3d = pooling.max_pool3d
+    avg_pool1d = pooling.avg_pool1d
+    avg_pool2d = pooling.avg_pool2d
+    avg_pool3d = pooling.avg_pool3d
+    lp_pool1d = pooling.lp_pool1d
+    lp_pool2d = pooling.lp_pool2d
+    lp_pool3d = pooling.lp_pool3d
+    adaptive_avg_pool1d = adaptive_pooling.adaptive_avg_pool1d
+    adaptive_avg_pool2d = adaptive_pooling.adaptive_avg_pool2d
+    adaptive_avg_pool3d = adaptive_pooling.adaptive_avg_pool3d
+    adaptive_max_pool1d = adaptive_pooling.adaptive_max_pool1d
+    adaptive_max_pool2d = adaptive_pooling.adaptive_max_pool2d
+    adaptive_max_pool3d = adaptive_pooling.adaptive_max_pool3d
+    fractional_max_pool2d = adaptive_pooling.fractional_max_pool2d
+    unfold = folding.unfold
+    fold = folding.fold
+    interpolate = resize = resizing.interpolate
 
     # --- casts; last, as their names hide Python's types
 
