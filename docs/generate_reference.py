@@ -13,6 +13,7 @@ from smelt.tensor import (
     activations,
     creation,
     elementwise,
+    floats,
     interop,
     joining,
     layers,
@@ -21,6 +22,8 @@ from smelt.tensor import (
     random,
     reductions,
     scalars,
+    special,
+    trigonometry,
 )
 
 PAGE = Path(__file__).parent / "reference" / "functions.md"
@@ -46,6 +49,9 @@ FAMILIES: dict[str, Any] = {
     "Creation": creation,
     "Other libraries, and values": interop,
     "Elementwise": elementwise,
+    "Angles, and hyperbolic functions": trigonometry,
+    "Logarithms, roots and special functions": special,
+    "Signs, neighbors and bits": floats,
     "Activations": activations,
     "Reductions": reductions,
     "Movement": movement,

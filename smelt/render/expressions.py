@@ -82,8 +82,8 @@ class Expressions:
             case "bitcast":
                 source = Type(elementwise.element(arguments[0].dtype), form.lanes)
                 text = self.registers.operand(arguments[0], at, source)
-                stored = statement.attribute or (arguments[0].dtype, value.dtype)
-                return elementwise.bitcast(self.library, *stored, form.lanes, text)
+                stored, target = statement.attribute or (arguments[0].dtype, value.dtype)
+                return elementwise.bitcast(self.library, stored, target, form.lanes, text)
             case "round16":
                 name = self.library.function(f"round_{statement.attribute.name}", form)
                 return f"{name}({self.registers.operand(arguments[0], at, form)})"
