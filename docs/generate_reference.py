@@ -16,6 +16,7 @@ from smelt.tensor import (
     creation,
     einsums,
     elementwise,
+    floats,
     folding,
     interop,
     joining,
@@ -28,6 +29,8 @@ from smelt.tensor import (
     reductions,
     resizing,
     scalars,
+    special,
+    trigonometry,
 )
 
 PAGE = Path(__file__).parent / "reference" / "functions.md"
@@ -53,6 +56,9 @@ FAMILIES: dict[str, Any] = {
     "Creation": creation,
     "Other libraries, and values": interop,
     "Elementwise": elementwise,
+    "Angles, and hyperbolic functions": trigonometry,
+    "Logarithms, roots and special functions": special,
+    "Signs, neighbors and bits": floats,
     "Activations": activations,
     "Reductions": reductions,
     "Movement": movement,

@@ -30,15 +30,30 @@ from smelt.dtypes import bool_ as bool
 from smelt.graph.index import Dim
 from smelt.tensor import Tensor, random, types
 from smelt.tensor.activations import (
+    celu,
     elu,
     gelu,
+    glu,
+    hard_sigmoid,
+    hard_swish,
+    hard_tanh,
     leaky_relu,
+    log_sigmoid,
     log_softmax,
+    mish,
+    prelu,
     relu,
+    relu6,
+    selu,
     sigmoid,
     silu,
     softmax,
+    softmin,
     softplus,
+    softsign,
+    swiglu,
+    tanhshrink,
+    threshold,
 )
 from smelt.tensor.adaptive_pooling import (
     adaptive_avg_pool1d,
@@ -129,6 +144,21 @@ from smelt.tensor.elementwise import (
     trunc,
     where,
 )
+from smelt.tensor.floats import (
+    allclose,
+    array_equal,
+    bitcast,
+    copysign,
+    fmax,
+    fmin,
+    fmod,
+    frac,
+    heaviside,
+    isclose,
+    nan_to_num,
+    nextafter,
+    signbit,
+)
 from smelt.tensor.folding import fold, unfold
 from smelt.tensor.interop import asarray, astype, from_dlpack, from_numpy, realize
 from smelt.tensor.joining import (
@@ -216,6 +246,32 @@ from smelt.tensor.scans import (
     diff,
     logcumsumexp,
 )
+from smelt.tensor.special import (
+    cbrt,
+    digamma,
+    erfc,
+    erfinv,
+    lgamma,
+    log10,
+    logaddexp,
+    logit,
+    xlogy,
+)
+from smelt.tensor.trigonometry import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cosh,
+    deg2rad,
+    hypot,
+    rad2deg,
+    sinc,
+    sinh,
+)
 
 if TYPE_CHECKING:
     from smelt.transform.explain import explain as explain
@@ -231,6 +287,10 @@ mod = remainder
 power = pow
 eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal
 clamp = clip
+arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
+arcsinh, arccosh, arctanh = asinh, acosh, atanh
+radians, degrees = deg2rad, rad2deg
+swish = silu
 amax, amin = max, min
 cat = concatenate = concat
 unbind = unstack
@@ -298,6 +358,56 @@ __all__ = [
     "silu",
     "softmax",
     "softplus",
+    "celu",
+    "glu",
+    "hard_sigmoid",
+    "hard_swish",
+    "hard_tanh",
+    "log_sigmoid",
+    "mish",
+    "prelu",
+    "relu6",
+    "selu",
+    "softmin",
+    "softsign",
+    "swiglu",
+    "tanhshrink",
+    "threshold",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cosh",
+    "deg2rad",
+    "hypot",
+    "rad2deg",
+    "sinc",
+    "sinh",
+    "cbrt",
+    "digamma",
+    "erfc",
+    "erfinv",
+    "lgamma",
+    "log10",
+    "logaddexp",
+    "logit",
+    "xlogy",
+    "allclose",
+    "array_equal",
+    "bitcast",
+    "copysign",
+    "fmax",
+    "fmin",
+    "fmod",
+    "frac",
+    "heaviside",
+    "isclose",
+    "nan_to_num",
+    "nextafter",
+    "signbit",
     "arange",
     "empty",
     "empty_like",
@@ -489,6 +599,16 @@ __all__ = [
     "gt",
     "ge",
     "clamp",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "arctan2",
+    "arcsinh",
+    "arccosh",
+    "arctanh",
+    "radians",
+    "degrees",
+    "swish",
     "amax",
     "amin",
     "cat",

@@ -21,6 +21,7 @@ from smelt.tensor import (
     convolution,
     einsums,
     elementwise,
+    floats,
     folding,
     formatting,
     indexing,
@@ -36,6 +37,8 @@ from smelt.tensor import (
     reductions,
     resizing,
     scans,
+    special,
+    trigonometry,
 )
 from smelt.tensor.arguments import check_device
 from smelt.tensor.handle import Handle, register, wrap
@@ -312,11 +315,62 @@ class Tensor(Handle, Generic[DT, *S]):
     clip = clamp = elementwise.clip
     lerp = elementwise.lerp
 
+    acos = arccos = trigonometry.acos
+    acosh = arccosh = trigonometry.acosh
+    asin = arcsin = trigonometry.asin
+    asinh = arcsinh = trigonometry.asinh
+    atan = arctan = trigonometry.atan
+    atan2 = arctan2 = trigonometry.atan2
+    atanh = arctanh = trigonometry.atanh
+    cosh = trigonometry.cosh
+    deg2rad = radians = trigonometry.deg2rad
+    hypot = trigonometry.hypot
+    rad2deg = degrees = trigonometry.rad2deg
+    sinc = trigonometry.sinc
+    sinh = trigonometry.sinh
+    cbrt = special.cbrt
+    digamma = special.digamma
+    erfc = special.erfc
+    erfinv = special.erfinv
+    lgamma = special.lgamma
+    log10 = special.log10
+    logaddexp = special.logaddexp
+    logit = special.logit
+    xlogy = special.xlogy
+    allclose = floats.allclose
+    array_equal = floats.array_equal
+    bitcast = floats.bitcast
+    copysign = floats.copysign
+    fmax = floats.fmax
+    fmin = floats.fmin
+    fmod = floats.fmod
+    frac = floats.frac
+    heaviside = floats.heaviside
+    isclose = floats.isclose
+    nan_to_num = floats.nan_to_num
+    nextafter = floats.nextafter
+    signbit = floats.signbit
+
     relu = activations.relu
     leaky_relu = activations.leaky_relu
     elu = activations.elu
     gelu = activations.gelu
-    silu = activations.silu
+    silu = swish = activations.silu
+    celu = activations.celu
+    glu = activations.glu
+    hard_sigmoid = activations.hard_sigmoid
+    hard_swish = activations.hard_swish
+    hard_tanh = activations.hard_tanh
+    log_sigmoid = activations.log_sigmoid
+    mish = activations.mish
+    prelu = activations.prelu
+    relu6 = activations.relu6
+    selu = activations.selu
+    softmin = activations.softmin
+    softsign = activations.softsign
+    swiglu = activations.swiglu
+    tanhshrink = activations.tanhshrink
+    threshold = activations.threshold
     sigmoid = activations.sigmoid
     softplus = activations.softplus
     softmax = activations.softmax
@@ -350,7 +404,14 @@ class Tensor(Handle, Generic[DT, *S]):
     logcumsumexp = scans.logcumsumexp
     diff = scans.diff
 
-    reshape = view = movement.reshape
+    reshape = movement.reshape
+
+    def view(self, *shape: Any) -> Tensor:
+        """`reshape`, or `bitcast` for a dtype."""
+        if len(shape) == 1 and isinstance(shape[0], DType):
+            return floats.bitcast(self, shape[0])
+        return movement.reshape(self, *shape)
+
     flatten = movement.flatten
     squeeze = movement.squeeze
     expand_dims = unsqueeze = movement.expand_dims
