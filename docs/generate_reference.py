@@ -18,6 +18,7 @@ from smelt.tensor import (
     layers,
     linear,
     movement,
+    namespace,
     random,
     reductions,
     scalars,
@@ -53,6 +54,7 @@ FAMILIES: dict[str, Any] = {
     "Products": linear,
     "Layers": layers,
     "Questions about dtypes": scalars,
+    "The array API namespace": namespace,
     "Compiling": importlib.import_module("smelt.transform.jit"),
     "Looking inside": importlib.import_module("smelt.transform.explain"),
 }

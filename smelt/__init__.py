@@ -135,6 +135,7 @@ from smelt.tensor.movement import (
     tril,
     triu,
 )
+from smelt.tensor.namespace import __array_api_version__, __array_namespace_info__
 from smelt.tensor.reductions import (
     all,
     any,
@@ -150,7 +151,7 @@ from smelt.tensor.reductions import (
     sum,
     var,
 )
-from smelt.tensor.scalars import finfo, iinfo, isdtype, result_type
+from smelt.tensor.scalars import can_cast, finfo, iinfo, isdtype, result_type
 
 if TYPE_CHECKING:
     from smelt.transform.explain import explain as explain
@@ -180,7 +181,6 @@ pi: float = _math.pi
 newaxis = None
 
 __version__ = "0.1.0"
-__array_api_version__ = "2023.12"
 
 # Loaded when first used, so that `import smelt` stays instant.
 _LAZY = {"jit": "smelt.transform", "explain": "smelt.transform"}
@@ -347,6 +347,7 @@ __all__ = [
     "std",
     "sum",
     "var",
+    "can_cast",
     "finfo",
     "iinfo",
     "isdtype",
@@ -379,4 +380,6 @@ __all__ = [
     "nan",
     "pi",
     "newaxis",
+    "__array_api_version__",
+    "__array_namespace_info__",
 ]

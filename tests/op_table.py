@@ -6,7 +6,7 @@ An `OpSpec` drives every check of `test_op_table.py`; adding a function to smelt
 
 from __future__ import annotations
 
-from tests.ops import creation, draws, elementwise, movement, networks, products, reductions
+from tests.ops import creation, draws, elementwise, movement, networks, products, questions, reductions
 from tests.ops.spec import OpSpec
 
 FAMILIES: dict[str, list[OpSpec]] = {
@@ -20,6 +20,7 @@ FAMILIES: dict[str, list[OpSpec]] = {
     "products": products.PRODUCTS,
     "layers": networks.LAYERS,
     "creation": creation.CREATION,
+    "questions": questions.QUESTIONS,
     "random": draws.RANDOM,
 }
 
