@@ -36,7 +36,7 @@ def full(
     return _filled(as_shape(shape, "full"), fill_value, dtype, device, "full")
 
 
-def zeros(shape: ShapeLike, *sizes: Size, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+def zeros(shape: ShapeLike = (), *sizes: Size, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """A tensor of zeros: `zeros((2, 3))` or `zeros(2, 3)`.
 
     >>> sm.zeros((2, 3)).tolist()
@@ -45,7 +45,7 @@ def zeros(shape: ShapeLike, *sizes: Size, dtype: DTypeLike | None = None, device
     return _filled(as_shape((shape, *sizes), "zeros"), 0, dtype or dtypes.float32, device, "zeros")
 
 
-def ones(shape: ShapeLike, *sizes: Size, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+def ones(shape: ShapeLike = (), *sizes: Size, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """A tensor of ones: `ones((2, 3))` or `ones(2, 3)`.
 
     >>> sm.ones(3, dtype=sm.int8).tolist()
@@ -54,7 +54,7 @@ def ones(shape: ShapeLike, *sizes: Size, dtype: DTypeLike | None = None, device:
     return _filled(as_shape((shape, *sizes), "ones"), 1, dtype or dtypes.float32, device, "ones")
 
 
-def empty(shape: ShapeLike, *sizes: Size, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+def empty(shape: ShapeLike = (), *sizes: Size, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """A tensor whose values do not matter. They are zeros.
 
     >>> sm.empty((4, 0)).shape

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def reshape(
-    x: Tensor[DT, *tuple[Any, ...]], /, shape: ShapeLike, *sizes: Size, copy: bool | None = None
+    x: Tensor[DT, *tuple[Any, ...]], /, shape: ShapeLike = (), *sizes: Size, copy: bool | None = None
 ) -> Tensor[DT, *tuple[Any, ...]]:
     """The same elements, in row-major order, in another shape: `reshape(2, -1)` or `reshape((2, -1))`.
 
@@ -83,7 +83,7 @@ def expand_dims(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
 # --- order of axes
 
 
-def permute_dims(x: Tensor, /, axes: int | Sequence[int], *more: int) -> Tensor:
+def permute_dims(x: Tensor, /, axes: int | Sequence[int] = (), *more: int) -> Tensor:
     """Axes in another order, `(2, 0, 1)` or `2, 0, 1`: axis i of the result is axis `axes[i]` of x."""
     return wrap(build.permute(node_of(x, "permute_dims"), spread((axes, *more)), name="permute_dims"))
 
@@ -181,7 +181,7 @@ def _cut(node: Node, axis: int, start: Size, stop: Size) -> Node:
 # --- repetition
 
 
-def broadcast_to(x: Tensor, /, shape: ShapeLike, *sizes: Size) -> Tensor:
+def broadcast_to(x: Tensor, /, shape: ShapeLike = (), *sizes: Size) -> Tensor:
     """x repeated to a shape, by NumPy's rules: new axes in front, axes of size 1 repeated."""
     return wrap(build.broadcast_to(node_of(x, "broadcast_to"), as_shape((shape, *sizes), "broadcast_to")))
 
