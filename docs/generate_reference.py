@@ -23,6 +23,7 @@ from smelt.tensor import (
     layers,
     linear,
     movement,
+    namespace,
     padding,
     pooling,
     random,
@@ -73,6 +74,7 @@ FAMILIES: dict[str, Any] = {
     "Resizing": resizing,
     "Layers": layers,
     "Questions about dtypes": scalars,
+    "The array API namespace": namespace,
     "Compiling": importlib.import_module("smelt.transform.jit"),
     "Looking inside": importlib.import_module("smelt.transform.explain"),
 }

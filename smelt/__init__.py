@@ -205,6 +205,7 @@ from smelt.tensor.movement import (
     triu,
     unflatten,
 )
+from smelt.tensor.namespace import __array_api_version__, __array_namespace_info__
 from smelt.tensor.norms import norm, vector_norm
 from smelt.tensor.padding import pad
 from smelt.tensor.pooling import (
@@ -235,7 +236,7 @@ from smelt.tensor.reductions import (
     var,
 )
 from smelt.tensor.resizing import interpolate
-from smelt.tensor.scalars import finfo, iinfo, isdtype, result_type
+from smelt.tensor.scalars import can_cast, finfo, iinfo, isdtype, result_type
 from smelt.tensor.scans import (
     cummax,
     cummin,
@@ -309,7 +310,6 @@ pi: float = _math.pi
 newaxis = None
 
 __version__ = "0.1.0"
-__array_api_version__ = "2023.12"
 
 # Loaded when first used, so that `import smelt` stays instant.
 _LAZY = {"jit": "smelt.transform", "explain": "smelt.transform"}
@@ -580,6 +580,7 @@ __all__ = [
     "cumulative_sum",
     "diff",
     "logcumsumexp",
+    "can_cast",
     "finfo",
     "iinfo",
     "isdtype",
@@ -626,4 +627,6 @@ __all__ = [
     "nan",
     "pi",
     "newaxis",
+    "__array_api_version__",
+    "__array_namespace_info__",
 ]

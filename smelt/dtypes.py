@@ -116,10 +116,12 @@ def as_dtype(value: Any) -> DType:
     if isinstance(value, type) and value in _BY_PYTHON:
         return _BY_PYTHON[value]
     try:
-        return _BY_NUMPY[np.dtype(value).newbyteorder("=")]
+        if value is not None:  # which NumPy takes for float64
+            return _BY_NUMPY[np.dtype(value).newbyteorder("=")]
     except (TypeError, KeyError):
-        names = ", ".join(d.name for d in ALL)
-        raise DTypeError(f"{value!r} is not a dtype that smelt has", hint=f"Use one of: {names}.") from None
+        pass
+    names = ", ".join(d.name for d in ALL)
+    raise DTypeError(f"{value!r} is not a dtype that smelt has", hint=f"Use one of: {names}.")
 
 
 def compute_dtype(dtype: DType) -> DType:

@@ -15,6 +15,7 @@ from tests.ops import (
     movement,
     networks,
     products,
+    questions,
     reductions,
     scans,
     windows,
@@ -39,6 +40,7 @@ FAMILIES: dict[str, list[OpSpec]] = {
     "unfolding": windows.UNFOLDING,
     "layers": networks.LAYERS,
     "creation": creation.CREATION,
+    "questions": questions.QUESTIONS,
     "random": draws.RANDOM,
 }
 

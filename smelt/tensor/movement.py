@@ -15,7 +15,7 @@ from smelt.graph.index import Index, product_of, size_of
 from smelt.graph.node import Node, Shape
 from smelt.graph.shapes import broadcast_shapes as _broadcast_shapes
 from smelt.graph.shapes import infer_reshape, normalized_axes, normalized_axis, shape_text
-from smelt.tensor.arguments import as_shape, axis_or_dim, integer, many_axes, spread
+from smelt.tensor.arguments import as_shape, axis_or_dim, check_copy, integer, many_axes, spread
 from smelt.tensor.handle import node_of, wrap
 from smelt.tensor.types import DT, A, Axes, B, R, ShapeLike, Size
 
@@ -26,10 +26,16 @@ if TYPE_CHECKING:
 # --- shapes
 
 
-def reshape(x: Tensor[DT, *tuple[Any, ...]], /, *shape: Any) -> Tensor[DT, *tuple[Any, ...]]:
-    """The same elements, in row-major order, in another shape: `reshape(2, -1)` or `reshape((2, -1))`."""
+def reshape(
+    x: Tensor[DT, *tuple[Any, ...]], /, shape: ShapeLike = (), *sizes: Size, copy: bool | None = None
+) -> Tensor[DT, *tuple[Any, ...]]:
+    """The same elements, in row-major order, in another shape: `reshape(2, -1)` or `reshape((2, -1))`.
+
+    Tensors never change, so a copy could not be told from a view: `copy` makes no difference.
+    """
+    check_copy(copy, "reshape")
     node = node_of(x, "reshape")
-    return wrap(build.reshape(node, infer_reshape(node.shape, spread(shape))))
+    return wrap(build.reshape(node, infer_reshape(node.shape, spread((shape, *sizes)))))
 
 
 def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
@@ -146,9 +152,9 @@ def expand_dims(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
 # --- order of axes
 
 
-def permute_dims(x: Tensor, /, *axes: Any) -> Tensor:
-    """Axes in another order: axis i of the result is axis `axes[i]` of x."""
-    return wrap(build.permute(node_of(x, "permute_dims"), spread(axes), name="permute_dims"))
+def permute_dims(x: Tensor, /, axes: int | Sequence[int] = (), *more: int) -> Tensor:
+    """Axes in another order, `(2, 0, 1)` or `2, 0, 1`: axis i of the result is axis `axes[i]` of x."""
+    return wrap(build.permute(node_of(x, "permute_dims"), spread((axes, *more)), name="permute_dims"))
 
 
 def transpose(x: Tensor, /, *axes: Any) -> Tensor:
@@ -267,9 +273,9 @@ def _cut(node: Node, axis: int, start: Size, stop: Size) -> Node:
 # --- repetition
 
 
-def broadcast_to(x: Tensor, /, *shape: Any) -> Tensor:
+def broadcast_to(x: Tensor, /, shape: ShapeLike = (), *sizes: Size) -> Tensor:
     """x repeated to a shape, by NumPy's rules: new axes in front, axes of size 1 repeated."""
-    return wrap(build.broadcast_to(node_of(x, "broadcast_to"), as_shape(shape, "broadcast_to")))
+    return wrap(build.broadcast_to(node_of(x, "broadcast_to"), as_shape((shape, *sizes), "broadcast_to")))
 
 
 def expand(x: Tensor, /, *shape: Any) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Never
@@ -19,6 +20,7 @@ from smelt.tensor import (
     activations,
     adaptive_pooling,
     convolution,
+    dlpack,
     einsums,
     elementwise,
     floats,
@@ -30,6 +32,7 @@ from smelt.tensor import (
     layers,
     linear,
     movement,
+    namespace,
     norms,
     operators,
     padding,
@@ -91,7 +94,8 @@ class Tensor(Handle, Generic[DT, *S]):
 
     @property
     def device(self) -> str:
-        return "cpu"
+        """Where the values lie or will lie."""
+        return namespace.DEFAULT_DEVICE
 
     def numel(self) -> Size:
         """The number of elements."""
@@ -142,6 +146,10 @@ class Tensor(Handle, Generic[DT, *S]):
     def __int__(self) -> builtins.int:
         return builtins.int(interop.one_value(self, "int"))
 
+    def __complex__(self) -> complex:
+        value = builtins.float(interop.one_value(self, "complex"))
+        return complex(value, value if math.isnan(value) else 0.0)  # the array API's rule for NaN
+
     def __bool__(self) -> builtins.bool:
         return builtins.bool(interop.one_value(self, "bool"))
 
@@ -177,15 +185,16 @@ class Tensor(Handle, Generic[DT, *S]):
         dl_device: tuple[builtins.int, builtins.int] | None = None,
         copy: builtins.bool | None = None,
     ) -> Any:
-        return interop.dlpack(self, max_version=max_version, copy=copy)
+        """A DLPack capsule, marked read-only; a copy for consumers from before DLPack 1.0, which know no such mark."""
+        return interop.to_dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
-        return 1, 0  # kDLCPU
+        """The device type and number of DLPack."""
+        return dlpack.CPU
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        import sys
-
-        return sys.modules["smelt"]
+        """The module with the functions of the array API, if it has that version of it."""
+        return namespace.module(api_version)
 
     # --- text and identity
 
@@ -486,8 +495,10 @@ class Tensor(Handle, Generic[DT, *S]):
         return self.to_device(target) if isinstance(target, str) and target == "cpu" else self.astype(target)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor[DT, *S]:
-        """The tensor on a device."""
+        """The tensor on a device. There is one device, the CPU, and it has no streams."""
         check_device(device, "to_device")
+        if stream is not None:
+            raise ArgumentError(f"to_device: stream {stream!r}", rule="the CPU has no streams: it must be None.")
         return self
 
     def half(self) -> Tensor[Any, *S]:

@@ -1,28 +1,26 @@
-"""The examples in the docstrings of public functions run and give what they say."""
+"""The examples in docstrings run, and show what really comes out."""
 
 from __future__ import annotations
 
 import doctest
-from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import smelt as sm
 
-
-def examples() -> Iterator[Any]:
-    finder = doctest.DocTestFinder(recurse=False)
-    for name in sm.__all__:
-        function = getattr(sm, name)
-        if type(function).__name__ == "function" and function.__name__ == name:
-            for test in finder.find(function, name, globs={"sm": sm}):
-                if test.examples:
-                    yield pytest.param(test, id=name)
+EXAMPLES = {
+    name: example
+    for name in sm.__all__
+    if callable(getattr(sm, name))
+    for example in doctest.DocTestFinder(recurse=False).find(getattr(sm, name), name, globs={"sm": sm, "np": np})
+    if example.examples
+}
 
 
-@pytest.mark.parametrize("test", list(examples()))
-def test_example(test: doctest.DocTest) -> None:
-    report: list[str] = []
-    doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=report.append)
-    assert not report, "".join(report)
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
+def test_examples_in_docstrings_run(example: Any) -> None:
+    said: list[str] = []
+    results = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=said.append)
+    assert not results.failed, "".join(said)
