@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from smelt.dtypes import DType, bool_, compute_dtype, float32, int64, uint64
+from smelt.dtypes import ROUNDED_BY_FLOAT32, DType, bool_, compute_dtype, float32, int64, uint64
+from smelt.fuse.layout import Layout
 from smelt.fuse.movement import Place, pad_mask
 from smelt.fuse.partition import Group, concat_pieces, demands
 from smelt.graph.index import ZERO, Atom, Index, IndexLike, Operation, Variable, as_index, of
 from smelt.graph.node import Node, constant_value
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 from smelt.graph.ranges import Ranges
-from smelt.graph.shapes import row_major
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Region, mask_expression, walk
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Prefix, Region, mask_expression, walk
 
 # Functions whose result is one of their arguments, or needs no more bits: nothing to round.
 _INDEX_OPERATIONS = {"//": "floordiv", "%": "mod", "min": "min", "max": "max"}
 _UNROUNDED = frozenset({"neg", "abs", "sign", "max", "min", "floor", "ceil", "trunc", "round"})
-
-
-class Layout(NamedTuple):
-    """How a value lies in memory: sizes and strides, counted in elements."""
-
-    shape: tuple[IndexLike, ...]
-    strides: tuple[IndexLike, ...]
-
-
-def contiguous(node: Node) -> Layout:
-    """The layout of everything that smelt itself stores."""
-    return Layout(node.shape, row_major(node.shape))
 
 
 def build_region(group: Group, layout: Callable[[Node], Layout]) -> tuple[Region, list[Node]]:
@@ -186,6 +174,8 @@ class _Builder:
             return self._rounded(
                 node, self._fold(node.attribute.op, dtype, arguments[0], self.group.reduced[node, place])
             )
+        if node.op is Op.SCAN:
+            return self._rounded(node, self._scan(node, dtype, arguments[0], place))
         if node.op is Op.CONTRACT:
             return self._rounded(node, self._contract(node, dtype, arguments, self.group.reduced[node, place]))
         if node.op in ELEMENTWISE:
@@ -207,6 +197,11 @@ class _Builder:
         variables = tuple(v for i in axes for v in i.variables())
         return self.make("reduce", dtype, (argument,), Fold(op, variables)) if variables else argument
 
+    def _scan(self, node: Node, dtype: DType, argument: Expression, place: Place) -> Expression:
+        op, axis = node.attribute
+        (variable,) = place.indices[axis].variables()
+        return self.make("scan", dtype, (argument,), Prefix(op, variable))
+
     def _contract(
         self, node: Node, dtype: DType, arguments: tuple[Expression, ...], axes: tuple[Index, ...]
     ) -> Expression:
@@ -223,7 +218,8 @@ class _Builder:
                 source = node.sources[0].dtype
                 argument = arguments[0]
                 if argument.dtype is not dtype:
-                    argument = self.make("cast", dtype, (argument,))
+                    odd = dtype is not node.dtype and source in ROUNDED_BY_FLOAT32
+                    argument = self.make("cast_odd" if odd else "cast", dtype, (argument,))
                 exact = source.bits < node.dtype.bits or (source.bits <= 8 and not source.is_float)
                 return argument if exact and source.is_float else self._rounded(node, argument)
             case Op.BITCAST:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from smelt.cost import COSTLY
 from smelt.fuse.movement import Place, source_place, within
+from smelt.fuse.routine_nodes import ROUTINES, bases
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
 from smelt.graph.node import Node, make, topological, users
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
@@ -49,6 +50,7 @@ class Group:
     picks: dict[Variable, tuple[Node, Place]] = field(default_factory=dict)  # what each of them stands for
     reductions: list[frozenset[Variable]] = field(default_factory=list)  # what each reduction varies over
     contraction: Node | None = None
+    scanned: Index | None = None  # the axis that scans walk
     operands: set[Node] = field(default_factory=set)  # nodes that only the contraction's operands need
     waiting: set[Node] = field(default_factory=set)  # asked for and not computed here
     counter: int = 0
@@ -106,6 +108,8 @@ def partition(roots: Sequence[Node]) -> list[Group]:
         group.inside.append(node)
         if node.op is Op.CONTRACT:
             group.contraction = node
+        if node.op is Op.SCAN:
+            group.scanned = group.places[node][0].indices[node.attribute.axis]
         operand = node.op is Op.CONTRACT or node in group.operands
         for place in group.places[node]:
             if node.op is Op.REDUCE:
@@ -115,6 +119,10 @@ def partition(roots: Sequence[Node]) -> list[Group]:
 
     for node in reversed(order):
         if node.op in SOURCES or node.leaf is not None:
+            continue
+        if node.op in ROUTINES:
+            groups.append(Group(node, (), Place(()), node, inside=[node]))
+            stored.update(bases(node))
             continue
         asking = askers.get(node, ())
         shared = len(asking) > 1
@@ -157,7 +165,7 @@ def _axes(node: Node) -> tuple[tuple[Variable, ...], Place]:
 
 def demands(group: Group, node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
     """Which elements of its sources a node needs for one of its own."""
-    if node.op in ELEMENTWISE:
+    if node.op in ELEMENTWISE or node.op is Op.SCAN:
         for source in node.sources:
             yield source, place
     elif node.op is Op.CONCAT:
@@ -239,7 +247,7 @@ def _light(order: Sequence[Node]) -> set[Node]:
         if node.op in SOURCES or node.leaf is not None:
             found.add(node)
             continue
-        cheap = node.op in VIEWS or (node.op in ELEMENTWISE and node.attribute not in COSTLY)
+        cheap = node.op in VIEWS or node.op is Op.PAD or (node.op in ELEMENTWISE and node.attribute not in COSTLY)
         if cheap and all(source in found for source in node.sources):
             found.add(node)
     return found
@@ -288,12 +296,28 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
         return _legal_contraction(group, node, places)
     if node.op is Op.REDUCE:
         return _legal_reduction(group, node, places)
+    if node.op is Op.SCAN:
+        return _legal_scan(group, node, places)
     return len(places) <= (1 if node.attribute in COSTLY else PLACE_LIMIT)
 
 
 def _legal_contraction(group: Group, node: Node, places: list[Place]) -> bool:
     """A contraction is computed inside its epilogue if that has the very same elements."""
-    if group.contraction is not None or group.reductions or len(places) > 1 or places[0].mask:
+    if group.contraction is not None or group.scanned is not None or group.reductions:
+        return False
+    return _is_same(group, places)
+
+
+def _legal_scan(group: Group, node: Node, places: list[Place]) -> bool:
+    """A scan is computed inside users with the very same elements, beside scans of the same axis."""
+    if group.contraction is not None or group.reductions or not _is_same(group, places):
+        return False
+    return group.scanned is None or group.scanned == places[0].indices[node.attribute.axis]
+
+
+def _is_same(group: Group, places: list[Place]) -> bool:
+    """Whether a node is asked for at the very elements that the kernel stores."""
+    if len(places) > 1 or places[0].mask:
         return False
     return all(map(_is_plain, places[0].indices)) and _free(places[0]) == frozenset(group.axes)
 

@@ -11,7 +11,7 @@ from smelt.dtypes import cast_array
 from smelt.errors import InternalError
 from smelt.graph.index import Index, IndexLike, as_index
 from smelt.graph.ops import identity
-from smelt.kernel.numbers import Array, elementwise, fold
+from smelt.kernel.numbers import Array, elementwise, fold, scan
 from smelt.kernel.region import Access, Buffer, Expression, Mask, Region, extent, walk
 
 
@@ -59,6 +59,8 @@ class _Evaluator:
                 return self.load(e, arguments)
             case "reduce":
                 return self.reduce(e, arguments[0])
+            case "scan":
+                return self.scan(e, arguments[0])
         return elementwise(e.op, e.dtype, arguments, e.attribute)
 
     def full(self, x: Array) -> Array:
@@ -104,3 +106,8 @@ class _Evaluator:
         shape = [size if at in places else x.shape[at] for at, size in enumerate(self.sizes)]
         start = identity(e.attribute.op, e.dtype)
         return fold(e.attribute.op, e.dtype, np.broadcast_to(x, shape), places, start, keep=True)
+
+    def scan(self, e: Expression, x: Array) -> Array:
+        along = self.region.axes.index(e.attribute.axis)
+        shape = [size if at == along else x.shape[at] for at, size in enumerate(self.sizes)]
+        return scan(e.attribute.op, e.dtype, np.broadcast_to(x, shape), along)

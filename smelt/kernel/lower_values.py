@@ -7,10 +7,9 @@ tile is made where it is used: holding it over a loop would cost registers. Redu
 
 from __future__ import annotations
 
-from smelt.dtypes import bool_, compute_dtype
+from smelt.dtypes import Scalar, bool_, compute_dtype
 from smelt.errors import InternalError
 from smelt.graph.index import Index, Variable, less, of
-from smelt.graph.ops import identity
 from smelt.kernel.ir import Compute, Load, Part, Store, Value
 from smelt.kernel.lower_scope import Binding, Builder, Reload
 from smelt.kernel.region import Buffer, Expression, Less, Mask
@@ -49,8 +48,8 @@ class Values(Builder):
                 else:
                     self.top.memo[e] = branch
                 continue
-            if e.op == "reduce":
-                raise InternalError("a reduction was not finished before its value was asked for")
+            if e.op in ("reduce", "scan"):
+                raise InternalError(f"a {e.op} was not finished before its value was asked for")
             missing = [a for a in e.arguments if self.find(a) is None]
             if missing:
                 stack.extend(reversed(missing))
@@ -216,14 +215,14 @@ class Values(Builder):
         self.emit(Compute(value, "mask", (), mask))
         return value
 
-    def guarded(self, value: Value, op: str, axes: tuple[Variable, ...]) -> Value:
-        """The value, with the identity of a reduction where its tile reaches past the end of these axes."""
+    def guarded(self, value: Value, axes: tuple[Variable, ...], neutral: Scalar) -> Value:
+        """The value, with a neutral element instead where its tile reaches past the end of these axes."""
         mask = self.conditions(axes)
         if not mask:
             return value
         inside = self.condition(mask, axes)
-        neutral = self.scalar("const", value, identity(op, value.dtype))
-        return self.computed("where", inside, value, neutral, like=value)
+        other = self.scalar("const", value, neutral)
+        return self.computed("where", inside, value, other, like=value)
 
     def spread(self, value: Value, parts: tuple[Part, ...]) -> Value:
         """The value with at least these parts: repeated along those that it lacks."""

@@ -28,12 +28,13 @@ from smelt.kernel.ir import (
     Load,
     Local,
     Reduce,
+    Scan,
     Statement,
     Store,
     Update,
     Value,
 )
-from smelt.kernel.region import Access, Buffer, Fold, Mask, Region
+from smelt.kernel.region import Access, Buffer, Fold, Mask, Prefix, Region
 
 
 def print_kernel(kernel: Kernel) -> str:
@@ -103,6 +104,9 @@ def _statement(statement: Statement) -> str:
             return f"{accumulator.name} {op}= {' '.join(a.name for a in arguments)}"
         case Reduce(value, op, source, parts):
             return f"{_typed(value)} = fold {op} {source.name} over {', '.join(part.name for part in parts)}"
+        case Scan(value, op, source, parts, carry):
+            over = f" over {', '.join(part.name for part in parts)}" if parts else ""
+            return f"{_typed(value)} = scan {op} {source.name}{over} from {carry.name}"
 
 
 def _attribute(op: str, dtype: DType, attribute: Any) -> str:
@@ -114,6 +118,8 @@ def _attribute(op: str, dtype: DType, attribute: Any) -> str:
             return f"{_picks(picks)} {buffer.name}{_index(index)}{_when(mask)}"
         case Fold(name, axes):
             return f" {name} over {', '.join(axis.text for axis in axes)}"
+        case Prefix(name, axis):
+            return f" {name} over {axis.text}"
         case Index():
             return f" {attribute}"
         case DType():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from smelt.dtypes import bool_, compute_dtype, int64
+from smelt.dtypes import ROUNDED_BY_FLOAT32, bool_, compute_dtype, float32, int64
 from smelt.errors import InternalError
 from smelt.graph.index import (
     Index,
@@ -25,7 +25,7 @@ from smelt.graph.index import (
     nonnegative,
     of,
 )
-from smelt.graph.ops import BINARY, REDUCTIONS, UNARY, kind_letter
+from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY, kind_letter
 from smelt.kernel.ir import (
     Accumulator,
     Compute,
@@ -37,6 +37,7 @@ from smelt.kernel.ir import (
     Local,
     Part,
     Reduce,
+    Scan,
     Statement,
     Store,
     Update,
@@ -126,6 +127,9 @@ class _Verifier:
                 self.update(statement)
             case Reduce():
                 self.reduce(statement)
+                self.define(statement.value)
+            case Scan():
+                self.scan(statement)
                 self.define(statement.value)
 
     def loop(self, loop: For, depth: int) -> None:
@@ -233,6 +237,8 @@ class _Verifier:
                 good = kinds == [value.dtype]
             case "cast" | "bitcast" | "round16":
                 good = len(kinds) == 1
+            case "cast_odd":
+                good = len(kinds) == 1 and kinds[0] in ROUNDED_BY_FLOAT32 and value.dtype is float32
             case _:
                 function = UNARY.get(op) if len(kinds) == 1 else BINARY.get(op)
                 good = function is not None and len(set(kinds)) == 1 and kind_letter(kinds[0]) in function.kinds
@@ -267,6 +273,18 @@ class _Verifier:
         left = [part for part in source.parts if part not in reduce.parts]
         whole = all(part in source.parts for part in reduce.parts) and list(value.parts) == left
         self.check(whole and value.dtype is source.dtype, f"{value.name}: the fold does not fit {source.name}")
+
+    def scan(self, scan: Scan) -> None:
+        source, value, carry = scan.source, scan.value, scan.carry
+        self.used(source)
+        self.used(carry)
+        self.check(carry.name in self.accumulators, f"{carry.name} is changed but is no accumulator")
+        self.check(scan.op in SCANS and (scan.op in REDUCTIONS or source.dtype.is_float), f"{scan.op} is not a scan")
+        left = [part for part in source.parts if part not in scan.parts]
+        whole = all(part in source.parts for part in scan.parts) and value.parts == source.parts
+        self.check(whole and list(carry.parts) == left, f"{value.name}: the scan does not fit {source.name}")
+        same = value.dtype is source.dtype is carry.dtype
+        self.check(same, f"{value.name}: the scan does not fit the type of {source.name}")
 
     # --- values
 

@@ -35,7 +35,7 @@ class Expressions:
                 return self._reduce(statement, at)
 
     def combine(self, op: str, value: Value, form: Type, a: str, b: str) -> str:
-        """add, mul, max or min of two registers of a value."""
+        """add, mul, max, min or logaddexp of two registers of a value."""
         if value.dtype is bool_:
             return elementwise.boolean(op, form.lanes > 1, [a, b])
         return elementwise.elementwise(self.library, op, form, [a, b])
@@ -92,10 +92,14 @@ class Expressions:
                 return self.registers.operand(arguments[0], at, form)
             case "cast":
                 return self._cast(value, arguments[0], at)
+            case "cast_odd":
+                source = Type(elementwise.element(arguments[0].dtype), form.lanes)
+                return f"{self.library.function('odd', source)}({self.registers.operand(arguments[0], at, source)})"
             case "bitcast":
                 source = Type(elementwise.element(arguments[0].dtype), form.lanes)
                 text = self.registers.operand(arguments[0], at, source)
-                return elementwise.bitcast(self.library, arguments[0].dtype, value.dtype, form.lanes, text)
+                stored, target = statement.attribute or (arguments[0].dtype, value.dtype)
+                return elementwise.bitcast(self.library, stored, target, form.lanes, text)
             case "round16":
                 name = self.library.function(f"round_{statement.attribute.name}", form)
                 return f"{name}({self.registers.operand(arguments[0], at, form)})"

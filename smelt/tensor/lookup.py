@@ -313,29 +313,3 @@ def _less(a: Node, b: Node) -> Node:
         return build.lt(a, b)
     last = build.bitwise_and(build.logical_not(build.unary("isnan", a)), build.unary("isnan", b))
     return build.binary("or", build.lt(a, b), last)
-
-
-def diagonal(x: Tensor, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The elements whose index along `axis2` is that along `axis1` plus an offset; the diagonal is the last axis.
-
-    >>> sm.diagonal(sm.asarray([[1, 2, 3], [4, 5, 6]]), 1).tolist()
-    [2, 6]
-    """
-    node = node_of(x, "diagonal")
-    shift = integer(offset, "diagonal", "the offset")
-    if node.rank < 2:
-        raise ShapeError(f"diagonal: shape {shape_text(node.shape)} has rank {node.rank}", rule="two axes are needed.")
-    first, second = (normalized_axis(a, node.rank, "diagonal") for a in (axis1, axis2))
-    if first == second:
-        raise ArgumentError(f"diagonal: both axes are axis {first}")
-    others = [k for k in range(node.rank) if k not in (first, second)]
-    node = build.permute(node, [*others, first, second])
-    rows, columns = node.shape[-2:]
-    if isinstance(rows, Index) or isinstance(columns, Index):
-        raise ShapeError(f"diagonal: shape {shape_text(node.shape)}", rule="both axes must have known sizes.")
-    top, left = max(0, -shift), max(0, shift)
-    count = max(0, min(rows - top, columns - left))
-    lead = [Span(0, n, 1) for n in node.shape[:-2]]
-    node = build.slice_(node, [*lead, Span(min(top, rows), count, 1), Span(min(left, columns), count, 1)])
-    node = build.reshape(node, (*node.shape[:-2], count * count))
-    return wrap(build.slice_(node, [*lead, Span(0, count, count + 1)]))

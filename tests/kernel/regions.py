@@ -11,7 +11,7 @@ import numpy as np
 from smelt.dtypes import DType, bool_, compute_dtype, float16, float32, int8, int32, int64
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of, upper
 from smelt.graph.shapes import row_major
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Region, mask_expression
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Prefix, Region, mask_expression
 
 
 def axis(name: str, size: IndexLike) -> Variable:
@@ -69,6 +69,10 @@ def op(name: str, *arguments: Expression | float) -> Expression:
 
 def reduce(name: str, x: Expression, *axes: Variable) -> Expression:
     return Expression("reduce", x.dtype, (x,), Fold(name, axes))
+
+
+def scan(name: str, x: Expression, along: Variable) -> Expression:
+    return Expression("scan", x.dtype, (x,), Prefix(name, along))
 
 
 def out(target: Buffer, index: Iterable[Variable | IndexLike], value: Expression) -> Output:
@@ -428,3 +432,40 @@ def crossed(n: int = 5, m: int = 7, late: bool = False) -> Case:
 
 CASES["crossed"] = crossed
 CASES["crossed_late"] = lambda: crossed(late=True)
+
+
+def running(name: str = "add", rows: int = 5, columns: int = 21, first: bool = False, dtype: DType = float32) -> Case:
+    """A scan along the rows or (`first`) down the columns, of a computed value, with an epilogue."""
+    r, c = axis("r", rows), axis("c", columns)
+    v = load(buffer("x", rows, columns, dtype=dtype), r, c)
+    s = scan(
+        name, v if dtype.is_bool else op("mul", v, const(0.5 if dtype.is_float else 3, v.dtype)), r if first else c
+    )
+    value = s if dtype.is_bool else op("add", s, v)
+    return Case(region(out(buffer("o", rows, columns, dtype=dtype), [r, c], value), [r, c], v=v, s=s))
+
+
+def running_twice(rows: int = 5, columns: int = 21) -> Case:
+    """The running maximum of running sums of shares of a row's sum, over another axis as well; rows are symbolic."""
+    n = parameter("N", 0, 2 * rows + 3)
+    r, c, k = axis("r", of(n)), axis("c", columns), axis("k", 3)
+    v = load(buffer("x", of(n), columns), r, c)
+    total = reduce("max", op("abs", v), c)
+    s = scan("add", op("div", v, op("add", total, 1.0)), c)
+    m = scan("max", op("mul", s, s), c)
+    value = op("add", op("mul", m, load(buffer("w", 3), k)), s)
+    o = buffer("o", of(n), 3, columns)
+    return Case(region(out(o, [r, k, c], value), [r, k, c], [n], v=v, s=s, m=m), {"N": rows})
+
+
+def counting(n: int = 21) -> Case:
+    """A scan of what does not vary over the axis."""
+    i = axis("i", n)
+    s = scan("mul", load(buffer("x", 1), 0), i)
+    return Case(region(out(buffer("o", n), [i], s), [i], s=s))
+
+
+CASES["running"] = running
+CASES["running_down"] = lambda: running("max", first=True)
+CASES["running_twice"] = running_twice
+CASES["counting"] = counting
