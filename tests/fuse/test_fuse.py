@@ -87,6 +87,29 @@ def test_a_pad_costs_no_kernel() -> None:
     assert kernels(build.unary("neg", x)) == [["exp", "pad", "neg"]]
 
 
+def test_a_gather_is_one_kernel_with_its_index_and_its_users() -> None:
+    x, index = leaf(F32, (100, 64)), leaf(dtypes.int64, (32,))
+    rows = build.binary("add", index, build.const(1, dtypes.int64, (32,)))
+    wide = build.broadcast_to(build.reshape(rows, (32, 1)), (32, 64))
+    picked = build.gather(build.permute(build.permute(x, (1, 0)), (1, 0)), [wide], (-1, 1))
+    assert kernels(build.composite("silu", picked))[0][:2] == ["add", "gather"]
+    assert len(kernels(build.composite("silu", picked))) == 1
+
+
+def test_what_a_gather_reads_is_stored_once() -> None:
+    x, index = leaf(F32, (10, 64)), leaf(dtypes.int64, (1000, 64))
+    assert kernels(build.gather(build.unary("exp", x), [index], (-1, 1))) == [["exp"], ["gather"]]
+
+
+def test_indices_are_clamped_unless_their_range_is_known() -> None:
+    x, index = leaf(F32, (10,)), leaf(dtypes.int64, (33,))
+    inside = build.binary("mod", index, build.const(10, dtypes.int64, (33,)))
+    for chosen, clamped in ((index, True), (inside, False)):
+        (group,) = partition([build.gather(x, [chosen], (-1,))])
+        region, _ = build_region(group, contiguous)
+        assert {"min", "max"} & {e.op for e in region.order()} == ({"min", "max"} if clamped else set())
+
+
 def test_a_long_chain_is_cut_into_kernels_of_bounded_size() -> None:
     x = leaf(F32, (3,))
     for _ in range(1000):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.graph import build
-from smelt.graph.index import Dim, IndexLike
+from smelt.graph.index import Dim, IndexLike, as_index
 from smelt.graph.node import Node, Shape, make
 from smelt.graph.ops import BINARY, REDUCTIONS, UNARY, Op, kind_letter
 
@@ -94,7 +94,7 @@ def _movement(rng: random.Random, pool: list[Node]) -> Node | None:
 
 def _other(rng: random.Random, pool: list[Node]) -> Node | None:
     x = rng.choice(pool)
-    match rng.choice(("cast", "where", "reduce", "matmul", "softmax", "iota", "bitcast")):
+    match rng.choice(("cast", "where", "reduce", "matmul", "softmax", "iota", "bitcast", "gather")):
         case "cast":
             return build.cast(x, rng.choice(dtypes.ALL))
         case "where":
@@ -109,6 +109,14 @@ def _other(rng: random.Random, pool: list[Node]) -> Node | None:
             return build.matmul(x, build.permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2)))
         case "softmax":
             return build.composite("softmax", x, axis=0) if x.rank and x.dtype.is_float else None
+        case "gather":
+            index = _of_kind(rng, pool, "i")
+            if index is None or not x.rank or as_index(x.shape[0]).low < 1:
+                return None
+            # Whole rows found by the elements of an integer tensor, whatever they are.
+            shape = (*index.shape, *x.shape[1:])
+            wide = build.broadcast_to(build.reshape(index, (*index.shape, *(1 for _ in x.shape[1:]))), shape)
+            return build.gather(x, [wide], (-1, *range(index.rank, len(shape))))
         case "iota":
             return build.iota(rng.choice(SIZES), rng.choice(dtypes.INTEGERS))
         case _:
