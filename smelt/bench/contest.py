@@ -35,7 +35,11 @@ class Contender:
         self.facts: dict[str, Any] = {}
 
     def __enter__(self) -> Contender:
-        self.facts = self._answer()
+        try:
+            self.facts = self._answer()
+        except ChildError:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(

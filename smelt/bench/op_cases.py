@@ -105,7 +105,7 @@ CASES: dict[str, Case] = {
     "sort": Case(
         "sort 1M floats",
         lambda quick: [_floats(_size(quick, 1 << 20))],
-        lambda x: sm.sort(x),
+        lambda x: sm.sort(x, axis=0),
         {"np.sort": np.sort},
     ),
     "topk": Case(
