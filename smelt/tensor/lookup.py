@@ -41,15 +41,18 @@ _REDUCTIONS = {
 
 
 def take(x: Tensor, indices: TensorLike, /, axis: int | None = None) -> Tensor:
-    """Elements along an axis, in the order of the indices; of the flattened tensor if no axis is given.
+    """Elements along an axis, in the order of the indices. The axis may be left out for a vector.
 
     >>> sm.take(sm.asarray([[1, 2, 3], [4, 5, 6]]), [2, 0], axis=1).tolist()
     [[3, 1], [6, 4]]
     """
     node = node_of(x, "take")
-    if axis is None:
-        node, axis = build.reshape(node, (product_of(node.shape),)), 0
-    return wrap(_taken(node, indices, normalized_axis(axis, node.rank, "take"), "take"))
+    if axis is None and node.rank != 1:
+        raise ArgumentError(
+            f"take: shape {shape_text(node.shape)} has rank {node.rank}, and no axis is given",
+            hint="Name the axis, or take from x.flatten().",
+        )
+    return wrap(_taken(node, indices, normalized_axis(axis or 0, node.rank, "take"), "take"))
 
 
 def index_select(x: Tensor, axis: int, index: TensorLike, /) -> Tensor:
