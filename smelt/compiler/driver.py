@@ -12,7 +12,7 @@ from smelt.compiler.trace import Argument, GraphKey, LeafView, leaf_view, rebuil
 from smelt.config import settings
 from smelt.device.cpu import CPU
 from smelt.device.toolchain import Library
-from smelt.fuse import Layout, build_region, contiguous, merge_axes, name_slots, partition, storable
+from smelt.fuse import Layout, build_region, contiguous, merge_axes, name_slots, partition, split_reductions, storable
 from smelt.graph import composites
 from smelt.graph.index import product_of, upper
 from smelt.graph.node import Node, make, private_nodes, topological
@@ -54,8 +54,9 @@ def _compile(key: GraphKey, device: CPU, stages: Stages, digest: str, explain: b
     if settings().verify:
         verify_graph(roots)
     with stages.stage("fuse"):
+        roots, pieces = split_reductions(roots)
         outputs, results, stored = _outputs(roots)
-        groups = partition(stored)
+        groups = partition(stored, pieces)
     work: list[Work] = []
     new: dict[str, Built] = {}
     for group in groups:

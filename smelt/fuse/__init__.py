@@ -8,5 +8,16 @@ from smelt.fuse.build import Layout, build_region, contiguous
 from smelt.fuse.canonical import name_slots
 from smelt.fuse.merge import merge_axes
 from smelt.fuse.partition import Group, partition, storable
+from smelt.fuse.split import split_reductions
 
-__all__ = ["Group", "Layout", "build_region", "contiguous", "merge_axes", "name_slots", "partition", "storable"]
+__all__ = [
+    "Group",
+    "Layout",
+    "build_region",
+    "contiguous",
+    "merge_axes",
+    "name_slots",
+    "partition",
+    "split_reductions",
+    "storable",
+]

@@ -269,7 +269,10 @@ def _position(name: str, op: str, x: Any, axis: int | None, keep: bool, dim: int
     if node.dtype.is_float:
         found = build.binary("or", found, build.unary("isnan", node))
     size = node.shape[along]
-    places = build.reshape(build.iota(size, dtypes.int64), (size,) + (1,) * (len(node.shape) - along - 1))
-    nowhere = build.const(dtypes.int64.maximum, dtypes.int64)
+    # Narrow positions make for more of them in a vector.
+    dtype = dtypes.int32 if isinstance(size, int) and size <= dtypes.int32.maximum else dtypes.int64
+    places = build.reshape(build.iota(size, dtype), (size,) + (1,) * (len(node.shape) - along - 1))
+    nowhere = build.const(dtype.maximum, dtype)
     result = build.reduce("min", build.where(found, places, nowhere), (along,), keep_axes=keep and axis is not None)
+    result = build.cast(result, dtypes.int64)
     return wrap(build.reshape(result, (1,) * rank) if keep and axis is None else result)
