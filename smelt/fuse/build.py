@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from smelt.dtypes import DType, bool_, compute_dtype, float32, int64
+from smelt.dtypes import DType, bool_, compute_dtype, float32, int32, int64
 from smelt.fuse.movement import Place, pad_mask
 from smelt.fuse.partition import Group, concat_pieces, demands
 from smelt.graph.index import Index, IndexLike, Variable, as_index
@@ -108,8 +108,9 @@ class _Builder:
         if node.op is Op.CONST:
             return self.make("const", dtype, (), constant_value(node))
         if node.op is Op.IOTA:
-            position = self.make("index", int64, (), place.indices[0])
-            return position if dtype is int64 else self.make("cast", dtype, (position,))
+            direct = dtype in (int32, int64)
+            position = self.make("index", dtype if direct else int64, (), place.indices[0])
+            return position if direct else self.make("cast", dtype, (position,))
         if node not in self.buffers:
             layout = self.layout(node)
             self.buffers[node] = Buffer(f"b{len(self.buffers)}", node.dtype, layout.shape, layout.strides)

@@ -84,9 +84,9 @@ class Prefix(NamedTuple):
 class Expression:
     """A node of a region. Compared by identity; builders share equal ones.
 
-    op: `load` (attribute Access), `const` (a Python scalar), `index` (an Index, as int64), `mask` (a Mask, as bool),
-    `reduce` (a Fold), `scan` (a Prefix), `cast`, `bitcast` (the stored types on both sides, where the values are
-    wider), `round16` (the DType), `where`, or an elementwise function of `graph.ops`.
+    op: `load` (attribute Access), `const` (a Python scalar), `index` (an Index, as int32 or int64), `mask` (a Mask, as
+    bool), `reduce` (a Fold), `scan` (a Prefix), `cast`, `bitcast` (the stored types on both sides, where the values
+    are wider), `round16` (the DType), `where`, or an elementwise function of `graph.ops`.
     """
 
     __slots__ = ("arguments", "attribute", "axes", "dtype", "op")
