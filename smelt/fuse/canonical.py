@@ -23,7 +23,7 @@ def rebuild_region(region: Region, values: dict[Variable, Index], access: Access
     for e in walk([o.value for o in region.outputs]):
         attribute = e.attribute
         if e.op == "load":
-            attribute = Access(*access(attribute.buffer, attribute.index), masked(attribute.mask))
+            attribute = Access(*access(attribute.buffer, attribute.index), masked(attribute.mask), attribute.picks)
         elif e.op == "index":
             attribute = attribute.substitute(values)
         elif e.op == "mask":

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from smelt.cost import COSTLY
 from smelt.fuse.movement import Place, source_place, within
+from smelt.fuse.routine_nodes import ROUTINES, bases
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
 from smelt.graph.node import Node, make, topological, users
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
@@ -45,6 +46,8 @@ class Group:
     places: dict[Node, list[Place]] = field(default_factory=dict)  # which elements of each node are asked for
     inside: list[Node] = field(default_factory=list)  # nodes computed here, users before sources
     reduced: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # new axes of reductions
+    picked: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # stand-ins for indices
+    picks: dict[Variable, tuple[Node, Place]] = field(default_factory=dict)  # what each of them stands for
     reductions: list[frozenset[Variable]] = field(default_factory=list)  # what each reduction varies over
     contraction: Node | None = None
     scanned: Index | None = None  # the axis that scans walk
@@ -58,6 +61,20 @@ class Group:
             return ZERO
         self.counter += 1
         return variable(f"r{self.counter - 1}", 0, as_index(size) - 1)
+
+    def pick(self, gather: Node, place: Place) -> tuple[Index, ...]:
+        """For each index tensor of a gather, a variable that stands for its element."""
+        key = (gather, place)
+        if key not in self.picked:
+            x, *indices = gather.sources
+            sizes = {-1 - axis: size for axis, size in zip(gather.attribute.axes, x.shape, strict=True)}
+            found: list[Index] = []
+            for k, index in enumerate(indices):
+                stand_in = Variable(f"g{len(self.picks)}", 0, as_index(sizes[k]) - 1)
+                self.picks[stand_in] = (index, place)
+                found.append(of(stand_in))
+            self.picked[key] = tuple(found)
+        return self.picked[key]
 
 
 def storable(root: Node) -> Node:
@@ -102,6 +119,10 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = ()) -> list[Grou
 
     for node in reversed(order):
         if node.op in SOURCES or node.leaf is not None:
+            continue
+        if node.op in ROUTINES:
+            groups.append(Group(node, (), Place(()), node, inside=[node]))
+            stored.update(bases(node))
             continue
         asking = askers.get(node, ())
         shared = len(asking) > 1
@@ -166,6 +187,14 @@ def demands(group: Group, node: Node, place: Place) -> Iterator[tuple[Node, Plac
         index.update(zip(summed, _new_axes(group, node, place, [sizes[label] for label in summed]), strict=True))
         for source, labels in zip(node.sources, (left, right), strict=True):
             yield source, Place(tuple(index[label] for label in labels), place.mask)
+    elif node.op is Op.GATHER:
+        for source in node.sources[1:]:
+            yield source, place
+        chosen = group.pick(node, place)
+        yield (
+            node.sources[0],
+            Place(tuple(place.indices[k] if k >= 0 else chosen[-1 - k] for k in node.attribute.axes), place.mask),
+        )
     else:
         yield node.sources[0], source_place(node, place)
         for fill in node.sources[1:]:
@@ -220,7 +249,7 @@ def _light(order: Sequence[Node]) -> set[Node]:
         if node.op in SOURCES or node.leaf is not None:
             found.add(node)
             continue
-        cheap = node.op in VIEWS or (node.op in ELEMENTWISE and node.attribute not in COSTLY)
+        cheap = node.op in VIEWS or node.op is Op.PAD or (node.op in ELEMENTWISE and node.attribute not in COSTLY)
         if cheap and all(source in found for source in node.sources):
             found.add(node)
     return found
@@ -255,6 +284,9 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
     if node.op in VIEWS:
         return True
     places = group.places[node]
+    # What is found by index is read from memory: several elements may ask for one.
+    if group.picks and any(v in group.picks for place in places for i in place.indices for v in i.variables()):
+        return False
     if len(group.inside) >= NODE_LIMIT or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
         return False
     if node in group.operands:

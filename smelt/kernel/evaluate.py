@@ -56,7 +56,7 @@ class _Evaluator:
             case "mask":
                 return self.condition(e.attribute)
             case "load":
-                return self.load(e)
+                return self.load(e, arguments)
             case "reduce":
                 return self.reduce(e, arguments[0])
             case "scan":
@@ -86,10 +86,17 @@ class _Evaluator:
             total = total + at * self.number(stride)
         return np.where(inside, self.full(np.asarray(total)), 0)
 
-    def load(self, e: Expression) -> Array:
+    def load(self, e: Expression, arguments: list[Array]) -> Array:
         access: Access = e.attribute
+        inside = self.condition(access.mask)
+        for variable, chosen in zip(access.picks, arguments, strict=True):
+            chosen = chosen.astype(np.int64)
+            allowed = (chosen >= self.number(variable.first)) & (chosen <= self.number(variable.last))
+            if not np.all(allowed | ~inside):
+                raise InternalError(f"{access.buffer.name}: {variable.name} leaves its bounds")
+            self.environment[variable.name] = chosen
         where = self.address(access.buffer, access.index, access.mask)
-        inside = np.broadcast_to(self.condition(access.mask), where.shape)
+        inside = np.broadcast_to(inside, where.shape)
         result = np.zeros(where.shape, e.dtype.numpy)
         result[inside] = cast_array(self.arrays[access.buffer.name][where[inside]], e.dtype)
         return result

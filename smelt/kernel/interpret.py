@@ -121,6 +121,12 @@ class _Machine:
         return np.where(inside, total, 0), inside
 
     def load(self, statement: Load) -> None:
+        for variable, chosen in statement.picks:
+            at = self.aligned(chosen, statement.value.parts).astype(np.int64)
+            inside = (at >= self.number(variable.first)) & (at <= self.number(variable.last))
+            if not np.all(inside | ~self.condition(statement.mask, statement.value.parts)):
+                raise InternalError(f"{variable.name} is outside its bounds")
+            self.integers[variable.name] = at
         where, inside = self.address(statement)
         value = statement.value
         read = cast_array(self.memory[statement.buffer.name][where[inside]], value.dtype)

@@ -60,11 +60,16 @@ Mask = tuple[Less, ...]  # all of them hold
 
 
 class Access(NamedTuple):
-    """The attribute of a load: where it reads, and under which condition. Elsewhere it gives zero and reads nothing."""
+    """The attribute of a load: where it reads, and under which condition. Elsewhere it gives zero and reads nothing.
+
+    `picks` stand for the arguments of the load, integers that lie within the bounds of their variables wherever the
+    mask holds. They are known to this index only.
+    """
 
     buffer: Buffer
     index: tuple[Index, ...]  # type: ignore[assignment]
     mask: Mask = ()
+    picks: tuple[Variable, ...] = ()
 
 
 class Fold(NamedTuple):
@@ -84,9 +89,10 @@ class Prefix(NamedTuple):
 class Expression:
     """A node of a region. Compared by identity; builders share equal ones.
 
-    op: `load` (attribute Access), `const` (a Python scalar), `index` (an Index, as int32 or int64), `mask` (a Mask, as
-    bool), `reduce` (a Fold), `scan` (a Prefix), `cast`, `bitcast` (the stored types on both sides, where the values
-    are wider), `round16` (the DType), `where`, or an elementwise function of `graph.ops`.
+    op: `load` (attribute Access; the arguments are indices that are values), `const` (a Python scalar), `index` (an
+    Index, as int32 or int64), `mask` (a Mask, as bool), `reduce` (a Fold), `scan` (a Prefix), `cast`, `cast_odd` (to
+    float32, for a rounding to 16 bits that follows), `bitcast` (the stored types on both sides, where the values are
+    wider), `round16` (the DType), `where`, or an elementwise function of `graph.ops`.
     """
 
     __slots__ = ("arguments", "attribute", "axes", "dtype", "op")
@@ -105,8 +111,9 @@ def _axes(e: Expression) -> frozenset[Variable]:
     for argument in e.arguments:
         found |= argument.axes
     if e.op == "load":
+        picks = set(e.attribute.picks)
         for i in e.attribute.index:
-            found |= i.variables()
+            found |= i.variables() - picks
         for condition in e.attribute.mask:
             found |= condition.a.variables() | condition.b.variables()
     elif e.op == "index":

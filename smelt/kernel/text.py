@@ -89,8 +89,10 @@ def _statement(statement: Statement) -> str:
             return f"let {variable.text} in {variable.first} .. {variable.last} = {expression}"
         case Local(buffer):
             return _buffer("local", buffer)
-        case Load(value, buffer, index, mask):
-            return f"{_typed(value)} = load {buffer.name}{_index(index)}{_when(mask)}"
+        case Load(value, buffer, index, mask, picks):
+            names = "".join(f" {chosen.name}" for _, chosen in picks)
+            where = _picks(variable for variable, _ in picks)
+            return f"{_typed(value)} = load{names}{where} {buffer.name}{_index(index)}{_when(mask)}"
         case Store(buffer, index, value, mask, stream):
             return f"{'store.stream' if stream else 'store'} {buffer.name}{_index(index)} = {value.name}{_when(mask)}"
         case Compute(value, op, arguments, attribute):
@@ -112,8 +114,8 @@ def _attribute(op: str, dtype: DType, attribute: Any) -> str:
     match attribute:
         case None:
             return ""
-        case Access(buffer, index, mask):
-            return f" {buffer.name}{_index(index)}{_when(mask)}"
+        case Access(buffer, index, mask, picks):
+            return f"{_picks(picks)} {buffer.name}{_index(index)}{_when(mask)}"
         case Fold(name, axes):
             return f" {name} over {', '.join(axis.text for axis in axes)}"
         case Prefix(name, axis):
@@ -148,6 +150,12 @@ def _buffer(word: str, buffer: Buffer) -> str:
 
 def _index(index: Iterable[IndexLike]) -> str:
     return f"[{', '.join(str(i) for i in index)}]"
+
+
+def _picks(picks: Iterable[Variable]) -> str:
+    """The names and bounds of indices that are values."""
+    listed = ", ".join(f"{v.text} in {v.first} .. {v.last}" for v in picks)
+    return f" as {listed} of" if listed else ""
 
 
 def _mask(mask: Mask) -> str:

@@ -31,7 +31,7 @@ from smelt.kernel.ir import (
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Place, Prefix, Region
 
 _DTYPES = {dtype.name: dtype for dtype in ALL}
-_PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "copy"})
+_PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy"})
 _SCALAR = re.compile(r"(?P<head>.* = (?:acc|const)) (?P<value>[a-z0-9.+-]+)")
 _MAXIMUM_EXTENT = 1 << 20
 
@@ -114,6 +114,16 @@ class _Reader:
         if len(index) != len(buffer.shape):
             line.fail(f"{len(buffer.shape)} indices for {buffer.name}")
         return buffer, index
+
+    def picks(self, line: TokenReader, count: int) -> tuple[Variable, ...]:
+        """`as g0 in 0 .. 7, g1 in 0 .. 3 of`, for as many indices that are values; nothing for none."""
+        found: list[Variable] = []
+        while len(found) < count:
+            line.expect("," if found else "as")
+            found.append(self.declare(line))
+        if found:
+            line.expect("of")
+        return tuple(found)
 
     def mask(self, line: TokenReader) -> Mask:
         found: list[Less] = []
@@ -258,8 +268,12 @@ class _KernelReader(_Reader):
         op = line.name("an operation")
         match op:
             case "load":
+                chosen: list[Value] = []
+                while line.token in self.values:
+                    chosen.append(self.value(line))
+                picks = self.picks(line, len(chosen))
                 buffer, index = self.place(line)
-                return Load(value, buffer, index, self.when(line))
+                return Load(value, buffer, index, self.when(line), tuple(zip(picks, chosen, strict=True)))
             case "fold":
                 return self.fold(line, value)
             case "scan":
@@ -377,8 +391,9 @@ class _RegionReader(_Reader):
     ) -> Expression:
         match op:
             case "load":
+                picks = self.picks(line, len(arguments))
                 buffer, index = self.place(line)
-                return Expression(op, dtype, arguments, Access(buffer, index, self.when(line)))
+                return Expression(op, dtype, arguments, Access(buffer, index, self.when(line), picks))
             case "index":
                 return Expression(op, dtype, arguments, line.index(self.variables))
             case "mask":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from smelt.dtypes import bool_, compute_dtype, int32, int64
+from smelt.dtypes import ROUNDED_BY_FLOAT32, bool_, compute_dtype, float32, int32, int64
 from smelt.errors import InternalError
 from smelt.graph.index import (
     Index,
@@ -113,12 +113,8 @@ class _Verifier:
                 self.check(depth == 0, f"{buffer.name} is declared inside a loop")
                 self.buffer(buffer, Place.LOCAL)
                 self.check(all(isinstance(n, int) for n in buffer.shape), f"{buffer.name} has no fixed size")
-            case Load(value, buffer, _, _):
-                self.check(
-                    value.dtype is compute_dtype(buffer.dtype), f"{value.name}: {buffer.name} holds another type"
-                )
-                self.access(statement)
-                self.define(value)
+            case Load():
+                self.load(statement)
             case Store():
                 self.store(statement)
             case Compute():
@@ -188,6 +184,22 @@ class _Verifier:
         inner = [atom.b, divisor.a, divisor.b] if isinstance(divisor, Maximum) else [atom.b]
         return any(count * size == total for size in inner)
 
+    def load(self, load: Load) -> None:
+        value, buffer = load.value, load.buffer
+        self.check(value.dtype is compute_dtype(buffer.dtype), f"{value.name}: {buffer.name} holds another type")
+        for variable, chosen in load.picks:
+            self.used(chosen)
+            self.fits(chosen, value)
+            self.check(chosen.dtype.is_integer, f"{value.name}: {chosen.name} is not an integer")
+            self.name(variable.name)
+            self.index(variable.first, ())
+            self.index(variable.last, ())
+        picks = {variable for variable, _ in load.picks}
+        self.variables |= picks
+        self.access(load)
+        self.variables -= picks
+        self.define(value)
+
     def store(self, store: Store) -> None:
         self.used(store.value)
         self.check(store.value.dtype is compute_dtype(store.buffer.dtype), f"{store.buffer.name} holds another type")
@@ -225,6 +237,8 @@ class _Verifier:
                 good = kinds == [value.dtype]
             case "cast" | "bitcast" | "round16":
                 good = len(kinds) == 1
+            case "cast_odd":
+                good = len(kinds) == 1 and kinds[0] in ROUNDED_BY_FLOAT32 and value.dtype is float32
             case _:
                 function = UNARY.get(op) if len(kinds) == 1 else BINARY.get(op)
                 good = function is not None and len(set(kinds)) == 1 and kind_letter(kinds[0]) in function.kinds

@@ -69,9 +69,9 @@ def _elementwise(region: Region, profile: Profile) -> Iterator[tuple[Action, ...
     vector = vector_axis(accesses, axes)
     actions: list[Action] = []
     if vector is not None:
-        actions += split(vector, 1, fitting(vector_lanes(region, profile), vector))
+        actions += split(vector, 1, fitting(vector_lanes(region, profile, vector), vector))
         # A transpose reads along another axis than it writes: with that one innermost, lines are used at once.
-        crossing = [access for access in accesses if access.along(vector) != 1]
+        crossing = [access for access in accesses if access.along(vector) not in (0, 1)]
         inner = vector_axis(crossing, [axis for axis in axes if axis != vector])
         last = [vector] if inner is None else [vector, inner]
         axes = (*(axis for axis in axes if axis not in last), *last)

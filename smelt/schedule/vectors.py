@@ -14,9 +14,9 @@ from smelt.schedule.access import Walk, widest
 STREAM_SHARE = 2  # a result of at least this part of the last-level cache is stored past it
 
 
-def vector_lanes(region: Region, profile: Profile) -> int:
-    """Elements of a full vector."""
-    return max(1, profile.vector_bytes // widest(region))
+def vector_lanes(region: Region, profile: Profile, axis: Variable | None = None) -> int:
+    """Elements of a full vector, of what varies along an axis if one is given."""
+    return max(1, profile.vector_bytes // widest(region, axis))
 
 
 def fitting(lanes: int, axis: Variable) -> int:
