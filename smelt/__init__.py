@@ -233,6 +233,7 @@ from smelt.tensor.pooling import (
     max_pool3d,
     pool,
 )
+from smelt.tensor.quantiles import median, quantile
 from smelt.tensor.reductions import (
     all,
     any,
@@ -596,6 +597,8 @@ __all__ = [
     "var",
     "norm",
     "vector_norm",
+    "median",
+    "quantile",
     "cummax",
     "cummin",
     "cumprod",

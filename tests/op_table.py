@@ -32,6 +32,7 @@ FAMILIES: dict[str, list[OpSpec]] = {
     "ternary": elementwise.TERNARY,
     "reductions": reductions.REDUCTIONS,
     "norms": reductions.NORMS,
+    "quantiles": reductions.QUANTILES,
     "scans": scans.SCANS,
     "movement": movement.MOVEMENT,
     "joining": movement.JOINING,

@@ -38,6 +38,7 @@ from smelt.tensor import (
     operators,
     padding,
     pooling,
+    quantiles,
     reductions,
     resizing,
     scans,
@@ -409,6 +410,8 @@ class Tensor(Handle, Generic[DT, *S]):
     argmin = reductions.argmin
     norm = norms.norm
     vector_norm = norms.vector_norm
+    median = quantiles.median
+    quantile = quantiles.quantile
 
     cumsum = scans.cumsum
     cumprod = scans.cumprod

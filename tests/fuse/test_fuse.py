@@ -75,6 +75,26 @@ def test_a_cheap_function_of_one_input_is_recomputed() -> None:
     assert sorted(kernels(build.unary("exp", x), build.unary("sin", x))) == [["neg", "exp"], ["neg", "sin"]]
 
 
+def test_scans_are_computed_with_what_they_scan_and_what_has_the_same_elements() -> None:
+    x = leaf(F32, (128, 64))
+    total = build.reduce("add", x, (1,), keep_axes=True)
+    y = build.scan("add", build.binary("div", x, build.broadcast_to(total, (128, 64))), 1)
+    again = build.scan("max", build.unary("exp", y), 1)
+    assert kernels(build.binary("mul", again, y)) == [["reduce", "div", "scan", "exp", "scan", "mul"]]
+
+
+def test_scans_are_stored_for_reductions_other_axes_and_other_places() -> None:
+    x = leaf(F32, (128, 64))
+    y = build.scan("add", build.unary("neg", x), 1)
+    assert kernels(build.reduce("max", y, (1,))) == [["neg", "scan"], ["reduce"]]
+    largest = build.broadcast_to(build.reduce("max", y, (1,), keep_axes=True), y.shape)
+    assert kernels(build.binary("div", y, largest)) == [["neg", "scan"], ["reduce", "div"]]
+    assert kernels(build.scan("add", y, 0)) == [["neg", "scan"], ["scan"]]
+    assert kernels(build.unary("exp", build.slice_(y, ((0, 128, 1), (63, 64, -1))))) == [["neg", "scan"], ["exp"]]
+    assert kernels(build.matmul(y, leaf(F32, (64, 32)))) == [["neg", "scan"], ["contract"]]
+    assert kernels(build.scan("add", build.matmul(x, leaf(F32, (64, 32))), 1)) == [["contract"], ["scan"]]
+
+
 def test_the_parts_of_a_concat_are_written_in_place() -> None:
     parts = [build.unary("exp", leaf(F32, (3, 4))), leaf(F32, (3, 2)), build.unary("sin", leaf(F32, (3, 5)))]
     groups = partition([build.concat(parts, 1)])
