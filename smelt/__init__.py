@@ -109,6 +109,7 @@ from smelt.tensor.elementwise import (
     trunc,
     where,
 )
+from smelt.tensor.finding import argwhere, bincount, flatnonzero, nonzero
 from smelt.tensor.interop import asarray, astype, from_dlpack, from_numpy, realize
 from smelt.tensor.joining import chunk, concat, meshgrid, split, stack, unstack
 from smelt.tensor.layers import attention, cross_entropy, layer_norm, rms_norm, scaled_dot_product_attention
@@ -135,6 +136,7 @@ from smelt.tensor.movement import (
     tril,
     triu,
 )
+from smelt.tensor.ordering import argsort, sort, topk
 from smelt.tensor.reductions import (
     all,
     any,
@@ -151,6 +153,7 @@ from smelt.tensor.reductions import (
     var,
 )
 from smelt.tensor.scalars import finfo, iinfo, isdtype, result_type
+from smelt.tensor.sets import isin, unique, unique_all, unique_counts, unique_inverse, unique_values
 
 if TYPE_CHECKING:
     from smelt.transform.explain import explain as explain
@@ -294,6 +297,10 @@ __all__ = [
     "tanh",
     "trunc",
     "where",
+    "argwhere",
+    "bincount",
+    "flatnonzero",
+    "nonzero",
     "asarray",
     "astype",
     "from_dlpack",
@@ -334,6 +341,9 @@ __all__ = [
     "transpose",
     "tril",
     "triu",
+    "argsort",
+    "sort",
+    "topk",
     "all",
     "any",
     "argmax",
@@ -347,6 +357,12 @@ __all__ = [
     "std",
     "sum",
     "var",
+    "isin",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "finfo",
     "iinfo",
     "isdtype",

@@ -18,6 +18,7 @@ from smelt.graph.shapes import shape_text
 from smelt.tensor import (
     activations,
     elementwise,
+    finding,
     formatting,
     indexing,
     interop,
@@ -26,7 +27,9 @@ from smelt.tensor import (
     linear,
     movement,
     operators,
+    ordering,
     reductions,
+    sets,
 )
 from smelt.tensor.arguments import check_device
 from smelt.tensor.handle import Handle, register, wrap
@@ -329,6 +332,20 @@ class Tensor(Handle, Generic[DT, *S]):
     logsumexp = reductions.logsumexp
     argmax = reductions.argmax
     argmin = reductions.argmin
+
+    sort = ordering.sort
+    argsort = ordering.argsort
+    topk = ordering.topk
+    nonzero = finding.nonzero
+    argwhere = finding.argwhere
+    flatnonzero = finding.flatnonzero
+    bincount = finding.bincount
+    unique = sets.unique
+    unique_values = sets.unique_values
+    unique_counts = sets.unique_counts
+    unique_inverse = sets.unique_inverse
+    unique_all = sets.unique_all
+    isin = sets.isin
 
     reshape = view = movement.reshape
     flatten = movement.flatten
