@@ -136,6 +136,7 @@ from smelt.tensor.movement import (
     tril,
     triu,
 )
+from smelt.tensor.norms import norm, vector_norm
 from smelt.tensor.ordering import argsort, sort, topk
 from smelt.tensor.reductions import (
     all,
@@ -153,6 +154,16 @@ from smelt.tensor.reductions import (
     var,
 )
 from smelt.tensor.scalars import finfo, iinfo, isdtype, result_type
+from smelt.tensor.scans import (
+    cummax,
+    cummin,
+    cumprod,
+    cumsum,
+    cumulative_prod,
+    cumulative_sum,
+    diff,
+    logcumsumexp,
+)
 from smelt.tensor.sets import isin, unique, unique_all, unique_counts, unique_inverse, unique_values
 
 if TYPE_CHECKING:
@@ -363,6 +374,16 @@ __all__ = [
     "unique_counts",
     "unique_inverse",
     "unique_values",
+    "norm",
+    "vector_norm",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "logcumsumexp",
     "finfo",
     "iinfo",
     "isdtype",

@@ -24,6 +24,7 @@ from smelt.kernel.ir import (
     Local,
     Part,
     Reduce,
+    Scan,
     Statement,
     Store,
     Update,
@@ -38,6 +39,7 @@ from smelt.render.library import Library, Type
 from smelt.render.memory import Memory, access
 from smelt.render.registers import Registers
 from smelt.render.routines import INDEX_HELPERS, SIGNATURE, render_routine
+from smelt.render.scans import Scans
 from smelt.render.tiles import Coordinates, IndexText, combinations
 
 _ALIGNMENT = 64
@@ -94,6 +96,7 @@ class _Writer:
         self.registers = Registers(library, self.lines, mask_bits(list(_walk(kernel.body))))
         self.expressions = Expressions(library, self.text, self.memory, self.registers)
         self.registers.define = self.expressions.define
+        self.scans = Scans(library, self.registers, self.expressions, self.lines)
         self.workspace = 0
         self.loops = 0
 
@@ -173,6 +176,8 @@ class _Writer:
                 self._accumulator(statement)
             case Update():
                 self._update(statement)
+            case Scan():
+                self.scans.write(statement)
             case Store():
                 self._store(statement)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from smelt.device.memory import NOWHERE
 from smelt.errors import TraceError
 from smelt.graph.node import Node
-from smelt.runtime.realize import find, outputs, pack_scalars
+from smelt.runtime.realize import find, outputs, pack_scalars, report
 from smelt.runtime.storage import Storage, leaf
 from smelt.runtime.tracing import is_traced_input
 
@@ -31,4 +31,6 @@ def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
     pointer = NOWHERE if scalars is None else scalars.pointer
     memories = compiled.run(pointers, pointer, integers, compiled.sizes(values))
     results = outputs(compiled, memories, storages, offsets, values)
+    if traced.checks:
+        report(traced.checks, results[len(nodes) :])
     return [leaf(storage) for storage in results[: len(nodes)]]

@@ -8,6 +8,7 @@ from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.index import Index
 from smelt.graph.node import Node
+from smelt.graph.ops import Span
 from smelt.graph.shapes import normalized_axis, shape_text
 from smelt.tensor.arguments import axis_or_dim, integer
 from smelt.tensor.handle import node_of, wrap
@@ -76,7 +77,11 @@ def topk(
             rule="k is at least 0 and at most the size of the axis.",
         )
 
-    def best(indices: bool) -> Tensor:
-        return wrap(build.sort(node, along, descending=largest, indices=indices, count=count, name="topk"))
+    indices = build.sort(node, along, descending=largest, indices=True, count=count, name="topk")
+    axes = [-1 if axis == along else axis for axis in range(node.rank)]
+    values = build.gather(node, [indices], axes, name="topk") if count else build.slice_(node, _none(node, along))
+    return TopK(wrap(values), wrap(indices))
 
-    return TopK(best(False), best(True))
+
+def _none(node: Node, axis: int) -> list[Span]:
+    return [Span(0, 0 if k == axis else size, 1) for k, size in enumerate(node.shape)]

@@ -149,7 +149,7 @@ def _begins(values: Node, equal_nan: bool) -> Node:
 
 
 def _sent(values: Node, places: Node, size: Any) -> Node:
-    """A vector with values at their places; places that are -1 do not count."""
+    """A vector with values at their places."""
     return build.scatter("set", build.const(0, values.dtype, (size,)), values, [places], (-1,))
 
 
@@ -175,14 +175,11 @@ def _distinct(x: Tensor, name: str, wanted: tuple[str, ...], equal_nan: bool = F
     count = counted([*whole, total], name, "")
     size = variable(_DISTINCT, 1, n)
     positions = build.nonzero(first, size)
-    # Each begin of a group is sent to the number of the group.
-    rank = _sent(build.iota(size, int64), positions, n)
-    homes = build.where(first, rank, build.const(-1, int64))
     later = build.slice_(positions, [Span(1, size - 1, 1)])
     ends = build.concat([later, build.reshape(build.size_node(n, int64), (1,))], 0)
     made = {
-        "values": _sent(values, homes, size),
-        "indices": _sent(order, homes, size),
+        "values": build.gather(values, [positions], (-1,)),
+        "indices": build.gather(order, [positions], (-1,)),
         "counts": build.sub(ends, positions),
     }
     names = [part for part in wanted if part in made]

@@ -26,9 +26,11 @@ from smelt.tensor import (
     layers,
     linear,
     movement,
+    norms,
     operators,
     ordering,
     reductions,
+    scans,
     sets,
 )
 from smelt.tensor.arguments import check_device
@@ -332,6 +334,17 @@ class Tensor(Handle, Generic[DT, *S]):
     logsumexp = reductions.logsumexp
     argmax = reductions.argmax
     argmin = reductions.argmin
+    norm = norms.norm
+    vector_norm = norms.vector_norm
+
+    cumsum = scans.cumsum
+    cumprod = scans.cumprod
+    cumulative_sum = scans.cumulative_sum
+    cumulative_prod = scans.cumulative_prod
+    cummax = scans.cummax
+    cummin = scans.cummin
+    logcumsumexp = scans.logcumsumexp
+    diff = scans.diff
 
     sort = ordering.sort
     argsort = ordering.argsort
