@@ -26,7 +26,13 @@ SIGNATURE: Final = "void {}(void *const *buffers, const long *integers, char *wo
 INDEX_HELPERS: Final = {"//": "floor_divide", "%": "floor_remainder", "min": "least", "max": "greatest"}
 
 _TEMPLATES: Final[dict[str, tuple[str, ...]]] = {**sort.TEMPLATES, **compaction.TEMPLATES}
-_FORMS: Final = {"item": sort.ITEMS, "result": sort.RESULTS, "sort": sort.SORTS, "merge": sort.MERGES}
+_FORMS: Final = {
+    "item": sort.ITEMS,
+    "result": sort.RESULTS,
+    "sort": sort.SORTS,
+    "merge": sort.MERGES,
+    "extremes": sort.EXTREMES,
+}
 _HELPER: Final = re.compile(r"\b(\w+)@([fiuc]\d+)(?:x(\d+))?\b")
 _VECTOR: Final = re.compile(r"\b([fiuc]\d+)x(\d+)(_u)?\b")
 
@@ -59,7 +65,7 @@ def _body(routine: Routine, library: Library) -> str:
     body = text.substitute(words)
     if "NETWORKS" not in body:
         return body
-    groups = (1, 2, 4, 8) if words["sort"] == "quick" and "_quick(" in body else ()
+    groups = (1, 2, 4, 8, 16) if words["sort"] == "quick" and "_quick(" in body else ()
     return body.replace("NETWORKS", network_text(routine.name, int(words["item_bits"]), groups))
 
 

@@ -43,6 +43,7 @@ class _Sort:
         wide = self.dtype.bits == 64 or self.most >= 1 << 32
         self.item = ("pair" if wide else "packed") if self.places else "key"
         self.item_bytes = {"pair": 16, "packed": 8}.get(self.item, self.dtype.itemsize)
+        self.compares = self.item != "pair" and self.item_bytes >= 4 and profile.vector_bytes == 64
         self.digit = 8 if self.dtype.bits <= 16 or self.most < LARGE else 11
         self.passes = -(-self.dtype.bits // self.digit)
 
@@ -64,7 +65,7 @@ class _Sort:
     def _vector_words(self) -> dict[str, str | int]:
         """Vectors of elements, and of items where these are numbers."""
         lanes, item = self.profile.vector_bytes // self.dtype.itemsize, 8 * self.item_bytes
-        quick = self.item != "pair" and item >= 32
+        quick = self.compares
         words: dict[str, str | int] = {
             "lanes": lanes,
             "vector": f"u{self.dtype.bits}x{lanes}",
@@ -72,6 +73,7 @@ class _Sort:
             "fills": int(self.item == "key"),
             "sort": "quick" if quick else "radix",
             "merge": "quick" if quick else "radix",
+            "extremes": "quick" if quick else "radix",
         }
         if quick:
             wide, lanes = item == 64, 512 // item
@@ -114,7 +116,9 @@ def sort_steps(node: Node, sources: list[Operand], profile: Profile) -> list[Ste
     if sort.selects:
         return _select(sort)
     lanes = profile.vector_bytes // sort.item_bytes
-    if sort.item != "pair" and sort.most <= NETWORK_ROWS and sort.most * profile.vector_bytes <= NETWORK_BYTES:
+    small = sort.most <= NETWORK_ROWS and sort.most * profile.vector_bytes <= NETWORK_BYTES
+    # Rows that lie in one piece are sorted one by one in registers, where that can be done.
+    if sort.item != "pair" and small and not (sort.compares and sort.inner == 1):
         return [_network(sort, lanes)]
     pieces = _pieces(sort)
     return _merged(sort, pieces) if pieces > 1 else [_whole_rows(sort)]

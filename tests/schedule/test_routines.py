@@ -245,5 +245,5 @@ def test_explain_shows_routines() -> None:
     from smelt.transform import examine
 
     text = str(examine(lambda x: wrap(build.sort(x._node, 0)), sm.from_numpy(values(float32, 100))))
-    assert "routine sort_network float32 tasks 1" in text
+    assert "routine sort_rows float32 tasks 1" in text
     assert "size n = 100" in text

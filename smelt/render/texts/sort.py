@@ -141,7 +141,14 @@ static long ${name}_divided(const ${name}_item *from, ${name}_item *to, long n, 
     high -= $item_lanes - count;
     __builtin_ia32_compressstore${store}512_mask((${item_signed} *)(to + high), v, ($lane_bits)~below);
   }
-  for (; i < n; i++) to[from[i] < pivot ? low++ : --high] = from[i];
+  if (i < n) {
+    $lane_bits lanes = (1u << (n - i)) - 1;
+    ${item_signed} v = (${item_signed})${name}_first(from + i, n - i);
+    $lane_bits below = __builtin_ia32_ucmp${compare}512_mask(v, (${item_signed})limit, 1, lanes);
+    __builtin_ia32_compressstore${store}512_mask((${item_signed} *)(to + low), v, below);
+    low += __builtin_popcount(below);
+    __builtin_ia32_compressstore${store}512_mask((${item_signed} *)(to + low), v, ($lane_bits)(lanes & ~below));
+  }
   return low;
 }
 
@@ -154,6 +161,7 @@ static void ${name}_quick(${name}_item *from, ${name}_item *to, long n, int stay
     if (n <= 2 * $item_lanes) return ${name}_sort2(from, home, n);
     if (n <= 4 * $item_lanes) return ${name}_sort4(from, home, n);
     if (n <= 8 * $item_lanes) return ${name}_sort8(from, home, n);
+    if (n <= 16 * $item_lanes) return ${name}_sort16(from, home, n);
     if (depth <= 0) return ${name}_copy(home, ${name}_radix(from, to, n, counts), n);
     ${name}_item some[$item_lanes];
     for (int k = 0; k < $item_lanes; k++) some[k] = from[n / $item_lanes * k + n / (2 * $item_lanes)];
@@ -265,6 +273,19 @@ KERNEL {
 }
 """
 
+_EXTREMES = r"""
+INLINE ${item_vector} ${name}_min(${item_vector} a, ${item_vector} b) { return minimum@${item_vector}(a, b); }
+INLINE ${item_vector} ${name}_max(${item_vector} a, ${item_vector} b) { return maximum@${item_vector}(a, b); }
+"""
+EXTREMES = {
+    "radix": _EXTREMES,
+    "quick": f"""
+#if defined(__AVX512F__) && __has_builtin(__builtin_shufflevector)
+NETWORKS
+#else{_EXTREMES}#endif
+""",
+}
+
 _NETWORK = r"""
 /* Batcher's odd-even merge sort, for as many rows at a time as a vector has lanes: items are distinct or cannot be told
    apart, so its order is the stable one. */
@@ -276,8 +297,8 @@ static void ${name}_network(${item_vector} *v, long n) {
         for (long i = j; i < j + most; i++) {
           if ((i ^ (i + k)) & -(p + p)) continue; /* they belong to different merges */
           ${item_vector} a = v[i], b = v[i + k];
-          v[i] = minimum@${item_vector}(a, b);
-          v[i + k] = maximum@${item_vector}(a, b);
+          v[i] = ${name}_min(a, b);
+          v[i + k] = ${name}_max(a, b);
         }
       }
     }
@@ -541,7 +562,7 @@ KERNEL {
 # Each template is the parts of the library that it needs, the item, the result, and the kernel itself.
 TEMPLATES = {
     "sort_rows": (_KEYS, "item", "result", _RADIX, "sort", _FILL, _SIGNS, _ROWS),
-    "sort_network": (_KEYS, "item", "result", _SIGNS, _NETWORK),
+    "sort_network": (_KEYS, "item", "result", _SIGNS, "extremes", _NETWORK),
     "sort_pieces": (_KEYS, "item", "result", _RADIX, "sort", _FILL, _CHUNKS),
     "sort_merge": (_KEYS, "item", _MERGING, _MERGE_SCALAR, "merge", _MERGE),
     "sort_finish": (_KEYS, "item", "result", _FILL, _MERGING, _MERGE_SCALAR, "merge", _FINISH),
