@@ -30,15 +30,48 @@ from smelt.dtypes import bool_ as bool
 from smelt.graph.index import Dim
 from smelt.tensor import Tensor, random, types
 from smelt.tensor.activations import (
+    celu,
     elu,
     gelu,
+    glu,
+    hard_sigmoid,
+    hard_swish,
+    hard_tanh,
     leaky_relu,
+    log_sigmoid,
     log_softmax,
+    mish,
+    prelu,
     relu,
+    relu6,
+    selu,
     sigmoid,
     silu,
     softmax,
+    softmin,
     softplus,
+    softsign,
+    swiglu,
+    tanhshrink,
+    threshold,
+)
+from smelt.tensor.adaptive_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    fractional_max_pool2d,
+)
+from smelt.tensor.convolution import (
+    conv,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
 )
 from smelt.tensor.creation import (
     arange,
@@ -50,9 +83,11 @@ from smelt.tensor.creation import (
     linspace,
     ones,
     ones_like,
+    tri,
     zeros,
     zeros_like,
 )
+from smelt.tensor.einsums import einsum, inner, kron
 from smelt.tensor.elementwise import (
     abs,
     add,
@@ -110,34 +145,83 @@ from smelt.tensor.elementwise import (
     where,
 )
 from smelt.tensor.finding import argwhere, bincount, flatnonzero, nonzero
+from smelt.tensor.floats import (
+    allclose,
+    array_equal,
+    bitcast,
+    copysign,
+    fmax,
+    fmin,
+    fmod,
+    frac,
+    heaviside,
+    isclose,
+    nan_to_num,
+    nextafter,
+    signbit,
+)
+from smelt.tensor.folding import fold, unfold
 from smelt.tensor.interop import asarray, astype, from_dlpack, from_numpy, realize
-from smelt.tensor.joining import chunk, concat, meshgrid, split, stack, unstack
+from smelt.tensor.joining import (
+    array_split,
+    chunk,
+    column_stack,
+    concat,
+    dstack,
+    hstack,
+    meshgrid,
+    split,
+    stack,
+    unstack,
+    vstack,
+)
 from smelt.tensor.layers import attention, cross_entropy, layer_norm, rms_norm, scaled_dot_product_attention
 from smelt.tensor.linear import matmul, outer, tensordot, vecdot
 from smelt.tensor.movement import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
     broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
+    diag,
+    diagonal,
     expand,
     expand_dims,
     flatten,
     flip,
     matrix_transpose,
     moveaxis,
-    pad,
     permute_dims,
+    ravel,
     repeat,
     reshape,
     roll,
+    rot90,
     squeeze,
     swapaxes,
     tile,
     transpose,
     tril,
     triu,
+    unflatten,
 )
+from smelt.tensor.namespace import __array_api_version__, __array_namespace_info__
 from smelt.tensor.norms import norm, vector_norm
 from smelt.tensor.ordering import argsort, sort, topk
+from smelt.tensor.padding import pad
+from smelt.tensor.pooling import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    pool,
+)
 from smelt.tensor.reductions import (
     all,
     any,
@@ -153,7 +237,8 @@ from smelt.tensor.reductions import (
     sum,
     var,
 )
-from smelt.tensor.scalars import finfo, iinfo, isdtype, result_type
+from smelt.tensor.resizing import interpolate
+from smelt.tensor.scalars import can_cast, finfo, iinfo, isdtype, result_type
 from smelt.tensor.scans import (
     cummax,
     cummin,
@@ -165,6 +250,32 @@ from smelt.tensor.scans import (
     logcumsumexp,
 )
 from smelt.tensor.sets import isin, unique, unique_all, unique_counts, unique_inverse, unique_values
+from smelt.tensor.special import (
+    cbrt,
+    digamma,
+    erfc,
+    erfinv,
+    lgamma,
+    log10,
+    logaddexp,
+    logit,
+    xlogy,
+)
+from smelt.tensor.trigonometry import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cosh,
+    deg2rad,
+    hypot,
+    rad2deg,
+    sinc,
+    sinh,
+)
 
 if TYPE_CHECKING:
     from smelt.transform.explain import explain as explain
@@ -180,12 +291,20 @@ mod = remainder
 power = pow
 eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal
 clamp = clip
+arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
+arcsinh, arccosh, arctanh = asinh, acosh, atanh
+radians, degrees = deg2rad, rad2deg
+swish = silu
 amax, amin = max, min
 cat = concatenate = concat
 unbind = unstack
 permute = permute_dims
 unsqueeze = expand_dims
 movedim = moveaxis
+row_stack = vstack
+tensor_split = array_split
+repeat_interleave = repeat
+resize = interpolate
 
 e: float = _math.e
 inf: float = _math.inf
@@ -194,7 +313,6 @@ pi: float = _math.pi
 newaxis = None
 
 __version__ = "0.1.0"
-__array_api_version__ = "2023.12"
 
 # Loaded when first used, so that `import smelt` stays instant.
 _LAZY = {"jit": "smelt.transform", "explain": "smelt.transform"}
@@ -243,6 +361,56 @@ __all__ = [
     "silu",
     "softmax",
     "softplus",
+    "celu",
+    "glu",
+    "hard_sigmoid",
+    "hard_swish",
+    "hard_tanh",
+    "log_sigmoid",
+    "mish",
+    "prelu",
+    "relu6",
+    "selu",
+    "softmin",
+    "softsign",
+    "swiglu",
+    "tanhshrink",
+    "threshold",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cosh",
+    "deg2rad",
+    "hypot",
+    "rad2deg",
+    "sinc",
+    "sinh",
+    "cbrt",
+    "digamma",
+    "erfc",
+    "erfinv",
+    "lgamma",
+    "log10",
+    "logaddexp",
+    "logit",
+    "xlogy",
+    "allclose",
+    "array_equal",
+    "bitcast",
+    "copysign",
+    "fmax",
+    "fmin",
+    "fmod",
+    "frac",
+    "heaviside",
+    "isclose",
+    "nan_to_num",
+    "nextafter",
+    "signbit",
     "arange",
     "empty",
     "empty_like",
@@ -254,6 +422,7 @@ __all__ = [
     "ones_like",
     "zeros",
     "zeros_like",
+    "tri",
     "abs",
     "add",
     "bitwise_and",
@@ -323,6 +492,11 @@ __all__ = [
     "split",
     "stack",
     "unstack",
+    "array_split",
+    "column_stack",
+    "dstack",
+    "hstack",
+    "vstack",
     "attention",
     "cross_entropy",
     "layer_norm",
@@ -332,6 +506,36 @@ __all__ = [
     "outer",
     "tensordot",
     "vecdot",
+    "einsum",
+    "inner",
+    "kron",
+    "conv",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "fractional_max_pool2d",
+    "fold",
+    "unfold",
+    "interpolate",
     "broadcast_arrays",
     "broadcast_shapes",
     "broadcast_to",
@@ -355,6 +559,14 @@ __all__ = [
     "argsort",
     "sort",
     "topk",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "diag",
+    "diagonal",
+    "ravel",
+    "rot90",
+    "unflatten",
     "all",
     "any",
     "argmax",
@@ -384,6 +596,7 @@ __all__ = [
     "cumulative_sum",
     "diff",
     "logcumsumexp",
+    "can_cast",
     "finfo",
     "iinfo",
     "isdtype",
@@ -403,6 +616,16 @@ __all__ = [
     "gt",
     "ge",
     "clamp",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "arctan2",
+    "arcsinh",
+    "arccosh",
+    "arctanh",
+    "radians",
+    "degrees",
+    "swish",
     "amax",
     "amin",
     "cat",
@@ -411,9 +634,15 @@ __all__ = [
     "permute",
     "unsqueeze",
     "movedim",
+    "row_stack",
+    "tensor_split",
+    "repeat_interleave",
+    "resize",
     "e",
     "inf",
     "nan",
     "pi",
     "newaxis",
+    "__array_api_version__",
+    "__array_namespace_info__",
 ]

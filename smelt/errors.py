@@ -89,7 +89,15 @@ class DonatedError(SmeltError, RuntimeError):
     """A tensor used after its buffer was given away."""
 
 
-class TraceError(SmeltError, TypeError):
+class ExchangeError(SmeltError, BufferError, ValueError):
+    """Memory that cannot be handed to or taken from another library as asked."""
+
+
+class ProtocolError(SmeltError, AttributeError, TypeError):
+    """An object without the methods through which libraries exchange memory."""
+
+
+class TraceError(SmeltError, TypeError, ValueError):
     """A question about values asked while a function is being traced."""
 
 

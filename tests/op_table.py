@@ -6,13 +6,29 @@ An `OpSpec` drives every check of `test_op_table.py`; adding a function to smelt
 
 from __future__ import annotations
 
-from tests.ops import creation, draws, elementwise, movement, networks, ordering, products, reductions, scans
+from tests.ops import (
+    activations,
+    creation,
+    draws,
+    elementwise,
+    mathematics,
+    movement,
+    networks,
+    ordering,
+    products,
+    questions,
+    reductions,
+    scans,
+    windows,
+)
 from tests.ops.spec import OpSpec
 
 FAMILIES: dict[str, list[OpSpec]] = {
     "unary": elementwise.UNARY,
-    "activations": networks.ACTIVATIONS,
+    "mathematics": mathematics.UNARY,
+    "activations": networks.ACTIVATIONS + activations.ACTIVATIONS,
     "binary": elementwise.BINARY,
+    "floats": mathematics.BINARY,
     "ternary": elementwise.TERNARY,
     "reductions": reductions.REDUCTIONS,
     "norms": reductions.NORMS,
@@ -21,8 +37,12 @@ FAMILIES: dict[str, list[OpSpec]] = {
     "movement": movement.MOVEMENT,
     "joining": movement.JOINING,
     "products": products.PRODUCTS,
+    "convolutions": windows.CONVOLUTIONS,
+    "pooling": windows.POOLING,
+    "unfolding": windows.UNFOLDING,
     "layers": networks.LAYERS,
     "creation": creation.CREATION,
+    "questions": questions.QUESTIONS,
     "random": draws.RANDOM,
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from smelt.dtypes import DType, bool_, compute_dtype, float32, int64, uint64
+from smelt.dtypes import ROUNDED_BY_FLOAT32, DType, bool_, compute_dtype, float32, int64, uint64
 from smelt.fuse.layout import Layout
 from smelt.fuse.movement import Place, pad_mask
 from smelt.fuse.partition import Group, concat_pieces, demands
@@ -218,7 +218,8 @@ class _Builder:
                 source = node.sources[0].dtype
                 argument = arguments[0]
                 if argument.dtype is not dtype:
-                    argument = self.make("cast", dtype, (argument,))
+                    odd = dtype is not node.dtype and source in ROUNDED_BY_FLOAT32
+                    argument = self.make("cast_odd" if odd else "cast", dtype, (argument,))
                 exact = source.bits < node.dtype.bits or (source.bits <= 8 and not source.is_float)
                 return argument if exact and source.is_float else self._rounded(node, argument)
             case Op.BITCAST:

@@ -247,7 +247,7 @@ def _light(order: Sequence[Node]) -> set[Node]:
         if node.op in SOURCES or node.leaf is not None:
             found.add(node)
             continue
-        cheap = node.op in VIEWS or (node.op in ELEMENTWISE and node.attribute not in COSTLY)
+        cheap = node.op in VIEWS or node.op is Op.PAD or (node.op in ELEMENTWISE and node.attribute not in COSTLY)
         if cheap and all(source in found for source in node.sources):
             found.add(node)
     return found

@@ -104,7 +104,7 @@ class Store:
 class Compute:
     """value = op(arguments), broadcast by part name; the value may have parts that no argument has.
 
-    op: an elementwise function of `graph.ops`, or const, index, mask, where, cast, bitcast, round16, copy.
+    op: an elementwise function of `graph.ops`, or const, index, mask, where, cast, cast_odd, bitcast, round16, copy.
     attribute: the scalar of `const`, the Index of `index`, the Mask of `mask`, the DType of `round16`, the stored types
     on both sides of `bitcast` (where they differ from the values').
     """

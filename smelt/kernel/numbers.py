@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from smelt.dtypes import DType, cast_array, float32, float64
+from smelt.dtypes import DType, cast_array, float32, float64, round_to_odd
 from smelt.errors import InternalError
 from smelt.graph.elementwise_rules import BINARY_RULES, UNARY_RULES
 
@@ -28,6 +28,8 @@ def elementwise(op: str, dtype: DType, arguments: list[Array], attribute: Any) -
             return arguments[0]
         case "cast":
             return cast_array(arguments[0], dtype)
+        case "cast_odd":
+            return round_to_odd(arguments[0])
         case "round16":
             return cast_array(cast_array(arguments[0], attribute), float32)
         case "bitcast":

@@ -83,8 +83,9 @@ class Plan:
         return self.cuts[axis]
 
     def all_cuts(self, axis: Variable) -> list[Cut]:
-        """Every way in which the axis may be walked, copies included."""
-        found = [self.cuts[axis], Cut(lane=self.lane if self.lane > 1 else None)]
+        """Every way in which the axis may be walked, copies included: those use lanes on the last axis of an order."""
+        wide = self.lane > 1 and any(stage.order[-1] == axis for stage in self.stages)
+        found = [self.cuts[axis], Cut(lane=self.lane) if wide else Cut()]
         return found + [cut for (_, a), cut in self.subs.items() if a == axis]
 
 

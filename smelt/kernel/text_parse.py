@@ -31,7 +31,7 @@ from smelt.kernel.ir import (
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Place, Prefix, Region
 
 _DTYPES = {dtype.name: dtype for dtype in ALL}
-_PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "copy"})
+_PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy"})
 _SCALAR = re.compile(r"(?P<head>.* = (?:acc|const)) (?P<value>[a-z0-9.+-]+)")
 _MAXIMUM_EXTENT = 1 << 20
 

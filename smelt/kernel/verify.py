@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from smelt.dtypes import bool_, compute_dtype, int64
+from smelt.dtypes import ROUNDED_BY_FLOAT32, bool_, compute_dtype, float32, int64
 from smelt.errors import InternalError
 from smelt.graph.index import (
     Index,
@@ -237,6 +237,8 @@ class _Verifier:
                 good = kinds == [value.dtype]
             case "cast" | "bitcast" | "round16":
                 good = len(kinds) == 1
+            case "cast_odd":
+                good = len(kinds) == 1 and kinds[0] in ROUNDED_BY_FLOAT32 and value.dtype is float32
             case _:
                 function = UNARY.get(op) if len(kinds) == 1 else BINARY.get(op)
                 good = function is not None and len(set(kinds)) == 1 and kind_letter(kinds[0]) in function.kinds

@@ -92,10 +92,14 @@ class Expressions:
                 return self.registers.operand(arguments[0], at, form)
             case "cast":
                 return self._cast(value, arguments[0], at)
+            case "cast_odd":
+                source = Type(elementwise.element(arguments[0].dtype), form.lanes)
+                return f"{self.library.function('odd', source)}({self.registers.operand(arguments[0], at, source)})"
             case "bitcast":
                 source = Type(elementwise.element(arguments[0].dtype), form.lanes)
                 text = self.registers.operand(arguments[0], at, source)
-                return elementwise.bitcast(self.library, arguments[0].dtype, value.dtype, form.lanes, text)
+                stored, target = statement.attribute or (arguments[0].dtype, value.dtype)
+                return elementwise.bitcast(self.library, stored, target, form.lanes, text)
             case "round16":
                 name = self.library.function(f"round_{statement.attribute.name}", form)
                 return f"{name}({self.registers.operand(arguments[0], at, form)})"

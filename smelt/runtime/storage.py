@@ -56,8 +56,7 @@ class Storage:
     def of(cls, array: NDArray[Any], copy: bool) -> Storage:
         """The storage of a NumPy array: a contiguous copy, or the array's own memory where its layout allows."""
         dtype = as_dtype(array.dtype)
-        even = all(stride % dtype.itemsize == 0 for stride in array.strides)
-        if not copy and even and array.flags.aligned and array.dtype.isnative:
+        if not copy and cls.shares(array):
             memory = wrap(array)
             first = array.__array_interface__["data"][0]
             strides = tuple(stride // dtype.itemsize for stride in array.strides)
@@ -66,6 +65,12 @@ class Storage:
         memory = allocate(max(1, array.size) * dtype.itemsize)
         memory.view(dtype.numpy, array.shape, None, 0, writeable=True)[...] = array
         return cls(memory, signature(dtype, array.shape))
+
+    @staticmethod
+    def shares(array: NDArray[Any]) -> bool:
+        """Whether the layout of an array allows to use its own memory."""
+        even = all(stride % array.itemsize == 0 for stride in array.strides)
+        return even and array.flags.aligned and array.dtype.isnative
 
     @property
     def memory(self) -> Memory:

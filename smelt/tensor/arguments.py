@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from smelt.errors import ArgumentError, DeviceError
 from smelt.graph.node import Shape
 from smelt.graph.shapes import checked_shape, normalized_axes
 from smelt.tensor.types import Axes, ShapeLike
+
+DEVICES: Final = ("cpu",)
 
 
 def integer(value: Any, name: str, what: str) -> int:
@@ -47,12 +49,18 @@ def spread(values: Any) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def as_shape(shape: ShapeLike, name: str) -> Shape:
-    """A shape from one size or several."""
+def as_shape(shape: ShapeLike | Sequence[ShapeLike], name: str) -> Shape:
+    """A shape from one size, several, or a shape on its own."""
     return checked_shape(spread(shape), name)
 
 
 def check_device(device: Any, name: str) -> None:
     """Accept the devices that there are."""
-    if device is not None and str(device) != "cpu":
-        raise DeviceError(f"{name}: there is no device {str(device)!r}", hint="Available: cpu.")
+    if device is not None and str(device) not in DEVICES:
+        raise DeviceError(f"{name}: there is no device {str(device)!r}", hint=f"Available: {', '.join(DEVICES)}.")
+
+
+def check_copy(copy: Any, name: str) -> None:
+    """Accept what the array API allows for `copy`."""
+    if copy is not None and not isinstance(copy, bool):
+        raise ArgumentError(f"{name}: copy must be True, False or None, got {copy!r}")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from smelt import dtypes
 from smelt.dtypes import DType, Scalar, as_dtype
 from smelt.errors import ArgumentError
@@ -15,7 +17,7 @@ from smelt.graph import build
 from smelt.graph.index import Index
 from smelt.graph.node import Node
 from smelt.tensor.arguments import as_shape, check_device, integer
-from smelt.tensor.handle import Handle, node_of, scalar_node, wrap
+from smelt.tensor.handle import node_of, scalar_node, wrap
 from smelt.tensor.movement import diagonal_offset
 from smelt.tensor.types import DTypeLike, ShapeLike, Size
 
@@ -24,49 +26,81 @@ if TYPE_CHECKING:
 
 
 def full(
-    shape: ShapeLike, fill_value: Scalar | Tensor, /, dtype: DTypeLike | None = None, *, device: Any = None
+    shape: ShapeLike, fill_value: Scalar | Tensor, dtype: DTypeLike | None = None, *, device: Any = None
 ) -> Tensor:
-    """A tensor of one value."""
+    """A tensor of one value.
+
+    >>> sm.full((2, 2), 7).tolist()
+    [[7, 7], [7, 7]]
+    """
     return _filled(as_shape(shape, "full"), fill_value, dtype, device, "full")
 
 
-def zeros(*shape: Any, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
-    """A tensor of zeros: `zeros((2, 3))` or `zeros(2, 3)`."""
-    return _filled(as_shape(shape, "zeros"), 0, dtype or dtypes.float32, device, "zeros")
+def zeros(shape: ShapeLike = (), *sizes: Size, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+    """A tensor of zeros: `zeros((2, 3))` or `zeros(2, 3)`.
+
+    >>> sm.zeros((2, 3)).tolist()
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    return _filled(as_shape((shape, *sizes), "zeros"), 0, dtype or dtypes.float32, device, "zeros")
 
 
-def ones(*shape: Any, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
-    """A tensor of ones: `ones((2, 3))` or `ones(2, 3)`."""
-    return _filled(as_shape(shape, "ones"), 1, dtype or dtypes.float32, device, "ones")
+def ones(shape: ShapeLike = (), *sizes: Size, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+    """A tensor of ones: `ones((2, 3))` or `ones(2, 3)`.
+
+    >>> sm.ones(3, dtype=sm.int8).tolist()
+    [1, 1, 1]
+    """
+    return _filled(as_shape((shape, *sizes), "ones"), 1, dtype or dtypes.float32, device, "ones")
 
 
-def empty(*shape: Any, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
-    """A tensor whose values do not matter. They are zeros."""
-    return _filled(as_shape(shape, "empty"), 0, dtype or dtypes.float32, device, "empty")
+def empty(shape: ShapeLike = (), *sizes: Size, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+    """A tensor whose values do not matter. They are zeros.
+
+    >>> sm.empty((4, 0)).shape
+    (4, 0)
+    """
+    return _filled(as_shape((shape, *sizes), "empty"), 0, dtype or dtypes.float32, device, "empty")
 
 
 def full_like(
     x: Tensor, /, fill_value: Scalar | Tensor, *, dtype: DTypeLike | None = None, device: Any = None
 ) -> Tensor:
-    """A tensor of one value, in the shape and dtype of x."""
+    """A tensor of one value, in the shape and dtype of x.
+
+    >>> sm.full_like(sm.zeros(3), 0.5).tolist()
+    [0.5, 0.5, 0.5]
+    """
     node = node_of(x, "full_like")
     return _filled(node.shape, fill_value, dtype or node.dtype, device, "full_like")
 
 
 def zeros_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
-    """Zeros in the shape and dtype of x."""
+    """Zeros in the shape and dtype of x.
+
+    >>> sm.zeros_like(sm.asarray([1, 2])).tolist()
+    [0, 0]
+    """
     node = node_of(x, "zeros_like")
     return _filled(node.shape, 0, dtype or node.dtype, device, "zeros_like")
 
 
 def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
-    """Ones in the shape and dtype of x."""
+    """Ones in the shape and dtype of x.
+
+    >>> sm.ones_like(sm.asarray([1, 2]), dtype=sm.bool).tolist()
+    [True, True]
+    """
     node = node_of(x, "ones_like")
     return _filled(node.shape, 1, dtype or node.dtype, device, "ones_like")
 
 
 def empty_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
-    """A tensor in the shape and dtype of x whose values do not matter. They are zeros."""
+    """A tensor in the shape and dtype of x whose values do not matter. They are zeros.
+
+    >>> sm.empty_like(sm.ones((2, 5))).shape
+    (2, 5)
+    """
     node = node_of(x, "empty_like")
     return _filled(node.shape, 0, dtype or node.dtype, device, "empty_like")
 
@@ -90,20 +124,46 @@ def _constant(value: Scalar, dtype: DType, name: str) -> Node:
 
 
 def eye(
-    rows: Size,
-    columns: Size | None = None,
+    n_rows: Size,
+    n_cols: Size | None = None,
     /,
     *,
     k: int = 0,
     dtype: DTypeLike | None = None,
     device: Any = None,
 ) -> Tensor:
-    """A matrix with ones on the k-th diagonal and zeros elsewhere."""
+    """A matrix with ones on the k-th diagonal and zeros elsewhere.
+
+    >>> sm.eye(2, 3, k=1).tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
     check_device(device, "eye")
-    shape = as_shape((rows, rows if columns is None else columns), "eye")
+    shape = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     offset = diagonal_offset(*shape)
     diagonal = build.eq(offset, build.const(integer(k, "eye", "k"), offset.dtype))
     return wrap(build.cast(diagonal, as_dtype(dtype or dtypes.float32)))
+
+
+def tri(
+    rows: Size,
+    columns: Size | None = None,
+    /,
+    k: int = 0,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Any = None,
+) -> Tensor:
+    """A matrix with ones on and below the k-th diagonal and zeros above it.
+
+    >>> import smelt as sm
+    >>> sm.tri(2, 3, dtype=sm.int64).tolist()
+    [[1, 0, 0], [1, 1, 0]]
+    """
+    check_device(device, "tri")
+    shape = as_shape((rows, rows if columns is None else columns), "tri")
+    offset = diagonal_offset(*shape)
+    below = build.le(offset, build.const(integer(k, "tri", "k"), offset.dtype))
+    return wrap(build.cast(below, as_dtype(dtype or dtypes.float32)))
 
 
 def arange(
@@ -115,16 +175,17 @@ def arange(
     dtype: DTypeLike | None = None,
     device: Any = None,
 ) -> Tensor:
-    """start, start + step, … up to but without stop; from 0 if only one number is given."""
+    """start, start + step, … up to but without stop; from 0 if only one number is given.
+
+    >>> sm.arange(2, 11, 3).tolist()
+    [2, 5, 8]
+    """
     check_device(device, "arange")
     if stop is None:
         start, stop = 0, start
     if isinstance(stop, Index):
         return _counted(start, stop, step, dtype)
-    for number in (start, stop, step):
-        if not isinstance(number, int | float) or not math.isfinite(number):
-            raise ArgumentError(f"arange: {number!r} is not a finite number")
-    assert isinstance(start, int | float)
+    start, stop, step = (_number(value, "arange") for value in (start, stop, step))
     if step == 0:
         raise ArgumentError("arange: the step must not be 0")
     exact = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int)
@@ -136,6 +197,17 @@ def arange(
     count = int(count)
     inside = dtypes.int64 if exact else dtypes.float64
     return wrap(build.cast(_progression(count, start, step, inside, "arange"), wanted))
+
+
+def _number(value: Any, name: str) -> int | float:
+    """A finite number of Python's or NumPy's, as Python's."""
+    number = value.item() if isinstance(value, np.integer | np.floating) else value
+    try:
+        if isinstance(number, int | float) and math.isfinite(number):
+            return number
+    except OverflowError:  # an integer beyond all floats, which Python may refuse to print
+        raise ArgumentError(f"{name}: an integer of {int(number).bit_length()} bits is too large") from None
+    raise ArgumentError(f"{name}: {value!r} is not a finite number")
 
 
 def _counted(start: Any, stop: Index, step: Any, dtype: DTypeLike | None) -> Tensor:
@@ -165,18 +237,20 @@ def linspace(
     device: Any = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """`num` evenly spaced numbers from start to stop, with or without stop itself."""
+    """`num` evenly spaced numbers from start to stop, with or without stop itself.
+
+    >>> sm.linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
     check_device(device, "linspace")
     count = integer(num, "linspace", "num")
     if count < 0:
         raise ArgumentError(f"linspace: num must not be negative, got {count}")
-    for number in (start, stop):
-        if isinstance(number, Handle) or not isinstance(number, int | float):
-            raise ArgumentError(f"linspace: {number!r} is not a number")
+    start, stop = float(_number(start, "linspace")), float(_number(stop, "linspace"))
     gaps = count - 1 if endpoint else count
     step = (stop - start) / gaps if gaps > 0 else 0.0
-    numbers = _progression(count, float(start), step, dtypes.float64, "linspace")
+    numbers = _progression(count, start, step, dtypes.float64, "linspace")
     if endpoint and count > 1:  # the last number is exact, whatever the rounding of the step
         last = build.eq(build.iota(count, dtypes.int64), build.const(count - 1, dtypes.int64))
-        numbers = build.where(last, build.const(float(stop), dtypes.float64), numbers)
+        numbers = build.where(last, build.const(stop, dtypes.float64), numbers)
     return wrap(build.cast(numbers, as_dtype(dtype or dtypes.float32)))

@@ -1,25 +1,26 @@
 """Tensors from other libraries' arrays and the other way: NumPy, nested lists, DLPack.
 
-`asarray` copies; `from_numpy` and `from_dlpack` share memory, so the array must not be changed while the tensor is in
-use. What a tensor hands out is a read-only view of its memory.
+`asarray` copies unless told not to; `from_numpy` and `from_dlpack` share memory, so the array must not be changed while
+the tensor is in use. What a tensor hands out is a read-only view of its memory.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from smelt import dtypes, runtime
 from smelt.dtypes import DType, as_dtype, cast_array
-from smelt.errors import ArgumentError, DTypeError, TraceError
+from smelt.errors import ArgumentError, DTypeError, ExchangeError, ShapeError, SmeltError, TraceError
 from smelt.graph import build
 from smelt.graph.index import Index
 from smelt.graph.node import Node, topological
 from smelt.graph.ops import Op
 from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
-from smelt.tensor.arguments import check_device
+from smelt.tensor import dlpack
+from smelt.tensor.arguments import check_copy, check_device
 from smelt.tensor.handle import Handle, is_weak, node_of, wrap
 from smelt.tensor.types import DT, DTypeLike, S, TensorLike
 
@@ -29,25 +30,65 @@ if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
 
+MAXIMUM_RANK: Final = 64  # of NumPy's arrays, and so of values that can be looked at
+
+
 # --- in
 
 
 def asarray(
-    x: TensorLike, /, dtype: DTypeLike | None = None, *, device: Any = None, copy: bool | None = None
+    obj: TensorLike, /, dtype: DTypeLike | None = None, *, device: Any = None, copy: bool | None = None
 ) -> Tensor:
     """A tensor of a scalar, nested lists, an array, or anything that speaks DLPack or NumPy's array protocol.
 
-    Python numbers become bool, int64 or float32. `copy` is accepted for the array API: tensors never change, so there
-    is never a need to copy one, and memory of others is always copied (see `from_numpy` to share it).
+    Python numbers become bool, int64 or float32. Without `copy`, memory that others could change is copied, and a
+    tensor is taken as it is. `copy=False` shares memory and refuses where it cannot; `copy=True` computes a tensor's
+    values into memory of their own.
+
+    >>> sm.asarray([[1, 2], [3, 4]], dtype=sm.float32).shape
+    (2, 2)
+    >>> sm.asarray([True, False]).dtype
+    smelt.bool
     """
     check_device(device, "asarray")
-    if copy is False and not isinstance(x, Handle):
-        raise ArgumentError("asarray: cannot do without a copy", hint="Use from_numpy or from_dlpack to share memory.")
-    return wrap(to_node(x, "asarray", None if dtype is None else as_dtype(dtype)))
+    check_copy(copy, "asarray")
+    wanted = None if dtype is None else as_dtype(dtype)
+    if copy is False:
+        return wrap(_shared(obj, wanted))
+    node = to_node(obj, "asarray", wanted)
+    return wrap(_copied(node, "asarray") if copy and isinstance(obj, Handle) else node)
+
+
+def _shared(obj: Any, dtype: DType | None) -> Node:
+    """The node of what can be taken without a copy."""
+    if isinstance(obj, Handle):
+        if dtype is None or dtype is obj._node.dtype:
+            return obj._node
+        raise ArgumentError(f"asarray: {obj._node.dtype} cannot become {dtype} without a copy", hint="Leave copy out.")
+    if not isinstance(obj, list | tuple | range | np.generic) and not is_weak(obj):
+        array = _array(obj, "asarray")
+        if (dtype is None or as_dtype(array.dtype) is dtype) and Storage.shares(array):
+            return runtime.leaf(Storage.of(array, copy=False))
+    raise ArgumentError(
+        f"asarray: a {type(obj).__name__} cannot do without a copy",
+        rule="only aligned memory of a dtype that stays as it is can be shared.",
+        hint="Leave copy out.",
+    )
+
+
+def _copied(node: Node, name: str) -> Node:
+    """The values of a node in memory of their own; while a function is traced, there is none to copy."""
+    if runtime.is_tracing() or any(isinstance(size, Index) for size in node.shape):
+        return node
+    return runtime.leaf(Storage.of(numpy(wrap(node), name), copy=True))
 
 
 def from_numpy(array: NDArray[Any], /) -> Tensor:
-    """A tensor that shares an array's memory, whatever its strides."""
+    """A tensor that shares an array's memory, whatever its strides.
+
+    >>> sm.from_numpy(np.arange(6.0).reshape(2, 3)[:, ::2]).tolist()
+    [[0.0, 2.0], [3.0, 5.0]]
+    """
     if not isinstance(array, np.ndarray):
         raise ArgumentError(f"from_numpy: expected a NumPy array, got {type(array).__name__}", hint="Use asarray.")
     _numeric(array, "from_numpy")
@@ -55,20 +96,40 @@ def from_numpy(array: NDArray[Any], /) -> Tensor:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor that shares the memory of another library's tensor."""
+    """A tensor that shares the memory of another library's tensor, or a copy of it.
+
+    `copy=True` always copies and `copy=False` never does. Memory that Python cannot read, such as a GPU's, is copied to
+    main memory by its own library if `device="cpu"` asks for that.
+
+    >>> sm.from_dlpack(np.arange(3)).tolist()
+    [0, 1, 2]
+    """
     check_device(device, "from_dlpack")
-    if not hasattr(x, "__dlpack__"):
-        raise ArgumentError(f"from_dlpack: a {type(x).__name__} does not speak DLPack", hint="Use asarray.")
+    check_copy(copy, "from_dlpack")
     if isinstance(x, Handle):
-        return wrap(x._node)
-    array = np.from_dlpack(x)
+        return wrap(_copied(x._node, "from_dlpack") if copy else x._node)
+    array, is_copy = dlpack.incoming(x, device, copy)
     _numeric(array, "from_dlpack")
-    return wrap(runtime.leaf(Storage.of(array, copy=bool(copy))))
+    if copy is False and not Storage.shares(array):
+        raise ExchangeError("from_dlpack: memory that is not aligned cannot do without a copy", hint="Leave copy out.")
+    return wrap(runtime.leaf(Storage.of(array, copy=bool(copy) and not is_copy)))
 
 
-def astype(x: Tensor[DT, *S], dtype: DTypeLike, /, *, copy: bool = True) -> Tensor[Any, *S]:
-    """The values in another dtype. Floats saturate to integers and NaN becomes 0; integers wrap."""
-    return wrap(build.cast(node_of(x, "astype"), as_dtype(dtype)))
+def astype(x: Tensor[DT, *S], dtype: DTypeLike, /, *, copy: bool = True, device: Any = None) -> Tensor[Any, *S]:
+    """The values in another dtype. Floats saturate to integers and NaN becomes 0; integers wrap.
+
+    With `copy=False`, a tensor that has the dtype already is returned itself. Tensors never change, so a copy could not
+    be told from the original, and none is made.
+
+    >>> sm.asarray([1.7, -2.5]).astype(sm.int8).tolist()
+    [1, -2]
+    """
+    check_device(device, "astype")
+    check_copy(copy, "astype")
+    node, wanted = node_of(x, "astype"), as_dtype(dtype)
+    if copy is False and node.dtype is wanted and isinstance(x, Handle):
+        return x
+    return wrap(build.cast(node, wanted))
 
 
 def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
@@ -114,9 +175,11 @@ def _array(value: Any, name: str) -> NDArray[Any]:
         if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
             array = np.asarray(value)
         elif hasattr(value, "__dlpack__"):
-            array = np.from_dlpack(value)
+            array, _ = dlpack.incoming(value, None, None)
         else:
             array = np.asarray(value)
+    except SmeltError:
+        raise
     except (ValueError, OverflowError) as error:
         reason = "the nested lists are ragged" if "inhomogeneous" in str(error) else str(error)
         raise ArgumentError(f"{name}: no tensor can be made of a {type(value).__name__}: {reason}") from None
@@ -180,6 +243,8 @@ def _refuse_traced(node: Node, asked: str) -> None:
 
 def numpy(tensor: Tensor, asked: str = "numpy") -> NDArray[Any]:
     """The values as a read-only NumPy array that shares the tensor's memory."""
+    if len(tensor._node.shape) > MAXIMUM_RANK:
+        raise ShapeError(f"{asked}: a NumPy array cannot have rank {len(tensor._node.shape)}", hint="Reshape first.")
     return storage_of(tensor, asked).numpy()
 
 
@@ -207,17 +272,11 @@ def array_protocol(tensor: Tensor, dtype: Any = None, copy: bool | None = None) 
     return array.copy() if copy else array
 
 
-def dlpack(tensor: Tensor, *, max_version: tuple[int, int] | None, copy: bool | None) -> Any:
-    """A DLPack capsule. It is marked read-only; consumers too old to know the mark get a copy."""
-    array = numpy(tensor, "dlpack")
-    if tensor.dtype is dtypes.bfloat16:
-        raise DTypeError("dlpack: bfloat16 cannot be exported", hint="Use x.astype(smelt.float32) first.")
-    if copy or max_version is None or max_version < (1, 0):
-        if copy is False:
-            raise ArgumentError("dlpack: the consumer is too old to take read-only memory without a copy")
-        array = array.copy()
-        return array.__dlpack__() if max_version is None else array.__dlpack__(max_version=max_version)
-    return array.__dlpack__(max_version=max_version)
+def to_dlpack(tensor: Tensor, stream: Any, max_version: Any, device: Any, copy: bool | None) -> Any:
+    """A DLPack capsule of the tensor."""
+    dlpack.check_request(stream, max_version, device, copy)
+    check_copy(copy, "dlpack")
+    return dlpack.outgoing(numpy(tensor, "dlpack"), tensor.dtype, max_version, copy)
 
 
 def realize(*tensors: Tensor) -> tuple[Tensor, ...]:

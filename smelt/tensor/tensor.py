@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Never
@@ -17,8 +18,14 @@ from smelt.graph.index import Index, product_of
 from smelt.graph.shapes import shape_text
 from smelt.tensor import (
     activations,
+    adaptive_pooling,
+    convolution,
+    dlpack,
+    einsums,
     elementwise,
     finding,
+    floats,
+    folding,
     formatting,
     indexing,
     interop,
@@ -26,12 +33,18 @@ from smelt.tensor import (
     layers,
     linear,
     movement,
+    namespace,
     norms,
     operators,
     ordering,
+    padding,
+    pooling,
     reductions,
+    resizing,
     scans,
     sets,
+    special,
+    trigonometry,
 )
 from smelt.tensor.arguments import check_device
 from smelt.tensor.handle import Handle, register, wrap
@@ -84,7 +97,8 @@ class Tensor(Handle, Generic[DT, *S]):
 
     @property
     def device(self) -> str:
-        return "cpu"
+        """Where the values lie or will lie."""
+        return namespace.DEFAULT_DEVICE
 
     def numel(self) -> Size:
         """The number of elements."""
@@ -135,6 +149,10 @@ class Tensor(Handle, Generic[DT, *S]):
     def __int__(self) -> builtins.int:
         return builtins.int(interop.one_value(self, "int"))
 
+    def __complex__(self) -> complex:
+        value = builtins.float(interop.one_value(self, "complex"))
+        return complex(value, value if math.isnan(value) else 0.0)  # the array API's rule for NaN
+
     def __bool__(self) -> builtins.bool:
         return builtins.bool(interop.one_value(self, "bool"))
 
@@ -170,15 +188,16 @@ class Tensor(Handle, Generic[DT, *S]):
         dl_device: tuple[builtins.int, builtins.int] | None = None,
         copy: builtins.bool | None = None,
     ) -> Any:
-        return interop.dlpack(self, max_version=max_version, copy=copy)
+        """A DLPack capsule, marked read-only; a copy for consumers from before DLPack 1.0, which know no such mark."""
+        return interop.to_dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
-        return 1, 0  # kDLCPU
+        """The device type and number of DLPack."""
+        return dlpack.CPU
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        import sys
-
-        return sys.modules["smelt"]
+        """The module with the functions of the array API, if it has that version of it."""
+        return namespace.module(api_version)
 
     # --- text and identity
 
@@ -308,11 +327,62 @@ class Tensor(Handle, Generic[DT, *S]):
     clip = clamp = elementwise.clip
     lerp = elementwise.lerp
 
+    acos = arccos = trigonometry.acos
+    acosh = arccosh = trigonometry.acosh
+    asin = arcsin = trigonometry.asin
+    asinh = arcsinh = trigonometry.asinh
+    atan = arctan = trigonometry.atan
+    atan2 = arctan2 = trigonometry.atan2
+    atanh = arctanh = trigonometry.atanh
+    cosh = trigonometry.cosh
+    deg2rad = radians = trigonometry.deg2rad
+    hypot = trigonometry.hypot
+    rad2deg = degrees = trigonometry.rad2deg
+    sinc = trigonometry.sinc
+    sinh = trigonometry.sinh
+    cbrt = special.cbrt
+    digamma = special.digamma
+    erfc = special.erfc
+    erfinv = special.erfinv
+    lgamma = special.lgamma
+    log10 = special.log10
+    logaddexp = special.logaddexp
+    logit = special.logit
+    xlogy = special.xlogy
+    allclose = floats.allclose
+    array_equal = floats.array_equal
+    bitcast = floats.bitcast
+    copysign = floats.copysign
+    fmax = floats.fmax
+    fmin = floats.fmin
+    fmod = floats.fmod
+    frac = floats.frac
+    heaviside = floats.heaviside
+    isclose = floats.isclose
+    nan_to_num = floats.nan_to_num
+    nextafter = floats.nextafter
+    signbit = floats.signbit
+
     relu = activations.relu
     leaky_relu = activations.leaky_relu
     elu = activations.elu
     gelu = activations.gelu
-    silu = activations.silu
+    silu = swish = activations.silu
+    celu = activations.celu
+    glu = activations.glu
+    hard_sigmoid = activations.hard_sigmoid
+    hard_swish = activations.hard_swish
+    hard_tanh = activations.hard_tanh
+    log_sigmoid = activations.log_sigmoid
+    mish = activations.mish
+    prelu = activations.prelu
+    relu6 = activations.relu6
+    selu = activations.selu
+    softmin = activations.softmin
+    softsign = activations.softsign
+    swiglu = activations.swiglu
+    tanhshrink = activations.tanhshrink
+    threshold = activations.threshold
     sigmoid = activations.sigmoid
     softplus = activations.softplus
     softmax = activations.softmax
@@ -360,7 +430,14 @@ class Tensor(Handle, Generic[DT, *S]):
     unique_all = sets.unique_all
     isin = sets.isin
 
-    reshape = view = movement.reshape
+    reshape = movement.reshape
+
+    def view(self, *shape: Any) -> Tensor:
+        """`reshape`, or `bitcast` for a dtype."""
+        if len(shape) == 1 and isinstance(shape[0], DType):
+            return floats.bitcast(self, shape[0])
+        return movement.reshape(self, *shape)
+
     flatten = movement.flatten
     squeeze = movement.squeeze
     expand_dims = unsqueeze = movement.expand_dims
@@ -374,18 +451,57 @@ class Tensor(Handle, Generic[DT, *S]):
     broadcast_to = movement.broadcast_to
     expand = movement.expand
     tile = movement.tile
-    repeat = movement.repeat
-    pad = movement.pad
+    repeat = repeat_interleave = movement.repeat
+    pad = padding.pad
     tril = movement.tril
     triu = movement.triu
+    atleast_1d = movement.atleast_1d
+    atleast_2d = movement.atleast_2d
+    atleast_3d = movement.atleast_3d
+    diag = movement.diag
+    diagonal = movement.diagonal
+    ravel = movement.ravel
+    rot90 = movement.rot90
+    unflatten = movement.unflatten
     unstack = joining.unstack
     split = joining.split
     chunk = joining.chunk
+    array_split = tensor_split = joining.array_split
 
     matmul = linear.matmul
     vecdot = linear.vecdot
     outer = linear.outer
     tensordot = linear.tensordot
+    inner = einsums.inner
+    kron = einsums.kron
+
+    conv = convolution.conv
+    conv1d = convolution.conv1d
+    conv2d = convolution.conv2d
+    conv3d = convolution.conv3d
+    conv_transpose1d = convolution.conv_transpose1d
+    conv_transpose2d = convolution.conv_transpose2d
+    conv_transpose3d = convolution.conv_transpose3d
+    pool = pooling.pool
+    max_pool1d = pooling.max_pool1d
+    max_pool2d = pooling.max_pool2d
+    max_pool3d = pooling.max_pool3d
+    avg_pool1d = pooling.avg_pool1d
+    avg_pool2d = pooling.avg_pool2d
+    avg_pool3d = pooling.avg_pool3d
+    lp_pool1d = pooling.lp_pool1d
+    lp_pool2d = pooling.lp_pool2d
+    lp_pool3d = pooling.lp_pool3d
+    adaptive_avg_pool1d = adaptive_pooling.adaptive_avg_pool1d
+    adaptive_avg_pool2d = adaptive_pooling.adaptive_avg_pool2d
+    adaptive_avg_pool3d = adaptive_pooling.adaptive_avg_pool3d
+    adaptive_max_pool1d = adaptive_pooling.adaptive_max_pool1d
+    adaptive_max_pool2d = adaptive_pooling.adaptive_max_pool2d
+    adaptive_max_pool3d = adaptive_pooling.adaptive_max_pool3d
+    fractional_max_pool2d = adaptive_pooling.fractional_max_pool2d
+    unfold = folding.unfold
+    fold = folding.fold
+    interpolate = resize = resizing.interpolate
 
     # --- casts; last, as their names hide Python's types
 
@@ -396,8 +512,10 @@ class Tensor(Handle, Generic[DT, *S]):
         return self.to_device(target) if isinstance(target, str) and target == "cpu" else self.astype(target)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor[DT, *S]:
-        """The tensor on a device."""
+        """The tensor on a device. There is one device, the CPU, and it has no streams."""
         check_device(device, "to_device")
+        if stream is not None:
+            raise ArgumentError(f"to_device: stream {stream!r}", rule="the CPU has no streams: it must be None.")
         return self
 
     def half(self) -> Tensor[Any, *S]:

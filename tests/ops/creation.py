@@ -11,7 +11,7 @@ import numpy as np
 import smelt as sm
 from smelt import dtypes
 from smelt.dtypes import DType
-from smelt.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from smelt.errors import ArgumentError, DeviceError, DTypeError, ProtocolError, ShapeError
 from tests.ops.samples import (
     Sample,
     call,
@@ -20,7 +20,7 @@ from tests.ops.samples import (
     strided,
     values,
 )
-from tests.ops.spec import ALL, FLOATS, NUMBERS, ROUNDED, OpSpec, Tolerance, wrong, zeros
+from tests.ops.spec import ALL, FLOATS, NUMBERS, ROUNDED, OpSpec, Tolerance, Wrong, wrong, zeros
 
 # --- creation: there are no tensors among the arguments, so the dtype is one of them
 
@@ -39,11 +39,17 @@ def made(
     return OpSpec(name, without_dtype, samples, supported, **more)
 
 
-def liked(name: str, reference: Callable[..., Any], *extra: Any) -> OpSpec:
+def liked(name: str, reference: Callable[..., Any], *extra: Any, errors: tuple[Wrong, ...] = ()) -> OpSpec:
     return OpSpec(
         name,
         reference,
         lambda dtype: [call(values(dtype, 2, 3), *extra), call(values(dtype), *extra), call(values(dtype, 0), *extra)],
+        errors=(
+            *errors,
+            wrong(DeviceError, "there is no device 'tpu'", zeros(2), *extra, device="tpu"),
+            wrong(DTypeError, "is not a dtype that smelt has", zeros(2), *extra, dtype="complex64"),
+            wrong(DTypeError, "no tensor can hold elements of the NumPy dtype", "text", *extra),
+        ),
     )
 
 
@@ -81,13 +87,27 @@ CREATION = [
         call((2, 3), 7),
         call((), 1),
         call(3, True),
-        errors=[wrong(ArgumentError, "does not fit in int8", 2, 1000, dtype=sm.int8)],
+        errors=[
+            wrong(ArgumentError, "does not fit in int8", 2, 1000, dtype=sm.int8),
+            wrong(ShapeError, "negative", (2, -1), 0),
+            wrong(ShapeError, "cannot expand", 2, zeros(3)),
+            wrong(DeviceError, "there is no device 'tpu'", 2, 0, device="tpu"),
+            wrong(DTypeError, "is not a dtype that smelt has", 2, 0, dtype="complex64"),
+        ],
     ),
     made("full", np.full, call((2, 3), math.nan), call(2, -0.0), call(3, math.inf), supported=FLOATS),
     liked("zeros_like", np.zeros_like),
     liked("ones_like", np.ones_like),
     liked("empty_like", np.zeros_like),
-    liked("full_like", np.full_like, 1),
+    liked(
+        "full_like",
+        np.full_like,
+        1,
+        errors=(
+            wrong(ArgumentError, "the integer 300 does not fit in uint8", np.zeros(2, np.uint8), 300),
+            wrong(ShapeError, "cannot expand", zeros(2), zeros(3)),
+        ),
+    ),
     made(
         "eye",
         lambda n, m=None, k=0: np.eye(n, m, k),
@@ -97,7 +117,13 @@ CREATION = [
         call(4, k=-2),
         call(0),
         call(2, 3, k=9),
-        errors=[wrong(ShapeError, "negative", 3, -1), wrong(ArgumentError, "k must be an integer", 3, k=0.5)],
+        errors=[
+            wrong(ShapeError, "negative", 3, -1),
+            wrong(ArgumentError, "k must be an integer", 3, k=0.5),
+            wrong(ArgumentError, "not a size", "three"),
+            NO_DEVICE,
+            NO_DTYPE,
+        ],
     ),
     made(
         "arange",
@@ -113,6 +139,10 @@ CREATION = [
         errors=[
             wrong(ArgumentError, "step must not be 0", 1, 2, 0),
             wrong(ArgumentError, "not a finite number", math.inf),
+            wrong(ArgumentError, "'a' is not a finite number", "a"),
+            wrong(ArgumentError, "an integer of 2001 bits is too large", 2**2000),
+            NO_DEVICE,
+            NO_DTYPE,
         ],
     ),
     made(
@@ -139,6 +169,9 @@ CREATION = [
         errors=[
             wrong(ArgumentError, "num must not be negative", 0, 1, -1),
             wrong(ArgumentError, "num must be an integer", 0, 1, 2.5),
+            wrong(ArgumentError, "not a finite number", 0, math.inf, 3),
+            wrong(ArgumentError, "not a finite number", zeros(2), 1, 3),
+            wrong(DeviceError, "there is no device 'tpu'", 0, 1, 2, device="tpu"),
         ],
     ),
     OpSpec(
@@ -156,16 +189,33 @@ CREATION = [
             wrong(DTypeError, "complex128", [1j]),
             wrong(ArgumentError, "does not fit in int64", 2**70),
             wrong(ArgumentError, "cannot do without a copy", [1], copy=False),
+            wrong(ArgumentError, "copy must be True, False or None", [1], copy="yes"),
+            wrong(ArgumentError, "cannot do without a copy", zeros(2), dtype=sm.int8, copy=False),
+            NO_DTYPE,
             NO_DEVICE,
         ],
     ),
-    OpSpec("from_numpy", np.asarray, one, errors=[wrong(ArgumentError, "expected a NumPy array, got list", [1.0])]),
+    OpSpec(
+        "from_numpy",
+        np.asarray,
+        one,
+        errors=[
+            wrong(ArgumentError, "expected a NumPy array, got list", [1.0]),
+            wrong(ArgumentError, "expected a NumPy array, got float32", np.float32(1)),
+            wrong(DTypeError, "no tensor can hold elements of the NumPy dtype complex128", np.array([1j])),
+        ],
+    ),
     OpSpec(
         "from_dlpack",
         np.asarray,
         lambda dtype: [call(values(dtype, 2, 3)), call(values(dtype, 5)[::2])],
         tuple(d for d in ALL if d is not dtypes.bfloat16),
-        errors=[wrong(ArgumentError, "does not speak DLPack", [1.0])],
+        errors=[
+            wrong(ProtocolError, "does not speak DLPack", [1.0]),
+            wrong(DeviceError, "there is no device 'tpu'", zeros(2), device="tpu"),
+            wrong(ArgumentError, "copy must be True, False or None", zeros(2), copy=1),
+            wrong(DTypeError, "no tensor can hold elements of the NumPy dtype complex128", np.array([1j])),
+        ],
     ),
     *(
         OpSpec(
@@ -174,7 +224,11 @@ CREATION = [
             lambda dtype, to=target: [call(special(dtype), to), call(values(dtype, 3, 5), to), call(values(dtype), to)],
             ALL,
             lambda dtype, to=target: to,
-            errors=[wrong(DTypeError, "is not a dtype that smelt has", zeros(2), "float128")],
+            errors=[
+                wrong(DTypeError, "is not a dtype that smelt has", zeros(2), "float128"),
+                wrong(DeviceError, "there is no device 'tpu'", zeros(2), target, device="tpu"),
+                wrong(ArgumentError, "copy must be True, False or None", zeros(2), target, copy="no"),
+            ],
         )
         for target in ALL
     ),

@@ -12,7 +12,7 @@ import pytest
 
 import smelt as sm
 from smelt import dtypes
-from smelt.errors import ArgumentError, DTypeError
+from smelt.errors import ArgumentError, DTypeError, ShapeError
 
 
 def test_asarray_copies() -> None:
@@ -50,6 +50,8 @@ def test_numpy_shares_memory() -> None:
     assert not np.shares_memory(np.array(x), x.numpy())
     with pytest.raises(ArgumentError, match="without a copy"):
         np.asarray(x, dtype=np.float32, copy=False)
+    with pytest.raises(ShapeError, match="cannot have rank 65"):
+        sm.zeros((1,) * 65).numpy()
 
 
 def test_an_array_outlives_its_tensor() -> None:
@@ -95,28 +97,54 @@ def test_asarray_with_a_dtype_converts_as_casts_do() -> None:
     assert sm.asarray([1, 2], np.int16).dtype is sm.int16
 
 
+@pytest.mark.parametrize(
+    "view", [lambda a: a, lambda a: a[::-1, ::2], memoryview, lambda a: np.broadcast_to(a[0], (3, 5))], ids=str
+)
+def test_asarray_without_a_copy_shares_memory(view: Any) -> None:
+    a = np.arange(20.0).reshape(4, 5)
+    x = sm.asarray(view(a), copy=False)
+    assert np.shares_memory(x.numpy(), a) and np.array_equal(x.numpy(), view(a))
+    y = sm.asarray(x, copy=False)
+    assert np.shares_memory(y.numpy(), a)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (3, None),
+        ([1, 2], None),
+        (np.float32(1), None),
+        (np.arange(3), sm.int8),
+        (np.array([1], ">i4"), None),
+        (np.frombuffer(b"123456789", np.uint8)[1:].view(np.float64), None),
+        (sm.zeros(2), sm.int8),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_asarray_without_a_copy_refuses_where_one_is_needed(value: Any, dtype: Any) -> None:
+    with pytest.raises(ValueError, match="without a copy") as caught:
+        sm.asarray(value, dtype, copy=False)
+    assert isinstance(caught.value, ArgumentError)
+
+
+def test_asarray_with_a_copy_is_independent_of_shared_memory() -> None:
+    a = np.arange(6.0)
+    shared = sm.from_numpy(a)
+    copies = [sm.asarray(shared, copy=True), sm.asarray(shared.reshape(2, 3), copy=True), sm.asarray(a, copy=True)]
+    a[:] = 7
+    assert [copy.numpy().sum() for copy in copies] == [15.0] * 3
+    assert shared.tolist() == [7.0] * 6
+
+
+def test_asarray_inside_a_traced_function() -> None:
+    double = sm.jit(lambda x: sm.asarray(sm.asarray(x, copy=True), copy=False) * 2)
+    assert double(sm.arange(3)).tolist() == [0, 2, 4]
+
+
 def test_lists_may_hold_tensors() -> None:
     x = sm.asarray([1.0, 2.0])
     assert sm.asarray([x, x + 1]).tolist() == [[1.0, 2.0], [2.0, 3.0]]
     assert sm.asarray([[x[0], 5.0], [x[1], 6.0]]).tolist() == [[1.0, 5.0], [2.0, 6.0]]
-
-
-@pytest.mark.parametrize("dtype", [d for d in dtypes.ALL if d is not sm.bfloat16], ids=str)
-def test_dlpack_both_ways(dtype: dtypes.DType) -> None:
-    x = sm.asarray([[1, 0], [0, 1]], dtype=dtype).realize()
-    array = np.from_dlpack(x)
-    assert array.dtype == dtype.numpy and np.shares_memory(array, x.numpy()) and not array.flags.writeable
-    assert np.shares_memory(sm.from_dlpack(array).numpy(), array)
-    assert x.__dlpack_device__() == np.zeros(1).__dlpack_device__()
-
-
-def test_dlpack_refuses_what_it_cannot_say() -> None:
-    with pytest.raises(DTypeError, match="bfloat16 cannot be exported"):
-        np.from_dlpack(sm.ones(2, dtype=sm.bfloat16))
-    x = sm.arange(3).realize()
-    assert x.__dlpack__() is not None  # an old consumer gets a copy that it may write to
-    with pytest.raises(ArgumentError, match="too old"):
-        x.__dlpack__(copy=False)
 
 
 def test_array_api_namespace() -> None:

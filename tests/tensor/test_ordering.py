@@ -18,8 +18,8 @@ X = np.array([[3.0, -1.0, np.nan, 2.0], [0.0, -0.0, 5.0, 5.0]], np.float32)
 
 @given(
     hnp.arrays(
-        st.sampled_from([np.float32, np.float64, np.int8, np.int32, np.uint64, np.bool_]),
-        st.sampled_from([(0,), (1,), (17,), (600,), (3, 40)]),
+        st.sampled_from([np.float32, np.int8, np.float64]),
+        st.sampled_from([(17,), (600,), (3, 40)]),
         fill=st.nothing(),
     ),
     st.booleans(),

@@ -250,7 +250,7 @@ static T mod@(T a, T b) {
 
 @@ floordiv float scalar
 static T floordiv@(T a, T b) {
-  if (b == 0) return a / b;
+  if (b == 0 || absolute@(a) == $inf || absolute@(b) == $inf) return floor@(a / b);
   T r = remainder@(a, b), q = (a - r) / b;
   if (r != 0 && (r < 0) != (b < 0)) q -= 1;
   if (q == 0) return copy_sign@(0, a / b);

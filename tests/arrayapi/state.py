@@ -1,0 +1,94 @@
+"""How far smelt is with the standard: what is missing and what differs, each with its reason.
+
+The tests fail when something is missing and not listed, and when something is listed and no longer so. The page
+`docs/reference/array-api.md` is written from the same tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+import smelt as sm
+from smelt.errors import SmeltError
+
+LATER = "not merged yet"
+COMPLEX = "there are no complex dtypes yet"
+
+# Functions, dtypes, extensions and `array.` methods of the standard that smelt does not have.
+MISSING: dict[str, str] = {
+    "complex64": COMPLEX,
+    "complex128": COMPLEX,
+    "conj": COMPLEX,
+    "imag": COMPLEX,
+    "real": COMPLEX,
+    "linalg": "an optional extension, planned",
+    "fft": "an optional extension, planned, and it needs complex dtypes",
+    "array.__setitem__": "tensors never change; `smelt.where` makes a changed copy",
+    **dict.fromkeys(
+        (
+            *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cosh", "hypot", "log10"),
+            *("logaddexp", "nextafter", "signbit", "sinh"),
+            *("take", "take_along_axis", "searchsorted"),
+            *("nonzero", "argsort", "sort", "unique_all", "unique_counts", "unique_inverse", "unique_values"),
+            *("cumulative_prod", "cumulative_sum", "diff"),
+        ),
+        LATER,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Something that smelt has, but not as the standard says; `holds` tells whether that is still so."""
+
+    what: str
+    reason: str
+    holds: Callable[[], bool]
+
+
+def _refuses(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except SmeltError:
+        return True
+    return False
+
+
+def _copies() -> bool:
+    array = np.zeros(2)
+    return not np.shares_memory(sm.asarray(array).numpy(), array)
+
+
+DEVIATIONS = [
+    Deviation(
+        "`asarray(x)` with `copy=None` copies the memory of other libraries, although it could be shared",
+        "tensors never change, and that memory might; `copy=False` shares it",
+        _copies,
+    ),
+    Deviation(
+        "`default_dtypes()` has no `complex floating`",
+        COMPLEX,
+        lambda: "complex floating" not in sm.__array_namespace_info__().default_dtypes(),
+    ),
+    Deviation(
+        "`repeat` takes a number of repetitions, no array of them",
+        "the shape of the result would depend on values",
+        lambda: _refuses(lambda: sm.repeat(sm.arange(3), sm.asarray([1, 2, 3]))),
+    ),
+    Deviation(
+        "indices are integers, slices, `...` and `None`, no arrays",
+        LATER,
+        lambda: _refuses(lambda: sm.arange(3)[sm.asarray([0, 2])]),
+    ),
+    Deviation(
+        "`var` and `std` are infinite, not NaN, when `correction` is not below the number of elements",
+        LATER,
+        lambda: bool(sm.isinf(sm.var(sm.asarray([1.0, 2.0]), correction=2))),
+    ),
+]
+
+# Defaults that are spelled otherwise and mean the same: None, where PyTorch's name for the argument may be used.
+SPELLED_OTHERWISE = {("vecdot", "axis")}

@@ -1,0 +1,26 @@
+"""The examples in docstrings run, and show what really comes out."""
+
+from __future__ import annotations
+
+import doctest
+from typing import Any
+
+import numpy as np
+import pytest
+
+import smelt as sm
+
+EXAMPLES = {
+    name: example
+    for name in sm.__all__
+    if callable(getattr(sm, name))
+    for example in doctest.DocTestFinder(recurse=False).find(getattr(sm, name), name, globs={"sm": sm, "np": np})
+    if example.examples
+}
+
+
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
+def test_examples_in_docstrings_run(example: Any) -> None:
+    said: list[str] = []
+    results = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=said.append)
+    assert not results.failed, "".join(said)
