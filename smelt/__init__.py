@@ -144,6 +144,7 @@ from smelt.tensor.elementwise import (
     trunc,
     where,
 )
+from smelt.tensor.finding import argwhere, bincount, flatnonzero, nonzero
 from smelt.tensor.floats import (
     allclose,
     array_equal,
@@ -220,6 +221,7 @@ from smelt.tensor.movement import (
 )
 from smelt.tensor.namespace import __array_api_version__, __array_namespace_info__
 from smelt.tensor.norms import norm, vector_norm
+from smelt.tensor.ordering import argsort, sort, topk
 from smelt.tensor.padding import pad
 from smelt.tensor.pooling import (
     avg_pool1d,
@@ -261,6 +263,7 @@ from smelt.tensor.scans import (
     diff,
     logcumsumexp,
 )
+from smelt.tensor.sets import isin, unique, unique_all, unique_counts, unique_inverse, unique_values
 from smelt.tensor.special import (
     cbrt,
     digamma,
@@ -488,6 +491,10 @@ __all__ = [
     "tanh",
     "trunc",
     "where",
+    "argwhere",
+    "bincount",
+    "flatnonzero",
+    "nonzero",
     "asarray",
     "astype",
     "from_dlpack",
@@ -574,6 +581,9 @@ __all__ = [
     "transpose",
     "tril",
     "triu",
+    "argsort",
+    "sort",
+    "topk",
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
@@ -595,6 +605,12 @@ __all__ = [
     "std",
     "sum",
     "var",
+    "isin",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "norm",
     "vector_norm",
     "median",

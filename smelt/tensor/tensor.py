@@ -23,6 +23,7 @@ from smelt.tensor import (
     dlpack,
     einsums,
     elementwise,
+    finding,
     floats,
     folding,
     formatting,
@@ -36,12 +37,14 @@ from smelt.tensor import (
     namespace,
     norms,
     operators,
+    ordering,
     padding,
     pooling,
     quantiles,
     reductions,
     resizing,
     scans,
+    sets,
     special,
     trigonometry,
 )
@@ -421,6 +424,20 @@ class Tensor(Handle, Generic[DT, *S]):
     cummin = scans.cummin
     logcumsumexp = scans.logcumsumexp
     diff = scans.diff
+
+    sort = ordering.sort
+    argsort = ordering.argsort
+    topk = ordering.topk
+    nonzero = finding.nonzero
+    argwhere = finding.argwhere
+    flatnonzero = finding.flatnonzero
+    bincount = finding.bincount
+    unique = sets.unique
+    unique_values = sets.unique_values
+    unique_counts = sets.unique_counts
+    unique_inverse = sets.unique_inverse
+    unique_all = sets.unique_all
+    isin = sets.isin
 
     reshape = movement.reshape
 
