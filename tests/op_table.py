@@ -18,6 +18,7 @@ FAMILIES: dict[str, list[OpSpec]] = {
     "movement": movement.MOVEMENT,
     "joining": movement.JOINING,
     "products": products.PRODUCTS,
+    "labels": products.PRODUCTS_BY_LABELS,
     "convolutions": windows.CONVOLUTIONS,
     "pooling": windows.POOLING,
     "unfolding": windows.UNFOLDING,
