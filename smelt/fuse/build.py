@@ -76,7 +76,8 @@ class _Builder:
         sink, offset = self.group.sink, self.group.offset
         layout = self.layout(sink)
         if offset is None:
-            return Buffer("o", sink.dtype, layout.shape, layout.strides)
+            shape = self.group.result.shape
+            return Buffer("o", sink.dtype, shape, layout.strides if shape == sink.shape else row_major(shape))
         axis, start = offset
         at = as_index(start) * layout.strides[axis]
         return Buffer("o", sink.dtype, self.group.result.shape, layout.strides, at.constant if not at.terms else at)
