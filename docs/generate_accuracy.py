@@ -8,7 +8,9 @@ hundredth of the samples and prints the page instead of writing it.
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,23 +98,27 @@ def errors(name: str, dtype: DType, scale: int) -> Found:
     return joined(pieces)
 
 
+def rows(name: str, scale: int) -> str:
+    """The lines of one function."""
+    bounds = {**BOUNDS, **FORMULA_BOUNDS}[name]
+    allowed = {dtypes.float32: bounds[0], dtypes.float64: bounds[1]}
+    lines = []
+    for dtype in dtypes.FLOATS:
+        found = errors(name, dtype, scale)
+        worst = ", ".join(f"{x:.9g}" if dtype.bits < 64 else repr(x) for x in found.worst)
+        figures = f"{found.largest:.3f} | {found.total / found.count:.3f} | {allowed.get(dtype, SHORT)}"
+        lines.append(f"| `{name}` | {dtype} | {figures} | {worst} |\n")
+    return "".join(lines)
+
+
 def page(scale: int = 1) -> str:
-    """The text of the page."""
+    """The text of the page; a process for each processor works on one function at a time."""
     counts = {str(dtype): f"{count // scale:,}" for dtype, count in COUNTS.items()}
     absolute = ", ".join(f"`{name}`" for name in ABSOLUTE)
     lines = [HEAD.format(few=f"{FEW // scale:,}", short=SHORT, absolute=absolute, **counts)]
-    for name, bounds in sorted({**BOUNDS, **FORMULA_BOUNDS}.items()):
-        allowed = {dtypes.float32: bounds[0], dtypes.float64: bounds[1]}
-        for dtype in dtypes.FLOATS:
-            found = errors(name, dtype, scale)
-            worst = ", ".join(f"{x:.9g}" if dtype.bits < 64 else repr(x) for x in found.worst)
-            limit = allowed.get(dtype, SHORT)
-            mark = "" if found.largest <= limit else " **over**"
-            lines.append(
-                f"| `{name}` | {dtype} | {found.largest:.3f}{mark} | {found.total / found.count:.3f} "
-                f"| {limit} | {worst} |\n"
-            )
-            print(lines[-1], end="", file=sys.stderr, flush=True)
+    names = sorted({**BOUNDS, **FORMULA_BOUNDS})
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        lines += pool.map(rows, names, [scale] * len(names))
     return "".join(lines)
 
 
