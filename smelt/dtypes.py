@@ -199,4 +199,19 @@ def cast_array(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
             result = np.where(wide >= float(high), dtype.numpy.type(high), result)
         return np.asarray(result, dtype.numpy)
     with np.errstate(all="ignore"):
+        if dtype is bfloat16 and source in ROUNDED_BY_FLOAT32:  # ml_dtypes would round twice, to float32 first
+            array = round_to_odd(array)
         return array.astype(dtype.numpy)
+
+
+ROUNDED_BY_FLOAT32: Final = (float64, int32, int64, uint32, uint64)
+"""What float32 does not hold: on the way to 16 bits it is rounded to odd, so that only the last rounding counts."""
+
+
+def round_to_odd(array: NDArray[Any]) -> NDArray[Any]:
+    """Values as float32: cut off, and the last bit set where something was lost."""
+    exact = array.astype(np.longdouble)
+    with np.errstate(all="ignore"):
+        near = exact.astype(np.float32)
+    bits = near.view(np.int32) - (np.abs(near) > np.abs(exact))
+    return np.asarray(np.where(near == exact, near.view(np.int32), bits | 1).astype(np.int32).view(np.float32))

@@ -6,18 +6,38 @@ An `OpSpec` drives every check of `test_op_table.py`; adding a function to smelt
 
 from __future__ import annotations
 
-from tests.ops import creation, draws, elementwise, movement, networks, products, questions, reductions
+from tests.ops import (
+    activations,
+    creation,
+    draws,
+    elementwise,
+    mathematics,
+    movement,
+    networks,
+    products,
+    questions,
+    reductions,
+    scans,
+    windows,
+)
 from tests.ops.spec import OpSpec
 
 FAMILIES: dict[str, list[OpSpec]] = {
     "unary": elementwise.UNARY,
-    "activations": networks.ACTIVATIONS,
+    "mathematics": mathematics.UNARY,
+    "activations": networks.ACTIVATIONS + activations.ACTIVATIONS,
     "binary": elementwise.BINARY,
+    "floats": mathematics.BINARY,
     "ternary": elementwise.TERNARY,
     "reductions": reductions.REDUCTIONS,
+    "norms": reductions.NORMS,
+    "scans": scans.SCANS,
     "movement": movement.MOVEMENT,
     "joining": movement.JOINING,
     "products": products.PRODUCTS,
+    "convolutions": windows.CONVOLUTIONS,
+    "pooling": windows.POOLING,
+    "unfolding": windows.UNFOLDING,
     "layers": networks.LAYERS,
     "creation": creation.CREATION,
     "questions": questions.QUESTIONS,

@@ -8,9 +8,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from smelt.bench.coldpath import coldpath_table, measure_coldpath
 from smelt.bench.core import MEASURES
+from smelt.bench.op_cases import CASES
+from smelt.bench.ops import measure_ops
 from smelt.bench.report import Row, Verdict, machine, machine_text, table, to_json
 from smelt.errors import SmeltError
 
@@ -20,6 +23,7 @@ examples:
   python -m smelt.bench core --only dispatch matmul     two of them
   python -m smelt.bench core --quick --json -           a rough look, as JSON on stdout
   python -m smelt.bench core --json report.json         the table on stdout, JSON in a file
+  python -m smelt.bench ops                             sort, scan, gather, scatter, convolution against NumPy
   python -m smelt.bench coldpath                        where the time of a first compilation goes
 """
 
@@ -28,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one suite: 0 when everything ran, 1 when something failed (with --strict: or missed a bar), 130 on Ctrl-C."""
     arguments = _parser().parse_args(words)
     try:
-        return _core(arguments) if arguments.suite == "core" else _coldpath(arguments)
+        return {"core": _core, "ops": _ops, "coldpath": _coldpath}[arguments.suite](arguments)
     except SmeltError as error:
         print(f"smelt.bench: {error}", file=sys.stderr)
         return 1
@@ -52,9 +56,18 @@ def _parser() -> argparse.ArgumentParser:
     core.add_argument("--only", nargs="+", choices=MEASURES, metavar="NAME", help="only these measures")
     core.add_argument("--quick", action="store_true", help="fewer rounds and a smaller model: a rough look")
     core.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
+    ops = suites.add_parser(
+        "ops",
+        help="indexing, order, scans, convolution and pooling against NumPy",
+        epilog="cases:\n" + "\n".join(f"  {name:<16}{case.summary}" for name, case in CASES.items()),
+        formatter_class=layout,
+    )
+    ops.add_argument("--only", nargs="+", choices=CASES, metavar="NAME", help="only these cases")
+    ops.add_argument("--quick", action="store_true", help="small inputs and few rounds: a rough look, without bars")
+    ops.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
     coldpath = suites.add_parser("coldpath", help="seconds per stage of a first compilation, with a cold cache")
     coldpath.add_argument("--quick", action="store_true", help="a small model")
-    for suite in (core, coldpath):
+    for suite in (core, ops, coldpath):
         suite.add_argument("--json", metavar="FILE", help="write JSON too; '-' prints it instead of the table")
     return parser
 
@@ -70,7 +83,17 @@ def _core(arguments: argparse.Namespace) -> int:
         except Exception as error:
             traceback.print_exc()
             rows.append(Row(name, None, "s", detail=f"{type(error).__name__}, see stderr"))
-    _write(arguments.json, f"{machine_text(facts)}\n\n{table(rows)}", to_json("core", rows, facts))
+    return _reported("core", rows, facts, arguments)
+
+
+def _ops(arguments: argparse.Namespace) -> int:
+    facts = machine()
+    rows = measure_ops(arguments.only or list(CASES), arguments.quick, _progress)
+    return _reported("ops", rows, facts, arguments)
+
+
+def _reported(suite: str, rows: list[Row], facts: dict[str, Any], arguments: argparse.Namespace) -> int:
+    _write(arguments.json, f"{machine_text(facts)}\n\n{table(rows)}", to_json(suite, rows, facts))
     verdicts = {row.verdict for row in rows}
     return int(Verdict.FAILED in verdicts or (arguments.strict and Verdict.MISS in verdicts))
 

@@ -96,7 +96,7 @@ def paired(
             early = _round(first, calls[0], clock)
             times.append((early, _round(second, calls[1], clock)))
         ratios = [b / a for a, b in times]
-        ratio, error = statistics.median(ratios), _relative_error(ratios)
+        ratio, error = statistics.median(ratios), relative_error(ratios)
         if len(times) >= most or (len(times) >= least and error <= tolerance):
             break
     firsts, seconds = [a for a, _ in times], [b for _, b in times]
@@ -125,7 +125,7 @@ def _calls_filling(function: Callable[[], object], window: float, clock: Clock) 
         calls *= 2
 
 
-def _relative_error(values: Sequence[float]) -> float:
+def relative_error(values: Sequence[float]) -> float:
     """The standard error of the median, estimated from the quartiles and as a share of the median."""
     if len(values) < 4:
         return float("inf")

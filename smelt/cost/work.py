@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-COSTLY: Final = frozenset({"exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tan", "tanh", "erf", "pow"})
+COSTLY: Final = frozenset(
+    {
+        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "cbrt", "hypot"),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+        *("erf", "erfc", "erfinv", "lgamma", "digamma"),
+    }
+)
 """Functions dear enough that computing them twice is worse than reading a stored result."""
 
 _DIVIDING: Final = frozenset({"div", "sqrt", "rsqrt", "reciprocal", "floordiv", "mod"})

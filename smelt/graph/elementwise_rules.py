@@ -6,18 +6,17 @@ and silences floating-point warnings. The kernel interpreter and the constant fo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from smelt.graph import special_rules
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Array: TypeAlias = "NDArray[Any]"
-
-_erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def _where_both_zero(a: Array, b: Array, zero: Array, otherwise: Array) -> Array:
@@ -31,6 +30,13 @@ def _maximum(a: Array, b: Array) -> Array:
 
 def _minimum(a: Array, b: Array) -> Array:
     return _where_both_zero(a, b, -(-a - b) if a.dtype.kind == "f" else a, np.minimum(a, b))
+
+
+def _floor_divide(a: Array, b: Array) -> Array:
+    """Infinities as the array API says: floor(a / b), where NumPy pairs the quotient with its remainder."""
+    if a.dtype.kind != "f":
+        return np.asarray(np.floor_divide(a, b))
+    return np.where(np.isinf(a) | np.isinf(b), np.floor(a / b), np.floor_divide(a, b))
 
 
 def _power(a: Array, b: Array) -> Array:
@@ -70,15 +76,29 @@ UNARY_RULES: Final[dict[str, Callable[[Array], Any]]] = {
     "expm1": np.expm1,
     "log": np.log,
     "log2": np.log2,
+    "log10": np.log10,
     "log1p": np.log1p,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "cbrt": np.cbrt,
     "reciprocal": lambda x: 1.0 / x,
     "sin": np.sin,
     "cos": np.cos,
     "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
     "tanh": np.tanh,
-    "erf": _erf,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erf": special_rules.erf,
+    "erfc": special_rules.erfc,
+    "erfinv": special_rules.erfinv,
+    "lgamma": special_rules.lgamma,
+    "digamma": special_rules.digamma,
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,
@@ -91,9 +111,12 @@ BINARY_RULES: Final[dict[str, Callable[[Array, Array], Any]]] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
-    "floordiv": np.floor_divide,
+    "floordiv": _floor_divide,
     "mod": np.remainder,
     "pow": _power,
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
     "max": _maximum,
     "min": _minimum,
     "and": np.bitwise_and,

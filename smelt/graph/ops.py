@@ -143,15 +143,29 @@ UNARY: Final[dict[str, Function]] = {
     "expm1": Function("f"),
     "log": Function("f"),
     "log2": Function("f"),
+    "log10": Function("f"),
     "log1p": Function("f"),
     "sqrt": Function("f"),
     "rsqrt": Function("f"),
+    "cbrt": Function("f"),
     "reciprocal": Function("f"),
     "sin": Function("f"),
     "cos": Function("f"),
     "tan": Function("f"),
+    "asin": Function("f"),
+    "acos": Function("f"),
+    "atan": Function("f"),
+    "sinh": Function("f"),
+    "cosh": Function("f"),
     "tanh": Function("f"),
+    "asinh": Function("f"),
+    "acosh": Function("f"),
+    "atanh": Function("f"),
     "erf": Function("f"),
+    "erfc": Function("f"),
+    "erfinv": Function("f"),
+    "lgamma": Function("f"),  # log of the absolute value of the gamma function
+    "digamma": Function("f"),
     "floor": Function("f"),
     "ceil": Function("f"),
     "trunc": Function("f"),
@@ -167,6 +181,9 @@ BINARY: Final[dict[str, Function]] = {
     "floordiv": Function("if"),  # rounds down; integers: x // 0 = 0
     "mod": Function("if"),  # sign of the divisor; integers: x % 0 = 0
     "pow": Function("if"),
+    "atan2": Function("f"),  # the angle of the point (second, first)
+    "hypot": Function("f"),
+    "copysign": Function("f"),
     "max": Function("bif"),  # NaN wins
     "min": Function("bif"),
     "and": Function("bi"),
@@ -197,5 +214,10 @@ def identity(op: str, dtype: DType) -> dtypes.Scalar:
     if op == "mul":
         return 1.0 if dtype.is_float else 1
     if dtype.is_float:
-        return float("-inf") if op == "max" else float("inf")
+        return float("inf") if op == "min" else float("-inf")
     return dtype.minimum if op == "max" else dtype.maximum
+
+
+def scan_start(op: str, dtype: DType) -> dtypes.Scalar:
+    """What a scan may begin with: combined with any first element it gives just that, -0.0 included."""
+    return -0.0 if op == "add" and dtype.is_float else identity(op, dtype)

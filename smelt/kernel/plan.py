@@ -29,7 +29,7 @@ from smelt.kernel.actions import (
     Sub,
     Unroll,
 )
-from smelt.kernel.region import Expression, Region
+from smelt.kernel.region import Expression, Region, walk
 from smelt.kernel.segments import Cut
 
 
@@ -83,8 +83,9 @@ class Plan:
         return self.cuts[axis]
 
     def all_cuts(self, axis: Variable) -> list[Cut]:
-        """Every way in which the axis may be walked, copies included."""
-        found = [self.cuts[axis], Cut(lane=self.lane if self.lane > 1 else None)]
+        """Every way in which the axis may be walked, copies included: those use lanes on the last axis of an order."""
+        wide = self.lane > 1 and any(stage.order[-1] == axis for stage in self.stages)
+        found = [self.cuts[axis], Cut(lane=self.lane) if wide else Cut()]
         return found + [cut for (_, a), cut in self.subs.items() if a == axis]
 
 
@@ -198,6 +199,8 @@ class _Planner:
             raise Illegal("stage: the padding is negative")
         if any(axis not in node.axes for axis in order):
             raise Illegal(f"stage: {action.node} does not vary over all axes of its order")
+        if any(e.op == "scan" for e in walk([node])):
+            raise Illegal(f"stage: {action.node} needs a scan, which only the loops of its output make")
         if any(stage.node is node for stage in self.plan.stages):
             raise Illegal(f"stage: {action.node} is staged already")
         self.plan.stages.append(StagePlan(node, at, order, action.pad))

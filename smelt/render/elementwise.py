@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import struct
 
-from smelt.dtypes import DType, Scalar, bfloat16, float16, float32, float64
+from smelt.dtypes import DType, Scalar, bfloat16, compute_dtype, float16, float32, float64
 from smelt.errors import InternalError
 from smelt.render.library import Library, Type
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
-_FUNCTIONS = {"abs": "absolute", "max": "maximum", "min": "minimum"}
+_FUNCTIONS = {"abs": "absolute", "max": "maximum", "min": "minimum", "copysign": "copy_sign"}
 _LARGE = frozenset({"exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf"})
 _MASKS = {
     "and": "{0} & {1}",
@@ -131,11 +131,16 @@ def cast(library: Library, source: DType, target: DType, lanes: int, text: str) 
 
 
 def bitcast(library: Library, source: DType, target: DType, lanes: int, text: str) -> str:
-    """The same bits as another type of the same width."""
+    """The same bits as another type of the same width. The dtypes are those in memory; 16-bit floats arrive widened."""
     if source.bits != target.bits or source.is_bool or target.is_bool:
         raise InternalError(f"bitcast of {source} to {target}")
+    short = Type("f32", lanes)
+    if compute_dtype(source) is not source:
+        text = f"{library.function(f'narrow_{source}', short)}({text})"
+    if compute_dtype(target) is not target:
+        return f"{library.function(f'widen_{target}', short)}(({library.type(Type('u16', lanes))}){text})"
     to_type = Type(element(target), lanes)
-    if lanes > 1:
+    if lanes > 1 or compute_dtype(source) is not source:
         return f"({library.type(to_type)}){text}"
     if source.is_float is target.is_float:
         return f"({to_type.name}){text}"

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from smelt.errors import ArgumentError
+from smelt import dtypes
+from smelt.dtypes import DType
+from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import build
 from smelt.graph.node import Node
-from smelt.graph.shapes import normalized_axis
+from smelt.graph.ops import Span
+from smelt.graph.shapes import normalized_axis, shape_text
 from smelt.tensor.arguments import axis_or_dim
-from smelt.tensor.handle import floating, node_of, widened, wrap
-from smelt.tensor.types import DT, S
+from smelt.tensor.handle import common, floating, is_weak, node_of, pair, widened, wrap
+from smelt.tensor.types import DT, Operand, S
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
+
+
+_SELU_ALPHA: Final = 1.6732632423543772
+_SELU_SCALE: Final = 1.0507009873554805
 
 
 def _formula(x: Tensor[DT, *S], name: str, formula: Callable[[Node], Node]) -> Tensor[Any, *S]:
@@ -37,6 +44,194 @@ def leaky_relu(x: Tensor[DT, *S], /, negative_slope: float = 0.01) -> Tensor[Any
     return _formula(x, "leaky_relu", formula)
 
 
+def prelu(x: Tensor[DT, *S], weight: Operand, /) -> Tensor[Any, *S]:
+    """x where it is positive, else weight * x; a vector of weights has one for each channel (axis 1) of x.
+
+    >>> sm.prelu(sm.asarray([[-1.0, -1.0]]), sm.asarray([0.5, 0.25])).tolist()
+    [[-0.5, -0.25]]
+    """
+    stored, slope = pair(x, weight, "prelu")
+    if not stored.dtype.is_float:
+        stored, slope = build.cast(stored, dtypes.float32), build.cast(slope, dtypes.float32)
+    channels = stored.shape[1] if len(stored.shape) > 1 else 1
+    if slope.shape not in ((), (1,), (channels,)):
+        raise ShapeError(
+            f"prelu: weights of shape {shape_text(slope.shape)} for x of shape {shape_text(stored.shape)}",
+            rule="there must be one weight, or a vector with one for each channel (axis 1).",
+        )
+    if slope.shape and len(stored.shape) > 1:
+        slope = build.reshape(slope, (*slope.shape, *(1 for _ in stored.shape[2:])))
+    node, factor = widened(stored), widened(slope)
+    return wrap(build.cast(build.where(_positive(node), node, build.mul(node, factor)), stored.dtype))
+
+
+def threshold(x: Tensor[DT, *S], threshold: float, value: float, /) -> Tensor[DT, *S]:
+    """x where it is above the threshold, else the value.
+
+    >>> sm.threshold(sm.asarray([1.0, 3.0]), 2.0, -1.0).tolist()
+    [-1.0, 3.0]
+    """
+    node, limit = pair(x, _number(threshold, "threshold", "threshold"), "threshold")
+    node, other = common(node, pair(x, _number(value, "threshold", "value"), "threshold")[1], "threshold")
+    limit = build.cast(limit, node.dtype)
+    keep = build.unary("not", build.le(node, limit))  # NaN is not below, so it stays
+    return wrap(build.where(keep, node, other))
+
+
+def relu6(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+    """x, but not below 0 and not above 6.
+
+    >>> sm.relu6(sm.asarray([-1.0, 3.0, 8.0])).tolist()
+    [0.0, 3.0, 6.0]
+    """
+    return _between(x, 0, 6, "relu6")
+
+
+def hard_tanh(x: Tensor[DT, *S], /, min_val: float = -1.0, max_val: float = 1.0) -> Tensor[DT, *S]:
+    """x, but not below `min_val` and not above `max_val`.
+
+    >>> sm.hard_tanh(sm.asarray([-2.0, 0.5, 3.0])).tolist()
+    [-1.0, 0.5, 1.0]
+    """
+    low, high = _number(min_val, "hard_tanh", "min_val"), _number(max_val, "hard_tanh", "max_val")
+    if not low <= high:
+        raise ArgumentError(f"hard_tanh: min_val is {low} and max_val is {high}", rule="min_val must not be larger.")
+    return _between(x, low, high, "hard_tanh")
+
+
+def _between(x: Tensor[DT, *S], low: float, high: float, name: str) -> Tensor[DT, *S]:
+    node, least = pair(x, low, name)
+    most = pair(x, high, name)[1]
+    return wrap(build.binary("min", build.binary("max", node, least, name=name), most, name=name))
+
+
+def hard_sigmoid(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+    """(x + 3) / 6, but not below 0 and not above 1.
+
+    >>> sm.hard_sigmoid(sm.asarray([-4.0, 0.0, 4.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return _formula(x, "hard_sigmoid", _ramp)
+
+
+def hard_swish(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+    """x * hard_sigmoid(x).
+
+    >>> sm.hard_swish(sm.asarray([-4.0, 0.0, 4.0])).tolist()
+    [-0.0, 0.0, 4.0]
+    """
+    return _formula(x, "hard_swish", lambda node: build.mul(node, _ramp(node)))
+
+
+def _ramp(node: Node) -> Node:
+    inner = build.maximum(build.shift(node, 3), build.const(0, node.dtype))
+    return build.div(build.minimum(inner, build.const(6, node.dtype)), build.const(6, node.dtype, node.shape))
+
+
+def _number(value: Any, name: str, argument: str) -> Any:
+    if not is_weak(value):
+        raise ArgumentError(f"{name}: {argument} is a {type(value).__name__}", rule="it must be a Python number.")
+    return value
+
+
+def softsign(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+    """x / (1 + abs(x)).
+
+    >>> sm.softsign(sm.asarray([1.0, -3.0])).tolist()
+    [0.5, -0.75]
+    """
+    return _formula(x, "softsign", lambda node: build.div(node, build.shift(build.unary("abs", node), 1)))
+
+
+def tanhshrink(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+    """x - tanh(x).
+
+    >>> sm.tanhshrink(sm.asarray([0.0, 30.0])).tolist()
+    [0.0, 29.0]
+    """
+    return _formula(x, "tanhshrink", lambda node: build.sub(node, build.tanh(node)))
+
+
+def celu(x: Tensor[DT, *S], /, alpha: float = 1.0) -> Tensor[Any, *S]:
+    """x where it is positive, else `alpha * (exp(x / alpha) - 1)`, which is smooth at 0.
+
+    >>> sm.celu(sm.asarray([2.0, -1000.0]), alpha=0.5).tolist()
+    [2.0, -0.5]
+    """
+    if not _number(alpha, "celu", "alpha"):
+        raise ArgumentError("celu: alpha is 0", rule="x is divided by alpha.", hint="Use relu instead.")
+
+    def formula(node: Node) -> Node:
+        return build.where(
+            _positive(node), node, build.scale(build.unary("expm1", build.scale(node, 1 / alpha)), alpha)
+        )
+
+    return _formula(x, "celu", formula)
+
+
+def selu(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+    """`elu` scaled so that the outputs of a deep network keep mean 0 and variance 1.
+
+    >>> sm.selu(sm.asarray([0.0, 1.0])).tolist()
+    [0.0, 1.0507010221481323]
+    """
+
+    def formula(node: Node) -> Node:
+        low = build.scale(build.unary("expm1", node), _SELU_SCALE * _SELU_ALPHA)
+        return build.where(_positive(node), build.scale(node, _SELU_SCALE), low)
+
+    return _formula(x, "selu", formula)
+
+
+def mish(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+    """x * tanh(softplus(x)).
+
+    >>> sm.mish(sm.asarray([0.0, 20.0])).tolist()
+    [0.0, 20.0]
+    """
+    return _formula(x, "mish", lambda node: build.mul(node, build.tanh(_soft(node))))
+
+
+def glu(x: Tensor, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+    """The first half of x along an axis (the last one, unless given) times the sigmoid of the second half.
+
+    >>> sm.glu(sm.asarray([3.0, 0.0])).tolist()
+    [1.5]
+    """
+    first, second, dtype = _halves(x, axis, dim, "glu")
+    return wrap(build.cast(build.mul(first, _share(second)), dtype))
+
+
+def swiglu(x: Tensor, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+    """`silu` of the first half of x along an axis (the last one, unless given) times the second half.
+
+    >>> sm.swiglu(sm.asarray([0.0, 5.0])).tolist()
+    [0.0]
+    """
+    first, second, dtype = _halves(x, axis, dim, "swiglu")
+    return wrap(build.cast(build.mul(build.mul(first, _share(first)), second), dtype))
+
+
+def _halves(x: Tensor, axis: int | None, dim: int | None, name: str) -> tuple[Node, Node, DType]:
+    node = floating(x, name)
+    number = normalized_axis(axis_or_dim(axis, dim, name, default=-1), len(node.shape), name)
+    size = node.shape[number]
+    if not isinstance(size, int) or size % 2:
+        raise ShapeError(
+            f"{name}: axis {number} has size {size}",
+            rule="its size must be an even number, for two halves.",
+        )
+    spans = [
+        [
+            Span(start if at == number else 0, size // 2 if at == number else whole, 1)
+            for at, whole in enumerate(node.shape)
+        ]
+        for start in (0, size // 2)
+    ]
+    first, second = (widened(build.slice_(node, span)) for span in spans)
+    return first, second, node.dtype
+
+
 def elu(x: Tensor[DT, *S], /, alpha: float = 1.0) -> Tensor[Any, *S]:
     """x where it is positive, else `alpha * (exp(x) - 1)`."""
 
@@ -49,32 +244,59 @@ def elu(x: Tensor[DT, *S], /, alpha: float = 1.0) -> Tensor[Any, *S]:
 def sigmoid(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     """1 / (1 + exp(-x))."""
 
-    def formula(node: Node) -> Node:
-        return build.reciprocal(build.shift(build.exp(build.neg(node)), 1))
+    return _formula(x, "sigmoid", _share)
 
-    return _formula(x, "sigmoid", formula)
+
+def _share(node: Node) -> Node:
+    return build.reciprocal(build.shift(build.exp(build.neg(node)), 1))
+
+
+def log_sigmoid(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+    """The logarithm of `sigmoid`, without loss where that is small.
+
+    >>> sm.log_sigmoid(sm.asarray([0.0, -1000.0])).tolist()
+    [-0.6931471824645996, -1000.0]
+    """
+
+    def formula(node: Node) -> Node:
+        tail = build.unary("log1p", build.exp(build.neg(build.unary("abs", node))))
+        return build.sub(build.minimum(node, build.const(0, node.dtype)), tail)
+
+    return _formula(x, "log_sigmoid", formula)
 
 
 def softplus(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     """log(1 + exp(x)), without overflow."""
 
-    def formula(node: Node) -> Node:
-        tail = build.unary("log1p", build.exp(build.neg(build.unary("abs", node))))
-        return build.add(build.maximum(node, build.const(0, node.dtype)), tail)
+    return _formula(x, "softplus", _soft)
 
-    return _formula(x, "softplus", formula)
+
+def _soft(node: Node) -> Node:
+    tail = build.unary("log1p", build.exp(build.neg(build.unary("abs", node))))
+    return build.add(build.maximum(node, build.const(0, node.dtype)), tail)
 
 
 def gelu(x: Tensor[DT, *S], /, approximate: str = "none") -> Tensor[Any, *S]:
-    """x times the normal distribution's share below x; `approximate="tanh"` is the usual approximation."""
-    if approximate not in ("none", "tanh"):
-        raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+    """x times the normal distribution's share below x; approximated with `"tanh"`, or `"quick"` by a sigmoid."""
+    if approximate not in ("none", "tanh", "quick"):
+        raise ArgumentError(f"gelu: approximate must be 'none', 'tanh' or 'quick', got {approximate!r}")
+    if approximate == "quick":
+        return _formula(x, "gelu", lambda node: build.mul(node, _share(build.scale(node, 1.702))))
     return wrap(build.composite("gelu", floating(x, "gelu"), approximate=approximate))
 
 
 def silu(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     """x * sigmoid(x)."""
     return wrap(build.composite("silu", floating(x, "silu")))
+
+
+def softmin(x: Tensor[DT, *S], /, axis: int | None = None, *, dim: int | None = None) -> Tensor[Any, *S]:
+    """`softmax` of -x: the smallest element gets the largest share.
+
+    >>> sm.softmin(sm.asarray([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
+    return _along("softmax", wrap(build.neg(floating(x, "softmin"))), axis, dim, "softmin")
 
 
 def softmax(x: Tensor[DT, *S], /, axis: int | None = None, *, dim: int | None = None) -> Tensor[Any, *S]:
@@ -87,9 +309,9 @@ def log_softmax(x: Tensor[DT, *S], /, axis: int | None = None, *, dim: int | Non
     return _along("log_softmax", x, axis, dim)
 
 
-def _along(name: str, x: Tensor[DT, *S], axis: int | None, dim: int | None) -> Tensor[Any, *S]:
+def _along(name: str, x: Tensor[DT, *S], axis: int | None, dim: int | None, called: str = "") -> Tensor[Any, *S]:
     node = floating(x, name)
-    number = normalized_axis(axis_or_dim(axis, dim, name, default=-1), len(node.shape), name)
+    number = normalized_axis(axis_or_dim(axis, dim, called or name, default=-1), len(node.shape), called or name)
     return wrap(build.composite(name, node, axis=number))
 
 

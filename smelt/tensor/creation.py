@@ -144,6 +144,28 @@ def eye(
     return wrap(build.cast(diagonal, as_dtype(dtype or dtypes.float32)))
 
 
+def tri(
+    rows: Size,
+    columns: Size | None = None,
+    /,
+    k: int = 0,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Any = None,
+) -> Tensor:
+    """A matrix with ones on and below the k-th diagonal and zeros above it.
+
+    >>> import smelt as sm
+    >>> sm.tri(2, 3, dtype=sm.int64).tolist()
+    [[1, 0, 0], [1, 1, 0]]
+    """
+    check_device(device, "tri")
+    shape = as_shape((rows, rows if columns is None else columns), "tri")
+    offset = diagonal_offset(*shape)
+    below = build.le(offset, build.const(integer(k, "tri", "k"), offset.dtype))
+    return wrap(build.cast(below, as_dtype(dtype or dtypes.float32)))
+
+
 def arange(
     start: Scalar | Index,
     /,

@@ -12,6 +12,7 @@ from smelt.graph.node import Node
 from smelt.graph.shapes import marked, normalized_axis, shape_text
 from smelt.tensor.arguments import axis_or_dim, integer
 from smelt.tensor.handle import all_common, node_of, wrap
+from smelt.tensor.movement import with_rank
 from smelt.tensor.types import Size
 
 if TYPE_CHECKING:
@@ -41,6 +42,49 @@ def stack(xs: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None) -> 
     place = normalized_axis(axis if dim is None else dim, len(first) + 1, "stack")
     shape = (*first[:place], 1, *first[place:])
     return wrap(build.concat([build.reshape(node, shape) for node in nodes], place))
+
+
+def vstack(xs: Sequence[Tensor], /) -> Tensor:
+    """Tensors one below the other: joined along the first axis, vectors as rows.
+
+    >>> import smelt as sm
+    >>> sm.vstack([sm.asarray([1, 2]), sm.asarray([3, 4])]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    return wrap(build.concat([with_rank(node, 2) for node in _nodes(xs, "vstack")], 0, name="vstack"))
+
+
+def hstack(xs: Sequence[Tensor], /) -> Tensor:
+    """Tensors side by side: joined along the second axis, vectors along their only one.
+
+    >>> import smelt as sm
+    >>> sm.hstack([sm.asarray([1, 2]), sm.asarray([3])]).tolist()
+    [1, 2, 3]
+    """
+    nodes = [with_rank(node, 1) for node in _nodes(xs, "hstack")]
+    return wrap(build.concat(nodes, 0 if nodes[0].rank == 1 else 1, name="hstack"))
+
+
+def dstack(xs: Sequence[Tensor], /) -> Tensor:
+    """Tensors one behind the other: joined along the third axis, matrices as (rows, columns, 1).
+
+    >>> import smelt as sm
+    >>> sm.dstack([sm.asarray([1, 2]), sm.asarray([3, 4])]).tolist()
+    [[[1, 3], [2, 4]]]
+    """
+    return wrap(build.concat([with_rank(node, 3) for node in _nodes(xs, "dstack")], 2, name="dstack"))
+
+
+def column_stack(xs: Sequence[Tensor], /) -> Tensor:
+    """Vectors as the columns of a matrix; matrices are joined as they are.
+
+    >>> import smelt as sm
+    >>> sm.column_stack([sm.asarray([1, 2]), sm.asarray([3, 4])]).tolist()
+    [[1, 3], [2, 4]]
+    """
+    nodes = _nodes(xs, "column_stack")
+    columns = [build.reshape(node, (product_of(node.shape), 1)) if node.rank < 2 else node for node in nodes]
+    return wrap(build.concat(columns, 1, name="column_stack"))
 
 
 def _nodes(xs: Any, name: str) -> list[Node]:
@@ -90,6 +134,27 @@ def chunk(x: Tensor, chunks: int, /, axis: int | None = None, *, dim: int | None
     size = _known(node, at, "chunk")
     step = max(1, -(-size // count))
     return [wrap(part) for part in _cuts(node, at, list(range(step, size, step)))]
+
+
+def array_split(
+    x: Tensor, sections_or_indices: int | Sequence[int], /, axis: int | None = None, *, dim: int | None = None
+) -> list[Tensor]:
+    """`split`, where the parts may differ by one element: the first ones are the longer ones.
+
+    >>> import smelt as sm
+    >>> [part.tolist() for part in sm.array_split(sm.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    node = node_of(x, "array_split")
+    at = normalized_axis(axis_or_dim(axis, dim, "array_split", default=0), node.rank, "array_split")
+    if isinstance(sections_or_indices, Sequence):
+        return split(x, sections_or_indices, at)
+    parts = integer(sections_or_indices, "array_split", "the number of parts")
+    if parts < 1:
+        raise ArgumentError(f"array_split: the number of parts must be at least 1, got {parts}")
+    size, more = divmod(_known(node, at, "array_split"), parts)
+    places = [i * size + min(i, more) for i in range(1, parts)]
+    return [wrap(part) for part in _cuts(node, at, places)]
 
 
 def _known(node: Node, axis: int, name: str) -> int:

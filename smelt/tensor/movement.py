@@ -16,11 +16,10 @@ from smelt.graph.node import Node, Shape
 from smelt.graph.shapes import broadcast_shapes as _broadcast_shapes
 from smelt.graph.shapes import infer_reshape, normalized_axes, normalized_axis, shape_text
 from smelt.tensor.arguments import as_shape, axis_or_dim, check_copy, integer, many_axes, spread
-from smelt.tensor.handle import is_weak, node_of, scalar_node, wrap
+from smelt.tensor.handle import node_of, wrap
 from smelt.tensor.types import DT, A, Axes, B, R, ShapeLike, Size
 
 if TYPE_CHECKING:
-    from smelt.dtypes import Scalar
     from smelt.tensor.tensor import Tensor
 
 
@@ -50,6 +49,76 @@ def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
         raise AxisError(f"flatten: end_axis {end_axis} comes before start_axis {start_axis}")
     middle = product_of(node.shape[first : last + 1])
     return wrap(build.reshape(node, (*node.shape[:first], middle, *node.shape[last + 1 :])))
+
+
+def ravel(x: Tensor, /) -> Tensor:
+    """All elements along one axis, in row-major order.
+
+    >>> import smelt as sm
+    >>> sm.ravel(sm.asarray([[1, 2], [3, 4]])).tolist()
+    [1, 2, 3, 4]
+    """
+    node = node_of(x, "ravel")
+    return wrap(build.reshape(node, (product_of(node.shape),)))
+
+
+def unflatten(x: Tensor, axis: int, sizes: Sequence[Size], /) -> Tensor:
+    """One axis as several of these sizes; one of them may be -1.
+
+    >>> import smelt as sm
+    >>> sm.unflatten(sm.arange(6), 0, (2, -1)).tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    node = node_of(x, "unflatten")
+    at = normalized_axis(axis, node.rank, "unflatten")
+    if not isinstance(sizes, Sequence):
+        raise ArgumentError(f"unflatten: the sizes must be a list or tuple, got {sizes!r}")
+    inner = infer_reshape((node.shape[at],), tuple(sizes), "unflatten")
+    return wrap(build.reshape(node, (*node.shape[:at], *inner, *node.shape[at + 1 :]), name="unflatten"))
+
+
+def atleast_1d(*xs: Tensor) -> Any:
+    """x as it is, a scalar with one axis. Several tensors give a list.
+
+    >>> import smelt as sm
+    >>> sm.atleast_1d(sm.asarray(3.0)).shape
+    (1,)
+    """
+    return _at_least(xs, 1, "atleast_1d")
+
+
+def atleast_2d(*xs: Tensor) -> Any:
+    """x with new axes of size 1 in front, up to rank 2. Several tensors give a list.
+
+    >>> import smelt as sm
+    >>> sm.atleast_2d(sm.arange(3)).shape
+    (1, 3)
+    """
+    return _at_least(xs, 2, "atleast_2d")
+
+
+def atleast_3d(*xs: Tensor) -> Any:
+    """x with new axes of size 1, up to rank 3: a vector becomes (1, n, 1), a matrix (m, n, 1). Several give a list.
+
+    >>> import smelt as sm
+    >>> sm.atleast_3d(sm.arange(3)).shape
+    (1, 3, 1)
+    """
+    return _at_least(xs, 3, "atleast_3d")
+
+
+def _at_least(xs: Sequence[Any], rank: int, name: str) -> Any:
+    if not xs:
+        raise ArgumentError(f"{name}: there are no tensors")
+    raised = [wrap(with_rank(node_of(x, name), rank)) for x in xs]
+    return raised[0] if len(raised) == 1 else raised
+
+
+def with_rank(node: Node, rank: int) -> Node:
+    """A node with axes of size 1 where NumPy's `atleast` functions put them."""
+    missing = max(0, rank - node.rank)
+    after = 1 if rank == 3 and missing else 0
+    return build.reshape(node, (*(1,) * (missing - after), *node.shape, *(1,) * after))
 
 
 def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
@@ -135,6 +204,29 @@ def flip(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     axes = many_axes(axis_or_dim(axis, dim, "flip"), node.rank, "flip")
     spans = [(size - 1, size, -1) if a in axes else (0, size, 1) for a, size in enumerate(node.shape)]
     return wrap(build.slice_(node, spans, name="flip"))
+
+
+def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+    """x turned by k quarters in the plane of two axes, from the first towards the second.
+
+    >>> import smelt as sm
+    >>> sm.rot90(sm.asarray([[1, 2], [3, 4]])).tolist()
+    [[2, 4], [1, 3]]
+    """
+    node = node_of(x, "rot90")
+    plane = normalized_axes(axes, node.rank, "rot90") if isinstance(axes, Sequence) else ()
+    if len(plane) != 2:
+        raise ArgumentError(f"rot90: axes must be two axes, got {axes!r}")
+    turns = integer(k, "rot90", "the number of turns") % 4
+    a, b = plane
+    order = list(range(node.rank))
+    if turns % 2:
+        order[a], order[b] = b, a
+    # A turn exchanges the axes and reverses one of them; half a turn reverses both.
+    reversed_axes = ((), (a,), (a, b), (b,))[turns]
+    node = build.permute(node, order)
+    spans = [(size - 1, size, -1) if axis in reversed_axes else (0, size, 1) for axis, size in enumerate(node.shape)]
+    return wrap(build.slice_(node, spans, name="rot90"))
 
 
 def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None, *, dim: Axes = None) -> Tensor:
@@ -248,35 +340,6 @@ def _counts(values: Sequence[Any], name: str) -> tuple[int, ...]:
     return counts
 
 
-def pad(x: Tensor, /, widths: Any, *, value: Scalar | Tensor = 0) -> Tensor:
-    """`value` added around x. Widths: one for all sides, (before, after) for all axes, or such a pair for each axis."""
-    node = node_of(x, "pad")
-    if is_weak(value):
-        fill = scalar_node(value, node.dtype, "pad")  # type: ignore[arg-type]
-    else:
-        fill = build.cast(node_of(value, "pad"), node.dtype)
-    return wrap(build.pad(node, _pairs(widths, node.rank), fill))
-
-
-def _pairs(widths: Any, rank: int) -> list[tuple[Size, Size]]:
-    if not isinstance(widths, tuple | list):
-        return [(_width(widths), _width(widths))] * rank
-    if len(widths) == 2 and not any(isinstance(width, tuple | list) for width in widths):
-        return [(_width(widths[0]), _width(widths[1]))] * rank
-    pairs = [tuple(width) if isinstance(width, tuple | list) else (width, width) for width in widths]
-    if len(pairs) == 1:
-        pairs *= rank
-    if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
-        raise ArgumentError(
-            f"pad: widths {widths} do not fit rank {rank}", rule="give a pair (before, after) for each axis."
-        )
-    return [(_width(before), _width(after)) for before, after in pairs]
-
-
-def _width(value: Any) -> Size:
-    return value if isinstance(value, Index) else integer(value, "pad", "a width")
-
-
 def tril(x: Tensor, /, k: int = 0) -> Tensor:
     """x with 0 above the k-th diagonal of its last two axes."""
     return _triangle(x, k, lower=True)
@@ -296,6 +359,55 @@ def _triangle(x: Any, k: int, lower: bool) -> Tensor:
     limit = build.const(integer(k, name, "k"), offset.dtype)
     keep = build.le(offset, limit) if lower else build.le(limit, offset)
     return wrap(build.where(keep, node, build.const(0, node.dtype)))
+
+
+def diagonal(x: Tensor, /, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
+    """The elements whose places on two axes differ by `offset`, along a new last axis.
+
+    >>> import smelt as sm
+    >>> sm.diagonal(sm.arange(9).reshape(3, 3), 1).tolist()
+    [1, 5]
+    """
+    node = node_of(x, "diagonal")
+    if node.rank < 2:
+        raise ShapeError(
+            f"diagonal: shape {shape_text(node.shape)} has rank {node.rank}", rule="it must be at least 2."
+        )
+    first, second = normalized_axes((axis1, axis2), node.rank, "diagonal")
+    return wrap(diagonal_of(node, integer(offset, "diagonal", "offset"), first, second, "diagonal"))
+
+
+def diagonal_of(node: Node, offset: int, first: int, second: int, name: str) -> Node:
+    """A diagonal as a view: the two axes as one, walked with a step."""
+    rows, columns = node.shape[first], node.shape[second]
+    others = [axis for axis in range(node.rank) if axis not in (first, second)]
+    if isinstance(columns, Index) or isinstance(rows, Index):
+        raise ShapeError(f"{name}: the diagonal of axes of symbolic sizes {rows} and {columns}")
+    count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    start = (offset if offset >= 0 else -offset * columns) if count else 0
+    lead = tuple(node.shape[axis] for axis in others)
+    flat = build.reshape(build.permute(node, (*others, first, second)), (*lead, rows * columns))
+    return build.slice_(flat, [*((0, size, 1) for size in lead), (start, count, columns + 1)])
+
+
+def diag(x: Tensor, /, k: int = 0) -> Tensor:
+    """A matrix with a vector on its k-th diagonal and zeros elsewhere; for a matrix, its k-th diagonal.
+
+    >>> import smelt as sm
+    >>> sm.diag(sm.asarray([1, 2])).tolist()
+    [[1, 0], [0, 2]]
+    """
+    node = node_of(x, "diag")
+    shift = integer(k, "diag", "k")
+    if node.rank == 2:
+        return wrap(diagonal_of(node, shift, 0, 1, "diag"))
+    if node.rank != 1:
+        raise ShapeError(f"diag: shape {shape_text(node.shape)} has rank {node.rank}", rule="it must be 1 or 2.")
+    size = size_of(node.shape[0] + abs(shift))
+    grown = build.pad(node, [(max(0, shift), max(0, -shift))], build.const(0, node.dtype))
+    offset = diagonal_offset(size, size)
+    on = build.eq(offset, build.const(shift, offset.dtype))
+    return wrap(build.where(on, grown, build.const(0, node.dtype)))
 
 
 def diagonal_offset(rows: Size, columns: Size) -> Node:

@@ -18,8 +18,13 @@ from smelt.graph.index import Index, product_of
 from smelt.graph.shapes import shape_text
 from smelt.tensor import (
     activations,
+    adaptive_pooling,
+    convolution,
     dlpack,
+    einsums,
     elementwise,
+    floats,
+    folding,
     formatting,
     indexing,
     interop,
@@ -28,8 +33,15 @@ from smelt.tensor import (
     linear,
     movement,
     namespace,
+    norms,
     operators,
+    padding,
+    pooling,
     reductions,
+    resizing,
+    scans,
+    special,
+    trigonometry,
 )
 from smelt.tensor.arguments import check_device
 from smelt.tensor.handle import Handle, register, wrap
@@ -312,11 +324,62 @@ class Tensor(Handle, Generic[DT, *S]):
     clip = clamp = elementwise.clip
     lerp = elementwise.lerp
 
+    acos = arccos = trigonometry.acos
+    acosh = arccosh = trigonometry.acosh
+    asin = arcsin = trigonometry.asin
+    asinh = arcsinh = trigonometry.asinh
+    atan = arctan = trigonometry.atan
+    atan2 = arctan2 = trigonometry.atan2
+    atanh = arctanh = trigonometry.atanh
+    cosh = trigonometry.cosh
+    deg2rad = radians = trigonometry.deg2rad
+    hypot = trigonometry.hypot
+    rad2deg = degrees = trigonometry.rad2deg
+    sinc = trigonometry.sinc
+    sinh = trigonometry.sinh
+    cbrt = special.cbrt
+    digamma = special.digamma
+    erfc = special.erfc
+    erfinv = special.erfinv
+    lgamma = special.lgamma
+    log10 = special.log10
+    logaddexp = special.logaddexp
+    logit = special.logit
+    xlogy = special.xlogy
+    allclose = floats.allclose
+    array_equal = floats.array_equal
+    bitcast = floats.bitcast
+    copysign = floats.copysign
+    fmax = floats.fmax
+    fmin = floats.fmin
+    fmod = floats.fmod
+    frac = floats.frac
+    heaviside = floats.heaviside
+    isclose = floats.isclose
+    nan_to_num = floats.nan_to_num
+    nextafter = floats.nextafter
+    signbit = floats.signbit
+
     relu = activations.relu
     leaky_relu = activations.leaky_relu
     elu = activations.elu
     gelu = activations.gelu
-    silu = activations.silu
+    silu = swish = activations.silu
+    celu = activations.celu
+    glu = activations.glu
+    hard_sigmoid = activations.hard_sigmoid
+    hard_swish = activations.hard_swish
+    hard_tanh = activations.hard_tanh
+    log_sigmoid = activations.log_sigmoid
+    mish = activations.mish
+    prelu = activations.prelu
+    relu6 = activations.relu6
+    selu = activations.selu
+    softmin = activations.softmin
+    softsign = activations.softsign
+    swiglu = activations.swiglu
+    tanhshrink = activations.tanhshrink
+    threshold = activations.threshold
     sigmoid = activations.sigmoid
     softplus = activations.softplus
     softmax = activations.softmax
@@ -338,8 +401,26 @@ class Tensor(Handle, Generic[DT, *S]):
     logsumexp = reductions.logsumexp
     argmax = reductions.argmax
     argmin = reductions.argmin
+    norm = norms.norm
+    vector_norm = norms.vector_norm
 
-    reshape = view = movement.reshape
+    cumsum = scans.cumsum
+    cumprod = scans.cumprod
+    cumulative_sum = scans.cumulative_sum
+    cumulative_prod = scans.cumulative_prod
+    cummax = scans.cummax
+    cummin = scans.cummin
+    logcumsumexp = scans.logcumsumexp
+    diff = scans.diff
+
+    reshape = movement.reshape
+
+    def view(self, *shape: Any) -> Tensor:
+        """`reshape`, or `bitcast` for a dtype."""
+        if len(shape) == 1 and isinstance(shape[0], DType):
+            return floats.bitcast(self, shape[0])
+        return movement.reshape(self, *shape)
+
     flatten = movement.flatten
     squeeze = movement.squeeze
     expand_dims = unsqueeze = movement.expand_dims
@@ -353,18 +434,57 @@ class Tensor(Handle, Generic[DT, *S]):
     broadcast_to = movement.broadcast_to
     expand = movement.expand
     tile = movement.tile
-    repeat = movement.repeat
-    pad = movement.pad
+    repeat = repeat_interleave = movement.repeat
+    pad = padding.pad
     tril = movement.tril
     triu = movement.triu
+    atleast_1d = movement.atleast_1d
+    atleast_2d = movement.atleast_2d
+    atleast_3d = movement.atleast_3d
+    diag = movement.diag
+    diagonal = movement.diagonal
+    ravel = movement.ravel
+    rot90 = movement.rot90
+    unflatten = movement.unflatten
     unstack = joining.unstack
     split = joining.split
     chunk = joining.chunk
+    array_split = tensor_split = joining.array_split
 
     matmul = linear.matmul
     vecdot = linear.vecdot
     outer = linear.outer
     tensordot = linear.tensordot
+    inner = einsums.inner
+    kron = einsums.kron
+
+    conv = convolution.conv
+    conv1d = convolution.conv1d
+    conv2d = convolution.conv2d
+    conv3d = convolution.conv3d
+    conv_transpose1d = convolution.conv_transpose1d
+    conv_transpose2d = convolution.conv_transpose2d
+    conv_transpose3d = convolution.conv_transpose3d
+    pool = pooling.pool
+    max_pool1d = pooling.max_pool1d
+    max_pool2d = pooling.max_pool2d
+    max_pool3d = pooling.max_pool3d
+    avg_pool1d = pooling.avg_pool1d
+    avg_pool2d = pooling.avg_pool2d
+    avg_pool3d = pooling.avg_pool3d
+    lp_pool1d = pooling.lp_pool1d
+    lp_pool2d = pooling.lp_pool2d
+    lp_pool3d = pooling.lp_pool3d
+    adaptive_avg_pool1d = adaptive_pooling.adaptive_avg_pool1d
+    adaptive_avg_pool2d = adaptive_pooling.adaptive_avg_pool2d
+    adaptive_avg_pool3d = adaptive_pooling.adaptive_avg_pool3d
+    adaptive_max_pool1d = adaptive_pooling.adaptive_max_pool1d
+    adaptive_max_pool2d = adaptive_pooling.adaptive_max_pool2d
+    adaptive_max_pool3d = adaptive_pooling.adaptive_max_pool3d
+    fractional_max_pool2d = adaptive_pooling.fractional_max_pool2d
+    unfold = folding.unfold
+    fold = folding.fold
+    interpolate = resize = resizing.interpolate
 
     # --- casts; last, as their names hide Python's types
 

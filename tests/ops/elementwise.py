@@ -36,6 +36,7 @@ from tests.ops.spec import (
     OpSpec,
     Tolerance,
     Wrong,
+    not_tensors,
     to_bool,
     to_float,
     wrong,
@@ -51,18 +52,19 @@ def real(name: str, reference: Callable[[Array], Array], tolerance: Tolerance = 
     def wide(x: Array) -> Array:
         return reference(as_real(x))
 
-    return OpSpec(name, wide, one, (*FLOATS, dtypes.int32, dtypes.bool_), to_float, tolerance)
+    supported = (*FLOATS, dtypes.int32, dtypes.bool_)
+    return OpSpec(name, wide, one, supported, to_float, tolerance, not_tensors(name))
 
 
 def kept(
     name: str, reference: Callable[[Array], Array], supported: tuple[DType, ...] = NUMBERS, errors: Sequence[Wrong] = ()
 ) -> OpSpec:
     """A function that keeps the dtype."""
-    return OpSpec(name, reference, one, supported, errors=errors)
+    return OpSpec(name, reference, one, supported, errors=(*errors, *not_tensors(name)))
 
 
 def verdict(name: str, reference: Callable[[Array], Array]) -> OpSpec:
-    return OpSpec(name, reference, one, ALL, to_bool)
+    return OpSpec(name, reference, one, ALL, to_bool, errors=not_tensors(name))
 
 
 def erf(x: Array) -> Array:
@@ -126,7 +128,8 @@ def binary(
     errors: Sequence[Wrong] = (),
 ) -> OpSpec:
     mismatch = MISMATCH if dtypes.float32 in supported else INTEGER_MISMATCH
-    return OpSpec(name, reference, samples, supported, result, tolerance, (mismatch, *errors))
+    rest = zeros(2) if dtypes.float32 in supported else np.zeros(2, np.int32)
+    return OpSpec(name, reference, samples, supported, result, tolerance, (mismatch, *errors, *not_tensors(name, rest)))
 
 
 def zero_safe(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -138,6 +141,11 @@ def zero_safe(function: Callable[[Array, Array], Array]) -> Callable[[Array, Arr
         return np.where(b == 0, np.zeros((), a.dtype), function(a, np.where(b == 0, np.ones((), a.dtype), b)))
 
     return safe
+
+
+def floor_divided(a: Array, b: Array) -> Array:
+    """floor(a / b) where one is infinite, as the array API has it."""
+    return np.where(np.isinf(a) | np.isinf(b), np.floor(a / b), np.floor_divide(a, b))
 
 
 def shifted(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -176,7 +184,7 @@ BINARY = [
     binary("divide", np.divide, FLOATS, tolerance=ROUNDED),
     binary("divide", np.divide, (dtypes.int32, dtypes.uint8, dtypes.bool_), to_float, Tolerance(ulps=2)),
     binary("floor_divide", zero_safe(np.floor_divide), INTEGERS, errors=[TWO_BOOLS]),
-    binary("floor_divide", np.floor_divide, FLOATS, samples=lambda dtype: two(dtype, low=1, high=9)),
+    binary("floor_divide", floor_divided, FLOATS, samples=lambda dtype: two(dtype, low=1, high=9)),
     binary("remainder", zero_safe(np.remainder), INTEGERS, errors=[TWO_BOOLS]),
     binary(
         "remainder", np.remainder, FLOATS, tolerance=Tolerance(2, 8), samples=lambda dtype: two(dtype, low=1, high=9)
@@ -245,8 +253,15 @@ TERNARY = [
         errors=[
             wrong(DTypeError, "the condition is float32", zeros(2), zeros(2), zeros(2)),
             wrong(ShapeError, "shapes do not broadcast", np.array([True] * 3), zeros(2), zeros(2)),
+            wrong(DTypeError, "where: no tensor can hold", "text", zeros(2), zeros(2)),
         ],
     ),
-    OpSpec("clip", lambda x, min=None, max=None: np.clip(x, min, max), clips, NUMBERS),
-    OpSpec("lerp", lerp, lerps, FLOATS, tolerance=Tolerance(4, 4)),
+    OpSpec(
+        "clip",
+        lambda x, min=None, max=None: np.clip(x, min, max),
+        clips,
+        NUMBERS,
+        errors=[*not_tensors("clip"), wrong(ShapeError, "shapes do not broadcast", zeros(3), zeros(2))],
+    ),
+    OpSpec("lerp", lerp, lerps, FLOATS, tolerance=Tolerance(4, 4), errors=not_tensors("lerp", zeros(2), 0.5)),
 ]

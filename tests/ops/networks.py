@@ -22,7 +22,7 @@ from tests.ops.samples import (
     strided,
     values,
 )
-from tests.ops.spec import ALL, AXIS_2, BOTH_AXES, FLOATS, OpSpec, Tolerance, to_float, wrong, zeros
+from tests.ops.spec import ALL, AXIS_2, BOTH_AXES, FLOATS, OpSpec, Tolerance, not_tensors, to_float, wrong, zeros
 
 # --- activations
 
@@ -77,7 +77,9 @@ def activation(name: str, reference: Callable[..., Array], samples: Samples = on
     def wide(x: Array, *args: Any, **kwargs: Any) -> Array:
         return reference(as_real(x), *args, **kwargs)
 
-    return OpSpec(name, wide, samples, (*FLOATS, dtypes.int16), to_float, Tolerance(ulps=8, epsilons=4), **more)
+    errors = (*more.pop("errors", ()), *not_tensors(name))
+    tolerance = Tolerance(ulps=8, epsilons=4)
+    return OpSpec(name, wide, samples, (*FLOATS, dtypes.int16), to_float, tolerance, errors=errors, **more)
 
 
 def moderate(*extra: Any, **keywords: Any) -> Samples:
@@ -90,7 +92,7 @@ def moderate(*extra: Any, **keywords: Any) -> Samples:
 
 
 ACTIVATIONS = [
-    OpSpec("relu", lambda x: np.maximum(x, np.zeros((), x.dtype)), one, ALL),
+    OpSpec("relu", lambda x: np.maximum(x, np.zeros((), x.dtype)), one, ALL, errors=not_tensors("relu")),
     activation("leaky_relu", lambda x, slope=0.01: np.where(x > 0, x, slope * x)),
     activation(
         "leaky_relu", lambda x, negative_slope: np.where(x > 0, x, negative_slope * x), moderate(negative_slope=0.25)
@@ -99,7 +101,7 @@ ACTIVATIONS = [
     activation("sigmoid", sigmoid),
     activation("softplus", lambda x: np.logaddexp(0, x)),
     activation("silu", lambda x: x * sigmoid(x), moderate()),
-    activation("gelu", gelu, moderate(), errors=[wrong(ArgumentError, "'none' or 'tanh'", zeros(2), "fast")]),
+    activation("gelu", gelu, moderate(), errors=[wrong(ArgumentError, "'none', 'tanh' or 'quick'", zeros(2), "fast")]),
     activation("gelu", gelu, moderate(approximate="tanh")),
     activation("softmax", softmax, rows, errors=[AXIS_2, BOTH_AXES]),
     activation("log_softmax", log_softmax, rows, errors=[AXIS_2, BOTH_AXES]),

@@ -88,6 +88,17 @@ def zeros(*shape: int) -> Array:
     return np.zeros(shape, np.float32)
 
 
+def not_tensors(name: str, *rest: Any) -> tuple[Wrong, ...]:
+    """Three things that are no tensors, as first argument of a function."""
+    return (
+        wrong(DTypeError, f"{name}: no tensor can hold elements of the NumPy dtype <U4", "text", *rest),
+        wrong(DTypeError, f"{name}: no tensor can hold elements of the NumPy dtype complex128", [1j], *rest),
+        wrong(
+            ArgumentError, f"{name}: no tensor can be made of a list: the nested lists are ragged", [[1], [1, 2]], *rest
+        ),
+    )
+
+
 # Mistakes that many functions refuse.
 MISMATCH = wrong(ShapeError, "shapes do not broadcast\n    (2, 3) and (2,)\n        ^       ^", zeros(2, 3), zeros(2))
 TWO_BOOLS = wrong(DTypeError, "bool is not supported", np.array([True]), np.array([True]))

@@ -134,6 +134,12 @@ INLINE T maximum@(T a, T b) { return select@(a > b, a, b); }
 @@ minimum int
 INLINE T minimum@(T a, T b) { return select@(a < b, a, b); }
 
+@@ logaddexp float
+INLINE T logaddexp@(T a, T b) {
+  T gap = select@(a == b, splat@(0), absolute@(a - b));
+  return maximum@(a, b) + log1p@(exp@(-gap));
+}
+
 @@ absolute f32
 INLINE T absolute@(T x) { return real@(bits@(x) & 0x7fffffff); }
 
@@ -244,7 +250,7 @@ static T mod@(T a, T b) {
 
 @@ floordiv float scalar
 static T floordiv@(T a, T b) {
-  if (b == 0) return a / b;
+  if (b == 0 || absolute@(a) == $inf || absolute@(b) == $inf) return floor@(a / b);
   T r = remainder@(a, b), q = (a - r) / b;
   if (r != 0 && (r < 0) != (b < 0)) q -= 1;
   if (q == 0) return copy_sign@(0, a / b);

@@ -65,6 +65,9 @@ INLINE T scale_in_steps@(T x, T n) {
   return x * real@((half + 1023) << 52) * real@((i - half + 1023) << 52);
 }
 
+@@ exp_rest f64
+INLINE T exp_rest@(T r) { return POLY_EXP(r); }
+
 @@ exp f64
 INLINE T exp@(T x) {
   x = at_least@(at_most@(x, 710.0), -746.0);
@@ -154,12 +157,20 @@ INLINE T log1p@(T x) {
   return select@(absolute@(x) < 0x1p-60, x, r);
 }
 
+@@ erf_near f64
+/* erf(a) for a up to one */
+INLINE T erf_near@(T a) {
+  T z = a * a;
+  T p = POLY_ERF_NEAR(z);
+  return p * a + a;
+}
+
 @@ erf f64 halved
 static T erf@(T x) {
-  T a = at_most@(absolute@(x), 6.0), z = a * a, t = (a - 3.0) / (a + 3.0);
-  T p = POLY_ERF_NEAR(z), q = POLY_ERF_FAR(t);
-  T far = 1.0 - q * exp@(-z);
-  return copy_sign@(select@(a < 1.0, p * a + a, far), x);
+  T a = at_most@(absolute@(x), 6.0), t = (a - 3.0) / (a + 3.0);
+  T q = POLY_ERF_FAR(t);
+  T far = 1.0 - q * exp@(-a * a);
+  return copy_sign@(select@(a < 1.0, erf_near@(a), far), x);
 }
 
 @@ pow_short f64

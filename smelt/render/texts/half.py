@@ -36,6 +36,31 @@ INLINE U16 narrow_float16_by_bits@(T x) {
   return CONVERT(r | ((b >> 16) & 0x8000u), U16);
 }
 
+@@ odd f64
+/* float32 rounded to odd: cut off, and the last bit set where something was lost */
+INLINE F odd@(T x) {
+  F near = CONVERT(x, F);
+  T back = CONVERT(near, T);
+  I over = select@I(absolute@(back) > absolute@(x), splat@I(1), splat@I(0));
+  I lost = select@I(back != x, splat@I(1), splat@I(0));
+  return real@F((bits@F(near) - CONVERT(over, I32)) | CONVERT(lost, I32));
+}
+
+@@ odd i32 u32
+INLINE F odd@(T x) { return odd@D(CONVERT(x, D)); }
+
+@@ odd i64
+INLINE F odd@(T x) {
+  T cut = (x & ~0xfffll) | select@((x & 0xfffll) != 0, splat@(0x800), splat@(0));
+  return odd@D(CONVERT(select@((M)(x >= 1ll << 53) | (M)(x <= -(1ll << 53)), cut, x), D));
+}
+
+@@ odd u64
+INLINE F odd@(T x) {
+  T cut = (x & ~0xfffull) | select@((x & 0xfffull) != 0, splat@(0x800), splat@(0));
+  return odd@D(CONVERT(select@(x >= 1ull << 53, cut, x), D));
+}
+
 @@ round_float16 f32
 INLINE T round_float16@(T x) { return widen_float16@(narrow_float16@(x)); }
 

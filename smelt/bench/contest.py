@@ -1,0 +1,86 @@
+"""Contenders in processes of their own, timed in alternation.
+
+A contender is a child process that prepares one case, says that it is ready, and then runs it as often as it is told,
+answering with the seconds per call. Threads, allocators and caches of one library so never meet those of another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from smelt.bench.timing import ChildError, relative_error
+
+_LEAST_ROUNDS, _TOLERANCE = 5, 0.02
+
+
+class Contender:
+    """A running child; use it in a `with` block."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
+            text=True,
+        )
+        self.facts: dict[str, Any] = {}
+
+    def __enter__(self) -> Contender:
+        try:
+            self.facts = self._answer()
+        except ChildError:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def seconds(self, calls: int) -> float:
+        """Seconds per call."""
+        assert self._process.stdin is not None
+        print(calls, file=self._process.stdin, flush=True)
+        return float(self._answer()["seconds"])
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise ChildError(f"a contender ended with status {self._process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Two contenders. `ratio` is the median of the paired ratios: above 1, the first is faster."""
+
+    ratio: float
+    error: float  # how uncertain the ratio still is, as a share of it
+    first: float  # seconds per call in the best round
+    second: float
+    rounds: int
+
+
+def contest(first: Contender, second: Contender, *, window: float = 0.2, most: int = 25) -> Contest:
+    """Rounds in alternation, each of as many calls as fill `window` seconds, until the ratio is known well."""
+    calls = [max(1, round(window / max(contender.seconds(1), 1e-9))) for contender in (first, second)]
+    times: list[tuple[float, float]] = []
+    error = float("inf")
+    while len(times) < most and (len(times) < _LEAST_ROUNDS or error > _TOLERANCE):
+        times.append((first.seconds(calls[0]), second.seconds(calls[1])))
+        error = relative_error([b / a for a, b in times])
+    ratio = statistics.median(b / a for a, b in times)
+    return Contest(ratio, error, min(a for a, _ in times), min(b for _, b in times), len(times))

@@ -1,0 +1,51 @@
+"""The ops suite: indexing, order, scans, convolution and pooling against the best that NumPy can do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from smelt.bench.contest import Contender, Contest, contest
+from smelt.bench.op_cases import CASES
+from smelt.bench.peak import peak_flops
+from smelt.bench.report import Row
+
+LEAST_RATIO = 1.0
+GEOMEAN = 3.0
+PEAK_SHARE = 0.5
+
+
+def measure_ops(names: Iterable[str], quick: bool, progress: Callable[[str], None]) -> list[Row]:
+    """A row for each case, one for the share of the peak where that is asked for, and the geometric mean."""
+    rows: list[Row] = []
+    ratios: list[float] = []
+    for name in names:
+        progress(f"{name}: {CASES[name].summary}")
+        found, way = _contest(name, quick)
+        ratios.append(found.ratio)
+        detail = (
+            f"{1e3 * found.first:.3f} ms against {1e3 * found.second:.3f} ms ({way}); "
+            f"±{100 * found.error:.0f} % after {found.rounds} rounds; {CASES[name].summary}"
+        )
+        rows.append(Row(name, found.ratio, "×", None if quick else LEAST_RATIO, at_least=True, detail=detail))
+        if CASES[name].flops and not quick:
+            rows.append(_peak_row(name, found))
+    geomean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    bar = GEOMEAN if len(ratios) == len(CASES) and not quick else None
+    return [*rows, Row("geometric mean", geomean, "×", bar, at_least=True)]
+
+
+def _contest(name: str, quick: bool) -> tuple[Contest, str]:
+    options = ["quick"] if quick else []
+    module = "smelt.bench.op_contender"
+    with (
+        Contender([module, "smelt", name, *options]) as ours,
+        Contender([module, "numpy", name, *options]) as theirs,
+    ):
+        return contest(ours, theirs, most=5 if quick else 25), str(theirs.facts["way"])
+
+
+def _peak_row(name: str, found: Contest) -> Row:
+    peak, reached = peak_flops(), CASES[name].flops / found.first
+    detail = f"{1e-9 * reached:.0f} of {1e-9 * peak:.0f} GFLOP/s"
+    return Row(f"{name}: share of the measured peak", reached / peak, "×", PEAK_SHARE, at_least=True, detail=detail)

@@ -1,0 +1,206 @@
+"""`interpolate`: images in another size.
+
+The source of place i along an axis is a fraction (a*i + b) / d of whole numbers. Its integer part is written as
+movement (each element d times in a row, then every a-th from b on), so nearest neighbors are a view, and linear and
+cubic interpolation are sums of such views times weights that depend on the remainder. Axes come one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from smelt import dtypes
+from smelt.errors import ArgumentError, ShapeError
+from smelt.graph import build
+from smelt.graph.node import Node
+from smelt.graph.shapes import shape_text
+from smelt.tensor.adaptive_pooling import adaptive
+from smelt.tensor.handle import floating, node_of, widened, wrap
+from smelt.tensor.padding import extended
+from smelt.tensor.windows import for_each, known_size
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+# Modes, and for how many spatial axes each is.
+MODES: dict[str, tuple[int, ...]] = {
+    "nearest": (1, 2, 3),
+    "nearest-exact": (1, 2, 3),
+    "linear": (1,),
+    "bilinear": (2,),
+    "trilinear": (3,),
+    "bicubic": (2,),
+    "area": (1, 2, 3),
+}
+CUBIC = -0.75  # the slope of the cubic kernel at 1, as PyTorch has it
+DENOMINATOR = 1 << 16  # of scale factors as fractions
+
+
+class _Line(NamedTuple):
+    """Place i has its source at (step * i + start) / parts."""
+
+    step: int
+    start: int
+    parts: int
+
+
+def interpolate(
+    x: Tensor,
+    /,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+) -> Tensor:
+    """Images (batch, channels, space...) in another size, given as a size or as a factor.
+
+    Modes: "nearest", "nearest-exact" (that of the middle of each place), "linear", "bilinear", "trilinear", "bicubic"
+    and "area" (`adaptive_avg_pool`). With `align_corners` the first and last elements keep their places and values;
+    otherwise elements are areas, and the edges of the images are aligned.
+
+    >>> import smelt as sm
+    >>> sm.interpolate(sm.asarray([[[1.0, 2.0]]]), 4, mode="linear").tolist()
+    [[[1.0, 1.25, 1.75, 2.0]]]
+    >>> sm.interpolate(sm.asarray([[[1, 2]]]), scale_factor=2).tolist()
+    [[[1, 1, 2, 2]]]
+    """
+    node = node_of(x, "interpolate")
+    count = node.rank - 2
+    if mode not in MODES:
+        raise ArgumentError(f"interpolate: there is no mode {mode!r}", hint=f"Use one of: {', '.join(MODES)}.")
+    if count not in MODES[mode]:
+        raise ShapeError(
+            f"interpolate: {mode!r} for shape {shape_text(node.shape)}",
+            rule=f"it needs a batch, channels and {' or '.join(map(str, MODES[mode]))} spatial axes.",
+        )
+    if align_corners and mode in ("nearest", "nearest-exact", "area"):
+        raise ArgumentError(f"interpolate: {mode!r} has no align_corners")
+    extents = [known_size(node, axis, "interpolate") for axis in range(2, node.rank)]
+    sizes, scales = _sizes(size, scale_factor, extents)
+    if min(extents) < 1:
+        raise ShapeError(f"interpolate: there is nothing to resize in shape {shape_text(node.shape)}")
+    if mode == "area":
+        return wrap(adaptive(node, "mean", sizes, count, "interpolate"))
+    if mode.startswith("nearest"):
+        for axis, (wanted, scale) in enumerate(zip(sizes, scales, strict=True), 2):
+            line = _nearest(scale, exact=mode == "nearest-exact")
+            node = _sampled(node, axis, wanted, line, 0)
+        return wrap(node)
+    given = floating(x, "interpolate")
+    node = widened(given)
+    for axis, (wanted, extent, scale) in enumerate(zip(sizes, extents, scales, strict=True), 2):
+        line = _corners(wanted, extent) if align_corners else _centers(scale)
+        node = _interpolated(node, axis, wanted, line, _cubic if mode == "bicubic" else _linear)
+    return wrap(build.cast(node, given.dtype))
+
+
+def _sizes(size: Any, factor: Any, extents: list[int]) -> tuple[tuple[int, ...], list[Fraction]]:
+    """The sizes of the result, and how far apart the sources of its elements lie."""
+    count = len(extents)
+    if (size is None) == (factor is None):
+        raise ArgumentError("interpolate: give either size or scale_factor")
+    if size is not None:
+        sizes = for_each(size, count, "interpolate", "size")
+        return sizes, [Fraction(extent, wanted) for extent, wanted in zip(extents, sizes, strict=True)]
+    factors = tuple(factor) if isinstance(factor, Sequence) else (factor,) * count
+    usable = all(isinstance(f, int | float) and math.isfinite(f) and f > 0 for f in factors)
+    if len(factors) != count or not usable:
+        raise ArgumentError(
+            f"interpolate: scale_factor {factor!r}", rule=f"it must be a positive number, or {count} of them."
+        )
+    exact = [Fraction(f).limit_denominator(DENOMINATOR) for f in factors]
+    sizes = tuple(math.floor(extent * f) for extent, f in zip(extents, exact, strict=True))
+    if min(sizes) < 1:
+        raise ShapeError(f"interpolate: the result would have the sizes {sizes}", rule="they must be at least 1.")
+    return sizes, [1 / f for f in exact]
+
+
+def _nearest(scale: Fraction, exact: bool) -> _Line:
+    if exact:
+        return _Line(2 * scale.numerator, scale.numerator, 2 * scale.denominator)
+    return _Line(scale.numerator, 0, scale.denominator)
+
+
+def _centers(scale: Fraction) -> _Line:
+    """Sources (i + 1/2) * scale - 1/2."""
+    return _Line(2 * scale.numerator, scale.numerator - scale.denominator, 2 * scale.denominator)
+
+
+def _corners(size: int, extent: int) -> _Line:
+    """Sources i * (extent - 1) / (size - 1)."""
+    scale = Fraction(extent - 1, max(1, size - 1)) if size > 1 else Fraction(0)
+    return _Line(max(1, scale.numerator) if scale else 0, 0, scale.denominator)
+
+
+def _sampled(node: Node, axis: int, size: int, line: _Line, offset: int) -> Node:
+    """Element i along the axis becomes element floor(source of i) + offset; beyond the ends, the last one."""
+    extent = node.shape[axis]
+    assert isinstance(extent, int)
+    if extent == size and line.step == line.parts and not line.start and not offset:
+        return node
+    first = line.start // line.parts + offset
+    last = (line.step * (size - 1) + line.start) // line.parts + offset
+    before, after = max(0, -first), max(0, last + 1 - extent)
+    node = extended(node, axis, before, after, "edge")
+    lead, rest = node.shape[:axis], node.shape[axis + 1 :]
+    wide = before + extent + after
+    # Each element `parts` times in a row: element j of that is element j // parts.
+    tall = build.expand(build.reshape(node, (*lead, wide, 1, *rest)), (*lead, wide, line.parts, *rest))
+    flat = build.reshape(tall, (*lead, wide * line.parts, *rest))
+    start = line.start + (before + offset) * line.parts
+    if line.step == 0:
+        one = build.slice_(flat, [(start, 1, 1) if a == axis else (0, n, 1) for a, n in enumerate(flat.shape)])
+        return build.expand(one, (*lead, size, *rest))
+    return build.slice_(flat, [(start, size, line.step) if a == axis else (0, n, 1) for a, n in enumerate(flat.shape)])
+
+
+def _interpolated(node: Node, axis: int, size: int, line: _Line, weights: Any) -> Node:
+    """The sum of neighbors times weights, which depend on how far the source lies beyond a whole number."""
+    if line.parts == 1 and line.step == 1 and line.start == 0 and node.shape[axis] == size:
+        return node
+    place = build.iota(size, dtypes.int64)
+    position = build.add(build.mul(place, _whole(line.step)), _whole(line.start))
+    rest = build.cast(build.binary("mod", position, _whole(line.parts)), dtypes.float64)
+    t = build.cast(build.div(rest, build.const(float(line.parts), dtypes.float64)), node.dtype)
+    t = build.reshape(t, (size, *(1,) * (node.rank - 1 - axis)))
+    total: Node | None = None
+    for offset, weight in weights(t):
+        term = build.mul(_sampled(node, axis, size, line, offset), weight)
+        total = term if total is None else build.add(total, term)
+    assert total is not None
+    return total
+
+
+def _whole(value: int) -> Node:
+    return build.const(value, dtypes.int64)
+
+
+def _linear(t: Node) -> list[tuple[int, Node]]:
+    return [(0, build.sub(build.const(1, t.dtype), t)), (1, t)]
+
+
+def _cubic(t: Node) -> list[tuple[int, Node]]:
+    """Keys' cubic convolution: a polynomial for the two inner and one for the two outer neighbors."""
+    back = build.sub(build.const(1, t.dtype), t)
+    return [
+        (-1, _outer(build.shift(t, 1.0))),
+        (0, _inner(t)),
+        (1, _inner(back)),
+        (2, _outer(build.shift(back, 1.0))),
+    ]
+
+
+def _inner(d: Node) -> Node:
+    """(a + 2) d³ - (a + 3) d² + 1."""
+    cube = build.shift(build.scale(d, CUBIC + 2), -(CUBIC + 3))
+    return build.shift(build.mul(build.mul(cube, d), d), 1.0)
+
+
+def _outer(d: Node) -> Node:
+    """a d³ - 5 a d² + 8 a d - 4 a."""
+    square = build.shift(build.scale(d, CUBIC), -5 * CUBIC)
+    line = build.shift(build.mul(square, d), 8 * CUBIC)
+    return build.shift(build.mul(line, d), -4 * CUBIC)
