@@ -193,8 +193,10 @@ def var(
 ) -> Tensor:
     """The variance: the sum of squared distances from the mean, divided by the number of elements less `correction`.
 
-    >>> sm.var(sm.asarray([1.0, 3.0]), correction=1).item()
-    2.0
+    It is NaN where that divisor is not positive.
+
+    >>> float(sm.var(sm.asarray([1.0, 2.0, 3.0]), correction=1))
+    1.0
     """
     node = _real(x, None, "var")
     axes = _axes(node, axis, dim, "var")
@@ -241,8 +243,12 @@ def _mean(node: Node, axes: tuple[int, ...], keep: bool) -> Node:
 def _variance(node: Node, axes: tuple[int, ...], correction: float, keep: bool) -> Node:
     centered = build.sub(node, _mean(node, axes, keep=True))
     total = build.reduce("add", build.mul(centered, centered), axes, keep_axes=keep)
-    count = build.shift(_count(node, axes), -correction) if correction else _count(node, axes)
-    return build.div(total, build.maximum(count, build.const(0, node.dtype)))
+    count = _count(node, axes)
+    if correction:
+        count = build.shift(count, -correction)
+        enough = build.lt(build.const(0, node.dtype), count)
+        count = build.where(enough, count, build.const(float("nan"), node.dtype))
+    return build.div(total, count)
 
 
 def logsumexp(

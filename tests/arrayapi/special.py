@@ -53,6 +53,8 @@ CASES = [
     _folded("all", "-0 counts as false", [1.0, -0.0], False),
     _folded("count_nonzero", "NaN is not zero, -0 is", [nan, -0.0, 0.0, 3.0], 2),
     _folded("var", "correction is taken from the number of elements", [1.0, 2.0, 3.0], 1.0, correction=1),
+    _folded("var", "as much correction as elements", [1.0, 2.0], nan, correction=2),
+    _folded("std", "more correction than elements", [1.0, 2.0], nan, correction=2.5),
     _folded("argmax", "the first of equals", [1, 3, 3, 0], 1),
     _folded("argmin", "the first of equals", [2, 0, 3, 0], 1),
     Special(

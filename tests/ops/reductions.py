@@ -72,7 +72,7 @@ def mean(x: Array, axis: Any = None, keepdims: bool = False) -> Any:
 def variance(x: Array, axis: Any = None, keepdims: bool = False, correction: float = 0) -> Any:
     count = np.sum(np.ones_like(x), axis=axis, keepdims=keepdims)
     total = np.sum((x - mean(x, axis, True)) ** 2, axis=axis, keepdims=keepdims)
-    return np.divide(total, np.maximum(count - correction, 0))
+    return np.divide(total, np.where((count > correction) | (correction == 0), count - correction, np.nan))
 
 
 def deviation(x: Array, axis: Any = None, keepdims: bool = False, correction: float = 0) -> Any:
