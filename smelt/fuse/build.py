@@ -13,6 +13,7 @@ from smelt.graph.index import ZERO, Atom, Index, IndexLike, Operation, Variable,
 from smelt.graph.node import Node, constant_value
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 from smelt.graph.ranges import Ranges
+from smelt.graph.shapes import row_major
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Prefix, Region, mask_expression, walk
 
 # Functions whose result is one of their arguments, or needs no more bits: nothing to round.

@@ -70,4 +70,4 @@ DEVIATIONS = [
 ]
 
 # Defaults that are spelled otherwise and mean the same: None, where PyTorch's name for the argument may be used.
-SPELLED_OTHERWISE = {("vecdot", "axis"), ("diff", "axis")}
+SPELLED_OTHERWISE = {("vecdot", "axis"), ("diff", "axis"), ("sort", "axis"), ("argsort", "axis")}
