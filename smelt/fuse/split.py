@@ -19,7 +19,7 @@ from smelt.graph.ops import Op
 LONG = 1 << 18  # elements below which one thread is as good
 PIECE = 1 << 16  # elements of a piece, at least
 PIECES = 64  # at most
-FOLDED = 16  # elements that a piece folds into one along the axis that is cut, at least
+FOLDED = 64  # elements that a piece folds into one, at least: more would be written than is saved
 ROWS = 64  # results that are tasks enough, where neighbors in memory are folded together
 COLUMNS = 1 << 16  # and where they are not: then a task takes many columns
 
@@ -48,14 +48,14 @@ def _pieces(node: Node) -> tuple[int, int] | None:
     """The axis to cut and the number of pieces, if cutting pays."""
     (x,) = node.sources
     axes = node.attribute.axes
-    total, kept = upper(product_of(x.shape)), upper(product_of(node.shape))
+    total, kept = upper(product_of(x.shape)), max(1, upper(product_of(node.shape)))
     if total < LONG or kept >= (ROWS if x.rank - 1 in axes else COLUMNS):
         return None
     sizes: list[tuple[int, int]] = [(size, -axis) for axis in axes if isinstance(size := x.shape[axis], int)]
     if not sizes:
         return None
     size, axis = max(sizes)
-    most = min(PIECES, total // PIECE, size // FOLDED)
+    most = min(PIECES, total // PIECE, total // (kept * FOLDED), size)
     if most < 2:
         return None
     # A count that divides the axis leaves nothing over.

@@ -31,6 +31,8 @@ def pieces(shape: tuple[IndexLike, ...], axes: tuple[int, ...], op: str = "add",
         ((8, 1 << 20), (1,), (8, 64)),
         ((8, 1 << 20, 3), (0, 1), (64, 3)),
         ((1_000_003,), (0,), (15,)),
+        ((64, 64, 1024), (0, 1), (64, 1024)),
+        ((1024, 60_000), (0,), (16, 60_000)),
     ],
 )
 def test_pieces(shape: tuple[int, ...], axes: tuple[int, ...], piece: tuple[int, ...]) -> None:
