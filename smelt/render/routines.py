@@ -65,8 +65,9 @@ def _body(routine: Routine, library: Library) -> str:
     body = text.substitute(words)
     if "NETWORKS" not in body:
         return body
-    groups = (1, 2, 4, 8, 16) if words["sort"] == "quick" and "_quick(" in body else ()
-    return body.replace("NETWORKS", network_text(routine.name, int(words["item_bits"]), groups))
+    groups = (1, 2, 4, 8, 16) if "_quick(" in body else ()
+    networks = network_text(routine.name, int(words["item_bits"]), groups, bool(words["inlined"]) or not groups)
+    return body.replace("NETWORKS", networks)
 
 
 def _key_words(dtype: DType) -> dict[str, str | int]:

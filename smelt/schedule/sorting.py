@@ -22,6 +22,7 @@ NETWORK_ROWS = 512  # elements of a row beyond which a radix sort does less
 PIECE = 1 << 15  # elements that are worth a thread
 SELECTED = 8  # of this many elements at most one is wanted: look for candidates instead of sorting
 COLUMNS_BYTES = 1 << 19  # of columns that are sorted together
+LONG = 1 << 16  # elements from which on a sort is worth a longer compilation
 LARGE = 4096  # elements from which on fewer passes with more buckets pay
 TASK_NANOSECONDS = 20_000.0
 
@@ -77,7 +78,12 @@ class _Sort:
         }
         if quick:
             wide, lanes = item == 64, 512 // item
-            words |= {"item_bits": item, "item_lanes": lanes, "item_vector": f"u{item}x{lanes}"}
+            words |= {
+                "inlined": int(self.most >= LONG and not self.selects),
+                "item_bits": item,
+                "item_lanes": lanes,
+                "item_vector": f"u{item}x{lanes}",
+            }
             words |= {"item_signed": f"i{item}x{lanes}", "lane_bits": f"u{lanes}"}
             words |= {"compare": "q" if wide else "d", "store": "di" if wide else "si"}
         return words
