@@ -6,6 +6,7 @@ always are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from smelt.schedule.vectors import fitting, split, streams, vector_axis, vector_
 
 TASK_NANOSECONDS = 20_000.0  # work that is worth handing to another thread
 FLOPS_PER_NANOSECOND = 40.0  # of a contraction on one core
+TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
 BLOCK_K = 1024  # summed elements that a packed block spans
 KEEP_COST = 0.4  # nanoseconds per element above which a value is kept from phase to phase
 STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
@@ -212,22 +214,26 @@ def _tiled(region: Region, roles: _Roles, lanes: int, profile: Profile) -> Itera
     m, n, k = roles.m.name, roles.n.name, roles.k.name
     height, width = _tile(upper(extent(roles.n)), lanes, profile)
     symbolic = not isinstance(extent(roles.m), int)
-    actions: list[Action] = [
-        Split(m, ((height, "reg"),), "unit" if symbolic else "balance"),
-        *split(roles.n, width, lanes),
-    ]
+    beside = _beside(region, roles, width) if profile.vector_registers >= 32 else None
+    actions: list[Action] = []
+    if beside is not None:
+        height = TILE_ROWS
+        actions.append(Split(beside.name, ((TILE_VECTORS // width, "reg"),), "balance"))
+    actions += [Split(m, ((height, "reg"),), "unit" if symbolic else "balance"), *split(roles.n, width, lanes)]
     outer = tuple(f"{axis.name}.0" for axis in roles.batch)
-    more = tuple(f"{axis.name}.0" for axis in roles.inner_k)
-    size = extent(roles.k)
+    summed = (*roles.inner_k, roles.k)
     b_axes = dict(region.roles)[roles.b].axes
-    staged = (*(axis.name for axis in roles.inner_k if axis in b_axes), k, n)
-    if isinstance(size, int) and size > BLOCK_K and not more:
-        block = -(-size // -(-size // BLOCK_K))
-        actions.append(Split(k, ((block, "loop"),)))
-        loops = (*outer, f"{n}.0", f"{k}.0", f"{m}.0", f"{k}.1")
-        inner, at = f"{k}.1", f"{k}.0"
+    rows = () if beside is None else (beside.name,)
+    staged = (*(axis.name for axis in summed if axis in b_axes), *rows, n)
+    block = _block(summed)
+    if block is not None:
+        cut, size = block
+        actions.append(Split(cut.name, ((size, "loop"),)))
+        inside = tuple(f"{axis.name}.{int(axis == cut)}" for axis in summed)
+        loops = (*outer, f"{n}.0", f"{cut.name}.0", f"{m}.0", *inside)
+        inner, at = inside[-1], f"{cut.name}.0"
     else:
-        loops = (*outer, f"{n}.0", f"{m}.0", *more, f"{k}.0")
+        loops = (*outer, f"{n}.0", f"{m}.0", *(f"{axis.name}.0" for axis in summed))
         inner, at = f"{k}.0", f"{n}.0"
     actions.append(Order(loops))
     bind = Bind((*outer, f"{n}.0"))
@@ -246,6 +252,36 @@ def _tiled(region: Region, roles: _Roles, lanes: int, profile: Profile) -> Itera
     yield (*actions, bind)
 
 
+def _block(summed: tuple[Variable, ...]) -> tuple[Variable, int] | None:
+    """The axis of a long sum that is cut into blocks, and how long these are."""
+    sizes = [extent(axis) for axis in summed]
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    total = math.prod(upper(size) for size in sizes)
+    cut = max(summed, key=lambda axis: upper(extent(axis)))
+    size = upper(extent(cut))
+    if total <= BLOCK_K:
+        return None
+    most = max(1, BLOCK_K // (total // size))
+    block = -(-size // -(-size // most))
+    return (cut, block) if block < size else None
+
+
+def _beside(region: Region, roles: _Roles, width: int) -> Variable | None:
+    """An axis whose rows share a register tile where those of `n` alone are short: another axis of B, as the rows of an
+    image are.
+    """
+    operands = dict(region.roles)
+    output = region.outputs[0]
+    others = [axis for axis in roles.batch if axis in operands[roles.b].axes and axis not in operands[roles.a].axes]
+    steps = {axis: stride(output.buffer, output.index, axis) for axis in others}
+    near = [axis for axis in others if steps[axis] is not None and isinstance(extent(axis), int)]
+    if 2 * width > TILE_VECTORS or not near:
+        return None
+    best = min(near, key=lambda axis: steps[axis] or 0)
+    return best if upper(extent(best)) >= 2 else None
+
+
 def _tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
     """Rows and vectors of the register tile: as many accumulators as the registers hold, few columns left over."""
     if profile.vector_registers < 32:
@@ -257,7 +293,7 @@ def _tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
     rest = columns % (4 * lanes)
     if columns <= 3 * lanes or (0 < rest <= lanes and columns % (3 * lanes) == 0):
         return 8, 3
-    return 6, 4
+    return TILE_ROWS, TILE_VECTORS
 
 
 def _streamed(region: Region, roles: _Roles, lanes: int, rows: int) -> Iterator[tuple[Action, ...]]:

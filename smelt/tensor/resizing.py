@@ -8,21 +8,24 @@ cubic interpolation are sums of such views times weights that depend on the rema
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from smelt import dtypes
+import numpy as np
+
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
 from smelt.tensor.adaptive_pooling import adaptive
 from smelt.tensor.handle import floating, node_of, widened, wrap
-from smelt.tensor.padding import extended
-from smelt.tensor.windows import for_each, known_size
+from smelt.tensor.interop import to_node
+from smelt.tensor.windows import fitted, for_each, known_size
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from smelt.tensor.tensor import Tensor
 
 # Modes, and for how many spatial axes each is.
@@ -45,6 +48,13 @@ class _Line(NamedTuple):
     step: int
     start: int
     parts: int
+
+
+class _Kernel(NamedTuple):
+    """Which neighbors count, and how much by their distance."""
+
+    offsets: tuple[int, ...]
+    weight: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 def interpolate(
@@ -93,7 +103,7 @@ def interpolate(
     node = widened(given)
     for axis, (wanted, extent, scale) in enumerate(zip(sizes, extents, scales, strict=True), 2):
         line = _corners(wanted, extent) if align_corners else _centers(scale)
-        node = _interpolated(node, axis, wanted, line, _cubic if mode == "bicubic" else _linear)
+        node = _interpolated(node, axis, wanted, line, CUBIC_KERNEL if mode == "bicubic" else LINEAR)
     return wrap(build.cast(node, given.dtype))
 
 
@@ -136,15 +146,15 @@ def _corners(size: int, extent: int) -> _Line:
 
 
 def _sampled(node: Node, axis: int, size: int, line: _Line, offset: int) -> Node:
-    """Element i along the axis becomes element floor(source of i) + offset; beyond the ends, the last one."""
+    """Element i along the axis becomes element floor(source of i) + offset; beyond the ends, zero."""
     extent = node.shape[axis]
     assert isinstance(extent, int)
-    if extent == size and line.step == line.parts and not line.start and not offset:
+    if extent == size and line == (line.parts, 0, line.parts) and not offset:
         return node
     first = line.start // line.parts + offset
     last = (line.step * (size - 1) + line.start) // line.parts + offset
     before, after = max(0, -first), max(0, last + 1 - extent)
-    node = extended(node, axis, before, after, "edge")
+    node = fitted(node, axis, [(before, after)])
     lead, rest = node.shape[:axis], node.shape[axis + 1 :]
     wide = before + extent + after
     # Each element `parts` times in a row: element j of that is element j // parts.
@@ -157,50 +167,40 @@ def _sampled(node: Node, axis: int, size: int, line: _Line, offset: int) -> Node
     return build.slice_(flat, [(start, size, line.step) if a == axis else (0, n, 1) for a, n in enumerate(flat.shape)])
 
 
-def _interpolated(node: Node, axis: int, size: int, line: _Line, weights: Any) -> Node:
+def _interpolated(node: Node, axis: int, size: int, line: _Line, kernel: _Kernel) -> Node:
     """The sum of neighbors times weights, which depend on how far the source lies beyond a whole number."""
-    if line.parts == 1 and line.step == 1 and line.start == 0 and node.shape[axis] == size:
+    extent = node.shape[axis]
+    assert isinstance(extent, int)
+    if line.parts == line.step and line.start == 0 and extent == size:
         return node
-    place = build.iota(size, dtypes.int64)
-    position = build.add(build.mul(place, _whole(line.step)), _whole(line.start))
-    rest = build.cast(build.binary("mod", position, _whole(line.parts)), dtypes.float64)
-    t = build.cast(build.div(rest, build.const(float(line.parts), dtypes.float64)), node.dtype)
-    t = build.reshape(t, (size, *(1,) * (node.rank - 1 - axis)))
+    table = build.cast(to_node(_weights(size, extent, line, kernel), "interpolate"), node.dtype)
     total: Node | None = None
-    for offset, weight in weights(t):
+    for row, offset in enumerate(kernel.offsets):
+        weight = build.slice_(table, [(row, 1, 1), (0, size, 1)])
+        weight = build.reshape(weight, (size, *(1,) * (node.rank - 1 - axis)))
         term = build.mul(_sampled(node, axis, size, line, offset), weight)
         total = term if total is None else build.add(total, term)
     assert total is not None
     return total
 
 
-def _whole(value: int) -> Node:
-    return build.const(value, dtypes.int64)
+def _weights(size: int, extent: int, line: _Line, kernel: _Kernel) -> NDArray[np.float64]:
+    """The weight of each neighbor (a row) for each place; what would lie beyond an end counts for the last element."""
+    place = np.arange(size)
+    low, rest = np.divmod(place * line.step + line.start, line.parts)
+    table = np.zeros((len(kernel.offsets), size))
+    for offset in kernel.offsets:
+        at = np.clip(low + offset, 0, extent - 1) - low - kernel.offsets[0]
+        table[at, place] += kernel.weight(np.abs(rest / line.parts - offset))
+    return table
 
 
-def _linear(t: Node) -> list[tuple[int, Node]]:
-    return [(0, build.sub(build.const(1, t.dtype), t)), (1, t)]
-
-
-def _cubic(t: Node) -> list[tuple[int, Node]]:
+def _cubic(d: NDArray[np.float64]) -> NDArray[np.float64]:
     """Keys' cubic convolution: a polynomial for the two inner and one for the two outer neighbors."""
-    back = build.sub(build.const(1, t.dtype), t)
-    return [
-        (-1, _outer(build.shift(t, 1.0))),
-        (0, _inner(t)),
-        (1, _inner(back)),
-        (2, _outer(build.shift(back, 1.0))),
-    ]
+    a = CUBIC
+    inner = ((a + 2) * d - (a + 3)) * d * d + 1
+    return np.where(d <= 1, inner, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a)
 
 
-def _inner(d: Node) -> Node:
-    """(a + 2) d³ - (a + 3) d² + 1."""
-    cube = build.shift(build.scale(d, CUBIC + 2), -(CUBIC + 3))
-    return build.shift(build.mul(build.mul(cube, d), d), 1.0)
-
-
-def _outer(d: Node) -> Node:
-    """a d³ - 5 a d² + 8 a d - 4 a."""
-    square = build.shift(build.scale(d, CUBIC), -5 * CUBIC)
-    line = build.shift(build.mul(square, d), 8 * CUBIC)
-    return build.shift(build.mul(line, d), -4 * CUBIC)
+LINEAR = _Kernel((0, 1), lambda d: 1 - d)
+CUBIC_KERNEL = _Kernel((-1, 0, 1, 2), _cubic)

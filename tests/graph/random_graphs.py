@@ -68,7 +68,7 @@ def _elementwise(rng: random.Random, pool: list[Node]) -> Node | None:
 
 def _movement(rng: random.Random, pool: list[Node]) -> Node | None:
     x = rng.choice(pool)
-    match rng.choice(("reshape", "permute", "expand", "pad", "slice", "concat", "flip")):
+    match rng.choice(("reshape", "permute", "expand", "pad", "slice", "concat", "flip", "window")):
         case "reshape":
             if rng.random() < 0.5 or x.rank == 0:
                 return build.reshape(x, (1, *x.shape))
@@ -86,10 +86,20 @@ def _movement(rng: random.Random, pool: list[Node]) -> Node | None:
                 cut = rng.randint(0, size) if isinstance(size, int) else 0
                 spans.append((cut, size - cut, 1))
             return build.slice_(x, spans)
+        case "window":
+            return _windows(rng, x)
         case "flip":
             return build.slice_(x, [(size - 1, size, -1) for size in x.shape])
         case _:
             return build.concat([x, x], rng.randrange(x.rank)) if x.rank else None
+
+
+def _windows(rng: random.Random, x: Node) -> Node | None:
+    """Windows along an axis that is certain to have room for one."""
+    size, dilation = rng.randint(1, 3), rng.randint(1, 2)
+    reach = (size - 1) * dilation + 1
+    wide = [axis for axis, n in enumerate(x.shape) if (n if isinstance(n, int) else n.low) >= reach]
+    return build.window(x, rng.choice(wide), size, rng.randint(1, 3), dilation) if wide else None
 
 
 def _other(rng: random.Random, pool: list[Node]) -> Node | None:

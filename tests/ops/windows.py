@@ -369,8 +369,9 @@ def sizes_samples(*modes: tuple[str, bool]) -> Samples:
             for space in spaces.get(mode, ((7,), (5, 6), (3, 4, 5))):
                 x = values(dtype, 2, 3, *space)
                 more = {"mode": mode, **({"align_corners": True} if corners else {})}
-                found += [call(x, (9, 4, 6)[: len(space)], **more), call(x, scale_factor=2, **more), call(x, 1, **more)]
-                found += [] if mode == "area" else [call(x, scale_factor=1.5, **more)]
+                found.append(call(x, (9, 4, 6)[: len(space)], **more))
+                if mode in ("nearest", "nearest-exact", "linear"):
+                    found += [call(x, scale_factor=s, **more) for s in (1.5, 2)] + [call(x, 1, **more)]
         return found
 
     return samples

@@ -169,6 +169,9 @@ def movement(program: Program, x: sm.Tensor) -> tuple[str, sm.Tensor]:
             return kind, sm.concat([x, rng.choice(others), x], axis)
         case "stack":
             return kind, sm.stack([x, x], rng.randint(0, x.ndim))
+        case "unfold":
+            size = rng.randint(1, max(1, x.shape[axis]))  # type: ignore[index]
+            return kind, x.unfold(axis, size, rng.randint(1, 3)) if x.shape[axis] else x  # type: ignore[index]
         case "split":
             return kind, rng.choice(x.chunk(2, axis))
         case _:
@@ -177,7 +180,7 @@ def movement(program: Program, x: sm.Tensor) -> tuple[str, sm.Tensor]:
 
 SCALAR_MOVEMENTS = ("reshape", "expand_dims", "broadcast", "stack", "index")
 MOVEMENTS = (
-    *("permute", "squeeze", "pad", "flip", "roll", "tile", "repeat", "triangle", "concat", "split", "index"),
+    *("permute", "squeeze", "pad", "flip", "roll", "tile", "repeat", "triangle", "concat", "split", "unfold", "index"),
     *SCALAR_MOVEMENTS,
 )
 

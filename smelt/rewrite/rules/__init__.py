@@ -9,9 +9,18 @@ from __future__ import annotations
 from typing import Final
 
 from smelt.rewrite.rule import Rule
-from smelt.rewrite.rules import constant, contraction, identity, identity_select, movement, movement_joins, reduction
+from smelt.rewrite.rules import (
+    constant,
+    contraction,
+    identity,
+    identity_select,
+    movement,
+    movement_joins,
+    movement_windows,
+    reduction,
+)
 
-_MODULES = (constant, identity, identity_select, movement, movement_joins, reduction, contraction)
+_MODULES = (constant, identity, identity_select, movement, movement_joins, movement_windows, reduction, contraction)
 
 RULES: Final[tuple[Rule, ...]] = tuple(rule for module in _MODULES for rule in module.family.rules)
 FAMILIES: Final[tuple[str, ...]] = tuple(dict.fromkeys(rule.family for rule in RULES))

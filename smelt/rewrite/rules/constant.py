@@ -86,10 +86,11 @@ def _view_examples() -> Sequence[Node]:
         build.permute(x, (1, 0)),
         build.expand(build.reshape(x, (1, 6)), (5, 6)),
         build.slice_(x, (Span(0, 1, 1), Span(2, 2, -1))),
+        build.window(x, 1, 2),
     ]
 
 
-@family.rule(Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, examples=_view_examples)
+@family.rule(Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW, examples=_view_examples)
 def view_of_constant(node: Node) -> Node | None:
     """Movement of a constant → the constant, expanded to the new shape."""
     constant = constant_of(node.sources[0])
