@@ -88,3 +88,8 @@ def test_view_takes_a_shape_or_a_dtype() -> None:
     assert x.view(2, 3).shape == (2, 3)
     assert x.view((3, 2)).shape == (3, 2)
     assert x.view(sm.int32).dtype is sm.int32
+
+
+def test_bools_are_bytes_of_zero_and_one() -> None:
+    assert sm.asarray([True, False]).view(sm.uint8).tolist() == [1, 0]
+    assert sm.asarray([True, False]).view(sm.int8).tolist() == [1, 0]
