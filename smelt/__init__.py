@@ -144,6 +144,7 @@ from smelt.tensor.elementwise import (
     trunc,
     where,
 )
+from smelt.tensor.finding import argwhere, bincount, flatnonzero, nonzero
 from smelt.tensor.floats import (
     allclose,
     array_equal,
@@ -176,6 +177,19 @@ from smelt.tensor.joining import (
 )
 from smelt.tensor.layers import attention, cross_entropy, layer_norm, rms_norm, scaled_dot_product_attention
 from smelt.tensor.linear import matmul, outer, tensordot, vecdot
+from smelt.tensor.lookup import (
+    embedding,
+    gather,
+    index_select,
+    masked_fill,
+    masked_select,
+    one_hot,
+    scatter,
+    scatter_add,
+    searchsorted,
+    take,
+    take_along_axis,
+)
 from smelt.tensor.movement import (
     atleast_1d,
     atleast_2d,
@@ -207,6 +221,7 @@ from smelt.tensor.movement import (
 )
 from smelt.tensor.namespace import __array_api_version__, __array_namespace_info__
 from smelt.tensor.norms import norm, vector_norm
+from smelt.tensor.ordering import argsort, sort, topk
 from smelt.tensor.padding import pad
 from smelt.tensor.pooling import (
     avg_pool1d,
@@ -220,6 +235,7 @@ from smelt.tensor.pooling import (
     max_pool3d,
     pool,
 )
+from smelt.tensor.quantiles import median, quantile
 from smelt.tensor.reductions import (
     all,
     any,
@@ -247,6 +263,7 @@ from smelt.tensor.scans import (
     diff,
     logcumsumexp,
 )
+from smelt.tensor.sets import isin, unique, unique_all, unique_counts, unique_inverse, unique_values
 from smelt.tensor.special import (
     cbrt,
     digamma,
@@ -474,6 +491,10 @@ __all__ = [
     "tanh",
     "trunc",
     "where",
+    "argwhere",
+    "bincount",
+    "flatnonzero",
+    "nonzero",
     "asarray",
     "astype",
     "from_dlpack",
@@ -499,6 +520,17 @@ __all__ = [
     "outer",
     "tensordot",
     "vecdot",
+    "embedding",
+    "gather",
+    "index_select",
+    "masked_fill",
+    "masked_select",
+    "one_hot",
+    "scatter",
+    "scatter_add",
+    "searchsorted",
+    "take",
+    "take_along_axis",
     "einsum",
     "inner",
     "kron",
@@ -549,6 +581,9 @@ __all__ = [
     "transpose",
     "tril",
     "triu",
+    "argsort",
+    "sort",
+    "topk",
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
@@ -570,8 +605,16 @@ __all__ = [
     "std",
     "sum",
     "var",
+    "isin",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "norm",
     "vector_norm",
+    "median",
+    "quantile",
     "cummax",
     "cummin",
     "cumprod",

@@ -223,6 +223,7 @@ def test_functions_of_one_tensor_are_methods() -> None:
         "from_dlpack",
         "attention",
         "scaled_dot_product_attention",
+        "embedding",
     }
     families = (
         "unary",
@@ -236,6 +237,6 @@ def test_functions_of_one_tensor_are_methods() -> None:
         "products",
         "layers",
     )
-    families += ("convolutions", "pooling", "unfolding")
+    families += ("convolutions", "pooling", "unfolding", "lookups")
     names = {spec.name for family in families for spec in FAMILIES[family]}
     assert {n for n in names if not hasattr(sm.Tensor, n) and "." not in n} <= functions_only

@@ -22,6 +22,7 @@ from smelt.fuse import (
     name_slots,
     partition,
     prepared,
+    split_reductions,
     storable,
 )
 from smelt.graph import composites
@@ -65,9 +66,9 @@ def _compile(key: GraphKey, device: CPU, stages: Stages, digest: str, explain: b
     if settings().verify:
         verify_graph(roots)
     with stages.stage("fuse"):
-        roots = prepared(roots, _layout)
+        roots, pieces = split_reductions(prepared(roots, _layout))
         outputs, results, stored = _outputs(roots)
-        groups = partition(stored)
+        groups = partition(stored, pieces)
     work: list[Work] = []
     new: dict[str, Built] = {}
     for group in groups:

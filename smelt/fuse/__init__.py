@@ -10,6 +10,7 @@ from smelt.fuse.layout import Layout, contiguous
 from smelt.fuse.merge import merge_axes
 from smelt.fuse.partition import Group, partition, storable
 from smelt.fuse.routine_nodes import ROUTINES, Operand, operands, prepared
+from smelt.fuse.split import split_reductions
 
 __all__ = [
     "ROUTINES",
@@ -23,5 +24,6 @@ __all__ = [
     "operands",
     "partition",
     "prepared",
+    "split_reductions",
     "storable",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from smelt.dtypes import ROUNDED_BY_FLOAT32, DType, bool_, compute_dtype, float32, int64, uint64
+from smelt.dtypes import ROUNDED_BY_FLOAT32, DType, bool_, compute_dtype, float32, int32, int64, uint64
 from smelt.fuse.layout import Layout
 from smelt.fuse.movement import Place, pad_mask
 from smelt.fuse.partition import Group, concat_pieces, demands
@@ -106,8 +106,8 @@ class _Builder:
         if node.op is Op.CONST:
             return self.make("const", dtype, (), constant_value(node))
         if node.op is Op.IOTA:
-            position = self._number(place.indices[0])
-            return position if dtype is int64 else self.make("cast", dtype, (position,))
+            position = self._number(place.indices[0], int32 if dtype is int32 else int64)
+            return position if position.dtype is dtype else self.make("cast", dtype, (position,))
         if node not in self.buffers:
             layout = self.layout(node)
             self.buffers[node] = Buffer(f"b{len(self.buffers)}", node.dtype, layout.shape, layout.strides)
@@ -139,10 +139,10 @@ class _Builder:
             value = self.make("max", value.dtype, (value, self.make("const", value.dtype, (), 0)))
         return value
 
-    def _number(self, index: Index) -> Expression:
-        """An index as a value; stand-ins become what they stand for."""
+    def _number(self, index: Index, dtype: DType = int64) -> Expression:
+        """An index as a value, in the dtype wanted if that is simple; stand-ins become what they stand for."""
         if not any(v in self.group.picks for v in index.variables()):
-            return self.make("index", int64, (), index)
+            return self.make("index", dtype, (), index)
         total: Expression | None = None
         for product, coefficient in sorted(index.terms.items(), key=lambda item: [atom.text for atom in item[0]]):
             term = self.make("const", int64, (), coefficient)

@@ -11,7 +11,7 @@ Bounds: a kernel reads each of its inputs and writes its result once; its arithm
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from smelt.cost import COSTLY
@@ -82,11 +82,11 @@ def storable(root: Node) -> Node:
     return make(Op.CAST, root.dtype, root.shape, (root,)) if root.op in SOURCES else root
 
 
-def partition(roots: Sequence[Node]) -> list[Group]:
-    """Kernels, in an order in which they can run. The roots must be `storable`."""
+def partition(roots: Sequence[Node], pieces: Collection[Node] = ()) -> list[Group]:
+    """Kernels, in an order in which they can run. The roots must be `storable`; they and the `pieces` are stored."""
     order = topological(roots)
     light, epilogues = _light(order), _epilogues(order)
-    stored = set(roots)
+    stored = {*roots, *pieces}
     askers: dict[Node, list[Group]] = {}
     depth: dict[Node, int] = {}
     groups: list[Group] = []
@@ -128,6 +128,8 @@ def partition(roots: Sequence[Node]) -> list[Group]:
         shared = len(asking) > 1
         alone = not shared or _recomputable(node, depth.get(node, 0))
         apart = node in epilogues and any(group.reductions for group in asking)
+        # The tasks of a long reduction are its pieces; what they need of another reduction is made before.
+        apart = apart or (node.op is Op.REDUCE and any(group.sink in pieces for group in asking))
         if node not in stored and alone and not apart and all(_legal(group, node, light) for group in asking):
             for group in asking:
                 absorb(group, node)

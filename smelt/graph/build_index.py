@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from smelt.dtypes import DType, bool_, int64
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from smelt.graph.build_elementwise import cast
-from smelt.graph.index import IndexLike
+from smelt.graph.index import IndexLike, as_index
 from smelt.graph.node import Node, Shape
 from smelt.graph.ops import SCANS, SCATTERS, Gathering, Op, Scanning, Scattering, Sorting
 from smelt.graph.shapes import normalized_axis
@@ -31,8 +31,11 @@ def gather(
     shape = indices[0].shape if shape is None else shape
     _check_indices(indices, shape, name)
     for axis, size in zip(axes, x.shape, strict=True):
-        if axis < 0 and size == 0 and 0 not in shape:
-            raise IndexRangeError(f"{name}: there is nothing to read: an indexed axis has size 0")
+        if axis < 0 and as_index(size).low == 0 and 0 not in shape:
+            raise IndexRangeError(
+                f"{name}: there is nothing to read: an indexed axis has size {size}",
+                hint="" if size == 0 else "Declare the dim with a lower bound of at least 1.",
+            )
     return made(Op.GATHER, x.dtype, shape, (x, *indices), Gathering(tuple(axes), checked))
 
 

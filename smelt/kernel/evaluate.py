@@ -52,7 +52,7 @@ class _Evaluator:
             case "const":
                 return self.full(np.asarray(e.attribute, e.dtype.numpy))
             case "index":
-                return self.full(np.asarray(self.number(e.attribute), np.int64))
+                return self.full(np.asarray(self.number(e.attribute)).astype(e.dtype.numpy))
             case "mask":
                 return self.condition(e.attribute)
             case "load":

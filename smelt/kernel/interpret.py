@@ -159,7 +159,7 @@ class _Machine:
             case "const":
                 result = np.full(shape, attribute, dtype.numpy)
             case "index":
-                result = np.asarray(self.tile_number(attribute, value.parts), np.int64)
+                result = np.asarray(self.tile_number(attribute, value.parts)).astype(dtype.numpy)
             case "mask":
                 result = self.condition(attribute, value.parts)
             case _:

@@ -90,10 +90,9 @@ class Expression:
     """A node of a region. Compared by identity; builders share equal ones.
 
     op: `load` (attribute Access; the arguments are indices that are values), `const` (a Python scalar), `index` (an
-    Index, as int64), `mask` (a Mask, as bool), `reduce` (a Fold), `scan` (a Prefix), `cast`, `cast_odd` (to float32,
-    for a rounding to 16 bits that follows), `bitcast` (the stored
-    types on both sides, where the values are wider), `round16` (the DType), `where`, or an elementwise function of
-    `graph.ops`.
+    Index, as int32 or int64), `mask` (a Mask, as bool), `reduce` (a Fold), `scan` (a Prefix), `cast`, `cast_odd` (to
+    float32, for a rounding to 16 bits that follows), `bitcast` (the stored types on both sides, where the values are
+    wider), `round16` (the DType), `where`, or an elementwise function of `graph.ops`.
     """
 
     __slots__ = ("arguments", "attribute", "axes", "dtype", "op")

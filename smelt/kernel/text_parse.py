@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from smelt.dtypes import ALL, DType, Scalar, bool_, int64
+from smelt.dtypes import ALL, DType, Scalar, bool_
 from smelt.errors import InternalError, ParseError
 from smelt.graph.index import Index, IndexLike, Variable, of, size_of
 from smelt.graph.index_text import TokenReader
@@ -395,7 +395,7 @@ class _RegionReader(_Reader):
                 buffer, index = self.place(line)
                 return Expression(op, dtype, arguments, Access(buffer, index, self.when(line), picks))
             case "index":
-                return Expression(op, int64, arguments, line.index(self.variables))
+                return Expression(op, dtype, arguments, line.index(self.variables))
             case "mask":
                 return Expression(op, bool_, arguments, self.mask(line))
             case "round16":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from smelt.dtypes import ROUNDED_BY_FLOAT32, bool_, compute_dtype, float32, int64
+from smelt.dtypes import ROUNDED_BY_FLOAT32, bool_, compute_dtype, float32, int32, int64
 from smelt.errors import InternalError
 from smelt.graph.index import (
     Index,
@@ -227,7 +227,7 @@ class _Verifier:
                 good = not arguments and isinstance(attribute, bool | int | float)
             case "index":
                 self.index(attribute, value.parts)
-                good = value.dtype is int64
+                good = value.dtype in (int32, int64)
             case "mask":
                 self.mask(attribute, value.parts)
                 good = value.dtype is bool_

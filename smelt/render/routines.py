@@ -2,7 +2,8 @@
 
 A template is a list of texts. In them `$word` is one of the routine's words, `KERNEL` the head of the kernel function,
 `SIZES` the declarations of its sizes, `name@type` a helper of `library` for that type (`minimum@u32x16`), and a type
-such as `u32x16` is declared where it is used. The words `item` and `result` choose among the forms of an item.
+such as `u32x16` is declared where it is used. Words that `_FORMS` lists choose among texts; `NETWORKS` stands for the
+functions of `networks`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from smelt.errors import InternalError
 from smelt.graph.index import as_index
 from smelt.kernel.routine import Routine
 from smelt.render.library import Library, Type
+from smelt.render.networks import network_text
 from smelt.render.scattering import scatter_text
 from smelt.render.texts import compaction, sort
 from smelt.render.tiles import IndexText
@@ -24,7 +26,13 @@ SIGNATURE: Final = "void {}(void *const *buffers, const long *integers, char *wo
 INDEX_HELPERS: Final = {"//": "floor_divide", "%": "floor_remainder", "min": "least", "max": "greatest"}
 
 _TEMPLATES: Final[dict[str, tuple[str, ...]]] = {**sort.TEMPLATES, **compaction.TEMPLATES}
-_FORMS: Final = {"item": sort.ITEMS, "result": sort.RESULTS}
+_FORMS: Final = {
+    "item": sort.ITEMS,
+    "result": sort.RESULTS,
+    "sort": sort.SORTS,
+    "merge": sort.MERGES,
+    "extremes": sort.EXTREMES,
+}
 _HELPER: Final = re.compile(r"\b(\w+)@([fiuc]\d+)(?:x(\d+))?\b")
 _VECTOR: Final = re.compile(r"\b([fiuc]\d+)x(\d+)(_u)?\b")
 
@@ -53,8 +61,12 @@ def _body(routine: Routine, library: Library) -> str:
     parts = _TEMPLATES.get(routine.template)
     if parts is None:
         raise InternalError(f"there is no routine called {routine.template}")
-    texts = [_FORMS[part][str(words[part])] if part in _FORMS else part for part in parts]
-    return Template("".join(texts)).substitute(words)
+    text = Template("".join(_FORMS[part][str(words[part])] if part in _FORMS else part for part in parts))
+    body = text.substitute(words)
+    if "NETWORKS" not in body:
+        return body
+    groups = (1, 2, 4, 8, 16) if words["sort"] == "quick" and "_quick(" in body else ()
+    return body.replace("NETWORKS", network_text(routine.name, int(words["item_bits"]), groups))
 
 
 def _key_words(dtype: DType) -> dict[str, str | int]:

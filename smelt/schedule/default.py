@@ -24,6 +24,7 @@ BLOCK_K = 1024  # summed elements that a packed block spans
 KEEP_COST = 0.4  # nanoseconds per element above which a value is kept from phase to phase
 STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
 STREAMED_ROWS = 8  # rows of a weight that are added up at a time
+COLUMN_VECTORS = 8  # vectors of neighboring columns that are folded side by side
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def _elementwise(region: Region, profile: Profile) -> Iterator[tuple[Action, ...
 
 def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     """Reductions, and what is computed from them in the same kernel."""
+    yield from _columns(region, profile)
     folds = reductions(region)
     shared = frozenset.intersection(*[e.axes for e in folds])  # what every reduction varies over: the rows
     axes = region.parallel_axes(region.outputs[0])
@@ -112,6 +114,30 @@ def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
         yield (*actions, *bind, keep)
     yield (*actions, *bind)
     yield tuple(actions)
+
+
+def _columns(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """One reduction whose results lie side by side in memory: a page of a row at a time, a few rows at once."""
+    axes = region.parallel_axes(region.outputs[0])
+    vector = vector_axis(walks(region), region.axes)
+    folded = reductions(region)[0].attribute.axes
+    if vector not in axes or len(reductions(region)) > 1 or len(folded) > 1:
+        return
+    lanes = vector_lanes(region, profile)
+    width = COLUMN_VECTORS * lanes
+    columns, rows = extent(vector), extent(folded[0])
+    if not isinstance(columns, int) or not isinstance(rows, int) or columns < 2 * width or rows < 2 * STREAMED_ROWS:
+        return
+    blocks = min(STREAMED_COLUMNS // width, -(-columns // width))
+    v, r = vector.name, folded[0].name
+    outer = tuple(f"{axis.name}.0" for axis in axes if axis != vector)
+    yield (
+        Split(v, ((blocks, "loop"), (COLUMN_VECTORS, "reg"), (lanes, "lane"))),
+        Split(r, ((STREAMED_ROWS, "loop"),)),
+        Order((*outer, f"{v}.0", f"{r}.0", f"{v}.1", f"{r}.1")),
+        Bind((*outer, f"{v}.0")),
+        Unroll(f"{r}.1", STREAMED_ROWS),
+    )
 
 
 def _keeps(region: Region, vector: Variable | None) -> Iterator[Keep]:

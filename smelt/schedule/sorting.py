@@ -43,6 +43,7 @@ class _Sort:
         wide = self.dtype.bits == 64 or self.most >= 1 << 32
         self.item = ("pair" if wide else "packed") if self.places else "key"
         self.item_bytes = {"pair": 16, "packed": 8}.get(self.item, self.dtype.itemsize)
+        self.compares = self.item != "pair" and self.item_bytes >= 4 and profile.vector_bytes == 64
         self.digit = 8 if self.dtype.bits <= 16 or self.most < LARGE else 11
         self.passes = -(-self.dtype.bits // self.digit)
 
@@ -57,8 +58,29 @@ class _Sort:
             "keeps_signs": int(not self.places),
             "digit": self.digit,
             "passes": self.passes,
+            **self._vector_words(),
             **more,
         }
+
+    def _vector_words(self) -> dict[str, str | int]:
+        """Vectors of elements, and of items where these are numbers."""
+        lanes, item = self.profile.vector_bytes // self.dtype.itemsize, 8 * self.item_bytes
+        quick = self.compares
+        words: dict[str, str | int] = {
+            "lanes": lanes,
+            "vector": f"u{self.dtype.bits}x{lanes}",
+            "mask": f"i{self.dtype.bits}x{lanes}",
+            "fills": int(self.item == "key"),
+            "sort": "quick" if quick else "radix",
+            "merge": "quick" if quick else "radix",
+            "extremes": "quick" if quick else "radix",
+        }
+        if quick:
+            wide, lanes = item == 64, 512 // item
+            words |= {"item_bits": item, "item_lanes": lanes, "item_vector": f"u{item}x{lanes}"}
+            words |= {"item_signed": f"i{item}x{lanes}", "lane_bits": f"u{lanes}"}
+            words |= {"compare": "q" if wide else "d", "store": "di" if wide else "si"}
+        return words
 
     @property
     def counts_bytes(self) -> int:
@@ -94,7 +116,9 @@ def sort_steps(node: Node, sources: list[Operand], profile: Profile) -> list[Ste
     if sort.selects:
         return _select(sort)
     lanes = profile.vector_bytes // sort.item_bytes
-    if sort.item != "pair" and sort.most <= NETWORK_ROWS and sort.most * profile.vector_bytes <= NETWORK_BYTES:
+    small = sort.most <= NETWORK_ROWS and sort.most * profile.vector_bytes <= NETWORK_BYTES
+    # Rows that lie in one piece are sorted one by one in registers, where that can be done.
+    if sort.item != "pair" and small and not (sort.compares and sort.inner == 1):
         return [_network(sort, lanes)]
     pieces = _pieces(sort)
     return _merged(sort, pieces) if pieces > 1 else [_whole_rows(sort)]
@@ -110,7 +134,7 @@ def _pieces(sort: _Sort) -> int:
 
 def _network(sort: _Sort, lanes: int) -> Step:
     bits = 8 * sort.item_bytes
-    words = sort.words(lanes=lanes, vector=f"u{bits}x{lanes}")
+    words = sort.words(item_lanes=lanes, item_vector=f"u{bits}x{lanes}")
     tasks = (sort.rows - 1) // lanes + 1
     made = sort.make(
         "sort_network",
@@ -149,7 +173,7 @@ def _merged(sort: _Sort, pieces: int) -> list[Step]:
         items.reverse()
         run *= 2
     made = sort.make("sort_finish", sort.words(), {**sizes, "run": piece * run}, tasks)
-    steps.append(Step(made, (sort.node, items[0], sort.source)))
+    steps.append(Step(made, (sort.node, items[0], sort.source, items[1])))
     if sort.dtype.is_float and not sort.places:
         made = sort.make("sort_signs", sort.words(), sort.sizes(), sort.rows)
         steps.append(Step(made, (sort.node, sort.source)))
@@ -160,10 +184,9 @@ def _select(sort: _Sort) -> list[Step]:
     count = upper(sort.count)
     room = max(4 * count, 1024) + 128
     bits = sort.dtype.bits
-    lanes = min(64, sort.profile.vector_bytes * 8 // bits)
     sort.digit = 8 if bits <= 16 or room < LARGE else 11
     sort.passes = -(-bits // sort.digit)
-    words = sort.words(room=room, lanes=lanes, vector=f"u{bits}x{lanes}", mask=f"i{bits}x{lanes}")
+    words = sort.words(room=room)
     workspace = 2 * room * sort.item_bytes + sort.counts_bytes
     cost = sort.most * 0.3
     pieces = 1

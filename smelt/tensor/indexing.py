@@ -1,129 +1,172 @@
-"""Basic indexing: integers, slices with any step, an ellipsis and new axes, in any mixture.
+"""Indexing: `x[key]` reads, `x.at[key]` makes changed copies. Keys are resolved in `selection`.
 
 On an axis of symbolic size, a slice must lie inside the axis for every value of the size.
 """
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import ArgumentError, IndexRangeError, SmeltError
+from smelt import dtypes
+from smelt.dtypes import bool_, int64
+from smelt.errors import DTypeError
 from smelt.graph import build
-from smelt.graph.index import Index, as_index
-from smelt.graph.node import Node
+from smelt.graph.checks import written
+from smelt.graph.node import Node, Shape
 from smelt.graph.ops import Span
-from smelt.graph.shapes import marked, shape_text
-from smelt.tensor.handle import node_of, wrap
-from smelt.tensor.types import Size
+from smelt.tensor.handle import is_weak, node_of, scalar_node, wrap
+from smelt.tensor.selection import DROPPED, KEPT, Selection, select
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
 
-_WHOLE = slice(None)
-
-
 def index(x: Tensor, key: Any, /) -> Tensor:
     """x[key]."""
-    node = node_of(x, "indexing")
-    items = _filled(key if isinstance(key, tuple) else (key,), node)
-    spans: list[Span] = []
-    shape: list[Size] = []
-    for item in items:
-        if item is None:
-            shape.append(1)
-            continue
-        axis = len(spans)
-        if isinstance(item, slice):
-            span = _sliced(item, node, axis)
-            shape.append(span.size)
-        else:
-            span = Span(_position(item, node, axis), 1, 1)
-        spans.append(span)
-    return wrap(build.reshape(build.slice_(node, spans, name="indexing"), tuple(shape)))
+    return wrap(read(select(node_of(x, "indexing"), key), "indexing"))
 
 
-def _filled(key: tuple[Any, ...], node: Node) -> list[Any]:
-    """The key with the ellipsis (or its absence) written out as full slices."""
-    for item in key:
-        if not _is_basic(item):
-            raise ArgumentError(
-                f"indexing: {_described(item)} cannot be used as an index",
-                rule="an index is made of integers, slices, ... and None.",
-            )
-    ellipses = [at for at, item in enumerate(key) if item is Ellipsis]
-    if len(ellipses) > 1:
-        raise ArgumentError("indexing: more than one ellipsis (...) in an index")
-    used = sum(1 for item in key if item is not None and item is not Ellipsis)
-    if used > node.rank:
-        raise IndexRangeError(
-            f"indexing: {used} indices for shape {shape_text(node.shape)}, which has rank {node.rank}"
-        )
-    at = ellipses[0] if ellipses else len(key)
-    return [*key[:at], *[_WHOLE] * (node.rank - used), *key[at + 1 :]]
+def read(selection: Selection, name: str) -> Node:
+    """The selected elements."""
+    node = build.slice_(selection.target, selection.spans, name=name)
+    dropped = [kind == DROPPED for kind in selection.kinds]
+    node = build.reshape(node, [size for size, gone in zip(node.shape, dropped, strict=True) if not gone])
+    if selection.indices:
+        indices = [selection.spread(i) for i in selection.indices]
+        axes = [axis for axis, gone in zip(selection.axes(), dropped, strict=True) if not gone]
+        node = build.gather(node, indices, axes, selection.core, checked=selection.checked, name=name)
+        node = written(node, name)
+    elif selection.block:  # a single True or False
+        core, at = selection.core, selection.before
+        node = build.reshape(node, (*core[:at], *(1 for _ in selection.block), *core[at + len(selection.block) :]))
+        node = build.slice_(node, [Span(0, size, 1) for size in core], name=name)
+    return build.reshape(node, selection.shape)
 
 
-def _is_basic(item: Any) -> bool:
-    if item is None or item is Ellipsis or isinstance(item, slice) or type(item) is int:
-        return True
-    rank = getattr(item, "ndim", 0)
-    return rank == 0 and not isinstance(item, bool) and hasattr(item, "__index__") and str(_dtype(item)) != "bool"
+class At:
+    """`x.at`: index it for the elements to change."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    def __getitem__(self, key: Any) -> Updates:
+        return Updates(self._tensor, key)
 
 
-def _dtype(item: Any) -> Any:
-    return getattr(item, "dtype", "int")
+class Updates:
+    """The elements `x[key]`: each method gives a copy of x in which they are changed.
+
+    Values are broadcast to the shape of `x[key]`. Where a key names an element several times, `set` keeps the last
+    value and the others combine all of them.
+    """
+
+    __slots__ = ("_key", "_tensor")
+
+    def __init__(self, tensor: Tensor, key: Any) -> None:
+        self._tensor, self._key = tensor, key
+
+    def get(self) -> Tensor:
+        """The elements themselves, as `x[key]`."""
+        return index(self._tensor, self._key)
+
+    def set(self, values: Any, /) -> Tensor:
+        """The elements replaced by values."""
+        return self._changed("set", values)
+
+    def add(self, values: Any, /) -> Tensor:
+        """Values added to the elements."""
+        return self._changed("add", values)
+
+    def multiply(self, values: Any, /) -> Tensor:
+        """The elements multiplied by values."""
+        return self._changed("mul", values)
+
+    def min(self, values: Any, /) -> Tensor:
+        """The smaller of each element and its values."""
+        return self._changed("min", values)
+
+    def max(self, values: Any, /) -> Tensor:
+        """The larger of each element and its values."""
+        return self._changed("max", values)
+
+    def _changed(self, op: str, values: Any) -> Tensor:
+        name = f"at[...].{'multiply' if op == 'mul' else op}"
+        node = self._tensor._node
+        selection = select(node, self._key, name)
+        updates = build.broadcast_to(updates_of(values, node, name), selection.shape, name=name)
+        return wrap(write(selection, op, updates, name, node.shape))
 
 
-def _described(item: Any) -> str:
-    return f"{type(item).__name__} {item!r}" if isinstance(item, int | float | str) else f"a {type(item).__name__}"
-
-
-def _position(item: Any, node: Node, axis: int) -> Size:
-    try:
-        number = operator.index(item)
-    except SmeltError:  # a traced tensor says itself why it cannot be used
-        raise
-    except TypeError:
-        raise ArgumentError(f"indexing: {_described(item)} is not an integer") from None
-    size = as_index(node.shape[axis])
-    # A symbolic axis surely has the elements below its smallest size, counted from either end.
-    if not -size.low <= number < size.low:
-        raise IndexRangeError(
-            f"indexing: index {number} is out of range for axis {axis}\n" + marked((node.shape, {axis})),
-            rule=f"allowed here: {-size.low} to {size.low - 1}." if size.low else "the axis has no elements.",
-        )
-    return number if number >= 0 else node.shape[axis] + number
-
-
-def _sliced(item: slice, node: Node, axis: int) -> Span:
-    size = node.shape[axis]
-    if item is _WHOLE:
-        return Span(0, size, 1)
-    start, stop, step = (_bound(bound) for bound in (item.start, item.stop, item.step))
-    step = 1 if step is None else step
-    if step == 0:
-        raise ArgumentError("indexing: the step of a slice must not be 0")
-    if not isinstance(size, Index):
-        first, last, step = slice(start, stop, step).indices(size)
-        return Span(first, len(range(first, last, step)), step)
-    if step < 0:
-        first_default, last_default = size - 1, as_index(-1)
+def updates_of(values: Any, node: Node, name: str) -> Node:
+    """Values in the dtype of the tensor that they go into, which must be able to hold their kind."""
+    if is_weak(values):
+        wanted = dtypes.promote_scalar(node.dtype, values)
+        found = scalar_node(values, node.dtype, name) if wanted is node.dtype else None
+        given: Any = type(values).__name__
     else:
-        first_default, last_default = as_index(0), size
-    low = first_default if start is None else _from_front(start, size)
-    high = last_default if stop is None else _from_front(stop, size)
-    distance = high - low if step > 0 else low - high
-    return Span(low, (distance + abs(step) - 1) // abs(step), step)
+        found = node_of(values, name)
+        given = found.dtype
+        order = "bif"
+        kinds = [order.index("b" if d.is_bool else "i" if d.is_integer else "f") for d in (found.dtype, node.dtype)]
+        found = build.cast(found, node.dtype) if kinds[0] <= kinds[1] else None
+    if found is None:
+        raise DTypeError(f"{name}: values of {given} do not go into {node.dtype}", hint="Cast the tensor first.")
+    return found
 
 
-def _from_front(bound: int, size: Index) -> Index:
-    return size + bound if bound < 0 else as_index(bound)
+def write(selection: Selection, op: str, updates: Node, name: str, shape: Shape) -> Node:
+    """The target with updates, which have the shape of the selection, combined into the selected elements."""
+    target, core = selection.target, selection.core
+    updates = build.reshape(updates, core)
+    if 0 in core:
+        return build.reshape(target, shape)
+    if not selection.indices:
+        return build.reshape(_write_slices(selection, op, updates), shape)
+    indices = [selection.spread(i) for i in selection.indices]
+    axes = selection.axes()
+    for axis, (kind, span, size) in enumerate(zip(selection.kinds, selection.spans, target.shape, strict=True)):
+        if kind >= 0 or (kind == KEPT and span.size == size and span.step == 1):
+            continue
+        start = build.broadcast_to(build.size_node(span.start, int64), core)
+        if kind == KEPT:
+            steps = build.mul(build.iota(span.size, int64), build.const(span.step, int64, (span.size,)))
+            lead = [span.size if k == axes[axis] else 1 for k in range(len(core))]
+            start = build.add(start, build.broadcast_to(build.reshape(steps, lead), core))
+        axes[axis] = -1 - len(indices)
+        indices.append(start)
+    node = build.scatter(op, target, updates, indices, axes, checked=selection.checked, name=name)
+    return build.reshape(written(node, name), shape)
 
 
-def _bound(bound: Any) -> int | None:
-    if bound is None:
-        return None
-    if isinstance(bound, bool) or not hasattr(bound, "__index__"):
-        raise ArgumentError(f"indexing: {_described(bound)} cannot be part of a slice", rule="use integers or None.")
-    return operator.index(bound)
+def _write_slices(selection: Selection, op: str, updates: Node) -> Node:
+    """Without index tensors: the updates are spread over the target by padding, which costs no kernel."""
+    target, spans = selection.target, selection.spans
+    updates = build.reshape(updates, [span.size for span in spans])
+    inside = build.const(True, bool_, updates.shape)
+    spread = _spread_out(updates, spans, target.shape, build.const(0, target.dtype))
+    mask = _spread_out(inside, spans, target.shape, build.const(False, bool_))
+    combined = spread if op == "set" else build.binary(op, target, spread)
+    return build.where(mask, combined, target)
+
+
+def _spread_out(x: Node, spans: tuple[Span, ...], shape: Shape, fill: Node) -> Node:
+    """The elements of x at the places that slices select in a larger shape, with a fill around and between them."""
+    for axis, ((start, count, step), size) in enumerate(zip(spans, shape, strict=True)):
+        before, after = x.shape[:axis], x.shape[axis + 1 :]
+        if step < 0:
+            flips = [Span(0, n, 1) for n in x.shape]
+            flips[axis] = Span(count - 1, count, -1)
+            x = build.slice_(x, flips)
+            start, step = start + step * (count - 1), -step
+        reach = (count - 1) * step + 1
+        if step > 1:
+            nothing = [(0, 0)] * len(before)
+            x = build.reshape(x, (*before, count, 1, *after))
+            x = build.pad(x, [*nothing, (0, 0), (0, step - 1), *[(0, 0)] * len(after)], fill)
+            x = build.reshape(x, (*before, count * step, *after))
+            x = build.slice_(x, [Span(0, reach if k == axis else n, 1) for k, n in enumerate(x.shape)])
+        widths = [(start, size - start - reach) if k == axis else (0, 0) for k in range(len(shape))]
+        x = build.pad(x, widths, fill)
+    return x

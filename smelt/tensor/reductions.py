@@ -58,7 +58,11 @@ def sum(
     dim: Axes = None,
     keepdim: bool = False,
 ) -> Any:
-    """The sum along the axes given, or of everything."""
+    """The sum along the axes given, or of everything.
+
+    >>> sm.sum(sm.asarray([[1, 2], [3, 4]]), axis=0).tolist()
+    [4, 6]
+    """
     node = _accumulated(node_of(x, "sum"), dtype)
     return wrap(build.reduce("add", node, _axes(node, axis, dim, "sum"), keep_axes=keepdims or keepdim, name="sum"))
 
@@ -73,7 +77,11 @@ def prod(
     dim: Axes = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """The product along the axes given, or of everything."""
+    """The product along the axes given, or of everything.
+
+    >>> sm.prod(sm.asarray([2.0, 3.0, 4.0])).item()
+    24.0
+    """
     node = _accumulated(node_of(x, "prod"), dtype)
     return wrap(build.reduce("mul", node, _axes(node, axis, dim, "prod"), keep_axes=keepdims or keepdim, name="prod"))
 
@@ -92,12 +100,20 @@ def sum_dtype(dtype: DType) -> DType:
 
 
 def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
-    """The largest value along the axes given, or of everything; NaN if there is one."""
+    """The largest value along the axes given, or of everything; NaN if there is one.
+
+    >>> sm.max(sm.asarray([[1, 5], [7, 2]]), axis=1).tolist()
+    [5, 7]
+    """
     return _extreme("max", x, axis, keepdims or keepdim, dim)
 
 
 def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
-    """The smallest value along the axes given, or of everything; NaN if there is one."""
+    """The smallest value along the axes given, or of everything; NaN if there is one.
+
+    >>> sm.min(sm.asarray([[1, 5], [7, 2]]), axis=1).tolist()
+    [1, 2]
+    """
     return _extreme("min", x, axis, keepdims or keepdim, dim)
 
 
@@ -135,7 +151,11 @@ def _verdict(name: str, op: str, x: Any, axis: Axes, keep: bool, dim: Axes) -> T
 def count_nonzero(
     x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
 ) -> Tensor:
-    """How many elements along the axes are nonzero, as int64."""
+    """How many elements along the axes are nonzero, as int64.
+
+    >>> sm.count_nonzero(sm.asarray([0, 3, 0, 4])).item()
+    2
+    """
     node = build.cast(build.cast(node_of(x, "count_nonzero"), dtypes.bool_), dtypes.int64)
     axes = _axes(node, axis, dim, "count_nonzero")
     return wrap(build.reduce("add", node, axes, keep_axes=keepdims or keepdim, name="count_nonzero"))
@@ -151,7 +171,11 @@ def mean(
     dim: Axes = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """The arithmetic mean along the axes given, or of everything."""
+    """The arithmetic mean along the axes given, or of everything.
+
+    >>> sm.mean(sm.asarray([1.0, 2.0, 6.0])).item()
+    3.0
+    """
     node = _real(x, dtype, "mean")
     axes = _axes(node, axis, dim, "mean")
     return wrap(build.cast(_mean(widened(node), axes, keepdims or keepdim), node.dtype))
@@ -171,8 +195,8 @@ def var(
 
     It is NaN where that divisor is not positive.
 
-    >>> float(sm.var(sm.asarray([1.0, 2.0, 3.0]), correction=1))
-    1.0
+    >>> sm.var(sm.asarray([1.0, 3.0]), correction=1).item()
+    2.0
     """
     node = _real(x, None, "var")
     axes = _axes(node, axis, dim, "var")
@@ -189,7 +213,11 @@ def std(
     dim: Axes = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """The standard deviation: the square root of `var`."""
+    """The standard deviation: the square root of `var`.
+
+    >>> sm.std(sm.asarray([1.0, 3.0])).item()
+    1.0
+    """
     node = _real(x, None, "std")
     axes = _axes(node, axis, dim, "std")
     return wrap(build.cast(build.sqrt(_variance(widened(node), axes, correction, keepdims or keepdim)), node.dtype))
@@ -226,7 +254,11 @@ def _variance(node: Node, axes: tuple[int, ...], correction: float, keep: bool) 
 def logsumexp(
     x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
 ) -> Tensor:
-    """log(sum(exp(x))) along the axes given, or of everything, without overflow."""
+    """log(sum(exp(x))) along the axes given, or of everything, without overflow.
+
+    >>> sm.logsumexp(sm.asarray([1000.0, 1000.0])).item()
+    1000.6931762695312
+    """
     original = floating(x, "logsumexp")
     axes = _axes(original, axis, dim, "logsumexp")
     node = widened(original)
@@ -250,7 +282,11 @@ def argmax(
     dim: int | None = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """Where the largest value is (the first of them; the first NaN, if there is one), as int64."""
+    """Where the largest value is (the first of them; the first NaN, if there is one), as int64.
+
+    >>> sm.argmax(sm.asarray([3, 9, 9, 1])).item()
+    1
+    """
     return _position("argmax", "max", x, axis, keepdims or keepdim, dim)
 
 
@@ -263,7 +299,11 @@ def argmin(
     dim: int | None = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """Where the smallest value is (the first of them; the first NaN, if there is one), as int64."""
+    """Where the smallest value is (the first of them; the first NaN, if there is one), as int64.
+
+    >>> sm.argmin(sm.asarray([3, 9, 9, 1])).item()
+    3
+    """
     return _position("argmin", "min", x, axis, keepdims or keepdim, dim)
 
 
@@ -279,7 +319,10 @@ def _position(name: str, op: str, x: Any, axis: int | None, keep: bool, dim: int
     if node.dtype.is_float:
         found = build.binary("or", found, build.unary("isnan", node))
     size = node.shape[along]
-    places = build.reshape(build.iota(size, dtypes.int64), (size,) + (1,) * (len(node.shape) - along - 1))
-    nowhere = build.const(dtypes.int64.maximum, dtypes.int64)
+    # Narrow positions make for more of them in a vector.
+    dtype = dtypes.int32 if isinstance(size, int) and size <= dtypes.int32.maximum else dtypes.int64
+    places = build.reshape(build.iota(size, dtype), (size,) + (1,) * (len(node.shape) - along - 1))
+    nowhere = build.const(dtype.maximum, dtype)
     result = build.reduce("min", build.where(found, places, nowhere), (along,), keep_axes=keep and axis is not None)
+    result = build.cast(result, dtypes.int64)
     return wrap(build.reshape(result, (1,) * rank) if keep and axis is None else result)

@@ -142,8 +142,10 @@ def diff(
     times = integer(n, "diff", "n")
     if times < 0:
         raise ArgumentError(f"diff: n must not be negative, got {times}")
-    nodes = all_common([value for value in (prepend, x, append) if value is not None], "diff")
-    node = nodes[0 if prepend is None else 1]
+    before = () if prepend is None else (prepend,)
+    after = () if append is None else (append,)
+    nodes = all_common([*before, x, *after], "diff")
+    node = nodes[len(before)]
     along = normalized_axis(axis_or_dim(axis, dim, "diff", default=-1), node.rank, "diff")
     if len(nodes) > 1:
         one = (*node.shape[:along], 1, *node.shape[along + 1 :])

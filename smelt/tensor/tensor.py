@@ -23,6 +23,7 @@ from smelt.tensor import (
     dlpack,
     einsums,
     elementwise,
+    finding,
     floats,
     folding,
     formatting,
@@ -31,15 +32,19 @@ from smelt.tensor import (
     joining,
     layers,
     linear,
+    lookup,
     movement,
     namespace,
     norms,
     operators,
+    ordering,
     padding,
     pooling,
+    quantiles,
     reductions,
     resizing,
     scans,
+    sets,
     special,
     trigonometry,
 )
@@ -226,7 +231,12 @@ class Tensor(Handle, Generic[DT, *S]):
     __getitem__ = indexing.index
 
     def __setitem__(self, key: Any, value: Any) -> Never:
-        raise ArgumentError("item assignment: tensors never change", hint="Use smelt.where to make a changed copy.")
+        raise ArgumentError("item assignment: tensors never change", hint="Use x.at[...].set(...) for a changed copy.")
+
+    @property
+    def at(self) -> indexing.At:
+        """Changed copies: `x.at[key].set(values)`, or `add`, `multiply`, `min`, `max`; with any key of `x[key]`."""
+        return indexing.At(self)
 
     # --- operators
 
@@ -403,6 +413,8 @@ class Tensor(Handle, Generic[DT, *S]):
     argmin = reductions.argmin
     norm = norms.norm
     vector_norm = norms.vector_norm
+    median = quantiles.median
+    quantile = quantiles.quantile
 
     cumsum = scans.cumsum
     cumprod = scans.cumprod
@@ -412,6 +424,20 @@ class Tensor(Handle, Generic[DT, *S]):
     cummin = scans.cummin
     logcumsumexp = scans.logcumsumexp
     diff = scans.diff
+
+    sort = ordering.sort
+    argsort = ordering.argsort
+    topk = ordering.topk
+    nonzero = finding.nonzero
+    argwhere = finding.argwhere
+    flatnonzero = finding.flatnonzero
+    bincount = finding.bincount
+    unique = sets.unique
+    unique_values = sets.unique_values
+    unique_counts = sets.unique_counts
+    unique_inverse = sets.unique_inverse
+    unique_all = sets.unique_all
+    isin = sets.isin
 
     reshape = movement.reshape
 
@@ -450,6 +476,17 @@ class Tensor(Handle, Generic[DT, *S]):
     split = joining.split
     chunk = joining.chunk
     array_split = tensor_split = joining.array_split
+
+    take = lookup.take
+    take_along_axis = lookup.take_along_axis
+    gather = lookup.gather
+    scatter = lookup.scatter
+    scatter_add = lookup.scatter_add
+    index_select = lookup.index_select
+    masked_fill = lookup.masked_fill
+    masked_select = lookup.masked_select
+    one_hot = lookup.one_hot
+    searchsorted = lookup.searchsorted
 
     matmul = linear.matmul
     vecdot = linear.vecdot

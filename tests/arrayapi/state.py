@@ -14,7 +14,6 @@ import numpy as np
 import smelt as sm
 from smelt.errors import SmeltError
 
-LATER = "not merged yet"
 COMPLEX = "there are no complex dtypes yet"
 
 # Functions, dtypes, extensions and `array.` methods of the standard that smelt does not have.
@@ -26,14 +25,7 @@ MISSING: dict[str, str] = {
     "real": COMPLEX,
     "linalg": "an optional extension, planned",
     "fft": "an optional extension, planned, and it needs complex dtypes",
-    "array.__setitem__": "tensors never change; `smelt.where` makes a changed copy",
-    **dict.fromkeys(
-        (
-            *("take", "take_along_axis", "searchsorted"),
-            *("nonzero", "argsort", "sort", "unique_all", "unique_counts", "unique_inverse", "unique_values"),
-        ),
-        LATER,
-    ),
+    "array.__setitem__": "tensors never change; `x.at[key].set(values)` makes a changed copy",
 }
 
 
@@ -75,12 +67,7 @@ DEVIATIONS = [
         "the shape of the result would depend on values",
         lambda: _refuses(lambda: sm.repeat(sm.arange(3), sm.asarray([1, 2, 3]))),
     ),
-    Deviation(
-        "indices are integers, slices, `...` and `None`, no arrays",
-        LATER,
-        lambda: _refuses(lambda: sm.arange(3)[sm.asarray([0, 2])]),
-    ),
 ]
 
 # Defaults that are spelled otherwise and mean the same: None, where PyTorch's name for the argument may be used.
-SPELLED_OTHERWISE = {("vecdot", "axis"), ("diff", "axis")}
+SPELLED_OTHERWISE = {("vecdot", "axis"), ("diff", "axis"), ("sort", "axis"), ("argsort", "axis")}

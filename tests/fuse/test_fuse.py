@@ -75,6 +75,26 @@ def test_a_cheap_function_of_one_input_is_recomputed() -> None:
     assert sorted(kernels(build.unary("exp", x), build.unary("sin", x))) == [["neg", "exp"], ["neg", "sin"]]
 
 
+def test_scans_are_computed_with_what_they_scan_and_what_has_the_same_elements() -> None:
+    x = leaf(F32, (128, 64))
+    total = build.reduce("add", x, (1,), keep_axes=True)
+    y = build.scan("add", build.binary("div", x, build.broadcast_to(total, (128, 64))), 1)
+    again = build.scan("max", build.unary("exp", y), 1)
+    assert kernels(build.binary("mul", again, y)) == [["reduce", "div", "scan", "exp", "scan", "mul"]]
+
+
+def test_scans_are_stored_for_reductions_other_axes_and_other_places() -> None:
+    x = leaf(F32, (128, 64))
+    y = build.scan("add", build.unary("neg", x), 1)
+    assert kernels(build.reduce("max", y, (1,))) == [["neg", "scan"], ["reduce"]]
+    largest = build.broadcast_to(build.reduce("max", y, (1,), keep_axes=True), y.shape)
+    assert kernels(build.binary("div", y, largest)) == [["neg", "scan"], ["reduce", "div"]]
+    assert kernels(build.scan("add", y, 0)) == [["neg", "scan"], ["scan"]]
+    assert kernels(build.unary("exp", build.slice_(y, ((0, 128, 1), (63, 64, -1))))) == [["neg", "scan"], ["exp"]]
+    assert kernels(build.matmul(y, leaf(F32, (64, 32)))) == [["neg", "scan"], ["contract"]]
+    assert kernels(build.scan("add", build.matmul(x, leaf(F32, (64, 32))), 1)) == [["contract"], ["scan"]]
+
+
 def test_the_parts_of_a_concat_are_written_in_place() -> None:
     parts = [build.unary("exp", leaf(F32, (3, 4))), leaf(F32, (3, 2)), build.unary("sin", leaf(F32, (3, 5)))]
     groups = partition([build.concat(parts, 1)])
@@ -85,6 +105,29 @@ def test_the_parts_of_a_concat_are_written_in_place() -> None:
 def test_a_pad_costs_no_kernel() -> None:
     x = build.pad(build.unary("exp", leaf(F32, (3, 4))), ((1, 0), (0, 2)), build.const(0.0, F32))
     assert kernels(build.unary("neg", x)) == [["exp", "pad", "neg"]]
+
+
+def test_a_gather_is_one_kernel_with_its_index_and_its_users() -> None:
+    x, index = leaf(F32, (100, 64)), leaf(dtypes.int64, (32,))
+    rows = build.binary("add", index, build.const(1, dtypes.int64, (32,)))
+    wide = build.broadcast_to(build.reshape(rows, (32, 1)), (32, 64))
+    picked = build.gather(build.permute(build.permute(x, (1, 0)), (1, 0)), [wide], (-1, 1))
+    assert kernels(build.composite("silu", picked))[0][:2] == ["add", "gather"]
+    assert len(kernels(build.composite("silu", picked))) == 1
+
+
+def test_what_a_gather_reads_is_stored_once() -> None:
+    x, index = leaf(F32, (10, 64)), leaf(dtypes.int64, (1000, 64))
+    assert kernels(build.gather(build.unary("exp", x), [index], (-1, 1))) == [["exp"], ["gather"]]
+
+
+def test_indices_are_clamped_unless_their_range_is_known() -> None:
+    x, index = leaf(F32, (10,)), leaf(dtypes.int64, (33,))
+    inside = build.binary("mod", index, build.const(10, dtypes.int64, (33,)))
+    for chosen, clamped in ((index, True), (inside, False)):
+        (group,) = partition([build.gather(x, [chosen], (-1,))])
+        region, _ = build_region(group, contiguous)
+        assert {"min", "max"} & {e.op for e in region.order()} == ({"min", "max"} if clamped else set())
 
 
 def test_a_long_chain_is_cut_into_kernels_of_bounded_size() -> None:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.graph import build
-from smelt.graph.index import Dim, IndexLike
+from smelt.graph.index import Dim, IndexLike, as_index
 from smelt.graph.node import Node, Shape, make
-from smelt.graph.ops import BINARY, REDUCTIONS, UNARY, Op, kind_letter
+from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY, Op, kind_letter
 
 N = Dim("n", 0, 7)
 M = Dim("other dim", 1, 5)
@@ -94,7 +94,7 @@ def _movement(rng: random.Random, pool: list[Node]) -> Node | None:
 
 def _other(rng: random.Random, pool: list[Node]) -> Node | None:
     x = rng.choice(pool)
-    match rng.choice(("cast", "where", "reduce", "matmul", "softmax", "iota", "bitcast")):
+    match rng.choice(("cast", "where", "reduce", "matmul", "softmax", "iota", "bitcast", "gather", "scan")):
         case "cast":
             return build.cast(x, rng.choice(dtypes.ALL))
         case "where":
@@ -107,8 +107,19 @@ def _other(rng: random.Random, pool: list[Node]) -> Node | None:
             if x.rank < 2 or x.dtype.is_bool:
                 return None
             return build.matmul(x, build.permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2)))
+        case "scan":
+            op = rng.choice(SCANS if x.dtype.is_float else ("max", "min") if x.dtype.is_bool else REDUCTIONS)
+            return build.scan(op, x, rng.randrange(x.rank)) if x.rank else None
         case "softmax":
             return build.composite("softmax", x, axis=0) if x.rank and x.dtype.is_float else None
+        case "gather":
+            index = _of_kind(rng, pool, "i")
+            if index is None or not x.rank or as_index(x.shape[0]).low < 1:
+                return None
+            # Whole rows found by the elements of an integer tensor, whatever they are.
+            shape = (*index.shape, *x.shape[1:])
+            wide = build.broadcast_to(build.reshape(index, (*index.shape, *(1 for _ in x.shape[1:]))), shape)
+            return build.gather(x, [wide], (-1, *range(index.rank, len(shape))))
         case "iota":
             return build.iota(rng.choice(SIZES), rng.choice(dtypes.INTEGERS))
         case _:

@@ -45,6 +45,12 @@ if 5 < n
   store o[5, 0] = v
 """,
     """
+loop i < n
+  v: int32<c.lane:8> = const 3
+  w: float32<c.lane:8> = load v as h in 0 .. n - 1 of x[h, c.lane]
+  store o[i, c.lane] = w
+""",
+    """
 let q in 0 .. n = min(n, 4)
 loop i < q
   v: float32 = load x[i, 0]
@@ -112,6 +118,11 @@ BAD = [
     ("a: float32 = acc 0.0\nv: float32<c.reg:2> = const 1.0\nw: float32<c.reg:2> = scan add v from a", "does not fit"),
     ("a: float32 = acc 0.0\nv: float32<c.reg:2> = const 1.0\nw: float32 = scan add v over c.reg from a", "not fit"),
     ("a: float64 = acc 0.0\nv: float32 = const 1.0\nw: float32 = scan add v from a", "does not fit the type"),
+    ("v: int64 = const 1\nw: float32 = load v as h in 0 .. n of x[h, 0]", "may leave"),
+    ("v: float32 = const 1.0\nw: float32 = load v as h in 0 .. n - 1 of x[h, 0]", "not an integer"),
+    ("v: int64<c.reg:2> = const 1\nw: float32 = load v as h in 0 .. n - 1 of x[h, 0]", "does not fit"),
+    ("v: int64 = const 1\nw: float32 = load v as v in 0 .. n - 1 of x[v, 0]", "given twice"),
+    ("v: int64 = const 1\nw: float32 = load v as h in 0 .. n - 1 of x[h, 0]\nu: int64 = index h", "not known"),
     ("local t float32 [n] strides [1] offset 0", "no fixed size"),
     ("loop i < n\n  local t float32 [4] strides [1] offset 0", "inside a loop"),
     ("loop i < n\n  v: float32<c.reg:4> = const 1.0\n  store o[i, 0] = v", "share one place"),

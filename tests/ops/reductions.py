@@ -9,7 +9,7 @@ import numpy as np
 
 from smelt import dtypes
 from smelt.dtypes import DType
-from smelt.errors import ArgumentError, ShapeError
+from smelt.errors import ArgumentError, AxisError, ShapeError
 from tests.ops.samples import (
     Array,
     Sample,
@@ -205,5 +205,48 @@ NORMS = [
         to_float,
         SUM,
         NORM_ERRORS,
+    ),
+]
+
+
+# --- quantiles
+
+
+def median(x: Array, axis: Any = None, keepdims: bool = False) -> Any:
+    return np.median(as_real(x), axis=axis, keepdims=keepdims)
+
+
+def quantile(x: Array, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return np.quantile(as_real(x), q, axis=axis, keepdims=keepdims)
+
+
+def medians(dtype: DType) -> list[Sample]:
+    # NumPy refuses to sort along no axis at all.
+    calls = [s for s in folds(dtype, empty=False) if s.kwargs.get("axis") != ()]
+    odd = [call(np.array([[np.nan, 1, 2], [np.inf, -np.inf, 3]]).astype(dtype.numpy), axis=1)] if dtype.is_float else []
+    return [*calls, *odd, call(values(dtype, 4), keepdims=True), call(np.zeros((3, 4), dtype.numpy), axis=1)]
+
+
+def quantiles(dtype: DType) -> list[Sample]:
+    shares: list[Any] = [0, 1, 0.5, 0.3, [0.25, 0.75], [0.1], (0.0, 1.0)]
+    return [call(*s.args, shares[k % len(shares)], **s.kwargs) for k, s in enumerate(medians(dtype))]
+
+
+QUANTILES = [
+    OpSpec("median", median, medians, (*FLOATS, dtypes.int32), to_float, SUM, (NOTHING, *FOLD_ERRORS)),
+    OpSpec(
+        "quantile",
+        quantile,
+        quantiles,
+        (*FLOATS, dtypes.int32),
+        to_float,
+        SUM,
+        (
+            wrong(ArgumentError, "must lie between 0 and 1, got 1.5", zeros(3), 1.5),
+            wrong(ArgumentError, "a share must be a number, got 'half'", zeros(3), "half"),
+            wrong(ArgumentError, "there are no shares", zeros(3), []),
+            wrong(ShapeError, "there are no elements", zeros(0), 0.5),
+            wrong(AxisError, "axis 2 is out of range", zeros(2, 3), 0.5, axis=2),
+        ),
     ),
 ]

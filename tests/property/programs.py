@@ -265,6 +265,9 @@ def reduction(program: Program, x: sm.Tensor) -> tuple[str, sm.Tensor]:
     rng = program.rng
     axes = some_axes(rng, x)
     keep = rng.random() < 0.5
+    if x.ndim and rng.random() < 0.2:
+        name = rng.choice(("cummax", "cummin", "cumsum" if program.exact else "logcumsumexp"))
+        return name, getattr(sm, name)(x, axis=rng.randrange(x.ndim))
     if not program.exact:
         name = rng.choice(("mean", "max", "min", "logsumexp", "var"))
         if any(x.shape[axis] == 0 for axis in axes):

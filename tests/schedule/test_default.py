@@ -51,7 +51,23 @@ def test_small_axes_get_small_vectors() -> None:
 
 def test_rows_are_reduced_along_memory() -> None:
     assert schedule(floats(512, 1000).sum(-1)) == "split r0 (4 reg, 16 lane); order i0.0; bind i0.0 grid"
-    assert schedule(floats(512, 1000).sum(0)) == "split i0 (4 reg, 16 lane); order i0.0; bind i0.0 grid"
+    assert schedule(floats(512, 100).sum(0)) == "split i0 (4 reg, 16 lane); order i0.0; bind i0.0 grid"
+
+
+def test_wide_rows_are_folded_a_page_and_a_few_at_a_time() -> None:
+    assert schedule(floats(512, 1000).sum(0)) == (
+        "split i0 (8 loop, 8 reg, 16 lane); split r0 (8 loop); order i0.0 r0.0 i0.1 r0.1; bind i0.0 grid; unroll r0.1 8"
+    )
+
+
+def test_scans_run_along_memory_or_in_columns() -> None:
+    assert schedule(floats(512, 1000).cumsum(1)) == "split i1 (16 lane); order i0.0 i1.0; bind i0.0 grid"
+    assert schedule(floats(1000).cumsum(0)) == "split i0 (16 lane); order i0.0"
+    assert schedule(floats(512, 100).cumsum(0)) == "split i1 (7 reg, 16 lane); order i1.0 i0.0; bind i1.0 grid"
+    assert schedule(floats(512, 2048).cumsum(0)) == (
+        "split i1 (8 loop, 8 reg, 16 lane); split i0 (8 loop); order i1.0 i0.0 i1.1 i0.1; bind i1.0 grid"
+    )
+    assert "stream" in schedule(floats(4096, 4096).cumsum(1))
 
 
 def test_softmax_keeps_its_exponentials_in_the_result() -> None:

@@ -63,10 +63,10 @@ KERNEL {
     long mine = size - before < counts[task] ? size - before : counts[task], j = 0;
     i64 *to = o + before;
     for (long i = task * $block; j < mine;) {
-      if (i + 64 <= n && j + 64 <= mine) {
+      if (i + 64 <= n) {
         u64 mask = ${name}_mask(x + i);
-        if (__builtin_popcountll(mask) <= 10) {
-          for (; mask; mask &= mask - 1) to[j++] = i + __builtin_ctzll(mask);
+        if (__builtin_popcountll(mask) <= 10 || j + 64 > mine) {
+          for (; mask && j < mine; mask &= mask - 1) to[j++] = i + __builtin_ctzll(mask);
         } else {
           for (int k = 0; k < 64; k += 8) {
             u64 part = mask >> k & 255;

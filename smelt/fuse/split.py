@@ -1,0 +1,89 @@
+"""Long reductions in two steps: pieces by themselves, then the pieces together.
+
+A reduction of many elements to few would occupy one thread, or a few. Cut by the shape alone, never by the number of
+threads, its pieces are tasks of one kernel and a second, small one folds what they give; so results are the same on
+every machine. Sums and products of 16-bit floats keep float32 between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from smelt.dtypes import float32
+from smelt.graph import build
+from smelt.graph.index import IndexLike, product_of, upper
+from smelt.graph.node import Node, make, topological
+from smelt.graph.ops import Op
+
+LONG = 1 << 18  # elements below which one thread is as good
+PIECE = 1 << 16  # elements of a piece, at least
+PIECES = 64  # at most
+FOLDED = 16  # elements that a piece folds into one along the axis that is cut, at least
+ROWS = 64  # results that are tasks enough, where neighbors in memory are folded together
+COLUMNS = 1 << 16  # and where they are not: then a task takes many columns
+
+
+class Split(NamedTuple):
+    """A graph whose long reductions are cut, and the results of pieces: each has to be stored."""
+
+    roots: list[Node]
+    pieces: set[Node]
+
+
+def split_reductions(roots: Sequence[Node]) -> Split:
+    """Cut every reduction that is long and gives little."""
+    new: dict[Node, Node] = {}
+    pieces: set[Node] = set()
+    for node in topological(roots):
+        sources = tuple([new[source] for source in node.sources])
+        same = sources == node.sources
+        replaced = node if same else make(node.op, node.dtype, node.shape, sources, node.attribute)
+        count = _pieces(replaced) if node.op is Op.REDUCE else None
+        new[node] = replaced if count is None else _in_two_steps(replaced, *count, pieces)
+    return Split([new[root] for root in roots], pieces)
+
+
+def _pieces(node: Node) -> tuple[int, int] | None:
+    """The axis to cut and the number of pieces, if cutting pays."""
+    (x,) = node.sources
+    axes = node.attribute.axes
+    total, kept = upper(product_of(x.shape)), upper(product_of(node.shape))
+    if total < LONG or kept >= (ROWS if x.rank - 1 in axes else COLUMNS):
+        return None
+    sizes: list[tuple[int, int]] = [(size, -axis) for axis in axes if isinstance(size := x.shape[axis], int)]
+    if not sizes:
+        return None
+    size, axis = max(sizes)
+    most = min(PIECES, total // PIECE, size // FOLDED)
+    if most < 2:
+        return None
+    # A count that divides the axis leaves nothing over.
+    exact = [count for count in range(most, most // 2, -1) if size % count == 0]
+    return -axis, exact[0] if exact else most
+
+
+def _in_two_steps(node: Node, axis: int, count: int, pieces: set[Node]) -> Node:
+    op, axes = node.attribute
+    (x,) = node.sources
+    if node.dtype.is_float and node.dtype.bits == 16 and op in ("add", "mul"):
+        x = build.cast(x, float32)
+    size = x.shape[axis]
+    assert isinstance(size, int)
+    length = size // count
+    whole = _part(x, axis, 0, count * length)
+    cut = build.reshape(whole, (*x.shape[:axis], count, length, *x.shape[axis + 1 :]))
+    inner = [a if a < axis else a + 1 for a in axes]
+    piece = build.reduce(op, cut, inner)
+    pieces.add(piece)
+    result = build.reduce(op, piece, (sum(a not in axes for a in range(axis)),))
+    if count * length < size:
+        rest = build.reduce(op, _part(x, axis, count * length, size - count * length), axes)
+        result = build.binary(op, result, rest)
+    return build.cast(result, node.dtype)
+
+
+def _part(x: Node, axis: int, start: int, size: int) -> Node:
+    spans: list[tuple[IndexLike, IndexLike, int]] = [(0, other, 1) for other in x.shape]
+    spans[axis] = (start, size, 1)
+    return build.slice_(x, spans)

@@ -1,0 +1,87 @@
+"""Functions that put elements in order. NaN counts as greater than everything, and equal elements keep their order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from smelt.errors import ArgumentError
+from smelt.graph import build
+from smelt.graph.index import Index
+from smelt.graph.node import Node
+from smelt.graph.ops import Span
+from smelt.graph.shapes import normalized_axis, shape_text
+from smelt.tensor.arguments import axis_or_dim, integer
+from smelt.tensor.handle import node_of, wrap
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+
+class TopK(NamedTuple):
+    """What `topk` gives."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def sort(
+    x: Tensor, /, axis: int | None = None, *, descending: bool = False, stable: bool = True, dim: int | None = None
+) -> Tensor:
+    """The elements along an axis (the last one) in ascending or descending order, NaN as the greatest.
+
+    >>> sm.sort(sm.asarray([3, 1, 2]), descending=True).tolist()
+    [3, 2, 1]
+    """
+    return wrap(_sorted(x, axis, descending, dim, "sort", indices=False))
+
+
+def argsort(
+    x: Tensor, /, axis: int | None = None, *, descending: bool = False, stable: bool = True, dim: int | None = None
+) -> Tensor:
+    """Where the elements of `sort` stood, as int64; the first of equal ones comes first.
+
+    >>> sm.argsort(sm.asarray([3, 1, 2])).tolist()
+    [1, 2, 0]
+    """
+    return wrap(_sorted(x, axis, descending, dim, "argsort", indices=True))
+
+
+def _sorted(x: Tensor, axis: int | None, descending: bool, dim: int | None, name: str, indices: bool) -> Node:
+    node = node_of(x, name)
+    along = axis_or_dim(axis, dim, name, default=-1)
+    return build.sort(node, along, descending=descending, indices=indices, name=name)
+
+
+def topk(
+    x: Tensor,
+    k: int,
+    /,
+    axis: int | None = None,
+    *,
+    largest: bool = True,
+    sorted: bool = True,
+    dim: int | None = None,
+) -> TopK:
+    """The k largest (or smallest) elements along an axis (the last one), in order, and where they stood.
+
+    >>> values, indices = sm.topk(sm.asarray([3, 9, 1, 7]), 2)
+    >>> values.tolist(), indices.tolist()
+    ([9, 7], [1, 3])
+    """
+    node = node_of(x, "topk")
+    along = normalized_axis(axis_or_dim(axis, dim, "topk", default=-1), node.rank, "topk")
+    count, size = integer(k, "topk", "k"), node.shape[along]
+    if count < 0 or count > (size.low if isinstance(size, Index) else size):
+        raise ArgumentError(
+            f"topk: k is {count}, and axis {along} of shape {shape_text(node.shape)} has {size} elements",
+            rule="k is at least 0 and at most the size of the axis.",
+        )
+
+    indices = build.sort(node, along, descending=largest, indices=True, count=count, name="topk")
+    axes = [-1 if axis == along else axis for axis in range(node.rank)]
+    values = build.gather(node, [indices], axes, name="topk") if count else build.slice_(node, _none(node, along))
+    return TopK(wrap(values), wrap(indices))
+
+
+def _none(node: Node, axis: int) -> list[Span]:
+    return [Span(0, 0 if k == axis else size, 1) for k, size in enumerate(node.shape)]

@@ -1,0 +1,87 @@
+"""Long reductions in two steps: which are cut, into what, and that the result is the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt import dtypes
+from smelt.dtypes import DType
+from smelt.fuse import partition, split_reductions
+from smelt.graph import build
+from smelt.graph.index import Dim, IndexLike
+from smelt.graph.node import Node
+from smelt.graph.ops import Op
+from tests.graph.random_graphs import leaf
+
+F32 = dtypes.float32
+
+
+def pieces(shape: tuple[IndexLike, ...], axes: tuple[int, ...], op: str = "add", dtype: DType = F32) -> list[Node]:
+    return list(split_reductions([build.reduce(op, leaf(dtype, shape), axes)]).pieces)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "piece"),
+    [
+        ((1 << 24,), (0,), (64,)),
+        ((4096, 1024), (0, 1), (64,)),
+        ((4096, 1024), (0,), (64, 1024)),
+        ((8, 1 << 20), (1,), (8, 64)),
+        ((8, 1 << 20, 3), (0, 1), (64, 3)),
+        ((1_000_003,), (0,), (15,)),
+    ],
+)
+def test_pieces(shape: tuple[int, ...], axes: tuple[int, ...], piece: tuple[int, ...]) -> None:
+    assert [node.shape for node in pieces(shape, axes)] == [piece]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((1 << 17,), (0,)), ((4096, 1024), (1,)), ((16, 1 << 16), (0,)), ((Dim("n", 1, 1 << 22),), (0,))],
+)
+def test_what_is_short_or_has_tasks_enough_stays_whole(shape: tuple[IndexLike, ...], axes: tuple[int, ...]) -> None:
+    assert not pieces(shape, axes)
+
+
+def test_pieces_of_16_bit_sums_are_float32() -> None:
+    for op, dtype in (("add", F32), ("max", dtypes.float16)):
+        assert [node.dtype for node in pieces((1 << 20,), (0,), op, dtypes.float16)] == [dtype]
+
+
+def test_the_pieces_and_their_sum_are_kernels_with_all_that_goes_into_them() -> None:
+    x = leaf(F32, (4096, 1024))
+    mean = build.div(build.reduce("add", x, (0, 1)), build.const(1 << 22, F32))
+    centered = build.sub(x, build.broadcast_to(mean, x.shape))
+    roots, stored = split_reductions([build.reduce("add", build.mul(centered, centered), (0, 1))])
+    found = [[node.op for node in group.inside if node.op is Op.REDUCE] for group in partition(roots, stored)]
+    assert found == [[Op.REDUCE]] * 4
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.int32, dtypes.uint8])
+@pytest.mark.parametrize("shape", [(262_144,), (270_001,), (1024, 257)])
+def test_results(shape: tuple[int, ...], dtype: DType) -> None:
+    rng = np.random.default_rng(3)
+    x = (rng.integers(0, 2, shape) if dtype.is_integer else rng.integers(-2, 3, shape) / 64).astype(dtype.numpy)
+    t = sm.asarray(x)
+    wide = x.astype(np.float64)
+    for axis in (None, 0):
+        np.testing.assert_array_equal(t.sum(axis, dtype=sm.float32).numpy(), wide.sum(axis))
+        np.testing.assert_array_equal(t.max(axis).numpy().astype(np.float64), wide.max(axis))
+        assert t.min(axis).dtype is dtype
+        np.testing.assert_array_equal(t.argmax(axis).numpy(), wide.argmax(axis))
+    if dtype.is_float:
+        np.testing.assert_array_equal(t.sum().numpy(), np.asarray(wide.sum()).astype(dtype.numpy))
+
+
+def test_nan_and_infinity_reach_the_result() -> None:
+    x = np.zeros(300_007, np.float32)
+    for place in (0, 150_000, 300_006):
+        for value in (np.nan, np.inf, -np.inf):
+            x[place] = value
+            t = sm.asarray(x.copy())
+            np.testing.assert_array_equal(t.sum().numpy(), x.sum())
+            np.testing.assert_array_equal(t.max().numpy(), x.max())
+            np.testing.assert_array_equal(t.argmin().numpy(), x.argmin())
+        x[place] = 0
