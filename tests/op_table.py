@@ -40,6 +40,7 @@ FAMILIES: dict[str, list[OpSpec]] = {
     "joining": movement.JOINING,
     "lookups": lookups.LOOKUPS,
     "products": products.PRODUCTS,
+    "labels": products.PRODUCTS_BY_LABELS,
     "convolutions": windows.CONVOLUTIONS,
     "pooling": windows.POOLING,
     "unfolding": windows.UNFOLDING,

@@ -13,6 +13,7 @@ from smelt.graph.index import ZERO, Atom, Index, IndexLike, Operation, Variable,
 from smelt.graph.node import Node, constant_value
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 from smelt.graph.ranges import Ranges
+from smelt.graph.shapes import row_major
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Prefix, Region, mask_expression, walk
 
 # Functions whose result is one of their arguments, or needs no more bits: nothing to round.
@@ -76,7 +77,8 @@ class _Builder:
         sink, offset = self.group.sink, self.group.offset
         layout = self.layout(sink)
         if offset is None:
-            return Buffer("o", sink.dtype, layout.shape, layout.strides)
+            shape = self.group.result.shape
+            return Buffer("o", sink.dtype, shape, layout.strides if shape == sink.shape else row_major(shape))
         axis, start = offset
         at = as_index(start) * layout.strides[axis]
         return Buffer("o", sink.dtype, self.group.result.shape, layout.strides, at.constant if not at.terms else at)

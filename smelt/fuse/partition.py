@@ -36,12 +36,15 @@ SOURCES = frozenset({Op.LEAF, Op.CONST, Op.IOTA})
 
 @dataclass(eq=False)
 class Group:
-    """One kernel: it stores `sink`, or if that is a concat the piece that begins at `offset` (axis, start)."""
+    """One kernel: it stores `sink`, or if that is a concat the piece that begins at `offset` (axis, start).
+
+    The sink of a reshape is stored in the shape of `result`, what it reshapes.
+    """
 
     sink: Node
     axes: tuple[Variable, ...]
     place: Place  # of the result, in terms of the axes
-    result: Node  # what is computed: the sink, or one source of a concat
+    result: Node  # what is computed: the sink, one source of a concat, or the source of a reshape
     offset: tuple[int, IndexLike] | None = None
     places: dict[Node, list[Place]] = field(default_factory=dict)  # which elements of each node are asked for
     inside: list[Node] = field(default_factory=list)  # nodes computed here, users before sources
@@ -148,7 +151,17 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = ()) -> list[Grou
 
 
 def _sinks(node: Node) -> Iterator[Group]:
-    """The kernel that stores a node; one for each piece of a concat, which so needs no copy of its sources."""
+    """The kernel that stores a node; one for each piece of a concat, which so needs no copy of its sources.
+
+    A reshape is the memory of its source: its kernel walks the axes of that, which index nothing by remainders.
+    """
+    if node.op is Op.RESHAPE:
+        source = node
+        while source.op is Op.RESHAPE and (source is node or source.leaf is None):
+            source = source.sources[0]
+        axes, place = _axes(source)
+        yield Group(node, axes, place, source)
+        return
     if node.op is not Op.CONCAT:
         axes, place = _axes(node)
         yield Group(node, axes, place, node)
@@ -326,7 +339,8 @@ def _is_same(group: Group, places: list[Place]) -> bool:
 
 def _is_plain(i: Index) -> bool:
     """Whether an index is an axis itself, or 0."""
-    return i.constant == 0 and len(i.terms) <= 1 and all(c == 1 for c in i.terms.values())
+    plain = i.constant == 0 and len(i.terms) <= 1 and all(c == 1 for c in i.terms.values())
+    return plain and all(isinstance(atom, Variable) for atom in i.atoms())
 
 
 def _legal_reduction(group: Group, node: Node, places: list[Place]) -> bool:

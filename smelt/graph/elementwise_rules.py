@@ -42,7 +42,7 @@ def _floor_divide(a: Array, b: Array) -> Array:
 def _power(a: Array, b: Array) -> Array:
     """Floats as C's pow. Integers wrap; a negative exponent gives 0, except for the bases 1 and -1."""
     if a.dtype.kind == "f":
-        return np.power(a, b)
+        return np.asarray(np.float_power(a, b))  # np.power takes a lone exponent of 1/2 for a square root
     result = np.ones_like(a)
     base, exponent = a.copy(), np.maximum(b, 0)
     for _ in range(8 * a.dtype.itemsize):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from smelt.graph.index import Index, Quotient, nonnegative, of
+from smelt.graph.index import Index, Quotient, Variable, nonnegative, of, variable
 from smelt.kernel.region import Less
 
 _TRIALS = 1 << 16
@@ -35,7 +35,18 @@ def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
     settled = _without_zero_quotients(expression)
     if settled != expression:
         return nonnegative(settled) or implied(settled, conditions)
-    return _tried(expression, slacks)
+    return nonnegative(_narrowed(expression, slacks)) or _tried(expression, slacks)
+
+
+def _narrowed(expression: Index, slacks: list[Index]) -> Index:
+    """The expression over variables that end where a condition says: bounds reach into quotients, conditions do not."""
+    ends: dict[Variable, int] = {}
+    for slack in slacks:
+        for v in slack.variables() & expression.variables():
+            end = (slack + of(v)).value
+            if end is not None and v.low <= end < ends.get(v, v.high):
+                ends[v] = end
+    return expression.substitute({v: variable(v.name, v.first, end) for v, end in ends.items()})
 
 
 def _without_zero_quotients(expression: Index) -> Index:

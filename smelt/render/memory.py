@@ -142,13 +142,19 @@ class Memory:
             if where.mask.conditions:
                 value = f"({t.element})({self.text.conditions(where.mask.conditions)} ? {value} : 0)"
             return value if lane is None else f"({value} - ({t.name}){{}})"
-        if where.moves is None or (where.mask.by_lane and where.step != 1):
+        second = where.step == 2 and lane.extent <= 32  # twice as many elements have bits in one word
+        if where.moves is None or (where.mask.by_lane and where.step != 1 and not second):
             return self._lane_by_lane(buffer, where, lane, t)
         pointer = self._pointer(buffer, where.moves.base)
+        if where.mask.by_lane and where.step == 2:
+            bits = f"{self._helper('spread_bits')}({self.lane_bits(where.mask, lane)})"
+            return f"{self.library.function('masked_every_second', t)}({pointer}, {bits})"
         if where.mask.by_lane:
             return f"{self.library.function('masked_load', t)}({pointer}, {self.lane_bits(where.mask, lane)})"
         if where.step == 1:
             value = f"({t.name})*(const {t.name}_u *){pointer}"
+        elif where.step == 2:
+            value = f"{self.library.function('every_second', t)}({pointer})"
         else:
             value = f"{self.library.function('gather', t)}({pointer}, {self.text.spell(where.moves.step)})"
         if where.mask.conditions:

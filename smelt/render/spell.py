@@ -261,6 +261,12 @@ def _gather(bits: int, lanes: int, is_float: bool) -> str:
     return ", ".join(f"p[{j} * step]" for j in range(lanes))
 
 
+def _every_second(bits: int, lanes: int, is_float: bool) -> str:
+    """Elements 0, 2, 4, … of memory; the second vector begins one element early, so as not to read past the last."""
+    picked = [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)]
+    return f"__builtin_shufflevector(a, b, {', '.join(map(str, picked))})"
+
+
 SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
     "masked_load": _masked_load,
     "masked_store": _masked_store,
@@ -284,4 +290,5 @@ SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
     "high": _half(True),
     "join": _join,
     "gather": _gather,
+    "every_second": _every_second,
 }

@@ -100,6 +100,9 @@ def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     others = [axis for axis in axes if axis not in shared]
     vector = vector_axis(walks(region), region.axes)
     actions: list[Action] = []
+    if vector is not None and vector not in axes and upper(extent(vector)) < vector_lanes(region, profile):
+        # Short windows: vectors run along the result instead.
+        vector = vector_axis(walks(region)[:1], axes) or vector
     if vector is not None:
         lanes = fitting(vector_lanes(region, profile), vector)
         registers = 4 if axes else 8

@@ -248,7 +248,10 @@ def sigmoid(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
 
 
 def _share(node: Node) -> Node:
-    return build.reciprocal(build.shift(build.exp(build.neg(node)), 1))
+    """The sigmoid, with an exponential that cannot overflow: small results keep their digits."""
+    power = build.exp(build.neg(build.unary("abs", node)))
+    negative = build.lt(node, build.const(0, node.dtype))
+    return build.div(build.where(negative, power, build.const(1, node.dtype)), build.shift(power, 1))
 
 
 def log_sigmoid(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:

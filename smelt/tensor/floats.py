@@ -82,7 +82,8 @@ def frac(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
     node = node_of(x, "frac")
     if node.dtype.is_integer:
         return wrap(build.const(0, node.dtype, node.shape))
-    return wrap(build.binary("sub", node, build.unary("trunc", node, name="frac"), name="frac"))
+    part = build.binary("sub", node, build.unary("trunc", node, name="frac"), name="frac")
+    return wrap(build.binary("copysign", part, node))
 
 
 def fmod(x: Operand, y: Operand, /) -> Tensor:

@@ -195,8 +195,8 @@ def var(
 
     It is NaN where that divisor is not positive.
 
-    >>> sm.var(sm.asarray([1.0, 3.0]), correction=1).item()
-    2.0
+    >>> float(sm.var(sm.asarray([1.0, 2.0, 3.0]), correction=1))
+    1.0
     """
     node = _real(x, None, "var")
     axes = _axes(node, axis, dim, "var")

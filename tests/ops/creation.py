@@ -126,6 +126,21 @@ CREATION = [
         ],
     ),
     made(
+        "tri",
+        np.tri,
+        call(3),
+        call(3, 5),
+        call(5, 3, 1),
+        call(4, k=-2),
+        call(0),
+        call(2, 3, 9),
+        errors=[
+            wrong(ShapeError, "negative", 3, -1),
+            wrong(ArgumentError, "k must be an integer", 3, k=0.5),
+            wrong(DeviceError, "there is no device 'tpu'", 2, device="tpu"),
+        ],
+    ),
+    made(
         "arange",
         np.arange,
         call(5),

@@ -85,7 +85,9 @@ UNARY = [
         tolerance=Tolerance(ulps=4, epsilons=4),
         errors=[wrong(ArgumentError, "logit: eps is 0.75", zeros(2), 0.75), *not_tensors("logit")],
     ),
-    kept("frac", lambda x: x - np.trunc(x) if x.dtype.kind == "f" else np.zeros_like(x), errors=[NO_BOOL]),
+    kept(
+        "frac", lambda x: np.copysign(x - np.trunc(x), x) if x.dtype.kind == "f" else np.zeros_like(x), errors=[NO_BOOL]
+    ),
     verdict("signbit", lambda x: np.signbit(x) if x.dtype.kind == "f" else x < 0),
     OpSpec(
         "nan_to_num",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from smelt.dtypes import DType
-from smelt.errors import ArgumentError, AxisError, IndexRangeError, ShapeError
+from smelt.errors import ArgumentError, AxisError, DTypeError, IndexRangeError, ShapeError
 from tests.ops.samples import (
     Array,
     Sample,
@@ -18,7 +18,7 @@ from tests.ops.samples import (
     strided,
     values,
 )
-from tests.ops.spec import ALL, AXIS_TWICE, MISMATCH, OpSpec, Wrong, wrong, zeros
+from tests.ops.spec import ALL, AXIS_2, AXIS_TWICE, BOTH_AXES, MISMATCH, OpSpec, Wrong, wrong, zeros
 
 # --- movement
 
@@ -64,8 +64,21 @@ def pads(dtype: DType) -> list[Sample]:
     ]
 
 
-def padded(x: Array, widths: Any, value: Any = 0) -> Array:
+def padded(x: Array, widths: Any, mode: str = "constant", value: Any = 0) -> Array:
+    if mode != "constant":
+        return np.pad(x, widths, {"replicate": "edge", "circular": "wrap"}.get(mode, mode))
     return np.pad(x, widths, constant_values=value) if x.ndim else x
+
+
+def modes(dtype: DType) -> list[Sample]:
+    x = strided(dtype, 3, 5)
+    names = ("reflect", "symmetric", "edge", "replicate", "wrap", "circular")
+    return [
+        *(call(x, [(1, 2), (4, 0)], mode) for mode in names),
+        *(call(values(dtype, 2, 3), [(0, 9), (8, 1)], mode) for mode in names),
+        *(call(values(dtype, 1), 3, mode) for mode in names),
+        call(values(dtype, 0, 2), [(0, 0), (1, 1)], "edge"),
+    ]
 
 
 def flattened(x: Array, start_axis: int = 0, end_axis: int = -1) -> Array:
@@ -88,6 +101,12 @@ def triangles(dtype: DType) -> list[Sample]:
         call(values(dtype, 0, 3)),
     ]
 
+
+TRIANGLE_ERRORS = (
+    wrong(ShapeError, "at least 2", zeros(3)),
+    wrong(ShapeError, "at least 2", zeros()),
+    wrong(ArgumentError, "k must be an integer", zeros(2, 2), 0.5),
+)
 
 MOVEMENT = [
     moved(
@@ -114,6 +133,41 @@ MOVEMENT = [
             call(values(dtype, 0)),
         ],
         wrong(AxisError, "comes before", zeros(2, 3), 1, 0),
+        wrong(AxisError, "out of range", zeros(2, 3), 2),
+        wrong(ArgumentError, "must be an integer", zeros(2, 3), 0.5),
+    ),
+    moved(
+        "ravel",
+        np.ravel,
+        lambda dtype: [*cases(call())(dtype), call(values(dtype)), call(values(dtype, 3, 0))],
+        wrong(DTypeError, "ravel: no tensor can hold", object()),
+        wrong(DTypeError, "ravel: no tensor can hold", "text"),
+        wrong(DTypeError, "ravel: no tensor can hold", None),
+    ),
+    moved(
+        "unflatten",
+        lambda x, axis, sizes: x.reshape(*x.shape[: axis % x.ndim], *sizes, *x.shape[axis % x.ndim + 1 :]),
+        lambda dtype: [
+            *cases(call(0, (1, 2)), call(-1, [5, 1]), call(1, (3,)))(dtype),
+            call(values(dtype, 2, 12), 1, (2, -1, 3)),
+        ],
+        wrong(ShapeError, "the number of elements changes", zeros(2, 6), 1, (2, 2)),
+        wrong(AxisError, "out of range", zeros(2, 6), 2, (2, 3)),
+        wrong(ArgumentError, "must be a list or tuple", zeros(2, 6), 1, 6),
+    ),
+    *(
+        moved(
+            f"atleast_{rank}d",
+            getattr(np, f"atleast_{rank}d"),
+            lambda dtype: (
+                [call(values(dtype, *(2, 3, 4, 5)[:n])) for n in range(5)]
+                + [call(values(dtype), strided(dtype, 3), values(dtype, 2, 2))]
+            ),
+            wrong(ArgumentError, "there are no tensors"),
+            wrong(DTypeError, "no tensor can hold", object()),
+            wrong(DTypeError, "no tensor can hold", zeros(2), "text"),
+        )
+        for rank in (1, 2, 3)
     ),
     moved(
         "squeeze",
@@ -121,6 +175,7 @@ MOVEMENT = [
         squeezes,
         wrong(ShapeError, "axis 1 of shape (1, 3) has size 3", zeros(1, 3), 1),
         wrong(AxisError, "out of range", zeros(1, 3), 2),
+        wrong(ArgumentError, "axis and dim are the same argument", zeros(1, 3), 0, dim=0),
     ),
     moved(
         "expand_dims",
@@ -129,6 +184,8 @@ MOVEMENT = [
         ),
         cases(call(), call(0), call(-1), call(axis=(0, 2)), call(dim=3)),
         wrong(AxisError, "axis 4 is out of range", zeros(2, 3, 4), 4),
+        wrong(AxisError, "twice", zeros(2, 3), (0, 0)),
+        wrong(ArgumentError, "must be an integer", zeros(2, 3), "first"),
     ),
     moved(
         "permute_dims",
@@ -136,27 +193,78 @@ MOVEMENT = [
         cases(call((2, 0, 1)), call(0, 2, 1), call((0, 1, 2)), call((-1, 0, 1))),
         wrong(AxisError, "twice", zeros(2, 3), (0, 0)),
         wrong(ArgumentError, "1 axes given for a tensor of rank 2", zeros(2, 3), (0,)),
+        wrong(AxisError, "out of range", zeros(2, 3), (0, 2)),
     ),
-    moved("transpose", lambda x, *axes: np.transpose(x, axes or None), cases(call(), call(1, 2, 0))),
+    moved(
+        "transpose",
+        lambda x, *axes: np.transpose(x, axes or None),
+        cases(call(), call(1, 2, 0)),
+        wrong(AxisError, "twice", zeros(2, 3), 0, 0),
+        wrong(ArgumentError, "1 axes given for a tensor of rank 2", zeros(2, 3), 0),
+        wrong(AxisError, "out of range", zeros(2, 3), 0, 2),
+    ),
     moved(
         "matrix_transpose",
         lambda x: np.swapaxes(x, -1, -2),
         cases(call()),
         wrong(ShapeError, "at least two axes", zeros(3)),
+        wrong(ShapeError, "at least two axes", zeros()),
+        wrong(DTypeError, "no tensor can hold", object()),
     ),
     moved(
         "swapaxes",
         np.swapaxes,
         cases(call(0, 2), call(-1, 1), call(1, 1)),
         wrong(AxisError, "out of range", zeros(3), 0, 1),
+        wrong(AxisError, "out of range", zeros(3), -2, 0),
+        wrong(ArgumentError, "must be an integer", zeros(3, 2), 0, None),
     ),
     moved(
         "moveaxis",
         np.moveaxis,
         cases(call(0, -1), call((0, 1), (1, 2)), call(2, 0)),
         wrong(ArgumentError, "2 source axes and 1 destinations", zeros(2, 3), (0, 1), 0),
+        wrong(AxisError, "out of range", zeros(2, 3), 0, 2),
+        wrong(AxisError, "twice", zeros(2, 3), (0, 0), (0, 1)),
     ),
-    moved("flip", axes_of(np.flip), cases(call(), call(0), call(axis=(0, -1)), call(dim=1)), AXIS_TWICE),
+    moved(
+        "rot90",
+        np.rot90,
+        cases(call(), call(2), call(3, (1, 2)), call(-1, (2, 0)), call(4)),
+        wrong(ArgumentError, "two axes", zeros(2, 3), 1, (0,)),
+        wrong(AxisError, "out of range", zeros(2, 3), 1, (0, 2)),
+        wrong(AxisError, "twice", zeros(2, 3), 1, (0, 0)),
+        wrong(ArgumentError, "must be an integer", zeros(2, 3), 0.5),
+    ),
+    moved(
+        "diagonal",
+        lambda x, offset=0, axis1=-2, axis2=-1: np.diagonal(x, offset, axis1, axis2),
+        lambda dtype: [
+            *cases(call(), call(1), call(-2), call(2, 0, 1), call(0, 2, 0), call(9), call(-9))(dtype),
+            call(values(dtype, 0, 3)),
+        ],
+        wrong(ShapeError, "at least 2", zeros(3)),
+        wrong(AxisError, "twice", zeros(2, 3), 0, 1, -1),
+        wrong(ArgumentError, "offset must be an integer", zeros(2, 3), 0.5),
+    ),
+    moved(
+        "diag",
+        np.diag,
+        lambda dtype: [
+            call(values(dtype, 3)),
+            call(values(dtype, 3), 2),
+            call(strided(dtype, 5), -1),
+            call(strided(dtype, 3, 5), 1),
+            call(values(dtype, 0)),
+            call(values(dtype, 1)),
+        ],
+        wrong(ShapeError, "it must be 1 or 2", zeros(2, 2, 2)),
+        wrong(ShapeError, "it must be 1 or 2", zeros()),
+        wrong(ArgumentError, "k must be an integer", zeros(2), 1.5),
+    ),
+    moved(
+        "flip", axes_of(np.flip), cases(call(), call(0), call(axis=(0, -1)), call(dim=1)), AXIS_TWICE, AXIS_2, BOTH_AXES
+    ),
     moved(
         "roll",
         lambda x, shift, axis=None, dim=None: np.roll(x, shift, axis if dim is None else dim),
@@ -165,6 +273,8 @@ MOVEMENT = [
             call(values(dtype, 0), 3),
         ],
         wrong(ArgumentError, "2 shifts for 3 axes", zeros(1, 2, 3), (1, 2), (0, 1, 2)),
+        wrong(ArgumentError, "a shift must be an integer", zeros(3), 0.5),
+        wrong(AxisError, "out of range", zeros(3), 1, 1),
     ),
     moved(
         "broadcast_to",
@@ -177,6 +287,7 @@ MOVEMENT = [
         ],
         wrong(ShapeError, "only axes of size 1 can grow", zeros(2), (3,)),
         wrong(ShapeError, "the rank cannot shrink", zeros(2, 3), (3,)),
+        wrong(ShapeError, "negative", zeros(1), (-1,)),
     ),
     moved(
         "expand",
@@ -187,29 +298,38 @@ MOVEMENT = [
             call(values(dtype), (3,)),
         ],
         wrong(ShapeError, "only axes of size 1 can grow", zeros(2), 3),
+        wrong(ShapeError, "the rank cannot shrink", zeros(2, 3), 3),
+        wrong(ShapeError, "negative", zeros(2), -1, 2),
     ),
     moved(
         "tile",
         lambda x, *counts: np.tile(x, counts[0] if isinstance(counts[0], tuple) else counts),
         cases(call(2), call((2, 1, 3)), call(2, 1, 1, 2), call((0,))),
         wrong(ArgumentError, "must not be negative", zeros(2), -1),
+        wrong(ArgumentError, "must be an integer", zeros(2), 1.5),
+        wrong(ArgumentError, "must be an integer", zeros(2), (2, "two")),
     ),
     moved(
         "repeat",
         lambda x, repeats, axis=None, dim=None: np.repeat(x, repeats, axis if dim is None else dim),
         cases(call(2), call(3, axis=1), call(1, dim=-1), call(0, axis=0)),
         wrong(ArgumentError, "must be an integer", zeros(2), 1.5),
+        wrong(ArgumentError, "must not be negative", zeros(2), -1),
+        wrong(AxisError, "out of range", zeros(2), 2, 1),
     ),
     moved(
         "pad",
         padded,
-        pads,
+        lambda dtype: [*pads(dtype), *modes(dtype)],
+        wrong(ArgumentError, "there is no mode 'mirror'", zeros(3), 1, "mirror"),
+        wrong(ShapeError, "there is nothing to repeat", zeros(0), 1, "wrap"),
+        wrong(ArgumentError, "a width is negative", zeros(3), (-1, 0), "edge"),
         wrong(ArgumentError, "do not fit rank 2", zeros(2, 3), [(1, 1)] * 3),
         wrong(ArgumentError, "a width is negative", zeros(2, 3), -1),
         wrong(ArgumentError, "does not fit in uint8", np.uint8([1]), 1, value=-1),
     ),
-    moved("tril", np.tril, triangles, wrong(ShapeError, "at least 2", zeros(3))),
-    moved("triu", np.triu, triangles, wrong(ShapeError, "at least 2", zeros(3))),
+    moved("tril", np.tril, triangles, *TRIANGLE_ERRORS),
+    moved("triu", np.triu, triangles, *TRIANGLE_ERRORS),
     moved(
         "Tensor.__getitem__",
         lambda x, key: x[key],
@@ -297,24 +417,61 @@ JOINING = [
         wrong(ArgumentError, "nothing to join", []),
         wrong(ArgumentError, "in a list or tuple", zeros(2)),
     ),
-    moved("stack", joined(np.stack), stacks, wrong(ShapeError, "differ in shape", [zeros(2), zeros(3)])),
+    moved(
+        "stack",
+        joined(np.stack),
+        stacks,
+        wrong(ShapeError, "differ in shape", [zeros(2), zeros(3)]),
+        wrong(AxisError, "out of range", [zeros(2), zeros(2)], axis=2),
+        wrong(ArgumentError, "nothing to join", []),
+    ),
+    *(
+        moved(
+            name,
+            getattr(np, name),
+            lambda dtype, name=name: [  # type: ignore[misc]
+                call([values(dtype, 3), strided(dtype, 3)]),
+                call([values(dtype), values(dtype)]),
+                call((strided(dtype, 2, 3), values(dtype, 2, 3), values(dtype, 2, 3))),
+                *([] if name == "column_stack" else [call([values(dtype, 2, 3, 4), strided(dtype, 2, 3, 4)])]),
+            ],
+            wrong(ArgumentError, "nothing to join", []),
+            wrong(ArgumentError, "in a list or tuple", zeros(2)),
+            wrong(ShapeError, f"{name}: tensors 0 and 1 do not fit together", [zeros(2, 3, 4), zeros(3, 4, 5)]),
+        )
+        for name in ("vstack", "hstack", "dstack", "column_stack")
+    ),
+    moved(
+        "array_split",
+        lambda x, where, axis=0, dim=None: np.array_split(x, where, axis if dim is None else dim),
+        cases(call(2), call(3, axis=2), call(7, 1), call([1, 3], axis=2), call((4, 2, -1), dim=2)),
+        wrong(ArgumentError, "at least 1", zeros(3), 0),
+        wrong(AxisError, "out of range", zeros(3), 2, 1),
+        wrong(ArgumentError, "must be an integer", zeros(3), 1.5),
+    ),
     moved(
         "unstack",
         lambda x, axis=0, dim=None: list(np.moveaxis(x, axis if dim is None else dim, 0)),
         cases(call(), call(axis=1), call(dim=-1)),
         wrong(AxisError, "out of range", zeros()),
+        wrong(AxisError, "out of range", zeros(2, 3), 2),
+        wrong(ArgumentError, "must be an integer", zeros(2, 3), "first"),
     ),
     moved(
         "split",
         lambda x, where, axis=0, dim=None: np.split(x, where, axis if dim is None else dim),
         cases(call(2), call(3, axis=1), call([1, 3], axis=2), call([], axis=1), call((4, 2, -1), dim=2)),
         wrong(ShapeError, "do not make 2 equal parts", zeros(3), 2),
+        wrong(AxisError, "out of range", zeros(3), 3, 1),
+        wrong(ArgumentError, "the number of parts must be an integer", zeros(3), 1.5),
     ),
     moved(
         "chunk",
         chunks,
         cases(call(1), call(2, axis=1), call(2, 2), call(9, dim=2)),
         wrong(ArgumentError, "at least 1", zeros(3), 0),
+        wrong(AxisError, "out of range", zeros(3), 3, 1),
+        wrong(ArgumentError, "must be an integer", zeros(3), 1.5),
     ),
     moved(
         "meshgrid",
@@ -326,11 +483,14 @@ JOINING = [
         ],
         wrong(ArgumentError, "'xy' or 'ij'", zeros(2), indexing="ji"),
         wrong(ShapeError, "rank 2", zeros(2, 2)),
+        wrong(ShapeError, "rank 0", zeros(2), zeros()),
     ),
     moved(
         "broadcast_arrays",
         lambda *xs: list(np.broadcast_arrays(*xs)),
         lambda dtype: [call(values(dtype, 3, 1), values(dtype, 4)), call(values(dtype), values(dtype, 0))],
         MISMATCH,
+        wrong(ShapeError, "shapes do not broadcast", zeros(2), zeros(3), zeros(1)),
+        wrong(DTypeError, "no tensor can hold", zeros(2), object()),
     ),
 ]

@@ -199,11 +199,14 @@ def broadcasts(a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 ANY_UNARY = ("logical_not", "isnan", "isinf", "isfinite")
 NUMBER_UNARY = ("negative", "abs", "sign", "floor", "ceil", "trunc", "round", "square", "relu")
-NUMBER_BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
+NUMBER_BINARY = ("add", "subtract", "multiply", "maximum", "minimum", "fmax", "fmin")
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_xor")
 BIT_BINARY = ("bitwise_and", "bitwise_or", "bitwise_xor")
-SHIFTS_AND_DIVISIONS = ("bitwise_left_shift", "bitwise_right_shift", "floor_divide", "remainder")
-SMOOTH_UNARY = ("tanh", "sin", "cos", "sigmoid", "erf", "gelu", "silu", "softplus", "negative", "square")
+SHIFTS_AND_DIVISIONS = ("bitwise_left_shift", "bitwise_right_shift", "floor_divide", "remainder", "fmod")
+SMOOTH_UNARY = (
+    *("tanh", "sin", "cos", "sigmoid", "erf", "gelu", "silu", "softplus", "negative", "square"),
+    *("atan", "asinh", "sinh", "cosh", "erfc", "sinc", "mish", "selu", "softsign", "log_sigmoid"),
+)
 
 
 def elementwise(program: Program, x: sm.Tensor) -> tuple[str, sm.Tensor]:

@@ -10,26 +10,19 @@ from numpy.typing import NDArray
 
 from smelt import dtypes
 from smelt.dtypes import DType
-from tests.render.accuracy import ABSOLUTE, WIDE, units_off, widen
+from tests.render.accuracy import ABSOLUTE, BOUNDS, WIDE, units_off, widen
 from tests.render.support import MACHINES, Compiled, elementwise
 
 COUNT = 1 << 14
 LANES = {dtypes.float32: 16, dtypes.float64: 8}
 
-# units in the last place: float32, float64
-BOUNDS: dict[str, tuple[float, float]] = {
-    **{name: (1.05, 1.05) for name in ("exp", "expm1", "log", "log2", "log1p")},
-    "exp2": (1.2, 1.2),
-    **{"sqrt": (0.5, 0.51), "rsqrt": (1.6, 1.6), "reciprocal": (0.5, 0.51)},
-    **{"sin": (0.6, 1), "cos": (0.6, 1), "tan": (0.6, 1.6), "tanh": (2, 2)},
-    **{"erf": (1.5, 2), "pow": (0.6, 1.5)},
-}
+TWO = ("pow", "atan2", "hypot")
 
 
 @pytest.fixture(scope="module", params=MACHINES)
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     kernels = [
-        elementwise(f"{op}_{dtype.name}_{n}", op, [dtype] * (2 if op == "pow" else 1), dtype, COUNT, n)
+        elementwise(f"{op}_{dtype.name}_{n}", op, [dtype] * (2 if op in TWO else 1), dtype, COUNT, n)
         for op in BOUNDS
         for dtype, lanes in LANES.items()
         for n in (1, lanes)
@@ -51,8 +44,10 @@ def arguments(op: str, dtype: DType) -> list[NDArray[Any]]:
     )
     magnitudes = np.exp2(rng.uniform(-40, 40, quarter)) * rng.choice([-1, 1], quarter)
     x = np.concatenate([part.astype(dtype.numpy) for part in (any_bits, spread, near, magnitudes)])
-    if op != "pow":
+    if op not in TWO:
         return [x]
+    if op != "pow":
+        return [x, rng.permutation(x)]
     y = np.concatenate([rng.uniform(-40, 40, COUNT // 2), rng.integers(-30, 30, COUNT // 2)]).astype(dtype.numpy)
     return [np.where(rng.random(COUNT) < 0.8, np.abs(x), x), rng.permutation(y)]
 

@@ -32,6 +32,19 @@ _UNARY = {
 }
 _BINARY = {name: f"{name}l(x, y)" for name in ("pow", "atan2", "hypot", "copysign")}
 NAMES = (*_UNARY, *_BINARY)
+# Public functions that are made of several primitives.
+_FORMULAS = {
+    "sigmoid": "1 / (1 + expl(-x))",
+    "softplus": "x > 0 ? x + log1pl(expl(-x)) : log1pl(expl(x))",
+    "log_sigmoid": "x < 0 ? x - log1pl(expl(x)) : -log1pl(expl(-x))",
+    "logit": "x < 0.25L ? logl(x / (1 - x)) : 2 * atanhl(2 * x - 1)",
+    "sinc": "sinc(x)",
+    "deg2rad": "x * (3.14159265358979323846264338327950288L / 180)",
+    "rad2deg": "x * (180 / 3.14159265358979323846264338327950288L)",
+    "divide": "x / y",
+    "logaddexp": "x == y ? x + logl(2.L) : x != x || y != y ? x + y : fmaxl(x, y) + log1pl(expl(-fabsl(x - y)))",
+}
+PAIRS = frozenset({*_BINARY, "divide", "logaddexp"})
 
 _HEAD = r"""
 #include <math.h>
@@ -47,6 +60,13 @@ static wide erfinv(wide x) {
     if (fabsl(step) <= fabsl(r) * 1e-22L) break;
   }
   return copysignl(r, x);
+}
+static wide sinc(wide x) {
+  const wide pi = 3.14159265358979323846264338327950288L;
+  wide n = rintl(x), r = x - n;
+  if (x == 0) return 1;
+  if (r == 0) return 0;
+  return (fmodl(n, 2) == 0 ? sinl(pi * r) : -sinl(pi * r)) / (pi * x);
 }
 static wide digamma(wide x) {
   const wide pi = 3.14159265358979323846264338327950288L;
@@ -72,7 +92,9 @@ void wide_{name}(const wide *xs, const wide *ys, wide *out, long n) {{
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    text = _HEAD + "".join(_FUNCTION.format(name=n, expression=e) for n, e in {**_UNARY, **_BINARY}.items())
+    text = _HEAD + "".join(
+        _FUNCTION.format(name=n, expression=e) for n, e in {**_UNARY, **_BINARY, **_FORMULAS}.items()
+    )
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder) / "wide.c", Path(folder) / "wide.so"
         source.write_text(text, encoding="utf-8")

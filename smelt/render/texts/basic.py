@@ -71,6 +71,27 @@ INLINE void stream@(E *p, T v) { $stream }
 @@ gather any vector
 INLINE T gather@(const E *p, long step) { return (T){$gather}; }
 
+@@ every_second any vector
+INLINE T every_second@(const E *p) { return pick_every_second@(*(const T_u *)p, *(const T_u *)(p + L - 1)); }
+
+@@ pick_every_second any vector
+INLINE T pick_every_second@(T a, T b) { return $every_second; }
+
+@@ masked_every_second any vector
+INLINE T masked_every_second@(const E *p, u64 m) {
+  return pick_every_second@(masked_load@(p, m), masked_load@(p + L - 1, m >> (L - 1)));
+}
+
+@@ spread_bits i64 scalar
+INLINE u64 spread_bits@(u64 x) {
+  x &= 0xffffffffull;
+  x = (x | x << 16) & 0x0000ffff0000ffffull;
+  x = (x | x << 8) & 0x00ff00ff00ff00ffull;
+  x = (x | x << 4) & 0x0f0f0f0f0f0f0f0full;
+  x = (x | x << 2) & 0x3333333333333333ull;
+  return (x | x << 1) & 0x5555555555555555ull;
+}
+
 @@ scatter any vector
 INLINE void scatter@(E *p, long step, T v) { for (int j = 0; j < L; j++) p[j * step] = v[j]; }
 
