@@ -1,9 +1,9 @@
 """Random numbers, the same on every device: `smelt.random`.
 
 Without a `key=`, draws use the global key and its counter, set by `seed`; with one, the same key gives the same
-numbers, and `split` or `fold_in` make new keys. Parameters are numbers, which are checked at the call, or tensors, which
-broadcast to the shape of the draw; a tensor's element that is no valid parameter gives NaN. Without a shape, the result
-has the shape of the parameters.
+numbers, and `split` or `fold_in` make new keys. Parameters are numbers, which are checked at the call, or tensors,
+which broadcast to the shape of the draw; a tensor's element that is no valid parameter gives NaN. Without a shape, the
+result has the shape of the parameters.
 """
 
 from __future__ import annotations
