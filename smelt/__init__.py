@@ -135,6 +135,7 @@ from smelt.tensor.movement import (
     tril,
     triu,
 )
+from smelt.tensor.norms import norm, vector_norm
 from smelt.tensor.reductions import (
     all,
     any,
@@ -151,6 +152,16 @@ from smelt.tensor.reductions import (
     var,
 )
 from smelt.tensor.scalars import finfo, iinfo, isdtype, result_type
+from smelt.tensor.scans import (
+    cummax,
+    cummin,
+    cumprod,
+    cumsum,
+    cumulative_prod,
+    cumulative_sum,
+    diff,
+    logcumsumexp,
+)
 
 if TYPE_CHECKING:
     from smelt.transform.explain import explain as explain
@@ -347,6 +358,16 @@ __all__ = [
     "std",
     "sum",
     "var",
+    "norm",
+    "vector_norm",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "logcumsumexp",
     "finfo",
     "iinfo",
     "isdtype",

@@ -33,6 +33,7 @@ class Settings:
     compiler: str = ""  # empty: the first that is found
     verify: bool = False  # run every verifier after every pass
     node_limit: int = 50_000  # an unrealized graph larger than this realizes itself
+    sanitize: bool = False  # kernels check their accesses; the process must be started with the sanitizers' libraries
     disabled_rules: frozenset[str] = frozenset()  # rewrite rule families switched off
 
 
@@ -45,6 +46,7 @@ def _from_environment() -> Settings:
         threads=_integer("SMELT_THREADS", 0),
         compiler=os.environ.get("SMELT_CC", ""),
         verify=_integer("SMELT_VERIFY", 0) != 0,
+        sanitize=_integer("SMELT_SANITIZE", 0) != 0,
     )
 
 

@@ -6,7 +6,7 @@ An `OpSpec` drives every check of `test_op_table.py`; adding a function to smelt
 
 from __future__ import annotations
 
-from tests.ops import creation, draws, elementwise, movement, networks, products, reductions
+from tests.ops import creation, draws, elementwise, movement, networks, products, reductions, scans
 from tests.ops.spec import OpSpec
 
 FAMILIES: dict[str, list[OpSpec]] = {
@@ -15,6 +15,8 @@ FAMILIES: dict[str, list[OpSpec]] = {
     "binary": elementwise.BINARY,
     "ternary": elementwise.TERNARY,
     "reductions": reductions.REDUCTIONS,
+    "norms": reductions.NORMS,
+    "scans": scans.SCANS,
     "movement": movement.MOVEMENT,
     "joining": movement.JOINING,
     "products": products.PRODUCTS,

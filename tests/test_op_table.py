@@ -164,6 +164,26 @@ def test_mistakes_raise_typed_errors_with_the_line_of_the_call(spec: OpSpec, at:
     assert "spec.function(*given, **keywords)" in str(caught.value)
 
 
+NO_TENSORS = ("text", None, np.array([1j]))
+# What the message says instead of the function's name: an alias's own, or the argument's.
+NAMED_AS = {"random.fold_in": "key", "random.split": "key", "scaled_dot_product_attention": "attention"}
+
+
+@pytest.mark.parametrize("name", sorted({spec.name for spec in OPS if "__" not in spec.name}))
+def test_what_is_no_tensor_is_refused_by_name(name: str) -> None:
+    spec = next(spec for spec in OPS if spec.name == name)
+    sample = next((sample for sample in spec.samples(spec.dtypes[0]) if sample.args), None)
+    if sample is None:
+        return
+    rest, keywords = tensors(sample.args[1:]), {k: tensors(v) for k, v in sample.kwargs.items()}
+    for wrong in NO_TENSORS:
+        with pytest.raises(sm.errors.SmeltError) as caught:
+            spec.function(wrong, *rest, **keywords)
+        lines = str(caught.value).splitlines()
+        assert lines[0].startswith(f"{NAMED_AS.get(name, name).split('.')[-1]}:")
+        assert any(line.endswith("spec.function(wrong, *rest, **keywords)") for line in lines)
+
+
 def test_every_public_function_has_an_entry() -> None:
     specified = {id(spec.function) for spec in OPS}
     missing = [

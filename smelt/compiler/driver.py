@@ -5,32 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from smelt.compiler.link import Built, Work, link
+from smelt.compiler.link import Built, Work, kernel_text, link
 from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.stages import Stages
 from smelt.compiler.trace import Argument, GraphKey, LeafView, leaf_view, rebuild
 from smelt.config import settings
 from smelt.device.cpu import CPU
 from smelt.device.toolchain import Library
-from smelt.fuse import Layout, build_region, contiguous, merge_axes, name_slots, partition, storable
+from smelt.fuse import (
+    ROUTINES,
+    Group,
+    Layout,
+    build_region,
+    contiguous,
+    merge_axes,
+    name_slots,
+    partition,
+    prepared,
+    storable,
+)
 from smelt.graph import composites
 from smelt.graph.index import product_of, upper
 from smelt.graph.node import Node, make, private_nodes, topological
 from smelt.graph.ops import Op
 from smelt.graph.text import print_graph
 from smelt.graph.verify import verify_graph
-from smelt.kernel import Region, print_kernel, print_region, verify
+from smelt.kernel import Region, print_region, print_routine, verify
 from smelt.locks import Lock
 from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.render import render, workspace_bytes
 from smelt.rewrite import rewrite
-from smelt.schedule import choose
+from smelt.schedule import choose, routine_steps
 
 KERNEL_LIMIT = 4096  # kernels kept in memory
 UNIT_KERNELS = 24  # kernels in one translation unit; more are compiled side by side
 
 
-_kernels: dict[str, Built] = {}  # by the text of the region
+_kernels: dict[str, Built] = {}  # by the text of the region or routine
 _libraries: dict[str, Library] = {}
 _lock = Lock()
 
@@ -54,12 +65,16 @@ def _compile(key: GraphKey, device: CPU, stages: Stages, digest: str, explain: b
     if settings().verify:
         verify_graph(roots)
     with stages.stage("fuse"):
+        roots = prepared(roots, _layout)
         outputs, results, stored = _outputs(roots)
         groups = partition(stored)
     work: list[Work] = []
     new: dict[str, Built] = {}
     for group in groups:
         if any(size == 0 for size in group.result.shape):
+            continue
+        if group.sink.op in ROUTINES:
+            work += _routine_work(group, device, new)
             continue
         with stages.stage("regions"):
             region, nodes = build_region(group, _layout)
@@ -157,8 +172,16 @@ def _kernel(region: Region, text: str, device: CPU, new: dict[str, Built], stage
     if settings().verify:
         with stages.stage("verify"):
             verify(kernel)
-    built = new[text] = Built(kernel, schedule, text)
+    built = new[text] = Built(kernel, text, schedule.grain, schedule.text())
     return built
+
+
+def _routine_work(group: Group, device: CPU, new: dict[str, Built]) -> Iterator[Work]:
+    """The launches of a node that is a routine."""
+    for routine, buffers in routine_steps(group.sink, _layout, device.profile):
+        text = print_routine(routine)
+        built = _kernels.get(text) or new.setdefault(text, Built(routine, text, routine.grain))
+        yield Work(group, built, list(buffers), {v.name: v.name for v in routine.parameters})
 
 
 def _render(new: list[Built]) -> list[tuple[list[Built], str]]:
@@ -188,4 +211,4 @@ def _remember(new: dict[str, Built]) -> None:
 
 def print_kernels() -> Iterator[str]:
     """The IR of every kernel in memory."""
-    yield from dict.fromkeys(print_kernel(built.kernel) for built in _kernels.values())
+    yield from dict.fromkeys(kernel_text(built) for built in _kernels.values())

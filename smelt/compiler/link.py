@@ -12,20 +12,21 @@ from smelt.fuse import Group
 from smelt.graph.index import product_of, upper
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
-from smelt.kernel import Kernel, print_kernel
+from smelt.kernel import Kernel, Routine, Temporary, print_kernel
 from smelt.plan import ARENA, INPUTS, SCALARS, Alias, KernelRecord, Lifetime, Placed, Stored, assign
-from smelt.schedule import Scheduled
 
 SCALAR_BYTES = 8
+Value = Node | Temporary  # what lies behind a buffer
 
 
 @dataclass(eq=False)
 class Built:
-    """A kernel in memory, shared by every launch and graph with the same region."""
+    """A kernel in memory, shared by every launch and graph with the same region or routine."""
 
-    kernel: Kernel
-    schedule: Scheduled
-    text: str  # of the region
+    kernel: Kernel | Routine
+    text: str  # of the region or routine
+    grain: int
+    schedule: str = ""
     source: str = ""
     library: str = ""  # key of the library that holds it
     workspace: int = 0
@@ -39,7 +40,7 @@ class Work:
 
     group: Group
     built: Built
-    nodes: list[Node]
+    nodes: Sequence[Value]
     names: dict[str, str]
 
 
@@ -56,7 +57,7 @@ def link(
     n_inputs = max((entry[4] + 1 for entry in entries if entry[0] is Op.LEAF), default=0)
     names = [f"d{k}" for k in range(len(bounds))] + [f"s{k}" for k in range(count_starts(key))]
     integers = {name: k for k, name in enumerate(names)}
-    place = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
+    place: dict[Value, tuple[int, int]] = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
     temporaries = _temporaries(work, place)
     offsets, arena = assign([lifetime for _, lifetime in temporaries])
     for (node, _), offset in zip(temporaries, offsets, strict=True):
@@ -74,7 +75,7 @@ def link(
                 built.kernel.name,
                 f"{built.kernel.name}_tasks" if tasks is None else "",
                 tasks or 0,
-                built.schedule.grain,
+                built.grain,
                 buffers,
                 tuple(integers[item.names[v.name]] for v in built.kernel.parameters),
             )
@@ -101,27 +102,27 @@ def link(
     )
 
 
-def _slot(node: Node, place: dict[Node, tuple[int, int]]) -> tuple[int, int]:
+def _slot(node: Value, place: dict[Value, tuple[int, int]]) -> tuple[int, int]:
     at = place.get(node)
-    if at is not None:
-        return at
+    if at is not None or isinstance(node, Temporary):
+        return at or place[node]
     argument: Argument = node.attribute
     return (INPUTS + argument.number, 0) if argument.kind == "input" else (SCALARS, SCALAR_BYTES * argument.number)
 
 
-def _temporaries(work: Sequence[Work], place: dict[Node, tuple[int, int]]) -> list[tuple[Node, Lifetime]]:
+def _temporaries(work: Sequence[Work], place: dict[Value, tuple[int, int]]) -> list[tuple[Value, Lifetime]]:
     """Values that live only inside the graph, with the launches between which they live."""
-    first: dict[Node, int] = {}
-    last: dict[Node, int] = {}
+    first: dict[Value, int] = {}
+    last: dict[Value, int] = {}
     for k, item in enumerate(work):
         for node in item.nodes:
-            if node.op is not Op.LEAF and node not in place:
+            if node not in place and (isinstance(node, Temporary) or node.op is not Op.LEAF):
                 first.setdefault(node, k)
                 last[node] = k
     return [(node, Lifetime(_bytes(node), first[node], last[node])) for node in first]
 
 
-def _bytes(node: Node) -> int:
+def _bytes(node: Value) -> int:
     return upper(product_of(node.shape)) * node.dtype.itemsize
 
 
@@ -131,15 +132,20 @@ def _fields(item: Work, explain: bool) -> tuple[Any, ...]:
     record = KernelRecord(
         built.kernel.name,
         built.text if explain else "",
-        built.schedule.text(),
-        print_kernel(built.kernel) if explain else "",
+        built.schedule,
+        kernel_text(built) if explain else "",
         repr(item.group.sink),
         tuple(_describe(node) for node in reversed(item.group.inside)),
         str(built.kernel.tasks),
         sum(_bytes(node) for node in dict.fromkeys(item.nodes)),
-        _flops(item.group),
+        built.kernel.operations if isinstance(built.kernel, Routine) else _flops(item.group),
     )
     return tuple(getattr(record, name) for name in KernelRecord.__dataclass_fields__)
+
+
+def kernel_text(built: Built) -> str:
+    """The IR of a kernel; a routine has no other text than the one that it is known by."""
+    return built.text if isinstance(built.kernel, Routine) else print_kernel(built.kernel)
 
 
 def _describe(node: Node) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType
+from smelt.graph.checks import Check, checks_of
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.graph.node import Node, Shape, constant_value, make, topological
 from smelt.graph.ops import Op, Span
@@ -47,6 +48,7 @@ class Traced:
     scalars: tuple[bytes, ...]
     starts: tuple[int, ...]
     dims: tuple[Variable, ...]
+    checks: tuple[Check, ...] = ()  # about the last results, which are beyond the roots
 
 
 def layout_of(leaf: Node) -> tuple[IndexLike, ...]:
@@ -161,7 +163,9 @@ def is_slot(node: Node) -> bool:
 
 
 def trace(roots: Sequence[Node]) -> Traced:
-    """The key of the graph below the roots, and its arguments."""
+    """The key of the graph below the roots, and its arguments. Checks of indices are further roots, after the given
+    ones.
+    """
     number: dict[Node, int] = {}
     views: dict[Node, LeafView | None] = {}
     entries: list[Any] = []
@@ -170,6 +174,11 @@ def trace(roots: Sequence[Node]) -> Traced:
     starts: list[int] = []
     dims = _Dims()
     order = topological(roots)
+    checks: dict[Node, Check] = {}
+    if any(node.op is Op.GATHER or node.op is Op.SCATTER for node in order):
+        checks = checks_of(order)
+        roots = [*roots, *checks]
+        order = topological(roots)
     for node in order:
         views[node] = leaf_view(node, views)
     needed = set(roots)
@@ -210,7 +219,7 @@ def trace(roots: Sequence[Node]) -> Traced:
     bounds = tuple((v.low, v.high) for v in dims.found.values())
     graph: GraphKey = (tuple(entries), tuple([number[root] for root in roots]), bounds)
     leaf_views = tuple(LeafView(*fields) for fields in inputs)
-    return Traced(graph, leaf_views, tuple(scalars), tuple(starts), tuple(dims.found))
+    return Traced(graph, leaf_views, tuple(scalars), tuple(starts), tuple(dims.found), tuple(checks.values()))
 
 
 class _Dims:

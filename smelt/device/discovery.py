@@ -37,6 +37,8 @@ _FLAGS: Final = (
     "-w",
     "-Wno-psabi",
 )
+# Checks of every access and of undefined behavior; the process must have been started with the sanitizers' libraries.
+_SANITIZE_FLAGS: Final = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 # Symbols of the C library resolve when the code is loaded; this linker wants to be told.
 _PLATFORM_FLAGS: Final = {"darwin": ("-Wl,-undefined,dynamic_lookup",)}
 
@@ -59,7 +61,8 @@ class Compiler:
     @property
     def flags(self) -> tuple[str, ...]:
         """All flags for making a shared library."""
-        return (*_FLAGS, *_PLATFORM_FLAGS.get(sys.platform, ()), *self.machine_flags)
+        checks = _SANITIZE_FLAGS if settings().sanitize else ()
+        return (*_FLAGS, *checks, *_PLATFORM_FLAGS.get(sys.platform, ()), *self.machine_flags)
 
     @property
     def identity(self) -> str:

@@ -4,9 +4,24 @@ Always holds: every root is stored; every stored value is written completely by 
 region reads it; each region is a pure function of the buffers that it loads.
 """
 
-from smelt.fuse.build import Layout, build_region, contiguous
+from smelt.fuse.build import build_region
 from smelt.fuse.canonical import name_slots
+from smelt.fuse.layout import Layout, contiguous
 from smelt.fuse.merge import merge_axes
 from smelt.fuse.partition import Group, partition, storable
+from smelt.fuse.routine_nodes import ROUTINES, Operand, operands, prepared
 
-__all__ = ["Group", "Layout", "build_region", "contiguous", "merge_axes", "name_slots", "partition", "storable"]
+__all__ = [
+    "ROUTINES",
+    "Group",
+    "Layout",
+    "Operand",
+    "build_region",
+    "contiguous",
+    "merge_axes",
+    "name_slots",
+    "operands",
+    "partition",
+    "prepared",
+    "storable",
+]

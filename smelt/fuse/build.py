@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from smelt.dtypes import DType, bool_, compute_dtype, float32, int64
+from smelt.dtypes import DType, bool_, compute_dtype, float32, int64, uint64
+from smelt.fuse.layout import Layout
 from smelt.fuse.movement import Place, pad_mask
 from smelt.fuse.partition import Group, concat_pieces, demands
-from smelt.graph.index import Index, IndexLike, Variable, as_index
+from smelt.graph.index import ZERO, Atom, Index, IndexLike, Operation, Variable, as_index, of
 from smelt.graph.node import Node, constant_value
-from smelt.graph.ops import ELEMENTWISE, Op
-from smelt.graph.shapes import row_major
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Region, mask_expression, walk
+from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
+from smelt.graph.ranges import Ranges
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Prefix, Region, mask_expression, walk
 
 # Functions whose result is one of their arguments, or needs no more bits: nothing to round.
+_INDEX_OPERATIONS = {"//": "floordiv", "%": "mod", "min": "min", "max": "max"}
 _UNROUNDED = frozenset({"neg", "abs", "sign", "max", "min", "floor", "ceil", "trunc", "round"})
-
-
-class Layout(NamedTuple):
-    """How a value lies in memory: sizes and strides, counted in elements."""
-
-    shape: tuple[IndexLike, ...]
-    strides: tuple[IndexLike, ...]
-
-
-def contiguous(node: Node) -> Layout:
-    """The layout of everything that smelt itself stores."""
-    return Layout(node.shape, row_major(node.shape))
 
 
 def build_region(group: Group, layout: Callable[[Node], Layout]) -> tuple[Region, list[Node]]:
@@ -61,6 +51,7 @@ def _parameters(value: Expression, output: Output, axes: tuple[Variable, ...]) -
         found |= e.axes
         if e.op == "load":
             buffers.append(e.attribute.buffer)
+            note(*(pick.last for pick in e.attribute.picks))
     for buffer in buffers:
         note(*buffer.shape, *buffer.strides, buffer.offset)
     return tuple(sorted(found - set(axes), key=lambda v: v.name))
@@ -73,9 +64,12 @@ class _Builder:
         self.roles: dict[str, Expression] = {}
         self.memo: dict[tuple[Node, Place], Expression] = {}
         self.shared: dict[tuple[Any, ...], Expression] = {}
+        self.ranges = Ranges()
         # Sources first, so that nothing recurses: every argument is there when it is asked for.
+        # Views wait: where they are asked for by index, that index may come later.
+        self.views = {node for node in group.inside if node.op in VIEWS}
         for node in reversed(group.inside):
-            for place in group.places[node]:
+            for place in group.places[node] if node not in self.views else ():
                 self.memo[node, place] = self._compute(node, place)
 
     def sink_buffer(self) -> Buffer:
@@ -88,9 +82,13 @@ class _Builder:
         return Buffer("o", sink.dtype, self.group.result.shape, layout.strides, at.constant if not at.terms else at)
 
     def value(self, node: Node, place: Place) -> Expression:
+        asked = (node, place)
+        while node in self.views:
+            ((node, place),) = demands(self.group, node, place)
         known = self.memo.get((node, place))
         if known is None:
             known = self.memo[node, place] = self._read(node, place)
+        self.memo[asked] = known
         return known
 
     def make(self, op: str, dtype: DType, arguments: tuple[Expression, ...] = (), attribute: Any = None) -> Expression:
@@ -108,12 +106,60 @@ class _Builder:
         if node.op is Op.CONST:
             return self.make("const", dtype, (), constant_value(node))
         if node.op is Op.IOTA:
-            position = self.make("index", int64, (), place.indices[0])
+            position = self._number(place.indices[0])
             return position if dtype is int64 else self.make("cast", dtype, (position,))
         if node not in self.buffers:
             layout = self.layout(node)
             self.buffers[node] = Buffer(f"b{len(self.buffers)}", node.dtype, layout.shape, layout.strides)
-        return self.make("load", dtype, (), Access(self.buffers[node], place.indices, place.mask))
+        # Along an axis that memory repeats, all elements are the first one.
+        strides = self.buffers[node].strides
+        index = tuple(ZERO if stride == 0 else i for i, stride in zip(place.indices, strides, strict=True))
+        found = [v for i in index for v in sorted(i.variables(), key=lambda v: v.name) if v in self.group.picks]
+        # Named by their order in each load, so that equal kernels are equal wherever they occur.
+        names = {v: Variable(f"g{k}", v.first, v.last) for k, v in enumerate(dict.fromkeys(found))}
+        arguments = tuple(self._clamped(v) for v in names)
+        if names:
+            index = tuple(i.substitute({v: of(name) for v, name in names.items()}) for i in index)
+        access = Access(self.buffers[node], index, place.mask, tuple(names.values()))
+        return self.make("load", dtype, arguments, access)
+
+    def _clamped(self, stand_in: Variable) -> Expression:
+        """The index that a variable stands for, moved into the variable's bounds where it may lie outside."""
+        node, place = self.group.picks[stand_in]
+        value, (low, high) = self.value(node, place), self.ranges(node)
+        last = stand_in.last
+        outside = low < 0 or high > last.low
+        if outside and last.value is None and value.dtype is not int64 and value.dtype is not uint64:
+            value = self.make("cast", int64, (value,))
+        if high > last.low:
+            end = self._number(last) if last.value is None else self.make("const", value.dtype, (), last.value)
+            end = end if end.dtype is value.dtype else self.make("cast", value.dtype, (end,))
+            value = self.make("min", value.dtype, (value, end))
+        if low < 0:
+            value = self.make("max", value.dtype, (value, self.make("const", value.dtype, (), 0)))
+        return value
+
+    def _number(self, index: Index) -> Expression:
+        """An index as a value; stand-ins become what they stand for."""
+        if not any(v in self.group.picks for v in index.variables()):
+            return self.make("index", int64, (), index)
+        total: Expression | None = None
+        for product, coefficient in sorted(index.terms.items(), key=lambda item: [atom.text for atom in item[0]]):
+            term = self.make("const", int64, (), coefficient)
+            for atom in product:
+                term = self.make("mul", int64, (term, self._atom(atom)))
+            total = term if total is None else self.make("add", int64, (total, term))
+        assert total is not None
+        return self.make("add", int64, (total, self.make("const", int64, (), index.constant)))
+
+    def _atom(self, atom: Atom) -> Expression:
+        if isinstance(atom, Operation):
+            op = _INDEX_OPERATIONS[atom.symbol]
+            return self.make(op, int64, (self._number(atom.a), self._number(atom.b)))
+        if not isinstance(atom, Variable) or atom not in self.group.picks:
+            return self.make("index", int64, (), of(atom))
+        value = self._clamped(atom)
+        return value if value.dtype is int64 else self.make("cast", int64, (value,))
 
     def _compute(self, node: Node, place: Place) -> Expression:
         dtype = compute_dtype(node.dtype)
@@ -128,11 +174,13 @@ class _Builder:
             return self._rounded(
                 node, self._fold(node.attribute.op, dtype, arguments[0], self.group.reduced[node, place])
             )
+        if node.op is Op.SCAN:
+            return self._rounded(node, self._scan(node, dtype, arguments[0], place))
         if node.op is Op.CONTRACT:
             return self._rounded(node, self._contract(node, dtype, arguments, self.group.reduced[node, place]))
         if node.op in ELEMENTWISE:
             return self._elementwise(node, dtype, arguments)
-        return arguments[0]
+        return arguments[-1]  # of a gather: what it finds, after the indices
 
     def _mask(self, mask: Mask) -> Expression:
         return self.shared.setdefault(("mask", mask), mask_expression(mask))
@@ -148,6 +196,11 @@ class _Builder:
     def _fold(self, op: str, dtype: DType, argument: Expression, axes: tuple[Index, ...]) -> Expression:
         variables = tuple(v for i in axes for v in i.variables())
         return self.make("reduce", dtype, (argument,), Fold(op, variables)) if variables else argument
+
+    def _scan(self, node: Node, dtype: DType, argument: Expression, place: Place) -> Expression:
+        op, axis = node.attribute
+        (variable,) = place.indices[axis].variables()
+        return self.make("scan", dtype, (argument,), Prefix(op, variable))
 
     def _contract(
         self, node: Node, dtype: DType, arguments: tuple[Expression, ...], axes: tuple[Index, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from smelt.graph.index import Index, Variable, of
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Region, walk
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Prefix, Region, walk
 
 AccessRule = Callable[[Buffer, tuple[Index, ...]], tuple[Buffer, tuple[Index, ...]]]
 AxesRule = Callable[[tuple[Variable, ...], dict[Variable, Index]], tuple[Variable, ...]]
@@ -23,13 +23,15 @@ def rebuild_region(region: Region, values: dict[Variable, Index], access: Access
     for e in walk([o.value for o in region.outputs]):
         attribute = e.attribute
         if e.op == "load":
-            attribute = Access(*access(attribute.buffer, attribute.index), masked(attribute.mask))
+            attribute = Access(*access(attribute.buffer, attribute.index), masked(attribute.mask), attribute.picks)
         elif e.op == "index":
             attribute = attribute.substitute(values)
         elif e.op == "mask":
             attribute = masked(attribute)
         elif e.op == "reduce":
             attribute = Fold(attribute.op, axes(attribute.axes, values))
+        elif e.op == "scan":
+            attribute = Prefix(attribute.op, *axes((attribute.axis,), values))
         new[e] = Expression(e.op, e.dtype, tuple(new[a] for a in e.arguments), attribute)
     outputs = tuple(Output(*access(o.buffer, o.index), new[o.value]) for o in region.outputs)
     roles = tuple((name, new[e]) for name, e in region.roles)

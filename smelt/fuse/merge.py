@@ -24,10 +24,11 @@ def merge_axes(region: Region) -> Region:
     addresses = [buffer.address(index) for buffer, index in accesses]
     addresses += [e.attribute for e in expressions if e.op == "index"]
     folds = dict.fromkeys(e.attribute.axes for e in expressions if e.op == "reduce")
+    folds |= dict.fromkeys((e.attribute.axis,) for e in expressions if e.op == "scan")
     parallel = tuple(axis for axis in region.axes if not any(axis in axes for axes in folds))
     taken = {address: _opaque(address) for address in addresses}
     replaced: dict[Variable, Index] = {}
-    # Reductions that fold only one of two neighbors keep them apart.
+    # Reductions and scans that walk only one of two neighbors keep them apart.
     groups = [frozenset(axes) for axes in folds]
     for axes in (parallel, *folds):
         _merge_row(axes, addresses, taken, groups, replaced)

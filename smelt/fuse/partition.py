@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from smelt.cost import COSTLY
 from smelt.fuse.movement import Place, source_place, within
+from smelt.fuse.routine_nodes import ROUTINES, bases
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
 from smelt.graph.node import Node, make, topological, users
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
@@ -47,8 +48,11 @@ class Group:
     inside: list[Node] = field(default_factory=list)  # nodes computed here, users before sources
     work: int = 0  # how many of them are elementwise: views cost nothing
     reduced: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # new axes of reductions
+    picked: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # stand-ins for indices
+    picks: dict[Variable, tuple[Node, Place]] = field(default_factory=dict)  # what each of them stands for
     reductions: list[frozenset[Variable]] = field(default_factory=list)  # what each reduction varies over
     contraction: Node | None = None
+    scanned: Index | None = None  # the axis that scans walk
     operands: set[Node] = field(default_factory=set)  # nodes that only the contraction's operands need
     waiting: set[Node] = field(default_factory=set)  # asked for and not computed here
     counter: int = 0
@@ -60,6 +64,20 @@ class Group:
             return ZERO
         self.counter += 1
         return variable(f"r{self.counter - 1}", 0, as_index(size) - 1)
+
+    def pick(self, gather: Node, place: Place) -> tuple[Index, ...]:
+        """For each index tensor of a gather, a variable that stands for its element."""
+        key = (gather, place)
+        if key not in self.picked:
+            x, *indices = gather.sources
+            sizes = {-1 - axis: size for axis, size in zip(gather.attribute.axes, x.shape, strict=True)}
+            found: list[Index] = []
+            for k, index in enumerate(indices):
+                stand_in = Variable(f"g{len(self.picks)}", 0, as_index(sizes[k]) - 1)
+                self.picks[stand_in] = (index, place)
+                found.append(of(stand_in))
+            self.picked[key] = tuple(found)
+        return self.picked[key]
 
 
 def storable(root: Node) -> Node:
@@ -94,6 +112,8 @@ def partition(roots: Sequence[Node]) -> list[Group]:
         group.work += node.op in ELEMENTWISE
         if node.op is Op.CONTRACT:
             group.contraction = node
+        if node.op is Op.SCAN:
+            group.scanned = group.places[node][0].indices[node.attribute.axis]
         operand = node.op is Op.CONTRACT or node in group.operands
         for place in group.places[node]:
             if node.op is Op.REDUCE:
@@ -103,6 +123,10 @@ def partition(roots: Sequence[Node]) -> list[Group]:
 
     for node in reversed(order):
         if node.op in SOURCES or node.leaf is not None:
+            continue
+        if node.op in ROUTINES:
+            groups.append(Group(node, (), Place(()), node, inside=[node]))
+            stored.update(bases(node))
             continue
         asking = askers.get(node, ())
         shared = len(asking) > 1
@@ -197,7 +221,7 @@ def _axes(node: Node) -> tuple[tuple[Variable, ...], Place]:
 
 def demands(group: Group, node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
     """Which elements of its sources a node needs for one of its own."""
-    if node.op in ELEMENTWISE:
+    if node.op in ELEMENTWISE or node.op is Op.SCAN:
         for source in node.sources:
             yield source, place
     elif node.op is Op.CONCAT:
@@ -217,6 +241,14 @@ def demands(group: Group, node: Node, place: Place) -> Iterator[tuple[Node, Plac
         index.update(zip(summed, _new_axes(group, node, place, [sizes[label] for label in summed]), strict=True))
         for source, labels in zip(node.sources, (left, right), strict=True):
             yield source, Place(tuple(index[label] for label in labels), place.mask)
+    elif node.op is Op.GATHER:
+        for source in node.sources[1:]:
+            yield source, place
+        chosen = group.pick(node, place)
+        yield (
+            node.sources[0],
+            Place(tuple(place.indices[k] if k >= 0 else chosen[-1 - k] for k in node.attribute.axes), place.mask),
+        )
     else:
         yield node.sources[0], source_place(node, place)
         for fill in node.sources[1:]:
@@ -306,6 +338,9 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
     if node.op in VIEWS:
         return True
     places = group.places[node]
+    # What is found by index is read from memory: several elements may ask for one.
+    if group.picks and any(v in group.picks for place in places for i in place.indices for v in i.variables()):
+        return False
     if group.work >= NODE_LIMIT or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
         return False
     if node in group.operands:
@@ -317,12 +352,28 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
         return _legal_contraction(group, node, places)
     if node.op is Op.REDUCE:
         return _legal_reduction(group, node, places)
+    if node.op is Op.SCAN:
+        return _legal_scan(group, node, places)
     return len(places) <= (1 if node.attribute in COSTLY else PLACE_LIMIT)
 
 
 def _legal_contraction(group: Group, node: Node, places: list[Place]) -> bool:
     """A contraction is computed inside its epilogue if that has the very same elements."""
-    if group.contraction is not None or group.reductions or len(places) > 1 or places[0].mask:
+    if group.contraction is not None or group.scanned is not None or group.reductions:
+        return False
+    return _is_same(group, places)
+
+
+def _legal_scan(group: Group, node: Node, places: list[Place]) -> bool:
+    """A scan is computed inside users with the very same elements, beside scans of the same axis."""
+    if group.contraction is not None or group.reductions or not _is_same(group, places):
+        return False
+    return group.scanned is None or group.scanned == places[0].indices[node.attribute.axis]
+
+
+def _is_same(group: Group, places: list[Place]) -> bool:
+    """Whether a node is asked for at the very elements that the kernel stores."""
+    if len(places) > 1 or places[0].mask:
         return False
     return all(map(_is_plain, places[0].indices)) and _free(places[0]) == frozenset(group.axes)
 

@@ -197,5 +197,10 @@ def identity(op: str, dtype: DType) -> dtypes.Scalar:
     if op == "mul":
         return 1.0 if dtype.is_float else 1
     if dtype.is_float:
-        return float("-inf") if op == "max" else float("inf")
+        return float("inf") if op == "min" else float("-inf")
     return dtype.minimum if op == "max" else dtype.maximum
+
+
+def scan_start(op: str, dtype: DType) -> dtypes.Scalar:
+    """What a scan may begin with: combined with any first element it gives just that, -0.0 included."""
+    return -0.0 if op == "add" and dtype.is_float else identity(op, dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -55,9 +56,12 @@ def as_size(value: Any, name: str) -> IndexLike:
     """An integer or an expression given by a caller, in its simplest form."""
     if isinstance(value, Index):
         return size_of(value)
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ArgumentError(f"{name}: {value!r} is not a size", hint="Use integers or smelt.Dim for sizes.")
-    return int(value.__index__())
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:  # also from arrays, which only sometimes are integers
+        pass
+    raise ArgumentError(f"{name}: {value!r:.80} is not a size", hint="Use integers or smelt.Dim for sizes.")
 
 
 def broadcast_shapes(a: Shape, b: Shape, name: str) -> Shape:

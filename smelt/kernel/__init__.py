@@ -31,6 +31,7 @@ from smelt.kernel.interpret import interpret
 from smelt.kernel.ir import Kernel
 from smelt.kernel.lower import lower
 from smelt.kernel.region import Region
+from smelt.kernel.routine import Routine, Step, Temporary, print_routine
 from smelt.kernel.text import print_kernel, print_region
 from smelt.kernel.text_parse import parse_kernel, parse_region
 from smelt.kernel.verify import verify
@@ -44,12 +45,15 @@ __all__ = [
     "Online",
     "Order",
     "Region",
+    "Routine",
     "Schedule",
     "Skip",
     "Split",
     "Stage",
+    "Step",
     "Stream",
     "Sub",
+    "Temporary",
     "Unroll",
     "evaluate_region",
     "interpret",
@@ -60,6 +64,7 @@ __all__ = [
     "parse_schedule",
     "print_kernel",
     "print_region",
+    "print_routine",
     "print_schedule",
     "verify",
 ]

@@ -11,7 +11,7 @@ from smelt.dtypes import cast_array
 from smelt.errors import InternalError
 from smelt.graph.index import Index, IndexLike, as_index
 from smelt.graph.ops import identity
-from smelt.kernel.numbers import Array, elementwise, fold
+from smelt.kernel.numbers import Array, elementwise, fold, scan
 from smelt.kernel.region import Access, Buffer, Expression, Mask, Region, extent, walk
 
 
@@ -56,9 +56,11 @@ class _Evaluator:
             case "mask":
                 return self.condition(e.attribute)
             case "load":
-                return self.load(e)
+                return self.load(e, arguments)
             case "reduce":
                 return self.reduce(e, arguments[0])
+            case "scan":
+                return self.scan(e, arguments[0])
         return elementwise(e.op, e.dtype, arguments, e.attribute)
 
     def full(self, x: Array) -> Array:
@@ -84,10 +86,17 @@ class _Evaluator:
             total = total + at * self.number(stride)
         return np.where(inside, self.full(np.asarray(total)), 0)
 
-    def load(self, e: Expression) -> Array:
+    def load(self, e: Expression, arguments: list[Array]) -> Array:
         access: Access = e.attribute
+        inside = self.condition(access.mask)
+        for variable, chosen in zip(access.picks, arguments, strict=True):
+            chosen = chosen.astype(np.int64)
+            allowed = (chosen >= self.number(variable.first)) & (chosen <= self.number(variable.last))
+            if not np.all(allowed | ~inside):
+                raise InternalError(f"{access.buffer.name}: {variable.name} leaves its bounds")
+            self.environment[variable.name] = chosen
         where = self.address(access.buffer, access.index, access.mask)
-        inside = np.broadcast_to(self.condition(access.mask), where.shape)
+        inside = np.broadcast_to(inside, where.shape)
         result = np.zeros(where.shape, e.dtype.numpy)
         result[inside] = cast_array(self.arrays[access.buffer.name][where[inside]], e.dtype)
         return result
@@ -97,3 +106,8 @@ class _Evaluator:
         shape = [size if at in places else x.shape[at] for at, size in enumerate(self.sizes)]
         start = identity(e.attribute.op, e.dtype)
         return fold(e.attribute.op, e.dtype, np.broadcast_to(x, shape), places, start, keep=True)
+
+    def scan(self, e: Expression, x: Array) -> Array:
+        along = self.region.axes.index(e.attribute.axis)
+        shape = [size if at == along else x.shape[at] for at, size in enumerate(self.sizes)]
+        return scan(e.attribute.op, e.dtype, np.broadcast_to(x, shape), along)

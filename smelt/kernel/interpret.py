@@ -28,12 +28,13 @@ from smelt.kernel.ir import (
     Local,
     Part,
     Reduce,
+    Scan,
     Statement,
     Store,
     Update,
     Value,
 )
-from smelt.kernel.numbers import Array, elementwise, fold
+from smelt.kernel.numbers import Array, elementwise, fold, scan
 from smelt.kernel.region import Buffer, Mask
 
 Parts = tuple[Part, ...]
@@ -83,6 +84,8 @@ class _Machine:
                     self.update(statement)
                 case Reduce():
                     self.reduce(statement)
+                case Scan():
+                    self.scan(statement)
 
     # --- integers
 
@@ -118,6 +121,12 @@ class _Machine:
         return np.where(inside, total, 0), inside
 
     def load(self, statement: Load) -> None:
+        for variable, chosen in statement.picks:
+            at = self.aligned(chosen, statement.value.parts).astype(np.int64)
+            inside = (at >= self.number(variable.first)) & (at <= self.number(variable.last))
+            if not np.all(inside | ~self.condition(statement.mask, statement.value.parts)):
+                raise InternalError(f"{variable.name} is outside its bounds")
+            self.integers[variable.name] = at
         where, inside = self.address(statement)
         value = statement.value
         read = cast_array(self.memory[statement.buffer.name][where[inside]], value.dtype)
@@ -188,6 +197,17 @@ class _Machine:
         folded = fold(statement.op, value.dtype, self.values[source.name], axes, start)
         left = [part.name for part in source.parts if part.name not in over]
         self.values[value.name] = np.transpose(folded, [left.index(part.name) for part in value.parts])
+
+    def scan(self, statement: Scan) -> None:
+        value, source, carry = statement.value, statement.source, statement.carry
+        # The carry first, then the elements of the parts in order, along one last axis.
+        moved = self.aligned(source, (*carry.parts, *statement.parts))
+        rows = moved.reshape(*_shape(carry.parts), -1)
+        whole = np.concatenate([self.values[carry.name][..., None].astype(rows.dtype), rows], axis=-1)
+        result = scan(statement.op, value.dtype, whole, whole.ndim - 1)[..., 1:]
+        self.values[carry.name] = result[..., -1].copy()
+        order = [part.name for part in (*carry.parts, *statement.parts)]
+        self.values[value.name] = np.transpose(result.reshape(moved.shape), [order.index(p.name) for p in value.parts])
 
 
 @functools.lru_cache(1024)

@@ -76,12 +76,17 @@ class Local:
 
 @dataclass(slots=True)
 class Load:
-    """Where the mask does not hold, nothing is read and the element is zero. The index may use the value's parts."""
+    """Where the mask does not hold, nothing is read and the element is zero. The index may use the value's parts.
+
+    `picks` are variables of this index alone, which stand for the elements of integer tiles. Where the mask holds,
+    those lie within the bounds of the variables.
+    """
 
     value: Value
     buffer: Buffer
     index: tuple[Index, ...]
     mask: Mask = ()
+    picks: tuple[tuple[Variable, Value], ...] = ()
 
 
 @dataclass(slots=True)
@@ -141,7 +146,22 @@ class Reduce:
     parts: tuple[Part, ...]
 
 
-Statement = For | If | Let | Local | Load | Store | Compute | Accumulator | Update | Reduce
+@dataclass(slots=True)
+class Scan:
+    """value = each element of the source combined with all before it along the parts (the last varies fastest).
+
+    The elements continue from the carry, an accumulator without those parts, which then takes the last of them. op: one
+    of `graph.ops.SCANS`. Without parts the value is the source combined with the carry, and the carry takes it.
+    """
+
+    value: Value
+    op: str
+    source: Value
+    parts: tuple[Part, ...]
+    carry: Value
+
+
+Statement = For | If | Let | Local | Load | Store | Compute | Accumulator | Update | Reduce | Scan
 
 
 @dataclass(frozen=True)

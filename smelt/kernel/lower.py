@@ -2,8 +2,8 @@
 
 Demand-driven. The loops of each output are opened in order; in the innermost body the stored expression is asked for,
 and everything that it needs is made on the way: reductions first, each in the outermost scope that has its axes, then
-values. A reduction whose outer loop is ordered outside a parallel loop keeps partial results in local memory between
-its iterations.
+values; scans as their axis is walked. A reduction whose outer loop is ordered outside a parallel loop keeps partial
+results in local memory between its iterations.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from smelt.graph.index import Index, Variable, as_index, less
 from smelt.graph.ops import identity
 from smelt.kernel.actions import Illegal, Schedule
 from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Statement, Store, Update, Value
-from smelt.kernel.lower_online import Online
+from smelt.kernel.lower_scan import Scans
 from smelt.kernel.plan import Loop, make_plan
-from smelt.kernel.region import Buffer, Expression, Less, Output, Region, extent
+from smelt.kernel.region import Expression, Less, Output, Region, extent
 
 
 def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
@@ -25,7 +25,7 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
     return _Lowering(region, make_plan(region, schedule)).run(name)
 
 
-class _Lowering(Online):
+class _Lowering(Scans):
     def run(self, name: str) -> Kernel:
         self._check_region()
         for output in self.region.outputs:
@@ -38,6 +38,7 @@ class _Lowering(Online):
 
     def _check_region(self) -> None:
         """Extents are known to the caller. Outputs are read after the last store to them, never by other tasks."""
+        self.check_scans()
         parameters = set(self.region.parameters)
         for axis in self.region.axes:
             if axis.first != 0 or not axis.last.variables() <= parameters:
@@ -86,7 +87,7 @@ class _Lowering(Online):
 
         def inside() -> None:
             self.grid_depth = len(self.scopes) - 1
-            self.nest(head[len(grid) :], leaf)
+            self.scanned_nest(output, head[len(grid) :], leaf)
 
         self.grid_depth = 0
         if reduction is not None:
@@ -94,14 +95,15 @@ class _Lowering(Online):
         if grid:
             self.grid(grid, inside)
         else:
-            self.nest(head, leaf)
+            self.scanned_nest(output, head, leaf)
         self.scopes.pop()
 
     def _loops(self, output: Output) -> tuple[list[Loop], Loop | None, Expression | None]:
         """The loops of an output's nest, the one of them that is a reduction's, and that reduction."""
         axes = self.region.parallel_axes(output)
         if not self.plan.order:
-            return [Loop(a, level) for a in axes for level in range(self.plan.cuts[a].levels)], None, None
+            loops = [Loop(a, level) for a in axes for level in range(self.plan.cuts[a].levels)]
+            return self.scanning_loops(loops, output), None, None
         order = list(self.plan.order)
         last = max((at for at, loop in enumerate(order) if loop.axis in axes), default=-1)
         head = order[: last + 1]
@@ -124,6 +126,8 @@ class _Lowering(Online):
                 f"order: {outside[0]} stands outside, which needs one reduction over {axis.name} and the output's axes"
             )
         (reduction,) = found
+        if self.facts.scans(output.value):
+            raise Illegal(f"order: {outside[0]} stands outside, but the output needs a scan")
         if as_index(extent(axis)).low < 1:
             raise Illegal(f"order: {outside[0]} stands outside, but {axis.name} may be empty")
         if any((reduction, a) in self.plan.subs for a in reduction.attribute.axes):
@@ -150,7 +154,9 @@ class _Lowering(Online):
         self.emit(Accumulator(total, identity(reduction.attribute.op, reduction.dtype)))
         first, last = Less(as_index(0), start), Less(as_index(size) - 1, end)
         always_last, never_last = less(*last), less(end, size)
-        memory = None if start == 0 and always_last else self._partial_memory(reduction, outer.axis)
+        axes = self.facts.axes(reduction)
+        whole = start == 0 and always_last
+        memory = None if whole else self.carried_memory(reduction, reduction.dtype, outer.axis, axes)
         if memory is not None and start != 0:
             before = Value(self.fresh("v"), total.dtype, total.parts)
             resume: list[Statement] = [Load(before, *memory), Update(total, "set", (before,))]
@@ -189,18 +195,3 @@ class _Lowering(Online):
         self.consumers = outside
         if tiled:
             self.emit(Update(total, fold.op, (self.folded(accumulator, fold.op, fold.axes),)))
-
-    def _partial_memory(self, reduction: Expression, axis: Variable) -> tuple[Buffer, tuple[Index, ...]]:
-        """Memory for partial results over all that lies inside the outer loop, and the present tile's place in it."""
-        opened = next(
-            at
-            for at, scope in enumerate(self.scopes)
-            if axis in scope.bindings or (axis in scope.partials and scope.partials[axis].level > 0)
-        )
-        axes = self.facts.axes(reduction)
-        with self.moved_out(opened):
-            rooms = [self.room(a) for a in axes]
-        buffer = self.shared("p", reduction, reduction.dtype, tuple(size for size, _, _ in rooms))
-        bindings = self.top.bindings
-        index = tuple(bindings[a].index - base for a, (_, base, _) in zip(axes, rooms, strict=True))
-        return buffer, index

@@ -15,8 +15,10 @@ class Facts:
         self._reductions: dict[Expression, tuple[Expression, ...]] = {}
         self._external: dict[Expression, tuple[Expression, ...]] = {}
         self._below: dict[Expression, frozenset[Expression]] = {}
+        self._scans: dict[Expression, tuple[Expression, ...]] = {}
         for e in region.order():
             self._reductions[e] = _merged([(a,) if a.op == "reduce" else self._reductions[a] for a in e.arguments])
+            self._scans[e] = _merged([self._scans[a] for a in e.arguments]) + ((e,) if e.op == "scan" else ())
             if e.op == "reduce":
                 self._external[e] = self._outside(e)
 
@@ -35,6 +37,10 @@ class Facts:
     def external(self, reduction: Expression) -> tuple[Expression, ...]:
         """The reductions below a reduction that do not vary over its axes: they can be finished before it starts."""
         return self._external[reduction]
+
+    def scans(self, e: Expression) -> tuple[Expression, ...]:
+        """The scans in an expression, those that others need first."""
+        return self._scans[e]
 
     def _outside(self, reduction: Expression) -> tuple[Expression, ...]:
         own = set(reduction.attribute.axes)

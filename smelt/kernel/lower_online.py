@@ -149,7 +149,7 @@ class Online(Stages):
         (axis,), (x,) = m.attribute.axes, m.arguments
         depth = len(self.scopes) - 1
         self.prepare(x)
-        scores = self.guarded(self.value(x), "max", (axis,))
+        scores = self.guarded(self.value(x), (axis,), identity("max", m.dtype))
         over = tuple(part for part in scores.parts if part.name.startswith(f"{axis.name}."))
         block = Value(self.fresh("v"), m.dtype, tuple(part for part in scores.parts if part not in over))
         if over:

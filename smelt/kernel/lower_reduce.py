@@ -125,7 +125,7 @@ class Reductions(Nest):
             if all(part.name in have for part in needed):
                 self.emit(Update(accumulator, "fma", factors))
                 return
-        value = self.guarded(self.value(summand), fold.op, fold.axes)
+        value = self.guarded(self.value(summand), fold.axes, identity(fold.op, reduction.dtype))
         # Without all parts of the tile, the value would be folded into elements beyond a short tile as well.
         self.emit(Update(accumulator, fold.op, (self.spread(value, needed),)))
 

@@ -77,6 +77,23 @@ class Stages(Reductions):
                 return self._memory[key]
         raise InternalError("there is always new memory")
 
+    def carried_memory(
+        self, owner: Expression, dtype: DType, axis: Variable, axes: tuple[Variable, ...]
+    ) -> tuple[Buffer, tuple[Index, ...]]:
+        """Memory for what one iteration of an axis's outermost loop leaves to the next, over all that other `axes` have
+        inside that loop, and the present tile's place in it.
+        """
+        opened = next(
+            at
+            for at, scope in enumerate(self.scopes)
+            if axis in scope.bindings or (axis in scope.partials and scope.partials[axis].level > 0)
+        )
+        with self.moved_out(opened):
+            rooms = [self.room(a) for a in axes]
+        buffer = self.shared("p", owner, dtype, tuple(size for size, _, _ in rooms))
+        bindings = self.top.bindings
+        return buffer, tuple(bindings[a].index - base for a, (_, base, _) in zip(axes, rooms, strict=True))
+
     # --- stage
 
     def opened(self, loop: Loop) -> None:

@@ -7,10 +7,9 @@ tile is made where it is used: holding it over a loop would cost registers. Redu
 
 from __future__ import annotations
 
-from smelt.dtypes import bool_, compute_dtype
+from smelt.dtypes import Scalar, bool_, compute_dtype
 from smelt.errors import InternalError
-from smelt.graph.index import Index, Variable, less
-from smelt.graph.ops import identity
+from smelt.graph.index import Index, Variable, less, of
 from smelt.kernel.ir import Compute, Load, Part, Store, Value
 from smelt.kernel.lower_scope import Binding, Builder, Reload
 from smelt.kernel.region import Buffer, Expression, Less, Mask
@@ -49,8 +48,8 @@ class Values(Builder):
                 else:
                     self.top.memo[e] = branch
                 continue
-            if e.op == "reduce":
-                raise InternalError("a reduction was not finished before its value was asked for")
+            if e.op in ("reduce", "scan"):
+                raise InternalError(f"a {e.op} was not finished before its value was asked for")
             missing = [a for a in e.arguments if self.find(a) is None]
             if missing:
                 stack.extend(reversed(missing))
@@ -68,8 +67,7 @@ class Values(Builder):
     def _make(self, e: Expression) -> None:
         match e.op:
             case "load":
-                access = e.attribute
-                self._load(e, access.buffer, self._substituted(access.index), self._mask(access.mask))
+                self._load(e)
             case "index":
                 (index,) = self._substituted((e.attribute,))
                 self._compute(e, self.parts(self.facts.axes(e), index.variables()), (), index)
@@ -97,12 +95,18 @@ class Values(Builder):
         self.emit(Compute(value, op or e.op, values, attribute), depth)
         self._remember(e, value, depth)
 
-    def _load(self, e: Expression, buffer: Buffer, index: tuple[Index, ...], mask: Mask, deepest: int = 0) -> None:
-        axes = self.facts.axes(e)
-        mask = mask + self.conditions(axes)
-        depth = self._placement(e, deepest)
-        value = Value(self.fresh("v"), e.dtype, self.parts(axes, _variables(index, mask)))
-        self.emit(Load(value, buffer, index, mask), depth)
+    def _load(self, e: Expression) -> None:
+        access, axes = e.attribute, self.facts.axes(e)
+        chosen = [pair for pair in (self.find(a) for a in e.arguments) if pair is not None]
+        names = [Variable(self.fresh("h"), pick.first, pick.last) for pick in access.picks]
+        values = {**self.top.substitution, **{old: of(new) for old, new in zip(access.picks, names, strict=True)}}
+        index = tuple(i.substitute(values) for i in access.index)
+        mask = self._mask(access.mask) + self.conditions(axes)
+        used = _variables(index, mask) | {part.variable for value, _ in chosen for part in value.parts}
+        depth = self._placement(e, max((at for _, at in chosen), default=0))
+        value = Value(self.fresh("v"), e.dtype, self.parts(axes, used))
+        picks = tuple(zip(names, (value for value, _ in chosen), strict=True))
+        self.emit(Load(value, access.buffer, index, mask, picks), depth)
         self._remember(e, value, depth)
 
     def _placement(self, e: Expression, deepest: int) -> int:
@@ -211,14 +215,14 @@ class Values(Builder):
         self.emit(Compute(value, "mask", (), mask))
         return value
 
-    def guarded(self, value: Value, op: str, axes: tuple[Variable, ...]) -> Value:
-        """The value, with the identity of a reduction where its tile reaches past the end of these axes."""
+    def guarded(self, value: Value, axes: tuple[Variable, ...], neutral: Scalar) -> Value:
+        """The value, with a neutral element instead where its tile reaches past the end of these axes."""
         mask = self.conditions(axes)
         if not mask:
             return value
         inside = self.condition(mask, axes)
-        neutral = self.scalar("const", value, identity(op, value.dtype))
-        return self.computed("where", inside, value, neutral, like=value)
+        other = self.scalar("const", value, neutral)
+        return self.computed("where", inside, value, other, like=value)
 
     def spread(self, value: Value, parts: tuple[Part, ...]) -> Value:
         """The value with at least these parts: repeated along those that it lacks."""

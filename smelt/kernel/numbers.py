@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "NDArray[Any]"
 
 FOLDS: Final[dict[str, np.ufunc]] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+SCANS: Final[dict[str, np.ufunc]] = {**FOLDS, "logaddexp": np.logaddexp}
 
 
 def elementwise(op: str, dtype: DType, arguments: list[Array], attribute: Any) -> Array:
@@ -48,7 +49,17 @@ def _bitcast(x: Array, dtype: DType, attribute: Any) -> Array:
 
 def fold(op: str, dtype: DType, x: Array, axes: tuple[int, ...], initial: Any, keep: bool = False) -> Array:
     """A reduction, in a wider type where there is one."""
-    wide = np.dtype(np.longdouble) if dtype is float64 else np.dtype(np.float64) if dtype.is_float else dtype.numpy
+    wide = _wide(dtype)
     start = np.asarray(initial).astype(wide)[()]
     result = np.asarray(FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start, keepdims=keep))
     return cast_array(result.astype(np.float64), dtype) if dtype.is_float else result.astype(dtype.numpy)
+
+
+def scan(op: str, dtype: DType, x: Array, axis: int) -> Array:
+    """A scan along an axis, in a wider type where there is one."""
+    result = np.asarray(SCANS[op].accumulate(x.astype(_wide(dtype)), axis=axis))
+    return cast_array(result.astype(np.float64), dtype) if dtype.is_float else result.astype(dtype.numpy)
+
+
+def _wide(dtype: DType) -> np.dtype[Any]:
+    return np.dtype(np.longdouble) if dtype is float64 else np.dtype(np.float64) if dtype.is_float else dtype.numpy

@@ -29,7 +29,7 @@ from smelt.kernel.actions import (
     Sub,
     Unroll,
 )
-from smelt.kernel.region import Expression, Region
+from smelt.kernel.region import Expression, Region, walk
 from smelt.kernel.segments import Cut
 
 
@@ -198,6 +198,8 @@ class _Planner:
             raise Illegal("stage: the padding is negative")
         if any(axis not in node.axes for axis in order):
             raise Illegal(f"stage: {action.node} does not vary over all axes of its order")
+        if any(e.op == "scan" for e in walk([node])):
+            raise Illegal(f"stage: {action.node} needs a scan, which only the loops of its output make")
         if any(stage.node is node for stage in self.plan.stages):
             raise Illegal(f"stage: {action.node} is staged already")
         self.plan.stages.append(StagePlan(node, at, order, action.pad))

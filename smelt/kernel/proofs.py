@@ -32,7 +32,18 @@ def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
         return True
     if any(nonnegative(expression - a - b) for at, a in enumerate(slacks) for b in slacks[at + 1 :]):
         return True
+    settled = _without_zero_quotients(expression)
+    if settled != expression:
+        return nonnegative(settled) or implied(settled, conditions)
     return _tried(expression, slacks)
+
+
+def _without_zero_quotients(expression: Index) -> Index:
+    """The expression without quotients a // b that are proven to be 0: what the bounds of `a` alone did not show."""
+    for atom in expression.atoms():
+        if isinstance(atom, Quotient) and nonnegative(atom.a) and nonnegative(atom.b - 1 - atom.a):
+            return _without_zero_quotients(expression - of(atom) * expression.coefficient(atom))
+    return expression
 
 
 def _tried(expression: Index, slacks: list[Index]) -> bool:

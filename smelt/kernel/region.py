@@ -1,8 +1,9 @@
 """Regions: what one kernel computes, before it is decided how.
 
 A region is an expression DAG over named axes. Movement has already become index expressions: `load` reads a buffer at
-an index made of axes and integer parameters. `reduce` folds axes away. Outputs say which expression is stored where. A
-region says nothing about loops, vectors or threads: that is the schedule's (see `actions`).
+an index made of axes and integer parameters. `reduce` folds axes away; `scan` combines along one and keeps it. Outputs
+say which expression is stored where. A region says nothing about loops, vectors or threads: that is the schedule's (see
+`actions`).
 
 Values are in compute types: 16-bit floats exist only in buffers (loads widen, stores round) and as the `round16`
 function, which rounds a float32 to what the 16-bit type named in its attribute can hold.
@@ -59,11 +60,16 @@ Mask = tuple[Less, ...]  # all of them hold
 
 
 class Access(NamedTuple):
-    """The attribute of a load: where it reads, and under which condition. Elsewhere it gives zero and reads nothing."""
+    """The attribute of a load: where it reads, and under which condition. Elsewhere it gives zero and reads nothing.
+
+    `picks` stand for the arguments of the load, integers that lie within the bounds of their variables wherever the
+    mask holds. They are known to this index only.
+    """
 
     buffer: Buffer
     index: tuple[Index, ...]  # type: ignore[assignment]
     mask: Mask = ()
+    picks: tuple[Variable, ...] = ()
 
 
 class Fold(NamedTuple):
@@ -73,12 +79,20 @@ class Fold(NamedTuple):
     axes: tuple[Variable, ...]
 
 
+class Prefix(NamedTuple):
+    """The attribute of a scan: each element along an axis combined with all before it, by one of `graph.ops.SCANS`."""
+
+    op: str
+    axis: Variable
+
+
 class Expression:
     """A node of a region. Compared by identity; builders share equal ones.
 
-    op: `load` (attribute Access), `const` (a Python scalar), `index` (an Index, as int64), `mask` (a Mask, as bool),
-    `reduce` (a Fold), `cast`, `bitcast` (the stored types on both sides, where the values are wider), `round16` (the
-    DType), `where`, or an elementwise function of `graph.ops`.
+    op: `load` (attribute Access; the arguments are indices that are values), `const` (a Python scalar), `index` (an
+    Index, as int64), `mask` (a Mask, as bool), `reduce` (a Fold), `scan` (a Prefix), `cast`, `bitcast` (the stored
+    types on both sides, where the values are wider), `round16` (the DType), `where`, or an elementwise function of
+    `graph.ops`.
     """
 
     __slots__ = ("arguments", "attribute", "axes", "dtype", "op")
@@ -97,8 +111,9 @@ def _axes(e: Expression) -> frozenset[Variable]:
     for argument in e.arguments:
         found |= argument.axes
     if e.op == "load":
+        picks = set(e.attribute.picks)
         for i in e.attribute.index:
-            found |= i.variables()
+            found |= i.variables() - picks
         for condition in e.attribute.mask:
             found |= condition.a.variables() | condition.b.variables()
     elif e.op == "index":
@@ -108,6 +123,8 @@ def _axes(e: Expression) -> frozenset[Variable]:
             found |= condition.a.variables() | condition.b.variables()
     elif e.op == "reduce":
         found -= set(e.attribute.axes)
+    elif e.op == "scan":
+        found.add(e.attribute.axis)
     return frozenset(found)
 
 

@@ -28,12 +28,13 @@ from smelt.kernel.ir import (
     Load,
     Local,
     Reduce,
+    Scan,
     Statement,
     Store,
     Update,
     Value,
 )
-from smelt.kernel.region import Access, Buffer, Fold, Mask, Region
+from smelt.kernel.region import Access, Buffer, Fold, Mask, Prefix, Region
 
 
 def print_kernel(kernel: Kernel) -> str:
@@ -88,8 +89,10 @@ def _statement(statement: Statement) -> str:
             return f"let {variable.text} in {variable.first} .. {variable.last} = {expression}"
         case Local(buffer):
             return _buffer("local", buffer)
-        case Load(value, buffer, index, mask):
-            return f"{_typed(value)} = load {buffer.name}{_index(index)}{_when(mask)}"
+        case Load(value, buffer, index, mask, picks):
+            names = "".join(f" {chosen.name}" for _, chosen in picks)
+            where = _picks(variable for variable, _ in picks)
+            return f"{_typed(value)} = load{names}{where} {buffer.name}{_index(index)}{_when(mask)}"
         case Store(buffer, index, value, mask, stream):
             return f"{'store.stream' if stream else 'store'} {buffer.name}{_index(index)} = {value.name}{_when(mask)}"
         case Compute(value, op, arguments, attribute):
@@ -101,6 +104,9 @@ def _statement(statement: Statement) -> str:
             return f"{accumulator.name} {op}= {' '.join(a.name for a in arguments)}"
         case Reduce(value, op, source, parts):
             return f"{_typed(value)} = fold {op} {source.name} over {', '.join(part.name for part in parts)}"
+        case Scan(value, op, source, parts, carry):
+            over = f" over {', '.join(part.name for part in parts)}" if parts else ""
+            return f"{_typed(value)} = scan {op} {source.name}{over} from {carry.name}"
 
 
 def _attribute(op: str, dtype: DType, attribute: Any) -> str:
@@ -108,10 +114,12 @@ def _attribute(op: str, dtype: DType, attribute: Any) -> str:
     match attribute:
         case None:
             return ""
-        case Access(buffer, index, mask):
-            return f" {buffer.name}{_index(index)}{_when(mask)}"
+        case Access(buffer, index, mask, picks):
+            return f"{_picks(picks)} {buffer.name}{_index(index)}{_when(mask)}"
         case Fold(name, axes):
             return f" {name} over {', '.join(axis.text for axis in axes)}"
+        case Prefix(name, axis):
+            return f" {name} over {axis.text}"
         case Index():
             return f" {attribute}"
         case DType():
@@ -142,6 +150,12 @@ def _buffer(word: str, buffer: Buffer) -> str:
 
 def _index(index: Iterable[IndexLike]) -> str:
     return f"[{', '.join(str(i) for i in index)}]"
+
+
+def _picks(picks: Iterable[Variable]) -> str:
+    """The names and bounds of indices that are values."""
+    listed = ", ".join(f"{v.text} in {v.first} .. {v.last}" for v in picks)
+    return f" as {listed} of" if listed else ""
 
 
 def _mask(mask: Mask) -> str:

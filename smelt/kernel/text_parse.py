@@ -10,7 +10,7 @@ from smelt.dtypes import ALL, DType, Scalar, bool_, int64
 from smelt.errors import InternalError, ParseError
 from smelt.graph.index import Index, IndexLike, Variable, of, size_of
 from smelt.graph.index_text import TokenReader
-from smelt.graph.ops import BINARY, REDUCTIONS, UNARY
+from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY
 from smelt.kernel.ir import (
     Accumulator,
     Compute,
@@ -22,12 +22,13 @@ from smelt.kernel.ir import (
     Local,
     Part,
     Reduce,
+    Scan,
     Statement,
     Store,
     Update,
     Value,
 )
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Place, Region
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Place, Prefix, Region
 
 _DTYPES = {dtype.name: dtype for dtype in ALL}
 _PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "copy"})
@@ -113,6 +114,16 @@ class _Reader:
         if len(index) != len(buffer.shape):
             line.fail(f"{len(buffer.shape)} indices for {buffer.name}")
         return buffer, index
+
+    def picks(self, line: TokenReader, count: int) -> tuple[Variable, ...]:
+        """`as g0 in 0 .. 7, g1 in 0 .. 3 of`, for as many indices that are values; nothing for none."""
+        found: list[Variable] = []
+        while len(found) < count:
+            line.expect("," if found else "as")
+            found.append(self.declare(line))
+        if found:
+            line.expect("of")
+        return tuple(found)
 
     def mask(self, line: TokenReader) -> Mask:
         found: list[Less] = []
@@ -257,10 +268,16 @@ class _KernelReader(_Reader):
         op = line.name("an operation")
         match op:
             case "load":
+                chosen: list[Value] = []
+                while line.token in self.values:
+                    chosen.append(self.value(line))
+                picks = self.picks(line, len(chosen))
                 buffer, index = self.place(line)
-                return Load(value, buffer, index, self.when(line))
+                return Load(value, buffer, index, self.when(line), tuple(zip(picks, chosen, strict=True)))
             case "fold":
                 return self.fold(line, value)
+            case "scan":
+                return self.scan(line, value)
             case "index":
                 return Compute(value, op, (), line.index(self.variables))
             case "mask":
@@ -288,6 +305,16 @@ class _KernelReader(_Reader):
         if op not in REDUCTIONS or any(name not in parts for name in names):
             line.fail(f"a reduction over parts of {source.name} before here")
         return Reduce(value, op, source, tuple(parts[name] for name in names))
+
+    def scan(self, line: TokenReader, value: Value) -> Scan:
+        op = line.name("a scan")
+        source = self.value(line)
+        parts = {part.name: part for part in source.parts}
+        names = self.names(line) if line.accept("over") else []
+        line.expect("from")
+        if op not in SCANS or any(name not in parts for name in names):
+            line.fail(f"a scan over parts of {source.name} before here")
+        return Scan(value, op, source, tuple(parts[name] for name in names), self.value(line))
 
     def update(self, line: TokenReader, name: str) -> Update:
         if name not in self.values:
@@ -364,8 +391,9 @@ class _RegionReader(_Reader):
     ) -> Expression:
         match op:
             case "load":
+                picks = self.picks(line, len(arguments))
                 buffer, index = self.place(line)
-                return Expression(op, dtype, arguments, Access(buffer, index, self.when(line)))
+                return Expression(op, dtype, arguments, Access(buffer, index, self.when(line), picks))
             case "index":
                 return Expression(op, int64, arguments, line.index(self.variables))
             case "mask":
@@ -383,6 +411,14 @@ class _RegionReader(_Reader):
                 if name not in REDUCTIONS or any(n not in by_name for n in names) or len(arguments) != 1:
                     line.fail("a reduction over axes before here")
                 return Expression(op, dtype, arguments, Fold(name, tuple(by_name[n] for n in names)))
+            case "scan":
+                name = line.name("a scan")
+                line.expect("over")
+                found = [axis for axis in axes if axis.name == line.token]
+                line.name("an axis")
+                if name not in SCANS or not found or len(arguments) != 1:
+                    line.fail("a scan over an axis before here")
+                return Expression(op, dtype, arguments, Prefix(name, found[0]))
         if op not in _PLAIN or not arguments:
             line.fail(f"an operation before here, not {op[:40]!r}")
         return Expression(op, dtype, arguments)

@@ -25,7 +25,7 @@ from smelt.graph.index import (
     nonnegative,
     of,
 )
-from smelt.graph.ops import BINARY, REDUCTIONS, UNARY, kind_letter
+from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY, kind_letter
 from smelt.kernel.ir import (
     Accumulator,
     Compute,
@@ -37,6 +37,7 @@ from smelt.kernel.ir import (
     Local,
     Part,
     Reduce,
+    Scan,
     Statement,
     Store,
     Update,
@@ -112,12 +113,8 @@ class _Verifier:
                 self.check(depth == 0, f"{buffer.name} is declared inside a loop")
                 self.buffer(buffer, Place.LOCAL)
                 self.check(all(isinstance(n, int) for n in buffer.shape), f"{buffer.name} has no fixed size")
-            case Load(value, buffer, _, _):
-                self.check(
-                    value.dtype is compute_dtype(buffer.dtype), f"{value.name}: {buffer.name} holds another type"
-                )
-                self.access(statement)
-                self.define(value)
+            case Load():
+                self.load(statement)
             case Store():
                 self.store(statement)
             case Compute():
@@ -130,6 +127,9 @@ class _Verifier:
                 self.update(statement)
             case Reduce():
                 self.reduce(statement)
+                self.define(statement.value)
+            case Scan():
+                self.scan(statement)
                 self.define(statement.value)
 
     def loop(self, loop: For, depth: int) -> None:
@@ -183,6 +183,22 @@ class _Verifier:
         (divisor,) = atom.b.atoms() if len(atom.b.terms) == 1 else (None,)
         inner = [atom.b, divisor.a, divisor.b] if isinstance(divisor, Maximum) else [atom.b]
         return any(count * size == total for size in inner)
+
+    def load(self, load: Load) -> None:
+        value, buffer = load.value, load.buffer
+        self.check(value.dtype is compute_dtype(buffer.dtype), f"{value.name}: {buffer.name} holds another type")
+        for variable, chosen in load.picks:
+            self.used(chosen)
+            self.fits(chosen, value)
+            self.check(chosen.dtype.is_integer, f"{value.name}: {chosen.name} is not an integer")
+            self.name(variable.name)
+            self.index(variable.first, ())
+            self.index(variable.last, ())
+        picks = {variable for variable, _ in load.picks}
+        self.variables |= picks
+        self.access(load)
+        self.variables -= picks
+        self.define(value)
 
     def store(self, store: Store) -> None:
         self.used(store.value)
@@ -255,6 +271,18 @@ class _Verifier:
         left = [part for part in source.parts if part not in reduce.parts]
         whole = all(part in source.parts for part in reduce.parts) and list(value.parts) == left
         self.check(whole and value.dtype is source.dtype, f"{value.name}: the fold does not fit {source.name}")
+
+    def scan(self, scan: Scan) -> None:
+        source, value, carry = scan.source, scan.value, scan.carry
+        self.used(source)
+        self.used(carry)
+        self.check(carry.name in self.accumulators, f"{carry.name} is changed but is no accumulator")
+        self.check(scan.op in SCANS and (scan.op in REDUCTIONS or source.dtype.is_float), f"{scan.op} is not a scan")
+        left = [part for part in source.parts if part not in scan.parts]
+        whole = all(part in source.parts for part in scan.parts) and value.parts == source.parts
+        self.check(whole and list(carry.parts) == left, f"{value.name}: the scan does not fit {source.name}")
+        same = value.dtype is source.dtype is carry.dtype
+        self.check(same, f"{value.name}: the scan does not fit the type of {source.name}")
 
     # --- values
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.dtypes import bool_
-from smelt.kernel.ir import Accumulator, Compute, Load, Reduce, Statement, Update, Value
+from smelt.kernel.ir import Accumulator, Compute, Load, Reduce, Scan, Statement, Update, Value
 
 _DEFAULT = 32
 
@@ -18,7 +18,7 @@ def mask_bits(statements: Sequence[Statement]) -> dict[str, int]:
     """
     widths: dict[str, int] = {}
     open_values: list[Statement] = []
-    folds: list[Reduce] = []
+    folds: list[Reduce | Scan] = []
     for statement in statements:
         match statement:
             case Load(value=value) if value.dtype is bool_:
@@ -29,7 +29,7 @@ def mask_bits(statements: Sequence[Statement]) -> dict[str, int]:
                     open_values.append(statement)
                 else:
                     widths[value.name] = width
-            case Reduce(value=value) if value.dtype is bool_:
+            case Reduce(value=value) | Scan(value=value) if value.dtype is bool_:
                 folds.append(statement)
             case Accumulator(value=value) if value.dtype is bool_:
                 open_values.append(statement)

@@ -24,35 +24,45 @@ from smelt.kernel.ir import (
     Local,
     Part,
     Reduce,
+    Scan,
     Statement,
     Store,
     Update,
     Value,
 )
 from smelt.kernel.region import Buffer
+from smelt.kernel.routine import Routine
 from smelt.render import elementwise
 from smelt.render.booleans import mask_bits
 from smelt.render.expressions import Expressions
 from smelt.render.library import Library, Type
 from smelt.render.memory import Memory, access
 from smelt.render.registers import Registers
+from smelt.render.routines import INDEX_HELPERS, SIGNATURE, render_routine
+from smelt.render.scans import Scans
 from smelt.render.tiles import Coordinates, IndexText, combinations
 
 _ALIGNMENT = 64
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SIGNATURE = "void {}(void *const *buffers, const long *integers, char *workspace, long begin, long end)"
-_INDEX_HELPERS = {"//": "floor_divide", "%": "floor_remainder", "min": "least", "max": "greatest"}
 
 
-def render(kernels: Sequence[Kernel]) -> str:
+def render(kernels: Sequence[Kernel | Routine]) -> str:
     """The C text of one translation unit that defines every kernel."""
     library = Library()
-    functions = [_Writer(kernel, library).function() for kernel in kernels]
+    functions = [_function(kernel, library) for kernel in kernels]
     return library.text + "".join(functions)
 
 
-def workspace_bytes(kernel: Kernel) -> int:
+def _function(kernel: Kernel | Routine, library: Library) -> str:
+    if not _NAME.fullmatch(kernel.name):
+        raise InternalError("a kernel's name must be a C identifier")
+    return render_routine(kernel, library) if isinstance(kernel, Routine) else _Writer(kernel, library).function()
+
+
+def workspace_bytes(kernel: Kernel | Routine) -> int:
     """How many bytes of workspace, aligned to 64, each thread needs."""
+    if isinstance(kernel, Routine):
+        return -(-kernel.workspace // _ALIGNMENT) * _ALIGNMENT
     return sum(_local_bytes(statement.buffer) for statement in _walk(kernel.body) if isinstance(statement, Local))
 
 
@@ -79,15 +89,14 @@ class _Writer:
     """Writes one kernel."""
 
     def __init__(self, kernel: Kernel, library: Library) -> None:
-        if not _NAME.fullmatch(kernel.name):
-            raise InternalError("a kernel's name must be a C identifier")
         self.kernel, self.library = kernel, library
         self.lines: list[str] = []
-        self.text = IndexText(lambda symbol: library.function(_INDEX_HELPERS[symbol], Type("i64")))
+        self.text = IndexText(lambda symbol: library.function(INDEX_HELPERS[symbol], Type("i64")))
         self.memory = Memory(library, self.text, self.lines)
         self.registers = Registers(library, self.lines, mask_bits(list(_walk(kernel.body))))
         self.expressions = Expressions(library, self.text, self.memory, self.registers)
         self.registers.define = self.expressions.define
+        self.scans = Scans(library, self.registers, self.expressions, self.lines)
         self.workspace = 0
         self.loops = 0
 
@@ -106,7 +115,7 @@ class _Writer:
         self._top(kernel.body)
         if any(isinstance(s, Store) and s.stream for s in _walk(kernel.body)):
             self.lines.append(f"{self.library.function('fence', Type('i64'))}();")
-        return f"{tasks}\n{_SIGNATURE.format(kernel.name)} {{\n{_indented(self.lines)}}}\n"
+        return f"{tasks}\n{SIGNATURE.format(kernel.name)} {{\n{_indented(self.lines)}}}\n"
 
     # --- blocks
 
@@ -167,6 +176,8 @@ class _Writer:
                 self._accumulator(statement)
             case Update():
                 self._update(statement)
+            case Scan():
+                self.scans.write(statement)
             case Store():
                 self._store(statement)
 

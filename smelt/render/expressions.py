@@ -6,11 +6,11 @@ import math
 
 from smelt.dtypes import bool_, compute_dtype
 from smelt.errors import InternalError
-from smelt.graph.index import Index
+from smelt.graph.index import Index, IndexLike, Variable, of
 from smelt.kernel.ir import Compute, Load, Reduce, Value
 from smelt.render import elementwise
 from smelt.render.library import Library, Type
-from smelt.render.memory import Memory, access
+from smelt.render.memory import Access, Memory, access
 from smelt.render.registers import Registers, Source
 from smelt.render.tiles import Coordinates, IndexText, along_lane, combinations, place, place_mask
 
@@ -35,7 +35,7 @@ class Expressions:
                 return self._reduce(statement, at)
 
     def combine(self, op: str, value: Value, form: Type, a: str, b: str) -> str:
-        """add, mul, max or min of two registers of a value."""
+        """add, mul, max, min or logaddexp of two registers of a value."""
         if value.dtype is bool_:
             return elementwise.boolean(op, form.lanes > 1, [a, b])
         return elementwise.elementwise(self.library, op, form, [a, b])
@@ -45,9 +45,25 @@ class Expressions:
         if value.dtype is not compute_dtype(buffer.dtype):
             raise InternalError(f"a load of {buffer.dtype} gives no {value.dtype}")
         tile = self.registers.tile(value)
-        where = access(buffer, statement.index, statement.mask, at, tile.lane)
+        where = self._picked(statement, at)
         text = self.memory.load(buffer, where, tile.lane)
         return self._mask_as(text, 8, tile.form) if value.dtype is bool_ else text
+
+    def _picked(self, statement: Load, at: Coordinates) -> Access:
+        """The access of one register, with indices that are values as names of this register."""
+        values: dict[Variable, IndexLike] = {}
+        vectors: dict[str, str] = {}
+        for variable, chosen in statement.picks:
+            text = self.registers.use(chosen, at)
+            own = Variable(f"[{text}]", variable.first, variable.last)
+            if self.registers.tile(chosen).lanes > 1:
+                vectors[own.name] = text
+            else:
+                self.text.names[own.name] = self.memory.integer(text)
+            values[variable] = of(own)
+        index = tuple(i.substitute(values) for i in statement.index) if values else statement.index
+        lane = self.registers.tile(statement.value).lane
+        return access(statement.buffer, index, statement.mask, at, lane, vectors)
 
     def _reduce(self, statement: Reduce, at: Coordinates) -> str:
         """Registers first, then lanes, each as a balanced tree: the order never depends on anything else."""

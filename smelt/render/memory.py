@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from smelt.dtypes import DType, bfloat16, float16
@@ -20,6 +21,7 @@ class Access(NamedTuple):
     address: Index
     moves: Affine | None
     mask: LaneMask
+    vectors: Mapping[str, str] = MappingProxyType({})  # variables that are the lanes of a vector, by name
 
     @property
     def step(self) -> int | None:
@@ -27,10 +29,19 @@ class Access(NamedTuple):
         return None if self.moves is None else self.moves.step.value
 
 
-def access(buffer: Buffer, index: tuple[Index, ...], mask: Mask, at: Coordinates, lane: Part | None) -> Access:
+def access(
+    buffer: Buffer,
+    index: tuple[Index, ...],
+    mask: Mask,
+    at: Coordinates,
+    lane: Part | None,
+    vectors: Mapping[str, str] = MappingProxyType({}),
+) -> Access:
     """The access of one register to a buffer."""
     address = buffer.address([place(i, at) for i in index])
-    return Access(address, along_lane(address, lane), place_mask(mask, at, lane))
+    uneven = bool(vectors) and any(v.name in vectors for v in address.variables())
+    moves = None if uneven else along_lane(address, lane)
+    return Access(address, moves, place_mask(mask, at, lane), vectors)
 
 
 class Memory:
@@ -40,13 +51,24 @@ class Memory:
         self.library, self.text, self.lines = library, text, lines
         self.buffers: dict[str, str] = {}
         self._bases: list[dict[tuple[str, Index], str]] = [{}]
+        self._integers: list[dict[str, str]] = [{}]
         self._count = 0
 
     def enter(self) -> None:
         self._bases.append({})
+        self._integers.append({})
 
     def leave(self) -> None:
         self._bases.pop()
+        self._integers.pop()
+
+    def integer(self, text: str) -> str:
+        """The name of an integer that is a scalar register: one for each register within a block."""
+        known = next((scope[text] for scope in reversed(self._integers) if text in scope), None)
+        if known is None:
+            known = self._integers[-1][text] = self.fresh("n")
+            self.lines.append(f"const long {known} = {text};")
+        return known
 
     def fresh(self, letter: str) -> str:
         self._count += 1
@@ -134,13 +156,24 @@ class Memory:
         return value
 
     def _lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type) -> str:
-        bits = self.lane_bits(where.mask, lane)
+        bits = self.lane_bits(where.mask, lane) if where.mask.conditions or where.mask.by_lane else ""
 
         def element() -> str:
-            admitted = f"{bits} >> {self.text.names[lane.name]} & 1"
-            return f"{admitted} ? {self.buffers[buffer.name]}[{self.text.spell(where.address)}] : 0"
+            value = f"{self.buffers[buffer.name]}[{self.text.spell(where.address)}]"
+            return f"{bits} >> {self.text.names[lane.name]} & 1 ? {value} : 0" if bits else value
 
-        return self.each_lane(lane, t, element)
+        return self._list(lane, t, where.vectors, element) if where.vectors else self.each_lane(lane, t, element)
+
+    def _list(self, lane: Part, t: Type, vectors: Mapping[str, str], spell: Callable[[], str]) -> str:
+        """A vector of elements written one by one, each with the elements of other vectors in its lane."""
+        elements: list[str] = []
+        for number in range(lane.extent):
+            names = {lane.name: str(number), **{name: f"(long){vector}[{number}]" for name, vector in vectors.items()}}
+            self.text.names.update(names)
+            elements.append(spell())
+            for name in names:
+                del self.text.names[name]
+        return f"({self.library.type(t)}){{{', '.join(elements)}}}"
 
     def _widen(self, dtype: DType, t: Type, raw: str) -> str:
         if dtype.is_bool:

@@ -130,6 +130,9 @@ class Registers:
                 source = statement.source
                 folded = [part for part in self._tiles[source.name].parts if part.name not in at]
                 needs = tuple([self.key(source, {**at, **rest}) for rest in combinations(folded)])
+            else:
+                chosen = [value for _, value in statement.picks if not self._tiles[value.name].literal]
+                needs = tuple([self.key(value, at) for value in chosen])
             key = (statement.value.name, tuple(at.values()))
             self._pending[key] = _Pending(statement, at, needs)
 

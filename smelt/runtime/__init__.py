@@ -5,7 +5,7 @@ written again, and a value that has been computed is not computed twice.
 """
 
 from smelt.runtime.randomness import advance_random, seed_random, take_random
-from smelt.runtime.realize import clear_graphs, device, find, graph_count, outputs, pack_scalars, realize
+from smelt.runtime.realize import clear_graphs, device, find, graph_count, outputs, pack_scalars, realize, report
 from smelt.runtime.storage import Storage, host_leaf, leaf
 from smelt.runtime.tracing import Placeholder, Trace, current_trace, is_traced_input, is_tracing, is_weak, tracing
 
@@ -27,6 +27,7 @@ __all__ = [
     "outputs",
     "pack_scalars",
     "realize",
+    "report",
     "seed_random",
     "take_random",
     "tracing",

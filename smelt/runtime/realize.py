@@ -21,6 +21,7 @@ from smelt.runtime.tracing import is_traced_input
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
     from smelt.compiler import CompiledGraph, GraphKey, Traced
+    from smelt.graph.checks import Check
     from smelt.plan import Alias, Stored
 
 GRAPH_LIMIT = 1024  # compiled graphs kept in memory
@@ -52,10 +53,18 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         scalars = pack_scalars(traced.scalars)
         memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers)
         results = outputs(compiled, memories, storages, offsets, {})
-        for node, storage in zip(pending, results, strict=True):
+        if traced.checks:
+            report(traced.checks, results[len(pending) :])
+        for node, storage in zip(pending, results, strict=False):
             node.leaf = leaf(storage)
             storage.producer = weakref.ref(node)
     return [node if node.leaf is None else node.leaf for node in nodes]
+
+
+def report(checks: Sequence[Check], storages: Sequence[Storage]) -> None:
+    """Raise the first error that checks of indices have found."""
+    for check, storage in zip(checks, storages, strict=True):
+        check.report(int(storage.numpy()))
 
 
 def find(traced: Traced) -> CompiledGraph:

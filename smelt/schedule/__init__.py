@@ -4,5 +4,6 @@ Always holds: there is a schedule for every region, and it depends on nothing bu
 """
 
 from smelt.schedule.default import Scheduled, candidates, choose
+from smelt.schedule.routines import routine_steps
 
-__all__ = ["Scheduled", "candidates", "choose"]
+__all__ = ["Scheduled", "candidates", "choose", "routine_steps"]

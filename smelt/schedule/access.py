@@ -20,33 +20,45 @@ def stride(buffer: Buffer, index: tuple[Index, ...], axis: Variable) -> int | No
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One load or store: its buffer and index, and the bytes that it moves over the whole region."""
+    """One load or store: its buffer and index, and the bytes that it moves over the whole region.
+
+    `scattered` are the axes that an index which is a value varies over.
+    """
 
     buffer: Buffer
     index: tuple[Index, ...]
     nbytes: int
+    scattered: frozenset[Variable] = frozenset()
 
     def along(self, axis: Variable) -> int | None:
-        """The stride along an axis."""
-        return stride(self.buffer, self.index, axis)
+        """The stride along an axis; None if that varies."""
+        return None if axis in self.scattered else stride(self.buffer, self.index, axis)
 
 
 def walks(region: Region) -> list[Walk]:
     """Every access of a region. A store counts double: its line is read before it is written."""
-    accesses = [(o.buffer, o.index, 2) for o in region.outputs]
-    accesses += [(e.attribute.buffer, e.attribute.index, 1) for e in region.order() if e.op == "load"]
+    nothing: frozenset[Variable] = frozenset()
+    accesses = [(o.buffer, o.index, 2, nothing) for o in region.outputs]
+    for e in region.order():
+        if e.op == "load":
+            scattered = nothing.union(*(a.axes for a in e.arguments))
+            accesses.append((e.attribute.buffer, e.attribute.index, 1, scattered))
     found: list[Walk] = []
-    for buffer, index, factor in accesses:
+    for buffer, index, factor, scattered in accesses:
         nbytes = factor * buffer.dtype.itemsize
-        for axis in {v for i in index for v in i.variables()} & set(region.axes):
+        for axis in scattered.union(*(i.variables() for i in index)) & set(region.axes):
             nbytes *= max(1, upper(extent(axis)))
-        found.append(Walk(buffer, index, nbytes))
+        found.append(Walk(buffer, index, nbytes, scattered))
     return found
 
 
-def widest(region: Region) -> int:
-    """Bytes of the widest value that is computed with (index values aside: they are scalars but for a few)."""
-    return max((e.dtype.itemsize for e in region.order() if e.op not in ("index", "mask", "const")), default=4)
+def widest(region: Region, axis: Variable | None = None) -> int:
+    """Bytes of the widest value that is computed with (index values aside: they are scalars but for a few).
+
+    With an axis, only values count that vary along it: the others are scalars where it is a vector.
+    """
+    values = [e for e in region.order() if e.op not in ("index", "mask", "const") and (axis is None or axis in e.axes)]
+    return max((e.dtype.itemsize for e in values), default=4)
 
 
 def reductions(region: Region) -> list[Expression]:

@@ -6,7 +6,7 @@ always are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from smelt.cost.profile import Profile
@@ -14,13 +14,14 @@ from smelt.graph.index import Variable, upper
 from smelt.kernel import Bind, Illegal, Keep, Kernel, Order, Region, Split, Stage, Stream, Unroll, lower
 from smelt.kernel.actions import Action, print_schedule
 from smelt.kernel.region import Expression, extent
-from smelt.schedule.access import Walk, cost, depth_cost, phases, reductions, stride, walks, widest
+from smelt.schedule.access import cost, depth_cost, phases, reductions, stride, walks
+from smelt.schedule.scans import scan_schedules, scans
+from smelt.schedule.vectors import fitting, split, streams, vector_axis, vector_lanes
 
 TASK_NANOSECONDS = 20_000.0  # work that is worth handing to another thread
 FLOPS_PER_NANOSECOND = 40.0  # of a contraction on one core
 BLOCK_K = 1024  # summed elements that a packed block spans
 KEEP_COST = 0.4  # nanoseconds per element above which a value is kept from phase to phase
-STREAM_SHARE = 2  # a result of at least this part of the last-level cache is stored past it
 STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
 STREAMED_ROWS = 8  # rows of a weight that are added up at a time
 
@@ -51,54 +52,26 @@ def candidates(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]
     """Schedules worth trying, best first."""
     if dict(region.roles).get("y") is not None:
         yield from _contraction(region, profile)
-    if reductions(region):
+    if scans(region):
+        yield from scan_schedules(region, profile)
+    elif reductions(region):
         yield from _rows(region, profile)
     else:
         yield from _elementwise(region, profile)
     yield from _plain(region)
 
 
-def _lanes(region: Region, profile: Profile) -> int:
-    return max(1, profile.vector_bytes // widest(region))
-
-
-def _fitting(lanes: int, axis: Variable) -> int:
-    """Lanes for an axis: no wider than the next power of two."""
-    size = upper(extent(axis))
-    while lanes > 1 and lanes // 2 >= size:
-        lanes //= 2
-    return lanes
-
-
-def _vector_axis(accesses: list[Walk], axes: Sequence[Variable]) -> Variable | None:
-    """The axis that most memory is walked along."""
-    weighed = [(_unit_bytes(accesses, axis), k, axis) for k, axis in enumerate(axes)]
-    best = max(weighed, default=None, key=lambda item: item[:2])
-    return best[2] if best and best[0] else None
-
-
-def _unit_bytes(accesses: list[Walk], axis: Variable) -> int:
-    return sum(access.nbytes for access in accesses if access.along(axis) == 1)
-
-
-def _split(axis: Variable, registers: int, lanes: int) -> list[Action]:
-    parts = [(registers, "reg")] if registers > 1 else []
-    if lanes > 1:
-        parts.append((lanes, "lane"))
-    return [Split(axis.name, tuple(parts))] if parts else []
-
-
 def _elementwise(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     output = region.outputs[0]
     axes = region.parallel_axes(output)
     accesses = walks(region)
-    vector = _vector_axis(accesses, axes)
+    vector = vector_axis(accesses, axes)
     actions: list[Action] = []
     if vector is not None:
-        actions += _split(vector, 1, _fitting(_lanes(region, profile), vector))
+        actions += split(vector, 1, fitting(vector_lanes(region, profile, vector), vector))
         # A transpose reads along another axis than it writes: with that one innermost, lines are used at once.
-        crossing = [access for access in accesses if access.along(vector) != 1]
-        inner = _vector_axis(crossing, [axis for axis in axes if axis != vector])
+        crossing = [access for access in accesses if access.along(vector) not in (0, 1)]
+        inner = vector_axis(crossing, [axis for axis in axes if axis != vector])
         last = [vector] if inner is None else [vector, inner]
         axes = (*(axis for axis in axes if axis not in last), *last)
     loops = tuple(f"{axis.name}.0" for axis in axes)
@@ -110,10 +83,7 @@ def _elementwise(region: Region, profile: Profile) -> Iterator[tuple[Action, ...
     for axis in axes[:-1]:
         rows *= upper(extent(axis))
     bound = loops[:-1] if rows >= 256 else loops
-    nbytes = output.buffer.dtype.itemsize
-    for axis in axes:
-        nbytes *= upper(extent(axis))
-    if nbytes * STREAM_SHARE >= profile.l3_bytes:
+    if streams(region, profile):
         yield (*actions, Bind(bound), Stream())
     yield (*actions, Bind(bound))
     yield tuple(actions)
@@ -126,13 +96,13 @@ def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     axes = region.parallel_axes(region.outputs[0])
     rows = [axis for axis in axes if axis in shared]
     others = [axis for axis in axes if axis not in shared]
-    vector = _vector_axis(walks(region), region.axes)
+    vector = vector_axis(walks(region), region.axes)
     actions: list[Action] = []
     if vector is not None:
-        lanes = _fitting(_lanes(region, profile), vector)
+        lanes = fitting(vector_lanes(region, profile), vector)
         registers = 4 if axes else 8
         registers = max(1, min(registers, -(-upper(extent(vector)) // lanes)))
-        actions += _split(vector, registers, lanes)
+        actions += split(vector, registers, lanes)
         rows.sort(key=lambda axis: axis == vector)
     loops = tuple(f"{axis.name}.0" for axis in (*rows, *others))
     if loops:
@@ -200,7 +170,7 @@ def _contraction(region: Region, profile: Profile) -> Iterator[tuple[Action, ...
     roles = _roles(region)
     if roles is None:
         return
-    lanes = _fitting(_lanes(region, profile), roles.n)
+    lanes = fitting(vector_lanes(region, profile), roles.n)
     rows = 0 if roles.m is None else upper(extent(roles.m))
     if roles.m is not None and rows >= 4:
         yield from _tiled(region, roles, lanes, profile)
@@ -215,7 +185,7 @@ def _tiled(region: Region, roles: _Roles, lanes: int, profile: Profile) -> Itera
     symbolic = not isinstance(extent(roles.m), int)
     actions: list[Action] = [
         Split(m, ((height, "reg"),), "unit" if symbolic else "balance"),
-        *_split(roles.n, width, lanes),
+        *split(roles.n, width, lanes),
     ]
     outer = tuple(f"{axis.name}.0" for axis in roles.batch)
     more = tuple(f"{axis.name}.0" for axis in roles.inner_k)
@@ -276,7 +246,7 @@ def _streamed(region: Region, roles: _Roles, lanes: int, rows: int) -> Iterator[
         actions = [*split_m, Split(n, ((8, "reg"),)), Split(k, ((lanes, "lane"),))]
     else:
         width = max(1, min(8 // max(1, len(split_m) * rows // 2), -(-upper(columns) // lanes)))
-        actions = [*split_m, *_split(roles.n, width, lanes)]
+        actions = [*split_m, *split(roles.n, width, lanes)]
         blocks = STREAMED_COLUMNS // (width * lanes)
         static = isinstance(columns, int) and isinstance(depth, int) and not roles.inner_k
         if static and blocks > 1 and upper(columns) >= STREAMED_COLUMNS and upper(depth) >= 4 * STREAMED_ROWS:

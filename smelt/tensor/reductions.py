@@ -81,10 +81,11 @@ def prod(
 def _accumulated(node: Node, dtype: DTypeLike | None) -> Node:
     if dtype is not None:
         return build.cast(node, as_dtype(dtype))
-    return build.cast(node, _sum_dtype(node.dtype))
+    return build.cast(node, sum_dtype(node.dtype))
 
 
-def _sum_dtype(dtype: DType) -> DType:
+def sum_dtype(dtype: DType) -> DType:
+    """In which dtype sums and products are taken, if none is asked for."""
     if dtype.is_float:
         return dtype
     return dtypes.uint64 if dtype.is_integer and not dtype.is_signed else dtypes.int64
@@ -103,11 +104,12 @@ def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = 
 def _extreme(name: str, x: Any, axis: Axes, keep: bool, dim: Axes) -> Tensor:
     node = node_of(x, name)
     axes = _axes(node, axis, dim, name)
-    _refuse_empty(node, axes, name)
+    refuse_empty(node, axes, name)
     return wrap(build.reduce(name, node, axes, keep_axes=keep, name=name))
 
 
-def _refuse_empty(node: Node, axes: tuple[int, ...], name: str) -> None:
+def refuse_empty(node: Node, axes: tuple[int, ...], name: str) -> None:
+    """Axes without elements have no largest or smallest one."""
     if 0 in [node.shape[axis] for axis in axes]:
         raise ShapeError(
             f"{name}: there are no elements along the axes to fold, in shape {shape_text(node.shape)}",
@@ -262,7 +264,7 @@ def _position(name: str, op: str, x: Any, axis: int | None, keep: bool, dim: int
     if axis is None:
         node = build.reshape(node, (product_of(node.shape),))
     along = 0 if axis is None else normalized_axis(axis, rank, name)
-    _refuse_empty(node, (along,), name)
+    refuse_empty(node, (along,), name)
     found = build.eq(node, build.reduce(op, node, (along,), keep_axes=True))
     if node.dtype.is_float:
         found = build.binary("or", found, build.unary("isnan", node))

@@ -25,8 +25,10 @@ from smelt.tensor import (
     layers,
     linear,
     movement,
+    norms,
     operators,
     reductions,
+    scans,
 )
 from smelt.tensor.arguments import check_device
 from smelt.tensor.handle import Handle, register, wrap
@@ -329,6 +331,17 @@ class Tensor(Handle, Generic[DT, *S]):
     logsumexp = reductions.logsumexp
     argmax = reductions.argmax
     argmin = reductions.argmin
+    norm = norms.norm
+    vector_norm = norms.vector_norm
+
+    cumsum = scans.cumsum
+    cumprod = scans.cumprod
+    cumulative_sum = scans.cumulative_sum
+    cumulative_prod = scans.cumulative_prod
+    cummax = scans.cummax
+    cummin = scans.cummin
+    logcumsumexp = scans.logcumsumexp
+    diff = scans.diff
 
     reshape = view = movement.reshape
     flatten = movement.flatten

@@ -58,6 +58,9 @@ class Explanation:
             _titled("kernels", "\n".join(_kernel_line(k, record) for k, record in enumerate(self.kernels))),
         ]
         for record in dict((record.region, record) for record in self.kernels).values():
+            if record.region == record.ir:
+                parts.append(_titled(f"routine of {record.name}", record.region))
+                continue
             parts.append(_titled(f"region of {record.name}", record.region))
             parts.append(_titled(f"schedule of {record.name}", record.schedule.replace("; ", "\n") or "(none)"))
             parts.append(_titled(f"kernel IR of {record.name}", record.ir))

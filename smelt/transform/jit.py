@@ -19,6 +19,7 @@ from smelt.compiler import CompiledGraph, GraphKey, Traced, trace
 from smelt.device.memory import NOWHERE, Memory
 from smelt.dtypes import float64, int64, uint32
 from smelt.errors import ArgumentError
+from smelt.graph.checks import Check
 from smelt.graph.node import Node, private_nodes
 from smelt.graph.ops import Op
 from smelt.runtime import Placeholder, Storage
@@ -48,6 +49,7 @@ class _Entry:
     structure: tree.Structure
     results: list[Any]  # per output leaf: None for a tensor, or the static value
     numbers: list[int]  # leaves that are Python numbers
+    checks: tuple[Check, ...]  # about the last results of the compiled graph, which are none of the function's
     compiled: CompiledGraph = field(init=False)
     is_simple: bool = False  # only pointers change from call to call
 
@@ -265,6 +267,7 @@ class Jit(Generic[P, T]):
             structure,
             [None if isinstance(part, Tensor) else part for part in parts],
             [k for k, leaf in enumerate(leaves) if not isinstance(leaf, Storage)],
+            traced.checks,
         )
         return traced, entry
 
@@ -288,12 +291,16 @@ class Jit(Generic[P, T]):
             sizes = entry.compiled.sizes(dims)
         memories = entry.compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers, sizes)
         results = runtime.outputs(entry.compiled, memories, storages, entry.offsets, dims)
+        if entry.checks:
+            count = len(results) - len(entry.checks)
+            runtime.report(entry.checks, results[count:])
+            del results[count:]
         if self._donate:
             self._give_up(args, kwargs, results)
         else:
             changing = entry.numbers or entry.draws or entry.shapes or any(entry.offsets) or entry.inputs is not None
             tensors_only = all(known is None for known in entry.results)
-            entry.is_simple = tensors_only and not changing and entry.compiled.plain is not None
+            entry.is_simple = tensors_only and not (changing or entry.checks) and entry.compiled.plain is not None
         if entry.structure is tree.LEAF and entry.results[0] is None:
             return wrap(runtime.leaf(results[0]))
         fresh = iter(results)

@@ -6,7 +6,7 @@ import random
 
 from smelt.graph.index import Variable
 from smelt.kernel.actions import Action, Bind, Keep, Online, Order, Schedule, Skip, Split, Stage, Stream, Sub, Unroll
-from smelt.kernel.region import Expression, Region
+from smelt.kernel.region import Expression, Region, walk
 
 LANES = (2, 4, 8)
 
@@ -67,7 +67,7 @@ def random_memory(rng: random.Random, region: Region, loops: list[str]) -> list[
     actions: list[Action] = []
     nodes = [(f"%{at}", e) for at, e in enumerate(region.order())]
     axes = set(region.axes)
-    varying = [(name, e) for name, e in nodes if e.axes & axes]
+    varying = [(name, e) for name, e in nodes if e.axes & axes and not any(inner.op == "scan" for inner in walk([e]))]
     for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
         if varying and loops:
             name, e = rng.choice(varying)

@@ -11,7 +11,7 @@ import numpy as np
 from smelt.dtypes import DType, bool_, compute_dtype, float16, float32, int8, int32, int64
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of, upper
 from smelt.graph.shapes import row_major
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Region, mask_expression
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Prefix, Region, mask_expression
 
 
 def axis(name: str, size: IndexLike) -> Variable:
@@ -34,6 +34,21 @@ def load(source: Buffer, *index: Variable | IndexLike, mask: Mask = ()) -> Expre
     return Expression("load", compute_dtype(source.dtype), (), Access(source, tuple(at(i) for i in index), mask))
 
 
+def gather(source: Buffer, index: Iterable[Variable | IndexLike | Expression], mask: Mask = ()) -> Expression:
+    """A load in which some indices are values; they are clamped to their axes."""
+    picks: dict[Variable, Expression] = {}
+    where: list[Index] = []
+    for i, size in zip(index, source.shape, strict=True):
+        if isinstance(i, Expression):
+            pick = Variable(f"g{len(picks)}", 0, as_index(size) - 1)
+            last = const(size - 1, i.dtype) if isinstance(size, int) else Expression("index", int64, (), size - 1)
+            picks[pick] = op("max", op("min", i, last), 0)
+            i = pick
+        where.append(at(i))
+    attribute = Access(source, tuple(where), mask, tuple(picks))
+    return Expression("load", compute_dtype(source.dtype), tuple(picks.values()), attribute)
+
+
 def const(value: Any, dtype: DType = float32) -> Expression:
     return Expression("const", dtype, (), value)
 
@@ -54,6 +69,10 @@ def op(name: str, *arguments: Expression | float) -> Expression:
 
 def reduce(name: str, x: Expression, *axes: Variable) -> Expression:
     return Expression("reduce", x.dtype, (x,), Fold(name, axes))
+
+
+def scan(name: str, x: Expression, along: Variable) -> Expression:
+    return Expression("scan", x.dtype, (x,), Prefix(name, along))
 
 
 def out(target: Buffer, index: Iterable[Variable | IndexLike], value: Expression) -> Output:
@@ -316,6 +335,44 @@ def symbolic_rows(rows: int = 5, columns: int = 37) -> Case:
     return Case(region(out(buffer("o", rows, of(n)), [r, c], value), [r, c], [n], v=v, m=m, e=e), {"N": columns})
 
 
+def embedding(rows: int = 6, columns: int = 19, table: int = 5) -> Case:
+    """Whole rows found by index: within a row the index is one number."""
+    r, c = axis("r", rows), axis("c", columns)
+    k = load(buffer("t", rows, dtype=int64), r)
+    x = gather(buffer("x", table, columns), [k, c])
+    return Case(region(out(buffer("o", rows, columns), [r, c], op("mul", x, 2.0)), [r, c], k=k, x=x))
+
+
+def picked(n: int = 37, rows: int = 3, columns: int = 5, dtype: DType = float32) -> Case:
+    """Single elements found by two indices, one of them computed, under a condition."""
+    i = axis("i", n)
+    row = op("add", load(buffer("t", n, dtype=int32), i), const(1, int32))
+    column = op("mod", index(i), const(7, int64))
+    inside = (Less(as_index(0), of(i)),)
+    x = gather(buffer("x", rows, columns, dtype=dtype), [row, column], inside)
+    return Case(region(out(buffer("o", n, dtype=dtype), [i], x), [i], row=row, x=x))
+
+
+def chained(rows: int = 3, columns: int = 17) -> Case:
+    """An index found by index, of a table whose length is a parameter, summed and used as an index again."""
+    n = parameter("N", 1, 30)
+    r, c = axis("r", rows), axis("c", columns)
+    first = gather(buffer("t", of(n), dtype=int64), [load(buffer("j", columns, dtype=int64), c)])
+    x = gather(buffer("x", rows, of(n)), [r, first])
+    best = reduce("max", first, c)
+    value = op("add", reduce("add", x, c), gather(buffer("y", 9), [best]))
+    return Case(region(out(buffer("o", rows), [r], value), [r, c], [n], first=first, x=x, best=best), {"N": 11})
+
+
+def selected_product(m: int = 5, n: int = 13, k: int = 7) -> Case:
+    """A product with rows of its second factor found by index."""
+    am, an, ak = axis("m", m), axis("n", n), axis("k", k)
+    left = load(buffer("A", m, k), am, ak)
+    right = gather(buffer("B", 4, n), [load(buffer("j", k, dtype=int64), ak), an])
+    y = reduce("add", op("mul", left, right), ak)
+    return Case(region(out(buffer("o", m, n), [am, an], y), [am, an, ak], A=left, B=right, y=y))
+
+
 def integers(n: int = 50) -> Case:
     i = axis("i", n)
     x = load(buffer("x", n, dtype=int32), i)
@@ -349,6 +406,12 @@ CASES = {
     "windowed": lambda: windowed(5),
     "symbolic_rows": symbolic_rows,
     "integers": integers,
+    "embedding": embedding,
+    "picked": picked,
+    "picked_half": lambda: picked(dtype=float16),
+    "picked_bool": lambda: picked(dtype=bool_),
+    "chained": chained,
+    "selected_product": selected_product,
 }
 
 
@@ -369,3 +432,40 @@ def crossed(n: int = 5, m: int = 7, late: bool = False) -> Case:
 
 CASES["crossed"] = crossed
 CASES["crossed_late"] = lambda: crossed(late=True)
+
+
+def running(name: str = "add", rows: int = 5, columns: int = 21, first: bool = False, dtype: DType = float32) -> Case:
+    """A scan along the rows or (`first`) down the columns, of a computed value, with an epilogue."""
+    r, c = axis("r", rows), axis("c", columns)
+    v = load(buffer("x", rows, columns, dtype=dtype), r, c)
+    s = scan(
+        name, v if dtype.is_bool else op("mul", v, const(0.5 if dtype.is_float else 3, v.dtype)), r if first else c
+    )
+    value = s if dtype.is_bool else op("add", s, v)
+    return Case(region(out(buffer("o", rows, columns, dtype=dtype), [r, c], value), [r, c], v=v, s=s))
+
+
+def running_twice(rows: int = 5, columns: int = 21) -> Case:
+    """The running maximum of running sums of shares of a row's sum, over another axis as well; rows are symbolic."""
+    n = parameter("N", 0, 2 * rows + 3)
+    r, c, k = axis("r", of(n)), axis("c", columns), axis("k", 3)
+    v = load(buffer("x", of(n), columns), r, c)
+    total = reduce("max", op("abs", v), c)
+    s = scan("add", op("div", v, op("add", total, 1.0)), c)
+    m = scan("max", op("mul", s, s), c)
+    value = op("add", op("mul", m, load(buffer("w", 3), k)), s)
+    o = buffer("o", of(n), 3, columns)
+    return Case(region(out(o, [r, k, c], value), [r, k, c], [n], v=v, s=s, m=m), {"N": rows})
+
+
+def counting(n: int = 21) -> Case:
+    """A scan of what does not vary over the axis."""
+    i = axis("i", n)
+    s = scan("mul", load(buffer("x", 1), 0), i)
+    return Case(region(out(buffer("o", n), [i], s), [i], s=s))
+
+
+CASES["running"] = running
+CASES["running_down"] = lambda: running("max", first=True)
+CASES["running_twice"] = running_twice
+CASES["counting"] = counting

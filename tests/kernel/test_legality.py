@@ -203,6 +203,14 @@ def masked_attention(kind: str) -> Case:
     return Case(r.region(r.out(r.buffer("o", 6), [q], value), [q, k], condition=condition))
 
 
+def running_product() -> Case:
+    """A scan and a product, over the same elements."""
+    m, n, k = r.axis("m", 5), r.axis("n", 6), r.axis("k", 7)
+    y = r.reduce("add", r.op("mul", r.load(r.buffer("A", 5, 7), m, k), r.load(r.buffer("B", 7, 6), k, n)), k)
+    s = r.scan("add", r.load(r.buffer("x", 5, 6), m, n), n)
+    return Case(r.region(r.out(r.buffer("o", 5, 6), [m, n], r.op("add", y, s)), [m, n, k]))
+
+
 OTHERS: list[tuple[Callable[[], Case], str, str]] = [
     (lambda: r.matmul(5, 6, 7), "bind m.0 k.0 grid", "k.0 is a loop of a reduction"),
     (r.full, "bind r.0 grid", "r.0 is a loop of a reduction"),
@@ -236,6 +244,12 @@ OTHERS: list[tuple[Callable[[], Case], str, str]] = [
     (lambda: masked_attention("good"), "skip k q condition", "is not online"),
     (lambda: masked_attention("good"), "online k; skip k k condition", r"k <= k \+ constant"),
     (lambda: masked_attention("good"), "online k; skip k q condition; skip k q condition", "already"),
+    (r.running, "bind r.0 c.0 grid", "c is scanned, so its loops run in order"),
+    (r.running, "order c.0 r.0", "r.0 stands inside the scan of c"),
+    (r.running_twice, "split c (2 loop); order r.0 c.0 k.0 c.1", "k.0 repeats steps of the scan of c"),
+    (running_product, "order k.0 m.0 n.0", "the output needs a scan"),
+    (r.running, "stage s at r.0 (c)", "s needs a scan"),
+    (r.running, "keep s local", "no phase before the last"),
 ]
 
 

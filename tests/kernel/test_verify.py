@@ -50,6 +50,20 @@ loop i < q
   v: float32 = load x[i, 0]
   store o[i, 0] = v
 """,
+    """
+a: float32 = acc -0.0
+loop i < n
+  v: float32<c.lane:8> = load x[i, c.lane]
+  s: float32<c.lane:8> = scan add v over c.lane from a
+  store o[i, c.lane] = s
+""",
+    """
+a: float32<c.lane:8> = acc -inf
+loop i < n
+  v: float32<c.lane:8> = load x[i, c.lane]
+  s: float32<c.lane:8> = scan logaddexp v from a
+  store o[i, c.lane] = s
+""",
 ]
 
 
@@ -93,6 +107,11 @@ BAD = [
     ("a: float32 = acc 0.0\na fma= a", "other arguments"),
     ("a: float32 = acc 0.0\na div= a", "not an update"),
     ("a: float32<c.reg:2, d.reg:2> = acc 0.0\nv: float32 = fold add a over c.reg", "does not fit"),
+    ("v: float32 = const 1.0\nw: float32 = scan add v from v", "no accumulator"),
+    ("a: int32 = acc 0\nv: int32 = const 1\nw: int32 = scan logaddexp v from a", "not a scan"),
+    ("a: float32 = acc 0.0\nv: float32<c.reg:2> = const 1.0\nw: float32<c.reg:2> = scan add v from a", "does not fit"),
+    ("a: float32 = acc 0.0\nv: float32<c.reg:2> = const 1.0\nw: float32 = scan add v over c.reg from a", "not fit"),
+    ("a: float64 = acc 0.0\nv: float32 = const 1.0\nw: float32 = scan add v from a", "does not fit the type"),
     ("local t float32 [n] strides [1] offset 0", "no fixed size"),
     ("loop i < n\n  local t float32 [4] strides [1] offset 0", "inside a loop"),
     ("loop i < n\n  v: float32<c.reg:4> = const 1.0\n  store o[i, 0] = v", "share one place"),

@@ -13,9 +13,11 @@ from smelt.errors import ArgumentError, ShapeError
 from tests.ops.samples import (
     Array,
     Sample,
+    as_real,
     call,
     fold_specials,
     folds,
+    special,
     values,
 )
 from tests.ops.spec import (
@@ -156,4 +158,52 @@ REDUCTIONS = [
     OpSpec("logsumexp", logsumexp, with_specials, FLOATS, tolerance=Tolerance(8, 8), errors=FOLD_ERRORS),
     OpSpec("argmax", argument(np.argmax), positions, ALL, to_index, errors=(NOTHING, AXIS_2)),
     OpSpec("argmin", argument(np.argmin), positions, ALL, to_index, errors=(NOTHING, AXIS_2)),
+]
+
+
+# --- norms
+
+
+def norm(x: Array, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
+    size = np.abs(as_real(x))
+    fold = {"axis": axis, "keepdims": keepdims}
+    if ord == 0:
+        return np.sum(size != 0, **fold).astype(size.dtype)
+    if np.isinf(ord):
+        return (np.max if ord > 0 else np.min)(size, **fold)
+    return np.sum(size**ord, **fold) ** (1 / ord)
+
+
+def norms(dtype: DType) -> list[Sample]:
+    some = folds(dtype)
+    orders = [call(values(dtype, 4, 7), ord=p, axis=1) for p in (0, 1, 2, 3, 2.5, -1, np.inf, -np.inf)]
+    # Squares of the largest floats overflow, as they do in NumPy: special values where nothing is squared.
+    odd = np.array([[np.nan, 1, 2], [np.inf, -np.inf, 3], [0, -0.0, 0]]).astype(dtype.numpy) if dtype.is_float else []
+    return [
+        *some,
+        *orders,
+        *(call(odd, axis=1, ord=p) for p in (0, 1, 2, 3, -1, np.inf, -np.inf) if dtype.is_float),
+        call(special(dtype), ord=np.inf),
+        call(special(dtype), ord=0),
+    ]
+
+
+NORM_ERRORS = (
+    *FOLD_ERRORS,
+    wrong(ArgumentError, "ord must be a number, got 'fro'", zeros(2, 3), ord="fro"),
+    wrong(ArgumentError, "ord must not be NaN", zeros(2, 3), ord=np.nan),
+    wrong(ShapeError, "there are no elements", zeros(2, 0), ord=np.inf),
+)
+
+NORMS = [
+    OpSpec("vector_norm", norm, norms, (*FLOATS, dtypes.int32), to_float, SUM, NORM_ERRORS),
+    OpSpec(
+        "norm",
+        norm,
+        lambda dtype: [*norms(dtype), call(values(dtype, 4, 7), 1, 0)],
+        (*FLOATS, dtypes.int32),
+        to_float,
+        SUM,
+        NORM_ERRORS,
+    ),
 ]

@@ -134,6 +134,12 @@ INLINE T maximum@(T a, T b) { return select@(a > b, a, b); }
 @@ minimum int
 INLINE T minimum@(T a, T b) { return select@(a < b, a, b); }
 
+@@ logaddexp float
+INLINE T logaddexp@(T a, T b) {
+  T gap = select@(a == b, splat@(0), absolute@(a - b));
+  return maximum@(a, b) + log1p@(exp@(-gap));
+}
+
 @@ absolute f32
 INLINE T absolute@(T x) { return real@(bits@(x) & 0x7fffffff); }
 

@@ -1,0 +1,21 @@
+"""How values lie in memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from smelt.graph.index import IndexLike
+from smelt.graph.node import Node
+from smelt.graph.shapes import row_major
+
+
+class Layout(NamedTuple):
+    """How a value lies in memory: sizes and strides, counted in elements."""
+
+    shape: tuple[IndexLike, ...]
+    strides: tuple[IndexLike, ...]
+
+
+def contiguous(node: Node) -> Layout:
+    """The layout of everything that smelt itself stores."""
+    return Layout(node.shape, row_major(node.shape))

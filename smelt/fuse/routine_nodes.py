@@ -1,0 +1,140 @@
+"""Nodes that become routines: where their operands lie, and what has to be stored for them first.
+
+A routine is a kernel of its own and reads memory, never expressions. Most operands must be contiguous; the updates and
+indices of a scatter may be seen through broadcasting and permutations, so that an index per row is not written out for
+every element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from smelt.fuse.layout import Layout
+from smelt.graph.index import IndexLike, product_of
+from smelt.graph.node import Node, make, topological
+from smelt.graph.ops import Op
+from smelt.graph.shapes import row_major
+
+ROUTINES: Final = frozenset({Op.SORT, Op.SCATTER, Op.NONZERO})
+
+_SOURCES: Final = frozenset({Op.LEAF, Op.CONST, Op.IOTA})
+LayoutOf = Callable[[Node], Layout]
+
+
+class Operand(NamedTuple):
+    """What a routine reads: a node in memory, and the stride of each axis of the operand there."""
+
+    node: Node
+    strides: tuple[IndexLike, ...]
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether there is only one element behind it."""
+        return all(stride == 0 for stride in self.strides)
+
+
+def operands(node: Node, layout: LayoutOf) -> list[Operand]:
+    """The operands of a routine, which `prepared` has made readable."""
+    return [_operand(node, position, layout) for position in range(len(node.sources))]
+
+
+def bases(node: Node) -> Iterator[Node]:
+    """The nodes that a routine reads and that have to be stored."""
+    for position in range(len(node.sources)):
+        base = _base(node, position)
+        if base.op is not Op.LEAF:
+            yield base
+
+
+def prepared(roots: Sequence[Node], layout: LayoutOf) -> list[Node]:
+    """The graph with copies of those sources of routines that cannot be read as they lie."""
+    order = topological(roots)
+    if not any(node.op in ROUTINES for node in order):
+        return list(roots)
+    new: dict[Node, Node] = {}
+    for node in order:
+        sources = tuple(new[source] for source in node.sources)
+        changed = node if sources == node.sources else make(node.op, node.dtype, node.shape, sources, node.attribute)
+        if node.op in ROUTINES:
+            readable = tuple(_readable(changed, position, layout) for position in range(len(sources)))
+            changed = make(node.op, node.dtype, node.shape, readable, node.attribute)
+        new[node] = changed
+    return [new[root] for root in roots]
+
+
+def _readable(node: Node, position: int, layout: LayoutOf) -> Node:
+    source = node.sources[position]
+    base = _base(node, position)
+    if base.op is Op.LEAF:
+        operand = _operand(node, position, layout)
+        if _is_strided(node, position) or operand.is_scalar or _is_contiguous(base, layout):
+            return source
+    elif base.op not in _SOURCES:
+        return source
+    return _with_base(source, base, make(Op.CAST, base.dtype, base.shape, (base,)))
+
+
+def _with_base(node: Node, base: Node, new: Node) -> Node:
+    """A chain of views over another node."""
+    if node is base:
+        return new
+    return make(node.op, node.dtype, node.shape, (_with_base(node.sources[0], base, new),), node.attribute)
+
+
+def _is_strided(node: Node, position: int) -> bool:
+    """Whether an operand may have any strides: the updates and indices of a scatter."""
+    return node.op is Op.SCATTER and position > 0
+
+
+def _is_contiguous(node: Node, layout: LayoutOf) -> bool:
+    expected = zip(node.shape, layout(node).strides, row_major(node.shape), strict=True)
+    return 0 in node.shape or all(size == 1 or stride == wanted for size, stride, wanted in expected)
+
+
+def _base(node: Node, position: int) -> Node:
+    source = node.sources[position]
+    if _is_strided(node, position):
+        return _view_base(source)
+    single = _view_base(source)
+    if node.op is Op.SCATTER and product_of(single.shape) == 1:
+        return single
+    while source.op is Op.RESHAPE:
+        source = source.sources[0]
+    return source
+
+
+def _operand(node: Node, position: int, layout: LayoutOf) -> Operand:
+    source, base = node.sources[position], _base(node, position)
+    if _is_strided(node, position):
+        return Operand(base, _strides(source, layout))
+    if base.op is Op.LEAF and all(stride == 0 for stride in layout(base).strides):
+        return Operand(base, (0,) * source.rank)
+    return Operand(base, (0,) * source.rank if product_of(base.shape) == 1 else row_major(source.shape))
+
+
+def _view_base(node: Node) -> Node:
+    while _is_view(node):
+        node = node.sources[0]
+    return node
+
+
+def _is_view(node: Node) -> bool:
+    """Whether a node is its source with axes of size 1 added, removed or repeated, or in another order."""
+    if node.op is Op.RESHAPE:
+        return [size for size in node.shape if size != 1] == [size for size in node.sources[0].shape if size != 1]
+    return node.op in (Op.EXPAND, Op.PERMUTE)
+
+
+def _strides(node: Node, layout: LayoutOf) -> tuple[IndexLike, ...]:
+    if not _is_view(node):
+        return layout(node).strides
+    source = node.sources[0]
+    strides = _strides(source, layout)
+    if node.op is Op.PERMUTE:
+        return tuple(strides[axis] for axis in node.attribute)
+    if node.op is Op.EXPAND:
+        sizes = zip(strides, source.shape, node.shape, strict=True)
+        return tuple(0 if old == 1 and new != 1 else stride for stride, old, new in sizes)
+    kept = iter([stride for stride, size in zip(strides, source.shape, strict=True) if size != 1])
+    return tuple(0 if size == 1 else next(kept) for size in node.shape)

@@ -1,0 +1,92 @@
+"""Routines to C: templates filled in with the words and sizes of one routine.
+
+A template is a list of texts. In them `$word` is one of the routine's words, `KERNEL` the head of the kernel function,
+`SIZES` the declarations of its sizes, `name@type` a helper of `library` for that type (`minimum@u32x16`), and a type
+such as `u32x16` is declared where it is used. The words `item` and `result` choose among the forms of an item.
+"""
+
+from __future__ import annotations
+
+import re
+from string import Template
+from typing import Final
+
+from smelt.dtypes import DType
+from smelt.errors import InternalError
+from smelt.graph.index import as_index
+from smelt.kernel.routine import Routine
+from smelt.render.library import Library, Type
+from smelt.render.scattering import scatter_text
+from smelt.render.texts import compaction, sort
+from smelt.render.tiles import IndexText
+
+SIGNATURE: Final = "void {}(void *const *buffers, const long *integers, char *workspace, long begin, long end)"
+INDEX_HELPERS: Final = {"//": "floor_divide", "%": "floor_remainder", "min": "least", "max": "greatest"}
+
+_TEMPLATES: Final[dict[str, tuple[str, ...]]] = {**sort.TEMPLATES, **compaction.TEMPLATES}
+_FORMS: Final = {"item": sort.ITEMS, "result": sort.RESULTS}
+_HELPER: Final = re.compile(r"\b(\w+)@([fiuc]\d+)(?:x(\d+))?\b")
+_VECTOR: Final = re.compile(r"\b([fiuc]\d+)x(\d+)(_u)?\b")
+
+
+def render_routine(routine: Routine, library: Library) -> str:
+    """The C text of one routine; what it needs of the library is added there."""
+    text = IndexText(lambda symbol: library.function(INDEX_HELPERS[symbol], Type("i64")))
+    lines: list[str] = []
+    for number, parameter in enumerate(routine.parameters):
+        text.names[parameter.name] = f"d{number}"
+        lines.append(f"const long d{number} = integers[{number}];")
+    tasks = ""
+    if routine.tasks.value is None:
+        count = "\n  ".join([*lines, f"return {text.spell(routine.tasks)};"])
+        tasks = f"\nlong {routine.name}_tasks(const long *integers) {{\n  {count}\n}}\n"
+    lines += [f"const long {name} = {text.spell(as_index(size))};" for name, size in routine.sizes]
+    body = _body(routine, library)
+    body = body.replace("KERNEL", SIGNATURE.format(routine.name)).replace("SIZES", "\n  ".join(lines))
+    return tasks + _resolved(body, library)
+
+
+def _body(routine: Routine, library: Library) -> str:
+    words = {"name": routine.name, **_key_words(routine.dtype), **dict(routine.words)}
+    if routine.template == "scatter":
+        return scatter_text(routine, library)
+    parts = _TEMPLATES.get(routine.template)
+    if parts is None:
+        raise InternalError(f"there is no routine called {routine.template}")
+    texts = [_FORMS[part][str(words[part])] if part in _FORMS else part for part in parts]
+    return Template("".join(texts)).substitute(words)
+
+
+def _key_words(dtype: DType) -> dict[str, str | int]:
+    """What a template must know to put the bits of a dtype in order."""
+    bits = f"u{dtype.bits}"
+    sign, suffix = 1 << (dtype.bits - 1), "ull" if dtype.bits == 64 else "u"
+    infinity = nan = 0
+    if dtype.is_float:
+        mantissa = _MANTISSAS[dtype.name]
+        infinity = (sign - 1) >> mantissa << mantissa
+        nan = infinity | 1 << (mantissa - 1)
+    constants = {"sign": sign, "infinity": infinity, "nan": nan}
+    return {
+        "bits": bits,
+        "width": dtype.bits,
+        "is_bool": int(dtype.is_bool),
+        "is_float": int(dtype.is_float),
+        "is_signed": int(dtype.is_integer and dtype.is_signed),
+        **{name: f"({bits}){value:#x}{suffix}" for name, value in constants.items()},
+    }
+
+
+_MANTISSAS: Final = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
+
+
+def _resolved(text: str, library: Library) -> str:
+    """Helpers and vector types by the names that the library gives them."""
+
+    def helper(match: re.Match[str]) -> str:
+        return library.function(match[1], Type(match[2], int(match[3] or 1)))
+
+    def vector(match: re.Match[str]) -> str:
+        return library.type(Type(match[1], int(match[2]))) + (match[3] or "")
+
+    return _VECTOR.sub(vector, _HELPER.sub(helper, text))

@@ -1,0 +1,46 @@
+"""From a node that is a routine to its launches: which templates, cut into how many tasks, with which temporaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from smelt.cost.profile import Profile
+from smelt.dtypes import int64
+from smelt.fuse.routine_nodes import LayoutOf, Operand, operands
+from smelt.graph.index import upper
+from smelt.graph.node import Node
+from smelt.graph.ops import Op
+from smelt.kernel.routine import Step, Temporary, routine
+from smelt.schedule.scattering import scatter_steps
+from smelt.schedule.sorting import sort_steps
+
+BLOCK = 1 << 15  # elements of a mask that one task looks at
+
+
+def routine_steps(node: Node, layout: LayoutOf, profile: Profile) -> list[Step]:
+    """The launches of a node, in order."""
+    return _STEPS[node.op](node, operands(node, layout), profile)
+
+
+def _nonzero_steps(node: Node, sources: list[Operand], profile: Profile) -> list[Step]:
+    (mask,) = sources
+    n, size = node.sources[0].shape[0], node.shape[0]
+    blocks = 1 if n == 0 else (n - 1) // BLOCK + 1
+    counts = Temporary(int64, (blocks,))
+    words = {"block": BLOCK}
+    work = upper(n)
+    return [
+        Step(routine("count_true", mask.node.dtype, words, {"n": n}, blocks, operations=work), (counts, mask.node)),
+        Step(
+            routine("positions", mask.node.dtype, words, {"n": n, "size": size}, blocks, operations=work),
+            (node, counts, mask.node),
+        ),
+    ]
+
+
+_STEPS: Final[dict[Op, Callable[[Node, list[Operand], Profile], list[Step]]]] = {
+    Op.SORT: sort_steps,
+    Op.SCATTER: scatter_steps,
+    Op.NONZERO: _nonzero_steps,
+}

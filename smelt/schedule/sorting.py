@@ -1,0 +1,182 @@
+"""Launches of a sort.
+
+| rows | how |
+|---|---|
+| short | as many at a time as a vector has lanes, by a sorting network |
+| long | radix sort from the last digit; a block of columns at a time where the axis is not the last |
+| long, and fewer than cores | pieces of a row side by side, then merged |
+| long, and few elements wanted | candidates that precede the last of the best so far |
+"""
+
+from __future__ import annotations
+
+from smelt.cost.profile import Profile
+from smelt.dtypes import DType, uint64
+from smelt.fuse.routine_nodes import Operand
+from smelt.graph.index import IndexLike, as_index, product_of, upper
+from smelt.graph.node import Node
+from smelt.kernel.routine import Routine, Step, Temporary, routine
+
+NETWORK_BYTES = 1 << 15  # of one vector of rows: a network of this size still fits the nearest cache
+NETWORK_ROWS = 512  # elements of a row beyond which a radix sort does less
+PIECE = 1 << 15  # elements that are worth a thread
+SELECTED = 8  # of this many elements at most one is wanted: look for candidates instead of sorting
+COLUMNS_BYTES = 1 << 19  # of columns that are sorted together
+LARGE = 4096  # elements from which on fewer passes with more buckets pay
+TASK_NANOSECONDS = 20_000.0
+
+
+class _Sort:
+    """The numbers of one sort."""
+
+    def __init__(self, node: Node, source: Operand, profile: Profile) -> None:
+        axis, self.descending, self.indices = node.attribute
+        shape = node.sources[0].shape
+        self.node, self.source, self.profile = node, source.node, profile
+        self.dtype: DType = source.node.dtype
+        self.n, self.count = shape[axis], node.shape[axis]
+        self.outer, self.inner = product_of(shape[:axis]), product_of(shape[axis + 1 :])
+        self.rows = as_index(self.outer) * self.inner
+        self.most = upper(self.n)
+        self.selects = upper(self.count) * SELECTED <= self.most and self.most > NETWORK_ROWS
+        self.places = self.indices or self.selects
+        wide = self.dtype.bits == 64 or self.most >= 1 << 32
+        self.item = ("pair" if wide else "packed") if self.places else "key"
+        self.item_bytes = {"pair": 16, "packed": 8}.get(self.item, self.dtype.itemsize)
+        self.digit = 8 if self.dtype.bits <= 16 or self.most < LARGE else 11
+        self.passes = -(-self.dtype.bits // self.digit)
+
+    def words(self, **more: str | int) -> dict[str, str | int]:
+        result = "place" if self.indices else "value_at" if self.places else "value"
+        return {
+            "item": self.item,
+            "result": result,
+            "out": "i64" if self.indices else f"u{self.dtype.bits}",
+            "descending": int(self.descending),
+            "zeros_equal": int(self.places),
+            "keeps_signs": int(not self.places),
+            "digit": self.digit,
+            "passes": self.passes,
+            **more,
+        }
+
+    @property
+    def counts_bytes(self) -> int:
+        return 4 * self.passes << self.digit
+
+    def sizes(self, **more: IndexLike) -> dict[str, IndexLike]:
+        return {"n": self.n, "count": self.count, "outer": self.outer, "inner": self.inner, **more}
+
+    def make(
+        self,
+        template: str,
+        words: dict[str, str | int],
+        sizes: dict[str, IndexLike],
+        tasks: IndexLike,
+        *,
+        workspace: int = 0,
+        nanoseconds: float = TASK_NANOSECONDS,
+    ) -> Routine:
+        """`nanoseconds` is what a task takes about."""
+        grain = max(1, int(TASK_NANOSECONDS / max(1.0, nanoseconds)))
+        work = upper(self.rows) * self.most
+        return routine(template, self.dtype, words, sizes, tasks, workspace=workspace, grain=grain, operations=work)
+
+    def temporary(self, items: IndexLike) -> Temporary:
+        # Items that are no element type of their own are pairs of words.
+        kind, count = (uint64, 2) if self.item == "pair" else (uint64, 1) if self.item == "packed" else (None, 1)
+        return Temporary(self.dtype if kind is None else kind, (items, count))
+
+
+def sort_steps(node: Node, sources: list[Operand], profile: Profile) -> list[Step]:
+    """The launches of a SORT node."""
+    sort = _Sort(node, sources[0], profile)
+    if sort.selects:
+        return _select(sort)
+    lanes = profile.vector_bytes // sort.item_bytes
+    if sort.item != "pair" and sort.most <= NETWORK_ROWS and sort.most * profile.vector_bytes <= NETWORK_BYTES:
+        return [_network(sort, lanes)]
+    pieces = _pieces(sort)
+    return _merged(sort, pieces) if pieces > 1 else [_whole_rows(sort)]
+
+
+def _pieces(sort: _Sort) -> int:
+    """Into how many pieces a row is cut, so that every core has something to do: a power of two."""
+    pieces = 1
+    while upper(sort.rows) * pieces < sort.profile.cores and sort.most >= 2 * pieces * PIECE:
+        pieces *= 2
+    return pieces
+
+
+def _network(sort: _Sort, lanes: int) -> Step:
+    bits = 8 * sort.item_bytes
+    words = sort.words(lanes=lanes, vector=f"u{bits}x{lanes}")
+    tasks = (sort.rows - 1) // lanes + 1
+    made = sort.make(
+        "sort_network",
+        words,
+        sort.sizes(),
+        tasks,
+        workspace=sort.most * lanes * sort.item_bytes,
+        nanoseconds=lanes * sort.most * 3.0,
+    )
+    return Step(made, (sort.node, sort.source))
+
+
+def _whole_rows(sort: _Sort) -> Step:
+    columns = max(1, min(16, upper(sort.inner), COLUMNS_BYTES // (sort.most * sort.item_bytes)))
+    tasks = as_index(sort.outer) * ((as_index(sort.inner) - 1) // columns + 1)
+    room = sort.most + (-sort.most) % 8
+    workspace = (columns + 1) * room * sort.item_bytes + sort.counts_bytes
+    words = sort.words(columns=columns, room=room)
+    cost = columns * sort.most * sort.passes * 2.0
+    made = sort.make("sort_rows", words, sort.sizes(), tasks, workspace=workspace, nanoseconds=cost)
+    return Step(made, (sort.node, sort.source))
+
+
+def _merged(sort: _Sort, pieces: int) -> list[Step]:
+    """Pieces sorted side by side; then runs twice as long at every launch, the last of which stores the result."""
+    piece = (as_index(sort.n) - 1) // pieces + 1
+    sizes = sort.sizes(pieces=pieces, piece=piece)
+    tasks = sort.rows * pieces
+    items = [sort.temporary(sort.rows * sort.n) for _ in range(2)]
+    first = sort.make("sort_pieces", sort.words(), sizes, tasks, workspace=sort.counts_bytes)
+    steps = [Step(first, (items[0], items[1], sort.source))]
+    run = 1
+    while 2 * run < pieces:
+        made = sort.make("sort_merge", sort.words(), {**sizes, "run": piece * run}, tasks)
+        steps.append(Step(made, (items[1], items[0])))
+        items.reverse()
+        run *= 2
+    made = sort.make("sort_finish", sort.words(), {**sizes, "run": piece * run}, tasks)
+    steps.append(Step(made, (sort.node, items[0], sort.source)))
+    if sort.dtype.is_float and not sort.places:
+        made = sort.make("sort_signs", sort.words(), sort.sizes(), sort.rows)
+        steps.append(Step(made, (sort.node, sort.source)))
+    return steps
+
+
+def _select(sort: _Sort) -> list[Step]:
+    count = upper(sort.count)
+    room = max(4 * count, 1024) + 128
+    bits = sort.dtype.bits
+    lanes = min(64, sort.profile.vector_bytes * 8 // bits)
+    sort.digit = 8 if bits <= 16 or room < LARGE else 11
+    sort.passes = -(-bits // sort.digit)
+    words = sort.words(room=room, lanes=lanes, vector=f"u{bits}x{lanes}", mask=f"i{bits}x{lanes}")
+    workspace = 2 * room * sort.item_bytes + sort.counts_bytes
+    cost = sort.most * 0.3
+    pieces = 1
+    while upper(sort.rows) * pieces < sort.profile.cores and sort.most >= 2 * pieces * max(PIECE, SELECTED * count):
+        pieces *= 2
+    if pieces == 1:
+        made = sort.make("best_rows", words, sort.sizes(), sort.rows, workspace=workspace, nanoseconds=cost)
+        return [Step(made, (sort.node, sort.source))]
+    piece = (as_index(sort.n) - 1) // pieces + 1
+    sizes = sort.sizes(pieces=pieces, piece=piece)
+    best = sort.temporary(sort.rows * pieces * sort.count)
+    first = sort.make("best_pieces", words, sizes, sort.rows * pieces, workspace=workspace)
+    words = {**words, "room": pieces * count}
+    workspace = 2 * pieces * count * sort.item_bytes + sort.counts_bytes
+    last = sort.make("best_finish", words, sizes, sort.rows, workspace=workspace)
+    return [Step(first, (best, sort.source)), Step(last, (sort.node, best, sort.source))]
