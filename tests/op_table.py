@@ -6,7 +6,7 @@ An `OpSpec` drives every check of `test_op_table.py`; adding a function to smelt
 
 from __future__ import annotations
 
-from tests.ops import creation, draws, elementwise, movement, networks, products, reductions, scans
+from tests.ops import creation, distributions, draws, elementwise, movement, networks, products, reductions, scans
 from tests.ops.spec import OpSpec
 
 FAMILIES: dict[str, list[OpSpec]] = {
@@ -23,6 +23,7 @@ FAMILIES: dict[str, list[OpSpec]] = {
     "layers": networks.LAYERS,
     "creation": creation.CREATION,
     "random": draws.RANDOM,
+    "distributions": distributions.DISTRIBUTIONS,
 }
 
 OPS: list[OpSpec] = [spec for family in FAMILIES.values() for spec in family]
