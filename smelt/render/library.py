@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from smelt.errors import InternalError
 from smelt.render import spell
-from smelt.render.texts import basic, float32, float64, half, integer, trigonometry
+from smelt.render.texts import basic, float32, float64, half, integer, narrow, trigonometry
 
 _INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
 _GROUPS = {
@@ -173,7 +173,7 @@ class _Section(NamedTuple):
 def _sections() -> dict[tuple[str, str, bool], _Section]:
     """Sections by name, element type and whether they are for vectors."""
     found: dict[tuple[str, str, bool], _Section] = {}
-    for text in (basic.TEXT, integer.TEXT, half.TEXT, float32.TEXT, float64.TEXT, trigonometry.TEXT):
+    for text in (basic.TEXT, integer.TEXT, half.TEXT, narrow.TEXT, float32.TEXT, float64.TEXT, trigonometry.TEXT):
         for section in text.split("\n@@ ")[1:]:
             head, _, body = section.partition("\n")
             name, *words = head.split()

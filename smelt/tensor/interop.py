@@ -130,7 +130,7 @@ def _numeric(array: NDArray[Any], name: str) -> None:
     except DTypeError:
         raise DTypeError(
             f"{name}: no tensor can hold elements of the NumPy dtype {array.dtype}",
-            hint=f"Use one of: {', '.join(d.name for d in dtypes.ALL)}.",
+            hint=f"Use one of: {', '.join(d.name for d in dtypes.ALL + dtypes.STORAGE)}.",
         ) from None
 
 
@@ -210,8 +210,8 @@ def array_protocol(tensor: Tensor, dtype: Any = None, copy: bool | None = None) 
 def dlpack(tensor: Tensor, *, max_version: tuple[int, int] | None, copy: bool | None) -> Any:
     """A DLPack capsule. It is marked read-only; consumers too old to know the mark get a copy."""
     array = numpy(tensor, "dlpack")
-    if tensor.dtype is dtypes.bfloat16:
-        raise DTypeError("dlpack: bfloat16 cannot be exported", hint="Use x.astype(smelt.float32) first.")
+    if tensor.dtype is dtypes.bfloat16 or tensor.dtype in dtypes.STORAGE:
+        raise DTypeError(f"dlpack: {tensor.dtype} cannot be exported", hint="Use x.astype(smelt.float32) first.")
     if copy or max_version is None or max_version < (1, 0):
         if copy is False:
             raise ArgumentError("dlpack: the consumer is too old to take read-only memory without a copy")

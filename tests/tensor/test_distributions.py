@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -200,7 +201,7 @@ def test_streams_are_independent() -> None:
     correlation = np.corrcoef([x.numpy() for x in drawn]) - np.eye(len(streams))
     assert abs(correlation).max() * math.sqrt(COUNT) < 4.5
     digits = [(r.bits(N, key=k).numpy() >> 28).astype(np.int64) for k in streams[:3]]
-    for a, b in zip(digits, digits[1:], strict=False):
+    for a, b in itertools.pairwise(digits):
         assert abs(surprise(np.bincount(a * 16 + b, minlength=256), np.full(256, COUNT / 256))) < 4.5
 
 
