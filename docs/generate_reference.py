@@ -18,6 +18,7 @@ from smelt.tensor import (
     elementwise,
     floats,
     folding,
+    initializers,
     interop,
     joining,
     layers,
@@ -30,6 +31,9 @@ from smelt.tensor import (
     pooling,
     quantiles,
     random,
+    random_choices,
+    random_rejection,
+    random_tails,
     reductions,
     resizing,
     scalars,
@@ -123,8 +127,9 @@ def page() -> str:
     table = ["| call | meaning |", "|---|---|"]
     for title, module in FAMILIES.items():
         parts.append("\n".join([f"\n## {title}\n", *table, *rows(module, "", sm.__all__)]) + "\n")
-    names = ["seed", "key", "split", "fold_in", "bits", "uniform", "normal", "randint"]
-    parts.append("\n".join(["\n## Random numbers\n", *table, *rows(random, "random.", names)]) + "\n")
+    modules = (random, random_tails, random_rejection, random_choices, initializers)
+    drawn = [row for module in modules for row in rows(module, "random.", random.__all__)]
+    parts.append("\n".join(["\n## Random numbers\n", *table, *drawn]) + "\n")
     return "".join(parts)
 
 

@@ -3,6 +3,9 @@
 Promotion follows the array API standard inside a kind; across kinds it goes bool -> integer -> float, with integers
 meeting a float taking the float's type. Python scalars are weak: they take the dtype of the tensor that they meet,
 within its kind.
+
+The storage types (`STORAGE`: 8-bit floats and 4-bit integers, one per byte with the upper bits 0, as ml_dtypes keeps
+them) are moved, compared after a cast, cast and contracted with a wider sum. They promote to nothing but themselves.
 """
 
 from __future__ import annotations
@@ -98,12 +101,20 @@ bfloat16: Final = DType("bfloat16", Kind.FLOAT, 16, ml_dtypes.bfloat16)
 float32: Final = DType("float32", Kind.FLOAT, 32, np.float32)
 float64: Final = DType("float64", Kind.FLOAT, 64, np.float64)
 
+float8_e4m3fn: Final = DType("float8_e4m3fn", Kind.FLOAT, 8, ml_dtypes.float8_e4m3fn)
+float8_e5m2: Final = DType("float8_e5m2", Kind.FLOAT, 8, ml_dtypes.float8_e5m2)
+int4: Final = DType("int4", Kind.SIGNED, 4, ml_dtypes.int4)
+uint4: Final = DType("uint4", Kind.UNSIGNED, 4, ml_dtypes.uint4)
+
+# What arithmetic takes, and what only memory holds.
 ALL: Final = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
 INTEGERS: Final = tuple(d for d in ALL if d.is_integer)
 FLOATS: Final = tuple(d for d in ALL if d.is_float)
 
-_BY_NAME: Final = {d.name: d for d in ALL} | {"bool_": bool_}
-_BY_NUMPY: Final = {d.numpy: d for d in ALL}
+STORAGE: Final = (float8_e4m3fn, float8_e5m2, int4, uint4)
+
+_BY_NAME: Final = {d.name: d for d in ALL + STORAGE} | {"bool_": bool_}
+_BY_NUMPY: Final = {d.numpy: d for d in ALL + STORAGE}
 _BY_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32}
 
 
@@ -120,13 +131,28 @@ def as_dtype(value: Any) -> DType:
             return _BY_NUMPY[np.dtype(value).newbyteorder("=")]
     except (TypeError, KeyError):
         pass
-    names = ", ".join(d.name for d in ALL)
+    names = ", ".join(d.name for d in ALL + STORAGE)
     raise DTypeError(f"{value!r} is not a dtype that smelt has", hint=f"Use one of: {names}.")
 
 
 def compute_dtype(dtype: DType) -> DType:
-    """The type in which kernels compute: 16-bit floats are widened when loaded and rounded when stored."""
-    return float32 if dtype is float16 or dtype is bfloat16 else dtype
+    """The type in which kernels compute: narrow types are widened when loaded and rounded when stored."""
+    return _COMPUTE.get(dtype, dtype)
+
+
+_COMPUTE: Final = {
+    float16: float32,
+    bfloat16: float32,
+    float8_e4m3fn: float32,
+    float8_e5m2: float32,
+    int4: int8,
+    uint4: uint8,
+}
+
+
+def sum_dtype(dtype: DType) -> DType:
+    """The type in which contractions of a dtype are summed and given, unless another is asked for."""
+    return dtype if dtype not in STORAGE else float32 if dtype.is_float else int32
 
 
 def scalar_dtype(value: Scalar) -> DType:
@@ -171,6 +197,14 @@ for _a in ALL:
 
 def promote(a: DType, b: DType) -> DType:
     """The dtype of an operation on tensors of these two dtypes."""
+    if a in STORAGE or b in STORAGE:
+        if a is b:
+            return a
+        raise DTypeError(
+            f"{a} and {b} have no common type",
+            rule=f"{a if a in STORAGE else b} only stores values.",
+            hint="Cast first, for example with x.astype(smelt.float32).",
+        )
     result = _PROMOTION[a, b]
     return _promote(a, b) if result is None else result
 
@@ -184,9 +218,27 @@ def promote_scalar(dtype: DType, value: Scalar) -> DType:
     return float32
 
 
+def _cast_storage(array: NDArray[Any], source: DType, dtype: DType) -> NDArray[Any]:
+    """A cast from or to a storage type, through the type that kernels compute in."""
+    inside = compute_dtype(source)
+    wide = array.astype(inside.numpy)
+    if dtype not in STORAGE:
+        return cast_array(wide, dtype)
+    if dtype.is_float:
+        with np.errstate(all="ignore"):
+            return wide.astype(np.float32).astype(dtype.numpy)
+    if inside.is_float:
+        low, high = dtype.minimum, dtype.maximum
+        return cast_array(np.clip(wide.astype(np.float64), low, high), int8).astype(dtype.numpy)
+    bits = wide.astype(np.int64) & 15
+    return (bits - ((bits & 8) << 1) if dtype.is_signed else bits).astype(dtype.numpy)
+
+
 def cast_array(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
     """Convert values as every backend does: float to integer saturates, NaN becomes 0, integers wrap."""
     source = as_dtype(array.dtype)
+    if source is not dtype and (source in STORAGE or dtype in STORAGE):
+        return _cast_storage(array, source, dtype)
     if source.is_float and dtype.is_integer:
         wide = array.astype(np.float64)
         low, high = int(dtype.minimum), int(dtype.maximum)

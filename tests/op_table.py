@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.ops import (
     activations,
     creation,
+    distributions,
     draws,
     elementwise,
     lookups,
@@ -48,6 +49,7 @@ FAMILIES: dict[str, list[OpSpec]] = {
     "creation": creation.CREATION,
     "questions": questions.QUESTIONS,
     "random": draws.RANDOM,
+    "distributions": distributions.DISTRIBUTIONS,
 }
 
 OPS: list[OpSpec] = [spec for family in FAMILIES.values() for spec in family]

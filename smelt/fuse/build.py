@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from smelt.dtypes import ROUNDED_BY_FLOAT32, DType, bool_, compute_dtype, float32, int32, int64, uint64
+from smelt.dtypes import ROUNDED_BY_FLOAT32, DType, bool_, compute_dtype, float32, int4, int32, int64, uint4, uint64
 from smelt.fuse.layout import Layout
 from smelt.fuse.movement import Place, pad_mask
 from smelt.fuse.partition import Group, concat_pieces, demands
@@ -219,6 +219,8 @@ class _Builder:
             case Op.CAST:
                 source = node.sources[0].dtype
                 argument = arguments[0]
+                if node.dtype is int4 or node.dtype is uint4:
+                    return self._four_bits(node.dtype, argument)
                 if argument.dtype is not dtype:
                     odd = dtype is not node.dtype and source in ROUNDED_BY_FLOAT32
                     argument = self.make("cast_odd" if odd else "cast", dtype, (argument,))
@@ -232,6 +234,18 @@ class _Builder:
     def _bitcast(self, node: Node, dtype: DType, argument: Expression) -> Expression:
         # The attribute names the stored types, since 16-bit floats are wider while they are computed with.
         return self.make("bitcast", dtype, (argument,), (node.sources[0].dtype, node.dtype))
+
+    def _four_bits(self, target: DType, value: Expression) -> Expression:
+        """A cast to a 4-bit integer, which is computed in 8 bits: floats saturate, integers wrap."""
+        inside = compute_dtype(target)
+        if value.dtype.is_float:
+            low, high = (self.make("const", value.dtype, (), float(x)) for x in (target.minimum, target.maximum))
+            value = self.make("max", value.dtype, (self.make("min", value.dtype, (value, high)), low))
+            return self.make("cast", inside, (value,))
+        if value.dtype is not inside:
+            value = self.make("cast", inside, (value,))
+        four = self.make("const", inside, (), 4)
+        return self.make("shr", inside, (self.make("shl", inside, (value, four)), four))
 
     def _rounded(self, node: Node, value: Expression) -> Expression:
         """A 16-bit result is rounded after every operation, so that values do not depend on what was fused."""

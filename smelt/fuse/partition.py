@@ -22,8 +22,9 @@ from smelt.graph.node import Node, make, topological, users
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 from smelt.kernel.region import extent
 
-NODE_LIMIT = 250  # nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
+NODE_LIMIT = 250  # elementwise nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
 BUFFER_LIMIT = 40  # distinct values that one kernel asks for
+CUT_MINIMUM = 32  # nodes that a kernel must be spared by storing a value only because it has too many
 PLACE_LIMIT = 4  # elements of one node that one element of a kernel may need
 PROLOGUE_LIMIT = 16  # nodes computed inside the operands of a contraction
 RECOMPUTE_DEPTH = 8  # cheap nodes in a row that may be computed in several kernels
@@ -48,6 +49,7 @@ class Group:
     offset: tuple[int, IndexLike] | None = None
     places: dict[Node, list[Place]] = field(default_factory=dict)  # which elements of each node are asked for
     inside: list[Node] = field(default_factory=list)  # nodes computed here, users before sources
+    work: int = 0  # how many of them are elementwise: views cost nothing
     reduced: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # new axes of reductions
     picked: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # stand-ins for indices
     picks: dict[Variable, tuple[Node, Place]] = field(default_factory=dict)  # what each of them stands for
@@ -57,6 +59,7 @@ class Group:
     operands: set[Node] = field(default_factory=set)  # nodes that only the contraction's operands need
     waiting: set[Node] = field(default_factory=set)  # asked for and not computed here
     counter: int = 0
+    expected: int = 0  # nodes that only this kernel would ask for, and has not given away
 
     def fresh(self, size: IndexLike) -> Index:
         """A new reduced axis; an axis of size 1 needs none."""
@@ -88,7 +91,7 @@ def storable(root: Node) -> Node:
 def partition(roots: Sequence[Node], pieces: Collection[Node] = ()) -> list[Group]:
     """Kernels, in an order in which they can run. The roots must be `storable`; they and the `pieces` are stored."""
     order = topological(roots)
-    light, epilogues = _light(order), _epilogues(order)
+    light, epilogues, cones = _light(order), _epilogues(order), _cones(order, roots)
     stored = {*roots, *pieces}
     askers: dict[Node, list[Group]] = {}
     depth: dict[Node, int] = {}
@@ -99,7 +102,7 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = ()) -> list[Grou
         if places is None:
             places = group.places[node] = []
             askers.setdefault(node, []).append(group)
-            if node.op is not Op.CONST and node.op is not Op.IOTA:
+            if not _is_counted(node):
                 group.waiting.add(node)
         if place not in places:
             places.append(place)
@@ -109,6 +112,7 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = ()) -> list[Grou
     def absorb(group: Group, node: Node) -> None:
         group.waiting.discard(node)
         group.inside.append(node)
+        group.work += node.op in ELEMENTWISE
         if node.op is Op.CONTRACT:
             group.contraction = node
         if node.op is Op.SCAN:
@@ -133,6 +137,7 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = ()) -> list[Grou
         apart = node in epilogues and any(group.reductions for group in asking)
         # The tasks of a long reduction are its pieces; what they need of another reduction is made before.
         apart = apart or (node.op is Op.REDUCE and any(group.sink in pieces for group in asking))
+        apart = apart or (len(asking) == 1 and _cut(asking[0], cones[node]))
         if node not in stored and alone and not apart and all(_legal(group, node, light) for group in asking):
             for group in asking:
                 absorb(group, node)
@@ -140,14 +145,65 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = ()) -> list[Grou
                 for source in node.sources:
                     depth[source] = max(depth.get(source, 0), depth.get(node, 0) + 1)
             continue
+        for group in asking:
+            group.expected -= cones[node]
         for group in _sinks(node):
             groups.append(group)
+            group.expected = cones[group.result]
             ask(group, group.result, group.place, False)
             if group.result is node:
                 askers[node].remove(group)
                 absorb(group, node)
     groups.reverse()
     return groups
+
+
+def _is_counted(node: Node) -> bool:
+    """Whether a node shows a constant or counts, so that no kernel needs memory for it."""
+    while node.op in VIEWS and node.leaf is None:
+        node = node.sources[0]
+    return node.op is Op.CONST or node.op is Op.IOTA
+
+
+def _cones(order: Sequence[Node], roots: Sequence[Node]) -> dict[Node, int]:
+    """For each node, how many elementwise nodes are needed for it alone, itself included.
+
+    Those are the nodes of its subtree in the tree of immediate dominators, seen from the results.
+    """
+    above: dict[Node, Node | None] = dict.fromkeys(roots)
+    depth: dict[Node, int] = dict.fromkeys(roots, 0)
+
+    def meet(a: Node | None, b: Node | None) -> Node | None:
+        while a is not b:
+            if a is not None and (b is None or depth[a] >= depth[b]):
+                a = above[a]
+            else:
+                assert b is not None
+                b = above[b]
+        return a
+
+    for node in reversed(order):
+        # All users have been seen, so what dominates this node is known.
+        dominator = above[node]
+        depth[node] = 0 if dominator is None else depth[dominator] + 1
+        for source in () if node.leaf is not None else node.sources:
+            above[source] = meet(above[source], node) if source in above else node
+    sizes: dict[Node, int] = dict.fromkeys(order, 0)
+    for node in order:
+        if node.leaf is None and (node.op in ELEMENTWISE or node.op in VIEWS):
+            sizes[node] += node.op in ELEMENTWISE
+            dominator = above[node]
+            if dominator is not None:
+                sizes[dominator] += sizes[node]
+    return sizes
+
+
+def _cut(group: Group, cone: int) -> bool:
+    """Whether to store a value because its kernel would have too many nodes.
+
+    Without this, the limit on nodes would fall somewhere in the middle, where many values are alive.
+    """
+    return group.expected > NODE_LIMIT and CUT_MINIMUM <= cone <= NODE_LIMIT
 
 
 def _sinks(node: Node) -> Iterator[Group]:
@@ -300,7 +356,7 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
     # What is found by index is read from memory: several elements may ask for one.
     if group.picks and any(v in group.picks for place in places for i in place.indices for v in i.variables()):
         return False
-    if len(group.inside) >= NODE_LIMIT or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
+    if group.work >= NODE_LIMIT or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
         return False
     if node in group.operands:
         prologue = sum(inner in group.operands for inner in group.inside)

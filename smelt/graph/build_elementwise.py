@@ -45,8 +45,8 @@ def const(value: Scalar, dtype: DType, shape: Shape = ()) -> Node:
 
 def iota(n: IndexLike, dtype: DType, *, name: str = "iota") -> Node:
     """0, 1, 2, … of shape (n,)."""
-    if dtype.is_bool:
-        raise DTypeError(f"{name}: bool cannot count", hint="Use an integer or a float dtype.")
+    if dtype.is_bool or dtype in dtypes.STORAGE:
+        raise DTypeError(f"{name}: {dtype} cannot count", hint="Use an integer or a float dtype.")
     return made(Op.IOTA, dtype, checked_shape((n,), name))
 
 
@@ -101,6 +101,8 @@ def bitcast(x: Node, dtype: DType, *, name: str = "bitcast") -> Node:
             f"{name}: {x.dtype} has {x.dtype.bits} bits and {dtype} has {dtype.bits}",
             rule="the widths must be the same.",
         )
+    if x.dtype in dtypes.STORAGE or dtype in dtypes.STORAGE:
+        raise DTypeError(f"{name}: {x.dtype} and {dtype} are not both computed with", hint="Cast instead.")
     if dtype.is_bool:
         raise DTypeError(f"{name}: not every byte is a bool", hint="Compare with 0 instead.")
     return made(Op.BITCAST, dtype, x.shape, (x,))
@@ -117,6 +119,12 @@ def _dtypes_differ(name: str, a: Node, b: Node) -> DTypeError:
 def _not_taken(table: dict[str, Function], function: str, dtype: DType, name: str) -> Exception:
     if function not in table:
         return ArgumentError(f"{name or function}: there is no elementwise function called {function!r}")
+    if dtype in dtypes.STORAGE:
+        return DTypeError(
+            f"{name or function}: {dtype} is not supported",
+            rule=f"{dtype} only stores values.",
+            hint=f"Cast first, for example with x.astype(smelt.{dtypes.sum_dtype(dtype)}).",
+        )
     kinds = " or ".join(_KINDS[letter] for letter in table[function].kinds)
     return DTypeError(
         f"{name or function}: {dtype} is not supported",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.dtypes import DType, bool_, int64
+from smelt.dtypes import STORAGE, DType, bool_, int64, sum_dtype
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from smelt.graph.build_elementwise import cast
 from smelt.graph.index import IndexLike, as_index
@@ -54,11 +54,18 @@ def scatter(
         raise ArgumentError(f"{name}: there is no update called {op!r}", hint=f"Use one of: {', '.join(SCATTERS)}.")
     if target.dtype is not updates.dtype:
         raise DTypeError(f"{name}: the target is {target.dtype}, the updates are {updates.dtype}")
+    _refuse_storage(target, name)
     if target.dtype.is_bool and op in ("add", "mul"):
         raise DTypeError(f"{name}: bool is not supported", hint="Cast to an integer first.")
     _check_indices(indices, updates.shape, name)
     attribute = Scattering(op, tuple(axes), checked)
     return made(Op.SCATTER, target.dtype, target.shape, (target, updates, *indices), attribute)
+
+
+def _refuse_storage(x: Node, name: str) -> None:
+    if x.dtype in STORAGE:
+        hint = f"Cast first, for example with x.astype(smelt.{sum_dtype(x.dtype)})."
+        raise DTypeError(f"{name}: {x.dtype} is not supported", rule=f"{x.dtype} only stores values.", hint=hint)
 
 
 def _check_indices(indices: Sequence[Node], shape: Shape, name: str) -> None:
@@ -79,6 +86,7 @@ def scan(op: str, x: Node, axis: int, *, name: str = "") -> Node:
     if op not in SCANS:
         raise ArgumentError(f"scan: there is no scan called {op!r}", hint=f"Use one of: {', '.join(SCANS)}.")
     axis = normalized_axis(axis, x.rank, name or op)
+    _refuse_storage(x, name or op)
     if x.dtype.is_bool and op in ("add", "mul"):
         raise DTypeError(f"{name or op}: bool is not supported", hint="Cast to an integer first.")
     if op == "logaddexp" and not x.dtype.is_float:
@@ -91,6 +99,7 @@ def sort(
 ) -> Node:
     """The elements along an axis in order, or (`indices`) where they stood; with `count` only the first ones."""
     axis = normalized_axis(axis, x.rank, name)
+    _refuse_storage(x, name)
     size = x.shape[axis]
     if count is None:
         count = size  # type: ignore[assignment]

@@ -23,6 +23,12 @@ def reduce(op: str, x: Node, axes: Iterable[Any], *, keep_axes: bool = False, na
         raise ArgumentError(
             f"reduce: there is no reduction called {op!r}", hint=f"Use one of: {', '.join(REDUCTIONS)}."
         )
+    if x.dtype in dtypes.STORAGE:
+        raise DTypeError(
+            f"{name or op}: {x.dtype} is not supported",
+            rule=f"{x.dtype} only stores values.",
+            hint=f"Cast first, for example with x.astype(smelt.{dtypes.sum_dtype(x.dtype)}).",
+        )
     if x.dtype.is_bool and op in ("add", "mul"):
         raise DTypeError(f"{name or op}: bool is not supported", hint="Cast to an integer first.")
     gone = tuple(sorted(normalized_axes(axes, x.rank, name or op)))
@@ -51,7 +57,9 @@ def contract(
     """
     if a.dtype is not b.dtype:
         raise DTypeError(f"{name}: dtypes differ: {a.dtype} and {b.dtype}", hint="Cast one of them first.")
-    dtype = dtype or a.dtype
+    dtype = dtype or dtypes.sum_dtype(a.dtype)
+    if dtype in dtypes.STORAGE:
+        raise DTypeError(f"{name}: nothing is summed as {dtype}", hint="Cast the result instead.")
     if a.dtype.is_bool or dtype.is_bool:
         raise DTypeError(f"{name}: bool is not supported", hint="Cast to an integer or a float first.")
     if a.dtype.is_float and not dtype.is_float:

@@ -5,10 +5,31 @@ from __future__ import annotations
 import math
 import struct
 
-from smelt.dtypes import DType, Scalar, bfloat16, compute_dtype, float16, float32, float64
+from smelt.dtypes import (
+    DType,
+    Scalar,
+    bfloat16,
+    compute_dtype,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    int4,
+    uint4,
+)
 from smelt.errors import InternalError
 from smelt.render.library import Library, Type
 
+# Types that exist only in memory, with the type that their helpers are made for.
+NARROW = {
+    float16: "f32",
+    bfloat16: "f32",
+    float8_e4m3fn: "f32",
+    float8_e5m2: "f32",
+    int4: "i8",
+    uint4: "u8",
+}
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 _FUNCTIONS = {"abs": "absolute", "max": "maximum", "min": "minimum", "copysign": "copy_sign"}
@@ -30,14 +51,14 @@ _TRUTHS = {**_MASKS, "eq": "{0} == {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", 
 
 def element(dtype: DType) -> str:
     """The C element type in which values of a dtype are computed; booleans have none of their own."""
-    if dtype is float16 or dtype is bfloat16:
+    if dtype in NARROW:
         raise InternalError(f"{dtype} values exist only in memory")
     return f"{'f' if dtype.is_float else 'i' if dtype.is_signed else 'u'}{dtype.bits}"
 
 
 def memory_element(dtype: DType) -> str:
     """The C element type of a dtype in memory."""
-    return f"u{dtype.bits}" if dtype.is_bool or (dtype.is_float and dtype.bits == 16) else element(dtype)
+    return f"u{8 * dtype.itemsize}" if dtype.is_bool or dtype in NARROW else element(dtype)
 
 
 def literal(value: Scalar, dtype: DType) -> str:

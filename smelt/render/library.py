@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from smelt.errors import InternalError
 from smelt.render import spell
-from smelt.render.texts import basic, float32, float64, half, integer, inverse, special, trigonometry
+from smelt.render.texts import basic, float32, float64, half, integer, inverse, narrow, special, trigonometry
 
 _INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
 _GROUPS = {
@@ -173,7 +173,7 @@ class _Section(NamedTuple):
 def _sections() -> dict[tuple[str, str, bool], _Section]:
     """Sections by name, element type and whether they are for vectors."""
     found: dict[tuple[str, str, bool], _Section] = {}
-    for module in (basic, integer, half, float32, float64, trigonometry, inverse, special):
+    for module in (basic, integer, half, narrow, float32, float64, trigonometry, inverse, special):
         for section in module.TEXT.split("\n@@ ")[1:]:
             head, _, body = section.partition("\n")
             name, *words = head.split()

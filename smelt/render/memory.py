@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from smelt.dtypes import DType, bfloat16, float16
+from smelt.dtypes import DType
 from smelt.graph.index import Index
 from smelt.kernel.ir import Part
 from smelt.kernel.region import Buffer, Mask
-from smelt.render.elementwise import memory_element
+from smelt.render.elementwise import NARROW, memory_element
 from smelt.render.library import Library, Type
 from smelt.render.tiles import NEVER, Affine, Coordinates, IndexText, LaneMask, along_lane, place, place_mask
 
@@ -184,8 +184,8 @@ class Memory:
     def _widen(self, dtype: DType, t: Type, raw: str) -> str:
         if dtype.is_bool:
             return f"{raw} != 0" if t.lanes == 1 else f"({self.library.type(t.integer)})({raw} != 0)"
-        if dtype is float16 or dtype is bfloat16:
-            return f"{self.library.function(f'widen_{dtype.name}', Type('f32', t.lanes))}({raw})"
+        if dtype in NARROW:
+            return f"{self.library.function(f'widen_{dtype.name}', Type(NARROW[dtype], t.lanes))}({raw})"
         return raw
 
     # --- stores
@@ -229,8 +229,8 @@ class Memory:
     def _narrow(self, dtype: DType, t: Type, value: str) -> str:
         if dtype.is_bool:
             return value if t.lanes == 1 else f"({t.name})({value} & 1)"
-        if dtype is float16 or dtype is bfloat16:
-            return f"{self.library.function(f'narrow_{dtype.name}', Type('f32', t.lanes))}({value})"
+        if dtype in NARROW:
+            return f"{self.library.function(f'narrow_{dtype.name}', Type(NARROW[dtype], t.lanes))}({value})"
         return value
 
 

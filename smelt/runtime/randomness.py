@@ -44,9 +44,9 @@ def advance_random(draws: int) -> tuple[int, int, int]:
     return _state.advance(draws)
 
 
-def take_random() -> tuple[Node, int]:
-    """A uint32[3] leaf (key, key, draw) and what to add to `draw`, for one draw."""
+def take_random(draws: int = 1) -> tuple[Node, int]:
+    """A uint32[3] leaf (key, key, draw) and what to add to `draw`, for `draws` draws in a row."""
     trace = current_trace()
     if trace is not None:
-        return trace.take_random()
-    return host_leaf(_state.advance(1), uint32), 0
+        return trace.take_random(draws)
+    return host_leaf(_state.advance(draws), uint32), 0

@@ -36,11 +36,11 @@ class Trace:
     hidden: set[int] = field(default_factory=set)  # ids of the storages of tensors that the function reaches by itself
     weakness: dict[Node, int] = field(default_factory=dict)
 
-    def take_random(self) -> tuple[Node, int]:
+    def take_random(self, draws: int) -> tuple[Node, int]:
         if self.random_node is None:
             self.random_node = self.random.node()
-        self.draws += 1
-        return self.random_node, self.draws - 1
+        self.draws += draws
+        return self.random_node, self.draws - draws
 
 
 _STRONG, _CONSTANT, _WEAK = range(3)

@@ -12,7 +12,7 @@ from smelt import dtypes
 from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.node import Node
-from smelt.tensor.handle import all_common, floating, is_weak, node_of, pair, widened, wrap
+from smelt.tensor.handle import all_common, computed, floating, is_weak, node_of, pair, widened, wrap
 from smelt.tensor.types import DT, Operand, S
 
 if TYPE_CHECKING:
@@ -216,6 +216,7 @@ def multiply(x: Operand, y: Operand, /) -> Tensor:
 def divide(x: Operand, y: Operand, /) -> Tensor:
     """x / y; a float also for integers."""
     a, b = pair(x, y, "divide")
+    computed(a, "divide")
     if not a.dtype.is_float:
         a, b = build.cast(a, dtypes.float32), build.cast(b, dtypes.float32)
     return wrap(build.binary("div", a, b, name="divide"))
@@ -360,6 +361,7 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) 
 def lerp(start: Operand, end: Operand, weight: Operand, /) -> Tensor:
     """The point between start (weight 0) and end (weight 1)."""
     a, b, w = all_common((start, end, weight), "lerp")
+    computed(a, "lerp")
     dtype = a.dtype if a.dtype.is_float else dtypes.float32
     a, b, w = (widened(build.cast(node, dtype)) for node in (a, b, w))
     step = build.binary("mul", w, build.binary("sub", b, a, name="lerp"), name="lerp")

@@ -56,4 +56,7 @@ def show_html(tensor: Tensor) -> str:
 
 def _printable(array: Any) -> Any:
     # NumPy prints the numbers of types that it does not know itself one by one, without lining them up.
-    return array.astype(np.float32) if array.dtype.kind == "V" or array.dtype.name == "bfloat16" else array
+    if array.dtype.name in ("int4", "uint4"):
+        return array.astype(np.int8)
+    own = array.dtype.kind != "V" and array.dtype.name not in ("bfloat16", "float8_e5m2")
+    return array if own else array.astype(np.float32)

@@ -86,8 +86,19 @@ def node_of(value: Any, name: str) -> Node:
 
 def floating(value: Any, name: str) -> Node:
     """The node of a tensor, in float32 unless it is a float already."""
-    node = node_of(value, name)
+    node = computed(node_of(value, name), name)
     return node if node.dtype.is_float else build.cast(node, dtypes.float32)
+
+
+def computed(node: Node, name: str) -> Node:
+    """The node itself, whose dtype must be one that smelt computes with."""
+    if node.dtype in dtypes.STORAGE:
+        raise DTypeError(
+            f"{name}: {node.dtype} is not supported",
+            rule=f"{node.dtype} only stores values.",
+            hint=f"Cast first, for example with x.astype(smelt.{dtypes.sum_dtype(node.dtype)}).",
+        )
+    return node
 
 
 def widened(node: Node) -> Node:

@@ -193,7 +193,7 @@ def _numeric(array: NDArray[Any], name: str) -> None:
     except DTypeError:
         raise DTypeError(
             f"{name}: no tensor can hold elements of the NumPy dtype {array.dtype}",
-            hint=f"Use one of: {', '.join(d.name for d in dtypes.ALL)}.",
+            hint=f"Use one of: {', '.join(d.name for d in dtypes.ALL + dtypes.STORAGE)}.",
         ) from None
 
 

@@ -1,32 +1,94 @@
-"""Random numbers from counters: threefry2x32 with 20 rounds, the same bits on every device.
+"""Random numbers, the same on every device: `smelt.random`.
 
-Element i of draw d under a key is word 0 of threefry(key, (i, d)), so a number depends only on its key, its draw and
-its place, never on what ran before or how many threads there are. Without a `key=`, draws use the global key and its
-counter, set by `seed`; with one, the draw is 0: the same key gives the same numbers, and `split` or `fold_in` make
-new keys.
+Without a `key=`, draws use the global key and its counter, set by `seed`; with one, the same key gives the same
+numbers, and `split` or `fold_in` make new keys. Parameters are numbers, which are checked at the call, or tensors,
+which broadcast to the shape of the draw; a tensor's element that is no valid parameter gives NaN. Without a shape, the
+result has the shape of the parameters.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from smelt import dtypes, runtime
-from smelt.dtypes import DType, as_dtype
-from smelt.errors import ArgumentError, DTypeError, ShapeError
+from smelt.dtypes import as_dtype
+from smelt.errors import ArgumentError, DTypeError
 from smelt.graph import build
-from smelt.graph.index import product_of, upper
-from smelt.graph.node import Node, Shape
+from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
+from smelt.tensor import generator
 from smelt.tensor.arguments import as_shape, integer
-from smelt.tensor.handle import node_of, wrap
-from smelt.tensor.types import DTypeLike, ShapeLike
+from smelt.tensor.generator import draw_words, joined, key_words, threefry, word
+from smelt.tensor.handle import Handle, wrap
+from smelt.tensor.initializers import (
+    kaiming_normal,
+    kaiming_uniform,
+    lecun_normal,
+    lecun_uniform,
+    orthogonal,
+    truncated,
+    xavier_normal,
+    xavier_uniform,
+)
+from smelt.tensor.parameters import (
+    NOT_NEGATIVE,
+    NUMBER,
+    PROBABILITY,
+    check_order,
+    draw_shape,
+    float_dtype,
+    is_number,
+    parameter,
+)
+from smelt.tensor.random_choices import categorical, choice, multinomial, permutation
+from smelt.tensor.random_rejection import beta, gamma, poisson
+from smelt.tensor.random_tails import truncated_normal
+from smelt.tensor.types import DTypeLike, Operand, ShapeLike
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = 0x1BD11BDA
+# Names that other libraries use for the same functions.
+shuffle = permutation
+glorot_uniform, glorot_normal = xavier_uniform, xavier_normal
+he_uniform, he_normal = kaiming_uniform, kaiming_normal
+
+__all__ = [
+    "seed",
+    "key",
+    "split",
+    "fold_in",
+    "bits",
+    "uniform",
+    "normal",
+    "truncated_normal",
+    "exponential",
+    "laplace",
+    "gumbel",
+    "gamma",
+    "beta",
+    "bernoulli",
+    "randint",
+    "poisson",
+    "categorical",
+    "multinomial",
+    "permutation",
+    "shuffle",
+    "choice",
+    "kaiming_uniform",
+    "kaiming_normal",
+    "xavier_uniform",
+    "xavier_normal",
+    "lecun_uniform",
+    "lecun_normal",
+    "truncated",
+    "orthogonal",
+    "glorot_uniform",
+    "glorot_normal",
+    "he_uniform",
+    "he_normal",
+]
+
 # Second counter words that no draw uses, so that keys made from a key are not among its numbers.
 _SPLIT, _FOLD = 0xFFFFFFFF, 0xFFFFFFFE
 
@@ -35,32 +97,47 @@ _SPLIT, _FOLD = 0xFFFFFFFF, 0xFFFFFFFE
 
 
 def seed(value: int, /) -> None:
-    """Start the global sequence of draws anew."""
+    """Start the global sequence of draws anew.
+
+    >>> sm.random.seed(0)
+    """
     runtime.seed_random(_seed(value, "seed"))
 
 
-def key(value: int, /) -> Tensor:
-    """A key for `key=`, from an integer."""
-    number = _seed(value, "key")
-    return wrap(_pair_of(_word(number & 0xFFFFFFFF), _word(number >> 32)))
+def key(value: int | Tensor, /) -> Tensor:
+    """A key for `key=`, from an integer.
+
+    >>> sm.random.key(7).tolist()
+    [7, 0]
+    """
+    return wrap(_pair_of(*_halves(value, "key")))
 
 
 def split(key: Tensor, count: int = 2, /) -> Tensor:
-    """`count` new keys from one, as the rows of a tensor."""
+    """`count` new keys from one, as the rows of a tensor.
+
+    >>> a, b = sm.random.split(sm.random.key(0))
+    >>> a.shape
+    (2,)
+    """
     number = integer(count, "split", "the number of keys")
     if number < 0:
         raise ArgumentError(f"split: the number of keys must not be negative, got {number}")
-    a, b = threefry(*_key_words(key), build.iota(number, dtypes.uint32), _word(_SPLIT))
+    a, b = threefry(*key_words(key), build.iota(number, dtypes.uint32), word(_SPLIT))
     return wrap(build.concat([build.reshape(a, (number, 1)), build.reshape(b, (number, 1))], 1))
 
 
-def fold_in(key: Tensor, data: int, /) -> Tensor:
-    """A new key from a key and an integer, such as the number of a step or layer."""
-    number = _seed(data, "fold_in")
-    words = _key_words(key)
-    if number >> 32:
-        words = threefry(*words, _word(number >> 32), _word(_FOLD))
-    return wrap(_pair_of(*threefry(*words, _word(number & 0xFFFFFFFF), _word(_FOLD))))
+def fold_in(key: Tensor, data: int | Tensor, /) -> Tensor:
+    """A new key from a key and an integer, such as the number of a step or layer.
+
+    >>> keys = [sm.random.fold_in(sm.random.key(0), layer) for layer in range(3)]
+    """
+    words = key_words(key)
+    low, high = _halves(data, "fold_in")
+    far = threefry(*words, high, word(_FOLD))
+    some = build.ne(high, word(0))
+    first, second = (build.where(some, a, b) for a, b in zip(far, words, strict=True))
+    return wrap(_pair_of(*threefry(first, second, low, word(_FOLD))))
 
 
 def _seed(value: Any, name: str) -> int:
@@ -70,169 +147,247 @@ def _seed(value: Any, name: str) -> int:
     return number & 0xFFFFFFFFFFFFFFFF
 
 
-def _key_words(key: Any) -> tuple[Node, Node]:
-    node = node_of(key, "key")
-    if node.dtype is not dtypes.uint32 or node.shape != (2,):
+def _halves(value: Any, name: str) -> tuple[Node, Node]:
+    """The low and the high word of an integer, which may be a scalar tensor."""
+    if not isinstance(value, Handle):
+        number = _seed(value, name)
+        return word(number & 0xFFFFFFFF), word(number >> 32)
+    node = value._node
+    if not node.dtype.is_integer or node.shape != ():
         raise ArgumentError(
-            f"random: a key is {node.dtype}{shape_text(node.shape)}",
-            rule="it must be uint32 of shape (2,).",
-            hint="Make one with smelt.random.key(0), or take a row of smelt.random.split(key).",
+            f"{name}: the seed must be an integer, got a tensor {node.dtype}{shape_text(node.shape)}",
+            hint="Pass an integer or a scalar tensor of integers.",
         )
-    return _element(node, 0), _element(node, 1)
-
-
-def _element(node: Node, at: int) -> Node:
-    return build.reshape(build.slice_(node, [(at, 1, 1)]), ())
+    whole = build.cast(node, dtypes.uint64)
+    high = build.binary("shr", whole, build.const(32, dtypes.uint64))
+    return build.cast(whole, dtypes.uint32), build.cast(high, dtypes.uint32)
 
 
 def _pair_of(a: Node, b: Node) -> Node:
     return build.concat([build.reshape(a, (1,)), build.reshape(b, (1,))], 0)
 
 
-# --- the generator
-
-
-def _word(value: int) -> Node:
-    return build.const(value, dtypes.uint32)
-
-
-def threefry(key0: Node, key1: Node, x: Node, y: Node) -> tuple[Node, Node]:
-    """Two uint32 words scrambled under a key; all four broadcast."""
-    shape = build.broadcast_shapes(x.shape, y.shape, "random")
-    keys = (key0, key1, build.binary("xor", build.binary("xor", key0, key1), _word(_PARITY)))
-    x = build.broadcast_to(build.add(x, keys[0]), shape)
-    y = build.broadcast_to(build.add(y, keys[1]), shape)
-    for group in range(5):
-        for distance in _ROTATIONS[group % 2]:
-            x = build.add(x, y)
-            y = build.binary("xor", x, _rotated(y, distance))
-        x = build.add(x, keys[(group + 1) % 3])
-        y = build.add(y, build.add(keys[(group + 2) % 3], _word(group + 1)))
-    return x, y
-
-
-def _rotated(x: Node, distance: int) -> Node:
-    left = build.binary("shl", x, _word(distance))
-    return build.binary("or", left, build.binary("shr", x, _word(32 - distance)))
-
-
-def _words(shape: Shape, key: Any, name: str) -> tuple[Node, Node]:
-    """Both words of every element of a draw."""
-    count = product_of(shape)
-    if upper(count) > 2**32:
-        raise ShapeError(f"{name}: shape {shape_text(shape)} has more than 2**32 elements", hint="Make several draws.")
-    if key is None:
-        state, ahead = runtime.take_random()
-        key0, key1, draw = (_element(state, i) for i in range(3))
-        draw = build.add(draw, _word(ahead)) if ahead else draw
-    else:
-        key0, key1 = _key_words(key)
-        draw = _word(0)
-    a, b = threefry(key0, key1, build.iota(count, dtypes.uint32), draw)
-    return build.reshape(a, shape), build.reshape(b, shape)
-
-
 # --- draws
 
 
 def bits(shape: ShapeLike = (), *, dtype: DTypeLike = dtypes.uint32, key: Tensor | None = None) -> Tensor:
-    """Random bits, as unsigned integers."""
+    """Random bits, as unsigned integers.
+
+    >>> sm.random.bits((2,), key=sm.random.key(0)).tolist()
+    [1797259609, 1351547692]
+    """
     wanted = as_dtype(dtype)
-    if not wanted.is_integer or wanted.is_signed:
+    if wanted not in dtypes.INTEGERS or wanted.is_signed:
         raise DTypeError(f"bits: the dtype must be an unsigned integer, got {wanted}")
-    a, b = _words(as_shape(shape, "bits"), key, "bits")
-    return wrap(_joined(a, b) if wanted.bits == 64 else build.cast(a, wanted))
-
-
-def _joined(a: Node, b: Node) -> Node:
-    high = build.binary("shl", build.cast(b, dtypes.uint64), build.const(32, dtypes.uint64))
-    return build.binary("or", high, build.cast(a, dtypes.uint64))
+    a, b = draw_words(as_shape(shape, "bits"), key, "bits")
+    return wrap(joined(a, b) if wanted.bits == 64 else build.cast(a, wanted))
 
 
 def uniform(
-    shape: ShapeLike = (),
-    low: float = 0.0,
-    high: float = 1.0,
+    shape: ShapeLike | None = None,
+    low: Operand = 0.0,
+    high: Operand = 1.0,
     *,
     dtype: DTypeLike = dtypes.float32,
     key: Tensor | None = None,
 ) -> Tensor:
-    """Numbers spread evenly from `low` up to but without `high` (unless rounding reaches it)."""
-    wanted = _float(dtype, "uniform")
-    a, b = _words(as_shape(shape, "uniform"), key, "uniform")
-    node = _unit(a, b, wanted)
-    if high - low != 1.0:
-        node = build.scale(node, high - low)
-    return wrap(build.shift(node, low) if low else node)
+    """Numbers spread evenly from `low` up to but without `high` (unless rounding reaches it).
 
-
-# How many leading bits of a word each float holds exactly.
-_PRECISION = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
-
-
-def _unit(a: Node, b: Node, dtype: DType) -> Node:
-    """Random bits as a float in [0, 1): every value a multiple of the same power of two, all equally likely."""
-    word = _joined(a, b) if dtype is dtypes.float64 else a
-    kept = _PRECISION[dtype]
-    leading = build.binary("shr", word, build.const(word.dtype.bits - kept, word.dtype))
-    return build.scale(build.cast(leading, dtype), 2.0**-kept)
+    >>> x = sm.random.uniform((2, 3), -1.0, 1.0)
+    >>> bool((sm.abs(x) <= 1).all())
+    True
+    """
+    wanted = float_dtype(dtype, "uniform")
+    if low != high or not is_number(low):
+        check_order(low, high, "uniform", ("low", "high"))
+    start, end = parameter(low, wanted, "uniform", "low"), parameter(high, wanted, "uniform", "high")
+    a, b = draw_words(draw_shape(shape, (start, end), "uniform"), key, "uniform")
+    node = generator.unit(a, b, wanted)
+    if is_number(low) and is_number(high):
+        span: Node = build.const(float(high) - float(low), wanted)
+    else:
+        span = build.sub(end, start)
+    if not (is_number(low) and is_number(high) and float(high) - float(low) == 1.0):
+        node = build.mul(node, span)
+    return wrap(node if is_number(low) and low == 0 else build.add(node, start))
 
 
 def normal(
-    shape: ShapeLike = (),
-    mean: float = 0.0,
-    std: float = 1.0,
+    shape: ShapeLike | None = None,
+    mean: Operand = 0.0,
+    std: Operand = 1.0,
     *,
     dtype: DTypeLike = dtypes.float32,
     key: Tensor | None = None,
 ) -> Tensor:
-    """Numbers from the normal distribution (Box-Muller: both words of an element make one number)."""
-    wanted = _float(dtype, "normal")
+    """Numbers from the normal distribution.
+
+    >>> sm.random.normal((2, 3), std=0.1).shape
+    (2, 3)
+    """
+    return _located("normal", shape, (mean, std), "std", dtype, key, generator.gaussian)
+
+
+def exponential(
+    shape: ShapeLike | None = None,
+    scale: Operand = 1.0,
+    *,
+    dtype: DTypeLike = dtypes.float32,
+    key: Tensor | None = None,
+) -> Tensor:
+    """Numbers from the exponential distribution of mean `scale`.
+
+    >>> bool((sm.random.exponential((5,), 2.0) > 0).all())
+    True
+    """
+    return _located("exponential", shape, (0.0, scale), "scale", dtype, key, generator.exponential)
+
+
+def laplace(
+    shape: ShapeLike | None = None,
+    mean: Operand = 0.0,
+    scale: Operand = 1.0,
+    *,
+    dtype: DTypeLike = dtypes.float32,
+    key: Tensor | None = None,
+) -> Tensor:
+    """Numbers from the Laplace distribution: exponential to both sides of the mean.
+
+    >>> sm.random.laplace((3,)).shape
+    (3,)
+    """
+    return _located("laplace", shape, (mean, scale), "scale", dtype, key, _laplace)
+
+
+def gumbel(
+    shape: ShapeLike | None = None,
+    mean: Operand = 0.0,
+    scale: Operand = 1.0,
+    *,
+    dtype: DTypeLike = dtypes.float32,
+    key: Tensor | None = None,
+) -> Tensor:
+    """Numbers from the Gumbel distribution, which the largest of many numbers follows; `mean` is its mode.
+
+    >>> sm.random.gumbel((3,)).shape
+    (3,)
+    """
+    return _located("gumbel", shape, (mean, scale), "scale", dtype, key, _gumbel)
+
+
+def _laplace(a: Node, b: Node, dtype: dtypes.DType) -> Node:
+    sign = build.ne(build.bitwise_and(b, word(2)), word(0))
+    size = generator.exponential(a, b, dtype)
+    return build.where(sign, build.neg(size), size)
+
+
+def _gumbel(a: Node, b: Node, dtype: dtypes.DType) -> Node:
+    return build.neg(build.log(generator.exponential(a, b, dtype)))
+
+
+def _located(
+    name: str,
+    shape: Any,
+    given: tuple[Any, Any],
+    second: str,
+    dtype: DTypeLike,
+    key: Any,
+    standard: Any,
+) -> Tensor:
+    """A standard distribution, moved to the first parameter and stretched by the second."""
+    wanted = float_dtype(dtype, name)
     inside = dtypes.compute_dtype(wanted)
-    a, b = _words(as_shape(shape, "normal"), key, "normal")
-    # Half a step above 0, so that the logarithm is finite; all 32 bits, so that the tails reach far.
-    share = build.scale(build.shift(build.cast(a, inside), 0.5), 2.0**-32)
-    turn = build.scale(build.cast(build.binary("shr", b, _word(8)), inside), 2.0**-24)
-    radius = build.sqrt(build.scale(build.log(share), -2.0))
-    node = build.mul(radius, build.unary("cos", build.scale(turn, 2 * math.pi)))
-    node = node if std == 1.0 else build.scale(node, std)
-    node = build.shift(node, mean) if mean else node
+    mean, scale = given
+    center = parameter(mean, inside, name, "mean", NUMBER)
+    stretch = parameter(scale, inside, name, second, NOT_NEGATIVE)
+    a, b = draw_words(draw_shape(shape, (center, stretch), name), key, name)
+    node = standard(a, b, inside)
+    if not is_number(scale):
+        invalid = build.lt(stretch, build.const(0.0, inside))
+        stretch = build.where(invalid, build.const(float("nan"), inside), stretch)
+    node = node if is_number(scale) and scale == 1 else build.mul(node, stretch)
+    node = node if is_number(mean) and mean == 0 else build.add(node, center)
     return wrap(build.cast(node, wanted))
 
 
+def bernoulli(
+    p: Operand = 0.5,
+    shape: ShapeLike | None = None,
+    *,
+    dtype: DTypeLike = dtypes.bool_,
+    key: Tensor | None = None,
+) -> Tensor:
+    """True with probability `p`, which counts to within 2**-53; 1 and 0 in other dtypes.
+
+    >>> sm.random.bernoulli(1.0, (3,)).tolist()
+    [True, True, True]
+    """
+    chance = parameter(p, dtypes.float64, "bernoulli", "p", PROBABILITY)
+    a, b = draw_words(draw_shape(shape, (chance,), "bernoulli"), key, "bernoulli")
+    return wrap(build.cast(build.lt(generator.unit(a, b, dtypes.float64), chance), as_dtype(dtype)))
+
+
 def randint(
-    low: int,
-    high: int,
+    low: Operand,
+    high: Operand,
     /,
-    shape: ShapeLike = (),
+    shape: ShapeLike | None = None,
     *,
     dtype: DTypeLike = dtypes.int64,
     key: Tensor | None = None,
 ) -> Tensor:
-    """Integers from `low` up to but without `high`, equally likely to within 1 in 2**32."""
-    first, end = integer(low, "randint", "low"), integer(high, "randint", "high")
+    """Integers from `low` up to but without `high`, equally likely to within 1 in 2**32.
+
+    >>> x = sm.random.randint(0, 10, (4,))
+    >>> bool((x >= 0).all()), bool((x < 10).all())
+    (True, True)
+    """
     wanted = as_dtype(dtype)
-    if not wanted.is_integer:
+    if wanted not in dtypes.INTEGERS:
         raise DTypeError(f"randint: the dtype must be an integer, got {wanted}")
+    if isinstance(low, Handle) or isinstance(high, Handle):
+        return _integers_between(low, high, shape, wanted, key)
+    first, end = integer(low, "randint", "low"), integer(high, "randint", "high")
     if not (wanted.minimum <= first < end <= int(wanted.maximum) + 1):
         raise ArgumentError(
             f"randint: no integer from {first} up to but without {end} is {wanted}",
             rule=f"low must be less than high, and both within {wanted.minimum} to {int(wanted.maximum) + 1}.",
         )
-    a, b = _words(as_shape(shape, "randint"), key, "randint")
+    a, b = draw_words(draw_shape(shape, (), "randint"), key, "randint")
     span = end - first
-    if span > 2**32:
-        word = _joined(a, b)
-        offset = word if span == 2**64 else build.binary("mod", word, build.const(span, dtypes.uint64))
-    else:  # the high word of the product of a 32-bit number and the span
-        product = build.mul(build.cast(a, dtypes.uint64), build.const(span, dtypes.uint64))
-        offset = build.binary("shr", product, build.const(32, dtypes.uint64))
+    if span == 2**64:
+        offset = joined(a, b)
+    else:
+        offset = _below(a, b, build.const(span, dtypes.uint64), wide=span > 2**32)
     # Integers wrap, so adding in the result's own dtype is right also where the offset does not fit in it.
     return wrap(build.binary("add", build.cast(offset, wanted), build.const(first, wanted)))
 
 
-def _float(dtype: DTypeLike, name: str) -> DType:
-    wanted = as_dtype(dtype)
-    if not wanted.is_float:
-        raise DTypeError(f"{name}: the dtype must be a float, got {wanted}")
-    return wanted
+def _integers_between(low: Any, high: Any, shape: Any, wanted: dtypes.DType, key: Any) -> Tensor:
+    """`randint` with tensors as limits. Where there is no integer between them, `low`."""
+    first, end = (_limit(value, wanted, what) for value, what in ((low, "low"), (high, "high")))
+    a, b = draw_words(draw_shape(shape, (first, end), "randint"), key, "randint")
+    span = build.sub(build.cast(end, dtypes.uint64), build.cast(first, dtypes.uint64))
+    wide = build.le(build.const(2**32, dtypes.uint64), span)
+    offset = build.where(wide, _below(a, b, span, wide=True), _below(a, b, span, wide=False))
+    offset = build.where(build.le(end, first), build.const(0, dtypes.uint64), offset)
+    return wrap(build.add(build.cast(offset, wanted), first))
+
+
+def _limit(value: Any, wanted: dtypes.DType, what: str) -> Node:
+    if isinstance(value, Handle):
+        if not value._node.dtype.is_integer:
+            raise DTypeError(f"randint: {what} must be an integer, got a tensor of {value._node.dtype}")
+        return build.cast(value._node, wanted)
+    number = integer(value, "randint", what)
+    if not wanted.minimum <= number <= wanted.maximum:
+        raise ArgumentError(f"randint: {what} is {number}, which is not {wanted}")
+    return build.const(number, wanted)
+
+
+def _below(a: Node, b: Node, span: Node, wide: bool) -> Node:
+    """An integer below `span` (uint64) out of the words of an element."""
+    if wide:
+        return build.binary("mod", joined(a, b), span)
+    # The high word of the product of a 32-bit number and the span.
+    return build.binary("shr", build.mul(build.cast(a, dtypes.uint64), span), build.const(32, dtypes.uint64))

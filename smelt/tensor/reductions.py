@@ -94,7 +94,7 @@ def _accumulated(node: Node, dtype: DTypeLike | None) -> Node:
 
 def sum_dtype(dtype: DType) -> DType:
     """In which dtype sums and products are taken, if none is asked for."""
-    if dtype.is_float:
+    if dtype.is_float or dtype in dtypes.STORAGE:
         return dtype
     return dtypes.uint64 if dtype.is_integer and not dtype.is_signed else dtypes.int64
 

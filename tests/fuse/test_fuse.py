@@ -139,6 +139,19 @@ def test_a_long_chain_is_cut_into_kernels_of_bounded_size() -> None:
     assert len(set(sizes)) == 1
 
 
+def test_a_kernel_that_would_be_too_large_is_cut_where_one_value_stands_for_many() -> None:
+    def tangle(a: Node, b: Node) -> Node:
+        """Two values that both depend on both, 150 operations long, and then one."""
+        for _ in range(50):
+            a, b = build.add(build.mul(a, b), b), build.sub(b, a)
+        return build.add(a, b)
+
+    inputs = [leaf(F32, (999,)) for _ in range(4)]
+    found = kernels(build.mul(tangle(*inputs[:2]), tangle(*inputs[2:])))
+    assert len(found) == 2
+    assert all(len(names) <= 250 for names in found)
+
+
 def test_a_sum_of_many_tensors_respects_the_limit_on_buffers() -> None:
     total = leaf(F32, (3,))
     for _ in range(200):

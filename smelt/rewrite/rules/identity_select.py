@@ -94,7 +94,14 @@ def where_nested(node: Node) -> Node | None:
 
 # --- casts
 
-_PRECISION: Final = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
+_PRECISION: Final = {
+    dtypes.float8_e4m3fn: 4,
+    dtypes.float8_e5m2: 3,
+    dtypes.float16: 11,
+    dtypes.bfloat16: 8,
+    dtypes.float32: 24,
+    dtypes.float64: 53,
+}
 
 
 def lossless(source: DType, target: DType) -> bool:
