@@ -32,297 +32,72 @@ from smelt.dtypes import (
 )
 from smelt.dtypes import bool_ as bool
 from smelt.graph.index import Dim
-from smelt.tensor import Tensor, random, types
-from smelt.tensor.activations import (
-    celu,
-    elu,
-    gelu,
-    glu,
-    hard_sigmoid,
-    hard_swish,
-    hard_tanh,
-    leaky_relu,
-    log_sigmoid,
-    log_softmax,
-    mish,
-    prelu,
-    relu,
-    relu6,
-    selu,
-    sigmoid,
-    silu,
-    softmax,
-    softmin,
-    softplus,
-    softsign,
-    swiglu,
-    tanhshrink,
-    threshold,
+from smelt.tensor import (
+    Tensor,
+    activations,
+    adaptive_pooling,
+    aliases,
+    convolution,
+    creation,
+    einsums,
+    elementwise,
+    finding,
+    floats,
+    folding,
+    interop,
+    joining,
+    layers,
+    linear,
+    lookup,
+    movement,
+    norms,
+    ordering,
+    padding,
+    pooling,
+    quantiles,
+    random,
+    reductions,
+    resizing,
+    scalars,
+    scans,
+    sets,
+    special,
+    trigonometry,
+    types,
 )
-from smelt.tensor.adaptive_pooling import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
-    fractional_max_pool2d,
-)
-from smelt.tensor.convolution import (
-    conv,
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
-from smelt.tensor.creation import (
-    arange,
-    empty,
-    empty_like,
-    eye,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    tri,
-    zeros,
-    zeros_like,
-)
-from smelt.tensor.einsums import einsum, inner, kron
-from smelt.tensor.elementwise import (
-    abs,
-    add,
-    bitwise_and,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-    ceil,
-    clip,
-    cos,
-    divide,
-    equal,
-    erf,
-    exp,
-    exp2,
-    expm1,
-    floor,
-    floor_divide,
-    greater,
-    greater_equal,
-    isfinite,
-    isinf,
-    isnan,
-    lerp,
-    less,
-    less_equal,
-    log,
-    log1p,
-    log2,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    maximum,
-    minimum,
-    multiply,
-    negative,
-    not_equal,
-    positive,
-    pow,
-    reciprocal,
-    remainder,
-    round,
-    rsqrt,
-    sign,
-    sin,
-    sqrt,
-    square,
-    subtract,
-    tan,
-    tanh,
-    trunc,
-    where,
-)
-from smelt.tensor.finding import argwhere, bincount, flatnonzero, nonzero
-from smelt.tensor.floats import (
-    allclose,
-    array_equal,
-    bitcast,
-    copysign,
-    fmax,
-    fmin,
-    fmod,
-    frac,
-    heaviside,
-    isclose,
-    nan_to_num,
-    nextafter,
-    signbit,
-)
-from smelt.tensor.folding import fold, unfold
-from smelt.tensor.interop import asarray, astype, from_dlpack, from_numpy, realize
-from smelt.tensor.joining import (
-    array_split,
-    chunk,
-    column_stack,
-    concat,
-    dstack,
-    hstack,
-    meshgrid,
-    split,
-    stack,
-    unstack,
-    vstack,
-)
-from smelt.tensor.layers import attention, cross_entropy, layer_norm, rms_norm, scaled_dot_product_attention
-from smelt.tensor.linear import matmul, outer, tensordot, vecdot
-from smelt.tensor.lookup import (
-    embedding,
-    gather,
-    index_select,
-    masked_fill,
-    masked_select,
-    one_hot,
-    scatter,
-    scatter_add,
-    searchsorted,
-    take,
-    take_along_axis,
-)
-from smelt.tensor.movement import (
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
-    diag,
-    diagonal,
-    expand,
-    expand_dims,
-    flatten,
-    flip,
-    matrix_transpose,
-    moveaxis,
-    permute_dims,
-    ravel,
-    repeat,
-    reshape,
-    roll,
-    rot90,
-    squeeze,
-    swapaxes,
-    tile,
-    transpose,
-    tril,
-    triu,
-    unflatten,
-)
+from smelt.tensor.activations import *
+from smelt.tensor.adaptive_pooling import *
+from smelt.tensor.aliases import *
+from smelt.tensor.convolution import *
+from smelt.tensor.creation import *
+from smelt.tensor.einsums import *
+from smelt.tensor.elementwise import *
+from smelt.tensor.finding import *
+from smelt.tensor.floats import *
+from smelt.tensor.folding import *
+from smelt.tensor.interop import *
+from smelt.tensor.joining import *
+from smelt.tensor.layers import *
+from smelt.tensor.linear import *
+from smelt.tensor.lookup import *
+from smelt.tensor.movement import *
 from smelt.tensor.namespace import __array_api_version__, __array_namespace_info__
-from smelt.tensor.norms import norm, vector_norm
-from smelt.tensor.ordering import argsort, sort, topk
-from smelt.tensor.padding import pad
-from smelt.tensor.pooling import (
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    lp_pool1d,
-    lp_pool2d,
-    lp_pool3d,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-    pool,
-)
-from smelt.tensor.quantiles import median, quantile
-from smelt.tensor.reductions import (
-    all,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    logsumexp,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
-    var,
-)
-from smelt.tensor.resizing import interpolate
-from smelt.tensor.scalars import can_cast, finfo, iinfo, isdtype, result_type
-from smelt.tensor.scans import (
-    cummax,
-    cummin,
-    cumprod,
-    cumsum,
-    cumulative_prod,
-    cumulative_sum,
-    diff,
-    logcumsumexp,
-)
-from smelt.tensor.sets import isin, unique, unique_all, unique_counts, unique_inverse, unique_values
-from smelt.tensor.special import (
-    cbrt,
-    digamma,
-    erfc,
-    erfinv,
-    lgamma,
-    log10,
-    logaddexp,
-    logit,
-    xlogy,
-)
-from smelt.tensor.trigonometry import (
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    cosh,
-    deg2rad,
-    hypot,
-    rad2deg,
-    sinc,
-    sinh,
-)
+from smelt.tensor.norms import *
+from smelt.tensor.ordering import *
+from smelt.tensor.padding import *
+from smelt.tensor.pooling import *
+from smelt.tensor.quantiles import *
+from smelt.tensor.reductions import *
+from smelt.tensor.resizing import *
+from smelt.tensor.scalars import *
+from smelt.tensor.scans import *
+from smelt.tensor.sets import *
+from smelt.tensor.special import *
+from smelt.tensor.trigonometry import *
 
 if TYPE_CHECKING:
     from smelt.transform.explain import explain as explain
     from smelt.transform.jit import jit as jit
-
-# Names that other libraries use for the same functions.
-absolute = abs
-neg = negative
-sub = subtract
-mul = multiply
-div = true_divide = divide
-mod = remainder
-power = pow
-eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal
-clamp = clip
-arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
-arcsinh, arccosh, arctanh = asinh, acosh, atanh
-radians, degrees = deg2rad, rad2deg
-swish = silu
-amax, amin = max, min
-cat = concatenate = concat
-unbind = unstack
-permute = permute_dims
-unsqueeze = expand_dims
-movedim = moveaxis
-row_stack = vstack
-tensor_split = array_split
-repeat_interleave = repeat
-resize = interpolate
 
 e: float = _math.e
 inf: float = _math.inf
@@ -345,7 +120,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted(__all__)
 
 
 __all__ = [
@@ -374,305 +149,6 @@ __all__ = [
     "explain",
     "random",
     "types",
-    "elu",
-    "gelu",
-    "leaky_relu",
-    "log_softmax",
-    "relu",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "softplus",
-    "celu",
-    "glu",
-    "hard_sigmoid",
-    "hard_swish",
-    "hard_tanh",
-    "log_sigmoid",
-    "mish",
-    "prelu",
-    "relu6",
-    "selu",
-    "softmin",
-    "softsign",
-    "swiglu",
-    "tanhshrink",
-    "threshold",
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "cosh",
-    "deg2rad",
-    "hypot",
-    "rad2deg",
-    "sinc",
-    "sinh",
-    "cbrt",
-    "digamma",
-    "erfc",
-    "erfinv",
-    "lgamma",
-    "log10",
-    "logaddexp",
-    "logit",
-    "xlogy",
-    "allclose",
-    "array_equal",
-    "bitcast",
-    "copysign",
-    "fmax",
-    "fmin",
-    "fmod",
-    "frac",
-    "heaviside",
-    "isclose",
-    "nan_to_num",
-    "nextafter",
-    "signbit",
-    "arange",
-    "empty",
-    "empty_like",
-    "eye",
-    "full",
-    "full_like",
-    "linspace",
-    "ones",
-    "ones_like",
-    "zeros",
-    "zeros_like",
-    "tri",
-    "abs",
-    "add",
-    "bitwise_and",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "ceil",
-    "clip",
-    "cos",
-    "divide",
-    "equal",
-    "erf",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "floor_divide",
-    "greater",
-    "greater_equal",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "lerp",
-    "less",
-    "less_equal",
-    "log",
-    "log1p",
-    "log2",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "minimum",
-    "multiply",
-    "negative",
-    "not_equal",
-    "positive",
-    "pow",
-    "reciprocal",
-    "remainder",
-    "round",
-    "rsqrt",
-    "sign",
-    "sin",
-    "sqrt",
-    "square",
-    "subtract",
-    "tan",
-    "tanh",
-    "trunc",
-    "where",
-    "argwhere",
-    "bincount",
-    "flatnonzero",
-    "nonzero",
-    "asarray",
-    "astype",
-    "from_dlpack",
-    "from_numpy",
-    "realize",
-    "chunk",
-    "concat",
-    "meshgrid",
-    "split",
-    "stack",
-    "unstack",
-    "array_split",
-    "column_stack",
-    "dstack",
-    "hstack",
-    "vstack",
-    "attention",
-    "cross_entropy",
-    "layer_norm",
-    "rms_norm",
-    "scaled_dot_product_attention",
-    "matmul",
-    "outer",
-    "tensordot",
-    "vecdot",
-    "embedding",
-    "gather",
-    "index_select",
-    "masked_fill",
-    "masked_select",
-    "one_hot",
-    "scatter",
-    "scatter_add",
-    "searchsorted",
-    "take",
-    "take_along_axis",
-    "einsum",
-    "inner",
-    "kron",
-    "conv",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "pool",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "lp_pool1d",
-    "lp_pool2d",
-    "lp_pool3d",
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
-    "fractional_max_pool2d",
-    "fold",
-    "unfold",
-    "interpolate",
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "expand",
-    "expand_dims",
-    "flatten",
-    "flip",
-    "matrix_transpose",
-    "moveaxis",
-    "pad",
-    "permute_dims",
-    "repeat",
-    "reshape",
-    "roll",
-    "squeeze",
-    "swapaxes",
-    "tile",
-    "transpose",
-    "tril",
-    "triu",
-    "argsort",
-    "sort",
-    "topk",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "diag",
-    "diagonal",
-    "ravel",
-    "rot90",
-    "unflatten",
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "count_nonzero",
-    "logsumexp",
-    "max",
-    "mean",
-    "min",
-    "prod",
-    "std",
-    "sum",
-    "var",
-    "isin",
-    "unique",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-    "norm",
-    "vector_norm",
-    "median",
-    "quantile",
-    "cummax",
-    "cummin",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diff",
-    "logcumsumexp",
-    "can_cast",
-    "finfo",
-    "iinfo",
-    "isdtype",
-    "result_type",
-    "absolute",
-    "neg",
-    "sub",
-    "mul",
-    "div",
-    "true_divide",
-    "mod",
-    "power",
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "clamp",
-    "arcsin",
-    "arccos",
-    "arctan",
-    "arctan2",
-    "arcsinh",
-    "arccosh",
-    "arctanh",
-    "radians",
-    "degrees",
-    "swish",
-    "amax",
-    "amin",
-    "cat",
-    "concatenate",
-    "unbind",
-    "permute",
-    "unsqueeze",
-    "movedim",
-    "row_stack",
-    "tensor_split",
-    "repeat_interleave",
-    "resize",
     "e",
     "inf",
     "nan",
@@ -681,3 +157,31 @@ __all__ = [
     "__array_api_version__",
     "__array_namespace_info__",
 ]
+__all__ += activations.__all__
+__all__ += adaptive_pooling.__all__
+__all__ += aliases.__all__
+__all__ += convolution.__all__
+__all__ += creation.__all__
+__all__ += einsums.__all__
+__all__ += elementwise.__all__
+__all__ += finding.__all__
+__all__ += floats.__all__
+__all__ += folding.__all__
+__all__ += interop.__all__
+__all__ += joining.__all__
+__all__ += layers.__all__
+__all__ += linear.__all__
+__all__ += lookup.__all__
+__all__ += movement.__all__
+__all__ += norms.__all__
+__all__ += ordering.__all__
+__all__ += padding.__all__
+__all__ += pooling.__all__
+__all__ += quantiles.__all__
+__all__ += reductions.__all__
+__all__ += resizing.__all__
+__all__ += scalars.__all__
+__all__ += scans.__all__
+__all__ += sets.__all__
+__all__ += special.__all__
+__all__ += trigonometry.__all__

@@ -19,6 +19,33 @@ from smelt.tensor.types import DT, Operand, S
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "glu",
+    "hard_sigmoid",
+    "hard_swish",
+    "hard_tanh",
+    "leaky_relu",
+    "log_sigmoid",
+    "log_softmax",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softsign",
+    "swiglu",
+    "tanhshrink",
+    "threshold",
+]
+
 
 _SELU_ALPHA: Final = 1.6732632423543772
 _SELU_SCALE: Final = 1.0507009873554805

@@ -23,6 +23,16 @@ from smelt.tensor.windows import for_each, known_size
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "fractional_max_pool2d",
+]
+
 
 def adaptive_avg_pool1d(x: Tensor, output_size: Numbers, /) -> Tensor:
     """The means of `output_size` windows that cover the last axis evenly.

@@ -26,6 +26,16 @@ from smelt.tensor.windows import Widths, fitted, for_each, paddings, spatial, wi
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "conv",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+]
+
 Numbers = int | Sequence[int]
 Padding = str | int | Sequence[int] | Sequence[tuple[int, int]]
 

@@ -24,6 +24,21 @@ from smelt.tensor.types import DTypeLike, ShapeLike, Size
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "arange",
+    "empty",
+    "empty_like",
+    "eye",
+    "full",
+    "full_like",
+    "linspace",
+    "ones",
+    "ones_like",
+    "tri",
+    "zeros",
+    "zeros_like",
+]
+
 
 def full(
     shape: ShapeLike, fill_value: Scalar | Tensor, dtype: DTypeLike | None = None, *, device: Any = None

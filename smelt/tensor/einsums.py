@@ -18,6 +18,12 @@ from smelt.tensor.types import Operand, Size
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "einsum",
+    "inner",
+    "kron",
+]
+
 
 class _Term(NamedTuple):
     """An operand and the label of each of its axes."""

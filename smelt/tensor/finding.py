@@ -22,6 +22,13 @@ from smelt.tensor.handle import node_of, wrap
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "argwhere",
+    "bincount",
+    "flatnonzero",
+    "nonzero",
+]
+
 _FOUND = "found"  # the dim whose value is counted
 
 

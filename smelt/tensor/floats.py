@@ -17,6 +17,22 @@ from smelt.tensor.types import DT, DTypeLike, Operand, S
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "allclose",
+    "array_equal",
+    "bitcast",
+    "copysign",
+    "fmax",
+    "fmin",
+    "fmod",
+    "frac",
+    "heaviside",
+    "isclose",
+    "nan_to_num",
+    "nextafter",
+    "signbit",
+]
+
 _BITS: Final[dict[int, DType]] = {16: dtypes.int16, 32: dtypes.int32, 64: dtypes.int64}
 
 

@@ -18,6 +18,11 @@ from smelt.tensor.windows import fitted, for_each, paddings, spatial, windowed
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "fold",
+    "unfold",
+]
+
 Numbers = int | Sequence[int]
 
 

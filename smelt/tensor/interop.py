@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "asarray",
+    "astype",
+    "from_dlpack",
+    "from_numpy",
+    "realize",
+]
+
 
 MAXIMUM_RANK: Final = 64  # of NumPy's arrays, and so of values that can be looked at
 

@@ -18,6 +18,20 @@ from smelt.tensor.types import Size
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "array_split",
+    "chunk",
+    "column_stack",
+    "concat",
+    "dstack",
+    "hstack",
+    "meshgrid",
+    "split",
+    "stack",
+    "unstack",
+    "vstack",
+]
+
 
 def concat(xs: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None = None) -> Tensor:
     """Tensors one after the other along an axis; flattened first if the axis is None."""

@@ -14,6 +14,14 @@ from smelt.tensor.types import DT, S
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "attention",
+    "cross_entropy",
+    "layer_norm",
+    "rms_norm",
+    "scaled_dot_product_attention",
+]
+
 
 def layer_norm(
     x: Tensor[DT, *S],

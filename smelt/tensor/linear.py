@@ -16,6 +16,13 @@ from smelt.tensor.types import DT, K, M, N, Operand, R
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "matmul",
+    "outer",
+    "tensordot",
+    "vecdot",
+]
+
 
 def _pair(x: Any, y: Any, name: str) -> tuple[Node, Node]:
     return common(node_of(x, name), node_of(y, name), name)

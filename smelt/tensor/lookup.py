@@ -27,6 +27,20 @@ from smelt.tensor.types import DTypeLike, Operand, TensorLike
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "embedding",
+    "gather",
+    "index_select",
+    "masked_fill",
+    "masked_select",
+    "one_hot",
+    "scatter",
+    "scatter_add",
+    "searchsorted",
+    "take",
+    "take_along_axis",
+]
+
 _REDUCTIONS = {
     None: "set",
     "add": "add",

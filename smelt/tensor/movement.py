@@ -22,6 +22,36 @@ from smelt.tensor.types import DT, A, Axes, B, R, ShapeLike, Size
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "diag",
+    "diagonal",
+    "expand",
+    "expand_dims",
+    "flatten",
+    "flip",
+    "matrix_transpose",
+    "moveaxis",
+    "permute_dims",
+    "ravel",
+    "repeat",
+    "reshape",
+    "roll",
+    "rot90",
+    "squeeze",
+    "swapaxes",
+    "tile",
+    "transpose",
+    "tril",
+    "triu",
+    "unflatten",
+]
+
 
 # --- shapes
 

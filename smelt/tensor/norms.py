@@ -17,6 +17,11 @@ from smelt.tensor.types import Axes
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "norm",
+    "vector_norm",
+]
+
 
 def vector_norm(
     x: Tensor,

@@ -16,6 +16,12 @@ from smelt.tensor.handle import node_of, wrap
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "argsort",
+    "sort",
+    "topk",
+]
+
 
 class TopK(NamedTuple):
     """What `topk` gives."""

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from smelt.dtypes import Scalar
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "pad",
+]
+
 # What PyTorch and NumPy call the same thing.
 MODES = {
     "constant": "constant",

@@ -24,6 +24,19 @@ from smelt.tensor.windows import Widths, fitted, for_each, known_size, paddings,
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "pool",
+]
+
 Numbers = int | Sequence[int]
 Padding = int | Sequence[int] | Sequence[tuple[int, int]]
 Fold = Callable[[Any, tuple[int, ...]], Any]

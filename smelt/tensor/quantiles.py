@@ -21,6 +21,11 @@ from smelt.tensor.types import Axes, Size
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "median",
+    "quantile",
+]
+
 
 def median(
     x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False

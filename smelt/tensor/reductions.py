@@ -24,6 +24,22 @@ from smelt.tensor.types import DT, A, Axes, B, DTypeLike, R, S
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
+
 
 def _axes(node: Node, axis: Any, dim: Any, name: str) -> tuple[int, ...]:
     return many_axes(axis_or_dim(axis, dim, name), len(node.shape), name)

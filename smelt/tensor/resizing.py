@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "interpolate",
+]
+
 # Modes, and for how many spatial axes each is.
 MODES: dict[str, tuple[int, ...]] = {
     "nearest": (1, 2, 3),

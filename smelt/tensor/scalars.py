@@ -13,6 +13,14 @@ from smelt.errors import ArgumentError, DTypeError
 from smelt.tensor.handle import Handle, is_weak, promoted
 from smelt.tensor.types import DTypeLike, Operand
 
+__all__ = [
+    "can_cast",
+    "finfo",
+    "iinfo",
+    "isdtype",
+    "result_type",
+]
+
 
 class FloatLimits(NamedTuple):
     """The limits of a float dtype."""

@@ -22,6 +22,17 @@ from smelt.tensor.types import DTypeLike, Size, TensorLike
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "logcumsumexp",
+]
+
 
 def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None) -> Tensor:
     """The sum of each element and all before it along the axis.

@@ -20,6 +20,15 @@ from smelt.tensor.handle import node_of, pair, wrap
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "isin",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+
 _DISTINCT = "distinct"  # the dim whose value is counted
 
 

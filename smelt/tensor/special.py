@@ -14,6 +14,18 @@ from smelt.tensor.types import DT, Operand, S
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "cbrt",
+    "digamma",
+    "erfc",
+    "erfinv",
+    "lgamma",
+    "log10",
+    "logaddexp",
+    "logit",
+    "xlogy",
+]
+
 
 def _real(function: str, x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     return wrap(build.unary(function, floating(x, function)))

@@ -14,6 +14,22 @@ from smelt.tensor.types import DT, Operand, S
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cosh",
+    "deg2rad",
+    "hypot",
+    "rad2deg",
+    "sinc",
+    "sinh",
+]
+
 
 def _real(function: str, x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     return wrap(build.unary(function, floating(x, function)))

@@ -1,0 +1,90 @@
+"""Names that other libraries use for the same functions."""
+
+from __future__ import annotations
+
+from smelt.tensor.activations import silu
+from smelt.tensor.elementwise import (
+    abs,
+    clip,
+    divide,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    multiply,
+    negative,
+    not_equal,
+    pow,
+    remainder,
+    subtract,
+)
+from smelt.tensor.joining import array_split, concat, unstack, vstack
+from smelt.tensor.movement import expand_dims, moveaxis, permute_dims, repeat
+from smelt.tensor.reductions import max, min
+from smelt.tensor.resizing import interpolate
+from smelt.tensor.trigonometry import acos, acosh, asin, asinh, atan, atan2, atanh, deg2rad, rad2deg
+
+__all__ = [
+    "absolute",
+    "amax",
+    "amin",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "cat",
+    "clamp",
+    "concatenate",
+    "degrees",
+    "div",
+    "eq",
+    "ge",
+    "gt",
+    "le",
+    "lt",
+    "mod",
+    "movedim",
+    "mul",
+    "ne",
+    "neg",
+    "permute",
+    "power",
+    "radians",
+    "repeat_interleave",
+    "resize",
+    "row_stack",
+    "sub",
+    "swish",
+    "tensor_split",
+    "true_divide",
+    "unbind",
+    "unsqueeze",
+]
+
+absolute = abs
+neg = negative
+sub = subtract
+mul = multiply
+div = true_divide = divide
+mod = remainder
+power = pow
+eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal
+clamp = clip
+arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
+arcsinh, arccosh, arctanh = asinh, acosh, atanh
+radians, degrees = deg2rad, rad2deg
+swish = silu
+amax, amin = max, min
+cat = concatenate = concat
+unbind = unstack
+permute = permute_dims
+unsqueeze = expand_dims
+movedim = moveaxis
+row_stack = vstack
+tensor_split = array_split
+repeat_interleave = repeat
+resize = interpolate
