@@ -27,7 +27,7 @@ class NamespaceInfo:
 
     def capabilities(self) -> dict[str, Any]:
         """Whether masks index, whether shapes may depend on values, and the largest rank (that of NumPy's views)."""
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": MAXIMUM_RANK}
+        return {"boolean indexing": False, "data-dependent shapes": True, "max dimensions": MAXIMUM_RANK}
 
     def default_device(self) -> str:
         """Where tensors are made unless said otherwise."""
