@@ -93,7 +93,7 @@ BAD = [
     ("v: float32 = const 1.0\nw: float32 = eq v v", "does not take"),
     ("v: float32 = const 1.0\nw: float32 = add v", "does not take"),
     ("v: float32 = const 1.0\nw: float32 = exp v v", "does not take"),
-    ("v: int32 = index n", "does not take"),
+    ("v: int16 = index n", "does not take"),
     ("loop i < n\n  v: float64 = load x[i, 0]", "another type"),
     ("v: bool = const true\nloop i < n\n  store o[i, 0] = v", "another type"),
     ("v: float32 = const 1.0\nv: float32 = const 2.0", "given twice"),
