@@ -8,6 +8,7 @@ Tests that fix `max_examples` themselves escape the two profiles; leave it to th
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") is not None:
             item.add_marker(skip)
+
+
+@pytest.fixture
+def reference_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In sampled runs the reference computes what a test asks for.
+
+    For the many small calls whose compiled results other tests check, one at a time, compiling is most of the time.
+    """
+    if TEST_ALL:
+        return
+    from smelt import runtime
+    from smelt.graph.interpret import interpret
+    from smelt.graph.node import Node
+    from smelt.graph.ops import Op
+
+    def realize(nodes: Sequence[Node]) -> list[Node]:
+        for node in nodes:
+            if node.op is not Op.LEAF and node.leaf is None:
+                (value,) = interpret([node], lambda leaf: leaf.attribute.numpy())
+                node.leaf = runtime.leaf(runtime.Storage.of(value, copy=True))
+        return [node.leaf or node for node in nodes]
+
+    monkeypatch.setattr(runtime, "realize", realize)

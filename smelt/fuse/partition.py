@@ -174,13 +174,16 @@ def _cones(order: Sequence[Node], roots: Sequence[Node]) -> dict[Node, int]:
     depth: dict[Node, int] = dict.fromkeys(roots, 0)
 
     def meet(a: Node | None, b: Node | None) -> Node | None:
-        while a is not b:
+        # What many far apart nodes share is part of no small cone: giving up keeps long graphs linear.
+        for _ in range(2 * NODE_LIMIT):
+            if a is b:
+                return a
             if a is not None and (b is None or depth[a] >= depth[b]):
                 a = above[a]
             else:
                 assert b is not None
                 b = above[b]
-        return a
+        return None
 
     for node in reversed(order):
         # All users have been seen, so what dominates this node is known.

@@ -220,7 +220,11 @@ def _argsorted(x: Array, *, axis: int = -1, descending: bool = False, stable: bo
     return size - 1 - np.flip(np.argsort(np.flip(x, axis=axis), axis=axis, stable=True), axis=axis)
 
 
-REFERENCES: dict[str, Callable[..., Any]] = {"sort": _sorted, "argsort": _argsorted}
+REFERENCES: dict[str, Callable[..., Any]] = {
+    "sort": _sorted,
+    "argsort": _argsorted,
+    "unique_values": lambda x: np.unique(x, equal_nan=False),  # in order, which NumPy's own need not be
+}
 
 
 def reference(name: str) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
 def test_examples_in_docstrings_run(example: Any) -> None:
     said: list[str] = []

@@ -129,6 +129,7 @@ def test_floats_follow_their_law(name: str) -> None:
     assert distance(draw(key=r.key(17)).numpy(), law) < 2.2
 
 
+@pytest.mark.slow
 def test_wide_floats_follow_their_law_too() -> None:
     keys = r.split(r.key(5), 3)
     drawn = {
@@ -146,13 +147,16 @@ def poisson_law(rate: float, count: int) -> Array:
     return np.array([math.exp(k * math.log(rate) - rate - math.lgamma(k + 1)) for k in range(count)])
 
 
-@pytest.mark.parametrize("rate", [0.01, 1.0, 9.9, 10.0, 33.0, 1000.0])
+@pytest.mark.parametrize(
+    "rate", [1.0, 33.0, *(pytest.param(r, marks=pytest.mark.slow) for r in [0.01, 9.9, 10.0, 1000.0])]
+)
 def test_poisson_counts(rate: float) -> None:
     size = int(rate + 20 * math.sqrt(rate) + 20)
     counts = np.bincount(r.poisson(rate, N, key=r.key(3)).numpy(), minlength=size)
     assert abs(surprise(counts[:size], COUNT * poisson_law(rate, size))) < 4.5
 
 
+@pytest.mark.slow
 def test_extreme_parameters() -> None:
     key = r.key(0)
     tiny = r.beta(1e-3, 1e-3, N, key=key).numpy()
@@ -205,6 +209,7 @@ def test_streams_are_independent() -> None:
         assert abs(surprise(np.bincount(a * 16 + b, minlength=256), np.full(256, COUNT / 256))) < 4.5
 
 
+@pytest.mark.slow
 def test_the_same_with_and_without_jit() -> None:
     def draw() -> list[sm.Tensor]:
         return [r.gamma(0.5, (5,)), r.poisson(20, (5,)), r.permutation(7), r.normal((3,))]
@@ -231,13 +236,17 @@ def test_integers_between_tensors() -> None:
     assert np.abs(drawn[:, 3]).max() > 2**61
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (40, 7), (7, 40), (65, 65), (1, 1), (4, 3, 2)])
+SHAPES = [(7, 4), *(pytest.param(s, marks=pytest.mark.slow) for s in [(3, 3), (40, 7), (65, 65), (1, 1), (4, 3, 2)])]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_orthogonal_matrices(shape: tuple[int, ...]) -> None:
     q = r.orthogonal(shape, key=r.key(1)).numpy().reshape(shape[0], -1)
     small = q.T @ q if len(q) >= q.shape[1] else q @ q.T
     assert np.abs(small - np.eye(len(small))).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_a_badly_conditioned_matrix_is_made_orthogonal_too() -> None:
     from smelt.tensor.handle import node_of, wrap
     from smelt.tensor.initializers import _polar
@@ -248,6 +257,7 @@ def test_a_badly_conditioned_matrix_is_made_orthogonal_too() -> None:
     assert np.abs(q.T @ q - np.eye(12)).max() < 1e-9 and np.abs(q - u @ v).max() < 1e-5
 
 
+@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("module", ["random", "random_choices", "random_rejection", "random_tails", "initializers"])
 def test_the_examples_of_the_docstrings_run(module: str) -> None:
     result = doctest.testmod(importlib.import_module(f"smelt.tensor.{module}"), extraglobs={"sm": sm})

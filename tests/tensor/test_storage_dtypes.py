@@ -170,6 +170,7 @@ def test_questions(dtype: DType) -> None:
     limits = sm.finfo(dtype) if dtype.is_float else sm.iinfo(dtype)
     values = codes(dtype).astype(np.float64)
     assert limits.max == values[np.isfinite(values)].max() and limits.min == values[np.isfinite(values)].min()
-    with pytest.raises((DTypeError, BufferError)):
-        sm.zeros((2,), dtype=dtype).__dlpack__()
+    if not dtype.is_float:  # the protocol knows 8-bit floats
+        with pytest.raises((DTypeError, BufferError)):
+            sm.zeros((2,), dtype=dtype).__dlpack__()
     assert dtype.name in repr(sm.zeros((2,), dtype=dtype)) and "1" in str(sm.ones((2,), dtype=dtype))
