@@ -91,7 +91,7 @@ ACTIVATIONS = [
     activation("hard_sigmoid", ramp),
     activation("hard_swish", lambda x: x * ramp(x), moderate()),
     activation("softmin", lambda x, *a, **k: softmax(-as_real(x), *a, **k), rows, errors=[AXIS_2, BOTH_AXES]),
-    OpSpec("relu6", lambda x: np.clip(x, 0, 6), one, NUMBERS, errors=not_tensors("relu6")),
+    OpSpec("relu6", lambda x: np.clip(x, 0, 6) + 0.0, one, NUMBERS, errors=not_tensors("relu6")),
     OpSpec(
         "hard_tanh",
         lambda x, low=-1, high=1: np.clip(x, low, high),
