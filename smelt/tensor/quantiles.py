@@ -95,7 +95,11 @@ def _at(rows: Node, share: float) -> Node:
     place = share * (size - 1)
     low = min(math.floor(place), size - 1)
     a, b = _element(rows, low), _element(rows, min(low + 1, size - 1))
-    between = build.add(a, build.mul(build.sub(b, a), build.const(place - low, a.dtype)))
+    share_of_b, distance = place - low, build.sub(b, a)
+    if share_of_b < 0.5:
+        between = build.add(a, build.mul(distance, build.const(share_of_b, a.dtype)))
+    else:  # from the nearer one, as NumPy does it: an infinite neighbor then stays infinite
+        between = build.sub(b, build.mul(distance, build.const(1 - share_of_b, a.dtype)))
     # Equal infinities have no difference. NaN is sorted behind everything else.
     value = build.where(build.eq(a, b), a, between) if place > low else a
     last = _element(rows, size - 1)
