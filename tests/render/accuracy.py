@@ -33,7 +33,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     **{"asin": (0.6, 2.5), "acos": (0.6, 1.5), "atan": (0.6, 2), "atan2": (0.6, 2.5)},
     **{"sinh": (0.6, 2.5), "cosh": (0.6, 2), "tanh": (2, 2)},
     **{"asinh": (0.6, 2), "acosh": (0.6, 3), "atanh": (0.6, 2.5)},
-    **{"erf": (1.5, 2), "erfc": (0.6, 4), "erfinv": (0.6, 2.5), "lgamma": (0.6, 4), "digamma": (0.6, 64)},
+    **{"erf": (1.5, 2), "erfc": (0.6, 4), "erfinv": (0.6, 2.5), "lgamma": (0.6, 8), "digamma": (0.6, 64)},
     **{"pow": (0.6, 1.5), "hypot": (0.6, 1.05)},
 }
 FORMULA_BOUNDS: dict[str, tuple[float, float]] = {
