@@ -137,6 +137,8 @@ def truncated(
     >>> bool((sm.abs(sm.random.truncated((5, 5), std=0.02, lower=-0.04, upper=0.04)) <= 0.04).all())
     True
     """
+    if shape is None:  # which there means a shape from the parameters
+        raise ArgumentError("truncated: weights need a shape", hint="Give a tuple of sizes.")
     return truncated_normal(shape, lower, upper, mean, std, dtype=dtype, key=key)
 
 
