@@ -235,7 +235,12 @@ def _scan(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping
 def _coordinates(axes: tuple[int, ...], indices: list[Array], shape: tuple[int, ...]) -> list[Array]:
     """For each axis that a gather or scatter names: the coordinate of every element of a shape."""
     grid = np.indices(shape, sparse=True)
-    return [np.broadcast_to(grid[k], shape) if k >= 0 else indices[-1 - k].astype(np.int64) for k in axes]
+    return [np.broadcast_to(grid[k], shape) if k >= 0 else _signed(indices[-1 - k]) for k in axes]
+
+
+def _signed(index: Array) -> Array:
+    """Indices as int64; those beyond it, which lie outside any axis, as the greatest."""
+    return (np.minimum(index, np.uint64(2**63 - 1)) if index.dtype == np.uint64 else index).astype(np.int64)
 
 
 def _gather(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smelt.dtypes import bool_, float16, float32, int32, int64
+from smelt.dtypes import bool_, float16, float32, int32, int64, uint64
 from smelt.errors import ArgumentError, AxisError, DTypeError, IndexRangeError, InternalError, ShapeError
 from smelt.graph import build
 from smelt.graph.interpret import interpret
@@ -111,3 +111,8 @@ def test_mistakes() -> None:
         build.window(x, 0, 2, step=0)
     with pytest.raises(InternalError, match="as long on both sides"):
         verify_node(make(Op.GATHER, float32, (5,), (x, ids), Gathering((-1, 0))))
+
+
+def test_an_index_beyond_int64_reads_the_last_element() -> None:
+    x, at = leaf(float32, (4,)), leaf(uint64, (2,))
+    assert run(build.gather(x, [at], (-1,)), [1, 2, 3, 4], [2**64 - 4, 1]).tolist() == [4, 2]
