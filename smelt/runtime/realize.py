@@ -34,6 +34,7 @@ device = CPU()
 def realize(nodes: Sequence[Node]) -> list[Node]:
     """The leaves that hold these nodes' values; what is not there yet is computed, all in one graph."""
     pending = list(dict.fromkeys(node for node in nodes if node.leaf is None and node.op is not Op.LEAF))
+    constants: dict[Node, Node] = {}
     if pending:
         from smelt.compiler import trace
 
@@ -56,9 +57,12 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         if traced.checks:
             report(traced.checks, results[len(pending) :])
         for node, storage in zip(pending, results, strict=False):
+            if node.op is Op.CONST:  # stays a number: every graph shares the node, and a number is known when compiling
+                constants[node] = leaf(storage)
+                continue
             node.leaf = leaf(storage)
             storage.producer = weakref.ref(node)
-    return [node if node.leaf is None else node.leaf for node in nodes]
+    return [node.leaf or constants.get(node, node) for node in nodes]
 
 
 def report(checks: Sequence[Check], storages: Sequence[Storage]) -> None:

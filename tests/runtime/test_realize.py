@@ -43,6 +43,14 @@ def test_a_computed_value_is_not_computed_again() -> None:
     np.testing.assert_allclose(z.numpy(), x.numpy() * 2 + 1, rtol=1e-6)
 
 
+def test_a_number_stays_a_number() -> None:
+    kept = sm.full((), 7.25).realize()  # the node of a constant is shared by every graph that has it
+    assert kept._node.op is Op.LEAF
+    again = sm.full((), 7.25)._node
+    assert again.op is Op.CONST
+    assert again.leaf is None
+
+
 def test_several_results_in_one_graph() -> None:
     x = floats(4)
     a, b, c = x + 1, x * 2, x
