@@ -120,7 +120,7 @@ def write(selection: Selection, op: str, updates: Node, name: str, shape: Shape)
     """The target with updates, which have the shape of the selection, combined into the selected elements."""
     target, core = selection.target, selection.core
     updates = build.reshape(updates, core)
-    if 0 in core:
+    if 0 in core and not selection.checked:
         return build.reshape(target, shape)
     if not selection.indices:
         return build.reshape(_write_slices(selection, op, updates), shape)

@@ -129,7 +129,17 @@ def test_an_index_outside_is_reported_with_the_line_that_wrote_it() -> None:
         x.at[0, sm.asarray([2])].set(1).numpy()
     with pytest.raises(IndexRangeError, match="take_along_axis: index 7"):
         x.take_along_axis(sm.full((1, 2), 7), axis=0).numpy()
+    with pytest.raises(IndexRangeError, match="is out of range for axis 0 of size 5"):
+        x[sm.asarray([-(2**63)])].numpy()
     assert x[sm.asarray([4, -5])].tolist() == [[8, 9], [0, 1]]
+
+
+def test_an_index_outside_is_reported_where_it_selects_nothing() -> None:
+    x, rows = sm.arange(10).reshape(5, 2), sm.asarray([5])
+    for nothing in (x[rows, :0], x.at[rows, :0].set(1), x[:, :0].at[rows].add(1)):
+        with pytest.raises(IndexRangeError, match="index 5 is out of range for axis 0 of size 5"):
+            nothing.numpy()
+    assert x.at[sm.asarray([4]), :0].set(1).tolist() == x.tolist()
 
 
 def test_an_index_outside_is_reported_by_jit() -> None:
