@@ -386,6 +386,9 @@ def _legal_scan(group: Group, node: Node, places: list[Place]) -> bool:
     """A scan is computed inside users with the very same elements, beside scans of the same axis."""
     if group.contraction is not None or group.reductions or not _is_same(group, places):
         return False
+    # One of its columns, or its diagonal, is no scan.
+    if len(group.axes) != sum(size != 1 for size in node.shape):
+        return False
     return group.scanned is None or group.scanned == places[0].indices[node.attribute.axis]
 
 
