@@ -108,7 +108,8 @@ def _operand(node: Node, position: int, layout: LayoutOf) -> Operand:
     source, base = node.sources[position], _base(node, position)
     if _is_strided(node, position):
         return Operand(base, _strides(source, layout))
-    if base.op is Op.LEAF and all(stride == 0 for stride in layout(base).strides):
+    # Only a scatter's target may be one repeated element: the others are read as they lie.
+    if node.op is Op.SCATTER and base.op is Op.LEAF and all(stride == 0 for stride in layout(base).strides):
         return Operand(base, (0,) * source.rank)
     return Operand(base, (0,) * source.rank if product_of(base.shape) == 1 else row_major(source.shape))
 

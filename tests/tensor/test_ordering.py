@@ -35,6 +35,16 @@ def test_sorts_are_numpys(x: Any, descending: bool) -> None:
     assert np.array_equal(ordered, np.take_along_axis(x, places, -1), equal_nan=x.dtype.kind == "f")
 
 
+def test_repeated_elements_in_order() -> None:
+    for shape in ((900,), (30, 30)):
+        x = sm.from_numpy(np.broadcast_to(np.float32(3), shape))
+        for axis in range(len(shape)):
+            assert np.all(sm.sort(x, axis=axis).numpy() == 3)
+            assert np.all(sm.topk(x, 2, axis).values.numpy() == 3)
+        assert sm.unique(x).tolist() == [3]
+        assert sm.flatnonzero(x).tolist() == list(range(900))
+
+
 def test_topk_of_floats() -> None:
     values, indices = sm.topk(sm.from_numpy(X), 2)
     assert indices.tolist() == [[2, 0], [2, 3]]
