@@ -100,6 +100,12 @@ def test_topk_of_a_symbolic_axis() -> None:
         sm.jit(lambda x: sm.topk(x, 4), shapes=[(n,)])(sm.zeros(5))
 
 
+def test_positions_on_a_symbolic_axis_that_may_be_empty() -> None:
+    n = sm.Dim("n", 0, 50)
+    places = sm.jit(lambda x: sm.flatnonzero(x, size=3, fill_value=-1), shapes=[(n,)])
+    assert [places(sm.ones(size)).tolist() for size in (0, 2, 50)] == [[-1] * 3, [0, 1, -1], [0, 1, 2]]
+
+
 def test_unique_with_all_that_it_returns() -> None:
     x = np.array([[3, 1, 3], [2, 1, 1]])
     got = sm.unique(sm.from_numpy(x), return_index=True, return_inverse=True, return_counts=True)
