@@ -129,13 +129,11 @@ def write(selection: Selection, op: str, updates: Node, name: str, shape: Shape)
     for axis, (kind, span, size) in enumerate(zip(selection.kinds, selection.spans, target.shape, strict=True)):
         if kind >= 0 or (kind == KEPT and span.size == size and span.step == 1):
             continue
-        start = build.broadcast_to(build.size_node(span.start, int64), core)
-        if kind == KEPT:
-            steps = build.mul(build.iota(span.size, int64), build.const(span.step, int64, (span.size,)))
-            lead = [span.size if k == axes[axis] else 1 for k in range(len(core))]
-            start = build.add(start, build.broadcast_to(build.reshape(steps, lead), core))
+        # A slice of the places, not the numbers themselves: one compiled graph serves every start.
+        places = build.slice_(build.iota(size, int64), [span])
+        lead = [span.size if kind == KEPT and k == axes[axis] else 1 for k in range(len(core))]
         axes[axis] = -1 - len(indices)
-        indices.append(start)
+        indices.append(build.broadcast_to(build.reshape(places, lead), core))
     node = build.scatter(op, target, updates, indices, axes, checked=selection.checked, name=name)
     return build.reshape(written(node, name), shape)
 
@@ -167,6 +165,11 @@ def _spread_out(x: Node, spans: tuple[Span, ...], shape: Shape, fill: Node) -> N
             x = build.pad(x, [*nothing, (0, 0), (0, step - 1), *[(0, 0)] * len(after)], fill)
             x = build.reshape(x, (*before, count * step, *after))
             x = build.slice_(x, [Span(0, reach if k == axis else n, 1) for k, n in enumerate(x.shape)])
-        widths = [(start, size - start - reach) if k == axis else (0, 0) for k in range(len(shape))]
-        x = build.pad(x, widths, fill)
+        room = size - reach
+        if not isinstance(start, int) or not isinstance(room, int):
+            x = build.pad(x, [(start, room - start) if k == axis else (0, 0) for k in range(x.rank)], fill)
+            continue
+        # Padded by all the room there is, then cut: one compiled graph serves every start.
+        x = build.pad(x, [(room, room) if k == axis else (0, 0) for k in range(x.rank)], fill)
+        x = build.slice_(x, [Span(room - start, size, 1) if k == axis else Span(0, n, 1) for k, n in enumerate(x.shape)])
     return x

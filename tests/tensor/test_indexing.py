@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import smelt as sm
+from smelt import runtime
 from smelt.errors import DTypeError, IndexRangeError, ShapeError, TraceError
 from smelt.graph.interpret import interpret
 from smelt.graph.node import topological
@@ -198,6 +199,19 @@ def test_updates_by_slices_need_no_scatter() -> None:
     y = sm.zeros((8, 9)).at[1:6:2, ::-3].set(1.0)
     assert all(node.op not in (Op.SCATTER, Op.GATHER) for node in topological([y._node]))
     assert y.sum().item() == 9
+
+
+def test_where_updates_begin_needs_no_new_compilation() -> None:
+    x = np.arange(42.0, dtype=np.float32).reshape(6, 7)
+    keys: Any = (lambda k: k, lambda k: (slice(k, k + 2), k), lambda k: (slice(None), slice(k, k + 4, 2)))
+    for key in (*keys, lambda k: (k, [0, 3]), lambda k: (slice(k, k + 2), [0, 3])):
+        counts = []
+        for k in (1, 2, 3):
+            expected = x.copy()
+            expected[key(k)] = 5
+            assert np.array_equal(sm.from_numpy(x).at[key(k)].set(5).numpy(), expected)
+            counts.append(runtime.graph_count())
+        assert counts[0] == counts[2]
 
 
 def test_mistakes_in_updates() -> None:
