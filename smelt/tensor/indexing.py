@@ -171,5 +171,7 @@ def _spread_out(x: Node, spans: tuple[Span, ...], shape: Shape, fill: Node) -> N
             continue
         # Padded by all the room there is, then cut: one compiled graph serves every start.
         x = build.pad(x, [(room, room) if k == axis else (0, 0) for k in range(x.rank)], fill)
-        x = build.slice_(x, [Span(room - start, size, 1) if k == axis else Span(0, n, 1) for k, n in enumerate(x.shape)])
+        x = build.slice_(
+            x, [Span(room - start, size, 1) if k == axis else Span(0, n, 1) for k, n in enumerate(x.shape)]
+        )
     return x
