@@ -191,6 +191,26 @@ def test_a_mask_inside_jit_is_refused() -> None:
     assert sm.jit(lambda x: x[np.array([True, False, True])])(sm.arange(3)).tolist() == [0, 2]
 
 
+def test_how_much_a_mask_selects_needs_no_new_compilation() -> None:
+    x = np.arange(42.0, dtype=np.float32).reshape(6, 7)
+    counts = []
+    for k in (2, 5, 25, 36):
+        t, some = sm.from_numpy(x), x > k
+        mask = sm.from_numpy(some)
+        assert np.array_equal(t[mask].numpy(), x[some])
+        assert np.array_equal(t[:, mask[5]].numpy(), x[:, some[5]])
+        assert np.array_equal(t[mask[:, 3]].numpy(), x[some[:, 3]])
+        assert np.array_equal(t.at[mask].add(7).numpy(), x + 7 * some)
+        assert np.array_equal(t.at[mask[:, 3]].set(7).numpy(), np.where(some[:, 3:4], 7, x))
+        counts.append(runtime.graph_count())
+    assert counts[0] == counts[-1]
+
+
+def test_a_number_goes_where_a_mask_says_inside_jit() -> None:
+    relu = sm.jit(lambda x: x.at[x < 0].set(0).at[x > 2].multiply(2))
+    assert relu(sm.arange(-2, 5)).tolist() == [0, 0, 0, 1, 2, 6, 8]
+
+
 def test_a_list_of_tensors_is_an_index() -> None:
     assert sm.arange(5)[[sm.asarray(1), sm.asarray(-1)]].tolist() == [1, 4]
 
