@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 from smelt.cost import COSTLY
 from smelt.fuse.movement import Place, source_place, within
-from smelt.fuse.routine_nodes import ROUTINES, bases
+from smelt.fuse.routine_nodes import ROUTINES, bases, only_renames
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
 from smelt.graph.node import Node, make, topological, users
-from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
+from smelt.graph.ops import ELEMENTWISE, SOURCES, VIEWS, Op
 from smelt.kernel.region import extent
 
 NODE_LIMIT = 250  # elementwise nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
@@ -31,8 +31,6 @@ RECOMPUTE_DEPTH = 8  # cheap nodes in a row that may be computed in several kern
 PIECES_LIMIT = 4  # parts of a concat that are selected between element by element
 PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users in one kernel
 SMALL = 1 << 15  # elements below which one thread is enough anyway
-
-SOURCES = frozenset({Op.LEAF, Op.CONST, Op.IOTA})
 
 
 @dataclass(eq=False)
@@ -243,8 +241,7 @@ def demands(group: Group, node: Node, place: Place) -> Iterator[tuple[Node, Plac
         for source in node.sources:
             yield source, place
     elif node.op is Op.CONCAT:
-        for source, at in concat_pieces(node, place):
-            yield source, at
+        yield from concat_pieces(node, place)
     elif node.op is Op.REDUCE:
         axes = node.attribute.axes
         new = _new_axes(group, node, place, [node.sources[0].shape[axis] for axis in axes])
@@ -337,18 +334,11 @@ def _epilogues(order: Sequence[Node]) -> set[Node]:
     for node in order:
         if node.op in ELEMENTWISE:
             for source in node.sources:
-                while _only_renames(source) and len(readers[source]) == 1:
+                while only_renames(source) and len(readers[source]) == 1:
                     source = source.sources[0]
                 if len(readers[source]) == 1 and (source.op is Op.CONTRACT or source in found):
                     found.add(node)
     return found
-
-
-def _only_renames(node: Node) -> bool:
-    """Whether a node has the axes of its source, but for their order and axes of size 1."""
-    if node.op is not Op.RESHAPE:
-        return node.op is Op.PERMUTE
-    return [size for size in node.shape if size != 1] == [size for size in node.sources[0].shape if size != 1]
 
 
 def _legal(group: Group, node: Node, light: set[Node]) -> bool:
@@ -367,7 +357,7 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
     if node.op is Op.CONCAT:
         return len(node.sources) <= PIECES_LIMIT and len(places) == 1
     if node.op is Op.CONTRACT:
-        return _legal_contraction(group, node, places)
+        return _legal_contraction(group, places)
     if node.op is Op.REDUCE:
         return _legal_reduction(group, node, places)
     if node.op is Op.SCAN:
@@ -375,7 +365,7 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
     return len(places) <= (1 if node.attribute in COSTLY else PLACE_LIMIT)
 
 
-def _legal_contraction(group: Group, node: Node, places: list[Place]) -> bool:
+def _legal_contraction(group: Group, places: list[Place]) -> bool:
     """A contraction is computed inside its epilogue if that has the very same elements."""
     if group.contraction is not None or group.scanned is not None or group.reductions:
         return False
@@ -385,6 +375,9 @@ def _legal_contraction(group: Group, node: Node, places: list[Place]) -> bool:
 def _legal_scan(group: Group, node: Node, places: list[Place]) -> bool:
     """A scan is computed inside users with the very same elements, beside scans of the same axis."""
     if group.contraction is not None or group.reductions or not _is_same(group, places):
+        return False
+    # One of its columns, or its diagonal, is no scan.
+    if len(group.axes) != sum(size != 1 for size in node.shape):
         return False
     return group.scanned is None or group.scanned == places[0].indices[node.attribute.axis]
 

@@ -13,12 +13,11 @@ from typing import Final, NamedTuple
 from smelt.fuse.layout import Layout
 from smelt.graph.index import IndexLike, product_of
 from smelt.graph.node import Node, make, topological
-from smelt.graph.ops import Op
+from smelt.graph.ops import SOURCES, Op
 from smelt.graph.shapes import row_major
 
 ROUTINES: Final = frozenset({Op.SORT, Op.SCATTER, Op.NONZERO})
 
-_SOURCES: Final = frozenset({Op.LEAF, Op.CONST, Op.IOTA})
 LayoutOf = Callable[[Node], Layout]
 
 
@@ -70,7 +69,7 @@ def _readable(node: Node, position: int, layout: LayoutOf) -> Node:
         operand = _operand(node, position, layout)
         if _is_strided(node, position) or operand.is_scalar or _is_contiguous(base, layout):
             return source
-    elif base.op not in _SOURCES:
+    elif base.op not in SOURCES:
         return source
     return _with_base(source, base, make(Op.CAST, base.dtype, base.shape, (base,)))
 
@@ -108,7 +107,8 @@ def _operand(node: Node, position: int, layout: LayoutOf) -> Operand:
     source, base = node.sources[position], _base(node, position)
     if _is_strided(node, position):
         return Operand(base, _strides(source, layout))
-    if base.op is Op.LEAF and all(stride == 0 for stride in layout(base).strides):
+    # Only a scatter's target may be one repeated element: the others are read as they lie.
+    if node.op is Op.SCATTER and base.op is Op.LEAF and all(stride == 0 for stride in layout(base).strides):
         return Operand(base, (0,) * source.rank)
     return Operand(base, (0,) * source.rank if product_of(base.shape) == 1 else row_major(source.shape))
 
@@ -121,9 +121,14 @@ def _view_base(node: Node) -> Node:
 
 def _is_view(node: Node) -> bool:
     """Whether a node is its source with axes of size 1 added, removed or repeated, or in another order."""
-    if node.op is Op.RESHAPE:
-        return [size for size in node.shape if size != 1] == [size for size in node.sources[0].shape if size != 1]
-    return node.op in (Op.EXPAND, Op.PERMUTE)
+    return node.op is Op.EXPAND or only_renames(node)
+
+
+def only_renames(node: Node) -> bool:
+    """Whether a node has the axes of its source, but for their order and axes of size 1."""
+    if node.op is not Op.RESHAPE:
+        return node.op is Op.PERMUTE
+    return [size for size in node.shape if size != 1] == [size for size in node.sources[0].shape if size != 1]
 
 
 def _strides(node: Node, layout: LayoutOf) -> tuple[IndexLike, ...]:

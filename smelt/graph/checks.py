@@ -78,7 +78,9 @@ def _worst(index: Node, size: IndexLike) -> Node:
     end = build.broadcast_to(build.size_node(size, int64), index.shape)
     start = build.neg(end) if wrapped else _filled(0, index)
     inside = build.bitwise_and(build.le(start, index), build.lt(index, end))
-    kept = build.where(inside, _filled(FINE, index), index)
+    # The smallest integer of all means that nothing was found.
+    outside = build.maximum(index, _filled(FINE + 1, index))
+    kept = build.where(inside, _filled(FINE, index), outside)
     return build.reduce("max", kept, tuple(range(kept.rank))) if kept.rank else kept
 
 

@@ -41,6 +41,7 @@ class Op(enum.Enum):
     __hash__ = object.__hash__
 
 
+SOURCES: Final = frozenset({Op.LEAF, Op.CONST, Op.IOTA})  # what a graph begins with
 MOVEMENT: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SLICE, Op.CONCAT, Op.WINDOW})
 VIEWS: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW})
 ELEMENTWISE: Final = frozenset({Op.UNARY, Op.BINARY, Op.WHERE, Op.CAST, Op.BITCAST})

@@ -39,14 +39,18 @@ def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
 
 
 def _narrowed(expression: Index, slacks: list[Index]) -> Index:
-    """The expression over variables that end where a condition says: bounds reach into quotients, conditions do not."""
+    """The expression over variables that begin and end where conditions say, so that bounds of sums show the rest."""
+    starts: dict[Variable, int] = {}
     ends: dict[Variable, int] = {}
     for slack in slacks:
         for v in slack.variables() & expression.variables():
-            end = (slack + of(v)).value
-            if end is not None and v.low <= end < ends.get(v, v.high):
-                ends[v] = end
-    return expression.substitute({v: variable(v.name, v.first, end) for v, end in ends.items()})
+            start, end = (slack - of(v)).value, (slack + of(v)).value
+            if start is not None and v.low < -start <= v.high:
+                starts[v] = max(-start, starts.get(v, v.low))
+            if end is not None and v.low <= end < v.high:
+                ends[v] = min(end, ends.get(v, v.high))
+    narrowed = {v: (starts.get(v, v.first), ends.get(v, v.last)) for v in {**starts, **ends}}
+    return expression.substitute({v: variable(v.name, first, last) for v, (first, last) in narrowed.items()})
 
 
 def _without_zero_quotients(expression: Index) -> Index:

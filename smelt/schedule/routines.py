@@ -8,7 +8,7 @@ from typing import Final
 from smelt.cost.profile import Profile
 from smelt.dtypes import int64
 from smelt.fuse.routine_nodes import LayoutOf, Operand, operands
-from smelt.graph.index import upper
+from smelt.graph.index import maximum, upper
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.kernel.routine import Step, Temporary, routine
@@ -26,7 +26,7 @@ def routine_steps(node: Node, layout: LayoutOf, profile: Profile) -> list[Step]:
 def _nonzero_steps(node: Node, sources: list[Operand], profile: Profile) -> list[Step]:
     (mask,) = sources
     n, size = node.sources[0].shape[0], node.shape[0]
-    blocks = 1 if n == 0 else (n - 1) // BLOCK + 1
+    blocks = (maximum(n, 1) - 1) // BLOCK + 1  # of an empty mask too: all positions are then the size
     counts = Temporary(int64, (blocks,))
     words = {"block": BLOCK}
     work = upper(n)

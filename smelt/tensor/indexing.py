@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from smelt import dtypes
+from smelt import dtypes, runtime
 from smelt.dtypes import bool_, int64
 from smelt.errors import DTypeError
 from smelt.graph import build
 from smelt.graph.checks import written
 from smelt.graph.node import Node, Shape
 from smelt.graph.ops import Span
-from smelt.tensor.handle import is_weak, node_of, scalar_node, wrap
-from smelt.tensor.selection import DROPPED, KEPT, Selection, select
+from smelt.tensor.handle import Handle, is_weak, node_of, scalar_node, wrap
+from smelt.tensor.selection import DROPPED, FOUND, KEPT, Selection, select
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 
 def index(x: Tensor, key: Any, /) -> Tensor:
     """x[key]."""
-    return wrap(read(select(node_of(x, "indexing"), key), "indexing"))
+    return wrap(read(select(node_of(x, "indexing"), key, sized=True), "indexing"))
 
 
 def read(selection: Selection, name: str) -> Node:
-    """The selected elements."""
+    """The selected elements. Those of a mask are computed now: one compiled graph serves any number of them."""
+    node = _read(selection, name)
+    return runtime.realize_sized([node], {FOUND: selection.found})[0] if selection.found else node
+
+
+def _read(selection: Selection, name: str) -> Node:
     node = build.slice_(selection.target, selection.spans, name=name)
     dropped = [kind == DROPPED for kind in selection.kinds]
     node = build.reshape(node, [size for size, gone in zip(node.shape, dropped, strict=True) if not gone])
@@ -94,9 +99,23 @@ class Updates:
     def _changed(self, op: str, values: Any) -> Tensor:
         name = f"at[...].{'multiply' if op == 'mul' else op}"
         node = self._tensor._node
+        updates = updates_of(values, node, name)
+        mask = _leading_mask(self._key, node)
+        if mask is not None and not updates.rank:  # no matter how many elements that are
+            updates = build.broadcast_to(updates, node.shape)
+            return wrap(build.where(mask, updates if op == "set" else build.binary(op, node, updates), node))
         selection = select(node, self._key, name)
-        updates = build.broadcast_to(updates_of(values, node, name), selection.shape, name=name)
+        updates = build.broadcast_to(updates, selection.shape, name=name)
         return wrap(write(selection, op, updates, name, node.shape))
+
+
+def _leading_mask(key: Any, node: Node) -> Node | None:
+    """A key that is a tensor of booleans for the first axes of a node, repeated along the others."""
+    mask = key._node if isinstance(key, Handle) else None
+    if mask is None or mask.dtype is not bool_ or not mask.rank or mask.shape != node.shape[: mask.rank]:
+        return None
+    lead = build.reshape(mask, (*mask.shape, *(1 for _ in node.shape[mask.rank :])))
+    return build.broadcast_to(lead, node.shape)
 
 
 def updates_of(values: Any, node: Node, name: str) -> Node:
@@ -120,7 +139,7 @@ def write(selection: Selection, op: str, updates: Node, name: str, shape: Shape)
     """The target with updates, which have the shape of the selection, combined into the selected elements."""
     target, core = selection.target, selection.core
     updates = build.reshape(updates, core)
-    if 0 in core:
+    if 0 in core and not selection.checked:
         return build.reshape(target, shape)
     if not selection.indices:
         return build.reshape(_write_slices(selection, op, updates), shape)
@@ -129,13 +148,11 @@ def write(selection: Selection, op: str, updates: Node, name: str, shape: Shape)
     for axis, (kind, span, size) in enumerate(zip(selection.kinds, selection.spans, target.shape, strict=True)):
         if kind >= 0 or (kind == KEPT and span.size == size and span.step == 1):
             continue
-        start = build.broadcast_to(build.size_node(span.start, int64), core)
-        if kind == KEPT:
-            steps = build.mul(build.iota(span.size, int64), build.const(span.step, int64, (span.size,)))
-            lead = [span.size if k == axes[axis] else 1 for k in range(len(core))]
-            start = build.add(start, build.broadcast_to(build.reshape(steps, lead), core))
+        # A slice of the places, not the numbers themselves: one compiled graph serves every start.
+        places = build.slice_(build.iota(size, int64), [span])
+        lead = [span.size if kind == KEPT and k == axes[axis] else 1 for k in range(len(core))]
         axes[axis] = -1 - len(indices)
-        indices.append(start)
+        indices.append(build.broadcast_to(build.reshape(places, lead), core))
     node = build.scatter(op, target, updates, indices, axes, checked=selection.checked, name=name)
     return build.reshape(written(node, name), shape)
 
@@ -167,6 +184,13 @@ def _spread_out(x: Node, spans: tuple[Span, ...], shape: Shape, fill: Node) -> N
             x = build.pad(x, [*nothing, (0, 0), (0, step - 1), *[(0, 0)] * len(after)], fill)
             x = build.reshape(x, (*before, count * step, *after))
             x = build.slice_(x, [Span(0, reach if k == axis else n, 1) for k, n in enumerate(x.shape)])
-        widths = [(start, size - start - reach) if k == axis else (0, 0) for k in range(len(shape))]
-        x = build.pad(x, widths, fill)
+        room = size - reach
+        if not isinstance(start, int) or not isinstance(room, int):
+            x = build.pad(x, [(start, room - start) if k == axis else (0, 0) for k in range(x.rank)], fill)
+            continue
+        # Padded by all the room there is, then cut: one compiled graph serves every start.
+        x = build.pad(x, [(room, room) if k == axis else (0, 0) for k in range(x.rank)], fill)
+        x = build.slice_(
+            x, [Span(room - start, size, 1) if k == axis else Span(0, n, 1) for k, n in enumerate(x.shape)]
+        )
     return x

@@ -239,7 +239,7 @@ def masked_select(x: Tensor, mask: Operand, /) -> Tensor:
     node, where = build.broadcast_to(node, shape), build.broadcast_to(where, shape)
     if not shape:
         node, where = build.reshape(node, (1,)), build.reshape(where, (1,))
-    return wrap(read(select(node, wrap(where), name), name))
+    return wrap(read(select(node, wrap(where), name, sized=True), name))
 
 
 def _mask(mask: Any, name: str) -> Node:

@@ -18,7 +18,7 @@ from smelt.dtypes import bool_, int64
 from smelt.errors import ArgumentError, IndexRangeError, ShapeError, SmeltError, TraceError
 from smelt.graph import build
 from smelt.graph.checks import wrapped
-from smelt.graph.index import Index, as_index, product_of
+from smelt.graph.index import Index, as_index, product_of, upper, variable
 from smelt.graph.node import Node, Shape
 from smelt.graph.ops import Span
 from smelt.graph.ranges import Ranges
@@ -28,6 +28,7 @@ from smelt.tensor.types import Size
 
 _WHOLE = slice(None)
 _RULE = "an index is made of integers, slices, ..., None, and arrays of integers or booleans."
+FOUND = "found"  # the dim that stands for how many elements a mask selects
 KEPT, DROPPED = -1, -2  # axes that a slice or an integer selects; k >= 0 is the k-th index tensor
 
 
@@ -42,6 +43,7 @@ class Selection(NamedTuple):
     block: Shape  # what the index tensors are broadcast to
     before: int  # axes of the result before the block, new ones aside
     shape: Shape  # of the result
+    found: int = 0  # the value of the dim `FOUND` in these shapes; 0 if it is not there
 
     @property
     def core(self) -> Shape:
@@ -78,8 +80,8 @@ class _Item(NamedTuple):
     axes: int = 1  # how many axes of the tensor it takes
 
 
-def select(node: Node, key: Any, name: str = "indexing") -> Selection:
-    """Resolve a key."""
+def select(node: Node, key: Any, name: str = "indexing", *, sized: bool = False) -> Selection:
+    """Resolve a key. With `sized`, how many elements a mask selects may be the dim `FOUND` instead of a number."""
     items = [_item(part, name) for part in (key if isinstance(key, tuple) else (key,))]
     advanced = any(item.kind in ("array", "tensor", "mask", "flag") for item in items)
     items = _filled(items, node, name)
@@ -93,7 +95,7 @@ def select(node: Node, key: Any, name: str = "indexing") -> Selection:
     shape: list[Size] = []
     place = kept_before = 0  # where the block goes
     checked = False
-    axis = 0
+    axis = found = 0
     for at, item in enumerate(items):
         if fancy and at == fancy[0] and together:
             place, kept_before = len(shape), kinds.count(KEPT)
@@ -116,6 +118,9 @@ def select(node: Node, key: Any, name: str = "indexing") -> Selection:
             sizes.append(size)
         else:
             for index, length in _indices(item, node, axis, name):
+                if sized and item.kind == "mask" and len(fancy) == 1:
+                    found = upper(index.shape[0])
+                    index = build.nonzero(index.sources[0], variable(FOUND, 1, length)) if found else index
                 spans.append(Span(0, length, 1))
                 kinds.append(len(indices))
                 sizes.append(length)
@@ -128,7 +133,7 @@ def select(node: Node, key: Any, name: str = "indexing") -> Selection:
         block = broadcast_shapes(block, other, name)
     target = build.reshape(node, tuple(sizes))
     result = (*shape[:place], *block, *shape[place:])
-    return Selection(target, tuple(spans), tuple(kinds), tuple(indices), checked, block, kept_before, result)
+    return Selection(target, tuple(spans), tuple(kinds), tuple(indices), checked, block, kept_before, result, found)
 
 
 _FANCY = frozenset({"int", "array", "tensor", "mask", "flag"})
@@ -255,7 +260,7 @@ def _masked(mask: Node, node: Node, axis: int, name: str) -> tuple[Node, Size]:
     size = product_of(mask.shape)
     flat = build.reshape(mask, (size,))
     count = build.reduce("add", build.cast(flat, int64), (0,))
-    found = int(runtime.realize([count])[0].attribute.numpy())
+    found = int(runtime.realize([flat, count])[1].attribute.numpy())
     return build.nonzero(flat, found), size
 
 

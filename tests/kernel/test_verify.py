@@ -182,3 +182,13 @@ def test_small_ranges_are_tried_out(expression: str, holds: bool) -> None:
     assert implied(parse_index(expression, variables), ()) is holds
     below = (Less(variables["i"] % 7, as_index(5)),)
     assert implied(parse_index(expression, variables), below)
+
+
+def test_conditions_on_several_variables() -> None:
+    i, j, k, start = (variable(name, 0, last) for name, last in (("i", 9), ("j", 9), ("k", 2), ("s", 224)))
+    index = i - 2 + 8 * (j - 1) + 56 * (k - 2) + start
+    conditions = (Less(as_index(1), i), Less(as_index(0), j), Less(as_index(1), k), Less(j, as_index(8)))
+    assert implied(index, conditions)
+    assert implied(279 - index, conditions)
+    assert not implied(278 - index, conditions)
+    assert not implied(index, conditions[1:])

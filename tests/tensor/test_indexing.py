@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import smelt as sm
+from smelt import runtime
 from smelt.errors import DTypeError, IndexRangeError, ShapeError, TraceError
 from smelt.graph.interpret import interpret
 from smelt.graph.node import topological
@@ -129,7 +130,17 @@ def test_an_index_outside_is_reported_with_the_line_that_wrote_it() -> None:
         x.at[0, sm.asarray([2])].set(1).numpy()
     with pytest.raises(IndexRangeError, match="take_along_axis: index 7"):
         x.take_along_axis(sm.full((1, 2), 7), axis=0).numpy()
+    with pytest.raises(IndexRangeError, match="is out of range for axis 0 of size 5"):
+        x[sm.asarray([-(2**63)])].numpy()
     assert x[sm.asarray([4, -5])].tolist() == [[8, 9], [0, 1]]
+
+
+def test_an_index_outside_is_reported_where_it_selects_nothing() -> None:
+    x, rows = sm.arange(10).reshape(5, 2), sm.asarray([5])
+    for nothing in (x[rows, :0], x.at[rows, :0].set(1), x[:, :0].at[rows].add(1)):
+        with pytest.raises(IndexRangeError, match="index 5 is out of range for axis 0 of size 5"):
+            nothing.numpy()
+    assert x.at[sm.asarray([4]), :0].set(1).tolist() == x.tolist()
 
 
 def test_an_index_outside_is_reported_by_jit() -> None:
@@ -180,6 +191,26 @@ def test_a_mask_inside_jit_is_refused() -> None:
     assert sm.jit(lambda x: x[np.array([True, False, True])])(sm.arange(3)).tolist() == [0, 2]
 
 
+def test_how_much_a_mask_selects_needs_no_new_compilation() -> None:
+    x = np.arange(42.0, dtype=np.float32).reshape(6, 7)
+    counts = []
+    for k in (2, 5, 25, 36):
+        t, some = sm.from_numpy(x), x > k
+        mask = sm.from_numpy(some)
+        assert np.array_equal(t[mask].numpy(), x[some])
+        assert np.array_equal(t[:, mask[5]].numpy(), x[:, some[5]])
+        assert np.array_equal(t[mask[:, 3]].numpy(), x[some[:, 3]])
+        assert np.array_equal(t.at[mask].add(7).numpy(), x + 7 * some)
+        assert np.array_equal(t.at[mask[:, 3]].set(7).numpy(), np.where(some[:, 3:4], 7, x))
+        counts.append(runtime.graph_count())
+    assert counts[0] == counts[-1]
+
+
+def test_a_number_goes_where_a_mask_says_inside_jit() -> None:
+    relu = sm.jit(lambda x: x.at[x < 0].set(0).at[x > 2].multiply(2))
+    assert relu(sm.arange(-2, 5)).tolist() == [0, 0, 0, 1, 2, 6, 8]
+
+
 def test_a_list_of_tensors_is_an_index() -> None:
     assert sm.arange(5)[[sm.asarray(1), sm.asarray(-1)]].tolist() == [1, 4]
 
@@ -188,6 +219,19 @@ def test_updates_by_slices_need_no_scatter() -> None:
     y = sm.zeros((8, 9)).at[1:6:2, ::-3].set(1.0)
     assert all(node.op not in (Op.SCATTER, Op.GATHER) for node in topological([y._node]))
     assert y.sum().item() == 9
+
+
+def test_where_updates_begin_needs_no_new_compilation() -> None:
+    x = np.arange(42.0, dtype=np.float32).reshape(6, 7)
+    keys: Any = (lambda k: k, lambda k: (slice(k, k + 2), k), lambda k: (slice(None), slice(k, k + 4, 2)))
+    for key in (*keys, lambda k: (k, [0, 3]), lambda k: (slice(k, k + 2), [0, 3])):
+        counts = []
+        for k in (1, 2, 3):
+            expected = x.copy()
+            expected[key(k)] = 5
+            assert np.array_equal(sm.from_numpy(x).at[key(k)].set(5).numpy(), expected)
+            counts.append(runtime.graph_count())
+        assert counts[0] == counts[2]
 
 
 def test_mistakes_in_updates() -> None:

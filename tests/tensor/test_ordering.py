@@ -35,6 +35,16 @@ def test_sorts_are_numpys(x: Any, descending: bool) -> None:
     assert np.array_equal(ordered, np.take_along_axis(x, places, -1), equal_nan=x.dtype.kind == "f")
 
 
+def test_repeated_elements_in_order() -> None:
+    for shape in ((900,), (30, 30)):
+        x = sm.from_numpy(np.broadcast_to(np.float32(3), shape))
+        for axis in range(len(shape)):
+            assert np.all(sm.sort(x, axis=axis).numpy() == 3)
+            assert np.all(sm.topk(x, 2, axis).values.numpy() == 3)
+        assert sm.unique(x).tolist() == [3]
+        assert sm.flatnonzero(x).tolist() == list(range(900))
+
+
 def test_topk_of_floats() -> None:
     values, indices = sm.topk(sm.from_numpy(X), 2)
     assert indices.tolist() == [[2, 0], [2, 3]]
@@ -88,6 +98,12 @@ def test_topk_of_a_symbolic_axis() -> None:
         assert best(sm.from_numpy(x)).values.tolist() == [size - 1, size - 2, size - 3]
     with pytest.raises(ArgumentError, match="k is 4"):
         sm.jit(lambda x: sm.topk(x, 4), shapes=[(n,)])(sm.zeros(5))
+
+
+def test_positions_on_a_symbolic_axis_that_may_be_empty() -> None:
+    n = sm.Dim("n", 0, 50)
+    places = sm.jit(lambda x: sm.flatnonzero(x, size=3, fill_value=-1), shapes=[(n,)])
+    assert [places(sm.ones(size)).tolist() for size in (0, 2, 50)] == [[-1] * 3, [0, 1, -1], [0, 1, 2]]
 
 
 def test_unique_with_all_that_it_returns() -> None:

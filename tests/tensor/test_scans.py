@@ -35,6 +35,15 @@ def test_a_scan_with_its_neighbors_is_one_kernel() -> None:
     assert len(report.kernels) == 1
 
 
+def test_parts_of_a_scan() -> None:
+    x = floats(7, 7)
+    for axis in (0, 1):
+        scanned, expected = x.cumsum(axis), x.numpy().cumsum(axis)
+        parts: Any = (lambda s: s[2], lambda s: s[:, -1], lambda s: s[:1], lambda s: s[3, 3], lambda s: s.diagonal())
+        for part in parts:
+            np.testing.assert_allclose((part(scanned) + 1).numpy(), part(expected) + 1, rtol=1e-6)
+
+
 def test_a_scan_backwards() -> None:
     x = floats(5, 19)
     np.testing.assert_allclose(x.flip(1).cumsum(1).flip(1).numpy(), x.numpy()[:, ::-1].cumsum(1)[:, ::-1], rtol=1e-6)
