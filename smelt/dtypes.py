@@ -129,7 +129,7 @@ def as_dtype(value: Any) -> DType:
     try:
         if value is not None:  # which NumPy takes for float64
             return _BY_NUMPY[np.dtype(value).newbyteorder("=")]
-    except (TypeError, KeyError):
+    except (TypeError, ValueError, KeyError):  # NumPy's for what has a `dtype` that it does not know
         pass
     names = ", ".join(d.name for d in ALL + STORAGE)
     raise DTypeError(f"{value!r} is not a dtype that smelt has", hint=f"Use one of: {names}.")

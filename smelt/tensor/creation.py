@@ -16,7 +16,7 @@ from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.index import Index
 from smelt.graph.node import Node
-from smelt.tensor.arguments import as_shape, check_device, integer
+from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer
 from smelt.tensor.handle import node_of, scalar_node, wrap
 from smelt.tensor.movement import diagonal_offset
 from smelt.tensor.types import DTypeLike, ShapeLike, Size
@@ -155,7 +155,7 @@ def eye(
     check_device(device, "eye")
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     offset = diagonal_offset(*shape)
-    diagonal = build.eq(offset, build.const(integer(k, "eye", "k"), offset.dtype))
+    diagonal = build.eq(offset, build.const(diagonal_number(k, "eye"), offset.dtype))
     return wrap(build.cast(diagonal, as_dtype(dtype or dtypes.float32)))
 
 
@@ -177,7 +177,7 @@ def tri(
     check_device(device, "tri")
     shape = as_shape((rows, rows if columns is None else columns), "tri")
     offset = diagonal_offset(*shape)
-    below = build.le(offset, build.const(integer(k, "tri", "k"), offset.dtype))
+    below = build.le(offset, build.const(diagonal_number(k, "tri"), offset.dtype))
     return wrap(build.cast(below, as_dtype(dtype or dtypes.float32)))
 
 
@@ -259,13 +259,14 @@ def linspace(
     """
     check_device(device, "linspace")
     count = integer(num, "linspace", "num")
-    if count < 0:
-        raise ArgumentError(f"linspace: num must not be negative, got {count}")
+    if not 0 <= count < 2**63:
+        raise ArgumentError(f"linspace: num must not be negative, nor more than 64 bits, got {count}")
     start, stop = float(_number(start, "linspace")), float(_number(stop, "linspace"))
-    gaps = count - 1 if endpoint else count
+    closed = flag(endpoint, "linspace", "endpoint")
+    gaps = count - 1 if closed else count
     step = (stop - start) / gaps if gaps > 0 else 0.0
     numbers = _progression(count, start, step, dtypes.float64, "linspace")
-    if endpoint and count > 1:  # the last number is exact, whatever the rounding of the step
+    if closed and count > 1:  # the last number is exact, whatever the rounding of the step
         last = build.eq(build.iota(count, dtypes.int64), build.const(count - 1, dtypes.int64))
         numbers = build.where(last, build.const(stop, dtypes.float64), numbers)
     return wrap(build.cast(numbers, as_dtype(dtype or dtypes.float32)))

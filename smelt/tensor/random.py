@@ -123,6 +123,8 @@ def split(key: Tensor, count: int = 2, /) -> Tensor:
     number = integer(count, "split", "the number of keys")
     if number < 0:
         raise ArgumentError(f"split: the number of keys must not be negative, got {number}")
+    if number > 2**32:
+        raise ArgumentError(f"split: {number} keys", rule="one key gives at most 2**32.", hint="Split the new keys.")
     a, b = threefry(*key_words(key), build.iota(number, dtypes.uint32), word(_SPLIT))
     return wrap(build.concat([build.reshape(a, (number, 1)), build.reshape(b, (number, 1))], 1))
 
