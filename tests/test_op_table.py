@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from tests.ops.samples import Array, Sample
 from tests.ops.spec import OpSpec, Tolerance
 
 TEST_ALL = os.environ.get("SMELT_TEST_ALL") == "1"
+
+POSITIONAL = inspect.Parameter.POSITIONAL_ONLY
 
 # Public names that are not functions from arguments to tensors.
 NOT_OPS = {"Tensor", "DType", "Dim", "realize", "__array_namespace_info__"}
@@ -161,8 +164,17 @@ def test_mistakes_raise_typed_errors_with_the_line_of_the_call(spec: OpSpec, at:
         spec.function(*given, **keywords)
     assert issubclass(error, sm.errors.SmeltError)
     assert text in str(caught.value)
-    assert "test_op_table.py" in str(caught.value)
-    assert "spec.function(*given, **keywords)" in str(caught.value)
+    line = caught.traceback[0].lineno + 1
+    assert f"  at test_op_table.py:{line}:  spec.function(*given, **keywords)" in str(caught.value).splitlines()
+
+
+def test_every_function_has_three_mistakes_of_its_own() -> None:
+    # What all functions of tensors refuse counts where there is nothing but a tensor to get wrong.
+    mistakes: defaultdict[str, set[tuple[type[Exception], str]]] = defaultdict(set)
+    for spec in OPS:
+        alone = [p.kind for p in inspect.signature(spec.function).parameters.values()] == [POSITIONAL]
+        mistakes[spec.name] |= {(wrong.error, wrong.text) for wrong in spec.errors if alone or not wrong.general}
+    assert {name: len(found) for name, found in mistakes.items() if len(found) < 3} == {}
 
 
 NO_TENSORS = ("text", None, np.array([1j]))

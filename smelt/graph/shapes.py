@@ -56,11 +56,9 @@ def as_size(value: Any, name: str) -> IndexLike:
     """An integer or an expression given by a caller, in its simplest form."""
     if isinstance(value, Index):
         return size_of(value)
-    try:
-        if not isinstance(value, bool):
-            return operator.index(value)
-    except TypeError:  # also from arrays, which only sometimes are integers
-        pass
+    number = _integer(value)
+    if number is not None:
+        return number
     raise ArgumentError(f"{name}: {value!r:.80} is not a size", hint="Use integers or smelt.Dim for sizes.")
 
 
@@ -108,14 +106,20 @@ def described(size: IndexLike, other: IndexLike) -> str:
     return f"{size} with {', '.join(bounds)}"
 
 
-def normalized_axis(axis: Any, rank: int, name: str) -> int:
-    """An axis counted from the front."""
+def _integer(value: Any) -> int | None:
     try:
-        number = operator.index(None if isinstance(axis, bool) else axis)
-    except TraceError:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TraceError:  # a tensor's, which says more
         raise
     except TypeError:
-        raise ArgumentError(f"{name}: an axis must be an integer, got {axis!r:.80}") from None
+        return None
+
+
+def normalized_axis(axis: Any, rank: int, name: str) -> int:
+    """An axis counted from the front."""
+    number = _integer(axis)
+    if number is None:
+        raise ArgumentError(f"{name}: an axis must be an integer, got {axis!r:.80}")
     if not -rank <= number < rank:
         allowed = f"the axes are {-rank} to {rank - 1}." if rank else "it has no axes: it is a scalar."
         raise AxisError(f"{name}: axis {number} is out of range for a tensor of rank {rank}", rule=allowed)
