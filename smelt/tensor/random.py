@@ -200,7 +200,7 @@ def uniform(
     True
     """
     wanted = float_dtype(dtype, "uniform")
-    if low != high or not is_number(low):
+    if not (is_number(low) and is_number(high) and low == high):
         check_order(low, high, "uniform", ("low", "high"))
     start, end = parameter(low, wanted, "uniform", "low"), parameter(high, wanted, "uniform", "high")
     a, b = draw_words(draw_shape(shape, (start, end), "uniform"), key, "uniform")

@@ -98,6 +98,7 @@ UNSIGNED = tuple(d for d in INTEGERS if not d.is_signed)
 BAD_KEY = wrong(ArgumentError, "a key is float32(2,)", (2,), key=zeros(2))
 TOO_MANY = wrong(ShapeError, "shape (131072, 131072) has more than 2**32 elements", (2**17, 2**17))
 NEGATIVE = wrong(ShapeError, "a size is negative", (2, -1))
+LOWS = np.array([0.5, 1.0, 0.0, 3.0, -0.25], np.float32)
 KEY_TENSOR = np.array([3, 5], np.uint32)
 
 RANDOM = [
@@ -130,7 +131,7 @@ RANDOM = [
     OpSpec(
         "random.uniform",
         uniform,
-        draws(call((31,), -2.0, 5.0), call((3, 5), 0, 8.0)),
+        draws(call((31,), -2.0, 5.0), call((3, 5), 0, 8.0), call((3, 5), LOWS, 8.0), call((3, 5), -1.0, LOWS)),
         FLOATS,
         tolerance=Tolerance(4, 8),
     ),

@@ -126,6 +126,7 @@ def transposed_errors(count: int) -> list[Wrong]:
         wrong(ArgumentError, "output_padding 2 is too large", x, w, stride=2, output_padding=2),
         wrong(ShapeError, "the result would have the shape", zeros(1, 4, *(1,) * count), w, padding=2),
         wrong(ArgumentError, "groups must be at least 1", x, w, groups=0),
+        wrong(ArgumentError, f"stride {10**9} is too large", x, w, stride=10**9),
         wrong(ShapeError, "has rank 1", x, zeros(3)),
     ]
 
@@ -384,6 +385,7 @@ def fold_samples(dtype: DType) -> list[Sample]:
         call(values(dtype, 8, 20), (6, 6), 2, (2, 1), 0),
         call(values(dtype, 1, 6, 4), (13,), 3, 1, 0, 3),
         call(values(dtype, 1, 6, 5), (4,), 2, 1, 1, 1),
+        call(values(dtype, 1, 6, 1), (4,), 2, 1, 0, 10**9),
     ]
 
 
@@ -442,6 +444,7 @@ UNFOLDING = [
             wrong(ShapeError, "reaches over 6 elements", zeros(5), 0, 6),
             wrong(ArgumentError, "both must be at least 1", zeros(5), 0, 0),
             wrong(ShapeError, "no spatial axes", zeros(5), 2),
+            wrong(ArgumentError, "dilation, padding and stride go with a window", zeros(5), 0, 2, stride=2),
             wrong(ArgumentError, "padding -1 is negative", zeros(1, 1, 5), 2, padding=-1),
         ],
     ),
