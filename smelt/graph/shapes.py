@@ -56,9 +56,11 @@ def as_size(value: Any, name: str) -> IndexLike:
     """An integer or an expression given by a caller, in its simplest form."""
     if isinstance(value, Index):
         return size_of(value)
-    number = _integer(value)
-    if number is not None:
-        return number
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:  # also from arrays, which only sometimes are integers
+        pass
     raise ArgumentError(f"{name}: {value!r:.80} is not a size", hint="Use integers or smelt.Dim for sizes.")
 
 
@@ -106,9 +108,9 @@ def described(size: IndexLike, other: IndexLike) -> str:
     return f"{size} with {', '.join(bounds)}"
 
 
-def _integer(value: Any) -> int | None:
+def _axis_number(axis: Any) -> int | None:
     try:
-        return None if isinstance(value, bool) else operator.index(value)
+        return None if isinstance(axis, bool) else operator.index(axis)
     except TraceError:  # a tensor's, which says more
         raise
     except TypeError:
@@ -117,7 +119,7 @@ def _integer(value: Any) -> int | None:
 
 def normalized_axis(axis: Any, rank: int, name: str) -> int:
     """An axis counted from the front."""
-    number = _integer(axis)
+    number = _axis_number(axis)
     if number is None:
         raise ArgumentError(f"{name}: an axis must be an integer, got {axis!r:.80}")
     if not -rank <= number < rank:

@@ -52,9 +52,7 @@ def unfold(
     if size is None:
         return _columns(node, axis, dilation, padding, stride)
     if (dilation, padding, stride) != (1, 0, 1):
-        raise ArgumentError(
-            "unfold: dilation, padding and stride go with a window, without a size", hint="Use step."
-        )
+        raise ArgumentError("unfold: dilation, padding and stride go with a window, without a size", hint="Use step.")
     at = normalized_axis(axis, node.rank, "unfold")
     length, apart = integer(size, "unfold", "the size"), integer(step, "unfold", "the step")
     if length < 1 or apart < 1:
