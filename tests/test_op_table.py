@@ -177,6 +177,25 @@ def test_every_function_has_three_mistakes_of_its_own() -> None:
     assert {name: len(found) for name, found in mistakes.items() if len(found) < 3} == {}
 
 
+@pytest.mark.parametrize(
+    ("mistake", "text"),
+    [
+        (lambda: sm.realize((sm.zeros(2),)), "realize: expected tensors, got tuple"),  # type: ignore[arg-type]
+        (lambda: sm.realize(sm.zeros(2), 3), "realize: expected tensors, got int"),  # type: ignore[arg-type]
+        (lambda: sm.random.seed(1.5), "seed: the seed must be an integer, got 1.5"),  # type: ignore[arg-type]
+        (lambda: sm.jit(3), "jit: 3 is not a function"),
+        (lambda: sm.jit(sm.exp, shapes=7)(sm.zeros(2)), "jit: shapes= must be a list of shapes"),  # type: ignore[arg-type]
+        (lambda: sm.jit(lambda n: sm.zeros(2) + n)(2**70), "jit: an integer of 71 bits does not fit in int64"),
+        (lambda: sm.explain(sm.zeros(2)), "explain: Tensor(shape=(2,)"),  # type: ignore[arg-type]
+    ],
+)
+def test_mistakes_with_what_is_no_function_of_tensors(mistake: Any, text: str) -> None:
+    with pytest.raises(sm.errors.ArgumentError) as caught:
+        mistake()
+    assert text in str(caught.value)
+    assert "  at test_op_table.py:" in str(caught.value)
+
+
 NO_TENSORS = ("text", None, np.array([1j]))
 # What the message says instead of the function's name: an alias's own, or the argument's.
 NAMED_AS = {

@@ -289,7 +289,10 @@ def to_dlpack(tensor: Tensor, stream: Any, max_version: Any, device: Any, copy: 
 
 def realize(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Compute several tensors together, as one graph."""
-    nodes = [node_of(tensor, "realize") for tensor in tensors]
+    for tensor in tensors:
+        if not isinstance(tensor, Handle):
+            raise ArgumentError(f"realize: expected tensors, got {type(tensor).__name__}", hint="Give each on its own.")
+    nodes = [tensor._node for tensor in tensors]
     for node in nodes:
         _refuse_traced(node, "realize")
     for tensor, node in zip(tensors, runtime.realize(nodes), strict=True):
