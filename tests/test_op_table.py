@@ -153,6 +153,20 @@ def test_compiled_and_interpreted_results_are_those_of_the_reference(specs: list
     assert not failures, f"{len(failures)} wrong:\n" + "\n".join(failures[:12])
 
 
+# What the message says instead of the function's name: that of which it is an alias or part.
+NAMED_AS = {
+    "Tensor.__getitem__": "indexing",
+    "random.truncated": "truncated_normal",
+    "resize": "interpolate",
+    "scaled_dot_product_attention": "attention",
+}
+
+
+def called(name: str) -> set[str]:
+    """What a message may call a function."""
+    return {name.rsplit(".", maxsplit=1)[-1], NAMED_AS.get(name, name)}
+
+
 @pytest.mark.parametrize(
     ("spec", "at"), [pytest.param(s, i, id=f"{s.name}-{i}") for s in OPS for i in range(len(s.errors))]
 )
@@ -164,6 +178,7 @@ def test_mistakes_raise_typed_errors_with_the_line_of_the_call(spec: OpSpec, at:
         spec.function(*given, **keywords)
     assert issubclass(error, sm.errors.SmeltError)
     assert text in str(caught.value)
+    assert str(caught.value).split(":")[0] in called(spec.name)
     line = caught.traceback[0].lineno + 1
     assert f"  at test_op_table.py:{line}:  spec.function(*given, **keywords)" in str(caught.value).splitlines()
 
@@ -197,14 +212,6 @@ def test_mistakes_with_what_is_no_function_of_tensors(mistake: Any, text: str) -
 
 
 NO_TENSORS = ("text", None, np.array([1j]))
-# What the message says instead of the function's name: an alias's own, or the argument's.
-NAMED_AS = {
-    "random.fold_in": "key",
-    "random.split": "key",
-    "random.truncated": "truncated_normal",
-    "resize": "interpolate",
-    "scaled_dot_product_attention": "attention",
-}
 
 
 @pytest.mark.parametrize("name", sorted({spec.name for spec in OPS if "__" not in spec.name}))
@@ -221,8 +228,7 @@ def test_what_is_no_tensor_is_refused_by_name(name: str) -> None:
         with pytest.raises(sm.errors.SmeltError) as caught:
             spec.function(wrong, *rest, **keywords)
         lines = str(caught.value).splitlines()
-        names = {name.rsplit(".", maxsplit=1)[-1], NAMED_AS.get(name, name)}
-        assert lines[0].split(":")[0] in names
+        assert lines[0].split(":")[0] in called(name)
         assert any(line.endswith("spec.function(wrong, *rest, **keywords)") for line in lines)
 
 

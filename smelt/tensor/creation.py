@@ -122,7 +122,7 @@ def empty_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = No
 
 def _filled(shape: tuple[Size, ...], value: Any, dtype: DTypeLike | None, device: Any, name: str) -> Tensor:
     check_device(device, name)
-    wanted = None if dtype is None else as_dtype(dtype)
+    wanted = None if dtype is None else as_dtype(dtype, name)
     if isinstance(value, bool | int | float) and wanted is not None:
         fill = _constant(value, wanted, name)
     else:
@@ -156,7 +156,7 @@ def eye(
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     offset = diagonal_offset(*shape)
     diagonal = build.eq(offset, build.const(diagonal_number(k, "eye"), offset.dtype))
-    return wrap(build.cast(diagonal, as_dtype(dtype or dtypes.float32)))
+    return wrap(build.cast(diagonal, as_dtype(dtype or dtypes.float32, "eye")))
 
 
 def tri(
@@ -178,7 +178,7 @@ def tri(
     shape = as_shape((rows, rows if columns is None else columns), "tri")
     offset = diagonal_offset(*shape)
     below = build.le(offset, build.const(diagonal_number(k, "tri"), offset.dtype))
-    return wrap(build.cast(below, as_dtype(dtype or dtypes.float32)))
+    return wrap(build.cast(below, as_dtype(dtype or dtypes.float32, "tri")))
 
 
 def arange(
@@ -204,7 +204,7 @@ def arange(
     if step == 0:
         raise ArgumentError("arange: the step must not be 0")
     exact = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int)
-    wanted = as_dtype(dtype or (dtypes.int64 if exact else dtypes.float32))
+    wanted = as_dtype(dtype or (dtypes.int64 if exact else dtypes.float32), "arange")
     if exact:
         count = max(0, -((start - stop) // step)) if step > 0 else max(0, -((stop - start) // -step))
     else:
@@ -230,7 +230,7 @@ def _counted(start: Any, stop: Index, step: Any, dtype: DTypeLike | None) -> Ten
         raise ArgumentError(
             f"arange: start {start!r} and step {step!r} up to the symbolic size {stop}", rule="use 0 and 1."
         )
-    return wrap(build.cast(build.iota(stop, dtypes.int64), as_dtype(dtype or dtypes.int64)))
+    return wrap(build.cast(build.iota(stop, dtypes.int64), as_dtype(dtype or dtypes.int64, "arange")))
 
 
 def _progression(count: int, start: Scalar, step: Scalar, dtype: DType, name: str) -> Node:
@@ -269,4 +269,4 @@ def linspace(
     if closed and count > 1:  # the last number is exact, whatever the rounding of the step
         last = build.eq(build.iota(count, dtypes.int64), build.const(count - 1, dtypes.int64))
         numbers = build.where(last, build.const(stop, dtypes.float64), numbers)
-    return wrap(build.cast(numbers, as_dtype(dtype or dtypes.float32)))
+    return wrap(build.cast(numbers, as_dtype(dtype or dtypes.float32, "linspace")))

@@ -43,7 +43,7 @@ def bitcast(x: Tensor[DT, *S], dtype: DTypeLike, /) -> Tensor[Any, *S]:
     >>> sm.bitcast(sm.asarray([1.0]), sm.int32).tolist()
     [1065353216]
     """
-    node, target = node_of(x, "bitcast"), as_dtype(dtype)
+    node, target = node_of(x, "bitcast"), as_dtype(dtype, "bitcast")
     if node.dtype.is_bool and target is not node.dtype:
         node = build.cast(node, dtypes.uint8)
     return wrap(build.bitcast(node, target))

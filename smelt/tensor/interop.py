@@ -60,7 +60,7 @@ def asarray(
     """
     check_device(device, "asarray")
     check_copy(copy, "asarray")
-    wanted = None if dtype is None else as_dtype(dtype)
+    wanted = None if dtype is None else as_dtype(dtype, "asarray")
     if copy is False:
         return wrap(_shared(obj, wanted))
     node = to_node(obj, "asarray", wanted)
@@ -134,7 +134,7 @@ def astype(x: Tensor[DT, *S], dtype: DTypeLike, /, *, copy: bool = True, device:
     """
     check_device(device, "astype")
     check_copy(copy, "astype")
-    node, wanted = node_of(x, "astype"), as_dtype(dtype)
+    node, wanted = node_of(x, "astype"), as_dtype(dtype, "astype")
     if copy is False and node.dtype is wanted and isinstance(x, Handle):
         return x
     return wrap(build.cast(node, wanted))

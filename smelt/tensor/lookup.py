@@ -265,7 +265,7 @@ def one_hot(x: Tensor, num_classes: int, /, *, dtype: DTypeLike = int64) -> Tens
     wide: DType = node.dtype if node.dtype is dtypes.uint64 else int64
     given = build.broadcast_to(build.reshape(build.cast(node, wide), (*node.shape, 1)), shape)
     classes = build.broadcast_to(build.iota(count, wide), shape)
-    return wrap(build.cast(build.eq(given, classes), as_dtype(dtype)))
+    return wrap(build.cast(build.eq(given, classes), as_dtype(dtype, "one_hot")))
 
 
 def embedding(indices: TensorLike, weight: Tensor, /) -> Tensor:

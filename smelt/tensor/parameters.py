@@ -72,7 +72,7 @@ def draw_shape(shape: Any, parameters: Sequence[Node], name: str) -> Shape:
 
 def float_dtype(dtype: DTypeLike, name: str) -> DType:
     """A dtype that must be one of the floats that smelt computes with."""
-    wanted = as_dtype(dtype)
+    wanted = as_dtype(dtype, name)
     if wanted not in dtypes.FLOATS:
         raise DTypeError(f"{name}: the dtype must be a float, got {wanted}")
     return wanted

@@ -55,7 +55,7 @@ def categorical(
 
 
 def _index_dtype(dtype: DTypeLike, name: str) -> DType:
-    wanted = as_dtype(dtype)
+    wanted = as_dtype(dtype, name)
     if wanted not in dtypes.INTEGERS:
         raise DTypeError(f"{name}: the dtype must be an integer, got {wanted}")
     return wanted

@@ -83,7 +83,7 @@ def sum(
     >>> sm.sum(sm.asarray([[1, 2], [3, 4]]), axis=0).tolist()
     [4, 6]
     """
-    node = _accumulated(node_of(x, "sum"), dtype)
+    node = _accumulated(node_of(x, "sum"), dtype, "sum")
     return _folded("sum", "add", node, axis, keep_axes(keepdims, keepdim, "sum"), dim)
 
 
@@ -102,13 +102,13 @@ def prod(
     >>> sm.prod(sm.asarray([2.0, 3.0, 4.0])).item()
     24.0
     """
-    node = _accumulated(node_of(x, "prod"), dtype)
+    node = _accumulated(node_of(x, "prod"), dtype, "prod")
     return _folded("prod", "mul", node, axis, keep_axes(keepdims, keepdim, "prod"), dim)
 
 
-def _accumulated(node: Node, dtype: DTypeLike | None) -> Node:
+def _accumulated(node: Node, dtype: DTypeLike | None, name: str) -> Node:
     if dtype is not None:
-        return build.cast(node, as_dtype(dtype))
+        return build.cast(node, as_dtype(dtype, name))
     return build.cast(node, sum_dtype(node.dtype))
 
 
@@ -243,7 +243,7 @@ def std(
 def _real(x: Any, dtype: DTypeLike | None, name: str) -> Node:
     if dtype is None:
         return floating(x, name)
-    wanted = as_dtype(dtype)
+    wanted = as_dtype(dtype, name)
     if not wanted.is_float:
         raise DTypeError(f"{name}: the dtype must be a float, got {wanted}")
     return build.cast(node_of(x, name), wanted)

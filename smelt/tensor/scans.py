@@ -107,7 +107,7 @@ def logcumsumexp(x: Tensor, /, axis: int | None = None, *, dim: int | None = Non
 
 def _counted(x: Any, dtype: DTypeLike | None, name: str) -> Node:
     node = node_of(x, name)
-    return build.cast(node, sum_dtype(node.dtype) if dtype is None else as_dtype(dtype))
+    return build.cast(node, sum_dtype(node.dtype) if dtype is None else as_dtype(dtype, name))
 
 
 def _running(name: str, op: str, node: Node, axis: int | None, dim: int | None) -> Tensor:
