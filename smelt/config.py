@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def _default_cache() -> str:
@@ -22,8 +21,7 @@ def _integer(name: str, default: int) -> int:
     return int(text) if text.lstrip("-").isdigit() else default
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """debug: 0 silent, 1 a line per compiled graph, 2 kernels and fusion, 3 kernel IR, 4 source text."""
 
     debug: int = 0
@@ -63,7 +61,7 @@ def configure(**changes: Any) -> Iterator[Settings]:
     """Change settings inside a `with` block: `with configure(threads=1): ...`."""
     global _settings
     before = _settings
-    _settings = replace(before, **changes)
+    _settings = before._replace(**changes)
     try:
         yield _settings
     finally:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any, Final
 
-import ml_dtypes
 import numpy as np
 
 from smelt.errors import DTypeError
@@ -37,11 +36,22 @@ class DType:
     """An element type. There is one object per type, so equality is identity."""
 
     __slots__ = ("bits", "itemsize", "kind", "name", "numpy")
+    numpy: np.dtype[Any]
 
-    def __init__(self, name: str, kind: Kind, bits: int, numpy_type: Any) -> None:
+    def __init__(self, name: str, kind: Kind, bits: int, numpy_type: Any = None) -> None:
         self.name, self.kind, self.bits = name, kind, bits
         self.itemsize = max(1, bits // 8)
-        self.numpy: np.dtype[Any] = np.dtype(numpy_type)
+        if numpy_type is not None:
+            self.numpy = np.dtype(numpy_type)
+
+    def __getattr__(self, name: str) -> Any:
+        """The NumPy dtypes that ml_dtypes adds, when they are first asked for: most programs never do."""
+        if name != "numpy":
+            raise AttributeError(f"{self!r} has no attribute {name!r}")
+        import ml_dtypes
+
+        self.numpy = np.dtype(getattr(ml_dtypes, self.name))
+        return self.numpy
 
     def __repr__(self) -> str:
         return f"smelt.{self.name}"
@@ -68,13 +78,21 @@ class DType:
     def is_bool(self) -> bool:
         return self.kind is Kind.BOOL
 
+    def limits(self) -> Any:
+        """The `finfo` of a float type."""
+        if self in _ADDED:
+            import ml_dtypes
+
+            return ml_dtypes.finfo(self.numpy)
+        return np.finfo(self.numpy)
+
     @property
     def minimum(self) -> Scalar:
         """The smallest finite value."""
         if self.is_bool:
             return False
         if self.is_float:
-            return float(ml_dtypes.finfo(self.numpy).min)
+            return float(self.limits().min)
         return -(1 << (self.bits - 1)) if self.is_signed else 0
 
     @property
@@ -83,7 +101,7 @@ class DType:
         if self.is_bool:
             return True
         if self.is_float:
-            return float(ml_dtypes.finfo(self.numpy).max)
+            return float(self.limits().max)
         return (1 << (self.bits - self.is_signed)) - 1
 
 
@@ -97,14 +115,14 @@ uint16: Final = DType("uint16", Kind.UNSIGNED, 16, np.uint16)
 uint32: Final = DType("uint32", Kind.UNSIGNED, 32, np.uint32)
 uint64: Final = DType("uint64", Kind.UNSIGNED, 64, np.uint64)
 float16: Final = DType("float16", Kind.FLOAT, 16, np.float16)
-bfloat16: Final = DType("bfloat16", Kind.FLOAT, 16, ml_dtypes.bfloat16)
+bfloat16: Final = DType("bfloat16", Kind.FLOAT, 16)
 float32: Final = DType("float32", Kind.FLOAT, 32, np.float32)
 float64: Final = DType("float64", Kind.FLOAT, 64, np.float64)
 
-float8_e4m3fn: Final = DType("float8_e4m3fn", Kind.FLOAT, 8, ml_dtypes.float8_e4m3fn)
-float8_e5m2: Final = DType("float8_e5m2", Kind.FLOAT, 8, ml_dtypes.float8_e5m2)
-int4: Final = DType("int4", Kind.SIGNED, 4, ml_dtypes.int4)
-uint4: Final = DType("uint4", Kind.UNSIGNED, 4, ml_dtypes.uint4)
+float8_e4m3fn: Final = DType("float8_e4m3fn", Kind.FLOAT, 8)
+float8_e5m2: Final = DType("float8_e5m2", Kind.FLOAT, 8)
+int4: Final = DType("int4", Kind.SIGNED, 4)
+uint4: Final = DType("uint4", Kind.UNSIGNED, 4)
 
 # What arithmetic takes, and what only memory holds.
 ALL: Final = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
@@ -114,7 +132,8 @@ FLOATS: Final = tuple(d for d in ALL if d.is_float)
 STORAGE: Final = (float8_e4m3fn, float8_e5m2, int4, uint4)
 
 _BY_NAME: Final = {d.name: d for d in ALL + STORAGE} | {"bool_": bool_}
-_BY_NUMPY: Final = {d.numpy: d for d in ALL + STORAGE}
+_ADDED: Final = (bfloat16, *STORAGE)  # by ml_dtypes to those of NumPy
+_BY_NUMPY: Final = {d.numpy: d for d in ALL if d not in _ADDED}
 _BY_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32}
 
 
@@ -128,8 +147,9 @@ def as_dtype(value: Any, name: str = "") -> DType:
         return _BY_PYTHON[value]
     try:
         if value is not None:  # which NumPy takes for float64
-            return _BY_NUMPY[np.dtype(value).newbyteorder("=")]
-    except (TypeError, ValueError, KeyError):  # NumPy's for what has a `dtype` that it does not know
+            found = np.dtype(value).newbyteorder("=")
+            return _BY_NUMPY.get(found) or next(d for d in _ADDED if d.name == found.name and d.numpy == found)
+    except (TypeError, ValueError, StopIteration):  # ValueError: a `dtype` that NumPy does not know
         pass
     names = ", ".join(d.name for d in ALL + STORAGE)
     called = f"{name}: " if name else ""

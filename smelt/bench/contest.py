@@ -2,6 +2,7 @@
 
 A contender is a child process that prepares one case, says that it is ready, and then runs it as often as it is told,
 answering with the seconds per call. Threads, allocators and caches of one library so never meet those of another.
+`serve` is the child's side.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -69,7 +71,7 @@ class Contest:
 
     ratio: float
     error: float  # how uncertain the ratio still is, as a share of it
-    first: float  # seconds per call in the best round
+    first: float  # median seconds per call
     second: float
     rounds: int
 
@@ -83,4 +85,19 @@ def contest(first: Contender, second: Contender, *, window: float = 0.2, most: i
         times.append((first.seconds(calls[0]), second.seconds(calls[1])))
         error = relative_error([b / a for a, b in times])
     ratio = statistics.median(b / a for a, b in times)
-    return Contest(ratio, error, min(a for a, _ in times), min(b for _, b in times), len(times))
+    medians = (statistics.median(a for a, _ in times), statistics.median(b for _, b in times))
+    return Contest(ratio, error, *medians, len(times))
+
+
+def serve(call: Callable[[], object], facts: Mapping[str, Any]) -> None:
+    """Say what was prepared, then answer each number on stdin with the seconds per call of so many calls."""
+    print(json.dumps(facts), flush=True)
+    for line in sys.stdin:
+        print(json.dumps({"seconds": seconds_per_call(call, int(line))}), flush=True)
+
+
+def seconds_per_call(call: Callable[[], object], calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - start) / calls

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 import smelt as sm
+from smelt.bench.contest import seconds_per_call, serve
 from smelt.bench.models import check_close
 from smelt.bench.op_cases import CASES, Case
 
@@ -37,26 +36,15 @@ def prepare_numpy(case: Case, quick: bool) -> tuple[Callable[[], object], dict[s
     taken: dict[str, float] = {}
     for name, way in case.ways.items():
         way(*arrays)
-        taken[name] = min(_seconds(lambda way=way: way(*arrays), 1) for _ in range(3))  # type: ignore[misc]
+        taken[name] = min(seconds_per_call(lambda way=way: way(*arrays), 1) for _ in range(3))  # type: ignore[misc]
     best = min(taken, key=lambda name: taken[name])
     return lambda: case.ways[best](*arrays), {"way": best}
 
 
-def _seconds(call: Callable[[], object], calls: int) -> float:
-    start = time.perf_counter()
-    for _ in range(calls):
-        call()
-    return (time.perf_counter() - start) / calls
-
-
 def main(words: list[str]) -> None:
-    """Prepare, then answer each number on stdin with the seconds per call of so many calls."""
     library, name, *options = words
     prepare = {"smelt": prepare_smelt, "numpy": prepare_numpy}[library]
-    call, facts = prepare(CASES[name], "quick" in options)
-    print(json.dumps(facts), flush=True)
-    for line in sys.stdin:
-        print(json.dumps({"seconds": _seconds(call, int(line))}), flush=True)
+    serve(*prepare(CASES[name], "quick" in options))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """The most floating-point operations per second that this machine does, measured: independent multiply-adds in
-registers, on every core.
+registers, on every core. `python -m smelt.bench.peak` is a contender (see `contest`): machines are not equally fast at
+all times, so that the peak is measured in alternation with what is compared to it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
-import time
 
+from smelt.bench.contest import serve
 from smelt.device import toolchain
 from smelt.device.cpu import CPU
 
@@ -30,8 +31,8 @@ float multiply_adds(long iterations, float start) {{
 """
 
 
-def peak_flops(rounds: int = 5) -> float:
-    """Single-precision operations per second on all cores: the best of several rounds."""
+def main() -> None:
+    """Prepare, say how many operations a call does, and serve."""
     profile = CPU().profile
     lanes = profile.vector_bytes // 4
     names = [f"c{k}" for k in range(_ACCUMULATORS)]
@@ -45,15 +46,16 @@ def peak_flops(rounds: int = 5) -> float:
     )
     [library] = toolchain.build([source])
     function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_long, ctypes.c_float)(library.address("multiply_adds"))
-    operations = 2.0 * _ACCUMULATORS * lanes * _ITERATIONS * profile.cores
-    return max(operations / _seconds(function, profile.cores) for _ in range(rounds))
+
+    def call() -> None:
+        threads = [threading.Thread(target=function, args=(_ITERATIONS, 0.5)) for _ in range(profile.cores)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    serve(call, {"flops": 2.0 * _ACCUMULATORS * lanes * _ITERATIONS * profile.cores})
 
 
-def _seconds(function: ctypes._FuncPointer, cores: int) -> float:
-    threads = [threading.Thread(target=function, args=(_ITERATIONS, 0.5)) for _ in range(cores)]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return time.perf_counter() - start
+if __name__ == "__main__":
+    main()

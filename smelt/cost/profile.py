@@ -5,16 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import platform
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 # Loaded when a profile is read, not when smelt is imported.
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(NamedTuple):
     """A processor as schedules see it. `l3_bytes` is shared by all cores; the smaller caches belong to one."""
 
     name: str

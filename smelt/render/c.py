@@ -33,6 +33,7 @@ from smelt.kernel.ir import (
 from smelt.kernel.region import Buffer
 from smelt.kernel.routine import Routine
 from smelt.render import elementwise
+from smelt.render.ahead import DISTANCE, rows_ahead
 from smelt.render.booleans import mask_bits
 from smelt.render.expressions import Expressions
 from smelt.render.library import Library, Type
@@ -143,8 +144,29 @@ class _Writer:
         self.loops += 1
         self.lines.append(f"for (long {name} = {first}, {end} = {last}; {name} < {end}; {name}++) {{")
         outer = dict(self.text.names)
+        self._fetch_ahead(statement, name, end)
         self.text.names[statement.variable.name] = name
         self._block(statement.body)
+        self.text.names = outer
+        self.lines.append("}")
+
+    def _fetch_ahead(self, statement: For, name: str, end: str) -> None:
+        """Ask for the rows that a later iteration gathers."""
+        found = rows_ahead(statement)
+        if not found.rows:
+            return
+        outer, later = dict(self.text.names), self.memory.fresh("n")
+        self.lines += ["{", f"const long {later} = {name} + {DISTANCE} < {end} ? {name} + {DISTANCE} : {name};"]
+        self.text.names[statement.variable.name] = later
+        self.memory.enter()
+        for source in found.chain:
+            self._statement(source)
+        for row in found.rows:
+            self.registers.declare(row.load.value)
+            pointer = self.expressions.pointer(row.load)
+            self.lines += [f"__builtin_prefetch({pointer} + {offset});" for offset in row.offsets]
+        self.registers.forget()
+        self.memory.leave()
         self.text.names = outer
         self.lines.append("}")
 

@@ -49,6 +49,10 @@ class Expressions:
         text = self.memory.load(buffer, where, tile.lane)
         return self._mask_as(text, 8, tile.form) if value.dtype is bool_ else text
 
+    def pointer(self, statement: Load) -> str:
+        """Where a scalar is loaded from."""
+        return self.memory.pointer(statement.buffer, self._picked(statement, {}).address)
+
     def _picked(self, statement: Load, at: Coordinates) -> Access:
         """The access of one register, with indices that are values as names of this register."""
         values: dict[Variable, IndexLike] = {}

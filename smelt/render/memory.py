@@ -74,7 +74,7 @@ class Memory:
         self._count += 1
         return f"{letter}{self._count}"
 
-    def _pointer(self, buffer: Buffer, address: Index) -> str:
+    def pointer(self, buffer: Buffer, address: Index) -> str:
         """A pointer to the element at an address, as an expression."""
         base = address - address.constant
         if not base.terms:
@@ -137,7 +137,7 @@ class Memory:
         if where.mask is NEVER:
             return zero
         if lane is None or (where.step == 0 and not where.mask.by_lane):
-            pointer = self._pointer(buffer, where.address)
+            pointer = self.pointer(buffer, where.address)
             value = f"*{pointer}"
             if where.mask.conditions:
                 value = f"({t.element})({self.text.conditions(where.mask.conditions)} ? {value} : 0)"
@@ -145,7 +145,7 @@ class Memory:
         second = where.step == 2 and lane.extent <= 32  # twice as many elements have bits in one word
         if where.moves is None or (where.mask.by_lane and where.step != 1 and not second):
             return self._lane_by_lane(buffer, where, lane, t)
-        pointer = self._pointer(buffer, where.moves.base)
+        pointer = self.pointer(buffer, where.moves.base)
         if where.mask.by_lane and where.step == 2:
             bits = f"{self._helper('spread_bits')}({self.lane_bits(where.mask, lane)})"
             return f"{self.library.function('masked_every_second', t)}({pointer}, {bits})"
@@ -201,12 +201,12 @@ class Memory:
         if where.mask.conditions and not where.mask.by_lane:
             guard = f"if ({self.text.conditions(where.mask.conditions)}) "
         if lane is None:
-            self.lines.append(f"{guard}*{self._pointer(buffer, where.address)} = {value};")
+            self.lines.append(f"{guard}*{self.pointer(buffer, where.address)} = {value};")
             return
         if where.moves is None or where.step == 0 or (where.mask.by_lane and where.step != 1):
             self._store_lane_by_lane(buffer, where, lane, t, value)
             return
-        pointer = self._pointer(buffer, where.moves.base)
+        pointer = self.pointer(buffer, where.moves.base)
         if where.mask.by_lane:
             name = self.library.function("masked_store", t)
             self.lines.append(f"{name}({pointer}, {value}, {self.lane_bits(where.mask, lane)});")

@@ -30,7 +30,6 @@ _FORMS: Final = {
     "item": sort.ITEMS,
     "result": sort.RESULTS,
     "sort": sort.SORTS,
-    "merge": sort.MERGES,
     "extremes": sort.EXTREMES,
 }
 _HELPER: Final = re.compile(r"\b(\w+)@([fiuc]\d+)(?:x(\d+))?\b")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from smelt.dtypes import DType, uint32
 from smelt.graph.index import IndexLike
@@ -13,28 +12,29 @@ from smelt.graph.node import Node, Shape, make, topological
 from smelt.graph.ops import Op
 
 
-@dataclass(eq=False, slots=True)
 class Placeholder:
-    """The attribute of a leaf that stands for an argument."""
+    """The attribute of a leaf that stands for an argument. A weak one is a Python number, with the dtype of what it
+    meets.
+    """
 
-    dtype: DType
-    shape: Shape
-    strides: tuple[IndexLike, ...]
-    weak: bool = False  # a Python number: takes the dtype of what it meets
+    __slots__ = ("dtype", "shape", "strides", "weak")
+
+    def __init__(self, dtype: DType, shape: Shape, strides: tuple[IndexLike, ...], weak: bool = False) -> None:
+        self.dtype, self.shape, self.strides, self.weak = dtype, shape, strides, weak
 
     def node(self) -> Node:
         return make(Op.LEAF, self.dtype, self.shape, (), self)
 
 
-@dataclass(eq=False)
 class Trace:
     """One function being traced. `draws` counts the random draws that it made; `weakness` remembers `is_weak`."""
 
-    random: Placeholder = field(default_factory=lambda: Placeholder(uint32, (3,), (1,)))
-    random_node: Node | None = None
-    draws: int = 0
-    hidden: set[int] = field(default_factory=set)  # ids of the storages of tensors that the function reaches by itself
-    weakness: dict[Node, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.random = Placeholder(uint32, (3,), (1,))
+        self.random_node: Node | None = None
+        self.draws = 0
+        self.hidden: set[int] = set()  # ids of the storages of tensors that the function reaches by itself
+        self.weakness: dict[Node, int] = {}
 
     def take_random(self, draws: int) -> tuple[Node, int]:
         if self.random_node is None:

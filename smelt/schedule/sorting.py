@@ -4,14 +4,14 @@
 |---|---|
 | short | as many at a time as a vector has lanes, by a sorting network |
 | long | radix sort from the last digit; a block of columns at a time where the axis is not the last |
-| long, and fewer than cores | pieces of a row side by side, then merged |
+| long, and few | divided into parts by value, which are sorted side by side |
 | long, and few elements wanted | candidates that precede the last of the best so far |
 """
 
 from __future__ import annotations
 
 from smelt.cost.profile import Profile
-from smelt.dtypes import DType, uint64
+from smelt.dtypes import DType, uint32, uint64
 from smelt.fuse.routine_nodes import Operand
 from smelt.graph.index import IndexLike, as_index, product_of, upper
 from smelt.graph.node import Node
@@ -20,6 +20,8 @@ from smelt.kernel.routine import Routine, Step, Temporary, routine
 NETWORK_BYTES = 1 << 15  # of one vector of rows: a network of this size still fits the nearest cache
 NETWORK_ROWS = 512  # elements of a row beyond which a radix sort does less
 PIECE = 1 << 15  # elements that are worth a thread
+PARTS = 32  # that a long row is divided into: an odd power of two
+TASKS = 8  # for each core at least: cores are not equally fast at all times
 SELECTED = 8  # of this many elements at most one is wanted: look for candidates instead of sorting
 COLUMNS_BYTES = 1 << 19  # of columns that are sorted together
 LONG = 1 << 16  # elements from which on a sort is worth a longer compilation
@@ -73,7 +75,6 @@ class _Sort:
             "mask": f"i{self.dtype.bits}x{lanes}",
             "fills": int(self.item == "key"),
             "sort": "quick" if quick else "radix",
-            "merge": "quick" if quick else "radix",
             "extremes": "quick" if quick else "radix",
         }
         if quick:
@@ -127,13 +128,13 @@ def sort_steps(node: Node, sources: list[Operand], profile: Profile) -> list[Ste
     if sort.item != "pair" and small and not (sort.compares and sort.inner == 1):
         return [_network(sort, lanes)]
     pieces = _pieces(sort)
-    return _merged(sort, pieces) if pieces > 1 else [_whole_rows(sort)]
+    return _divided(sort, pieces) if pieces > 1 else [_whole_rows(sort)]
 
 
 def _pieces(sort: _Sort) -> int:
     """Into how many pieces a row is cut, so that every core has something to do: a power of two."""
     pieces = 1
-    while upper(sort.rows) * pieces < sort.profile.cores and sort.most >= 2 * pieces * PIECE:
+    while upper(sort.rows) * pieces < TASKS * sort.profile.cores and sort.most >= 2 * pieces * PIECE:
         pieces *= 2
     return pieces
 
@@ -164,22 +165,19 @@ def _whole_rows(sort: _Sort) -> Step:
     return Step(made, (sort.node, sort.source))
 
 
-def _merged(sort: _Sort, pieces: int) -> list[Step]:
-    """Pieces sorted side by side; then runs twice as long at every launch, the last of which stores the result."""
+def _divided(sort: _Sort, pieces: int) -> list[Step]:
+    """Pieces divided into parts by the same limits, then parts put together and sorted."""
     piece = (as_index(sort.n) - 1) // pieces + 1
     sizes = sort.sizes(pieces=pieces, piece=piece)
-    tasks = sort.rows * pieces
-    items = [sort.temporary(sort.rows * sort.n) for _ in range(2)]
-    first = sort.make("sort_pieces", sort.words(), sizes, tasks, workspace=sort.counts_bytes)
-    steps = [Step(first, (items[0], items[1], sort.source))]
-    run = 1
-    while 2 * run < pieces:
-        made = sort.make("sort_merge", sort.words(), {**sizes, "run": piece * run}, tasks)
-        steps.append(Step(made, (items[1], items[0])))
-        items.reverse()
-        run *= 2
-    made = sort.make("sort_finish", sort.words(), {**sizes, "run": piece * run}, tasks)
-    steps.append(Step(made, (sort.node, items[0], sort.source, items[1])))
+    words = sort.words(parts=PARTS, pieces=pieces)
+    counts = Temporary(uint32, (sort.rows * (pieces * PARTS),))
+    items, parted, spare = (sort.temporary(sort.rows * sort.n) for _ in range(3))
+    divide = sort.make("sort_divide", words, sizes, sort.rows * pieces)
+    parts = sort.make("sort_parts", words, sizes, sort.rows * PARTS, workspace=sort.counts_bytes)
+    steps = [
+        Step(divide, (parted, counts, items, sort.source)),
+        Step(parts, (sort.node, items, spare, parted, counts, sort.source)),
+    ]
     if sort.dtype.is_float and not sort.places:
         made = sort.make("sort_signs", sort.words(), sort.sizes(), sort.rows)
         steps.append(Step(made, (sort.node, sort.source)))

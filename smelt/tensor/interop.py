@@ -19,7 +19,6 @@ from smelt.graph.node import Node, topological
 from smelt.graph.ops import Op
 from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
-from smelt.tensor import dlpack
 from smelt.tensor.arguments import check_copy, check_device
 from smelt.tensor.handle import Handle, is_weak, node_of, wrap
 from smelt.tensor.types import DT, DTypeLike, S, TensorLike
@@ -116,6 +115,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     check_copy(copy, "from_dlpack")
     if isinstance(x, Handle):
         return wrap(_copied(x._node, "from_dlpack") if copy else x._node)
+    from smelt.tensor import dlpack
+
     array, is_copy = dlpack.incoming(x, device, copy)
     _numeric(array, "from_dlpack")
     if copy is False and not Storage.shares(array):
@@ -183,6 +184,8 @@ def _array(value: Any, name: str) -> NDArray[Any]:
         if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
             array = np.asarray(value)
         elif hasattr(value, "__dlpack__"):
+            from smelt.tensor import dlpack
+
             array, _ = dlpack.incoming(value, None, None)
         else:
             array = np.asarray(value)
@@ -282,6 +285,8 @@ def array_protocol(tensor: Tensor, dtype: Any = None, copy: bool | None = None) 
 
 def to_dlpack(tensor: Tensor, stream: Any, max_version: Any, device: Any, copy: bool | None) -> Any:
     """A DLPack capsule of the tensor."""
+    from smelt.tensor import dlpack
+
     dlpack.check_request(stream, max_version, device, copy)
     check_copy(copy, "dlpack")
     return dlpack.outgoing(numpy(tensor, "dlpack"), tensor.dtype, max_version, copy)

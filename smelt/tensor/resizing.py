@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,10 @@ from smelt.tensor.handle import floating, node_of, widened, wrap
 from smelt.tensor.interop import to_node
 from smelt.tensor.windows import fitted, for_each, known_size
 
+# Fractions are loaded when they are needed, not when smelt is imported.
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from smelt.tensor.tensor import Tensor
@@ -118,6 +120,8 @@ def _sizes(size: Any, factor: Any, extents: list[int]) -> tuple[tuple[int, ...],
     count = len(extents)
     if (size is None) == (factor is None):
         raise ArgumentError("interpolate: give either size or scale_factor")
+    from fractions import Fraction
+
     if size is not None:
         sizes = for_each(size, count, "interpolate", "size")
         if max(sizes) > MOST:
@@ -149,8 +153,10 @@ def _centers(scale: Fraction) -> _Line:
 
 def _corners(size: int, extent: int) -> _Line:
     """Sources i * (extent - 1) / (size - 1)."""
-    scale = Fraction(extent - 1, max(1, size - 1)) if size > 1 else Fraction(0)
-    return _Line(max(1, scale.numerator) if scale else 0, 0, scale.denominator)
+    if size == 1 or extent == 1:
+        return _Line(0, 0, 1)
+    whole = math.gcd(extent - 1, size - 1)
+    return _Line((extent - 1) // whole, 0, (size - 1) // whole)
 
 
 def _sampled(node: Node, axis: int, size: int, line: _Line, offset: int) -> Node:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from smelt import dtypes
@@ -57,7 +56,7 @@ def finfo(type: DTypeLike | Operand, /) -> FloatLimits:
     wanted = _dtype_of(type, "finfo")
     if not wanted.is_float:
         raise DTypeError(f"finfo: {wanted} is not a float dtype", hint="Use iinfo for integers.")
-    limits = ml_dtypes.finfo(wanted.numpy)
+    limits = wanted.limits()
     return FloatLimits(
         wanted.bits,
         float(limits.eps),

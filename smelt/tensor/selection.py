@@ -9,7 +9,6 @@ the result is computed.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,8 +31,7 @@ _RULE = "an index is made of integers, slices, ..., None, and arrays of integers
 KEPT, DROPPED = -1, -2  # axes that a slice or an integer selects; k >= 0 is the k-th index tensor
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """Which elements a key names. `target` is the tensor, with the axes that a boolean tensor covers as one."""
 
     target: Node

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -18,9 +16,9 @@ from smelt.kernel import Region, verify
 from smelt.schedule import candidates, choose
 from tests.graph.random_graphs import random_program
 
-AVX512 = replace(profile(), vector_bytes=64, vector_registers=32, l3_bytes=32 << 20)
-AVX2 = replace(AVX512, vector_bytes=32, vector_registers=16)
-NEON = replace(AVX512, vector_bytes=16)
+AVX512 = profile()._replace(vector_bytes=64, vector_registers=32, l3_bytes=32 << 20)
+AVX2 = AVX512._replace(vector_bytes=32, vector_registers=16)
+NEON = AVX512._replace(vector_bytes=16)
 
 
 def regions(*nodes: Node) -> list[Region]:

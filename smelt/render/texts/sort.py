@@ -50,6 +50,7 @@ INLINE ${name}_item ${name}_make($bits b, u64 at) { return ${name}_key(b); }
 INLINE $bits ${name}_item_key(${name}_item x) { return x; }
 INLINE int ${name}_before(${name}_item x, ${name}_item y) { return x < y; }
 INLINE ${name}_item ${name}_last(void) { return ($bits)-1; }
+INLINE ${name}_item ${name}_limit($bits key) { return key; }
 """,
     "packed": r"""
 typedef u64 ${name}_item;
@@ -58,6 +59,7 @@ INLINE $bits ${name}_item_key(${name}_item x) { return x >> 32; }
 INLINE u64 ${name}_place(${name}_item x) { return x & 0xffffffffu; }
 INLINE int ${name}_before(${name}_item x, ${name}_item y) { return x < y; }
 INLINE ${name}_item ${name}_last(void) { return -1ull; }
+INLINE ${name}_item ${name}_limit($bits key) { return (u64)key << 32; }
 """,
     "pair": r"""
 typedef struct { u64 key, at; } ${name}_item;
@@ -66,6 +68,7 @@ INLINE $bits ${name}_item_key(${name}_item x) { return x.key; }
 INLINE u64 ${name}_place(${name}_item x) { return x.at; }
 INLINE int ${name}_before(${name}_item x, ${name}_item y) { return x.key < y.key; }
 INLINE ${name}_item ${name}_last(void) { return (${name}_item){-1ull, -1ull}; }
+INLINE ${name}_item ${name}_limit($bits key) { return (${name}_item){key, 0}; }
 """,
 }
 
@@ -113,43 +116,69 @@ static ${name}_item *${name}_radix(${name}_item *a, ${name}_item *b, long n, u32
   return a;
 }
 
-INLINE void ${name}_copy(${name}_item *to, const ${name}_item *from, long n) {
-  if (to != from) for (long i = 0; i < n; i++) to[i] = from[i];
+static void ${name}_copy(${name}_item *to, const ${name}_item *from, long n) {
+  enum { SIDE = sizeof(${vector}) / sizeof(${name}_item) };
+  long i = 0;
+  if (to == from) return;
+  for (; i + SIDE <= n; i += SIDE) *(${vector}_u *)(void *)(to + i) = *(const ${vector}_u *)(const void *)(from + i);
+  for (; i < n; i++) to[i] = from[i];
+}
+"""
+
+_BY_DIGITS = r"""
+/* Items below the pivot to the front of `to`, the others after them; how many are below. */
+static long ${name}_divided(const ${name}_item *from, ${name}_item *to, long n, ${name}_item pivot) {
+  long low = 0, below = 0;
+  for (long i = 0; i < n; i++) below += ${name}_before(from[i], pivot);
+  for (long i = 0, high = below; i < n; i++) {
+    long first = ${name}_before(from[i], pivot);
+    to[first ? low : high] = from[i];
+    low += first;
+    high += 1 - first;
+  }
+  return below;
+}
+INLINE ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u32 *counts) {
+  return ${name}_radix(a, b, n, counts);
+}
+INLINE long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
+                           ${name}_item pivot) {
+  ${name}_fill(a, x, first, n, step);
+  return ${name}_divided(a, b, n, pivot);
+}
+static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *sizes, long count, ${name}_item *a,
+                                    ${name}_item *b, long n, u32 *counts) {
+  for (long at = 0, k = 0; k < count; at += sizes[k++]) ${name}_copy(a + at, runs[k], sizes[k]);
+  return ${name}_radix(a, b, n, counts);
 }
 """
 
 # How many items are sorted at all: digit by digit, or where there are instructions for it by comparing.
 SORTS = {
-    "radix": r"""
-INLINE ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u32 *counts) {
-  return ${name}_radix(a, b, n, counts);
-}
-""",
+    "radix": _BY_DIGITS,
     "quick": r"""
 #if defined(__AVX512F__) && __has_builtin(__builtin_shufflevector)
 NETWORKS
-/* Items below the pivot to the front of `to`, the others to its end; how many are below. */
-static long ${name}_divided(const ${name}_item *from, ${name}_item *to, long n, ${name}_item pivot) {
-  long i = 0, low = 0, high = n;
+/* Items below the pivot from `low` on, the others down from `high`. Elements become keys on the way. */
+INLINE void ${name}_deal(const ${name}_item *from, long n, ${name}_item **low, ${name}_item **high, ${name}_item pivot,
+                         int elements) {
   ${item_vector} limit = splat@${item_vector}(pivot);
-  for (; i + $item_lanes <= n; i += $item_lanes) {
-    ${item_signed} v = *(const ${item_signed}_u *)(from + i);
-    $lane_bits below = __builtin_ia32_ucmp${compare}512_mask(v, (${item_signed})limit, 1, ($lane_bits)-1);
-    long count = __builtin_popcount(below);
-    __builtin_ia32_compressstore${store}512_mask((${item_signed} *)(to + low), v, below);
-    low += count;
-    high -= $item_lanes - count;
-    __builtin_ia32_compressstore${store}512_mask((${item_signed} *)(to + high), v, ($lane_bits)~below);
-  }
-  if (i < n) {
-    $lane_bits lanes = (1u << (n - i)) - 1;
-    ${item_signed} v = (${item_signed})${name}_first(from + i, n - i);
+  for (long i = 0; i < n; i += $item_lanes) {
+    $lane_bits lanes = n - i < $item_lanes ? (1u << (n - i)) - 1 : ($lane_bits)-1;
+    ${item_vector} items = ${name}_first(from + i, n - i);
+    if (elements) items = (${item_vector})${name}_keys((${vector})items);
+    ${item_signed} v = (${item_signed})items;
     $lane_bits below = __builtin_ia32_ucmp${compare}512_mask(v, (${item_signed})limit, 1, lanes);
-    __builtin_ia32_compressstore${store}512_mask((${item_signed} *)(to + low), v, below);
-    low += __builtin_popcount(below);
-    __builtin_ia32_compressstore${store}512_mask((${item_signed} *)(to + low), v, ($lane_bits)(lanes & ~below));
+    __builtin_ia32_compressstore${store}512_mask((${item_signed} *)*low, v, below);
+    *low += __builtin_popcount(below);
+    *high -= __builtin_popcount(lanes & ~below);
+    __builtin_ia32_compressstore${store}512_mask((${item_signed} *)*high, v, ($lane_bits)(lanes & ~below));
   }
-  return low;
+}
+static long ${name}_divided(const ${name}_item *from, ${name}_item *to, long n, ${name}_item pivot) {
+  ${name}_item *low = to, *high = to + n;
+  ${name}_deal(from, n, &low, &high, pivot, 0);
+  return low - to;
 }
 
 /* Quicksort between two arrays: the items lie in `from`, and in the end in `from` if they are to stay there, else in
@@ -189,10 +218,33 @@ static ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u3
   ${name}_quick(a, b, n, 1, depth, counts);
   return a;
 }
-#else
-INLINE ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u32 *counts) {
-  return ${name}_radix(a, b, n, counts);
+/* Elements as items, divided by a pivot; the result lies in `b`. */
+static long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
+                           ${name}_item pivot) {
+  ${name}_item *low = b, *high = b + n;
+  if ($fills && step == 1) ${name}_deal((const ${name}_item *)(const void *)(x + first), n, &low, &high, pivot, 1);
+  else {
+    ${name}_fill(a, x, first, n, step);
+    ${name}_deal(a, n, &low, &high, pivot, 0);
+  }
+  return low - b;
 }
+/* Runs of items sorted together: the first division puts them side by side. */
+static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *sizes, long count, ${name}_item *a,
+                                    ${name}_item *b, long n, u32 *counts) {
+  ${name}_item some[$item_lanes], *low = a, *high = a + n;
+  long found = 0;
+  for (long k = 0; k < count && found < $item_lanes; k++) if (sizes[k]) some[found++] = runs[k][sizes[k] / 2];
+  ${name}_sort1(some, some, found);
+  for (long k = 0; k < count; k++) ${name}_deal(runs[k], sizes[k], &low, &high, some[found / 2], 0);
+  ${name}_sorted(a, b, low - a, counts);
+  ${name}_sorted(low, b + (low - a), a + n - low, counts);
+  return a;
+}
+#else
+"""
+    + _BY_DIGITS
+    + r"""
 #endif
 """,
 }
@@ -329,133 +381,86 @@ KERNEL {
 }
 """
 
-_CHUNKS = r"""
-/* Sorts pieces of rows, so that several threads share a row; the pieces are merged by later launches. */
+# A long row is divided among threads by value: its parts are sorted side by side, and there is nothing to merge.
+_LIMITS = r"""
+/* Keys that divide a row into parts of about the same size: every eighth of a sorted sample. */
+static void ${name}_limits($bits *limits, const $bits *x, long n, long step) {
+  enum { SAMPLE = 8 * $parts };
+  $bits some[SAMPLE];
+  for (long k = 0; k < SAMPLE; k++) { /* one of each stretch of the row, at no regular distance */
+    some[k] = ${name}_key(x[(k * n + k * 2654435761 % n) / SAMPLE * step]);
+  }
+  for (long gap = SAMPLE / 2; gap; gap = gap == 2 ? 1 : gap * 5 / 11) {
+    for (long i = gap; i < SAMPLE; i++) {
+      $bits own = some[i];
+      long at = i;
+      for (; at >= gap && some[at - gap] > own; at -= gap) some[at] = some[at - gap];
+      some[at] = own;
+    }
+  }
+  for (long k = 1; k < $parts; k++) limits[k - 1] = some[8 * k];
+}
+"""
+
+_DIVIDE = r"""
+/* Divides pieces of rows into parts, by halves and quarters and so on between two arrays. There is an odd number of
+   rounds, so that all is in the first of them in the end. */
 KERNEL {
-  const $bits *x = buffers[2];
+  const $bits *x = buffers[3];
   SIZES
-  u32 *counts = (u32 *)workspace;
   for (long task = begin; task < end; task++) {
     long row = task / pieces, first = task % pieces * piece;
     long size = first >= n ? 0 : n - first < piece ? n - first : piece;
     const $bits *from = x + row / inner * n * inner + row % inner;
-    ${name}_item *a = (${name}_item *)buffers[0] + row * n + first, *b = (${name}_item *)buffers[1] + row * n + first;
-    ${name}_fill(a, from, first, size, inner);
-    ${name}_copy(a, ${name}_sorted(a, b, size, counts), size);
+    ${name}_item *to = (${name}_item *)buffers[0] + row * n + first;
+    ${name}_item *other = (${name}_item *)buffers[2] + row * n + first;
+    u32 *counts = (u32 *)buffers[1] + task * $parts;
+    $bits limits[$parts - 1];
+    long bounds[$parts + 1] = {};
+    if (size) {
+      ${name}_limits(limits, from, n, inner);
+      bounds[$parts] = size;
+      bounds[$parts / 2] = ${name}_halved(from, first, size, inner, other, to, ${name}_limit(limits[$parts / 2 - 1]));
+      for (long half = $parts / 4; half; half /= 2) {
+        ${name}_item *divided = to;
+        to = other;
+        other = divided;
+        for (long k = half; k < $parts; k += 2 * half) {
+          long low = bounds[k - half], high = bounds[k + half];
+          bounds[k] = low + ${name}_divided(other + low, to + low, high - low, ${name}_limit(limits[k - 1]));
+        }
+      }
+    }
+    for (long k = 0; k < $parts; k++) counts[k] = bounds[k + 1] - bounds[k];
   }
 }
 """
 
-_MERGING = r"""
-/* How many of the first `k` items of two merged runs come from the first one; its items go first among equals. */
-static long ${name}_rank(const ${name}_item *a, long na, const ${name}_item *b, long nb, long k) {
-  long low = k > nb ? k - nb : 0, high = k < na ? k : na;
-  while (low < high) {
-    long i = (low + high) / 2;
-    if (!${name}_before(b[k - i - 1], a[i])) low = i + 1; else high = i;
-  }
-  return low;
-}
-"""
-
-_MERGE_SCALAR = r"""
-/* Merge the first runs of two arrays. */
-static void ${name}_join(${name}_item *to, const ${name}_item *a, const ${name}_item *a_end, const ${name}_item *b,
-                         const ${name}_item *b_end) {
-  while (a < a_end && b < b_end) {
-    ${name}_item p = *a, q = *b;
-    long second = ${name}_before(q, p);
-    *to++ = second ? q : p;
-    a += 1 - second;
-    b += second;
-  }
-  while (a < a_end) *to++ = *a++;
-  while (b < b_end) *to++ = *b++;
-}
-"""
-
-MERGES = {
-    "radix": r"""
-INLINE void ${name}_merge(${name}_item *to, const ${name}_item *a, const ${name}_item *a_end, const ${name}_item *b,
-                          const ${name}_item *b_end) {
-  ${name}_join(to, a, a_end, b, b_end);
-}
-""",
-    "quick": r"""
-#if defined(__AVX512F__) && __has_builtin(__builtin_shufflevector)
-NETWORKS
-/* Vectors from whichever run is behind are merged with the upper half of what came before. */
-static void ${name}_merge(${name}_item *to, const ${name}_item *a, const ${name}_item *a_end, const ${name}_item *b,
-                          const ${name}_item *b_end) {
-  enum { L = $item_lanes };
-  ${name}_item kept[L], rest[3 * L];
-  if (a_end - a < L || b_end - b < L) return ${name}_join(to, a, a_end, b, b_end);
-  ${item_vector} upper = *(const ${item_vector}_u *)a;
-  a += L;
-  for (;;) {
-    int second = a == a_end || (b < b_end && *b < *a);
-    if (a == a_end && b == b_end) break;
-    if (second ? b_end - b < L : a_end - a < L) break;
-    ${item_vector} next = ${name}_turned(*(const ${item_vector}_u *)(second ? b : a));
-    if (second) b += L; else a += L;
-    ${item_vector} lower = ${name}_merged(${name}_min(upper, next));
-    upper = ${name}_merged(${name}_max(upper, next));
-    *(${item_vector}_u *)to = lower;
-    to += L;
-  }
-  *(${item_vector}_u *)kept = upper;
-  /* The shorter rest is merged with what is in hand, and that with the other rest. */
-  long na = a_end - a, nb = b_end - b;
-  const ${name}_item *few = na < nb ? a : b, *many = na < nb ? b : a;
-  long n_few = na < nb ? na : nb, n_many = na < nb ? nb : na;
-  ${name}_join(rest, kept, kept + L, few, few + n_few);
-  ${name}_join(to, rest, rest + L + n_few, many, many + n_many);
-}
-#else
-INLINE void ${name}_merge(${name}_item *to, const ${name}_item *a, const ${name}_item *a_end, const ${name}_item *b,
-                          const ${name}_item *b_end) {
-  ${name}_join(to, a, a_end, b, b_end);
-}
-#endif
-""",
-}
-
-_MERGE = r"""
-/* Merges pairs of sorted runs; a task makes one piece of the result. */
+_PARTS = r"""
+/* Sorts one part of a row, of which every piece has some, and stores it. */
 KERNEL {
-  const ${name}_item *x = buffers[1];
-  ${name}_item *o = buffers[0];
-  SIZES
-  for (long task = begin; task < end; task++) {
-    long row = task / pieces, first = task % pieces * piece, last = first + piece < n ? first + piece : n;
-    long left = first / (2 * run) * (2 * run), middle = left + run < n ? left + run : n;
-    long right = middle + run < n ? middle + run : n;
-    if (first >= last) continue;
-    const ${name}_item *a = x + row * n + left, *b = x + row * n + middle;
-    long na = middle - left, nb = right - middle;
-    long i = ${name}_rank(a, na, b, nb, first - left), i_end = ${name}_rank(a, na, b, nb, last - left);
-    ${name}_merge(o + row * n + first, a + i, a + i_end, b + (first - left - i), b + (last - left - i_end));
-  }
-}
-"""
-
-_FINISH = r"""
-/* The last merge, which stores results instead of items; its items go where the sorted pieces were made. */
-KERNEL {
-  const ${name}_item *x = buffers[1];
-  const $bits *source = buffers[2];
+  const $bits *source = buffers[5];
   $out *o = buffers[0];
   SIZES
   for (long task = begin; task < end; task++) {
-    long row = task / pieces, first = task % pieces * piece, last = first + piece < count ? first + piece : count;
-    long middle = run < n ? run : n;
-    if (first >= last) continue;
-    const ${name}_item *a = x + row * n, *b = a + middle;
-    const $bits *from = source + row / inner * n * inner + row % inner;
-    long i = ${name}_rank(a, middle, b, n - middle, first), i_end = ${name}_rank(a, middle, b, n - middle, last);
-    ${name}_item *made = (${name}_item *)buffers[3] + row * n + first;
-    ${name}_merge(made, a + i, a + i_end, b + (first - i), b + (last - i_end));
-    ${name}_store(o + (row / inner * count + first) * inner + row % inner, made, last - first, from, inner);
+    long row = task / $parts, part = task % $parts, first = 0, size = 0;
+    const u32 *counts = (const u32 *)buffers[4] + row * pieces * $parts;
+    const ${name}_item *runs[$pieces];
+    u32 sizes[$pieces];
+    for (long p = 0; p < $pieces; p++) {
+      long before = 0;
+      for (long k = 0; k < part; k++) before += counts[p * $parts + k];
+      runs[p] = (const ${name}_item *)buffers[3] + row * n + p * piece + before;
+      sizes[p] = counts[p * $parts + part];
+      first += before;
+      size += sizes[p];
+    }
+    if (!size || first >= count) continue;
+    ${name}_item *a = (${name}_item *)buffers[1] + row * n + first, *b = (${name}_item *)buffers[2] + row * n + first;
+    a = ${name}_joined(runs, sizes, $pieces, a, b, size, (u32 *)workspace);
+    if (count - first < size) size = count - first;
+    ${name}_store(o + (row / inner * count + first) * inner + row % inner, a, size,
+                  source + row / inner * n * inner + row % inner, inner);
   }
 }
 """
@@ -561,11 +566,10 @@ KERNEL {
 
 # Each template is the parts of the library that it needs, the item, the result, and the kernel itself.
 TEMPLATES = {
-    "sort_rows": (_KEYS, "item", "result", _RADIX, "sort", _FILL, _SIGNS, _ROWS),
+    "sort_rows": (_KEYS, "item", "result", _RADIX, _FILL, "sort", _SIGNS, _ROWS),
     "sort_network": (_KEYS, "item", "result", _SIGNS, "extremes", _NETWORK),
-    "sort_pieces": (_KEYS, "item", "result", _RADIX, "sort", _FILL, _CHUNKS),
-    "sort_merge": (_KEYS, "item", _MERGING, _MERGE_SCALAR, "merge", _MERGE),
-    "sort_finish": (_KEYS, "item", "result", _FILL, _MERGING, _MERGE_SCALAR, "merge", _FINISH),
+    "sort_divide": (_KEYS, "item", "result", _RADIX, _FILL, "sort", _LIMITS, _DIVIDE),
+    "sort_parts": (_KEYS, "item", "result", _RADIX, _FILL, "sort", _PARTS),
     "sort_signs": (_KEYS, _SIGNS, _RESTORE),
     "best_rows": (_KEYS, "item", "result", _RADIX, "sort", _SELECT, _BEST_ROWS),
     "best_pieces": (_KEYS, "item", _RADIX, "sort", _SELECT, _BEST_CHUNKS),
