@@ -137,8 +137,8 @@ _BY_NUMPY: Final = {d.numpy: d for d in ALL if d not in _ADDED}
 _BY_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32}
 
 
-def as_dtype(value: Any) -> DType:
-    """The DType for a DType, its name, a NumPy dtype or scalar type, or a Python scalar type."""
+def as_dtype(value: Any, name: str = "") -> DType:
+    """The DType for a DType, its name, or a type of NumPy or Python; `name` is the calling function, for messages."""
     if isinstance(value, DType):
         return value
     if isinstance(value, str) and value in _BY_NAME:
@@ -149,10 +149,11 @@ def as_dtype(value: Any) -> DType:
         if value is not None:  # which NumPy takes for float64
             found = np.dtype(value).newbyteorder("=")
             return _BY_NUMPY.get(found) or next(d for d in _ADDED if d.name == found.name and d.numpy == found)
-    except (TypeError, StopIteration):
+    except (TypeError, ValueError, StopIteration):  # ValueError: a `dtype` that NumPy does not know
         pass
     names = ", ".join(d.name for d in ALL + STORAGE)
-    raise DTypeError(f"{value!r} is not a dtype that smelt has", hint=f"Use one of: {names}.")
+    called = f"{name}: " if name else ""
+    raise DTypeError(f"{called}{value!r:.80} is not a dtype that smelt has", hint=f"Use one of: {names}.")
 
 
 def compute_dtype(dtype: DType) -> DType:

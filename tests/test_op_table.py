@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from tests.ops.samples import Array, Sample
 from tests.ops.spec import OpSpec, Tolerance
 
 TEST_ALL = os.environ.get("SMELT_TEST_ALL") == "1"
+
+POSITIONAL = inspect.Parameter.POSITIONAL_ONLY
 
 # Public names that are not functions from arguments to tensors.
 NOT_OPS = {"Tensor", "DType", "Dim", "realize", "__array_namespace_info__"}
@@ -150,6 +153,20 @@ def test_compiled_and_interpreted_results_are_those_of_the_reference(specs: list
     assert not failures, f"{len(failures)} wrong:\n" + "\n".join(failures[:12])
 
 
+# What the message says instead of the function's name: that of which it is an alias or part.
+NAMED_AS = {
+    "Tensor.__getitem__": "indexing",
+    "random.truncated": "truncated_normal",
+    "resize": "interpolate",
+    "scaled_dot_product_attention": "attention",
+}
+
+
+def called(name: str) -> set[str]:
+    """What a message may call a function."""
+    return {name.rsplit(".", maxsplit=1)[-1], NAMED_AS.get(name, name)}
+
+
 @pytest.mark.parametrize(
     ("spec", "at"), [pytest.param(s, i, id=f"{s.name}-{i}") for s in OPS for i in range(len(s.errors))]
 )
@@ -161,19 +178,40 @@ def test_mistakes_raise_typed_errors_with_the_line_of_the_call(spec: OpSpec, at:
         spec.function(*given, **keywords)
     assert issubclass(error, sm.errors.SmeltError)
     assert text in str(caught.value)
-    assert "test_op_table.py" in str(caught.value)
-    assert "spec.function(*given, **keywords)" in str(caught.value)
+    assert str(caught.value).split(":")[0] in called(spec.name)
+    line = caught.traceback[0].lineno + 1
+    assert f"  at test_op_table.py:{line}:  spec.function(*given, **keywords)" in str(caught.value).splitlines()
+
+
+def test_every_function_has_three_mistakes_of_its_own() -> None:
+    # What all functions of tensors refuse counts where there is nothing but a tensor to get wrong.
+    mistakes: defaultdict[str, set[tuple[type[Exception], str]]] = defaultdict(set)
+    for spec in OPS:
+        alone = [p.kind for p in inspect.signature(spec.function).parameters.values()] == [POSITIONAL]
+        mistakes[spec.name] |= {(wrong.error, wrong.text) for wrong in spec.errors if alone or not wrong.general}
+    assert {name: len(found) for name, found in mistakes.items() if len(found) < 3} == {}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "text"),
+    [
+        (lambda: sm.realize((sm.zeros(2),)), "realize: expected tensors, got tuple"),  # type: ignore[arg-type]
+        (lambda: sm.realize(sm.zeros(2), 3), "realize: expected tensors, got int"),  # type: ignore[arg-type]
+        (lambda: sm.random.seed(1.5), "seed: the seed must be an integer, got 1.5"),  # type: ignore[arg-type]
+        (lambda: sm.jit(3), "jit: 3 is not a function"),
+        (lambda: sm.jit(sm.exp, shapes=7)(sm.zeros(2)), "jit: shapes= must be a list of shapes"),  # type: ignore[arg-type]
+        (lambda: sm.jit(lambda n: sm.zeros(2) + n)(2**70), "jit: an integer of 71 bits does not fit in int64"),
+        (lambda: sm.explain(sm.zeros(2)), "explain: Tensor(shape=(2,)"),  # type: ignore[arg-type]
+    ],
+)
+def test_mistakes_with_what_is_no_function_of_tensors(mistake: Any, text: str) -> None:
+    with pytest.raises(sm.errors.ArgumentError) as caught:
+        mistake()
+    assert text in str(caught.value)
+    assert "  at test_op_table.py:" in str(caught.value)
 
 
 NO_TENSORS = ("text", None, np.array([1j]))
-# What the message says instead of the function's name: an alias's own, or the argument's.
-NAMED_AS = {
-    "random.fold_in": "key",
-    "random.split": "key",
-    "random.truncated": "truncated_normal",
-    "resize": "interpolate",
-    "scaled_dot_product_attention": "attention",
-}
 
 
 @pytest.mark.parametrize("name", sorted({spec.name for spec in OPS if "__" not in spec.name}))
@@ -190,8 +228,7 @@ def test_what_is_no_tensor_is_refused_by_name(name: str) -> None:
         with pytest.raises(sm.errors.SmeltError) as caught:
             spec.function(wrong, *rest, **keywords)
         lines = str(caught.value).splitlines()
-        names = {name.rsplit(".", maxsplit=1)[-1], NAMED_AS.get(name, name)}
-        assert lines[0].split(":")[0] in names
+        assert lines[0].split(":")[0] in called(name)
         assert any(line.endswith("spec.function(wrong, *rest, **keywords)") for line in lines)
 
 

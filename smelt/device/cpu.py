@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from smelt.config import settings
 from smelt.cost.profile import Profile, profile
 from smelt.device import memory
-from smelt.errors import InternalError
+from smelt.errors import InternalError, MemoryLimitError
 
 # Compilers are looked for when something is built, so `import smelt` need not wait for what that takes.
 if TYPE_CHECKING:
     from smelt.device.toolchain import Library
 
 MOST_THREADS: Final = 256  # as in runtime.c
+_MOST_TASKS: Final = 2**63 - 1
 _MOST_ARGUMENTS: Final = 4096  # of one kernel: they lie on the stack
 
 # The layouts of runtime.c.
@@ -174,6 +175,8 @@ def _packed_launches(launches: Sequence[LaunchSpec]) -> bytes:
     packed = []
     first_buffer = first_integer = 0
     for kernel, count, tasks, grain, buffers, integers in launches:
+        if max(tasks, grain) > _MOST_TASKS:
+            raise MemoryLimitError("a tensor has more elements than 64 bits can count", hint="Use smaller shapes.")
         ranges = (first_buffer, len(buffers), first_integer, len(integers))
         packed.append(_LAUNCH.pack(kernel, count, tasks, grain, *ranges))
         first_buffer += len(buffers)

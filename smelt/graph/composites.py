@@ -7,6 +7,7 @@ function as plain nodes. 16-bit floats are computed in float32 and rounded once,
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -131,7 +132,7 @@ def _need_float(name: str, *sources: Node) -> None:
 
 
 def _number(name: str, parameter: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise ArgumentError(f"{name}: {parameter} must be a finite number, got {value!r}")
     return float(value) + 0.0  # -0.0 and 0.0 are one parameter
 
@@ -190,7 +191,10 @@ def _infer_norm(name: str) -> Callable[..., Inferred]:
                     + marked((x.shape, range(x.rank - axes, x.rank)), " and ", (tensor.shape, range(tensor.rank))),
                     rule=f"it must have the shape of the last {axes} axes, {shape_text(x.shape[x.rank - axes :])}.",
                 )
-        return Inferred(x.dtype, x.shape, {"axes": axes, "eps": _number(name, "eps", eps)})
+        least = _number(name, "eps", eps)
+        if least < 0:
+            raise ArgumentError(f"{name}: eps is {eps}", rule="it must be at least 0.")
+        return Inferred(x.dtype, x.shape, {"axes": axes, "eps": least})
 
     return infer
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from smelt.errors import ArgumentError, AxisError, ShapeError
+from smelt.errors import ArgumentError, AxisError, ShapeError, TraceError
 from smelt.graph.index import Index, IndexLike, Variable, as_index, exact_quotient, product_of, size_of
 from smelt.graph.node import Node, Shape
 
@@ -108,11 +108,20 @@ def described(size: IndexLike, other: IndexLike) -> str:
     return f"{size} with {', '.join(bounds)}"
 
 
+def _axis_number(axis: Any) -> int | None:
+    try:
+        return None if isinstance(axis, bool) else operator.index(axis)
+    except TraceError:  # a tensor's, which says more
+        raise
+    except TypeError:
+        return None
+
+
 def normalized_axis(axis: Any, rank: int, name: str) -> int:
     """An axis counted from the front."""
-    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
-        raise ArgumentError(f"{name}: an axis must be an integer, got {axis!r}")
-    number = int(axis.__index__())
+    number = _axis_number(axis)
+    if number is None:
+        raise ArgumentError(f"{name}: an axis must be an integer, got {axis!r:.80}")
     if not -rank <= number < rank:
         allowed = f"the axes are {-rank} to {rank - 1}." if rank else "it has no axes: it is a scalar."
         raise AxisError(f"{name}: axis {number} is out of range for a tensor of rank {rank}", rule=allowed)

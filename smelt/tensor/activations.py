@@ -12,8 +12,8 @@ from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.graph.ops import Span
 from smelt.graph.shapes import normalized_axis, shape_text
-from smelt.tensor.arguments import axis_or_dim
-from smelt.tensor.handle import common, floating, is_weak, node_of, pair, widened, wrap
+from smelt.tensor.arguments import axis_or_dim, real_number
+from smelt.tensor.handle import common, computed, floating, node_of, pair, widened, wrap
 from smelt.tensor.types import DT, Operand, S
 
 if TYPE_CHECKING:
@@ -64,9 +64,10 @@ def relu(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
 
 def leaky_relu(x: Tensor[DT, *S], /, negative_slope: float = 0.01) -> Tensor[Any, *S]:
     """x where it is positive, else `negative_slope * x`."""
+    slope = real_number(negative_slope, "leaky_relu", "negative_slope")
 
     def formula(node: Node) -> Node:
-        return build.where(_positive(node), node, build.scale(node, negative_slope))
+        return build.where(_positive(node), node, build.scale(node, slope))
 
     return _formula(x, "leaky_relu", formula)
 
@@ -98,9 +99,9 @@ def threshold(x: Tensor[DT, *S], threshold: float, value: float, /) -> Tensor[DT
     >>> sm.threshold(sm.asarray([1.0, 3.0]), 2.0, -1.0).tolist()
     [-1.0, 3.0]
     """
-    node, limit = pair(x, _number(threshold, "threshold", "threshold"), "threshold")
-    node, other = common(node, pair(x, _number(value, "threshold", "value"), "threshold")[1], "threshold")
-    limit = build.cast(limit, node.dtype)
+    node, limit = pair(x, real_number(threshold, "threshold", "threshold"), "threshold")
+    node, other = common(node, pair(x, real_number(value, "threshold", "value"), "threshold")[1], "threshold")
+    limit = build.cast(limit, computed(node, "threshold").dtype)
     keep = build.unary("not", build.le(node, limit))  # NaN is not below, so it stays
     return wrap(build.where(keep, node, other))
 
@@ -120,7 +121,7 @@ def hard_tanh(x: Tensor[DT, *S], /, min_val: float = -1.0, max_val: float = 1.0)
     >>> sm.hard_tanh(sm.asarray([-2.0, 0.5, 3.0])).tolist()
     [-1.0, 0.5, 1.0]
     """
-    low, high = _number(min_val, "hard_tanh", "min_val"), _number(max_val, "hard_tanh", "max_val")
+    low, high = real_number(min_val, "hard_tanh", "min_val"), real_number(max_val, "hard_tanh", "max_val")
     if not low <= high:
         raise ArgumentError(f"hard_tanh: min_val is {low} and max_val is {high}", rule="min_val must not be larger.")
     return _between(x, low, high, "hard_tanh")
@@ -155,12 +156,6 @@ def _ramp(node: Node) -> Node:
     return build.div(build.minimum(inner, build.const(6, node.dtype)), build.const(6, node.dtype, node.shape))
 
 
-def _number(value: Any, name: str, argument: str) -> Any:
-    if not is_weak(value):
-        raise ArgumentError(f"{name}: {argument} is a {type(value).__name__}", rule="it must be a Python number.")
-    return value
-
-
 def softsign(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     """x / (1 + abs(x)).
 
@@ -185,12 +180,13 @@ def celu(x: Tensor[DT, *S], /, alpha: float = 1.0) -> Tensor[Any, *S]:
     >>> sm.celu(sm.asarray([2.0, -1000.0]), alpha=0.5).tolist()
     [2.0, -0.5]
     """
-    if not _number(alpha, "celu", "alpha"):
+    factor = real_number(alpha, "celu", "alpha")
+    if not factor:
         raise ArgumentError("celu: alpha is 0", rule="x is divided by alpha.", hint="Use relu instead.")
 
     def formula(node: Node) -> Node:
         return build.where(
-            _positive(node), node, build.scale(build.unary("expm1", build.scale(node, 1 / alpha)), alpha)
+            _positive(node), node, build.scale(build.unary("expm1", build.scale(node, 1 / factor)), factor)
         )
 
     return _formula(x, "celu", formula)
@@ -261,9 +257,10 @@ def _halves(x: Tensor, axis: int | None, dim: int | None, name: str) -> tuple[No
 
 def elu(x: Tensor[DT, *S], /, alpha: float = 1.0) -> Tensor[Any, *S]:
     """x where it is positive, else `alpha * (exp(x) - 1)`."""
+    factor = real_number(alpha, "elu", "alpha")
 
     def formula(node: Node) -> Node:
-        return build.where(_positive(node), node, build.scale(build.unary("expm1", node), alpha))
+        return build.where(_positive(node), node, build.scale(build.unary("expm1", node), factor))
 
     return _formula(x, "elu", formula)
 
@@ -340,7 +337,7 @@ def log_softmax(x: Tensor[DT, *S], /, axis: int | None = None, *, dim: int | Non
 
 
 def _along(name: str, x: Tensor[DT, *S], axis: int | None, dim: int | None, called: str = "") -> Tensor[Any, *S]:
-    node = floating(x, name)
+    node = floating(x, called or name)
     number = normalized_axis(axis_or_dim(axis, dim, called or name, default=-1), len(node.shape), called or name)
     return wrap(build.composite(name, node, axis=number))
 

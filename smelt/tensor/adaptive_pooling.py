@@ -15,7 +15,7 @@ from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
 from smelt.tensor import random
-from smelt.tensor.handle import floating, node_of, widened, wrap
+from smelt.tensor.handle import computed, floating, node_of, widened, wrap
 from smelt.tensor.pooling import Numbers, check_space, ignored, places, pooled
 from smelt.tensor.types import Operand
 from smelt.tensor.windows import for_each, known_size
@@ -95,7 +95,7 @@ def adaptive_max_pool3d(x: Tensor, output_size: Numbers | Sequence[int | None], 
 
 
 def _adaptive(name: str, count: int, function: str, x: Any, output_size: Any) -> Tensor:
-    given = node_of(x, name)
+    given = computed(node_of(x, name), name)
     check_space(given, count, name)
     return wrap(adaptive(given, function, output_size, count, name))
 

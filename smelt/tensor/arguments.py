@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Sequence
 from typing import Any, Final
+
+import numpy as np
 
 from smelt.errors import ArgumentError, DeviceError
 from smelt.graph.node import Shape
 from smelt.graph.shapes import checked_shape, normalized_axes
+from smelt.tensor.handle import Handle
 from smelt.tensor.types import Axes, ShapeLike
 
 DEVICES: Final = ("cpu",)
@@ -22,6 +26,36 @@ def integer(value: Any, name: str, what: str) -> int:
     except TypeError:
         pass
     raise ArgumentError(f"{name}: {what} must be an integer, got {value!r}")
+
+
+def real_number(value: Any, name: str, what: str) -> float:
+    """A Python or NumPy number, as Python's."""
+    if isinstance(value, np.bool_ | np.integer | np.floating):
+        value = value.item()
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise ArgumentError(
+            f"{name}: {what} is an integer of {value.bit_length()} bits", rule="it must fit in a float."
+        )
+    if isinstance(value, bool | int | float):
+        return value
+    raise ArgumentError(f"{name}: {what} must be a number, got {value!r:.80}")
+
+
+def diagonal_number(value: Any, name: str, what: str = "k") -> int:
+    """The number of a diagonal, as one that fits in 64 bits: all diagonals so far outside are the same."""
+    return max(-(2**62), min(2**62, integer(value, name, what)))
+
+
+def flag(value: Any, name: str, what: str) -> bool:
+    """True or False. A tensor is asked for its value, which it refuses inside `jit` in its own words."""
+    if isinstance(value, bool | np.bool_ | Handle):
+        return bool(value)
+    raise ArgumentError(f"{name}: {what} must be True or False, got {value!r:.80}")
+
+
+def keep_axes(keepdims: Any, keepdim: Any, name: str) -> bool:
+    """`keepdim` is PyTorch's word for `keepdims`."""
+    return flag(keepdims, name, "keepdims") | flag(keepdim, name, "keepdim")
 
 
 def many_axes(axes: Axes, rank: int, name: str) -> tuple[int, ...]:

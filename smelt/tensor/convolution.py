@@ -39,6 +39,8 @@ __all__ = [
 Numbers = int | Sequence[int]
 Padding = str | int | Sequence[int] | Sequence[tuple[int, int]]
 
+MOST_PHASES = 4096  # small convolutions that a transposed one may be made of
+
 
 def conv(
     x: Tensor,
@@ -306,6 +308,10 @@ def _conv_transpose(
     channels, outputs, *window = kernel.shape
     parts = _groups(groups, name)
     steps, gaps = for_each(stride, count, name, "stride"), for_each(dilation, count, name, "dilation")
+    if math.prod(steps) > MOST_PHASES:
+        raise ArgumentError(
+            f"{name}: stride {stride} is too large", rule=f"the product over the axes must be at most {MOST_PHASES}."
+        )
     cuts = for_each(padding, count, name, "padding", 0)
     extra = for_each(output_padding, count, name, "output_padding", 0)
     if image.shape[1] != channels:

@@ -16,7 +16,7 @@ from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.index import Index
 from smelt.graph.node import Node
-from smelt.tensor.arguments import as_shape, check_device, integer
+from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer
 from smelt.tensor.handle import node_of, scalar_node, wrap
 from smelt.tensor.movement import diagonal_offset
 from smelt.tensor.types import DTypeLike, ShapeLike, Size
@@ -122,7 +122,7 @@ def empty_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = No
 
 def _filled(shape: tuple[Size, ...], value: Any, dtype: DTypeLike | None, device: Any, name: str) -> Tensor:
     check_device(device, name)
-    wanted = None if dtype is None else as_dtype(dtype)
+    wanted = None if dtype is None else as_dtype(dtype, name)
     if isinstance(value, bool | int | float) and wanted is not None:
         fill = _constant(value, wanted, name)
     else:
@@ -155,8 +155,8 @@ def eye(
     check_device(device, "eye")
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     offset = diagonal_offset(*shape)
-    diagonal = build.eq(offset, build.const(integer(k, "eye", "k"), offset.dtype))
-    return wrap(build.cast(diagonal, as_dtype(dtype or dtypes.float32)))
+    diagonal = build.eq(offset, build.const(diagonal_number(k, "eye"), offset.dtype))
+    return wrap(build.cast(diagonal, as_dtype(dtype or dtypes.float32, "eye")))
 
 
 def tri(
@@ -177,8 +177,8 @@ def tri(
     check_device(device, "tri")
     shape = as_shape((rows, rows if columns is None else columns), "tri")
     offset = diagonal_offset(*shape)
-    below = build.le(offset, build.const(integer(k, "tri", "k"), offset.dtype))
-    return wrap(build.cast(below, as_dtype(dtype or dtypes.float32)))
+    below = build.le(offset, build.const(diagonal_number(k, "tri"), offset.dtype))
+    return wrap(build.cast(below, as_dtype(dtype or dtypes.float32, "tri")))
 
 
 def arange(
@@ -204,7 +204,7 @@ def arange(
     if step == 0:
         raise ArgumentError("arange: the step must not be 0")
     exact = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int)
-    wanted = as_dtype(dtype or (dtypes.int64 if exact else dtypes.float32))
+    wanted = as_dtype(dtype or (dtypes.int64 if exact else dtypes.float32), "arange")
     if exact:
         count = max(0, -((start - stop) // step)) if step > 0 else max(0, -((stop - start) // -step))
     else:
@@ -230,7 +230,7 @@ def _counted(start: Any, stop: Index, step: Any, dtype: DTypeLike | None) -> Ten
         raise ArgumentError(
             f"arange: start {start!r} and step {step!r} up to the symbolic size {stop}", rule="use 0 and 1."
         )
-    return wrap(build.cast(build.iota(stop, dtypes.int64), as_dtype(dtype or dtypes.int64)))
+    return wrap(build.cast(build.iota(stop, dtypes.int64), as_dtype(dtype or dtypes.int64, "arange")))
 
 
 def _progression(count: int, start: Scalar, step: Scalar, dtype: DType, name: str) -> Node:
@@ -259,13 +259,14 @@ def linspace(
     """
     check_device(device, "linspace")
     count = integer(num, "linspace", "num")
-    if count < 0:
-        raise ArgumentError(f"linspace: num must not be negative, got {count}")
+    if not 0 <= count < 2**63:
+        raise ArgumentError(f"linspace: num must not be negative, nor more than 64 bits, got {count}")
     start, stop = float(_number(start, "linspace")), float(_number(stop, "linspace"))
-    gaps = count - 1 if endpoint else count
+    closed = flag(endpoint, "linspace", "endpoint")
+    gaps = count - 1 if closed else count
     step = (stop - start) / gaps if gaps > 0 else 0.0
     numbers = _progression(count, start, step, dtypes.float64, "linspace")
-    if endpoint and count > 1:  # the last number is exact, whatever the rounding of the step
+    if closed and count > 1:  # the last number is exact, whatever the rounding of the step
         last = build.eq(build.iota(count, dtypes.int64), build.const(count - 1, dtypes.int64))
         numbers = build.where(last, build.const(stop, dtypes.float64), numbers)
-    return wrap(build.cast(numbers, as_dtype(dtype or dtypes.float32)))
+    return wrap(build.cast(numbers, as_dtype(dtype or dtypes.float32, "linspace")))

@@ -224,7 +224,7 @@ def isnan(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
 
 def isinf(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     """True where x is infinite, of either sign."""
-    node = node_of(x, "isinf")
+    node = computed(node_of(x, "isinf"), "isinf")
     if not node.dtype.is_float:
         return wrap(build.const(False, dtypes.bool_, node.shape))
     return wrap(build.eq(build.unary("abs", node), _infinity(node)))
@@ -232,7 +232,7 @@ def isinf(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
 
 def isfinite(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     """True where x is neither infinite nor NaN."""
-    node = node_of(x, "isfinite")
+    node = computed(node_of(x, "isfinite"), "isfinite")
     if not node.dtype.is_float:
         return wrap(build.const(True, dtypes.bool_, node.shape))
     return wrap(build.lt(build.unary("abs", node), _infinity(node)))

@@ -17,7 +17,7 @@ from smelt.graph.index import Index, IndexLike, product_of, variable
 from smelt.graph.node import Node
 from smelt.graph.shapes import row_major, shape_text
 from smelt.tensor.arguments import integer
-from smelt.tensor.handle import node_of, wrap
+from smelt.tensor.handle import computed, node_of, wrap
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -97,7 +97,13 @@ def _fills(value: int | Sequence[int] | None, rank: int, name: str) -> tuple[int
     values = list(value) if isinstance(value, tuple | list) else [0 if value is None else value] * rank
     if len(values) != rank:
         raise ArgumentError(f"{name}: {len(values)} fill values for {rank} axes", rule="one for each axis, or one.")
-    return tuple(integer(v, name, "a fill value") for v in values)
+    return tuple(_fill(integer(v, name, "a fill value"), name) for v in values)
+
+
+def _fill(value: int, name: str) -> int:
+    if not int64.minimum <= value <= int64.maximum:
+        raise ArgumentError(f"{name}: the fill value {value} is not int64", rule="positions are int64.")
+    return value
 
 
 def _wanted(size: int, name: str) -> int:
@@ -166,7 +172,7 @@ def bincount(x: Tensor, /, weights: Tensor | None = None, *, minlength: int = 0,
     >>> sm.bincount(sm.asarray([1, 3, 1])).tolist()
     [0, 2, 0, 1]
     """
-    node = node_of(x, "bincount")
+    node = computed(node_of(x, "bincount"), "bincount")
     if node.rank != 1:
         raise ShapeError(f"bincount: x must be a vector, not of shape {shape_text(node.shape)}")
     if not node.dtype.is_integer:
@@ -180,6 +186,8 @@ def bincount(x: Tensor, /, weights: Tensor | None = None, *, minlength: int = 0,
     count = max(least, _largest(node) + 1)
     if count == 0:
         return wrap(build.const(0, updates.dtype, (0,)))
+    if count > 2**62:
+        raise ShapeError(f"bincount: there would be {count} elements", rule="no memory holds as many.")
     # One compiled graph serves all lengths up to the next power of two.
     bins = variable("bins", 1, 1 << (count - 1).bit_length())
     [result] = runtime.realize_sized([_bins(node, updates, bins)], {"bins": count})

@@ -10,7 +10,8 @@ from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError
 from smelt.graph import build
 from smelt.graph.node import Node
-from smelt.tensor.handle import is_weak, node_of, pair, widened, wrap
+from smelt.tensor.arguments import flag, real_number
+from smelt.tensor.handle import computed, is_weak, node_of, pair, widened, wrap
 from smelt.tensor.trigonometry import floating_pair
 from smelt.tensor.types import DT, DTypeLike, Operand, S
 
@@ -42,7 +43,7 @@ def bitcast(x: Tensor[DT, *S], dtype: DTypeLike, /) -> Tensor[Any, *S]:
     >>> sm.bitcast(sm.asarray([1.0]), sm.int32).tolist()
     [1065353216]
     """
-    node, target = node_of(x, "bitcast"), as_dtype(dtype)
+    node, target = node_of(x, "bitcast"), as_dtype(dtype, "bitcast")
     if node.dtype.is_bool and target is not node.dtype:
         node = build.cast(node, dtypes.uint8)
     return wrap(build.bitcast(node, target))
@@ -64,7 +65,7 @@ def signbit(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     >>> sm.signbit(sm.asarray([-0.0, 0.0, -3.0])).tolist()
     [True, False, True]
     """
-    node = node_of(x, "signbit")
+    node = computed(node_of(x, "signbit"), "signbit")
     if node.dtype.is_float:
         node = build.bitcast(node, _BITS[node.dtype.bits])
     return wrap(build.binary("lt", node, build.const(0, node.dtype), name="signbit"))
@@ -170,15 +171,14 @@ def nan_to_num(
     >>> sm.nan_to_num(sm.asarray([sm.nan, sm.inf, 1.0]), posinf=9.0).tolist()
     [0.0, 9.0, 1.0]
     """
-    for name, value in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
-        if value is not None and not is_weak(value):
-            raise ArgumentError(f"nan_to_num: {name} is a {type(value).__name__}", rule="it must be a Python number.")
-    node = node_of(x, "nan_to_num")
+    name = "nan_to_num"
+    filler = real_number(nan, name, "nan")
+    node = computed(node_of(x, name), name)
+    most = node.dtype.maximum if posinf is None else real_number(posinf, name, "posinf")
+    least = node.dtype.minimum if neginf is None else real_number(neginf, name, "neginf")
     if not node.dtype.is_float:
         return wrap(node)
-    most = node.dtype.maximum if posinf is None else posinf
-    least = node.dtype.minimum if neginf is None else neginf
-    result = build.where(build.unary("isnan", node), build.const(nan, node.dtype), node)
+    result = build.where(build.unary("isnan", node), build.const(filler, node.dtype), node)
     for limit, value in ((math.inf, most), (-math.inf, least)):
         result = build.where(build.eq(node, build.const(limit, node.dtype)), build.const(value, node.dtype), result)
     return wrap(result)
@@ -208,11 +208,12 @@ def array_equal(x: Operand, y: Operand, /, equal_nan: bool = False) -> Tensor:
     >>> sm.array_equal(sm.asarray([1, 2]), sm.asarray([1, 2, 3])).item()
     False
     """
+    nan_too = flag(equal_nan, "array_equal", "equal_nan")
     a, b = pair(x, y, "array_equal")
     if a.shape != b.shape:
         return wrap(build.const(False, dtypes.bool_))
     same = build.eq(a, b)
-    if equal_nan and a.dtype.is_float:
+    if nan_too and a.dtype.is_float:
         same = build.binary("or", same, build.bitwise_and(build.unary("isnan", a), build.unary("isnan", b)))
     return _everywhere(same)
 
@@ -231,7 +232,7 @@ def _close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool, name: str)
     room = build.shift(build.scale(size, rtol), atol)
     near = build.bitwise_and(build.le(gap, room), build.lt(size, build.const(math.inf, size.dtype)))
     near = build.binary("or", near, build.eq(a, b))
-    if equal_nan:
+    if flag(equal_nan, name, "equal_nan"):
         near = build.binary("or", near, build.bitwise_and(build.unary("isnan", a), build.unary("isnan", b)))
     return near
 

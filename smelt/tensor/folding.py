@@ -51,6 +51,8 @@ def unfold(
     node = node_of(x, "unfold")
     if size is None:
         return _columns(node, axis, dilation, padding, stride)
+    if (dilation, padding, stride) != (1, 0, 1):
+        raise ArgumentError("unfold: dilation, padding and stride go with a window, without a size", hint="Use step.")
     at = normalized_axis(axis, node.rank, "unfold")
     length, apart = integer(size, "unfold", "the size"), integer(step, "unfold", "the step")
     if length < 1 or apart < 1:
@@ -100,6 +102,8 @@ def fold(
     window = for_each(kernel_size, count, "fold", "the window")
     gaps, steps = for_each(dilation, count, "fold", "dilation"), for_each(stride, count, "fold", "stride")
     cuts = for_each(padding, count, "fold", "padding", 0)
+    # A step over all of an image leaves one window, however long it is.
+    steps = tuple(min(step, size + 2 * cut) for step, size, cut in zip(steps, sizes, cuts, strict=True))
     numbers = [
         (size + 2 * cut - (length - 1) * gap - 1) // step + 1
         for size, cut, length, gap, step in zip(sizes, cuts, window, gaps, steps, strict=True)

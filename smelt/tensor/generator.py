@@ -47,12 +47,12 @@ def _rotated(x: Node, distance: int) -> Node:
     return build.binary("or", left, build.binary("shr", x, word(32 - distance)))
 
 
-def key_words(key: Any) -> tuple[Node, Node]:
+def key_words(key: Any, name: str) -> tuple[Node, Node]:
     """The two words of a key."""
-    node = node_of(key, "key")
+    node = node_of(key, name)
     if node.dtype is not dtypes.uint32 or node.shape != (2,):
         raise ArgumentError(
-            f"random: a key is {node.dtype}{shape_text(node.shape)}",
+            f"{name}: a key is {node.dtype}{shape_text(node.shape)}",
             rule="it must be uint32 of shape (2,).",
             hint="Make one with smelt.random.key(0), or take a row of smelt.random.split(key).",
         )
@@ -77,7 +77,7 @@ def draw_words(shape: Shape, key: Any, name: str, draws: int | None = None, *, s
         key0, key1, draw = (element(state, i) for i in range(3))
         draw = build.add(draw, word(ahead)) if ahead else draw
     else:
-        key0, key1 = key_words(key)
+        key0, key1 = key_words(key, name)
         draw = word(start)
     if draws is not None:
         draw = build.add(build.reshape(build.iota(draws, dtypes.uint32), (draws, 1)), draw)

@@ -15,9 +15,9 @@ from smelt.graph import build
 from smelt.graph.node import Node, Shape
 from smelt.graph.shapes import shape_text
 from smelt.tensor import generator
-from smelt.tensor.arguments import as_shape
+from smelt.tensor.arguments import as_shape, real_number
 from smelt.tensor.handle import wrap
-from smelt.tensor.parameters import NOT_NEGATIVE, float_dtype, is_number
+from smelt.tensor.parameters import NOT_NEGATIVE, float_dtype
 from smelt.tensor.random_tails import truncated_normal
 from smelt.tensor.types import DTypeLike, ShapeLike
 
@@ -144,8 +144,9 @@ def truncated(
 
 def _gain(nonlinearity: str, slope: float, name: str) -> float:
     if nonlinearity == "leaky_relu":
-        return math.sqrt(2.0 / (1.0 + float(slope) ** 2))
-    if nonlinearity not in _GAINS:
+        steepness = float(real_number(slope, name, "a"))
+        return math.sqrt(2.0 / (1.0 + steepness * steepness))
+    if nonlinearity not in tuple(_GAINS):
         raise ArgumentError(
             f"{name}: there is no gain for {nonlinearity!r}", hint=f"Use one of: leaky_relu, {', '.join(_GAINS)}."
         )
@@ -153,9 +154,10 @@ def _gain(nonlinearity: str, slope: float, name: str) -> float:
 
 
 def _number(value: Any, name: str, what: str) -> float:
-    if not is_number(value) or not NOT_NEGATIVE[1](float(value)):
-        raise ArgumentError(f"{name}: {what} must be a number of at least 0, got {value!r}")
-    return float(value)
+    number = float(real_number(value, name, what))
+    if not NOT_NEGATIVE[1](number):
+        raise ArgumentError(f"{name}: {what} must be at least 0, got {value!r}")
+    return number
 
 
 def _sizes(shape: Shape, name: str) -> list[int]:

@@ -59,7 +59,7 @@ def asarray(
     """
     check_device(device, "asarray")
     check_copy(copy, "asarray")
-    wanted = None if dtype is None else as_dtype(dtype)
+    wanted = None if dtype is None else as_dtype(dtype, "asarray")
     if copy is False:
         return wrap(_shared(obj, wanted))
     node = to_node(obj, "asarray", wanted)
@@ -135,7 +135,7 @@ def astype(x: Tensor[DT, *S], dtype: DTypeLike, /, *, copy: bool = True, device:
     """
     check_device(device, "astype")
     check_copy(copy, "astype")
-    node, wanted = node_of(x, "astype"), as_dtype(dtype)
+    node, wanted = node_of(x, "astype"), as_dtype(dtype, "astype")
     if copy is False and node.dtype is wanted and isinstance(x, Handle):
         return x
     return wrap(build.cast(node, wanted))
@@ -294,7 +294,10 @@ def to_dlpack(tensor: Tensor, stream: Any, max_version: Any, device: Any, copy: 
 
 def realize(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Compute several tensors together, as one graph."""
-    nodes = [node_of(tensor, "realize") for tensor in tensors]
+    for tensor in tensors:
+        if not isinstance(tensor, Handle):
+            raise ArgumentError(f"realize: expected tensors, got {type(tensor).__name__}", hint="Give each on its own.")
+    nodes = [tensor._node for tensor in tensors]
     for node in nodes:
         _refuse_traced(node, "realize")
     for tensor, node in zip(tensors, runtime.realize(nodes), strict=True):

@@ -115,7 +115,7 @@ def unstack(x: Tensor, /, axis: int = 0, *, dim: int | None = None) -> tuple[Ten
     at = normalized_axis(axis if dim is None else dim, node.rank, "unstack")
     size = _known(node, at, "unstack")
     shape = node.shape[:at] + node.shape[at + 1 :]
-    return tuple(wrap(build.reshape(part, shape)) for part in _cuts(node, at, list(range(1, size))))[:size]
+    return tuple(wrap(build.reshape(part, shape)) for part in _cuts(node, at, list(range(1, size)))[:size])
 
 
 def split(
@@ -125,9 +125,7 @@ def split(
     node = node_of(x, "split")
     at = normalized_axis(axis_or_dim(axis, dim, "split", default=0), node.rank, "split")
     if isinstance(sections_or_indices, Sequence):
-        size = _known(node, at, "split")
-        places = [slice(integer(i, "split", "an index")).indices(size)[1] for i in sections_or_indices]
-        return [wrap(part) for part in _cuts(node, at, places)]
+        return _split_at(node, sections_or_indices, at, "split")
     parts = integer(sections_or_indices, "split", "the number of parts")
     size = _known(node, at, "split")
     if parts < 1 or size % parts:
@@ -162,13 +160,22 @@ def array_split(
     node = node_of(x, "array_split")
     at = normalized_axis(axis_or_dim(axis, dim, "array_split", default=0), node.rank, "array_split")
     if isinstance(sections_or_indices, Sequence):
-        return split(x, sections_or_indices, at)
+        return _split_at(node, sections_or_indices, at, "array_split")
     parts = integer(sections_or_indices, "array_split", "the number of parts")
     if parts < 1:
         raise ArgumentError(f"array_split: the number of parts must be at least 1, got {parts}")
     size, more = divmod(_known(node, at, "array_split"), parts)
     places = [i * size + min(i, more) for i in range(1, parts)]
     return [wrap(part) for part in _cuts(node, at, places)]
+
+
+def _split_at(node: Node, places: Sequence[int], axis: int, name: str) -> list[Tensor]:
+    size = _known(node, axis, name)
+    return [wrap(part) for part in _cuts(node, axis, [_place(place, size, name) for place in places])]
+
+
+def _place(place: Any, size: int, name: str) -> int:
+    return slice(integer(place, name, "an index")).indices(size)[1]
 
 
 def _known(node: Node, axis: int, name: str) -> int:

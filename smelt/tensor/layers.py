@@ -51,11 +51,11 @@ def rms_norm(
 ) -> Tensor[Any, *S]:
     """x divided by the root of its mean square over its last `axes` axes, times the weight."""
     node = floating(x, "rms_norm")
-    return wrap(build.composite("rms_norm", node, *_affine(node, weight), axes=axes, eps=eps))
+    return wrap(build.composite("rms_norm", node, *_affine(node, weight, name="rms_norm"), axes=axes, eps=eps))
 
 
-def _affine(x: Node, *tensors: Tensor | None) -> list[Node]:
-    return [build.cast(node_of(tensor, "layer_norm"), x.dtype) for tensor in tensors if tensor is not None]
+def _affine(x: Node, *tensors: Tensor | None, name: str = "layer_norm") -> list[Node]:
+    return [build.cast(node_of(tensor, name), x.dtype) for tensor in tensors if tensor is not None]
 
 
 def attention(

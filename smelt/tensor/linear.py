@@ -72,7 +72,8 @@ def tensordot(x: Tensor, y: Operand, /, axes: int | tuple[Sequence[int], Sequenc
     """Products summed over the last `axes` axes of x and the first of y, or over a list of axes for each."""
     a, b = _pair(x, y, "tensordot")
     if isinstance(axes, Sequence):
-        if len(axes) != 2 or len(axes[0]) != len(axes[1]):
+        listed = all(isinstance(one, Sequence) for one in axes)
+        if len(axes) != 2 or not listed or len(axes[0]) != len(axes[1]):
             raise ArgumentError(f"tensordot: axes must be a number or two lists of the same length, got {axes!r}")
         left, right = axes
     else:

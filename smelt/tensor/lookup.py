@@ -18,8 +18,8 @@ from smelt.graph.node import Node, Shape
 from smelt.graph.ops import Span
 from smelt.graph.ranges import Ranges
 from smelt.graph.shapes import broadcast_shapes, marked, normalized_axis, shape_text
-from smelt.tensor.arguments import integer
-from smelt.tensor.handle import Handle, node_of, pair, wrap
+from smelt.tensor.arguments import flag, integer
+from smelt.tensor.handle import Handle, computed, node_of, pair, wrap
 from smelt.tensor.indexing import read, updates_of
 from smelt.tensor.selection import select
 from smelt.tensor.types import DTypeLike, Operand, TensorLike
@@ -66,7 +66,7 @@ def take(x: Tensor, indices: TensorLike, /, axis: int | None = None) -> Tensor:
             f"take: shape {shape_text(node.shape)} has rank {node.rank}, and no axis is given",
             hint="Name the axis, or take from x.flatten().",
         )
-    return wrap(_taken(node, indices, normalized_axis(axis or 0, node.rank, "take"), "take"))
+    return wrap(_taken(node, indices, normalized_axis(0 if axis is None else axis, node.rank, "take"), "take"))
 
 
 def index_select(x: Tensor, axis: int, index: TensorLike, /) -> Tensor:
@@ -93,7 +93,7 @@ def _taken(node: Node, indices: Any, axis: int, name: str) -> Node:
 def _integers(node: Node, name: str) -> Node:
     if not node.dtype.is_integer and product_of(node.shape) != 0:
         raise DTypeError(f"{name}: indices must be integers, not {node.dtype}", hint="Cast them to int64.")
-    return node if node.dtype.is_integer else build.cast(node, int64)
+    return computed(node, name) if node.dtype.is_integer else build.cast(node, int64)
 
 
 def take_along_axis(x: Tensor, indices: TensorLike, /, axis: int = -1) -> Tensor:
@@ -168,7 +168,7 @@ def scatter(x: Tensor, axis: int, index: TensorLike, src: Operand, /, reduce: st
     >>> sm.scatter(sm.zeros(4), 0, sm.asarray([3, 1]), sm.asarray([7.0, 8.0])).tolist()
     [0.0, 8.0, 0.0, 7.0]
     """
-    if reduce not in _REDUCTIONS:
+    if reduce not in tuple(_REDUCTIONS):
         raise ArgumentError(
             f"scatter: there is no reduction called {reduce!r}",
             hint=f"Use one of: {', '.join(str(op) for op in _REDUCTIONS if op)}.",
@@ -265,7 +265,7 @@ def one_hot(x: Tensor, num_classes: int, /, *, dtype: DTypeLike = int64) -> Tens
     wide: DType = node.dtype if node.dtype is dtypes.uint64 else int64
     given = build.broadcast_to(build.reshape(build.cast(node, wide), (*node.shape, 1)), shape)
     classes = build.broadcast_to(build.iota(count, wide), shape)
-    return wrap(build.cast(build.eq(given, classes), as_dtype(dtype)))
+    return wrap(build.cast(build.eq(given, classes), as_dtype(dtype, "one_hot")))
 
 
 def embedding(indices: TensorLike, weight: Tensor, /) -> Tensor:
@@ -306,7 +306,7 @@ def searchsorted(
     low = build.const(0, int64, wanted.shape)
     if size == 0:
         return wrap(low)
-    return wrap(_search(table, wanted, low, right or side == "right"))
+    return wrap(_search(table, wanted, low, flag(right, name, "right") or side == "right"))
 
 
 def _search(table: Node, wanted: Node, low: Node, right: bool) -> Node:

@@ -15,7 +15,7 @@ from smelt.graph.index import Index, product_of, size_of
 from smelt.graph.node import Node, Shape
 from smelt.graph.shapes import broadcast_shapes as _broadcast_shapes
 from smelt.graph.shapes import infer_reshape, normalized_axes, normalized_axis, shape_text
-from smelt.tensor.arguments import as_shape, axis_or_dim, check_copy, integer, many_axes, spread
+from smelt.tensor.arguments import as_shape, axis_or_dim, check_copy, diagonal_number, integer, many_axes, spread
 from smelt.tensor.handle import node_of, wrap
 from smelt.tensor.types import DT, A, Axes, B, R, ShapeLike, Size
 
@@ -386,7 +386,7 @@ def _triangle(x: Any, k: int, lower: bool) -> Tensor:
     if node.rank < 2:
         raise ShapeError(f"{name}: shape {shape_text(node.shape)} has rank {node.rank}", rule="it must be at least 2.")
     offset = diagonal_offset(node.shape[-2], node.shape[-1])
-    limit = build.const(integer(k, name, "k"), offset.dtype)
+    limit = build.const(diagonal_number(k, name), offset.dtype)
     keep = build.le(offset, limit) if lower else build.le(limit, offset)
     return wrap(build.where(keep, node, build.const(0, node.dtype)))
 

@@ -47,7 +47,7 @@ class NamespaceInfo:
         check_device(device, "dtypes")
         kinds = tuple(KINDS) if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for name in kinds:
-            if name not in KINDS:
+            if name not in tuple(KINDS):
                 raise ArgumentError(
                     f"dtypes: there is no kind {name!r} of dtypes", hint=f"Use one of: {', '.join(KINDS)}."
                 )

@@ -9,7 +9,7 @@ from smelt import dtypes
 from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.node import Node
-from smelt.tensor.arguments import axis_or_dim, many_axes
+from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes, real_number
 from smelt.tensor.handle import floating, widened, wrap
 from smelt.tensor.reductions import refuse_empty
 from smelt.tensor.types import Axes
@@ -40,7 +40,7 @@ def vector_norm(
     >>> sm.vector_norm(sm.asarray([3.0, 4.0])).item()
     5.0
     """
-    return _norm("vector_norm", x, ord, axis, keepdims or keepdim, dim)
+    return _norm("vector_norm", x, ord, axis, keep_axes(keepdims, keepdim, "vector_norm"), dim)
 
 
 def norm(
@@ -58,13 +58,13 @@ def norm(
     >>> sm.norm(sm.asarray([[3.0, -4.0], [0.0, 1.0]]), sm.inf, axis=1).tolist()
     [4.0, 1.0]
     """
-    return _norm("norm", x, ord, axis, keepdims or keepdim, dim)
+    return _norm("norm", x, ord, axis, keep_axes(keepdims, keepdim, "norm"), dim)
 
 
 def _norm(name: str, x: Any, ord: Any, axis: Axes, keep: bool, dim: Axes) -> Tensor:
     if isinstance(ord, bool) or not isinstance(ord, int | float):
         raise ArgumentError(f"{name}: ord must be a number, got {ord!r}", hint="Use math.inf for the largest element.")
-    if math.isnan(ord):
+    if math.isnan(real_number(ord, name, "ord")):
         raise ArgumentError(f"{name}: ord must not be NaN")
     original = floating(x, name)
     axes = many_axes(axis_or_dim(axis, dim, name), original.rank, name)

@@ -10,7 +10,7 @@ from smelt.graph.index import Index
 from smelt.graph.node import Node
 from smelt.graph.ops import Span
 from smelt.graph.shapes import normalized_axis, shape_text
-from smelt.tensor.arguments import axis_or_dim, integer
+from smelt.tensor.arguments import axis_or_dim, flag, integer
 from smelt.tensor.handle import node_of, wrap
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def sort(
     >>> sm.sort(sm.asarray([3, 1, 2]), descending=True).tolist()
     [3, 2, 1]
     """
-    return wrap(_sorted(x, axis, descending, dim, "sort", indices=False))
+    return wrap(_sorted(x, axis, descending, stable, dim, "sort", indices=False))
 
 
 def argsort(
@@ -49,13 +49,16 @@ def argsort(
     >>> sm.argsort(sm.asarray([3, 1, 2])).tolist()
     [1, 2, 0]
     """
-    return wrap(_sorted(x, axis, descending, dim, "argsort", indices=True))
+    return wrap(_sorted(x, axis, descending, stable, dim, "argsort", indices=True))
 
 
-def _sorted(x: Tensor, axis: int | None, descending: bool, dim: int | None, name: str, indices: bool) -> Node:
+def _sorted(
+    x: Tensor, axis: int | None, descending: bool, stable: bool, dim: int | None, name: str, indices: bool
+) -> Node:
+    flag(stable, name, "stable")  # it is in any case
     node = node_of(x, name)
     along = axis_or_dim(axis, dim, name, default=-1)
-    return build.sort(node, along, descending=descending, indices=indices, name=name)
+    return build.sort(node, along, descending=flag(descending, name, "descending"), indices=indices, name=name)
 
 
 def topk(
@@ -76,6 +79,8 @@ def topk(
     """
     node = node_of(x, "topk")
     along = normalized_axis(axis_or_dim(axis, dim, "topk", default=-1), node.rank, "topk")
+    flag(sorted, "topk", "sorted")
+    descending = flag(largest, "topk", "largest")
     count, size = integer(k, "topk", "k"), node.shape[along]
     if count < 0 or count > (size.low if isinstance(size, Index) else size):
         raise ArgumentError(
@@ -83,7 +88,7 @@ def topk(
             rule="k is at least 0 and at most the size of the axis.",
         )
 
-    indices = build.sort(node, along, descending=largest, indices=True, count=count, name="topk")
+    indices = build.sort(node, along, descending=descending, indices=True, count=count, name="topk")
     axes = [-1 if axis == along else axis for axis in range(node.rank)]
     values = build.gather(node, [indices], axes, name="topk") if count else build.slice_(node, _none(node, along))
     return TopK(wrap(values), wrap(indices))

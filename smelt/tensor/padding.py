@@ -46,7 +46,7 @@ def pad(x: Tensor, /, widths: Any, mode: str = "constant", *, value: Scalar | Te
     [3, 2, 1, 2, 3, 2, 1]
     """
     node = node_of(x, "pad")
-    if mode not in MODES:
+    if mode not in tuple(MODES):
         raise ArgumentError(f"pad: there is no mode {mode!r}", hint=f"Use one of: {', '.join(MODES)}.")
     pairs = _pairs(widths, node.rank)
     if MODES[mode] == "constant":

@@ -14,7 +14,7 @@ from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import build
 from smelt.graph.node import Node, Shape
 from smelt.graph.shapes import shape_text
-from smelt.tensor.arguments import as_shape
+from smelt.tensor.arguments import as_shape, real_number
 from smelt.tensor.handle import node_of
 from smelt.tensor.types import DTypeLike
 
@@ -34,7 +34,7 @@ def is_number(value: Any) -> bool:
 def parameter(value: Any, dtype: DType, name: str, what: str, rule: Rule = NUMBER) -> Node:
     """A parameter as a node of the dtype in which the draw is computed. A number must follow the rule."""
     if is_number(value):
-        number = float(value)
+        number = float(real_number(value, name, what))
         word, holds = rule
         if not holds(number):
             raise ArgumentError(f"{name}: {what} must be {word}, got {value}")
@@ -72,7 +72,7 @@ def draw_shape(shape: Any, parameters: Sequence[Node], name: str) -> Shape:
 
 def float_dtype(dtype: DTypeLike, name: str) -> DType:
     """A dtype that must be one of the floats that smelt computes with."""
-    wanted = as_dtype(dtype)
+    wanted = as_dtype(dtype, name)
     if wanted not in dtypes.FLOATS:
         raise DTypeError(f"{name}: the dtype must be a float, got {wanted}")
     return wanted

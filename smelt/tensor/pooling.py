@@ -17,6 +17,7 @@ from smelt.graph.index import as_index, size_of
 from smelt.graph.node import Node
 from smelt.graph.ops import identity
 from smelt.graph.shapes import shape_text
+from smelt.tensor.arguments import flag, real_number
 from smelt.tensor.handle import floating, node_of, widened, wrap
 from smelt.tensor.types import Size
 from smelt.tensor.windows import Widths, fitted, for_each, known_size, paddings, windowed
@@ -83,9 +84,10 @@ def pooled(
     name: str,
 ) -> Node:
     """`pool` of a node over its last `count` axes."""
-    if isinstance(function, str) and function not in (*FOLDS, "mean"):
+    known = (*FOLDS, "mean")
+    if function not in known if isinstance(function, str) else not callable(function):
         raise ArgumentError(
-            f"{name}: there is no pooling called {function!r}", hint=f"Use one of: {', '.join(FOLDS)}, mean."
+            f"{name}: there is no pooling called {function!r}", hint=f"Use one of: {', '.join(known)}; or a function."
         )
     sizes, steps, gaps, widths = _arguments(node, window, stride, padding, dilation, count, name)
     first = node.rank - count
@@ -93,7 +95,7 @@ def pooled(
         node = widened(floating(wrap(node), name))
     op = FOLDS.get(function, "add") if isinstance(function, str) else "add"
     fill = build.const(ignored(op, node), node.dtype)
-    more = _overhang(node, sizes, steps, gaps, widths) if ceil_mode else [0] * count
+    more = _overhang(node, sizes, steps, gaps, widths) if flag(ceil_mode, name, "ceil_mode") else [0] * count
     grown = [(low, high + extra) for (low, high), extra in zip(widths, more, strict=True)]
     windows = windowed(fitted(node, first, grown, fill), first, sizes, steps, gaps, name)
     axes = tuple(range(node.rank, node.rank + count))
@@ -298,11 +300,12 @@ def _average(
     divisor: int | None,
 ) -> Tensor:
     node = floating(x, name)
+    include = flag(include, name, "count_include_pad")
     check_space(node, count, name)
     sizes, steps, _, widths = _arguments(node, window, stride, padding, 1, count, name)
     total = pooled(widened(node), "sum", sizes, steps, widths, 1, ceil_mode, count, name)
     if divisor is not None:
-        if divisor == 0:
+        if not real_number(divisor, name, "divisor_override"):
             raise ArgumentError(f"{name}: divisor_override must not be 0")
         by: Node = build.const(divisor, total.dtype)
     elif (any(max(pair) > 0 for pair in widths) and not include) or ceil_mode:
@@ -378,7 +381,7 @@ def lp_pool3d(
 def _lp(name: str, count: int, x: Any, norm_type: Any, window: Any, stride: Any, ceil_mode: bool) -> Tensor:
     node = floating(x, name)
     check_space(node, count, name)
-    if not isinstance(norm_type, int | float) or isinstance(norm_type, bool) or not norm_type > 0:
+    if isinstance(norm_type, bool) or not real_number(norm_type, name, "norm_type") > 0:
         raise ArgumentError(f"{name}: norm_type must be a positive number, got {norm_type!r}")
     size = build.unary("abs", widened(node))
     if norm_type == math.inf:

@@ -13,7 +13,7 @@ from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import build
 from smelt.graph.index import Index, product_of
 from smelt.graph.node import Node
-from smelt.tensor.arguments import axis_or_dim, many_axes
+from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes
 from smelt.tensor.handle import floating, widened, wrap
 from smelt.tensor.reductions import refuse_empty
 from smelt.tensor.types import Axes, Size
@@ -36,7 +36,7 @@ def median(
     2.5
     """
     original, axes, rows = _sorted("median", x, axis, dim)
-    return wrap(_shaped(original, _at(rows, 0.5), axes, keepdims or keepdim))
+    return wrap(_shaped(original, _at(rows, 0.5), axes, keep_axes(keepdims, keepdim, "median")))
 
 
 def quantile(
@@ -58,7 +58,8 @@ def quantile(
     """
     shares = [_share(share) for share in q] if isinstance(q, list | tuple) else [_share(q)]
     original, axes, rows = _sorted("quantile", x, axis, dim)
-    found = [_shaped(original, _at(rows, share), axes, keepdims or keepdim) for share in shares]
+    keep = keep_axes(keepdims, keepdim, "quantile")
+    found = [_shaped(original, _at(rows, share), axes, keep) for share in shares]
     if not isinstance(q, list | tuple):
         return wrap(found[0])
     if not found:

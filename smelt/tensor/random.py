@@ -123,7 +123,9 @@ def split(key: Tensor, count: int = 2, /) -> Tensor:
     number = integer(count, "split", "the number of keys")
     if number < 0:
         raise ArgumentError(f"split: the number of keys must not be negative, got {number}")
-    a, b = threefry(*key_words(key), build.iota(number, dtypes.uint32), word(_SPLIT))
+    if number > 2**32:
+        raise ArgumentError(f"split: {number} keys", rule="one key gives at most 2**32.", hint="Split the new keys.")
+    a, b = threefry(*key_words(key, "split"), build.iota(number, dtypes.uint32), word(_SPLIT))
     return wrap(build.concat([build.reshape(a, (number, 1)), build.reshape(b, (number, 1))], 1))
 
 
@@ -132,7 +134,7 @@ def fold_in(key: Tensor, data: int | Tensor, /) -> Tensor:
 
     >>> keys = [sm.random.fold_in(sm.random.key(0), layer) for layer in range(3)]
     """
-    words = key_words(key)
+    words = key_words(key, "fold_in")
     low, high = _halves(data, "fold_in")
     far = threefry(*words, high, word(_FOLD))
     some = build.ne(high, word(0))
@@ -176,7 +178,7 @@ def bits(shape: ShapeLike = (), *, dtype: DTypeLike = dtypes.uint32, key: Tensor
     >>> sm.random.bits((2,), key=sm.random.key(0)).tolist()
     [1797259609, 1351547692]
     """
-    wanted = as_dtype(dtype)
+    wanted = as_dtype(dtype, "bits")
     if wanted not in dtypes.INTEGERS or wanted.is_signed:
         raise DTypeError(f"bits: the dtype must be an unsigned integer, got {wanted}")
     a, b = draw_words(as_shape(shape, "bits"), key, "bits")
@@ -198,7 +200,7 @@ def uniform(
     True
     """
     wanted = float_dtype(dtype, "uniform")
-    if low != high or not is_number(low):
+    if not (is_number(low) and is_number(high) and low == high):
         check_order(low, high, "uniform", ("low", "high"))
     start, end = parameter(low, wanted, "uniform", "low"), parameter(high, wanted, "uniform", "high")
     a, b = draw_words(draw_shape(shape, (start, end), "uniform"), key, "uniform")
@@ -324,7 +326,7 @@ def bernoulli(
     """
     chance = parameter(p, dtypes.float64, "bernoulli", "p", PROBABILITY)
     a, b = draw_words(draw_shape(shape, (chance,), "bernoulli"), key, "bernoulli")
-    return wrap(build.cast(build.lt(generator.unit(a, b, dtypes.float64), chance), as_dtype(dtype)))
+    return wrap(build.cast(build.lt(generator.unit(a, b, dtypes.float64), chance), as_dtype(dtype, "bernoulli")))
 
 
 def randint(
@@ -342,7 +344,7 @@ def randint(
     >>> bool((x >= 0).all()), bool((x < 10).all())
     (True, True)
     """
-    wanted = as_dtype(dtype)
+    wanted = as_dtype(dtype, "randint")
     if wanted not in dtypes.INTEGERS:
         raise DTypeError(f"randint: the dtype must be an integer, got {wanted}")
     if isinstance(low, Handle) or isinstance(high, Handle):

@@ -8,11 +8,11 @@ from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import build
-from smelt.graph.index import IndexLike, product_of
+from smelt.graph.index import IndexLike, product_of, upper
 from smelt.graph.node import Node, Shape
 from smelt.graph.shapes import normalized_axis, shape_text
 from smelt.tensor import generator
-from smelt.tensor.arguments import as_shape, integer
+from smelt.tensor.arguments import as_shape, flag, integer
 from smelt.tensor.handle import Handle, floating, node_of, wrap
 from smelt.tensor.types import DTypeLike, ShapeLike, TensorLike
 
@@ -55,7 +55,7 @@ def categorical(
 
 
 def _index_dtype(dtype: DTypeLike, name: str) -> DType:
-    wanted = as_dtype(dtype)
+    wanted = as_dtype(dtype, name)
     if wanted not in dtypes.INTEGERS:
         raise DTypeError(f"{name}: the dtype must be an integer, got {wanted}")
     return wanted
@@ -185,7 +185,7 @@ def choice(
     wanted = product_of(size)
     if count == 0 and wanted != 0:
         raise ArgumentError("choice: there is nothing to choose from")
-    if replace:
+    if flag(replace, name, "replace"):
         places = _places(count, size, weights, key)
     else:
         if not isinstance(wanted, int) or not isinstance(count, int) or wanted > count:
@@ -217,6 +217,8 @@ def _places(count: IndexLike, size: Shape, weights: Node | None, key: Any) -> No
         below = _below(line, build.broadcast_to(_sums(weights), (*line[:-1], count)), key, "choice")
         found = build.reduce("add", build.sub(build.const(1, dtypes.int64), below), (below.rank - 1,))
         return build.minimum(build.reshape(found, size), build.shift(build.size_node(count, dtypes.int64), -1))
+    if upper(count) > 2**32:
+        raise ArgumentError(f"choice: there are {count} choices", rule="one word chooses from at most 2**32.")
     a, _ = generator.draw_words(size, key, "choice")
     product = build.mul(build.cast(a, dtypes.uint64), build.size_node(count, dtypes.uint64))
     return build.cast(build.binary("shr", product, build.const(32, dtypes.uint64)), dtypes.int64)

@@ -148,7 +148,7 @@ def poisson(
     >>> sm.random.poisson(0.0, (3,)).tolist()
     [0, 0, 0]
     """
-    wanted, wide = as_dtype(dtype), dtypes.float64
+    wanted, wide = as_dtype(dtype, "poisson"), dtypes.float64
     if wanted not in dtypes.INTEGERS + dtypes.FLOATS:
         raise DTypeError(f"poisson: the dtype must be an integer or a float, got {wanted}")
     mean = parameter(rate, wide, "poisson", "rate", NOT_NEGATIVE)

@@ -17,8 +17,8 @@ from smelt.graph import build
 from smelt.graph.index import product_of
 from smelt.graph.node import Node
 from smelt.graph.shapes import normalized_axis, shape_text
-from smelt.tensor.arguments import axis_or_dim, many_axes
-from smelt.tensor.handle import floating, node_of, widened, wrap
+from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes, real_number
+from smelt.tensor.handle import computed, floating, node_of, widened, wrap
 from smelt.tensor.types import DT, A, Axes, B, DTypeLike, R, S
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ __all__ = [
 
 def _axes(node: Node, axis: Any, dim: Any, name: str) -> tuple[int, ...]:
     return many_axes(axis_or_dim(axis, dim, name), len(node.shape), name)
+
+
+def _folded(name: str, op: str, node: Node, axis: Any, keep: bool, dim: Any) -> Tensor:
+    return wrap(build.reduce(op, node, _axes(node, axis, dim, name), keep_axes=keep, name=name))
 
 
 @overload
@@ -79,8 +83,8 @@ def sum(
     >>> sm.sum(sm.asarray([[1, 2], [3, 4]]), axis=0).tolist()
     [4, 6]
     """
-    node = _accumulated(node_of(x, "sum"), dtype)
-    return wrap(build.reduce("add", node, _axes(node, axis, dim, "sum"), keep_axes=keepdims or keepdim, name="sum"))
+    node = _accumulated(node_of(x, "sum"), dtype, "sum")
+    return _folded("sum", "add", node, axis, keep_axes(keepdims, keepdim, "sum"), dim)
 
 
 def prod(
@@ -98,13 +102,13 @@ def prod(
     >>> sm.prod(sm.asarray([2.0, 3.0, 4.0])).item()
     24.0
     """
-    node = _accumulated(node_of(x, "prod"), dtype)
-    return wrap(build.reduce("mul", node, _axes(node, axis, dim, "prod"), keep_axes=keepdims or keepdim, name="prod"))
+    node = _accumulated(node_of(x, "prod"), dtype, "prod")
+    return _folded("prod", "mul", node, axis, keep_axes(keepdims, keepdim, "prod"), dim)
 
 
-def _accumulated(node: Node, dtype: DTypeLike | None) -> Node:
+def _accumulated(node: Node, dtype: DTypeLike | None, name: str) -> Node:
     if dtype is not None:
-        return build.cast(node, as_dtype(dtype))
+        return build.cast(node, as_dtype(dtype, name))
     return build.cast(node, sum_dtype(node.dtype))
 
 
@@ -121,7 +125,7 @@ def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = 
     >>> sm.max(sm.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [5, 7]
     """
-    return _extreme("max", x, axis, keepdims or keepdim, dim)
+    return _extreme("max", x, axis, keep_axes(keepdims, keepdim, "max"), dim)
 
 
 def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
@@ -130,7 +134,7 @@ def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = 
     >>> sm.min(sm.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [1, 2]
     """
-    return _extreme("min", x, axis, keepdims or keepdim, dim)
+    return _extreme("min", x, axis, keep_axes(keepdims, keepdim, "min"), dim)
 
 
 def _extreme(name: str, x: Any, axis: Axes, keep: bool, dim: Axes) -> Tensor:
@@ -151,17 +155,17 @@ def refuse_empty(node: Node, axes: tuple[int, ...], name: str) -> None:
 
 def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """True where at least one element along the axes is nonzero."""
-    return _verdict("any", "max", x, axis, keepdims or keepdim, dim)
+    return _verdict("any", "max", x, axis, keep_axes(keepdims, keepdim, "any"), dim)
 
 
 def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """True where every element along the axes is nonzero."""
-    return _verdict("all", "min", x, axis, keepdims or keepdim, dim)
+    return _verdict("all", "min", x, axis, keep_axes(keepdims, keepdim, "all"), dim)
 
 
 def _verdict(name: str, op: str, x: Any, axis: Axes, keep: bool, dim: Axes) -> Tensor:
     node = build.cast(node_of(x, name), dtypes.bool_)
-    return wrap(build.reduce(op, node, _axes(node, axis, dim, name), keep_axes=keep, name=name))
+    return _folded(name, op, node, axis, keep, dim)
 
 
 def count_nonzero(
@@ -173,8 +177,7 @@ def count_nonzero(
     2
     """
     node = build.cast(build.cast(node_of(x, "count_nonzero"), dtypes.bool_), dtypes.int64)
-    axes = _axes(node, axis, dim, "count_nonzero")
-    return wrap(build.reduce("add", node, axes, keep_axes=keepdims or keepdim, name="count_nonzero"))
+    return _folded("count_nonzero", "add", node, axis, keep_axes(keepdims, keepdim, "count_nonzero"), dim)
 
 
 def mean(
@@ -194,7 +197,7 @@ def mean(
     """
     node = _real(x, dtype, "mean")
     axes = _axes(node, axis, dim, "mean")
-    return wrap(build.cast(_mean(widened(node), axes, keepdims or keepdim), node.dtype))
+    return wrap(build.cast(_mean(widened(node), axes, keep_axes(keepdims, keepdim, "mean")), node.dtype))
 
 
 def var(
@@ -214,9 +217,8 @@ def var(
     >>> float(sm.var(sm.asarray([1.0, 2.0, 3.0]), correction=1))
     1.0
     """
-    node = _real(x, None, "var")
-    axes = _axes(node, axis, dim, "var")
-    return wrap(build.cast(_variance(widened(node), axes, correction, keepdims or keepdim), node.dtype))
+    node, variance = _variance("var", x, axis, correction, keep_axes(keepdims, keepdim, "var"), dim)
+    return wrap(build.cast(variance, node.dtype))
 
 
 def std(
@@ -234,15 +236,14 @@ def std(
     >>> sm.std(sm.asarray([1.0, 3.0])).item()
     1.0
     """
-    node = _real(x, None, "std")
-    axes = _axes(node, axis, dim, "std")
-    return wrap(build.cast(build.sqrt(_variance(widened(node), axes, correction, keepdims or keepdim)), node.dtype))
+    node, variance = _variance("std", x, axis, correction, keep_axes(keepdims, keepdim, "std"), dim)
+    return wrap(build.cast(build.sqrt(variance), node.dtype))
 
 
 def _real(x: Any, dtype: DTypeLike | None, name: str) -> Node:
     if dtype is None:
         return floating(x, name)
-    wanted = as_dtype(dtype)
+    wanted = as_dtype(dtype, name)
     if not wanted.is_float:
         raise DTypeError(f"{name}: the dtype must be a float, got {wanted}")
     return build.cast(node_of(x, name), wanted)
@@ -256,15 +257,20 @@ def _mean(node: Node, axes: tuple[int, ...], keep: bool) -> Node:
     return build.div(build.reduce("add", node, axes, keep_axes=keep), _count(node, axes))
 
 
-def _variance(node: Node, axes: tuple[int, ...], correction: float, keep: bool) -> Node:
+def _variance(name: str, x: Any, axis: Any, correction: Any, keep: bool, dim: Any) -> tuple[Node, Node]:
+    """The argument, and its variance in the type that formulas are computed in."""
+    given = _real(x, None, name)
+    axes = _axes(given, axis, dim, name)
+    less = real_number(correction, name, "correction")
+    node = widened(given)
     centered = build.sub(node, _mean(node, axes, keep=True))
     total = build.reduce("add", build.mul(centered, centered), axes, keep_axes=keep)
     count = _count(node, axes)
-    if correction:
-        count = build.shift(count, -correction)
+    if less:
+        count = build.shift(count, -less)
         enough = build.lt(build.const(0, node.dtype), count)
         count = build.where(enough, count, build.const(float("nan"), node.dtype))
-    return build.div(total, count)
+    return given, build.div(total, count)
 
 
 def logsumexp(
@@ -284,7 +290,7 @@ def logsumexp(
     offset = build.where(finite, largest, build.const(0, node.dtype))
     total = build.reduce("add", build.exp(build.sub(node, offset)), axes, keep_axes=True)
     result = build.add(build.log(total), offset)
-    if not (keepdims or keepdim):
+    if not keep_axes(keepdims, keepdim, "logsumexp"):
         result = build.reshape(result, tuple(s for a, s in enumerate(result.shape) if a not in axes))
     return wrap(build.cast(result, original.dtype))
 
@@ -303,7 +309,7 @@ def argmax(
     >>> sm.argmax(sm.asarray([3, 9, 9, 1])).item()
     1
     """
-    return _position("argmax", "max", x, axis, keepdims or keepdim, dim)
+    return _position("argmax", "max", x, axis, keep_axes(keepdims, keepdim, "argmax"), dim)
 
 
 def argmin(
@@ -320,11 +326,11 @@ def argmin(
     >>> sm.argmin(sm.asarray([3, 9, 9, 1])).item()
     3
     """
-    return _position("argmin", "min", x, axis, keepdims or keepdim, dim)
+    return _position("argmin", "min", x, axis, keep_axes(keepdims, keepdim, "argmin"), dim)
 
 
 def _position(name: str, op: str, x: Any, axis: int | None, keep: bool, dim: int | None) -> Tensor:
-    node = node_of(x, name)
+    node = computed(node_of(x, name), name)
     axis = axis_or_dim(axis, dim, name)
     rank = len(node.shape)
     if axis is None:

@@ -18,6 +18,7 @@ from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
 from smelt.tensor.adaptive_pooling import adaptive
+from smelt.tensor.arguments import flag
 from smelt.tensor.handle import floating, node_of, widened, wrap
 from smelt.tensor.interop import to_node
 from smelt.tensor.windows import fitted, for_each, known_size
@@ -45,6 +46,7 @@ MODES: dict[str, tuple[int, ...]] = {
     "area": (1, 2, 3),
 }
 CUBIC = -0.75  # the slope of the cubic kernel at 1, as PyTorch has it
+MOST = 1 << 31  # elements along an axis, and factor
 DENOMINATOR = 1 << 16  # of scale factors as fractions
 
 
@@ -85,14 +87,14 @@ def interpolate(
     """
     node = node_of(x, "interpolate")
     count = node.rank - 2
-    if mode not in MODES:
+    if mode not in tuple(MODES):
         raise ArgumentError(f"interpolate: there is no mode {mode!r}", hint=f"Use one of: {', '.join(MODES)}.")
     if count not in MODES[mode]:
         raise ShapeError(
             f"interpolate: {mode!r} for shape {shape_text(node.shape)}",
             rule=f"it needs a batch, channels and {' or '.join(map(str, MODES[mode]))} spatial axes.",
         )
-    if align_corners and mode in ("nearest", "nearest-exact", "area"):
+    if flag(align_corners, "interpolate", "align_corners") and mode in ("nearest", "nearest-exact", "area"):
         raise ArgumentError(f"interpolate: {mode!r} has no align_corners")
     extents = [known_size(node, axis, "interpolate") for axis in range(2, node.rank)]
     sizes, scales = _sizes(size, scale_factor, extents)
@@ -122,9 +124,11 @@ def _sizes(size: Any, factor: Any, extents: list[int]) -> tuple[tuple[int, ...],
 
     if size is not None:
         sizes = for_each(size, count, "interpolate", "size")
+        if max(sizes) > MOST:
+            raise ShapeError(f"interpolate: size {size} is too large", rule=f"it must be at most {MOST}.")
         return sizes, [Fraction(extent, wanted) for extent, wanted in zip(extents, sizes, strict=True)]
     factors = tuple(factor) if isinstance(factor, Sequence) else (factor,) * count
-    usable = all(isinstance(f, int | float) and math.isfinite(f) and f > 0 for f in factors)
+    usable = all(isinstance(f, int | float) and 0 < f < MOST for f in factors)
     if len(factors) != count or not usable:
         raise ArgumentError(
             f"interpolate: scale_factor {factor!r}", rule=f"it must be a positive number, or {count} of them."

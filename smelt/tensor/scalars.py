@@ -41,10 +41,10 @@ class IntegerLimits(NamedTuple):
     dtype: DType
 
 
-def _dtype_of(value: Any) -> DType:
+def _dtype_of(value: Any, name: str) -> DType:
     if isinstance(value, Handle):
         return value._node.dtype
-    return as_dtype(value.dtype if isinstance(value, np.ndarray | np.generic) else value)
+    return as_dtype(value.dtype if isinstance(value, np.ndarray | np.generic) else value, name)
 
 
 def finfo(type: DTypeLike | Operand, /) -> FloatLimits:
@@ -53,7 +53,7 @@ def finfo(type: DTypeLike | Operand, /) -> FloatLimits:
     >>> sm.finfo(sm.float16).max
     65504.0
     """
-    wanted = _dtype_of(type)
+    wanted = _dtype_of(type, "finfo")
     if not wanted.is_float:
         raise DTypeError(f"finfo: {wanted} is not a float dtype", hint="Use iinfo for integers.")
     limits = wanted.limits()
@@ -73,7 +73,7 @@ def iinfo(type: DTypeLike | Operand, /) -> IntegerLimits:
     >>> sm.iinfo(sm.int8).min, sm.iinfo(sm.uint16).max
     (-128, 65535)
     """
-    wanted = _dtype_of(type)
+    wanted = _dtype_of(type, "iinfo")
     if not wanted.is_integer:
         raise DTypeError(f"iinfo: {wanted} is not an integer dtype", hint="Use finfo for floats.")
     return IntegerLimits(wanted.bits, int(wanted.maximum), int(wanted.minimum), wanted)
@@ -87,7 +87,7 @@ def result_type(*arrays_and_dtypes: DTypeLike | Operand) -> DType:
     """
     if not arrays_and_dtypes:
         raise ArgumentError("result_type: there are no operands", hint="Give at least one tensor or dtype.")
-    strong = [_dtype_of(value) for value in arrays_and_dtypes if not is_weak(value)]
+    strong = [_dtype_of(value, "result_type") for value in arrays_and_dtypes if not is_weak(value)]
     weak = [value for value in arrays_and_dtypes if is_weak(value)]
     if not strong:
         strong = [dtypes.scalar_dtype(value) for value in weak]  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ def can_cast(from_: DTypeLike | Operand, to: DTypeLike, /) -> bool:
             rule="give a tensor or a dtype.",
             hint="Use result_type to see what a number becomes.",
         )
-    source, target = _dtype_of(from_), as_dtype(to)
+    source, target = _dtype_of(from_, "can_cast"), as_dtype(to, "can_cast")
     try:
         return dtypes.promote(source, target) is target
     except DTypeError:  # int64 and uint64 have no common type
@@ -137,7 +137,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[Any, ...]) -> bool:
     >>> sm.isdtype(sm.bfloat16, "real floating"), sm.isdtype(sm.int8, ("bool", sm.int8))
     (True, True)
     """
-    wanted = as_dtype(dtype)
+    wanted = as_dtype(dtype, "isdtype")
     if isinstance(kind, tuple):
         return any([isdtype(wanted, one) for one in kind])  # all of them, so that every mistake is found
     if isinstance(kind, str) and kind in KINDS:

@@ -14,8 +14,8 @@ from smelt.graph import build
 from smelt.graph.index import Index, as_index, product_of, size_of
 from smelt.graph.node import Node
 from smelt.graph.shapes import normalized_axis, shape_text
-from smelt.tensor.arguments import axis_or_dim, integer
-from smelt.tensor.handle import all_common, floating, node_of, wrap
+from smelt.tensor.arguments import axis_or_dim, flag, integer
+from smelt.tensor.handle import all_common, computed, floating, node_of, wrap
 from smelt.tensor.reductions import sum_dtype
 from smelt.tensor.types import DTypeLike, Size, TensorLike
 
@@ -107,7 +107,7 @@ def logcumsumexp(x: Tensor, /, axis: int | None = None, *, dim: int | None = Non
 
 def _counted(x: Any, dtype: DTypeLike | None, name: str) -> Node:
     node = node_of(x, name)
-    return build.cast(node, sum_dtype(node.dtype) if dtype is None else as_dtype(dtype))
+    return build.cast(node, sum_dtype(node.dtype) if dtype is None else as_dtype(dtype, name))
 
 
 def _running(name: str, op: str, node: Node, axis: int | None, dim: int | None) -> Tensor:
@@ -126,7 +126,7 @@ def _cumulative(name: str, op: str, node: Node, axis: int | None, include_initia
         )
     along = normalized_axis(0 if axis is None else axis, node.rank, name)
     result = build.scan(op, node, along, name=name)
-    if include_initial:
+    if flag(include_initial, name, "include_initial"):
         shape = (*node.shape[:along], 1, *node.shape[along + 1 :])
         result = build.concat([build.const(0 if op == "add" else 1, node.dtype, shape), result], along)
     return wrap(result)
@@ -156,13 +156,15 @@ def diff(
     before = () if prepend is None else (prepend,)
     after = () if append is None else (append,)
     nodes = all_common([*before, x, *after], "diff")
-    node = nodes[len(before)]
+    node = computed(nodes[len(before)], "diff")
     along = normalized_axis(axis_or_dim(axis, dim, "diff", default=-1), node.rank, "diff")
     if len(nodes) > 1:
         one = (*node.shape[:along], 1, *node.shape[along + 1 :])
         whole = [build.broadcast_to(part, one, name="diff") if part.rank == 0 else part for part in nodes]
         node = build.concat(whole, along, name="diff")
     for _ in range(times):
+        if node.shape[along] == 0:  # and stays so
+            break
         node = _difference(node, along)
     return wrap(node)
 

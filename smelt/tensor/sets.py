@@ -14,8 +14,9 @@ from smelt.graph import build
 from smelt.graph.index import product_of, variable
 from smelt.graph.node import Node
 from smelt.graph.ops import Span
+from smelt.tensor.arguments import flag
 from smelt.tensor.finding import counted
-from smelt.tensor.handle import node_of, pair, wrap
+from smelt.tensor.handle import computed, node_of, pair, wrap
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -111,9 +112,13 @@ def unique(
     >>> values.tolist(), counts.tolist()
     ([1, 3], [1, 2])
     """
-    asked = {"indices": return_index, "inverse_indices": return_inverse, "counts": return_counts}
+    asked = {
+        "indices": flag(return_index, "unique", "return_index"),
+        "inverse_indices": flag(return_inverse, "unique", "return_inverse"),
+        "counts": flag(return_counts, "unique", "return_counts"),
+    }
     names = ("values", *(name for name, wanted in asked.items() if wanted))
-    parts = tuple(_wrapped(_distinct(x, "unique", names, equal_nan)).values())
+    parts = tuple(_wrapped(_distinct(x, "unique", names, flag(equal_nan, "unique", "equal_nan"))).values())
     return parts if len(parts) > 1 else parts[0]
 
 
@@ -123,6 +128,7 @@ def isin(x: Tensor, test_elements: Tensor, /, *, invert: bool = False) -> Tensor
     >>> sm.isin(sm.asarray([3, 1, 4]), sm.asarray([1, 3])).tolist()
     [True, True, False]
     """
+    invert = flag(invert, "isin", "invert")
     a, b = pair(x, test_elements, "isin")
     n, m = product_of(a.shape), product_of(b.shape)
     if n == 0 or m == 0:
@@ -164,7 +170,7 @@ def _sent(values: Node, places: Node, size: Any) -> Node:
 
 def _distinct(x: Tensor, name: str, wanted: tuple[str, ...], equal_nan: bool = False) -> dict[str, Node]:
     """The parts of a `unique_all` that are wanted, computed."""
-    node = node_of(x, name)
+    node = computed(node_of(x, name), name)
     n = product_of(node.shape)
     flat = build.reshape(node, (n,))
     if n == 0:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from smelt import dtypes
 from smelt.errors import ArgumentError
 from smelt.graph import build
+from smelt.tensor.arguments import real_number
 from smelt.tensor.handle import floating, widened, wrap
 from smelt.tensor.trigonometry import floating_pair
 from smelt.tensor.types import DT, Operand, S
@@ -83,6 +84,7 @@ def logit(x: Tensor[DT, *S], /, eps: float | None = None) -> Tensor[Any, *S]:
     >>> sm.logit(sm.asarray([0.5, 1.0])).tolist()
     [0.0, inf]
     """
+    eps = None if eps is None else real_number(eps, "logit", "eps")
     if eps is not None and not 0 <= eps <= 0.5:
         raise ArgumentError(f"logit: eps is {eps}", rule="it must lie between 0 and 0.5, so that eps is below 1 - eps.")
     stored = floating(x, "logit")

@@ -70,7 +70,7 @@ class Tensor(Handle, Generic[DT, *S]):
     __array_priority__ = 1000.0
 
     def __init__(self, data: TensorLike, dtype: DTypeLike | None = None) -> None:
-        self._node = interop.to_node(data, "Tensor", None if dtype is None else as_dtype(dtype))
+        self._node = interop.to_node(data, "Tensor", None if dtype is None else as_dtype(dtype, "Tensor"))
 
     # --- what it is
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from smelt import runtime
 from smelt.compiler import CompiledGraph, compile_graph
+from smelt.errors import ArgumentError
 from smelt.plan import KernelRecord, Placed
 from smelt.transform.jit import Jit
 
@@ -94,6 +95,8 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
 
 def examine(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """Like `explain`, without printing."""
+    if not callable(function):
+        raise ArgumentError(f"explain: {function!r:.80} is not a function", hint="Give what computes: lambda: x + 1.")
     jitted = function.keeping() if isinstance(function, Jit) else Jit(function)
     compiled = compile_graph(jitted.graph_key(*args, **kwargs), runtime.device, explain=True)
     best = min(_timed(jitted, args, kwargs) for _ in range(_RUNS))

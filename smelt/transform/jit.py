@@ -275,7 +275,7 @@ class Jit(Generic[P, T]):
 
     def _replay(self, entry: _Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         for k in entry.numbers:
-            leaves[k] = runtime.host_leaf(leaves[k], _NUMBERS[type(leaves[k])]).attribute
+            leaves[k] = _number_storage(leaves[k])
         if entry.draws:
             leaves.append(runtime.host_leaf(runtime.advance_random(entry.draws), uint32).attribute)
         storages = leaves
@@ -379,6 +379,16 @@ def jit(
     if not callable(function):
         raise ArgumentError(f"jit: {function!r} is not a function")
     return Jit(function, static, donate, shapes)
+
+
+def _number_storage(value: int | float) -> Storage:
+    try:
+        storage: Storage = runtime.host_leaf(value, _NUMBERS[type(value)]).attribute
+    except OverflowError:
+        raise ArgumentError(
+            f"jit: an integer of {int(value).bit_length()} bits does not fit in int64", hint="Pass a float."
+        ) from None
+    return storage
 
 
 def _argument_names(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ def argument_shapes(shapes: Sequence[Any] | None, args: Sequence[Any]) -> dict[i
     """For each argument with a declared shape, the shapes of its leaves."""
     if shapes is None:
         return {}
+    if not isinstance(shapes, tuple | list):
+        raise ArgumentError(f"jit: shapes= must be a list of shapes, one for each argument, got {shapes!r:.80}")
     if len(shapes) > len(args):
         raise ArgumentError(f"jit: shapes= names {len(shapes)} arguments, and the call has {len(args)}")
     table: dict[int | str, list[Shape | None]] = {}

@@ -169,6 +169,8 @@ def test_wrong_questions_about_the_namespace() -> None:
         info.dtypes(kind="real")
     with pytest.raises(ArgumentError, match="there is no kind 3 of dtypes"):
         info.dtypes(kind=("bool", 3))  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"there is no kind \['bool'\] of dtypes"):
+        info.dtypes(kind=["bool"])  # type: ignore[arg-type]
     for question in (info.dtypes, info.default_dtypes):
         with pytest.raises(DeviceError, match="there is no device 'tpu'"):
             question(device="tpu")

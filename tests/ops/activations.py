@@ -8,9 +8,21 @@ import numpy as np
 
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, ShapeError
-from tests.ops.networks import activation, moderate, rows, sigmoid, softmax
+from tests.ops.networks import ROWS_ERRORS, activation, moderate, rows, sigmoid, softmax
 from tests.ops.samples import Array, Sample, as_real, call, one, special, values
-from tests.ops.spec import AXIS_2, BOTH_AXES, FLOATS, NUMBERS, OpSpec, Tolerance, not_tensors, wrong, zeros
+from tests.ops.spec import (
+    FLOATS,
+    NUMBERS,
+    OpSpec,
+    Tolerance,
+    not_computed,
+    not_number,
+    not_tensors,
+    too_large,
+    unequal_dtypes,
+    wrong,
+    zeros,
+)
 
 CLOSE = Tolerance(ulps=8, epsilons=4)
 SELU = (1.0507009873554805, 1.6732632423543772)
@@ -84,14 +96,21 @@ ACTIVATIONS = [
     activation(
         "celu",
         lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x / alpha)),
-        errors=[wrong(ArgumentError, "celu: alpha is 0", zeros(2), 0)],
+        errors=[
+            wrong(ArgumentError, "celu: alpha is 0", zeros(2), 0),
+            not_number("alpha", zeros(2)),
+            too_large("alpha", zeros(2)),
+            not_computed("celu"),
+        ],
     ),
     activation("selu", selu, moderate()),
     activation("mish", lambda x: x * np.tanh(np.logaddexp(0, x)), moderate()),
     activation("hard_sigmoid", ramp),
     activation("hard_swish", lambda x: x * ramp(x), moderate()),
-    activation("softmin", lambda x, *a, **k: softmax(-as_real(x), *a, **k), rows, errors=[AXIS_2, BOTH_AXES]),
-    OpSpec("relu6", lambda x: np.clip(x, 0, 6) + 0.0, one, NUMBERS, errors=not_tensors("relu6")),
+    activation("softmin", lambda x, *a, **k: softmax(-as_real(x), *a, **k), rows, errors=ROWS_ERRORS),
+    OpSpec(
+        "relu6", lambda x: np.clip(x, 0, 6) + 0.0, one, NUMBERS, errors=[not_computed("relu6"), *not_tensors("relu6")]
+    ),
     OpSpec(
         "hard_tanh",
         lambda x, low=-1, high=1: np.clip(x, low, high),
@@ -99,7 +118,8 @@ ACTIVATIONS = [
         FLOATS,
         errors=[
             wrong(ArgumentError, "min_val is 2 and max_val is 1", zeros(2), 2, 1),
-            wrong(ArgumentError, "max_val is a str", zeros(2), 0, "x"),
+            not_number("min_val", zeros(2)),
+            not_number("max_val", zeros(2)),
             *not_tensors("hard_tanh"),
         ],
     ),
@@ -109,8 +129,8 @@ ACTIVATIONS = [
         thresholds,
         NUMBERS,
         errors=[
-            wrong(ArgumentError, "threshold: threshold is a list", zeros(2), [1], 1),
-            wrong(ArgumentError, "threshold: value is a str", zeros(2), 1, "x"),
+            wrong(ArgumentError, "threshold: threshold must be a number, got [1]", zeros(2), [1], 1),
+            wrong(ArgumentError, "threshold: value must be a number, got 'x'", zeros(2), 1, "x"),
             wrong(ArgumentError, "does not fit in uint8", np.zeros(2, np.uint8), 1, 300),
         ],
     ),
@@ -123,9 +143,10 @@ ACTIVATIONS = [
         errors=[
             wrong(ShapeError, "prelu: weights of shape (3,) for x of shape (2, 4)", zeros(2, 4), zeros(3)),
             wrong(ShapeError, "prelu: weights of shape (2, 2)", zeros(2, 2), zeros(2, 2)),
+            *unequal_dtypes("prelu"),
             *not_tensors("prelu", 0.5),
         ],
     ),
-    OpSpec("glu", glu, pairs, FLOATS, tolerance=CLOSE, errors=[ODD, AXIS_2, BOTH_AXES]),
-    OpSpec("swiglu", swiglu, pairs, FLOATS, tolerance=CLOSE, errors=[ODD, AXIS_2, BOTH_AXES]),
+    OpSpec("glu", glu, pairs, FLOATS, tolerance=CLOSE, errors=[ODD, *ROWS_ERRORS]),
+    OpSpec("swiglu", swiglu, pairs, FLOATS, tolerance=CLOSE, errors=[ODD, *ROWS_ERRORS]),
 ]

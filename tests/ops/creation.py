@@ -20,7 +20,18 @@ from tests.ops.samples import (
     strided,
     values,
 )
-from tests.ops.spec import ALL, FLOATS, NUMBERS, ROUNDED, OpSpec, Tolerance, Wrong, wrong, zeros
+from tests.ops.spec import (
+    ALL,
+    FLOATS,
+    NUMBERS,
+    ROUNDED,
+    OpSpec,
+    Tolerance,
+    Wrong,
+    not_flag,
+    wrong,
+    zeros,
+)
 
 # --- creation: there are no tensors among the arguments, so the dtype is one of them
 
@@ -184,6 +195,8 @@ CREATION = [
         errors=[
             wrong(ArgumentError, "num must not be negative", 0, 1, -1),
             wrong(ArgumentError, "num must be an integer", 0, 1, 2.5),
+            wrong(ArgumentError, "nor more than 64 bits", 0, 1, 2**70),
+            not_flag("endpoint", 0, 1, 2),
             wrong(ArgumentError, "not a finite number", 0, math.inf, 3),
             wrong(ArgumentError, "not a finite number", zeros(2), 1, 3),
             wrong(DeviceError, "there is no device 'tpu'", 0, 1, 2, device="tpu"),

@@ -13,7 +13,18 @@ from smelt.dtypes import DType
 from smelt.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tests.ops.draws import BAD_KEY, drawn, threefry, words
 from tests.ops.samples import Array, Sample, Samples, call
-from tests.ops.spec import FLOATS, INTEGERS, OpSpec, Tolerance, Wrong, wrong, zeros
+from tests.ops.spec import (
+    FLOATS,
+    INTEGERS,
+    OpSpec,
+    Tolerance,
+    Wrong,
+    not_flag,
+    not_number,
+    too_large,
+    wrong,
+    zeros,
+)
 
 KEY = np.array([0x13198A2E, 0x03707344], np.uint32)
 NEAR = Tolerance(ulps=64, epsilons=64)
@@ -256,9 +267,14 @@ def initializer(name: str, reference: Any, *extra: Sample, errors: tuple[Wrong, 
 
 
 BAD_MODE = wrong(ArgumentError, "fan_in or fan_out", (2, 3), mode="fan")
+BAD_SLOPE = not_number("a", (2, 3))
+LARGE_SLOPE = too_large("a", (2, 3))
+LISTED_GAIN = wrong(ArgumentError, "no gain for ['relu']", (2, 3), nonlinearity=["relu"])
+KAIMING_ERRORS = (BAD_SLOPE, LARGE_SLOPE, LISTED_GAIN)
 BAD_GAIN = wrong(ArgumentError, "no gain for 'cos'", (2, 3), nonlinearity="cos")
 KAIMING = (call((5, 7), mode="fan_out"), call((3, 2), nonlinearity="tanh"), call((3, 2), a=0.5))
-NEGATIVE_GAIN = wrong(ArgumentError, "the gain must be", (2, 3), -1.0)
+NEGATIVE_GAIN = wrong(ArgumentError, "the gain must be at least 0, got -1.0", (2, 3), -1.0)
+GAIN_ERRORS = (NEGATIVE_GAIN, not_number("gain", (2, 3)), too_large("gain", (2, 3)))
 
 PLACE = {"exponential": exponential, "laplace": laplace, "gumbel": gumbel}
 INTEGER_DTYPE = wrong(DTypeError, "must be an integer", 3, [0.5, 0.5], dtype=sm.float32)
@@ -405,12 +421,14 @@ DISTRIBUTIONS = [
             wrong(ArgumentError, "4 of 3 without replacement", 3, (4,), replace=False),
             wrong(ShapeError, "p has shape (2,) for 3 choices", 3, p=[0.5, 0.5]),
             wrong(ArgumentError, "nothing to choose from", 0),
+            wrong(ArgumentError, f"there are {2**33} choices", 2**33),
+            not_flag("replace", 3),
         ],
     ),
-    initializer("kaiming_uniform", weights(True, kaiming), *KAIMING, errors=(BAD_MODE, BAD_GAIN)),
-    initializer("kaiming_normal", weights(False, kaiming), *KAIMING, errors=(BAD_MODE, BAD_GAIN)),
-    initializer("xavier_uniform", weights(True, xavier), call((3, 2), 2.0), errors=(NEGATIVE_GAIN,)),
-    initializer("xavier_normal", weights(False, xavier), call((3, 2), 2.0), errors=(NEGATIVE_GAIN,)),
+    initializer("kaiming_uniform", weights(True, kaiming), *KAIMING, errors=(BAD_MODE, BAD_GAIN, *KAIMING_ERRORS)),
+    initializer("kaiming_normal", weights(False, kaiming), *KAIMING, errors=(BAD_MODE, BAD_GAIN, *KAIMING_ERRORS)),
+    initializer("xavier_uniform", weights(True, xavier), call((3, 2), 2.0), errors=GAIN_ERRORS),
+    initializer("xavier_normal", weights(False, xavier), call((3, 2), 2.0), errors=GAIN_ERRORS),
     initializer("lecun_uniform", weights(True, lecun)),
     initializer("lecun_normal", weights(False, lecun)),
     OpSpec(

@@ -17,7 +17,15 @@ from tests.ops.samples import (
     Samples,
     call,
 )
-from tests.ops.spec import FLOATS, INTEGERS, OpSpec, Tolerance, wrong, zeros
+from tests.ops.spec import (
+    FLOATS,
+    INTEGERS,
+    OpSpec,
+    Tolerance,
+    too_large,
+    wrong,
+    zeros,
+)
 
 # --- random numbers
 
@@ -88,6 +96,9 @@ def draws(*arguments: Sample) -> Samples:
 
 UNSIGNED = tuple(d for d in INTEGERS if not d.is_signed)
 BAD_KEY = wrong(ArgumentError, "a key is float32(2,)", (2,), key=zeros(2))
+TOO_MANY = wrong(ShapeError, "shape (131072, 131072) has more than 2**32 elements", (2**17, 2**17))
+NEGATIVE = wrong(ShapeError, "a size is negative", (2, -1))
+LOWS = np.array([0.5, 1.0, 0.0, 3.0, -0.25], np.float32)
 KEY_TENSOR = np.array([3, 5], np.uint32)
 
 RANDOM = [
@@ -96,7 +107,12 @@ RANDOM = [
         bits,
         draws(call((3, 5)), call(()), call(7), call((0, 2)), call((1031,))),
         UNSIGNED,
-        errors=[BAD_KEY, wrong(DTypeError, "must be an unsigned integer", (2,), dtype=sm.int32)],
+        errors=[
+            BAD_KEY,
+            TOO_MANY,
+            NEGATIVE,
+            wrong(DTypeError, "must be an unsigned integer", (2,), dtype=sm.int32),
+        ],
     ),
     OpSpec(
         "random.uniform",
@@ -106,13 +122,16 @@ RANDOM = [
         errors=[
             BAD_KEY,
             wrong(DTypeError, "must be a float", (2,), dtype=sm.int32),
-            wrong(ShapeError, "2**32", (2**17, 2**17)),
+            TOO_MANY,
+            NEGATIVE,
+            wrong(ArgumentError, "low is 2 and high is 1", (2,), 2, 1),
+            too_large("high", (2,)),
         ],
     ),
     OpSpec(
         "random.uniform",
         uniform,
-        draws(call((31,), -2.0, 5.0), call((3, 5), 0, 8.0)),
+        draws(call((31,), -2.0, 5.0), call((3, 5), 0, 8.0), call((3, 5), LOWS, 8.0), call((3, 5), -1.0, LOWS)),
         FLOATS,
         tolerance=Tolerance(4, 8),
     ),
@@ -123,7 +142,15 @@ RANDOM = [
         FLOATS,
         # cos near its zeros and log near 1 have errors that are large compared with the result, not with 1.
         tolerance=Tolerance(ulps=32, epsilons=32),
-        errors=[BAD_KEY],
+        errors=[
+            BAD_KEY,
+            TOO_MANY,
+            NEGATIVE,
+            wrong(DTypeError, "normal: the dtype must be a float, got int32", (2,), dtype=sm.int32),
+            wrong(ArgumentError, "normal: std must be at least 0, got -1", (2,), std=-1),
+            wrong(ShapeError, "normal: parameters of shape (3, 2) do not broadcast to (2,)", (2,), zeros(3, 2)),
+            too_large("mean", (2,)),
+        ],
     ),
     OpSpec(
         "random.randint",
@@ -150,6 +177,8 @@ RANDOM = [
         errors=[
             wrong(ArgumentError, "a key is float32(3,)", zeros(3)),
             wrong(ArgumentError, "not be negative", KEY_TENSOR, -1),
+            wrong(ArgumentError, "the number of keys must be an integer, got 2.5", KEY_TENSOR, 2.5),
+            wrong(ArgumentError, f"split: {2**33} keys", KEY_TENSOR, 2**33),
         ],
     ),
     OpSpec(
@@ -157,13 +186,23 @@ RANDOM = [
         lambda key, data: np.stack(threefry(key, np.uint32(data), np.uint32(0xFFFFFFFE))),
         lambda dtype: [call(KEY_TENSOR, 0), call(KEY_TENSOR, 2**32 - 1)],
         (dtypes.uint32,),
-        errors=[wrong(ArgumentError, "must be an integer", KEY_TENSOR, 0.5)],
+        errors=[
+            wrong(ArgumentError, "a key is float32(3,)", zeros(3), 1),
+            wrong(ArgumentError, "fold_in: the seed must be an integer, got 0.5", KEY_TENSOR, 0.5),
+            wrong(ArgumentError, "got a tensor float32(2,)", KEY_TENSOR, zeros(2)),
+            wrong(ArgumentError, "fold_in: 18446744073709551616 does not fit in 64 bits", KEY_TENSOR, 2**64),
+        ],
     ),
     OpSpec(
         "random.key",
         lambda seed: np.array([seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF], np.uint32),
         lambda dtype: [call(0), call(2**40 + 3), call(-1), call(2**64 - 1)],
         (dtypes.uint32,),
-        errors=[wrong(ArgumentError, "does not fit in 64 bits", 2**64)],
+        errors=[
+            wrong(ArgumentError, "key: 18446744073709551616 does not fit in 64 bits", 2**64),
+            wrong(ArgumentError, "key: the seed must be an integer, got 1.5", 1.5),
+            wrong(ArgumentError, "key: the seed must be an integer, got None", None),
+            wrong(ArgumentError, "got a tensor float32(2,)", zeros(2)),
+        ],
     ),
 ]

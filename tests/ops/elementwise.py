@@ -29,16 +29,17 @@ from tests.ops.spec import (
     FLOATS,
     INTEGERS,
     MATH,
-    MISMATCH,
     NUMBERS,
     ROUNDED,
     TWO_BOOLS,
     OpSpec,
     Tolerance,
     Wrong,
+    not_computed,
     not_tensors,
     to_bool,
     to_float,
+    unequal,
     wrong,
     zeros,
 )
@@ -53,7 +54,7 @@ def real(name: str, reference: Callable[[Array], Array], tolerance: Tolerance = 
         return reference(as_real(x))
 
     supported = (*FLOATS, dtypes.int32, dtypes.bool_)
-    return OpSpec(name, wide, one, supported, to_float, tolerance, not_tensors(name))
+    return OpSpec(name, wide, one, supported, to_float, tolerance, (not_computed(name), *not_tensors(name)))
 
 
 def kept(
@@ -79,17 +80,17 @@ NO_BOOL = wrong(DTypeError, "bool is not supported", np.array([True]))
 FLOAT_NO_BITS = wrong(DTypeError, "float32 is not supported", zeros(2))
 
 UNARY = [
-    kept("abs", np.abs, errors=[NO_BOOL]),
-    kept("negative", np.negative, errors=[NO_BOOL]),
+    kept("abs", np.abs, errors=[NO_BOOL, not_computed("abs")]),
+    kept("negative", np.negative, errors=[NO_BOOL, not_computed("negative")]),
     kept("positive", np.array, ALL),
-    kept("sign", np.sign, errors=[NO_BOOL]),
-    kept("square", np.square, INTEGERS, errors=[NO_BOOL]),
+    kept("sign", np.sign, errors=[NO_BOOL, not_computed("sign")]),
+    kept("square", np.square, INTEGERS, errors=[NO_BOOL, not_computed("square")]),
     OpSpec("square", np.square, one, FLOATS, tolerance=ROUNDED),
-    kept("floor", floats_only(np.floor)),
-    kept("ceil", floats_only(np.ceil)),
-    kept("trunc", floats_only(np.trunc)),
-    kept("round", floats_only(np.rint)),
-    kept("bitwise_invert", np.invert, INTEGERS + BOOLS, errors=[FLOAT_NO_BITS]),
+    kept("floor", floats_only(np.floor), errors=[NO_BOOL, not_computed("floor")]),
+    kept("ceil", floats_only(np.ceil), errors=[NO_BOOL, not_computed("ceil")]),
+    kept("trunc", floats_only(np.trunc), errors=[NO_BOOL, not_computed("trunc")]),
+    kept("round", floats_only(np.rint), errors=[NO_BOOL, not_computed("round")]),
+    kept("bitwise_invert", np.invert, INTEGERS + BOOLS, errors=[FLOAT_NO_BITS, not_computed("bitwise_invert")]),
     verdict("logical_not", np.logical_not),
     verdict("isnan", lambda x: np.isnan(x.astype(np.float64))),
     verdict("isinf", lambda x: np.isinf(x.astype(np.float64))),
@@ -112,10 +113,7 @@ UNARY = [
 
 # --- elementwise functions of two tensors
 
-INTEGER_MISMATCH = wrong(ShapeError, "shapes do not broadcast", np.zeros((2, 3), np.int32), np.zeros(2, np.int32))
-NO_COMMON = wrong(DTypeError, "uint64 and int64 have no common dtype", np.uint64([1]), np.int64([1]))
-TOO_LARGE = wrong(ArgumentError, "the integer 300 does not fit in uint8", np.uint8([1]), 300)
-NO_TENSOR = wrong(DTypeError, "no tensor can hold", zeros(2), "text")
+TWO_FLOATS = wrong(DTypeError, "float32 is not supported", zeros(2), zeros(2))
 
 
 def binary(
@@ -127,9 +125,18 @@ def binary(
     samples: Samples = two,
     errors: Sequence[Wrong] = (),
 ) -> OpSpec:
-    mismatch = MISMATCH if dtypes.float32 in supported else INTEGER_MISMATCH
     rest = zeros(2) if dtypes.float32 in supported else np.zeros(2, np.int32)
-    return OpSpec(name, reference, samples, supported, result, tolerance, (mismatch, *errors, *not_tensors(name, rest)))
+    mistakes = (*unequal(name, rest.dtype), *errors, *not_tensors(name, rest))
+    return OpSpec(name, reference, samples, supported, result, tolerance, mistakes)
+
+
+def logical(name: str, reference: Callable[[Array, Array], Any]) -> OpSpec:
+    """A function of truth values, for which all dtypes go together."""
+    mismatch, *_, no_tensor = unequal(name)
+    ragged = wrong(ArgumentError, f"{name}: no tensor can be made of a list", zeros(2), [[1], [1, 2]])
+    complex_ = wrong(DTypeError, f"{name}: no tensor can hold elements of the NumPy dtype complex128", zeros(2), [1j])
+    mistakes = (mismatch, no_tensor, ragged, complex_, *not_tensors(name, zeros(2)))
+    return OpSpec(name, reference, two, ALL, to_bool, EXACT, mistakes)
 
 
 def zero_safe(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -175,9 +182,9 @@ def scalars(dtype: DType) -> list[Sample]:
 
 
 BINARY = [
-    binary("add", np.add, INTEGERS, samples=scalars, errors=[NO_COMMON, TWO_BOOLS, TOO_LARGE, NO_TENSOR]),
+    binary("add", np.add, INTEGERS, samples=scalars, errors=[TWO_BOOLS]),
     binary("add", np.add, FLOATS, tolerance=ROUNDED, samples=scalars),
-    binary("subtract", np.subtract, INTEGERS, errors=[NO_COMMON, TWO_BOOLS]),
+    binary("subtract", np.subtract, INTEGERS, errors=[TWO_BOOLS]),
     binary("subtract", np.subtract, FLOATS, tolerance=ROUNDED),
     binary("multiply", np.multiply, INTEGERS, samples=scalars),
     binary("multiply", np.multiply, FLOATS, tolerance=ROUNDED, samples=scalars),
@@ -200,20 +207,20 @@ BINARY = [
     ),
     binary("maximum", np.maximum, ALL, tolerance=ROUNDED),
     binary("minimum", np.minimum, ALL, tolerance=ROUNDED),
-    binary("bitwise_and", np.bitwise_and, INTEGERS + BOOLS),
-    binary("bitwise_or", np.bitwise_or, INTEGERS + BOOLS),
-    binary("bitwise_xor", np.bitwise_xor, INTEGERS + BOOLS),
-    binary("bitwise_left_shift", shifted(np.left_shift), INTEGERS),
-    binary("bitwise_right_shift", shifted(np.right_shift), INTEGERS),
+    binary("bitwise_and", np.bitwise_and, INTEGERS + BOOLS, errors=[TWO_FLOATS]),
+    binary("bitwise_or", np.bitwise_or, INTEGERS + BOOLS, errors=[TWO_FLOATS]),
+    binary("bitwise_xor", np.bitwise_xor, INTEGERS + BOOLS, errors=[TWO_FLOATS]),
+    binary("bitwise_left_shift", shifted(np.left_shift), INTEGERS, errors=[TWO_FLOATS, TWO_BOOLS]),
+    binary("bitwise_right_shift", shifted(np.right_shift), INTEGERS, errors=[TWO_FLOATS, TWO_BOOLS]),
     binary("equal", np.equal, ALL, to_bool),
     binary("not_equal", np.not_equal, ALL, to_bool),
     binary("less", np.less, ALL, to_bool),
     binary("less_equal", np.less_equal, ALL, to_bool),
     binary("greater", np.greater, ALL, to_bool),
     binary("greater_equal", np.greater_equal, ALL, to_bool),
-    binary("logical_and", np.logical_and, ALL, to_bool),
-    binary("logical_or", np.logical_or, ALL, to_bool),
-    binary("logical_xor", np.logical_xor, ALL, to_bool),
+    logical("logical_and", np.logical_and),
+    logical("logical_or", np.logical_or),
+    logical("logical_xor", np.logical_xor),
 ]
 
 # --- elementwise functions of more tensors
@@ -261,7 +268,23 @@ TERNARY = [
         lambda x, min=None, max=None: np.clip(x, min, max),
         clips,
         NUMBERS,
-        errors=[*not_tensors("clip"), wrong(ShapeError, "shapes do not broadcast", zeros(3), zeros(2))],
+        errors=[
+            *not_tensors("clip"),
+            *unequal("clip"),
+            wrong(ShapeError, "shapes do not broadcast\n    (3,) and (2,)", zeros(3), max=zeros(2)),
+        ],
     ),
-    OpSpec("lerp", lerp, lerps, FLOATS, tolerance=Tolerance(4, 4), errors=not_tensors("lerp", zeros(2), 0.5)),
+    OpSpec(
+        "lerp",
+        lerp,
+        lerps,
+        FLOATS,
+        tolerance=Tolerance(4, 4),
+        errors=[
+            *not_tensors("lerp", zeros(2), 0.5),
+            wrong(ShapeError, "lerp: shapes do not broadcast", zeros(2), zeros(3), 0.5),
+            wrong(DTypeError, "lerp: uint64 and int64 have no common dtype", np.uint64([1]), np.int64([1]), 0.5),
+            wrong(DTypeError, "lerp: no tensor can hold elements of the NumPy dtype <U4", zeros(2), zeros(2), "half"),
+        ],
+    ),
 ]

@@ -10,7 +10,20 @@ import numpy as np
 from smelt.dtypes import DType, int64
 from smelt.errors import ArgumentError, AxisError, DTypeError, IndexRangeError, ShapeError
 from tests.ops.samples import Array, Sample, Samples, call, special, strided, values
-from tests.ops.spec import ALL, EXACT, INTEGERS, NUMBERS, SUM, OpSpec, Tolerance, Wrong, to_index, wrong, zeros
+from tests.ops.spec import (
+    ALL,
+    EXACT,
+    INTEGERS,
+    NUMBERS,
+    SUM,
+    OpSpec,
+    Tolerance,
+    Wrong,
+    not_flag,
+    to_index,
+    wrong,
+    zeros,
+)
 
 FLOAT_INDEX = zeros(2)
 
@@ -194,6 +207,7 @@ LOOKUPS = [
         wrong(AxisError, "axis 2 is out of range for a tensor of rank 2", zeros(2, 3), [0], axis=2),
         wrong(DTypeError, "take: indices must be integers, not float32", zeros(2, 3), FLOAT_INDEX, axis=0),
         wrong(ArgumentError, "has rank 2, and no axis is given", zeros(2, 3), [0]),
+        wrong(ArgumentError, "take: an axis must be an integer, got ()", zeros(2, 3), [0], axis=()),
         wrong(IndexRangeError, "there is nothing to read", zeros(0, 3), np.array([0]), axis=0),
     ),
     found(
@@ -225,6 +239,7 @@ LOOKUPS = [
         scattered,
         scatters,
         wrong(ArgumentError, "there is no reduction called 'mean'", zeros(2), 0, np.array([0]), 1.0, reduce="mean"),
+        wrong(ArgumentError, "there is no reduction called ['add']", zeros(2), 0, np.array([0]), 1.0, reduce=["add"]),
         wrong(ShapeError, "the index is larger than src", zeros(2), 0, np.array([0, 1]), zeros(1)),
         wrong(DTypeError, "values of float32 do not go into int64", np.array([1, 2]), 0, np.array([0]), zeros(1)),
         tolerance=SUM,
@@ -279,6 +294,7 @@ LOOKUPS = [
         searches,
         wrong(ArgumentError, "side is 'middle'", zeros(2), zeros(2), side="middle"),
         wrong(ShapeError, "what is searched must be a vector", zeros(2, 2), zeros(2)),
+        not_flag("right", zeros(2), zeros(2)),
         wrong(ShapeError, "the sorter has shape (1,)", zeros(2), zeros(2), sorter=np.array([0])),
         dtypes=NUMBERS,
         result=to_index,

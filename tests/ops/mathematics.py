@@ -22,8 +22,14 @@ from tests.ops.spec import (
     TWO_BOOLS,
     OpSpec,
     Tolerance,
+    not_computed,
+    not_flag,
+    not_number,
     not_tensors,
     to_bool,
+    too_large,
+    unequal,
+    unequal_dtypes,
     wrong,
     zeros,
 )
@@ -83,7 +89,12 @@ UNARY = [
         shares,
         FLOATS,
         tolerance=Tolerance(ulps=4, epsilons=4),
-        errors=[wrong(ArgumentError, "logit: eps is 0.75", zeros(2), 0.75), *not_tensors("logit")],
+        errors=[
+            wrong(ArgumentError, "logit: eps is 0.75", zeros(2), 0.75),
+            not_number("eps", zeros(2)),
+            not_computed("logit"),
+            *not_tensors("logit"),
+        ],
     ),
     kept(
         "frac", lambda x: np.copysign(x - np.trunc(x), x) if x.dtype.kind == "f" else np.zeros_like(x), errors=[NO_BOOL]
@@ -94,7 +105,12 @@ UNARY = [
         replaced,
         replacements,
         FLOATS,
-        errors=[wrong(ArgumentError, "nan_to_num: posinf is a str", zeros(2), 0.0, "x"), *not_tensors("nan_to_num")],
+        errors=[
+            *(not_number(what, zeros(2)) for what in ("nan", "posinf", "neginf")),
+            too_large("nan", zeros(2)),
+            not_computed("nan_to_num"),
+            *not_tensors("nan_to_num"),
+        ],
     ),
 ]
 
@@ -149,6 +165,14 @@ CLOSE = [
     wrong(ArgumentError, "rtol is -1", zeros(2), zeros(2), rtol=-1),
     wrong(ArgumentError, "atol is 'x'", zeros(2), zeros(2), atol="x"),
     wrong(ShapeError, "shapes do not broadcast", zeros(2), zeros(3)),
+    not_flag("equal_nan", zeros(2), zeros(2)),
+]
+
+
+SAME = [
+    *unequal_dtypes("array_equal"),
+    not_flag("equal_nan", zeros(2), zeros(2)),
+    *not_tensors("array_equal", zeros(2)),
 ]
 
 
@@ -203,12 +227,12 @@ BINARY = [
     binary("fmin", np.fmin, ALL, tolerance=ROUNDED),
     binary("heaviside", np.heaviside, FLOATS, samples=steps),
     *(
-        OpSpec("nextafter", nextafter_of(dtype.numpy), neighbors, (dtype,), errors=not_tensors("nextafter", zeros(2)))
+        OpSpec("nextafter", nextafter_of(dtype.numpy), neighbors, (dtype,), errors=unequal("nextafter"))
         for dtype in FLOATS
     ),
     OpSpec("isclose", isclose, near, NUMBERS, to_bool, errors=CLOSE),
     OpSpec("allclose", lambda *a, **k: np.all(isclose(*a, **k)), near, NUMBERS, to_bool, errors=CLOSE),
-    OpSpec("array_equal", array_equal, same, ALL, to_bool, errors=not_tensors("array_equal", zeros(2))),
+    OpSpec("array_equal", array_equal, same, ALL, to_bool, errors=SAME),
     *(
         OpSpec(
             "bitcast",

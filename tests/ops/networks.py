@@ -22,7 +22,24 @@ from tests.ops.samples import (
     strided,
     values,
 )
-from tests.ops.spec import ALL, AXIS_2, BOTH_AXES, FLOATS, OpSpec, Tolerance, not_tensors, to_float, wrong, zeros
+from tests.ops.spec import (
+    ALL,
+    AXIS_2,
+    AXIS_FLOAT,
+    AXIS_TENSOR,
+    BOTH_AXES,
+    FLOATS,
+    OpSpec,
+    Tolerance,
+    Wrong,
+    not_computed,
+    not_number,
+    not_tensors,
+    to_float,
+    too_large,
+    wrong,
+    zeros,
+)
 
 # --- activations
 
@@ -77,7 +94,7 @@ def activation(name: str, reference: Callable[..., Array], samples: Samples = on
     def wide(x: Array, *args: Any, **kwargs: Any) -> Array:
         return reference(as_real(x), *args, **kwargs)
 
-    errors = (*more.pop("errors", ()), *not_tensors(name))
+    errors = (*more.pop("errors", ()), not_computed(name), *not_tensors(name))
     tolerance = Tolerance(ulps=8, epsilons=4)
     return OpSpec(name, wide, samples, (*FLOATS, dtypes.int16), to_float, tolerance, errors=errors, **more)
 
@@ -91,20 +108,34 @@ def moderate(*extra: Any, **keywords: Any) -> Samples:
     return samples
 
 
+ROWS_ERRORS = (AXIS_2, AXIS_FLOAT, AXIS_TENSOR, BOTH_AXES)
+SLOPES = [not_number("negative_slope", zeros(2)), too_large("negative_slope", zeros(2))]
+ALPHAS = [not_number("alpha", zeros(2)), too_large("alpha", zeros(2))]
+MODES = [
+    wrong(ArgumentError, "approximate must be 'none', 'tanh' or 'quick', got 'fast'", zeros(2), "fast"),
+    wrong(ArgumentError, "approximate must be 'none', 'tanh' or 'quick', got True", zeros(2), approximate=True),
+]
+
 ACTIVATIONS = [
-    OpSpec("relu", lambda x: np.maximum(x, np.zeros((), x.dtype)), one, ALL, errors=not_tensors("relu")),
-    activation("leaky_relu", lambda x, slope=0.01: np.where(x > 0, x, slope * x)),
+    OpSpec(
+        "relu",
+        lambda x: np.maximum(x, np.zeros((), x.dtype)),
+        one,
+        ALL,
+        errors=[not_computed("relu"), *not_tensors("relu")],
+    ),
+    activation("leaky_relu", lambda x, slope=0.01: np.where(x > 0, x, slope * x), errors=SLOPES),
     activation(
         "leaky_relu", lambda x, negative_slope: np.where(x > 0, x, negative_slope * x), moderate(negative_slope=0.25)
     ),
-    activation("elu", lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x)), moderate(0.5)),
+    activation("elu", lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x)), moderate(0.5), errors=ALPHAS),
     activation("sigmoid", sigmoid),
     activation("softplus", lambda x: np.logaddexp(0, x)),
     activation("silu", lambda x: x * sigmoid(x), moderate()),
-    activation("gelu", gelu, moderate(), errors=[wrong(ArgumentError, "'none', 'tanh' or 'quick'", zeros(2), "fast")]),
+    activation("gelu", gelu, moderate(), errors=MODES),
     activation("gelu", gelu, moderate(approximate="tanh")),
-    activation("softmax", softmax, rows, errors=[AXIS_2, BOTH_AXES]),
-    activation("log_softmax", log_softmax, rows, errors=[AXIS_2, BOTH_AXES]),
+    activation("softmax", softmax, rows, errors=ROWS_ERRORS),
+    activation("log_softmax", log_softmax, rows, errors=ROWS_ERRORS),
 ]
 
 # --- layers
@@ -187,6 +218,30 @@ def classified(dtype: DType) -> list[Sample]:
 
 LAYER = Tolerance(ulps=16, epsilons=32)
 
+
+def norm_errors(name: str) -> list[Wrong]:
+    return [
+        wrong(ShapeError, f"{name}: a weight or bias does not fit", zeros(2, 3), zeros(2)),
+        wrong(ArgumentError, "number of last axes", zeros(2, 3), axes=3),
+        wrong(ArgumentError, f"{name}: eps is -1", zeros(2, 3), eps=-1),
+        wrong(ArgumentError, f"{name}: eps must be a finite number, got 'small'", zeros(2, 3), eps="small"),
+        wrong(DTypeError, f"{name}: no tensor can hold elements of the NumPy dtype <U4", zeros(2, 3), "text"),
+        not_computed(name),
+    ]
+
+
+def attention_errors(mask: str, causal: str) -> list[Wrong]:
+    """With the names of two arguments, which differ between libraries."""
+    x = zeros(2, 3)
+    return [
+        wrong(ShapeError, "queries and keys have different numbers of features", x, zeros(2, 4), zeros(2, 4)),
+        wrong(ShapeError, "attention: there are not as many keys as values", x, x, zeros(4, 3)),
+        wrong(ArgumentError, "attention: causal must be True or False", x, x, x, **{causal: 1}),
+        wrong(ArgumentError, "attention: scale must be a finite number", x, x, x, scale="small"),
+        wrong(DTypeError, "attention: no tensor can hold elements of the NumPy dtype <U4", x, x, x, **{mask: "text"}),
+    ]
+
+
 LAYERS = [
     OpSpec(
         "layer_norm",
@@ -195,22 +250,18 @@ LAYERS = [
         FLOATS,
         tolerance=LAYER,
         errors=[
-            wrong(ShapeError, "a weight or bias does not fit", zeros(2, 3), zeros(2)),
-            wrong(ArgumentError, "number of last axes", zeros(2, 3), axes=3),
+            wrong(ShapeError, "a weight or bias does not fit", zeros(2, 3), bias=zeros(2)),
+            *norm_errors("layer_norm"),
         ],
     ),
-    OpSpec("rms_norm", rms, norms, FLOATS, tolerance=LAYER),
+    OpSpec("rms_norm", rms, norms, FLOATS, tolerance=LAYER, errors=norm_errors("rms_norm")),
     OpSpec(
         "attention",
         attention,
         queries,
         FLOATS,
         tolerance=LAYER,
-        errors=[
-            wrong(ShapeError, "different numbers of features", zeros(2, 3), zeros(2, 4), zeros(2, 4)),
-            wrong(ShapeError, "not as many keys as values", zeros(2, 3), zeros(2, 3), zeros(4, 3)),
-            wrong(ArgumentError, "causal must be True or False", zeros(2, 3), zeros(2, 3), zeros(2, 3), causal=1),
-        ],
+        errors=attention_errors("mask", "causal"),
     ),
     OpSpec(
         "scaled_dot_product_attention",
@@ -218,6 +269,7 @@ LAYERS = [
         lambda dtype: [call(*queries(dtype)[3].args, is_causal=True), call(*queries(dtype)[1].args)],
         FLOATS,
         tolerance=LAYER,
+        errors=attention_errors("attn_mask", "is_causal"),
     ),
     OpSpec(
         "cross_entropy",

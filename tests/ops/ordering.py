@@ -9,10 +9,33 @@ import numpy as np
 from smelt.dtypes import DType, int64
 from smelt.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tests.ops.samples import Array, Sample, call, special, strided, values
-from tests.ops.spec import ALL, AXIS_2, BOTH_AXES, INTEGERS, OpSpec, to_bool, to_index, wrong, zeros
+from tests.ops.spec import (
+    ALL,
+    AXIS_2,
+    AXIS_FLOAT,
+    BOTH_AXES,
+    INTEGERS,
+    OpSpec,
+    Wrong,
+    not_computed,
+    not_flag,
+    not_tensors,
+    to_bool,
+    to_index,
+    unequal_dtypes,
+    wrong,
+    zeros,
+)
 
 RANK_0 = wrong(AxisError, "out of range for a tensor of rank 0", zeros())
-AXIS_FLOAT = wrong(ArgumentError, "must be an integer", zeros(2, 3), axis=1.0)
+SORT_ERRORS = (
+    AXIS_2,
+    RANK_0,
+    AXIS_FLOAT,
+    BOTH_AXES,
+    not_flag("stable", zeros(3)),
+    wrong(ArgumentError, "descending must be True or False, got ['x']", zeros(3), descending=["x"]),
+)
 
 
 def order(x: Array, axis: int = -1, descending: bool = False) -> Array:
@@ -112,17 +135,24 @@ def counts(x: Array, minlength: int = 0, length: int | None = None) -> Array:
 
 NOT_LESS = wrong(ArgumentError, "size must not be negative", zeros(3), size=-1)
 NOT_WHOLE = wrong(ArgumentError, "size must be an integer", zeros(3), size=1.5)
+FAR_FILL = wrong(ArgumentError, f"the fill value {2**70} is not int64", zeros(3), size=2, fill_value=2**70)
 FILLS = wrong(ArgumentError, "2 fill values for 1 axes", zeros(3), size=2, fill_value=(0, 1))
 NO_AXES = wrong(ShapeError, "rank 0 has no axes", zeros())
+
+
+def distinct_errors(name: str) -> tuple[Wrong, ...]:
+    return (not_computed(name), *not_tensors(name))
+
+
 ORDERING = [
-    OpSpec("sort", ordered, sorts, ALL, errors=(AXIS_2, RANK_0, AXIS_FLOAT, BOTH_AXES)),
+    OpSpec("sort", ordered, sorts, ALL, errors=SORT_ERRORS),
     OpSpec(
         "argsort",
         lambda x, axis=-1, descending=False: order(x, axis, descending),
         sorts,
         ALL,
         to_index,
-        errors=(AXIS_2, RANK_0, AXIS_FLOAT, BOTH_AXES),
+        errors=SORT_ERRORS,
     ),
     OpSpec(
         "topk",
@@ -134,6 +164,8 @@ ORDERING = [
             wrong(ArgumentError, "k is -1", zeros(2, 3), -1),
             wrong(ArgumentError, "k must be an integer, got 1.5", zeros(2, 3), 1.5),
             wrong(AxisError, "axis 2 is out of range", zeros(2, 3), 1, axis=2),
+            not_flag("largest", zeros(3), 1),
+            not_flag("sorted", zeros(3), 1),
         ),
     ),
     OpSpec(
@@ -142,7 +174,7 @@ ORDERING = [
         masks,
         ALL,
         to_index,
-        errors=(NO_AXES, NOT_LESS, NOT_WHOLE, FILLS),
+        errors=(NO_AXES, NOT_LESS, NOT_WHOLE, FILLS, FAR_FILL),
     ),
     OpSpec(
         "argwhere",
@@ -150,7 +182,7 @@ ORDERING = [
         masks,
         ALL,
         to_index,
-        errors=(NO_AXES, NOT_LESS, NOT_WHOLE, FILLS),
+        errors=(NO_AXES, NOT_LESS, NOT_WHOLE, FILLS, FAR_FILL),
     ),
     OpSpec(
         "flatnonzero",
@@ -158,7 +190,7 @@ ORDERING = [
         flat_masks,
         ALL,
         to_index,
-        errors=(NOT_LESS, NOT_WHOLE, FILLS),
+        errors=(NOT_LESS, NOT_WHOLE, FILLS, FAR_FILL),
     ),
     OpSpec(
         "bincount",
@@ -171,20 +203,49 @@ ORDERING = [
             wrong(DTypeError, "x must be integers, not float32", zeros(3)),
             wrong(ArgumentError, "x has the negative element -2", np.array([1, -2])),
             wrong(ArgumentError, "minlength must not be negative", np.array([1]), minlength=-1),
+            wrong(ShapeError, f"there would be {2**70} elements", np.array([1]), minlength=2**70),
             wrong(ShapeError, "x and weights have shapes (3,) and (2,)", np.zeros(3, np.int64), zeros(2)),
         ),
     ),
-    OpSpec("unique_values", unique_parts("values"), distincts, ALL),
-    OpSpec("unique_counts", unique_parts("values", "counts"), distincts, (int64,)),
-    OpSpec("unique_inverse", unique_parts("values", "inverse"), distincts, (int64,)),
-    OpSpec("unique_all", unique_parts("values", "indices", "inverse", "counts"), distincts, (int64,)),
-    OpSpec("unique", unique_parts("values"), distincts, ALL),
+    OpSpec("unique_values", unique_parts("values"), distincts, ALL, errors=distinct_errors("unique_values")),
+    OpSpec(
+        "unique_counts", unique_parts("values", "counts"), distincts, (int64,), errors=distinct_errors("unique_counts")
+    ),
+    OpSpec(
+        "unique_inverse",
+        unique_parts("values", "inverse"),
+        distincts,
+        (int64,),
+        errors=distinct_errors("unique_inverse"),
+    ),
+    OpSpec(
+        "unique_all",
+        unique_parts("values", "indices", "inverse", "counts"),
+        distincts,
+        (int64,),
+        errors=distinct_errors("unique_all"),
+    ),
+    OpSpec(
+        "unique",
+        unique_parts("values"),
+        distincts,
+        ALL,
+        errors=(
+            *(not_flag(f"return_{what}", zeros(3)) for what in ("index", "inverse", "counts")),
+            not_flag("equal_nan", zeros(3)),
+            *distinct_errors("unique"),
+        ),
+    ),
     OpSpec(
         "isin",
         lambda x, y, invert=False: np.isin(x, y, invert=invert),
         members,
         ALL,
         to_bool,
-        errors=(wrong(DTypeError, "no common dtype", np.zeros(3, np.uint64), np.zeros(3, np.int64)),),
+        errors=(
+            *unequal_dtypes("isin"),
+            not_flag("invert", zeros(3), zeros(2)),
+            wrong(DTypeError, "isin: no tensor can hold elements of the NumPy dtype <U4", zeros(3), "text"),
+        ),
     ),
 ]

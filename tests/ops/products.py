@@ -88,8 +88,8 @@ PRODUCTS = [
         NUMBERS,
         tolerance=ROUNDED,
         errors=[
-            wrong(ArgumentError, "both must be vectors", zeros(2, 2), zeros(2)),
-            wrong(ArgumentError, "both must be vectors", zeros(2), zeros()),
+            wrong(ArgumentError, "outer: ranks 2 and 1", zeros(2, 2), zeros(2)),
+            wrong(ArgumentError, "outer: ranks 1 and 0", zeros(2), zeros()),
             TWO_BOOLS,
         ],
     ),
@@ -106,6 +106,7 @@ PRODUCTS = [
         tolerance=Tolerance(ulps=8, epsilons=256),
         errors=[
             wrong(ArgumentError, "two lists of the same length", zeros(2), zeros(2), axes=((0,), ())),
+            wrong(ArgumentError, "two lists of the same length, got (0, 0)", zeros(2), zeros(2), axes=(0, 0)),
             wrong(ArgumentError, "3 axes for tensors of rank 1 and 1", zeros(2), zeros(2), axes=3),
             wrong(ShapeError, "inner sizes differ", zeros(2, 3), zeros(2, 3), axes=1),
         ],
@@ -123,9 +124,10 @@ PRODUCTS = [
         NUMBERS,
         tolerance=PRODUCT,
         errors=[
-            wrong(ShapeError, "inner sizes differ", zeros(2), zeros(3)),
+            wrong(ShapeError, "inner: inner sizes differ", zeros(2), zeros(3)),
             TWO_BOOLS,
-            wrong(ShapeError, "inner sizes differ", zeros(2, 3), zeros(3, 2)),
+            wrong(DTypeError, "inner: uint64 and int64 have no common dtype", np.uint64([1]), np.int64([1])),
+            wrong(DTypeError, "inner: no tensor can hold elements of the NumPy dtype <U4", zeros(2), "text"),
         ],
     ),
     OpSpec(

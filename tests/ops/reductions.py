@@ -9,7 +9,7 @@ import numpy as np
 
 from smelt import dtypes
 from smelt.dtypes import DType
-from smelt.errors import ArgumentError, AxisError, ShapeError
+from smelt.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tests.ops.samples import (
     Array,
     Sample,
@@ -23,16 +23,23 @@ from tests.ops.samples import (
 from tests.ops.spec import (
     ALL,
     AXIS_2,
+    AXIS_FLOAT,
+    AXIS_TENSOR,
     AXIS_TWICE,
     BOTH_AXES,
     FLOATS,
     SUM,
     OpSpec,
     Tolerance,
+    Wrong,
+    not_computed,
+    not_flag,
+    not_number,
     to_bool,
     to_float,
     to_index,
     to_sum,
+    too_large,
     wrong,
     zeros,
 )
@@ -112,8 +119,14 @@ def extremes(dtype: DType) -> list[Sample]:
 
 
 NOTHING = wrong(ShapeError, "there are no elements", zeros(0))
-FOLD_FLOAT = wrong(ArgumentError, "must be an integer", zeros(2, 3), axis=1.0)
-FOLD_ERRORS = (AXIS_2, AXIS_TWICE, FOLD_FLOAT, BOTH_AXES)
+KEEP_ERRORS = (not_flag("keepdims", zeros(2, 3)), not_flag("keepdim", zeros(2, 3)))
+FOLD_ERRORS = (AXIS_2, AXIS_TWICE, AXIS_FLOAT, AXIS_TENSOR, BOTH_AXES, *KEEP_ERRORS)
+DTYPE_ERRORS = (wrong(DTypeError, "Tensor(shape=(2,), dtype=float32", zeros(3), dtype=zeros(2)),)
+VARIANCE_ERRORS = (*FOLD_ERRORS, not_number("correction", zeros(3)), too_large("correction", zeros(3)))
+
+
+def place_errors(name: str) -> tuple[Wrong, ...]:
+    return (NOTHING, AXIS_2, AXIS_FLOAT, BOTH_AXES, *KEEP_ERRORS, not_computed(name))
 
 
 def argument(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,8 +134,8 @@ def argument(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 REDUCTIONS = [
-    OpSpec("sum", summed(np.sum), positive, ALL, to_sum, SUM, FOLD_ERRORS),
-    OpSpec("prod", summed(np.prod), factors, ALL, to_sum, SUM, FOLD_ERRORS),
+    OpSpec("sum", summed(np.sum), positive, ALL, to_sum, SUM, (*FOLD_ERRORS, *DTYPE_ERRORS)),
+    OpSpec("prod", summed(np.prod), factors, ALL, to_sum, SUM, (*FOLD_ERRORS, *DTYPE_ERRORS)),
     OpSpec("max", fold(np.max), extremes, ALL, errors=(NOTHING, *FOLD_ERRORS)),
     OpSpec("min", fold(np.min), extremes, ALL, errors=(NOTHING, *FOLD_ERRORS)),
     OpSpec("any", fold(np.any), with_specials, ALL, to_bool, errors=FOLD_ERRORS),
@@ -135,7 +148,7 @@ REDUCTIONS = [
         (*FLOATS, dtypes.int32, dtypes.bool_),
         to_float,
         SUM,
-        FOLD_ERRORS,
+        (*FOLD_ERRORS, *DTYPE_ERRORS),
     ),
     OpSpec(
         "var",
@@ -144,7 +157,7 @@ REDUCTIONS = [
         FLOATS,
         to_float,
         SUM,
-        FOLD_ERRORS,
+        VARIANCE_ERRORS,
     ),
     OpSpec(
         "std",
@@ -153,11 +166,11 @@ REDUCTIONS = [
         FLOATS,
         to_float,
         SUM,
-        FOLD_ERRORS,
+        VARIANCE_ERRORS,
     ),
     OpSpec("logsumexp", logsumexp, with_specials, FLOATS, tolerance=Tolerance(8, 8), errors=FOLD_ERRORS),
-    OpSpec("argmax", argument(np.argmax), positions, ALL, to_index, errors=(NOTHING, AXIS_2)),
-    OpSpec("argmin", argument(np.argmin), positions, ALL, to_index, errors=(NOTHING, AXIS_2)),
+    OpSpec("argmax", argument(np.argmax), positions, ALL, to_index, errors=place_errors("argmax")),
+    OpSpec("argmin", argument(np.argmin), positions, ALL, to_index, errors=place_errors("argmin")),
 ]
 
 
@@ -192,6 +205,7 @@ NORM_ERRORS = (
     *FOLD_ERRORS,
     wrong(ArgumentError, "ord must be a number, got 'fro'", zeros(2, 3), ord="fro"),
     wrong(ArgumentError, "ord must not be NaN", zeros(2, 3), ord=np.nan),
+    too_large("ord", zeros(2, 3)),
     wrong(ShapeError, "there are no elements", zeros(2, 0), ord=np.inf),
 )
 
@@ -247,6 +261,7 @@ QUANTILES = [
             wrong(ArgumentError, "there are no shares", zeros(3), []),
             wrong(ShapeError, "there are no elements", zeros(0), 0.5),
             wrong(AxisError, "axis 2 is out of range", zeros(2, 3), 0.5, axis=2),
+            not_flag("keepdims", zeros(3), 0.5),
         ),
     ),
 ]

@@ -11,7 +11,18 @@ from smelt.dtypes import DType
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from tests.ops import window_references as reference
 from tests.ops.samples import Array, Sample, Samples, call, special, strided, values
-from tests.ops.spec import FLOATS, NUMBERS, OpSpec, Tolerance, Wrong, to_float, wrong, zeros
+from tests.ops.spec import (
+    FLOATS,
+    NUMBERS,
+    OpSpec,
+    Tolerance,
+    Wrong,
+    not_flag,
+    not_number,
+    to_float,
+    wrong,
+    zeros,
+)
 
 SUMS = Tolerance(ulps=8, epsilons=128)
 AVERAGE = Tolerance(ulps=4, epsilons=16)
@@ -115,6 +126,7 @@ def transposed_errors(count: int) -> list[Wrong]:
         wrong(ArgumentError, "output_padding 2 is too large", x, w, stride=2, output_padding=2),
         wrong(ShapeError, "the result would have the shape", zeros(1, 4, *(1,) * count), w, padding=2),
         wrong(ArgumentError, "groups must be at least 1", x, w, groups=0),
+        wrong(ArgumentError, f"stride {10**9} is too large", x, w, stride=10**9),
         wrong(ShapeError, "has rank 1", x, zeros(3)),
     ]
 
@@ -196,6 +208,7 @@ def pool_errors(count: int, *before: Any) -> list[Wrong]:
         wrong(ArgumentError, "stride 0 is too small", x, *before, 2, stride=0),
         wrong(ArgumentError, "the window must be an integer", x, *before, 1.5),
         wrong(ArgumentError, "numbers for", x, *before, (2,) * (count + 1)),
+        not_flag("ceil_mode", x, *before, 2),
     ]
 
 
@@ -203,6 +216,25 @@ def padded_errors(count: int) -> list[Wrong]:
     return [
         *pool_errors(count),
         wrong(ArgumentError, "wider than a window of 2", zeros(2, 3, *(5,) * count), 2, padding=2),
+    ]
+
+
+def average_errors(count: int) -> list[Wrong]:
+    x = zeros(2, 3, *(5,) * count)
+    return [
+        *padded_errors(count),
+        not_flag("count_include_pad", x, 2),
+        wrong(ArgumentError, "divisor_override must not be 0", x, 2, divisor_override=0),
+        not_number("divisor_override", x, 2),
+    ]
+
+
+def lp_errors(count: int) -> list[Wrong]:
+    x = zeros(2, 3, *(5,) * count)
+    return [
+        wrong(ArgumentError, "norm_type must be a positive number, got 0", x, 0, 2),
+        wrong(ArgumentError, "norm_type must be a number, got 'two'", x, "two", 2),
+        wrong(ArgumentError, "norm_type is an integer of 1329 bits", x, 10**400, 2),
     ]
 
 
@@ -262,6 +294,7 @@ POOLING = [
         tolerance=AVERAGE,
         errors=[
             wrong(ArgumentError, "there is no pooling called 'median'", zeros(5), "median", 2),
+            wrong(ArgumentError, "there is no pooling called 3", zeros(5), 3, 2),
             wrong(ShapeError, "fewer axes than the 2 of the window", zeros(5), "max", (2, 2)),
             wrong(ShapeError, "reaches over 7 elements", zeros(5), "max", 7),
             wrong(ArgumentError, "it must be at least 1", zeros(5), "max", 0),
@@ -273,7 +306,7 @@ POOLING = [
     ),
     *(
         OpSpec(
-            f"avg_pool{n}d", reference.avg_pool(n), avg_samples(n), FLOATS, tolerance=AVERAGE, errors=padded_errors(n)
+            f"avg_pool{n}d", reference.avg_pool(n), avg_samples(n), FLOATS, tolerance=AVERAGE, errors=average_errors(n)
         )
         for n in (1, 2, 3)
     ),
@@ -284,7 +317,7 @@ POOLING = [
             lp_samples(n),
             FLOATS,
             tolerance=SUMS,
-            errors=[*pool_errors(n, 2), wrong(ArgumentError, "positive number", zeros(2, 3, *(5,) * n), 0, 2)],
+            errors=[*pool_errors(n, 2), *lp_errors(n)],
         )
         for n in (1, 2, 3)
     ),
@@ -352,6 +385,7 @@ def fold_samples(dtype: DType) -> list[Sample]:
         call(values(dtype, 8, 20), (6, 6), 2, (2, 1), 0),
         call(values(dtype, 1, 6, 4), (13,), 3, 1, 0, 3),
         call(values(dtype, 1, 6, 5), (4,), 2, 1, 1, 1),
+        call(values(dtype, 1, 6, 1), (4,), 2, 1, 0, 10**9),
     ]
 
 
@@ -379,6 +413,10 @@ def sizes_samples(*modes: tuple[str, bool]) -> Samples:
 
 RESIZE_ERRORS = [
     wrong(ArgumentError, "there is no mode 'spline'", zeros(1, 1, 5), 3, mode="spline"),
+    wrong(ArgumentError, "there is no mode ['linear']", zeros(1, 1, 5), 3, mode=["linear"]),
+    wrong(ShapeError, f"size {2**70} is too large", zeros(1, 1, 5), 2**70, mode="linear"),
+    wrong(ArgumentError, "scale_factor 1e+300", zeros(1, 1, 5), scale_factor=1e300),
+    not_flag("align_corners", zeros(1, 1, 5), 3, mode="linear"),
     wrong(ShapeError, "it needs a batch, channels and 2 spatial axes", zeros(1, 1, 5), 3, mode="bicubic"),
     wrong(ArgumentError, "either size or scale_factor", zeros(1, 1, 5)),
     wrong(ArgumentError, "has no align_corners", zeros(1, 1, 5), 3, align_corners=True),
@@ -406,6 +444,7 @@ UNFOLDING = [
             wrong(ShapeError, "reaches over 6 elements", zeros(5), 0, 6),
             wrong(ArgumentError, "both must be at least 1", zeros(5), 0, 0),
             wrong(ShapeError, "no spatial axes", zeros(5), 2),
+            wrong(ArgumentError, "dilation, padding and stride go with a window", zeros(5), 0, 2, stride=2),
             wrong(ArgumentError, "padding -1 is negative", zeros(1, 1, 5), 2, padding=-1),
         ],
     ),

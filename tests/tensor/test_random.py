@@ -79,3 +79,16 @@ def test_integers_cover_their_range_evenly() -> None:
     values, counts = np.unique(drawn, return_counts=True)
     assert values.tolist() == [-3, -2, -1, 0, 1, 2, 3]
     assert abs(counts - 1000).max() < 150
+
+
+def test_tensors_as_limits_also_inside_jit() -> None:
+    low = sm.asarray([0.0, 10.0, 20.0])
+    key = sm.random.key(3)
+    plain = sm.random.uniform((1000, 3), low, low + 1, key=key).numpy()
+    assert (np.floor(plain) == [0, 10, 20]).all()
+    traced = sm.jit(lambda low, key: sm.random.uniform((1000, 3), low, low + 1, key=key))(low, key)
+    np.testing.assert_array_equal(traced.numpy(), plain)
+
+
+def test_a_steep_slope_leaves_small_weights() -> None:
+    assert not sm.random.kaiming_uniform((2, 3), a=1e200).any()

@@ -61,3 +61,7 @@ def test_a_dtype_for_the_sums() -> None:
     assert sm.cumsum(x).dtype is sm.uint64
     assert sm.cumsum(x, dtype=sm.uint8).tolist()[254:258] == [255, 0, 1, 2]
     assert sm.cumprod(x + 1, dtype=sm.float64).numpy()[20] == 2.0**21
+
+
+def test_more_differences_than_elements_leave_none() -> None:
+    assert sm.diff(sm.asarray([[1, 2, 4]]), 10**9).shape == (1, 0)

@@ -11,7 +11,7 @@ import pytest
 
 import smelt as sm
 from smelt import runtime
-from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
+from smelt.errors import ArgumentError, DTypeError, MemoryLimitError, ShapeError, TraceError
 from smelt.graph.ops import Op
 from smelt.runtime import Placeholder
 
@@ -121,6 +121,24 @@ def test_views_of_nothing() -> None:
     assert x[1:2, :, 3].numpy().shape == (1, 0)
     assert x.flip().reshape(0, 7).numpy().shape == (0, 7)
     assert sm.realize(x, x.sum(axis=1))[1].tolist() == [[0.0] * 4] * 3
+
+
+def test_diagonals_far_outside() -> None:
+    x = sm.arange(1, 10).reshape(3, 3)
+    far = 2**70
+    assert [sm.eye(2, k=k).tolist() for k in (far, -far)] == [[[0.0, 0.0], [0.0, 0.0]]] * 2
+    assert sm.tri(2, k=far).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert sm.array_equal(sm.tril(x, far), x)
+    assert sm.array_equal(sm.triu(x, -far), x)
+    assert not sm.tril(x, -far).any()
+    assert not sm.triu(x, far).any()
+
+
+@pytest.mark.parametrize("shape", [(2**70,), (2**40, 2**40)])
+def test_more_elements_than_can_be_counted(shape: tuple[int, ...]) -> None:
+    with pytest.raises(MemoryLimitError) as caught:
+        sm.ones(shape).realize()
+    assert "sm.ones(shape).realize()" in str(caught.value)
 
 
 def test_identity() -> None:
