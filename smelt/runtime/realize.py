@@ -13,7 +13,7 @@ from smelt.device.cpu import CPU
 from smelt.device.memory import NOWHERE, Memory
 from smelt.errors import TraceError
 from smelt.graph.node import Node
-from smelt.graph.ops import Op
+from smelt.graph.ops import VIEWS, Op
 from smelt.locks import Lock
 from smelt.runtime.storage import Signature, Storage, leaf, signature
 from smelt.runtime.tracing import is_traced_input
@@ -57,12 +57,21 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         if traced.checks:
             report(traced.checks, results[len(pending) :])
         for node, storage in zip(pending, results, strict=False):
-            if node.op is Op.CONST:  # stays a number: every graph shares the node, and a number is known when compiling
+            if _is_plain(node):
                 constants[node] = leaf(storage)
                 continue
             node.leaf = leaf(storage)
             storage.producer = weakref.ref(node)
     return [node.leaf or constants.get(node, node) for node in nodes]
+
+
+def _is_plain(node: Node) -> bool:
+    """True of numbers, one by one or repeated. They stay what they are: every graph shares these nodes, and what is
+    known when compiling needs no memory.
+    """
+    while node.op in VIEWS:
+        node = node.sources[0]
+    return node.op is Op.CONST or node.op is Op.IOTA
 
 
 def report(checks: Sequence[Check], storages: Sequence[Storage]) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,12 @@ def test_a_computed_value_is_not_computed_again() -> None:
     np.testing.assert_allclose(z.numpy(), x.numpy() * 2 + 1, rtol=1e-6)
 
 
-def test_a_number_stays_a_number() -> None:
-    kept = sm.full((), 7.25).realize()  # the node of a constant is shared by every graph that has it
+@pytest.mark.parametrize("make", [lambda: sm.full((), 7.25), lambda: sm.full((3, 5), 7.25), lambda: sm.arange(11)])
+def test_a_number_stays_a_number(make: Callable[[], sm.Tensor]) -> None:
+    kept = make().realize()  # the nodes of constants are shared by every graph that has them
     assert kept._node.op is Op.LEAF
-    again = sm.full((), 7.25)._node
-    assert again.op is Op.CONST
+    again = make()._node
+    assert again.op is not Op.LEAF
     assert again.leaf is None
 
 
