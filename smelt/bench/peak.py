@@ -39,7 +39,7 @@ def main() -> None:
     source = _SOURCE.format(
         nbytes=profile.vector_bytes,
         names=", ".join(names),
-        clear=" ".join(f"{name} = a;" for name in names),
+        clear=" ".join(f"{name} = a + {k};" for k, name in enumerate(names)),  # equal ones would become one
         body=" ".join(f"{name} = {name} * a + b;" for name in names),
         total=" + ".join(names),
         lanes=lanes,
