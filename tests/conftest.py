@@ -52,11 +52,13 @@ def reference_values(monkeypatch: pytest.MonkeyPatch) -> None:
     from smelt.graph.node import Node
     from smelt.graph.ops import Op
 
+    def leaf(node: Node) -> Node:
+        if node.op is Op.LEAF or node.leaf is not None:
+            return node.leaf or node
+        (value,) = interpret([node], lambda leaf: leaf.attribute.numpy())
+        return runtime.leaf(runtime.Storage.of(value, copy=True))
+
     def realize(nodes: Sequence[Node]) -> list[Node]:
-        for node in nodes:
-            if node.op is not Op.LEAF and node.leaf is None:
-                (value,) = interpret([node], lambda leaf: leaf.attribute.numpy())
-                node.leaf = runtime.leaf(runtime.Storage.of(value, copy=True))
-        return [node.leaf or node for node in nodes]
+        return [leaf(node) for node in nodes]
 
     monkeypatch.setattr(runtime, "realize", realize)
