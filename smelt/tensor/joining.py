@@ -33,11 +33,15 @@ __all__ = [
 ]
 
 
+def _axis(axis: Any, dim: Any, name: str) -> Any:
+    """The standard gives these functions axis 0, which so cannot be told from none."""
+    return axis if dim is None else axis_or_dim(axis or None, dim, name)
+
+
 def concat(xs: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None = None) -> Tensor:
     """Tensors one after the other along an axis; flattened first if the axis is None."""
     nodes = _nodes(xs, "concat")
-    if dim is not None:
-        axis = dim
+    axis = _axis(axis, dim, "concat")
     if axis is None:
         nodes, axis = [build.reshape(node, (product_of(node.shape),)) for node in nodes], 0
     return wrap(build.concat(nodes, axis))
@@ -53,7 +57,7 @@ def stack(xs: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None) -> 
                 f"stack: tensors 0 and {at} differ in shape\n" + marked((first, ()), " and ", (node.shape, ())),
                 rule="all must have the same shape.",
             )
-    place = normalized_axis(axis if dim is None else dim, len(first) + 1, "stack")
+    place = normalized_axis(_axis(axis, dim, "stack"), len(first) + 1, "stack")
     shape = (*first[:place], 1, *first[place:])
     return wrap(build.concat([build.reshape(node, shape) for node in nodes], place))
 
@@ -112,7 +116,7 @@ def _nodes(xs: Any, name: str) -> list[Node]:
 def unstack(x: Tensor, /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """The slices of x along an axis, which they no longer have."""
     node = node_of(x, "unstack")
-    at = normalized_axis(axis if dim is None else dim, node.rank, "unstack")
+    at = normalized_axis(_axis(axis, dim, "unstack"), node.rank, "unstack")
     size = _known(node, at, "unstack")
     shape = node.shape[:at] + node.shape[at + 1 :]
     return tuple(wrap(build.reshape(part, shape)) for part in _cuts(node, at, list(range(1, size)))[:size])

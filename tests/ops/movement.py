@@ -426,6 +426,7 @@ JOINING = [
         wrong(AxisError, "out of range", [zeros(2), zeros(2)], axis=1),
         wrong(ArgumentError, "nothing to join", []),
         wrong(ArgumentError, "in a list or tuple", zeros(2)),
+        wrong(ArgumentError, "axis and dim are the same argument", [zeros(2, 3), zeros(2, 3)], axis=1, dim=0),
     ),
     moved(
         "stack",
@@ -434,6 +435,7 @@ JOINING = [
         wrong(ShapeError, "differ in shape", [zeros(2), zeros(3)]),
         wrong(AxisError, "out of range", [zeros(2), zeros(2)], axis=2),
         wrong(ArgumentError, "nothing to join", []),
+        wrong(ArgumentError, "axis and dim are the same argument", [zeros(2), zeros(2)], axis=1, dim=0),
     ),
     *(
         moved(
@@ -467,6 +469,7 @@ JOINING = [
         wrong(AxisError, "axis 0 is out of range for a tensor of rank 0", zeros()),
         wrong(AxisError, "axis 2 is out of range for a tensor of rank 2", zeros(2, 3), 2),
         wrong(ArgumentError, "an axis must be an integer, got 'first'", zeros(2, 3), "first"),
+        wrong(ArgumentError, "axis and dim are the same argument", zeros(2, 3), 1, dim=0),
     ),
     moved(
         "split",
