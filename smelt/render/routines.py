@@ -30,6 +30,7 @@ _FORMS: Final = {
     "item": sort.ITEMS,
     "result": sort.RESULTS,
     "sort": sort.SORTS,
+    "division": sort.DIVISIONS,
     "extremes": sort.EXTREMES,
 }
 _HELPER: Final = re.compile(r"\b(\w+)@([fiuc]\d+)(?:x(\d+))?\b")

@@ -74,8 +74,7 @@ class _Sort:
             "vector": f"u{self.dtype.bits}x{lanes}",
             "mask": f"i{self.dtype.bits}x{lanes}",
             "fills": int(self.item == "key"),
-            "sort": "quick" if quick else "radix",
-            "extremes": "quick" if quick else "radix",
+            **dict.fromkeys(("sort", "division", "extremes"), "quick" if quick else "radix"),
         }
         if quick:
             wide, lanes = item == 64, 512 // item
@@ -168,7 +167,7 @@ def _whole_rows(sort: _Sort) -> Step:
 def _divided(sort: _Sort, pieces: int) -> list[Step]:
     """Pieces divided into parts by the same limits, then parts put together and sorted."""
     piece = (as_index(sort.n) - 1) // pieces + 1
-    sizes = sort.sizes(pieces=pieces, piece=piece)
+    sizes = sort.sizes(piece=piece)
     words = sort.words(parts=PARTS, pieces=pieces)
     counts = Temporary(uint32, (sort.rows * (pieces * PARTS),))
     items, parted, spare = (sort.temporary(sort.rows * sort.n) for _ in range(3))

@@ -3,7 +3,7 @@
 _MASKS = r"""
 /* One bit for each of 64 bytes that is not 0. */
 INLINE u64 ${name}_mask(const u8 *p) {
-#if defined(__AVX512F__) && defined(__AVX512BW__)
+#if defined(__AVX512BW__) && __has_builtin(__builtin_ia32_ptestmb512)
   c8x64 v = *(const c8x64_u *)p;
   return __builtin_ia32_ptestmb512(v, v, -1ull);
 #else

@@ -141,16 +141,6 @@ static long ${name}_divided(const ${name}_item *from, ${name}_item *to, long n, 
 INLINE ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u32 *counts) {
   return ${name}_radix(a, b, n, counts);
 }
-INLINE long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
-                           ${name}_item pivot) {
-  ${name}_fill(a, x, first, n, step);
-  return ${name}_divided(a, b, n, pivot);
-}
-static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *sizes, long count, ${name}_item *a,
-                                    ${name}_item *b, long n, u32 *counts) {
-  for (long at = 0, k = 0; k < count; at += sizes[k++]) ${name}_copy(a + at, runs[k], sizes[k]);
-  return ${name}_radix(a, b, n, counts);
-}
 """
 
 # How many items are sorted at all: digit by digit, or where there are instructions for it by comparing.
@@ -218,29 +208,6 @@ static ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u3
   ${name}_quick(a, b, n, 1, depth, counts);
   return a;
 }
-/* Elements as items, divided by a pivot; the result lies in `b`. */
-static long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
-                           ${name}_item pivot) {
-  ${name}_item *low = b, *high = b + n;
-  if ($fills && step == 1) ${name}_deal((const ${name}_item *)(const void *)(x + first), n, &low, &high, pivot, 1);
-  else {
-    ${name}_fill(a, x, first, n, step);
-    ${name}_deal(a, n, &low, &high, pivot, 0);
-  }
-  return low - b;
-}
-/* Runs of items sorted together: the first division puts them side by side. */
-static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *sizes, long count, ${name}_item *a,
-                                    ${name}_item *b, long n, u32 *counts) {
-  ${name}_item some[$item_lanes], *low = a, *high = a + n;
-  long found = 0;
-  for (long k = 0; k < count && found < $item_lanes; k++) if (sizes[k]) some[found++] = runs[k][sizes[k] / 2];
-  ${name}_sort1(some, some, found);
-  for (long k = 0; k < count; k++) ${name}_deal(runs[k], sizes[k], &low, &high, some[found / 2], 0);
-  ${name}_sorted(a, b, low - a, counts);
-  ${name}_sorted(low, b + (low - a), a + n - low, counts);
-  return a;
-}
 #else
 """
     + _BY_DIGITS
@@ -270,6 +237,54 @@ static void ${name}_store($out *to, const ${name}_item *from, long n, const $bit
   for (; i < n; i++) to[i * step] = ${name}_result(from[i], x, step);
 }
 """
+
+# The ends of a division among threads: from elements to two halves, and from the runs of a part to a sorted whole.
+_DIVISION_BY_DIGITS = r"""
+INLINE long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
+                           ${name}_item pivot) {
+  ${name}_fill(a, x, first, n, step);
+  return ${name}_divided(a, b, n, pivot);
+}
+static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *sizes, long count, ${name}_item *a,
+                                    ${name}_item *b, long n, u32 *counts) {
+  for (long at = 0, k = 0; k < count; at += sizes[k++]) ${name}_copy(a + at, runs[k], sizes[k]);
+  return ${name}_radix(a, b, n, counts);
+}
+"""
+DIVISIONS = {
+    "radix": _DIVISION_BY_DIGITS,
+    "quick": r"""
+#if defined(__AVX512F__) && __has_builtin(__builtin_shufflevector)
+/* Elements as items, divided by a pivot; the result lies in `b`. */
+static long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
+                           ${name}_item pivot) {
+  ${name}_item *low = b, *high = b + n;
+  if ($fills && step == 1) ${name}_deal((const ${name}_item *)(const void *)(x + first), n, &low, &high, pivot, 1);
+  else {
+    ${name}_fill(a, x, first, n, step);
+    ${name}_deal(a, n, &low, &high, pivot, 0);
+  }
+  return low - b;
+}
+/* Runs of items sorted together: the first division puts them side by side. */
+static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *sizes, long count, ${name}_item *a,
+                                    ${name}_item *b, long n, u32 *counts) {
+  ${name}_item some[$item_lanes], *low = a, *high = a + n;
+  long found = 0;
+  for (long k = 0; k < count && found < $item_lanes; k++) if (sizes[k]) some[found++] = runs[k][sizes[k] / 2];
+  ${name}_sort1(some, some, found);
+  for (long k = 0; k < count; k++) ${name}_deal(runs[k], sizes[k], &low, &high, some[found / 2], 0);
+  ${name}_sorted(a, b, low - a, counts);
+  ${name}_sorted(low, b + (low - a), a + n - low, counts);
+  return a;
+}
+#else
+"""
+    + _DIVISION_BY_DIGITS
+    + r"""
+#endif
+""",
+}
 
 _SIGNS = r"""
 /* Keys put -0 below 0. They are equal, so a stable order has them as they stood: put their signs back. */
@@ -409,7 +424,7 @@ KERNEL {
   const $bits *x = buffers[3];
   SIZES
   for (long task = begin; task < end; task++) {
-    long row = task / pieces, first = task % pieces * piece;
+    long row = task / $pieces, first = task % $pieces * piece;
     long size = first >= n ? 0 : n - first < piece ? n - first : piece;
     const $bits *from = x + row / inner * n * inner + row % inner;
     ${name}_item *to = (${name}_item *)buffers[0] + row * n + first;
@@ -444,7 +459,7 @@ KERNEL {
   SIZES
   for (long task = begin; task < end; task++) {
     long row = task / $parts, part = task % $parts, first = 0, size = 0;
-    const u32 *counts = (const u32 *)buffers[4] + row * pieces * $parts;
+    const u32 *counts = (const u32 *)buffers[4] + row * $pieces * $parts;
     const ${name}_item *runs[$pieces];
     u32 sizes[$pieces];
     for (long p = 0; p < $pieces; p++) {
@@ -566,10 +581,10 @@ KERNEL {
 
 # Each template is the parts of the library that it needs, the item, the result, and the kernel itself.
 TEMPLATES = {
-    "sort_rows": (_KEYS, "item", "result", _RADIX, _FILL, "sort", _SIGNS, _ROWS),
+    "sort_rows": (_KEYS, "item", "result", _RADIX, "sort", _FILL, _SIGNS, _ROWS),
     "sort_network": (_KEYS, "item", "result", _SIGNS, "extremes", _NETWORK),
-    "sort_divide": (_KEYS, "item", "result", _RADIX, _FILL, "sort", _LIMITS, _DIVIDE),
-    "sort_parts": (_KEYS, "item", "result", _RADIX, _FILL, "sort", _PARTS),
+    "sort_divide": (_KEYS, "item", "result", _RADIX, "sort", _FILL, "division", _LIMITS, _DIVIDE),
+    "sort_parts": (_KEYS, "item", "result", _RADIX, "sort", _FILL, "division", _PARTS),
     "sort_signs": (_KEYS, _SIGNS, _RESTORE),
     "best_rows": (_KEYS, "item", "result", _RADIX, "sort", _SELECT, _BEST_ROWS),
     "best_pieces": (_KEYS, "item", _RADIX, "sort", _SELECT, _BEST_CHUNKS),
