@@ -8,6 +8,7 @@ loaded only when it runs.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -42,8 +43,12 @@ def main(words: Sequence[str] | None = None) -> int:
 
     try:
         status: int = arguments.run(arguments)
+        sys.stdout.flush()
     except SmeltError as error:
         print(f"smelt: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader has seen enough; what is left to flush goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         return 130

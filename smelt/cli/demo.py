@@ -94,7 +94,7 @@ def main() -> int:
         times = paired(lambda: function(*tensors), lambda: program.numpy(*program.arguments), window=0.02, most=21)  # noqa: B023
         print()
         print(section(program, explanation, times, difference))
-    print("\nEvery stage of your own function: sm.explain(f, *arguments). All benchmarks: python -m smelt.bench core")
+    print("\nEvery stage of your own function: sm.explain(f, *arguments). Benchmarks: python -m smelt.bench --help")
     return 0
 
 

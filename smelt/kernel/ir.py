@@ -7,6 +7,7 @@ only values that change. The IR is what renderers spell out; nothing schedules i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -162,6 +163,16 @@ class Scan:
 
 
 Statement = For | If | Let | Local | Load | Store | Compute | Accumulator | Update | Reduce | Scan
+
+
+def statements(body: Iterable[Statement]) -> Iterator[Statement]:
+    """All statements of a body, inner blocks included, in order."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, For | If):
+            yield from statements(statement.body)
+        if isinstance(statement, If):
+            yield from statements(statement.other)
 
 
 @dataclass(frozen=True)

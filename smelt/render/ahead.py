@@ -6,11 +6,11 @@ arithmetic, and its table does not stay in the caches anyway. The numbers of a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from smelt.graph.index import as_index, upper
-from smelt.kernel.ir import Compute, For, If, Let, Load, Statement, Value
+from smelt.kernel.ir import Compute, For, Let, Load, Statement, Value, statements
 
 DISTANCE = 8  # iterations
 _LINE_BYTES = 64
@@ -34,9 +34,11 @@ class Rows(NamedTuple):
 
 def rows_ahead(loop: For) -> Rows:
     """The rows that the body of a loop gathers."""
-    gathers = [s for s in _walk(loop.body) if isinstance(s, Load) and s.picks and _is_large(s)]
+    gathers = [s for s in statements(loop.body) if isinstance(s, Load) and s.picks and _is_large(s)]
+    if not gathers:
+        return Rows((), ())
     own = {s.value.name: s for s in loop.body if isinstance(s, Load | Compute)}
-    inner = {name for s in _walk(loop.body) for name in _names(s)} - own.keys()
+    inner = {name for s in statements(loop.body) for name in _names(s)} - own.keys()
     needed: dict[str, Statement] = {}
     rows: dict[tuple[object, ...], Row] = {}
     for load in gathers:
@@ -47,15 +49,6 @@ def rows_ahead(loop: For) -> Rows:
         row = _row(load, loop)
         rows[row.load.buffer.name, row.load.index] = row
     return Rows(tuple(s for s in loop.body if any(s is known for known in needed.values())), tuple(rows.values()))
-
-
-def _walk(body: Iterable[Statement]) -> Iterator[Statement]:
-    for statement in body:
-        yield statement
-        if isinstance(statement, For | If):
-            yield from _walk(statement.body)
-        if isinstance(statement, If):
-            yield from _walk(statement.other)
 
 
 def _names(statement: Statement) -> list[str]:

@@ -29,6 +29,7 @@ from smelt.kernel.ir import (
     Store,
     Update,
     Value,
+    statements,
 )
 from smelt.kernel.region import Buffer
 from smelt.kernel.routine import Routine
@@ -64,7 +65,7 @@ def workspace_bytes(kernel: Kernel | Routine) -> int:
     """How many bytes of workspace, aligned to 64, each thread needs."""
     if isinstance(kernel, Routine):
         return -(-kernel.workspace // _ALIGNMENT) * _ALIGNMENT
-    return sum(_local_bytes(statement.buffer) for statement in _walk(kernel.body) if isinstance(statement, Local))
+    return sum(_local_bytes(statement.buffer) for statement in statements(kernel.body) if isinstance(statement, Local))
 
 
 def _local_bytes(buffer: Buffer) -> int:
@@ -76,16 +77,6 @@ def _local_bytes(buffer: Buffer) -> int:
     return -(-(last + 1) * buffer.dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
 
 
-def _walk(body: Iterable[Statement]) -> Iterable[Statement]:
-    for statement in body:
-        yield statement
-        if isinstance(statement, For):
-            yield from _walk(statement.body)
-        elif isinstance(statement, If):
-            yield from _walk(statement.body)
-            yield from _walk(statement.other)
-
-
 class _Writer:
     """Writes one kernel."""
 
@@ -94,7 +85,7 @@ class _Writer:
         self.lines: list[str] = []
         self.text = IndexText(lambda symbol: library.function(INDEX_HELPERS[symbol], Type("i64")))
         self.memory = Memory(library, self.text, self.lines)
-        self.registers = Registers(library, self.lines, mask_bits(list(_walk(kernel.body))))
+        self.registers = Registers(library, self.lines, mask_bits(list(statements(kernel.body))))
         self.expressions = Expressions(library, self.text, self.memory, self.registers)
         self.registers.define = self.expressions.define
         self.scans = Scans(library, self.registers, self.expressions, self.lines)
@@ -114,7 +105,7 @@ class _Writer:
             self.memory.buffers[buffer.name] = f"b{number}"
             self.lines.append(f"{elementwise.memory_element(buffer.dtype)} *b{number} = buffers[{number}];")
         self._top(kernel.body)
-        if any(isinstance(s, Store) and s.stream for s in _walk(kernel.body)):
+        if any(isinstance(s, Store) and s.stream for s in statements(kernel.body)):
             self.lines.append(f"{self.library.function('fence', Type('i64'))}();")
         return f"{tasks}\n{SIGNATURE.format(kernel.name)} {{\n{_indented(self.lines)}}}\n"
 

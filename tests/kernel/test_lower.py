@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,10 @@ import pytest
 from smelt.dtypes import float32
 from smelt.graph.index import of
 from smelt.kernel import Kernel, evaluate_region, interpret, lower, parse_schedule, print_kernel, verify
-from smelt.kernel.ir import For, If, Let, Load, Local, Reduce, Statement, Store, Update
+from smelt.kernel.ir import For, Let, Load, Local, Reduce, Store, Update, statements
 from tests.kernel import regions as r
 from tests.kernel.regions import CASES, Case
 from tests.kernel.runners import RUNNERS
-
-
-def statements(body: Iterable[Statement]) -> Iterator[Statement]:
-    for statement in body:
-        yield statement
-        if isinstance(statement, For | If):
-            yield from statements(statement.body)
-        if isinstance(statement, If):
-            yield from statements(statement.other)
 
 
 def count(kernel: Kernel, kind: type) -> int:
