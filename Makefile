@@ -13,16 +13,20 @@ ZIG := $(if $(COMPILER),,zig)
 USE_STAMP := $(VENV)/installed-use$(ZIG:%=-%)
 DEV_STAMP := $(VENV)/installed-dev$(ZIG:%=-%)
 
-.PHONY: help demo test test-all fuzz check format clean
+OPENCL_STAMP := $(VENV)/installed-opencl$(ZIG:%=-%)
+
+.PHONY: help demo test test-all test-opencl fuzz check format bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      set up, then run the demonstration"
 	@echo "make test      set up, lint, type-check, run the sampled tests   (at most 6 minutes on two cores)"
 	@echo "make test-all  the same with every test and many more examples   (at most 40 minutes)"
+	@echo "make test-opencl  set up OpenCL for the processor, run its tests, look for races  (at most 15 minutes)"
 	@echo "make fuzz      the generated tests only, with new examples at every run"
 	@echo "make check     lint, formatting and types only"
 	@echo "make format    format the code and apply the safe lint fixes"
+	@echo "make bench-peers  install PyTorch and JAX next to smelt, for 'python -m smelt.bench cpu' to compete with"
 	@echo "make clean     remove the virtual environment, caches and outputs"
 	@echo ""
 	@echo "PYTHON=python3.12 chooses the Python for the virtual environment, WORKERS=4 the number of test processes."
@@ -36,6 +40,10 @@ test: check
 test-all: check
 	SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS)
 
+test-opencl: $(OPENCL_STAMP)
+	SMELT_TEST_OPENCL=1 SMELT_TEST_ALL=0 $(RUN) -m pytest -q -n $(WORKERS) -m opencl
+	SMELT_TEST_OPENCL=1 SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS) tests/test_oclgrind.py
+
 fuzz: $(DEV_STAMP)
 	SMELT_TEST_ALL=1 SMELT_TEST_FUZZ=1 $(RUN) -m pytest -q -n $(WORKERS) -m "not slow" tests/property tests/kernel tests/fuse tests/schedule tests/rewrite tests/graph
 
@@ -48,6 +56,10 @@ format: $(DEV_STAMP)
 	$(RUN) -m ruff check --fix
 	$(RUN) -m ruff format
 
+# Optional and large: the suite runs without them and says who is missing.
+bench-peers: $(DEV_STAMP)
+	$(RUN) -m pip install --disable-pip-version-check --editable '.[peers]'
+
 clean:
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find smelt tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -59,6 +71,11 @@ $(DEV_STAMP): EXTRAS := [dev$(if $(ZIG),$(COMMA)zig)]
 $(DEV_STAMP): STAMPS := $(DEV_STAMP) $(USE_STAMP)
 $(USE_STAMP): EXTRAS := $(if $(ZIG),[zig])
 $(USE_STAMP): STAMPS := $(USE_STAMP)
+
+# Oclgrind is a simulator of OpenCL that looks for races.
+$(OPENCL_STAMP): $(DEV_STAMP)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,opencl]' 'pyopencl[oclgrind]'
+	@touch $(OPENCL_STAMP)
 
 $(DEV_STAMP) $(USE_STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

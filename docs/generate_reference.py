@@ -59,6 +59,7 @@ FAMILIES: dict[str, str] = {
     "Layers": "tensor.layers",
     "Questions about dtypes": "tensor.scalars",
     "The array API namespace": "tensor.namespace",
+    "Devices": "tensor.devices",
     "Compiling": "transform.jit",
     "Looking inside": "transform.explain",
 }

@@ -39,6 +39,7 @@ from smelt.tensor import (
     aliases,
     convolution,
     creation,
+    devices,
     einsums,
     elementwise,
     finding,
@@ -70,6 +71,7 @@ from smelt.tensor.adaptive_pooling import *
 from smelt.tensor.aliases import *
 from smelt.tensor.convolution import *
 from smelt.tensor.creation import *
+from smelt.tensor.devices import *
 from smelt.tensor.einsums import *
 from smelt.tensor.elementwise import *
 from smelt.tensor.finding import *
@@ -162,6 +164,7 @@ __all__ += adaptive_pooling.__all__
 __all__ += aliases.__all__
 __all__ += convolution.__all__
 __all__ += creation.__all__
+__all__ += devices.__all__
 __all__ += einsums.__all__
 __all__ += elementwise.__all__
 __all__ += finding.__all__

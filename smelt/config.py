@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 
 
 def _default_cache() -> str:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    """The user's cache directory; empty for a user without a home, whose home is not ours to make."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # the standard says to ignore those
+        home = os.path.expanduser("~")
+        if not os.path.isabs(home) or not os.path.isdir(home):
+            return ""
+        base = os.path.join(home, ".cache")
     return os.path.join(base, "smelt")
 
 
@@ -25,7 +31,7 @@ class Settings(NamedTuple):
     """debug: 0 silent, 1 a line per compiled graph, 2 kernels and fusion, 3 kernel IR, 4 source text."""
 
     debug: int = 0
-    cache_dir: str | os.PathLike[str] = ""  # a string: importing pathlib takes its time
+    cache_dir: str | os.PathLike[str] = ""  # empty: none. A string, since importing pathlib takes its time
     disk_cache: bool = True
     threads: int = 0  # 0: as many as the process may use
     compiler: str = ""  # empty: the first that is found
@@ -33,6 +39,7 @@ class Settings(NamedTuple):
     node_limit: int = 50_000  # an unrealized graph larger than this realizes itself
     sanitize: bool = False  # kernels check their accesses; the process must be started with the sanitizers' libraries
     disabled_rules: frozenset[str] = frozenset()  # rewrite rule families switched off
+    device: str = "cpu"  # where tensors are made unless said otherwise
 
 
 def _from_environment() -> Settings:
@@ -45,6 +52,7 @@ def _from_environment() -> Settings:
         compiler=os.environ.get("SMELT_CC", ""),
         verify=_integer("SMELT_VERIFY", 0) != 0,
         sanitize=_integer("SMELT_SANITIZE", 0) != 0,
+        device=os.environ.get("SMELT_DEVICE") or "cpu",
     )
 
 
@@ -54,6 +62,12 @@ _settings = _from_environment()
 def settings() -> Settings:
     """The settings in force."""
     return _settings
+
+
+def change(**changes: Any) -> None:
+    """Change settings for good."""
+    global _settings
+    _settings = _settings._replace(**changes)
 
 
 @contextlib.contextmanager

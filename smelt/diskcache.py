@@ -104,6 +104,25 @@ class DiskCache:
         name = _checked(_KEY, key) + suffix
         return self.root / kind / name if self._write(kind, name, data) else None
 
+    def problem(self) -> str | None:
+        """Why nothing can be kept here, or None if all is well. Nothing is created, and nothing stays behind."""
+        try:
+            root = _open_folder(self.root, None, create=False)
+        except FileNotFoundError:
+            nearest = nearest_folder(self.root)
+            return None if os.access(nearest, os.W_OK | os.X_OK) else f"nothing can be created in {nearest}"
+        except OSError as error:
+            return error.strerror or str(error)
+        try:
+            name = f"{os.urandom(8).hex()}{_TEMPORARY}"
+            _write_whole(name, b"whether this works", root)
+            os.unlink(name, dir_fd=root)
+        except OSError as error:
+            return error.strerror or str(error)
+        finally:
+            os.close(root)
+        return None
+
     @contextlib.contextmanager
     def _folder(self, kind: str, create: bool) -> Iterator[int | None]:
         """A descriptor of the folder for `kind`, checked from the root down; None when there is none to use."""
@@ -198,11 +217,16 @@ _caches: dict[Path, DiskCache] = {}
 
 
 def disk_cache() -> DiskCache | None:
-    """The cache that the settings name; None where they switch it off."""
-    if not settings().disk_cache:
+    """The cache that the settings name; None where they switch it off or name none."""
+    if not settings().disk_cache or not settings().cache_dir:
         return None
     root = Path(settings().cache_dir)
     return _caches.get(root) or _caches.setdefault(root, DiskCache(root))
+
+
+def nearest_folder(path: Path) -> Path:
+    """The folder itself, or the nearest one above it that exists."""
+    return next((folder for folder in (path, *path.parents) if folder.is_dir()), Path("/"))
 
 
 def _checked(pattern: re.Pattern[str], name: str) -> str:

@@ -21,6 +21,7 @@ TEST_ALL = os.environ.get("SMELT_TEST_ALL") == "1"
 # of earlier runs are kept so that repeated runs are fast, but never in the user's own cache.
 os.environ["SMELT_CACHE_DIR"] = str(ROOT / "build" / "test-cache")
 os.environ["SMELT_VERIFY"] = "1"
+os.environ.setdefault("POCL_CACHE_DIR", str(ROOT / "build" / "pocl-cache"))
 
 # A busy machine must not fail a test, so nothing here depends on time.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -31,6 +32,11 @@ settings.load_profile("fuzz" if os.environ.get("SMELT_TEST_FUZZ") == "1" else "a
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("SMELT_TEST_OPENCL") != "1":
+        absent = pytest.mark.skip(reason="opencl: set SMELT_TEST_OPENCL=1, with pyopencl installed (make test-opencl)")
+        for item in items:
+            if item.get_closest_marker("opencl") is not None:
+                item.add_marker(absent)
     if TEST_ALL:
         return
     skip = pytest.mark.skip(reason="slow: set SMELT_TEST_ALL=1")

@@ -25,8 +25,9 @@ def forbid(address: int, nbytes: int) -> None:
 class _ExactBlock(memory._Block):
     """A block after whose last byte nothing may be touched."""
 
-    def __init__(self, nbytes: int) -> None:
-        super().__init__(max(nbytes, _UNCACHED))
+    def __init__(self, nbytes: int, usage: memory._Usage) -> None:
+        super().__init__(max(nbytes, _UNCACHED), usage)
+        usage.add(nbytes - self.nbytes)
         self.nbytes = nbytes
         end = self.storage.__array_interface__["data"][0] + self.storage.nbytes
         forbid(self.address + nbytes, end - self.address - nbytes)

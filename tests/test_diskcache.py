@@ -37,8 +37,13 @@ def entry(cache: DiskCache, kind: str = "record", key: str = KEY) -> Path:
 
 def compiled(tmp_path: Path, value: int) -> Path:
     """A library whose `answer` is `value`."""
-    source, output = tmp_path / f"{value}.c", tmp_path / f"{value}.so"
-    source.write_text(f"int answer(void) {{ return {value}; }}")
+    return library(tmp_path, f"int answer(void) {{ return {value}; }}", str(value))
+
+
+def library(tmp_path: Path, text: str, name: str = "library") -> Path:
+    """Source as a shared library."""
+    source, output = tmp_path / f"{name}.c", tmp_path / f"{name}.so"
+    source.write_text(text)
     chosen = toolchain.compiler()
     variables = dict.fromkeys(("ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR"), str(tmp_path))
     command = [*chosen.command, *chosen.flags, str(source), "-o", str(output)]

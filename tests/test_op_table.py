@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.config import configure
 from smelt.dtypes import DType, as_dtype, cast_array
 from smelt.graph.interpret import interpret
 from smelt.graph.node import Node
+from tests.devices import DEVICES
 from tests.op_table import FAMILIES, OPS
 from tests.ops.samples import Array, Sample
 from tests.ops.spec import OpSpec, Tolerance
@@ -25,7 +27,7 @@ TEST_ALL = os.environ.get("SMELT_TEST_ALL") == "1"
 POSITIONAL = inspect.Parameter.POSITIONAL_ONLY
 
 # Public names that are not functions from arguments to tensors.
-NOT_OPS = {"Tensor", "DType", "Dim", "realize", "__array_namespace_info__"}
+NOT_OPS = {"Tensor", "DType", "Dim", "realize", "__array_namespace_info__", "set_default_device", "get_default_device"}
 TRANSFORMS = {"jit", "explain"}
 
 
@@ -139,11 +141,13 @@ def groups() -> Iterator[Any]:
             yield pytest.param(specs[start : start + 16], id=f"{name}{start // 16}")
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("specs", list(groups()))
-def test_compiled_and_interpreted_results_are_those_of_the_reference(specs: list[OpSpec]) -> None:
-    found = list(chosen(specs))
-    interpreted = interpret([case.node for case in found], lambda leaf: leaf.attribute.numpy())
-    sm.realize(*(case.tensor for case in found))
+def test_compiled_and_interpreted_results_are_those_of_the_reference(specs: list[OpSpec], device: str) -> None:
+    with configure(device=device):
+        found = list(chosen(specs))
+        interpreted = interpret([case.node for case in found], lambda leaf: leaf.attribute.numpy())
+        sm.realize(*(case.tensor for case in found))
     complaints = [
         complaint(case, level, value)
         for case, reference in zip(found, interpreted, strict=True)

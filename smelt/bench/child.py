@@ -52,7 +52,7 @@ def coldpath(size: str) -> dict[str, Any]:
     stages: dict[str, float] = {}
     stages["build nodes"], result = _timed(lambda: models.forward(weights, x, sizes.layers, sizes.heads))
     stages["trace"], traced = _timed(lambda: trace([node_of(result, "coldpath")]))
-    whole, compiled = _timed(lambda: compile_graph(traced.key, runtime.device))
+    whole, compiled = _timed(lambda: compile_graph(traced.key, runtime.default_device()))
     stages |= compiled.seconds
     stages["other"] = whole - sum(compiled.seconds.values())
     # The kernels are known by now, so this finds them again, allocates, and runs.

@@ -52,9 +52,19 @@ class Contender:
 
     def seconds(self, calls: int) -> float:
         """Seconds per call."""
+        return float(self.ask(str(calls))["seconds"])
+
+    def ask(self, text: str) -> dict[str, Any]:
+        """What the child answers to one line."""
         assert self._process.stdin is not None
-        print(calls, file=self._process.stdin, flush=True)
-        return float(self._answer()["seconds"])
+        try:
+            print(text, file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            pass  # how it ended is found when the answer is read
+        answer = self._answer()
+        if "error" in answer:
+            raise ChildError(str(answer["error"]))
+        return answer
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 
 from smelt.bench.contest import serve
 from smelt.device import toolchain
@@ -31,8 +32,8 @@ float multiply_adds(long iterations, float start) {{
 """
 
 
-def main() -> None:
-    """Prepare, say how many operations a call does, and serve."""
+def prepared(cores: int) -> tuple[Callable[[], None], float]:
+    """A call that keeps so many cores busy, and how many operations it does."""
     profile = CPU().profile
     lanes = profile.vector_bytes // 4
     names = [f"c{k}" for k in range(_ACCUMULATORS)]
@@ -48,13 +49,19 @@ def main() -> None:
     function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_long, ctypes.c_float)(library.address("multiply_adds"))
 
     def call() -> None:
-        threads = [threading.Thread(target=function, args=(_ITERATIONS, 0.5)) for _ in range(profile.cores)]
+        threads = [threading.Thread(target=function, args=(_ITERATIONS, 0.5)) for _ in range(cores)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    serve(call, {"flops": 2.0 * _ACCUMULATORS * lanes * _ITERATIONS * profile.cores})
+    return call, 2.0 * _ACCUMULATORS * lanes * _ITERATIONS * cores
+
+
+def main() -> None:
+    """Prepare, say how many operations a call does, and serve."""
+    call, flops = prepared(CPU().profile.cores)
+    serve(call, {"flops": flops})
 
 
 if __name__ == "__main__":

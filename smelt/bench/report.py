@@ -23,7 +23,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure. Seconds and shares are kept as they are; `unit` says how to print them: s, ms, µs or ×."""
+    """One figure. Seconds, shares and rates are kept as they are; `unit` says how to print them (see `_SCALES`)."""
 
     name: str
     figure: float | None
@@ -43,7 +43,8 @@ class Row:
 
 
 _BUSY = 0.5  # load per core above which figures suffer
-_SCALES = {"s": 1.0, "ms": 1e3, "µs": 1e6, "×": 1.0}
+_SCALES = {"s": 1.0, "ms": 1e3, "µs": 1e6, "×": 1.0, "GFLOP/s": 1e-9, "GB/s": 1e-9}
+_KINDS = {"×": "ratio", "GFLOP/s": "operations per second", "GB/s": "bytes per second"}
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -64,7 +65,7 @@ def to_json(suite: str, rows: Iterable[Row], facts: dict[str, Any]) -> str:
         {
             "name": row.name,
             "figure": row.figure,
-            "unit": "ratio" if row.unit == "×" else "seconds",
+            "unit": _KINDS.get(row.unit, "seconds"),
             "bar": row.bar,
             "bar_is": None if row.bar is None else "floor" if row.at_least else "ceiling",
             "verdict": None if row.verdict is Verdict.NONE else row.verdict.value,
@@ -100,6 +101,8 @@ def machine_text(facts: dict[str, Any]) -> str:
         f"{facts['processor']}, {facts['cores']} cores, {facts['vector_bytes']}-byte vectors",
         f"{facts['compiler']}; Python {facts['python']}, NumPy {facts['numpy']}, smelt {facts['smelt']}",
     ]
+    if "peers" in facts:
+        lines.append("; ".join(f"{name} {version or 'is not installed'}" for name, version in facts["peers"].items()))
     if facts["load"] is not None and facts["load"] > _BUSY * facts["cores"]:
         lines.append(
             f"The machine was busy before this began (load {facts['load']}): figures are worse than they could be."

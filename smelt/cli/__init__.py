@@ -19,6 +19,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return doctor.main(as_json=arguments.json)
 
 
+def _devices(arguments: argparse.Namespace) -> int:
+    from smelt.cli import devices
+
+    return devices.main(as_json=arguments.json)
+
+
 def _demo(arguments: argparse.Namespace) -> int:
     from smelt.cli import demo
 
@@ -28,9 +34,12 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="smelt", description="A deep-learning compiler with a tensor library on top.")
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
-    doctor = commands.add_parser("doctor", help="what smelt finds here: compiler, processor, cache, versions")
+    doctor = commands.add_parser("doctor", help="what smelt finds here: compiler, processor, memory, cache")
     doctor.add_argument("--json", action="store_true", help="print JSON instead of a table")
     doctor.set_defaults(run=_doctor)
+    devices = commands.add_parser("devices", help="what smelt can compute on: cores, vectors, caches, memory")
+    devices.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    devices.set_defaults(run=_devices)
     demo = commands.add_parser("demo", help="compile and run a small network, and show what became of it")
     demo.set_defaults(run=_demo)
     return parser

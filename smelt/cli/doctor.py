@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from smelt.cli.devices import size_text
 from smelt.config import settings
 from smelt.errors import SmeltError
 
@@ -35,12 +37,13 @@ def _compiler() -> dict[str, Any]:
 
 
 def _processor() -> dict[str, Any]:
-    from smelt.device.cpu import CPU
+    from smelt.device.cpu import CPU, threads
 
     profile = CPU().profile
     return {
         "name": profile.name,
         "cores": profile.cores,
+        "threads": threads(),
         "vector_bytes": profile.vector_bytes,
         "vector_registers": profile.vector_registers,
         "features": sorted(profile.features),
@@ -59,26 +62,52 @@ def _size(folder: Path) -> int:
     return total
 
 
+def _cache() -> dict[str, Any]:
+    from smelt.diskcache import DiskCache, nearest_folder
+
+    if not settings().cache_dir:
+        problem = "there is no home directory; SMELT_CACHE_DIR can name a folder"
+        return {"directory": None, "used": False, "exists": False, "writable": False, "problem": problem, "bytes": 0}
+    folder = Path(settings().cache_dir)
+    problem_found = DiskCache(folder).problem()
+    return {
+        "directory": str(folder),
+        "used": settings().disk_cache,
+        "exists": folder.is_dir(),
+        "writable": problem_found is None,
+        "problem": problem_found,
+        "bytes": _size(folder),
+        "free_bytes": shutil.disk_usage(nearest_folder(folder)).free,
+    }
+
+
+def _memory() -> dict[str, Any]:
+    from smelt.device.memory import available_bytes, machine_bytes
+
+    return {"machine_bytes": machine_bytes(), "free_bytes": available_bytes()}
+
+
 def report() -> dict[str, dict[str, Any]]:
     """Sections of facts, ready for JSON."""
-    folder = Path(settings().cache_dir)
-    cache = {"directory": str(folder), "used": settings().disk_cache, "exists": folder.is_dir(), "bytes": _size(folder)}
     return {
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _DISTRIBUTIONS}},
         "system": {"platform": platform.platform(), "machine": platform.machine()},
         "compiler": _compiler(),
         "processor": _processor(),
-        "cache": cache,
+        "memory": _memory(),
+        "cache": _cache(),
     }
 
 
-def _text(value: object) -> str:
+def _text(name: str, value: object) -> str:
     if value is None:
-        return "not installed"
+        return "none" if name in {"directory", "problem"} else "not installed"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
         return " ".join(map(str, value))
+    if isinstance(value, int) and name.endswith("bytes"):
+        return size_text(value)
     return str(value)
 
 
@@ -91,5 +120,5 @@ def main(as_json: bool = False) -> int:
         for title, facts in sections.items():
             print(title)
             for name, value in facts.items():
-                print(f"  {name:<18}{_text(value)}")
+                print(f"  {name:<18}{_text(name, value)}")
     return 0 if sections["compiler"]["found"] else 1

@@ -10,11 +10,11 @@ from smelt.compiler.record import graph_digest, load_graph
 from smelt.compiler.stages import Stages
 from smelt.compiler.trace import GraphKey
 from smelt.config import settings
-from smelt.device.cpu import CPU
+from smelt.device.protocol import Device
 from smelt.plan import CompiledGraph
 
 
-def compile_graph(key: GraphKey, device: CPU, explain: bool = False) -> CompiledGraph:
+def compile_graph(key: GraphKey, device: Device, explain: bool = False) -> CompiledGraph:
     """Compile the graph of a key, or load it where an earlier process did.
 
     With `explain`, every stage is run and its text is kept.
@@ -23,7 +23,7 @@ def compile_graph(key: GraphKey, device: CPU, explain: bool = False) -> Compiled
     compiled, digest = None, ""
     if settings().disk_cache and not explain:
         with stages.stage("load"):
-            digest = graph_digest(key)
+            digest = graph_digest(key, device)
             compiled = load_graph(key, digest, device)
     if compiled is None:
         with stages.stage("import"):

@@ -10,20 +10,22 @@ from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.stages import Stages
 from smelt.compiler.trace import Argument, GraphKey, LeafView, leaf_view, rebuild
 from smelt.config import settings
-from smelt.device.cpu import CPU
-from smelt.device.toolchain import Library
+from smelt.device.protocol import Device, Library
 from smelt.fuse import (
     ROUTINES,
+    Attention,
     Group,
     Layout,
     build_region,
     contiguous,
     merge_axes,
     name_slots,
+    overwritable,
     partition,
     prepared,
     split_reductions,
     storable,
+    weigh_last,
 )
 from smelt.graph import composites
 from smelt.graph.index import product_of, upper
@@ -32,9 +34,8 @@ from smelt.graph.ops import Op
 from smelt.graph.text import print_graph
 from smelt.graph.verify import verify_graph
 from smelt.kernel import Region, print_region, print_routine, verify
-from smelt.locks import Lock
+from smelt.locks import new_lock
 from smelt.plan import Alias, CompiledGraph, Stored
-from smelt.render import render, workspace_bytes
 from smelt.rewrite import rewrite
 from smelt.schedule import choose, routine_steps
 
@@ -42,18 +43,18 @@ KERNEL_LIMIT = 4096  # kernels kept in memory
 UNIT_KERNELS = 24  # kernels in one translation unit; more are compiled side by side
 
 
-_kernels: dict[str, Built] = {}  # by the text of the region or routine
+_kernels: dict[tuple[str, str], Built] = {}  # by device, and the text of the region or routine
 _libraries: dict[str, Library] = {}
-_lock = Lock()
+_lock = new_lock()
 
 
-def compile_key(key: GraphKey, device: CPU, stages: Stages, digest: str, explain: bool) -> CompiledGraph:
+def compile_key(key: GraphKey, device: Device, stages: Stages, digest: str, explain: bool) -> CompiledGraph:
     """Run every stage. With a `digest` the result is kept on disk; with `explain` the texts of the stages are."""
     with _lock, private_nodes():
         return _compile(key, device, stages, digest, explain)
 
 
-def _compile(key: GraphKey, device: CPU, stages: Stages, digest: str, explain: bool) -> CompiledGraph:
+def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain: bool) -> CompiledGraph:
     texts: dict[str, str] = {}
     with stages.stage("rebuild"):
         roots = rebuild(key)
@@ -67,10 +68,13 @@ def _compile(key: GraphKey, device: CPU, stages: Stages, digest: str, explain: b
         verify_graph(roots)
     with stages.stage("fuse"):
         roots, pieces = split_reductions(prepared(roots, _layout))
+        attentions: list[Attention] = []
+        if not device.profile.group_threads:  # work-groups have no schedule for it in one kernel
+            roots, pieces, attentions = weigh_last(roots, pieces)
         outputs, results, stored = _outputs(roots)
-        groups = partition(stored, pieces)
+        groups = partition(stored, pieces, attentions)
     work: list[Work] = []
-    new: dict[str, Built] = {}
+    new: dict[tuple[str, str], Built] = {}
     for group in groups:
         if any(size == 0 for size in group.result.shape):
             continue
@@ -79,16 +83,17 @@ def _compile(key: GraphKey, device: CPU, stages: Stages, digest: str, explain: b
             continue
         with stages.stage("regions"):
             region, nodes = build_region(group, _layout)
+            places = tuple(nodes[k] for k in overwritable(region))
             region, names = name_slots(merge_axes(region))
             text = print_region(region)
-        work.append(Work(group, _kernel(region, text, device, new, stages), nodes, names))
+        work.append(Work(group, _kernel(region, text, device, new, stages), nodes, names, places))
     with stages.stage("render"):
-        units = _render(list(new.values()))
+        units = _render(list(new.values()), device)
     with stages.stage("compile"):
         _build(units, device)
         _remember(new)
     with stages.stage("plan"):
-        record = link(key, work, outputs, results, stored, explain)
+        record = link(key, device, work, outputs, results, stored, explain)
         compiled = assemble(record, device, [_libraries[name] for name in record.libraries])
     if digest:
         with stages.stage("store"):
@@ -163,9 +168,10 @@ def _layout(node: Node) -> Layout:
     return contiguous(node)
 
 
-def _kernel(region: Region, text: str, device: CPU, new: dict[str, Built], stages: Stages) -> Built:
+def _kernel(region: Region, text: str, device: Device, new: dict[tuple[str, str], Built], stages: Stages) -> Built:
     """The kernel for a region: known, already on its way, or lowered now."""
-    known = _kernels.get(text) or new.get(text)
+    key = (device.name, text)
+    known = _kernels.get(key) or new.get(key)
     if known is not None:
         return known
     with stages.stage("schedule"):
@@ -173,29 +179,30 @@ def _kernel(region: Region, text: str, device: CPU, new: dict[str, Built], stage
     if settings().verify:
         with stages.stage("verify"):
             verify(kernel)
-    built = new[text] = Built(kernel, text, schedule.grain, schedule.text())
+    built = new[key] = Built(kernel, text, schedule.grain, schedule.text())
     return built
 
 
-def _routine_work(group: Group, device: CPU, new: dict[str, Built]) -> Iterator[Work]:
+def _routine_work(group: Group, device: Device, new: dict[tuple[str, str], Built]) -> Iterator[Work]:
     """The launches of a node that is a routine."""
     for routine, buffers in routine_steps(group.sink, _layout, device.profile):
         text = print_routine(routine)
-        built = _kernels.get(text) or new.setdefault(text, Built(routine, text, routine.grain))
+        key = (device.name, text)
+        built = _kernels.get(key) or new.setdefault(key, Built(routine, text, routine.grain))
         yield Work(group, built, list(buffers), {v.name: v.name for v in routine.parameters})
 
 
-def _render(new: list[Built]) -> list[tuple[list[Built], str]]:
+def _render(new: list[Built], device: Device) -> list[tuple[list[Built], str]]:
     """Translation units for new kernels, as even as possible."""
     for number, built in enumerate(new):
         built.kernel = replace(built.kernel, name=f"k{number}")
-        built.workspace = workspace_bytes(built.kernel)
+        built.workspace = device.workspace_bytes(built.kernel)
     count = 1 if len(new) < 4 else 1 + -(-len(new) // UNIT_KERNELS)
     parts = [new[k::count] for k in range(min(count, len(new)))]
-    return [(part, render([built.kernel for built in part])) for part in parts]
+    return [(part, device.render([built.kernel for built in part])) for part in parts]
 
 
-def _build(units: list[tuple[list[Built], str]], device: CPU) -> None:
+def _build(units: list[tuple[list[Built], str]], device: Device) -> None:
     libraries = device.build([source for _, source in units])
     for (part, source), library in zip(units, libraries, strict=True):
         _libraries[library.key] = library
@@ -203,7 +210,7 @@ def _build(units: list[tuple[list[Built], str]], device: CPU) -> None:
             built.source, built.library = source, library.key
 
 
-def _remember(new: dict[str, Built]) -> None:
+def _remember(new: dict[tuple[str, str], Built]) -> None:
     """Keep new kernels for later graphs, the oldest making room."""
     _kernels.update(new)
     while len(_kernels) > KERNEL_LIMIT:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smelt.compiler.record import GraphRecord, Launch, output_fields
+from smelt.compiler.record import GraphRecord, output_fields
 from smelt.compiler.trace import Argument, GraphKey, count_starts
+from smelt.device.protocol import Device, Launch
 from smelt.fuse import Group
 from smelt.graph.index import product_of, upper
 from smelt.graph.node import Node
@@ -35,17 +36,19 @@ class Built:
 @dataclass(frozen=True)
 class Work:
     """One launch: the group, its kernel, the node behind each buffer, and what its parameters are called in the
-    graph.
+    graph. The first node is what it writes; those in `overwritable` may lie in the same memory.
     """
 
     group: Group
     built: Built
     nodes: Sequence[Value]
     names: dict[str, str]
+    overwritable: Sequence[Value] = ()
 
 
 def link(
     key: GraphKey,
+    device: Device,
     work: Sequence[Work],
     outputs: Sequence[Stored | Alias],
     results: Sequence[int],
@@ -59,9 +62,8 @@ def link(
     integers = {name: k for k, name in enumerate(names)}
     place: dict[Value, tuple[int, int]] = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
     temporaries = _temporaries(work, place)
-    offsets, arena = assign([lifetime for _, lifetime in temporaries])
-    for (node, _), offset in zip(temporaries, offsets, strict=True):
-        place[node] = (ARENA, offset)
+    offsets, arena = _offsets(work, temporaries)
+    place.update({node: (ARENA, offset) for node, offset in offsets.items()})
     slots: dict[tuple[int, int], int] = {}
     libraries: dict[str, int] = {}
     launches: list[Launch] = []
@@ -73,16 +75,16 @@ def link(
             Launch(
                 libraries.setdefault(built.library, len(libraries)),
                 built.kernel.name,
-                f"{built.kernel.name}_tasks" if tasks is None else "",
+                device.count(built.kernel) if tasks is None else "",
                 tasks or 0,
                 built.grain,
+                built.kernel.threads,
                 buffers,
                 tuple(integers[item.names[v.name]] for v in built.kernel.parameters),
             )
         )
     placed = [
-        Placed(life.nbytes, offset, life.first, life.last, repr(node))
-        for (node, life), offset in zip(temporaries, offsets, strict=True)
+        Placed(life.nbytes, offsets[node], life.first, life.last, repr(node)) for node, life in temporaries.items()
     ]
     largest = [(p.nbytes, p.text) for p in placed]
     largest += [(o.nbytes, f"result {o.dtype}{list(o.shape)}") for o in outputs if isinstance(o, Stored)]
@@ -110,7 +112,7 @@ def _slot(node: Value, place: dict[Value, tuple[int, int]]) -> tuple[int, int]:
     return (INPUTS + argument.number, 0) if argument.kind == "input" else (SCALARS, SCALAR_BYTES * argument.number)
 
 
-def _temporaries(work: Sequence[Work], place: dict[Value, tuple[int, int]]) -> list[tuple[Value, Lifetime]]:
+def _temporaries(work: Sequence[Work], place: dict[Value, tuple[int, int]]) -> dict[Value, Lifetime]:
     """Values that live only inside the graph, with the launches between which they live."""
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
@@ -119,7 +121,29 @@ def _temporaries(work: Sequence[Work], place: dict[Value, tuple[int, int]]) -> l
             if node not in place and (isinstance(node, Temporary) or node.op is not Op.LEAF):
                 first.setdefault(node, k)
                 last[node] = k
-    return [(node, Lifetime(_bytes(node), first[node], last[node])) for node in first]
+    return {node: Lifetime(_bytes(node), first[node], last[node]) for node in first}
+
+
+def _offsets(work: Sequence[Work], temporaries: dict[Value, Lifetime]) -> tuple[dict[Value, int], int]:
+    """Where each temporary lies in the arena, and the size of the arena.
+
+    What a launch writes takes the place of an equally large value that this launch is the last to read, where it may.
+    """
+    home = {node: node for node in temporaries}
+    lives = dict(temporaries)  # of homes, with all who live there one after the other
+    for k, item in enumerate(work):
+        written = item.nodes[0]
+        if written not in temporaries or temporaries[written].first != k:
+            continue
+        for node in item.overwritable:
+            old = home.get(node)
+            if old is not None and lives[old].last == k and lives[old].nbytes == lives[written].nbytes:
+                home[written] = old
+                lives[old] = lives[old]._replace(last=lives.pop(written).last)
+                break
+    offsets, arena = assign(list(lives.values()))
+    at = dict(zip(lives, offsets, strict=True))
+    return {node: at[home[node]] for node in temporaries}, arena
 
 
 def _bytes(node: Value) -> int:

@@ -18,9 +18,7 @@ from typing import Any
 
 from smelt.compiler.trace import count_starts
 from smelt.config import settings
-from smelt.device import toolchain
-from smelt.device.cpu import CPU, LaunchSpec
-from smelt.device.toolchain import Library
+from smelt.device.protocol import Device, Launch, Library
 from smelt.diskcache import disk_cache
 from smelt.dtypes import as_dtype
 from smelt.errors import InternalError, SmeltError
@@ -31,19 +29,6 @@ from smelt.plan import INPUTS, SCALARS, Alias, CompiledGraph, KernelRecord, Plac
 
 _KIND = "graphs"
 _PACKAGE = Path(__file__).resolve().parent.parent
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One kernel: the library that holds it, its names there, and what it is given."""
-
-    library: int
-    kernel: str
-    count: str  # the function that computes the number of tasks; empty: `tasks` holds
-    tasks: int
-    grain: int
-    buffers: tuple[int, ...]
-    integers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -64,21 +49,11 @@ class GraphRecord:
     largest: tuple[tuple[int, str], ...]
 
 
-def assemble(record: GraphRecord, device: CPU, libraries: Sequence[Library]) -> CompiledGraph:
+def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) -> CompiledGraph:
     """The graph, ready to run."""
-    launches = [
-        LaunchSpec(
-            libraries[launch.library].address(launch.kernel),
-            libraries[launch.library].address(launch.count) if launch.count else 0,
-            launch.tasks,
-            launch.grain,
-            launch.buffers,
-            launch.integers,
-        )
-        for launch in record.launches
-    ]
     dims = tuple(Variable(f"d{k}", low, high) for k, (low, high) in enumerate(record.bounds))
-    program = device.program(launches, record.slots, record.scratch_bytes, record.arena_bytes) if launches else None
+    places = (record.slots, record.scratch_bytes, record.arena_bytes)
+    program = device.load(record.launches, libraries, *places) if record.launches else None
     return CompiledGraph(
         device,
         program,
@@ -120,9 +95,9 @@ def _sizes(sizes: Sequence[Any], names: dict[str, Index]) -> tuple[IndexLike, ..
 # --- on disk
 
 
-def graph_digest(key: Any) -> str:
-    """The name of a graph on disk: its whole text, the compiler, the settings that matter, and smelt itself."""
-    parts = (_own_version(), toolchain.compiler().identity, sorted(settings().disabled_rules), key)
+def graph_digest(key: Any, device: Device) -> str:
+    """The name of a graph on disk: its whole text, the device and compiler, the settings that matter, and smelt."""
+    parts = (_own_version(), device.name, device.identity, sorted(settings().disabled_rules), key)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
@@ -140,7 +115,7 @@ def _own_version() -> str:
     return hashlib.sha256(repr(sorted(entries)).encode()).hexdigest()
 
 
-def load_graph(key: Any, digest: str, device: CPU) -> CompiledGraph | None:
+def load_graph(key: Any, digest: str, device: Device) -> CompiledGraph | None:
     """The graph that an earlier process compiled, if it and all its libraries are there and sound."""
     cache = disk_cache()
     data = None if cache is None else cache.load_bytes(_KIND, digest)
@@ -149,7 +124,7 @@ def load_graph(key: Any, digest: str, device: CPU) -> CompiledGraph | None:
     try:
         record = _parse(json.loads(data))
         _check(record, key)
-        libraries = toolchain.stored(record.libraries)
+        libraries = device.stored(record.libraries)
         return None if libraries is None else assemble(record, device, libraries)
     except (ValueError, TypeError, KeyError, IndexError, InternalError, SmeltError):
         return None
@@ -175,7 +150,7 @@ def _check(record: GraphRecord, key: Any) -> None:
     stored = sum(output[0] == "stored" for output in record.outputs)
     numbers = [record.n_inputs, record.scratch_bytes, record.arena_bytes, *record.results]
     numbers += [number for slot in record.slots for number in slot]
-    numbers += [n for launch in record.launches for n in (launch.library, launch.tasks, launch.grain)]
+    numbers += [n for launch in record.launches for n in (launch.library, launch.tasks, launch.grain, launch.threads)]
     sound = (
         all(type(number) is int and number >= 0 for number in numbers)
         and record.bounds == bounds
@@ -190,6 +165,7 @@ def _check(record: GraphRecord, key: Any) -> None:
         and all(output[1] in range(record.n_inputs) for output in record.outputs if output[0] == "alias")
         and all(_fits(record.outputs[k], entries[root]) for k, root in zip(record.results, roots, strict=True))
         and all(type(name) is str for name in record.libraries)
+        and all(launch.threads > 0 for launch in record.launches)
     )
     if not sound:
         raise ValueError("a record that does not fit its graph")

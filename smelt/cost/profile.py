@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 class Profile(NamedTuple):
-    """A processor as schedules see it. `l3_bytes` is shared by all cores; the smaller caches belong to one."""
+    """A processor as schedules see it. `l3_bytes` is shared by all cores; the smaller caches belong to one.
+
+    Where threads come in groups that run a task together, `group_threads` is how many there are in one, and
+    `group_bytes` the memory that they share.
+    """
 
     name: str
     machine: str  # x86_64, aarch64, ...
@@ -24,10 +28,16 @@ class Profile(NamedTuple):
     l2_bytes: int
     l3_bytes: int
     features: frozenset[str]
+    group_threads: int = 0
+    group_bytes: int = 0
 
 
 _X86: Final = frozenset({"x86_64", "amd64", "i686", "i386"})
 _ARM: Final = frozenset({"aarch64", "arm64"})
+
+_ARCH_PRCTL: Final = 158  # the system call of x86_64
+_REQUEST_STATE: Final = 0x1023  # ARCH_REQ_XCOMP_PERM
+_TILE_STATE: Final = 18  # XTILEDATA
 
 _DEFAULT_CACHES: Final = {1: 32 << 10, 2: 1 << 20, 3: 8 << 20}
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -38,7 +48,10 @@ def profile() -> Profile:
     """The profile of this machine."""
     from pathlib import Path
 
-    return read_profile(Path("/"), platform.machine().lower(), _allowed_cores())
+    found = read_profile(Path("/"), platform.machine().lower(), _allowed_cores())
+    if "amx_tile" in found.features and not _may_use_tiles():
+        found = found._replace(features=frozenset(name for name in found.features if not name.startswith("amx_")))
+    return found
 
 
 def read_profile(root: Path, machine: str, allowed_cores: int) -> Profile:
@@ -58,6 +71,17 @@ def read_profile(root: Path, machine: str, allowed_cores: int) -> Profile:
         l3_bytes=caches[3],
         features=features,
     )
+
+
+def _may_use_tiles() -> bool:
+    """Ask Linux for the registers of matrix instructions: once a process, for all its threads and what it forks."""
+    import ctypes
+
+    try:
+        answer = ctypes.CDLL(None).syscall(*map(ctypes.c_long, (_ARCH_PRCTL, _REQUEST_STATE, _TILE_STATE)))
+    except (OSError, AttributeError):
+        return False
+    return bool(answer == 0)
 
 
 def _allowed_cores() -> int:

@@ -6,6 +6,7 @@ Loaded only when something has to be compiled, since most processes find all the
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from smelt.diskcache import disk_cache
 from smelt.errors import CompilerError, InternalError
 
 TIME_LIMIT: Final = 120.0  # seconds for one run of the compiler
+_FULL: Final = os.strerror(errno.ENOSPC).encode()  # as compilers say it too: they run in the C locale
 
 _lock = threading.Lock()
 _runs = 0
@@ -37,13 +39,10 @@ def compile_each(chosen: Compiler, sources: dict[str, str], done: Callable[[str,
 
     The library is gone when `done` returns. A source that the compiler refuses raises `InternalError`.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="smelt-", ignore_cleanup_errors=True) as folder,
-        _running(chosen, sources, Path(folder)) as runs,
-    ):
+    with _temporary_folder() as folder, _running(chosen, sources, folder) as runs:
         for run in runs:
             said = run.finish()
-            if said is not None and not _compiles_with_fewer_flags(chosen, run, Path(folder)):
+            if said is not None and not _compiles_with_fewer_flags(chosen, run, folder):
                 raise refused(run.key, run.source, said)
             done(run.key, run.output)
 
@@ -55,10 +54,31 @@ def refused(key: str, source: str, said: bytes) -> InternalError:
     if cache is not None and path is not None:
         cache.keep_file("failed", key, ".txt", said)
     else:
-        path = Path(tempfile.mkdtemp(prefix="smelt-failed-")) / f"{key}.c"
-        path.write_text(source, encoding="utf-8")
-        path.with_suffix(".txt").write_bytes(said)
+        try:
+            path = Path(tempfile.mkdtemp(prefix="smelt-failed-")) / f"{key}.c"
+            path.write_text(source, encoding="utf-8")
+            path.with_suffix(".txt").write_bytes(said)
+        except OSError:  # nowhere to keep it: what the compiler said has to do
+            return InternalError(f"the C compiler refused generated code: {said.decode(errors='replace')[:2000]}")
     return InternalError(f"the C compiler refused generated code; it is kept, with the compiler's answer, as {path}")
+
+
+@contextlib.contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """A folder for what the compiler reads and writes, gone afterwards."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="smelt-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise _no_room(error.strerror or str(error)) from None
+    with folder as name:
+        yield Path(name)
+
+
+def _no_room(why: str) -> CompilerError:
+    return CompilerError(
+        f"the C compiler has no room for its temporary files: {why}",
+        hint="Make room, or name a folder that can be written to with TMPDIR.",
+    )
 
 
 def _compiles_with_fewer_flags(chosen: Compiler, failed: _Run, folder: Path) -> bool:
@@ -80,7 +100,10 @@ class _Run:
         self.output = folder / f"{key}.so"
         self._name = chosen.command[0]
         text = folder / f"{key}.c"
-        text.write_text(source, encoding="utf-8")
+        try:
+            text.write_text(source, encoding="utf-8")
+        except OSError as error:
+            raise _no_room(error.strerror or str(error)) from None
         _count_run()
         # Its temporary files go where they are cleaned up; zig would otherwise keep every object in the user's cache.
         private = dict.fromkeys(("TMPDIR", "ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR"), str(folder))
@@ -116,7 +139,11 @@ class _Run:
                 f"the C compiler {self._name!r} said that all was well and made nothing",
                 hint="Is it a C compiler? SMELT_CC can name another one.",
             )
-        return None if self._process.returncode == 0 else said
+        if self._process.returncode == 0:
+            return None
+        if _FULL in said:
+            raise _no_room(_FULL.decode())
+        return said
 
     def stop(self) -> None:
         """Kill what still runs."""

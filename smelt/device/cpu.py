@@ -8,16 +8,21 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from smelt.config import settings
 from smelt.cost.profile import Profile, profile
 from smelt.device import memory
+from smelt.device.protocol import Launch
 from smelt.errors import InternalError, MemoryLimitError
 
 # Compilers are looked for when something is built, so `import smelt` need not wait for what that takes.
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from smelt.device.toolchain import Library
+    from smelt.kernel.ir import Kernel
+    from smelt.kernel.routine import Routine
 
 MOST_THREADS: Final = 256  # as in runtime.c
 _MOST_TASKS: Final = 2**63 - 1
@@ -44,7 +49,10 @@ class LaunchSpec(NamedTuple):
 class Program:
     """A launch list, ready to run. Base 0 must point to `arena_bytes` bytes: intermediates, then scratch per thread."""
 
-    __slots__ = ("arena_bytes", "threads", "_address", "_bases_bytes", "_integers_bytes", "_parts", "_run")
+    __slots__ = (
+        *("arena_bytes", "threads", "workspace_bytes"),
+        *("_address", "_bases_bytes", "_integers_bytes", "_parts", "_run"),
+    )
 
     def __init__(
         self,
@@ -58,7 +66,8 @@ class Program:
         scratch_offset = _aligned(arena_bytes)
         scratch_bytes = _aligned(scratch_bytes)
         self.threads = threads
-        self.arena_bytes = scratch_offset + threads * scratch_bytes
+        self.workspace_bytes = threads * scratch_bytes
+        self.arena_bytes = scratch_offset + self.workspace_bytes
         self._bases_bytes = _POINTER_BYTES * (1 + max((base for base, _ in slots), default=0))
         self._integers_bytes = 8 * (1 + max((i for launch in launches for i in launch.integers), default=-1))
         # What the packed program points to has to live as long as it does.
@@ -82,11 +91,18 @@ class Program:
     def run(self, bases: bytes, integers: bytes) -> None:
         """Run every launch in order. `bases` and `integers` are packed 8-byte values; base 0 is the arena.
 
-        The arena belongs to this call alone until it returns. Other Python threads go on meanwhile.
+        The arena belongs to this call alone until it returns. Other Python threads go on meanwhile. Ctrl-C is seen
+        between launches when they take long: at the latest about half a second and one kernel later.
         """
         if len(bases) < self._bases_bytes or len(integers) < self._integers_bytes:
             raise InternalError("a program was run with too few pointers or integers")
-        self._run(self._address, bases, integers, self.threads)
+        next_launch = self._run(self._address, bases, integers, self.threads, 0)
+        while next_launch:
+            next_launch = self._run(self._address, bases, integers, self.threads, next_launch)
+
+    def launch_seconds(self) -> list[float] | None:
+        """Launches are not timed one by one here."""
+        return None
 
 
 class CPU:
@@ -98,7 +114,44 @@ class CPU:
     def profile(self) -> Profile:
         return profile()
 
+    @property
+    def identity(self) -> str:
+        """The compiler, its flags, and the processor that it compiles for."""
+        from smelt.device import toolchain
+
+        return toolchain.compiler().identity
+
     allocate = staticmethod(memory.allocate)
+
+    def upload(self, data: bytes | NDArray[Any]) -> memory.Memory:
+        """New memory that holds these bytes, or those of a contiguous array."""
+        nbytes = len(data) if isinstance(data, bytes) else data.nbytes
+        held = memory.allocate(max(1, nbytes))
+        ctypes.memmove(held.address, data if isinstance(data, bytes) else data.ctypes.data, nbytes)
+        return held
+
+    def synchronize(self) -> None:
+        """Programs are done when they return."""
+
+    def available_bytes(self) -> int:
+        """What may still be allocated."""
+        return memory.available_bytes()
+
+    def render(self, kernels: Sequence[Kernel | Routine]) -> str:
+        """C source that defines kernels."""
+        from smelt.render import render
+
+        return render(kernels, features=self.profile.features)
+
+    def workspace_bytes(self, kernel: Kernel | Routine) -> int:
+        """Memory that each thread needs for a kernel's locals."""
+        from smelt.render import workspace_bytes
+
+        return workspace_bytes(kernel)
+
+    def count(self, kernel: Kernel | Routine) -> str:
+        """The function beside a kernel that tells the number of its tasks."""
+        return f"{kernel.name}_tasks"
 
     def build(self, sources: Sequence[str]) -> list[Library]:
         """C sources as loaded libraries."""
@@ -106,6 +159,34 @@ class CPU:
         from smelt.device import toolchain
 
         return toolchain.build([_runtime_source(), *sources])[1:] if sources else []
+
+    def stored(self, keys: Sequence[str]) -> list[Library] | None:
+        """The libraries that were built under these keys; None if one is missing."""
+        from smelt.device import toolchain
+
+        return toolchain.stored(keys)
+
+    def load(
+        self,
+        launches: Sequence[Launch],
+        libraries: Sequence[Library],
+        slots: Sequence[tuple[int, int]],
+        scratch_bytes: int,
+        arena_bytes: int,
+    ) -> Program:
+        """A launch list over loaded libraries."""
+        specs = [
+            LaunchSpec(
+                libraries[launch.library].address(launch.kernel),
+                libraries[launch.library].address(launch.count) if launch.count else 0,
+                launch.tasks,
+                launch.grain,
+                launch.buffers,
+                launch.integers,
+            )
+            for launch in launches
+        ]
+        return self.program(specs, slots, scratch_bytes, arena_bytes)
 
     def program(
         self,
@@ -118,14 +199,39 @@ class CPU:
 
         `scratch_bytes` is the workspace of one thread, `arena_bytes` what the intermediates take.
         """
-        threads = settings().threads or profile().cores
-        return Program(launches, slots, scratch_bytes, arena_bytes, max(1, min(threads, MOST_THREADS)))
+        return Program(launches, slots, scratch_bytes, arena_bytes, threads())
+
+
+def describe() -> list[dict[str, Any]]:
+    """The facts about this device that `smelt devices` shows."""
+    known = profile()
+    return [
+        {
+            "device": CPU.name,
+            "name": known.name,
+            "machine": known.machine,
+            "cores": known.cores,
+            "threads": threads(),
+            "vector_bytes": known.vector_bytes,
+            "vector_registers": known.vector_registers,
+            "l1_bytes": known.l1_bytes,
+            "l2_bytes": known.l2_bytes,
+            "l3_bytes": known.l3_bytes,
+            "memory_bytes": memory.machine_bytes(),
+            "free_bytes": memory.available_bytes(),
+        }
+    ]
+
+
+def threads() -> int:
+    """As many as the settings say, else one for each core."""
+    return max(1, min(settings().threads or profile().cores, MOST_THREADS))
 
 
 _runtime_lock = threading.Lock()
 
 
-def _runtime() -> Callable[[int, bytes, bytes, int], None]:
+def _runtime() -> Callable[[int, bytes, bytes, int, int], int]:
     with _runtime_lock:
         return _load_runtime()
 
@@ -137,13 +243,14 @@ def _runtime_source() -> str:
 
 
 @functools.cache
-def _load_runtime() -> Callable[[int, bytes, bytes, int], None]:
+def _load_runtime() -> Callable[[int, bytes, bytes, int, int], int]:
     from smelt.device import toolchain
 
     [library] = toolchain.build([_runtime_source()])
     after_fork = ctypes.CFUNCTYPE(None)(library.address("smelt_after_fork"))
     os.register_at_fork(after_in_child=after_fork)
-    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
+    words = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_long)
+    run = ctypes.CFUNCTYPE(ctypes.c_long, *words)
     return run(library.address("smelt_run"))
 
 

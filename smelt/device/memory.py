@@ -9,7 +9,7 @@ import ctypes
 import functools
 import os
 import sys
-import threading
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from smelt.errors import InternalError, MemoryLimitError
+from smelt.locks import new_lock
 
 if TYPE_CHECKING:
+    import threading
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 ALIGNMENT: Final = 64
 _PAGE: Final = 4096
 _LARGE: Final = 1 << 16  # blocks from here on begin at a page
+_SMALL: Final = 1 << 18  # blocks below this may lie about for a while
+_MOST_PUT_DOWN: Final = 1024
 _KEPT_FRACTION: Final = 8  # an eighth of the machine may lie in the pool
 _COUNTED_FRACTION: Final = 16  # what the pool holds is counted each time a sixteenth of that was given back
 
@@ -41,38 +45,58 @@ def pointer(address: int) -> bytes:
 NOWHERE: Final = pointer(0)
 
 
+def _reserve(nbytes: int) -> NDArray[np.uint8]:
+    """Bytes from the system: the one place where memory for tensors is taken. MemoryError if there are none."""
+    return np.empty(nbytes, np.uint8)
+
+
+class _Usage:
+    """Bytes of all blocks that a pool has from the system, and the most that they ever were."""
+
+    __slots__ = ("lock", "most", "now")
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self.lock = lock
+        self.now = self.most = 0
+
+    def add(self, nbytes: int) -> None:
+        with self.lock:
+            self.now += nbytes
+            self.most = max(self.most, self.now)
+
+
 class _Block:
     """Bytes of our own. `storage` owns them; `address` is the aligned beginning, `pointer` the same as native code
     takes it.
     """
 
-    __slots__ = ("address", "nbytes", "pointer", "since", "storage")
+    __slots__ = ("address", "nbytes", "pointer", "since", "storage", "usage")
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, usage: _Usage) -> None:
+        self.nbytes = 0
+        self.usage = usage
         alignment = _PAGE if nbytes >= _LARGE else ALIGNMENT
-        self.storage: NDArray[np.uint8] = np.empty(nbytes + alignment, np.uint8)
+        self.storage = _reserve(nbytes + alignment)
         self.address: int = -(-self.storage.__array_interface__["data"][0] // alignment) * alignment
         self.pointer = pointer(self.address)
-        self.nbytes = nbytes
         self.since = 0  # when it was last given back, on the pool's clock
+        self.nbytes = nbytes
+        usage.add(nbytes)
+
+    def __del__(self) -> None:
+        self.usage.add(-self.nbytes)
 
 
 class Memory:
     """`nbytes` bytes at `address`, aligned to 64 unless wrapped; recycled when nobody refers to them anymore."""
 
-    __slots__ = ("address", "nbytes", "pointer", "writeable", "_owner", "_pool")
+    device: Final = "cpu"
+    __slots__ = ("__weakref__", "address", "nbytes", "owner", "pointer", "writeable")
 
-    def __init__(
-        self, address: int, pointer: bytes, nbytes: int, owner: Any, pool: Pool | None, writeable: bool = True
-    ) -> None:
+    def __init__(self, address: int, pointer: bytes, nbytes: int, owner: Any, writeable: bool = True) -> None:
         self.address, self.pointer, self.nbytes = address, pointer, nbytes
         self.writeable = writeable
-        self._owner = owner
-        self._pool = pool
-
-    def __del__(self) -> None:
-        if self._pool is not None:
-            self._pool.give_back(self._owner)
+        self.owner = owner  # keeps the bytes alive: an array, or the lease of a block
 
     def __repr__(self) -> str:
         return f"Memory({self.nbytes} bytes at {self.address:#x})"
@@ -80,7 +104,7 @@ class Memory:
     @property
     def recycled(self) -> bool:
         """Whether the bytes belong to smelt, and not to an array that somebody else made."""
-        return self._pool is not None
+        return type(self.owner) is _Lease
 
     def view(
         self,
@@ -107,37 +131,93 @@ class Memory:
             raise InternalError(f"no view of {wanted} in {self.nbytes} bytes: {error}") from None
 
 
+class _Lease(weakref.ref[Memory]):
+    """A block that is lent for as long as the Memory lives."""
+
+    __slots__ = ("block",)
+    block: _Block
+
+
 class Pool:
     """Free blocks by size class, the latest given back first; past about `limit` bytes the oldest are released.
 
     Taking and giving back happen at every call of every compiled function, so they hold no lock: each is one operation
     on a deque. What is kept is only counted after enough was given back to matter.
+
+    When the Memory of a small block dies, no Python code runs, because an exception there (Ctrl-C, say) would be lost:
+    the block is put down, and sorted in when the next one is taken. Large blocks are not left lying about.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
         self._count_after = (limit or 0) // _COUNTED_FRACTION
-        self._lock = threading.RLock()  # reentrant: giving back may happen in the middle of releasing
+        self._lock = new_lock()  # reentrant: giving back may happen in the middle of releasing
+        self._usage = _Usage(self._lock)
         self._free: dict[int, deque[_Block]] = {}
+        self._put_down: deque[_Lease] = deque(maxlen=_MOST_PUT_DOWN)
         self._clock = 0
         self._uncounted = 0  # bytes given back since the last count; threads may lose some of them
 
     @property
     def kept_bytes(self) -> int:
         """Bytes in free blocks."""
+        self._sort_in()
         return sum(size * len(free) for size, free in list(self._free.items()))
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes in blocks that somebody holds."""
+        kept = self.kept_bytes
+        return self._usage.now - kept
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes that the pool ever had from the system, or had since `reset_peak`."""
+        return self._usage.most
+
+    def reset_peak(self) -> None:
+        """Begin to look for the peak anew."""
+        with self._usage.lock:
+            self._usage.most = self._usage.now
 
     def take(self, nbytes: int) -> Memory:
         """A block of at least `nbytes` with arbitrary content."""
         size = size_class(nbytes)
-        try:
-            block = self._free[size].pop()
-        except (KeyError, IndexError):
-            return self._fresh(nbytes, size)
-        return Memory(block.address, block.pointer, nbytes, block, self)
+        block = self._latest(size) if self._put_down else None
+        if block is None:
+            try:
+                block = self._free[size].pop()
+            except (KeyError, IndexError):
+                block = self._fresh(nbytes, size)
+        memory = Memory(block.address, block.pointer, nbytes, None)
+        memory.owner = lease = _Lease(memory, self._put_down.append if size < _SMALL else self._give_back)
+        lease.block = block
+        return memory
 
-    def give_back(self, block: _Block) -> None:
+    def _latest(self, size: int) -> _Block | None:
+        """The block that was put down last, if it fits: the usual case in a loop. If not, all are sorted in."""
+        try:
+            lease = self._put_down.pop()
+        except IndexError:  # another thread was faster
+            return None
+        if lease.block.nbytes == size:
+            return lease.block
+        self._put_down.append(lease)
+        self._sort_in()
+        return None
+
+    def _sort_in(self) -> None:
+        """Give back what was put down."""
+        while self._put_down:
+            try:
+                lease = self._put_down.popleft()
+            except IndexError:  # another thread was faster
+                return
+            self._give_back(lease)
+
+    def _give_back(self, lease: _Lease) -> None:
         """Keep a block that nobody uses anymore."""
+        block = lease.block
         self._clock = block.since = self._clock + 1
         self._free[block.nbytes].append(block)
         self._uncounted += block.nbytes
@@ -148,11 +228,12 @@ class Pool:
 
     def trim(self) -> None:
         """Release every free block to the system."""
+        self._sort_in()
         with self._lock:
             self._release(0)
 
     def _release(self, limit: int) -> None:
-        excess = self.kept_bytes - limit
+        excess = sum(size * len(free) for size, free in list(self._free.items())) - limit
         while excess > 0:
             filled = [free for free in list(self._free.values()) if free]
             try:
@@ -161,34 +242,33 @@ class Pool:
             except (ValueError, IndexError):  # others took what was there
                 return
 
-    def _fresh(self, nbytes: int, size: int) -> Memory:
+    def _fresh(self, nbytes: int, size: int) -> _Block:
         self._free.setdefault(size, deque())
         if self._limit is None:  # not when memory is given back: that may be while the interpreter shuts down
             self._limit = available_bytes() // _KEPT_FRACTION
             self._count_after = self._limit // _COUNTED_FRACTION
         try:
-            block = _Block(size)
+            return _Block(size, self._usage)
         except MemoryError:
             self.trim()
             try:
-                block = _Block(size)
+                return _Block(size, self._usage)
             except MemoryError:
                 raise MemoryLimitError(
                     f"cannot allocate {nbytes} bytes", hint="Free some tensors, or compute in smaller pieces."
                 ) from None
-        return Memory(block.address, block.pointer, nbytes, block, self)
-
-    def renew_lock(self) -> None:
-        """For a forked child, where the thread that held the lock may not exist."""
-        self._lock = threading.RLock()
 
 
 _pool = Pool()
-os.register_at_fork(after_in_child=_pool.renew_lock)
 
 
 # A block with arbitrary content, aligned to 64 bytes (large ones to a page).
 allocate = _pool.take
+
+
+def pool() -> Pool:
+    """The pool behind `allocate`, for those who count what is in use."""
+    return _pool
 
 
 def wrap(array: NDArray[Any]) -> Memory:
@@ -200,7 +280,7 @@ def wrap(array: NDArray[Any]) -> Memory:
         raise InternalError("an array of Python objects has no memory to share")
     first: int = array.__array_interface__["data"][0]
     low, high = _span(array.shape, array.strides, array.itemsize)
-    return Memory(first + low, pointer(first + low), high - low, array, None, bool(array.flags.writeable))
+    return Memory(first + low, pointer(first + low), high - low, array, bool(array.flags.writeable))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -211,6 +291,11 @@ def size_class(nbytes: int) -> int:
     steps = 3 if nbytes >= 1 << 20 else 2
     granule = max(ALIGNMENT, 1 << max(0, (nbytes - 1).bit_length() - 1 - steps))
     return -(-nbytes // granule) * granule
+
+
+def machine_bytes() -> int:
+    """All memory of the machine, whoever uses it."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def available_bytes(root: Path | None = None) -> int:
@@ -244,7 +329,7 @@ def _machine_available(root: Path) -> int:
                     return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         pass
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return machine_bytes()
 
 
 # Where each version of control groups says: what the limit is, what is used, and what of that is only cached files.

@@ -1,7 +1,7 @@
 /* Runs a list of kernels in one call, each over the threads of one pool.
 
    Takes a Program that does not change while it is in use, the base pointers and the integers of this call. Gives back when every
-   kernel has run, in order. A kernel works through the tasks [begin, end) of its grid; how tasks are cut into calls and which thread
+   kernel has run, in order, or after a long while, to be called again. A kernel works through the tasks [begin, end) of its grid; how tasks are cut into calls and which thread
    makes a call must not matter to it. No kernel calls back into this file.
 
    No headers: names resolve when the library is loaded into a process that has a C library, and compiling stays quick. */
@@ -118,6 +118,15 @@ static long nanoseconds(void) {
     return now.tv_sec * 1000000000L + now.tv_nsec;
 }
 
+#endif
+
+/* A clock that costs next to nothing to read, and what is about half a second on it. */
+#if defined(__x86_64__)
+static inline unsigned long ticks(void) { return __builtin_ia32_rdtsc(); }
+static const unsigned long LONG_WHILE = 1UL << 30;
+#else
+static inline unsigned long ticks(void) { return (unsigned long)nanoseconds(); }
+static const unsigned long LONG_WHILE = 500000000;
 #endif
 
 static inline void relax(void) {
@@ -290,15 +299,18 @@ static void run_launch(Kernel kernel, void *const *buffers, const long *integers
     kernel(buffers, integers, workspace, 0, tasks);
 }
 
-void smelt_run(const Program *program, void *const *bases, const long *integers, int threads) {
+/* Runs launches from number `first` on. Gives 0 when all are done; after a long while, the number of the launch to go on with, so that
+   Python can look at its signals in between. */
+long smelt_run(const Program *program, void *const *bases, const long *integers, int threads, long first) {
     void *buffers[program->most_buffers];
     long values[program->most_integers];
     char *workspace = (char *)bases[0] + program->scratch_offset;
     FloatState before = float_state();
     set_float_state(FLOAT_DEFAULT);
     if (threads > MOST_THREADS) threads = MOST_THREADS;
-    const Launch *end = program->launches + program->n;
-    for (const Launch *launch = program->launches; launch < end; launch++) {
+    const Launch *end = program->launches + program->n, *launch = program->launches + first;
+    unsigned long start = ticks();
+    for (; launch < end; launch++) {
         const int *slots = program->buffer_slots + launch->first_buffer;
         for (int i = 0; i < launch->buffers; i++) {
             const Slot *slot = program->slots + slots[i];
@@ -308,8 +320,13 @@ void smelt_run(const Program *program, void *const *bases, const long *integers,
         for (int i = 0; i < launch->integers; i++) values[i] = integers[places[i]];
         long tasks = launch->count ? launch->count(values) : launch->tasks;
         run_launch(launch->kernel, buffers, values, workspace, program, tasks, launch->grain, threads);
+        if (ticks() - start > LONG_WHILE) {
+            launch++;
+            break;
+        }
     }
     set_float_state(before);
+    return launch < end ? launch - program->launches : 0;
 }
 
 /* In a forked child the threads are gone, and with them whatever they held. */

@@ -1,7 +1,8 @@
 """From C source to loaded code: having it compiled, and remembering what came of it.
 
-`build` goes through three layers: the libraries of this process, the cache on disk, the compiler. Every key holds the
-source and the compiler's identity: its command, version and flags, and the processor that `-march=native` meant.
+`build` goes through three layers: the libraries of this process, the cache on disk, the compiler. Every key begins with
+the compiler's identity (its command, version and flags, and the processor that `-march=native` meant) and goes on with
+the source.
 """
 
 from __future__ import annotations
@@ -41,15 +42,22 @@ class Library:
 
 
 class _Slot:
-    """The place of one source in this process. Ready without a library: whoever was building it gave up."""
+    """The place of one source in this process.
 
-    __slots__ = ("key", "library", "ready", "source")
+    Whoever builds it holds `building` meanwhile. Free without a library: the builder gave up, and the next one tries.
+    """
 
-    def __init__(self, key: str, source: str) -> None:
+    __slots__ = ("building", "key", "library", "source")
+
+    def __init__(self, key: str, source: str, building: threading.Lock) -> None:
         self.key = key
         self.source = source
-        self.ready = threading.Event()
+        self.building = building
         self.library: Library | None = None
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self.library is None and not self.building.locked()
 
 
 _lock = threading.Lock()
@@ -61,7 +69,7 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()
     for slot in list(_slots.values()):
-        if not slot.ready.is_set():
+        if slot.library is None:
             del _slots[slot.key]
 
 
@@ -88,10 +96,16 @@ def build(sources: Sequence[str]) -> list[Library]:
 
 
 def stored(keys: Sequence[str]) -> list[Library] | None:
-    """The libraries that were built under these keys, by this process or an earlier one; None if one is missing."""
+    """The libraries that were built under these keys, by this process or an earlier one.
+
+    None if one is missing, or was made by another compiler, with other flags or for another processor.
+    """
     cache = disk_cache()
+    maker = _maker(compiler())
     found: list[Library] = []
     for key in keys:
+        if not key.startswith(maker):
+            return None
         slot = _slots.get(key)
         library = slot.library if slot is not None else None
         if library is None:
@@ -103,36 +117,43 @@ def stored(keys: Sequence[str]) -> list[Library] | None:
     return found
 
 
+def _maker(chosen: Compiler) -> str:
+    """What the keys of all libraries begin with that this compiler makes on this machine."""
+    return hashlib.sha256(chosen.identity.encode()).hexdigest()[:32]
+
+
 def _build_round(chosen: Compiler, sources: Sequence[str]) -> list[Library]:
-    identity = hashlib.sha256(chosen.identity.encode()).hexdigest()
-    keys = [hashlib.sha256(f"{identity}\n{source}".encode()).hexdigest() for source in sources]
+    maker = _maker(chosen)
+    keys = [maker + hashlib.sha256(source.encode()).hexdigest() for source in sources]
     mine: list[_Slot] = []
-    try:
+    building = threading.Lock()
+    # Whatever interrupts us, a plain lock is free again after its block, and nobody waits for us in vain.
+    with building:
         with _lock:
             for key, source in zip(keys, sources, strict=True):
-                if key not in _slots:
-                    mine.append(_Slot(key, source))
+                known = _slots.get(key)
+                if known is None or known.is_abandoned:
+                    mine.append(_Slot(key, source, building))
                     _slots[key] = mine[-1]
             slots = [_slots[key] for key in keys]
         missing = [slot for slot in mine if not _load_stored(slot)]
         if missing:
             _compile(chosen, missing)
-    finally:
-        for slot in mine:
-            if slot.library is None:
-                _settle(slot, None)
     for slot in slots:
-        slot.ready.wait()
+        _wait_for(slot)
     return [slot.library for slot in slots if slot.library is not None]
 
 
-def _settle(slot: _Slot, library: Library | None) -> None:
-    with _lock:
-        slot.library = library
-        slot.source = ""  # a process may build thousands
-        if library is None and _slots.get(slot.key) is slot:
-            del _slots[slot.key]
-        slot.ready.set()
+def _wait_for(slot: _Slot) -> None:
+    """Return when the slot has its library, or its builder has given up."""
+    if slot.library is None:
+        with slot.building:
+            pass
+
+
+def _settle(slot: _Slot, library: Library) -> None:
+    slot.library = library
+    slot.source = ""  # a process may build thousands
 
 
 def _load_stored(slot: _Slot) -> bool:

@@ -4,16 +4,19 @@ Always holds: every root is stored; every stored value is written completely by 
 region reads it; each region is a pure function of the buffers that it loads.
 """
 
+from smelt.fuse.attention import Attention, weigh_last
 from smelt.fuse.build import build_region
 from smelt.fuse.canonical import name_slots
 from smelt.fuse.layout import Layout, contiguous
 from smelt.fuse.merge import merge_axes
+from smelt.fuse.overwrite import overwritable
 from smelt.fuse.partition import Group, partition, storable
 from smelt.fuse.routine_nodes import ROUTINES, Operand, operands, prepared
 from smelt.fuse.split import split_reductions
 
 __all__ = [
     "ROUTINES",
+    "Attention",
     "Group",
     "Layout",
     "Operand",
@@ -22,8 +25,10 @@ __all__ = [
     "merge_axes",
     "name_slots",
     "operands",
+    "overwritable",
     "partition",
     "prepared",
     "split_reductions",
     "storable",
+    "weigh_last",
 ]

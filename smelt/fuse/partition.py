@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from smelt.cost import COSTLY
+from smelt.fuse.attention import Attention
 from smelt.fuse.movement import Place, source_place, within
 from smelt.fuse.routine_nodes import ROUTINES, bases, only_renames
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
@@ -53,6 +54,7 @@ class Group:
     picks: dict[Variable, tuple[Node, Place]] = field(default_factory=dict)  # what each of them stands for
     reductions: list[frozenset[Variable]] = field(default_factory=list)  # what each reduction varies over
     contraction: Node | None = None
+    keys: dict[Node, Index] = field(default_factory=dict)  # the axis that the folds of an attention share
     scanned: Index | None = None  # the axis that scans walk
     operands: set[Node] = field(default_factory=set)  # nodes that only the contraction's operands need
     waiting: set[Node] = field(default_factory=set)  # asked for and not computed here
@@ -86,9 +88,13 @@ def storable(root: Node) -> Node:
     return make(Op.CAST, root.dtype, root.shape, (root,)) if root.op in SOURCES else root
 
 
-def partition(roots: Sequence[Node], pieces: Collection[Node] = ()) -> list[Group]:
+def partition(
+    roots: Sequence[Node], pieces: Collection[Node] = (), attentions: Sequence[Attention] = ()
+) -> list[Group]:
     """Kernels, in an order in which they can run. The roots must be `storable`; they and the `pieces` are stored."""
     order = topological(roots)
+    results = {attention.result: attention for attention in attentions}
+    members = {node: attention for attention in attentions for node in attention.members}
     light, epilogues, cones = _light(order), _epilogues(order), _cones(order, roots)
     stored = {*roots, *pieces}
     askers: dict[Node, list[Group]] = {}
@@ -111,8 +117,11 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = ()) -> list[Grou
         group.waiting.discard(node)
         group.inside.append(node)
         group.work += node.op in ELEMENTWISE
-        if node.op is Op.CONTRACT:
+        if node.op is Op.CONTRACT and group.contraction is None:
             group.contraction = node
+        attention = results.get(node)
+        if attention is not None and group.keys == {} and _takes_attention(group, node):
+            group.keys = dict.fromkeys(attention.folds, group.fresh(attention.keys))
         if node.op is Op.SCAN:
             group.scanned = group.places[node][0].indices[node.attribute.axis]
         operand = node.op is Op.CONTRACT or node in group.operands
@@ -136,7 +145,9 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = ()) -> list[Grou
         # The tasks of a long reduction are its pieces; what they need of another reduction is made before.
         apart = apart or (node.op is Op.REDUCE and any(group.sink in pieces for group in asking))
         apart = apart or (len(asking) == 1 and _cut(asking[0], cones[node]))
-        if node not in stored and alone and not apart and all(_legal(group, node, light) for group in asking):
+        taken = node in members and all(members[node].folds[0] in group.keys for group in asking)
+        legal = taken or (not apart and all(_legal(group, node, light) for group in asking))
+        if node not in stored and alone and legal:
             for group in asking:
                 absorb(group, node)
             if shared and node.op not in VIEWS:
@@ -289,6 +300,9 @@ def _new_axes(group: Group, node: Node, place: Place, sizes: list[IndexLike]) ->
     key = (node, place)
     if key in group.reduced:
         return group.reduced[key]
+    if node in group.keys:
+        group.reduced[key] = (group.keys[node],)
+        return group.reduced[key]
     there: list[Index] = []
     if node.op is Op.REDUCE:
         folded = [v for axes in group.reduced.values() for i in axes for v in i.variables()]
@@ -352,7 +366,7 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
     if group.work >= NODE_LIMIT or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
         return False
     if node in group.operands:
-        prologue = sum(inner in group.operands for inner in group.inside)
+        prologue = sum(inner in group.operands and inner.op not in VIEWS for inner in group.inside)
         return node in light and len(places) == 1 and prologue < PROLOGUE_LIMIT
     if node.op is Op.CONCAT:
         return len(node.sources) <= PIECES_LIMIT and len(places) == 1
@@ -370,6 +384,12 @@ def _legal_contraction(group: Group, places: list[Place]) -> bool:
     if group.contraction is not None or group.scanned is not None or group.reductions:
         return False
     return _is_same(group, places)
+
+
+def _takes_attention(group: Group, result: Node) -> bool:
+    """Whether a kernel can compute a whole attention: its result at the very elements that the kernel stores."""
+    plain = group.contraction is None and group.scanned is None and not group.reductions
+    return plain and _is_same(group, group.places[result])
 
 
 def _legal_scan(group: Group, node: Node, places: list[Place]) -> bool:

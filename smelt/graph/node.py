@@ -11,6 +11,7 @@ import math
 import struct
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -81,10 +82,22 @@ def private_nodes() -> Iterator[None]:
         _tables.current = before
 
 
-def _forget(reference: _Reference) -> None:
-    # A new node with the same key may already stand in the place of the dead one.
-    if reference.table.get(reference.key) is reference:
-        reference.table.pop(reference.key, None)
+# References to nodes that died, still in their tables. Appending is all that happens when a node dies: an exception in
+# Python code that runs then (Ctrl-C, say) would be lost.
+_dead: deque[_Reference] = deque()
+_MOST_DEAD = 1024
+
+
+def _sweep() -> None:
+    """Take the dead out of their tables."""
+    while _dead:
+        try:
+            reference = _dead.popleft()
+        except IndexError:  # another thread was faster
+            return
+        # A new node with the same key may already stand in the place of the dead one.
+        if reference.table.get(reference.key) is reference:
+            reference.table.pop(reference.key, None)
 
 
 def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node:
@@ -100,7 +113,7 @@ def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), att
     node = Node.__new__(Node)
     node.op, node.dtype, node.shape, node.sources = op, dtype, shape, sources
     node.attribute, node.leaf = attribute, None
-    reference = _Reference(node, _forget)
+    reference = _Reference(node, _dead.append)
     reference.key, reference.table = key, table
     # Another thread may have been faster: all threads must get the same node.
     standing = table.setdefault(key, reference)
@@ -109,6 +122,8 @@ def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), att
         if known is not None:
             return known
         table[key] = reference
+    if len(_dead) > _MOST_DEAD:
+        _sweep()
     return node
 
 
@@ -121,6 +136,7 @@ def make_leaf(dtype: DType, shape: Shape, storage: Any) -> Node:
 
 def live_nodes() -> int:
     """How many nodes are alive; tests use it to see that history is released."""
+    _sweep()
     return len(_nodes)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from smelt.errors import ParseError
 
-KINDS = ("loop", "reg", "lane")
+KINDS = ("loop", "reg", "thread", "lane")
 TAILS = ("shrink", "balance", "mask", "unit")
 PLACES = ("local", "out")
 
@@ -27,7 +27,10 @@ class Illegal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Cut an axis: an outer loop `axis.0`, then these parts (loops, then at most one `reg`, then at most one `lane`).
+    """Cut an axis: an outer loop `axis.0`, then these parts (loops, then at most one `reg`, `thread` and `lane`).
+
+    A `thread` part is shared out over the threads of a group. All such parts of a schedule multiply to the size of the
+    group; those of later splits are the nearer threads.
 
     tail says what happens where the parts do not fit: `shrink` (one exact smaller tile), `balance` (tiles that differ
     by at most one register), `mask` (one loop, every access masked), `unit` (one element at a time).
@@ -66,7 +69,8 @@ class Order:
 class Stage:
     """Where loop `at` is entered, compute a node over all that is left inside, into local memory.
 
-    The memory is laid out by axes in `order`; each row gets `pad` elements more.
+    The memory is laid out by axes in `order`; each row gets `pad` elements more. An axis may be cut: `n/64` and `n%64`
+    are its block and the place in it, so that `(n/64, k, n%64)` lays panels of 64 columns one after the other.
     """
 
     node: str

@@ -11,7 +11,7 @@ from smelt.dtypes import cast_array
 from smelt.errors import InternalError
 from smelt.graph.index import Index, IndexLike, as_index
 from smelt.graph.ops import identity
-from smelt.kernel.numbers import Array, elementwise, fold, scan
+from smelt.kernel.numbers import Array, elementwise, fold, scan, viewed
 from smelt.kernel.region import Access, Buffer, Expression, Mask, Region, extent, walk
 
 
@@ -97,8 +97,9 @@ class _Evaluator:
             self.environment[variable.name] = chosen
         where = self.address(access.buffer, access.index, access.mask)
         inside = np.broadcast_to(inside, where.shape)
+        memory = viewed(self.arrays[access.buffer.name], access.buffer.dtype)
         result = np.zeros(where.shape, e.dtype.numpy)
-        result[inside] = cast_array(self.arrays[access.buffer.name][where[inside]], e.dtype)
+        result[inside] = cast_array(memory[where[inside]], e.dtype)
         return result
 
     def reduce(self, e: Expression, x: Array) -> Array:

@@ -18,7 +18,10 @@ from smelt.errors import InternalError
 from smelt.graph.index import IndexLike, as_index, upper
 from smelt.graph.ops import identity
 from smelt.kernel.ir import (
+    DOTS,
+    PRODUCTS,
     Accumulator,
+    Barrier,
     Compute,
     For,
     If,
@@ -34,7 +37,7 @@ from smelt.kernel.ir import (
     Update,
     Value,
 )
-from smelt.kernel.numbers import Array, elementwise, fold, scan
+from smelt.kernel.numbers import Array, dot, elementwise, fold, scan, viewed
 from smelt.kernel.region import Buffer, Mask
 
 Parts = tuple[Part, ...]
@@ -72,6 +75,8 @@ class _Machine:
                 case Local(buffer):
                     size = math.prod(upper(n) for n in buffer.shape)
                     self.memory[buffer.name] = np.full(size, _poison(buffer.dtype), buffer.dtype.numpy)
+                case Barrier():
+                    pass  # a tile is computed for all threads at once
                 case Load():
                     self.load(statement)
                 case Store():
@@ -129,7 +134,8 @@ class _Machine:
             self.integers[variable.name] = at
         where, inside = self.address(statement)
         value = statement.value
-        read = cast_array(self.memory[statement.buffer.name][where[inside]], value.dtype)
+        memory = viewed(self.memory[statement.buffer.name], statement.buffer.dtype)
+        read = cast_array(memory[where[inside]], value.dtype)
         result = np.zeros(inside.shape, value.dtype.numpy)
         result[inside] = read
         self.values[value.name] = result
@@ -176,6 +182,9 @@ class _Machine:
         if statement.op == "fma":
             x = arguments[0].astype(np.float64) * arguments[1].astype(np.float64)
             x = x.sum(tuple(range(len(accumulator.parts), len(parts))))
+        elif statement.op in DOTS:
+            x = dot(statement.op, *arguments)
+            x = x.sum(tuple(range(len(accumulator.parts), len(parts))), dtype=x.dtype)
         else:
             (x,) = arguments
         old = self.values[accumulator.name]
@@ -185,7 +194,7 @@ class _Machine:
         if statement.op == "set":
             new[prefix] = x
         else:
-            op = "add" if statement.op == "fma" else statement.op
+            op = "add" if statement.op in PRODUCTS else statement.op
             new[prefix] = elementwise(op, dtype, [old[prefix].astype(x.dtype), x], None)
         self.values[accumulator.name] = new
 

@@ -1,8 +1,8 @@
 """Kernel IR: loop trees over small statically shaped tiles typed by named axis parts.
 
 A value is a dense tile `dtype<part:extent, ...>`; a scalar is a tile without parts. A part is named `axis.kind`
-(`i1.reg`, `i1.lane`) and is also an index variable. Elementwise operations broadcast by part name. Accumulators are the
-only values that change. The IR is what renderers spell out; nothing schedules it any more.
+(`i1.reg`, `i1.thread16`, `i1.lane`) and is also an index variable. Elementwise operations broadcast by part name.
+Accumulators are the only values that change. The IR is what renderers spell out; nothing schedules it any more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from smelt.dtypes import DType, Scalar
+from smelt.dtypes import DType, Scalar, bfloat16, float32, int8, int32, uint8
 from smelt.graph.index import Index, Variable
 from smelt.kernel.region import Buffer, Mask
 
@@ -29,6 +29,12 @@ class Part(NamedTuple):
     @property
     def is_lane(self) -> bool:
         return ".lane" in self.variable.name
+
+    @property
+    def stride(self) -> int:
+        """How far apart the threads of neighboring elements are in their group; 0 if the part is none of threads."""
+        _, thread, number = self.variable.name.rpartition(".thread")
+        return int(number) if thread else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +75,13 @@ class Let:
 
 
 @dataclass(slots=True)
+class Barrier:
+    """The threads of a group wait for each other; what each has stored, all see afterwards."""
+
+
+@dataclass(slots=True)
 class Local:
-    """Memory of one thread; uninitialized."""
+    """Memory of one thread, or of one group of threads that run a task together; uninitialized."""
 
     buffer: Buffer
 
@@ -78,6 +89,8 @@ class Local:
 @dataclass(slots=True)
 class Load:
     """Where the mask does not hold, nothing is read and the element is zero. The index may use the value's parts.
+
+    The buffer is the declared one, or a view of it (`Buffer.viewed`).
 
     `picks` are variables of this index alone, which stand for the elements of integer tiles. Where the mask holds,
     those lie within the bounds of the variables.
@@ -105,7 +118,8 @@ class Store:
 class Compute:
     """value = op(arguments), broadcast by part name; the value may have parts that no argument has.
 
-    op: an elementwise function of `graph.ops`, or const, index, mask, where, cast, cast_odd, bitcast, round16, copy.
+    op: an elementwise function of `graph.ops`, or const, index, mask, where, cast, cast_odd, bitcast, round16, copy;
+    or an inner product of words (see `DOTS`).
     attribute: the scalar of `const`, the Index of `index`, the Mask of `mask`, the DType of `round16`, the stored types
     on both sides of `bitcast` (where they differ from the values').
     """
@@ -124,11 +138,29 @@ class Accumulator:
     initial: Scalar
 
 
+class Dot(NamedTuple):
+    """An inner product of the numbers in two int32 words: their types, and that of the result."""
+
+    first: DType
+    second: DType
+    result: DType
+
+
+DOTS = {
+    "dot2": Dot(bfloat16, bfloat16, float32),  # instructions take subnormal numbers, and give subnormal sums, as zeros
+    "dot4": Dot(uint8, int8, int32),
+    "dot4_ss": Dot(int8, int8, int32),
+    "dot4_uu": Dot(uint8, uint8, int32),
+}
+PRODUCTS = frozenset({"fma", *DOTS})  # updates by two arguments
+
+
 @dataclass(slots=True)
 class Update:
-    """accumulator op= argument. op: add, mul, max, min or set; or fma, which adds the product of two arguments.
+    """accumulator op= argument. op: add, mul, max, min or set; or fma, which adds the product of two arguments, and
+    those of `DOTS`, which add their inner products.
 
-    Parts that the accumulator lacks are summed away by fma, and not allowed otherwise. An argument's part may be
+    Parts that the accumulator lacks are summed away by products, and not allowed otherwise. An argument's part may be
     shorter than the accumulator's: then only its first elements change.
     """
 
@@ -162,7 +194,7 @@ class Scan:
     carry: Value
 
 
-Statement = For | If | Let | Local | Load | Store | Compute | Accumulator | Update | Reduce | Scan
+Statement = For | If | Let | Barrier | Local | Load | Store | Compute | Accumulator | Update | Reduce | Scan
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
@@ -189,3 +221,4 @@ class Kernel:
     parameters: tuple[Variable, ...]
     body: tuple[Statement, ...]
     tasks: Index
+    threads: int = 1  # that run a task together: the product of all thread parts

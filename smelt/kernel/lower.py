@@ -14,7 +14,8 @@ from smelt.errors import InternalError
 from smelt.graph.index import Index, Variable, as_index, less
 from smelt.graph.ops import identity
 from smelt.kernel.actions import Illegal, Schedule
-from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Statement, Store, Update, Value
+from smelt.kernel.barriers import with_barriers
+from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Statement, Store, Update, Value, statements
 from smelt.kernel.lower_scan import Scans
 from smelt.kernel.plan import Loop, make_plan
 from smelt.kernel.region import Expression, Less, Output, Region, extent
@@ -33,8 +34,18 @@ class _Lowering(Scans):
         self._check_use()
         counts = [s.count for s in self.body if isinstance(s, For) and s.kind == "grid"]
         tasks = sum(counts, as_index(0)) if counts else as_index(1)
-        body = (*self.declared(), *self.body)
-        return Kernel(name, tuple(self.region.buffers()), self.region.parameters, body, tasks)
+        body = (*self.declared(), *(self._grouped() if self.plan.threads > 1 else self.body))
+        return Kernel(name, tuple(self.region.buffers()), self.region.parameters, body, tasks, self.plan.threads)
+
+    def _grouped(self) -> list[Statement]:
+        """The statements as a group of threads runs them together."""
+        extents: dict[str, int] = {}
+        for statement in statements(self.body):
+            if isinstance(statement, Load | Accumulator):
+                for part in statement.value.parts:
+                    if part.stride and extents.setdefault(part.name, part.extent) != part.extent:
+                        raise Illegal(f"{part.name} is shared out over more threads in one place than in another")
+        return with_barriers(self.body)
 
     def _check_region(self) -> None:
         """Extents are known to the caller. Outputs are read after the last store to them, never by other tasks."""
@@ -139,7 +150,7 @@ class _Lowering(Scans):
     def _finish(self, output: Output) -> None:
         """In the innermost body: the value, and its store."""
         self.prepare(output.value)
-        value = self.value(output.value)
+        value = self.value(_stored(output))
         index = tuple(i.substitute(self.top.substitution) for i in output.index)
         mask = self.conditions(self.region.parallel_axes(output))
         self.store(output.buffer, index, value, mask, self.plan.stream)
@@ -187,7 +198,7 @@ class _Lowering(Scans):
     def _add(self, reduction: Expression, outer: Loop, total: Value) -> None:
         """The loops of the reduction that are still closed, adding to its partial result."""
         fold = reduction.attribute
-        tiled = any(self.plan.cuts[axis].tiles for axis in fold.axes)
+        tiled = any(self.kept_kinds(reduction, axis) for axis in fold.axes)
         accumulator = self.accumulator(reduction, fold.axes) if tiled else total
         loops = [loop for loop in self.reduction_loops(reduction) if loop != outer]
         outside, self.consumers = self.consumers, reduction.arguments
@@ -195,3 +206,9 @@ class _Lowering(Scans):
         self.consumers = outside
         if tiled:
             self.emit(Update(total, fold.op, (self.folded(accumulator, fold.op, fold.axes),)))
+
+
+def _stored(output: Output) -> Expression:
+    """What is handed to a store, which rounds to the type of the memory itself."""
+    e = output.value
+    return e.arguments[0] if e.op == "round16" and e.attribute is output.buffer.dtype else e

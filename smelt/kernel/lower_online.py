@@ -15,11 +15,11 @@ from smelt.graph.index import Index, Variable, as_index, maximum, minimum, nonne
 from smelt.graph.ops import identity
 from smelt.kernel.actions import Illegal
 from smelt.kernel.ir import Accumulator, Let, Reduce, Update, Value
-from smelt.kernel.lower_scope import Partial, Reload
+from smelt.kernel.lower_scope import Partial, Reload, part_variable
 from smelt.kernel.lower_stage import Stages
 from smelt.kernel.plan import Loop, Plan, SkipPlan, StagePlan
 from smelt.kernel.region import Expression, Region, extent
-from smelt.kernel.segments import Segment, reach, segments
+from smelt.kernel.segments import Segment, largest_tile, reach, segments
 
 _NEVER = -1e30  # at most this is "masked out": its exponential is zero next to any score
 
@@ -139,9 +139,17 @@ class Online(Stages):
             self.top.memo[s] = (self.computed("where", empty, undefined, folded, like=folded), depth)
 
     def _total(self, s: Expression, axis: Variable) -> Value:
-        if (s, axis) not in self.plan.subs:
-            return self.accumulator(s, (axis,))
-        return self.accumulator(s, (axis,), whole=True)
+        if (s, axis) in self.plan.subs:
+            return self.accumulator(s, (axis,), whole=True)
+        # Without registers: those of a block are added up before, since each sum is rescaled with every block.
+        outer = self.parts(self.facts.axes(s))
+        cut = self.plan.cut(s, axis)
+        sizes = largest_tile(extent(axis), cut)
+        own = [part_variable(axis, kind, n) for kind, n in zip(cut.kinds, sizes, strict=True) if kind != "reg"]
+        parts = self.sorted_parts(sorted([*outer, *own], key=self.part_order))
+        value = Value(self.fresh("a"), s.dtype, parts)
+        self.emit(Accumulator(value, identity("add", s.dtype)))
+        return value
 
     def _step(self, group: Group, totals: dict[Expression, Value], running: Value) -> None:
         """One block of the axis: the new maximum, the scale of what has been summed, and the block's own share."""
@@ -168,7 +176,20 @@ class Online(Stages):
             if (s, axis) in self.plan.subs:
                 self._again(s, group.sums[s], total, axis)
             else:
-                self.update(total, s)
+                self._add_block(s, total, axis)
+
+    def _add_block(self, s: Expression, total: Value, axis: Variable) -> None:
+        """The block's own share of a sum, its registers first."""
+        (summand,) = s.arguments
+        self.prepare(summand)
+        block = self.guarded(self.value(summand), (axis,), identity("add", s.dtype))
+        block = self.spread(block, self.parts((axis,)))
+        over = tuple(part for part in block.parts if part.name == f"{axis.name}.reg")
+        if over:
+            folded = Value(self.fresh("v"), block.dtype, tuple(part for part in block.parts if part not in over))
+            self.emit(Reduce(folded, "add", block, over))
+            block = folded
+        self.emit(Update(total, "add", (block,)))
 
     def _again(self, s: Expression, e: Expression, total: Value, axis: Variable) -> None:
         """The block once more, cut as this sum wants it: the exponentials go through local memory."""

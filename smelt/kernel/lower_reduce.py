@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from smelt.graph.index import Variable
 from smelt.graph.ops import identity
-from smelt.kernel.ir import Accumulator, Part, Reduce, Update, Value
+from smelt.kernel.ir import DOTS, Accumulator, Part, Reduce, Update, Value
 from smelt.kernel.lower_nest import Nest
 from smelt.kernel.lower_scope import part_variable
 from smelt.kernel.plan import Loop, Plan
@@ -107,12 +107,21 @@ class Reductions(Nest):
         for axis in axes:
             cut = self.plan.cut(reduction, axis)
             sizes = cut.tiles if whole else largest_tile(extent(axis), cut)
-            own += [part_variable(axis, kind, n) for kind, n in zip(cut.kinds, sizes, strict=True)]
+            kept = self.kept_kinds(reduction, axis)
+            own += [part_variable(axis, kind, n) for kind, n in zip(cut.kinds, sizes, strict=True) if kind in kept]
         outer = self.parts(self.facts.axes(reduction))
         parts = self.sorted_parts(sorted([*outer, *own], key=self.part_order))
         value = Value(self.fresh("a"), reduction.dtype, parts)
         self.emit(Accumulator(value, identity(reduction.attribute.op, reduction.dtype)))
         return value
+
+    def kept_kinds(self, reduction: Expression, axis: Variable) -> tuple[str, ...]:
+        """The tile parts of a reduced axis that the accumulator has.
+
+        Registers of words are summed at every step, as matrix instructions do it.
+        """
+        kinds = self.plan.cut(reduction, axis).kinds
+        return tuple(kind for kind in kinds if kind == "lane") if reduction.arguments[0].op in DOTS else kinds
 
     def update(self, accumulator: Value, reduction: Expression) -> None:
         """One step: fold the present tile of the summand into the accumulator."""
@@ -123,16 +132,24 @@ class Reductions(Nest):
             factors = (self.value(summand.arguments[0]), self.value(summand.arguments[1]))
             have = {part.name for factor in factors for part in factor.parts}
             if all(part.name in have for part in needed):
-                self.emit(Update(accumulator, "fma", factors))
+                self.emit(Update(accumulator, summand.op if summand.op in DOTS else "fma", factors))
                 return
         value = self.guarded(self.value(summand), fold.axes, identity(fold.op, reduction.dtype))
         # Without all parts of the tile, the value would be folded into elements beyond a short tile as well.
-        self.emit(Update(accumulator, fold.op, (self.spread(value, needed),)))
+        value = self.spread(value, needed)
+        kept = {part.name for part in accumulator.parts}
+        lacking = tuple(part for part in needed if part.name not in kept)
+        if lacking:
+            left = Value(self.fresh("v"), value.dtype, tuple(part for part in value.parts if part not in lacking))
+            self.emit(Reduce(left, fold.op, value, lacking))
+            value = left
+        self.emit(Update(accumulator, fold.op, (value,)))
 
     def _is_product(self, reduction: Expression) -> bool:
         (summand,) = reduction.arguments
         kept = summand in self.plan.keeps
-        return reduction.attribute.op == "add" and summand.op == "mul" and summand.dtype.is_float and not kept
+        product = summand.op in DOTS or (summand.op == "mul" and summand.dtype.is_float)
+        return reduction.attribute.op == "add" and product and not kept
 
     def folded(self, accumulator: Value, op: str, axes: tuple[Variable, ...]) -> Value:
         """The accumulator folded over its parts of the reduced axes."""

@@ -70,6 +70,8 @@ class Scans(Online):
         axis = scans[0].attribute.axis
         if any(loop.axis == axis for loop in self.plan.grid):
             raise Illegal(f"bind: {axis.name} is scanned, so its loops run in order")
+        if self.plan.cuts[axis].thread is not None:
+            raise Illegal(f"split: {axis.name} is scanned, so threads cannot share it")
         mine = [at for at, loop in enumerate(loops) if loop.axis == axis]
         first = end = mine[-1] + 1
         while first > 0 and loops[first - 1].axis == axis:

@@ -7,7 +7,7 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -69,6 +69,7 @@ class Reload:
     bases: dict[Variable, Index]  # subtracted from the axes
     tokens: tuple[tuple[Variable, Binding | Partial | None], ...]  # None: the whole axis is there
     masked: bool = False  # the memory has no room for what a tile reaches past the end
+    cuts: tuple[tuple[str, int], ...] = ()  # for each index the blocks (/) or places in blocks (%) that it counts
 
 
 class Scope:
@@ -162,6 +163,8 @@ class Builder:
 
     def sorted_parts(self, parts: list[Part]) -> tuple[Part, ...]:
         """Parts in the order that values have them: the lane part last."""
+        if self.plan.threads > 1:
+            check_threads(parts)
         lanes = [part for part in parts if part.is_lane]
         if len(lanes) > 1:
             raise Illegal(f"a value cannot have two lane parts: {lanes[0].name} and {lanes[1].name}")
@@ -203,6 +206,15 @@ class Builder:
     def declared(self) -> list[Statement]:
         """The statements that reserve local memory."""
         return [Local(buffer) for buffer in self.locals.values()]
+
+
+def check_threads(parts: Sequence[Part]) -> None:
+    """Refuse two parts of one value that are shared out over the same threads."""
+    end = 1
+    for part in sorted((part for part in parts if part.stride), key=lambda part: part.stride):
+        if part.extent > 1 and part.stride < end:
+            raise Illegal(f"the threads of {part.name} are those of another part of the value")
+        end = max(end, part.stride * part.extent)
 
 
 def part_variable(axis: Variable, kind: str, size: int) -> Part:

@@ -10,7 +10,7 @@ import itertools
 
 from smelt.dtypes import DType, compute_dtype
 from smelt.errors import InternalError
-from smelt.graph.index import ZERO, Index, Variable, of, upper
+from smelt.graph.index import ZERO, Index, IndexLike, Variable, of, upper
 from smelt.kernel.actions import Illegal
 from smelt.kernel.lower_reduce import Reductions
 from smelt.kernel.lower_scope import Binding, Partial, Reload
@@ -42,24 +42,30 @@ class Stages(Reductions):
         if partial is None or partial.origin is None:
             return self.whole_room(axis), ZERO, None
         if partial.level == 0:
-            return upper(partial.total) + self._slack(axis), partial.start, partial
+            room = max(upper(partial.total) + self._slack(axis), self._thread_room(partial.total))
+            return room, partial.start, partial
         # As large as for a whole block, so that all blocks share one piece of memory.
         width = partial.cut.width(partial.level - 1)
         totals = [partial.total, width] if upper(extent(axis)) >= width else [partial.total]
         ends = [max(reach(n, partial.cut, partial.level), upper(n) + self._slack(axis)) for n in totals]
-        return max(ends), partial.start, partial
+        return max(*ends, *map(self._thread_room, totals)), partial.start, partial
 
     def whole_room(self, axis: Variable) -> int:
         total = extent(axis)
         ends = [reach(total, cut) for cut in self.plan.all_cuts(axis)]
-        return max(*ends, upper(total) + self._slack(axis), 1)
+        return max(*ends, upper(total) + self._slack(axis), self._thread_room(total), 1)
+
+    def _thread_room(self, total: IndexLike) -> int:
+        """Room for a copy by the threads of a group, which walk a power of two of elements at a time."""
+        return _power(upper(total)) if self.plan.threads > 1 else 0
 
     def _slack(self, axis: Variable) -> int:
         """How far a walk from the middle of an axis may overshoot. Copies start at blocks, other cuts at tiles."""
-        main, copy, *others = self.plan.all_cuts(axis)
+        main, *others = self.plan.all_cuts(axis)
         blocks = [main.width(level) for level in range(main.levels)]
-        found = [copy.tile] if any(width % copy.tile for width in blocks[:-1]) else []
-        found += [cut.tile for cut in others if any(width % cut.tile for width in blocks)]
+        copies = self.plan.copy_cuts(axis)
+        found = [copy.tile for copy in copies if any(width % copy.tile for width in blocks[:-1])]
+        found += [cut.tile for cut in others[len(copies) :] if any(width % cut.tile for width in blocks)]
         return max(found, default=1) - 1
 
     def shared(self, letter: str, owner: object, dtype: DType, shape: tuple[int, ...], pad: int = 0) -> Buffer:
@@ -104,18 +110,19 @@ class Stages(Reductions):
                 self._stage(stage)
 
     def _stage(self, stage: StagePlan) -> None:
-        node, order = stage.node, stage.order
+        node = stage.node
         self.check_stage(stage)
-        rooms = [self.room(axis) for axis in order]
-        shape = tuple(size for size, _, _ in rooms)
+        rooms = {axis: self.room(axis) for axis in stage.axes}
+        shape = tuple(dimension.size(rooms[dimension.axis][0]) for dimension in stage.order)
         buffer = self.shared("s", stage, node.dtype, shape, stage.pad)
-        tokens = {axis: token for axis, (_, _, token) in zip(order, rooms, strict=True)}
-        bases = {axis: base for axis, (_, base, _) in zip(order, rooms, strict=True)}
+        tokens = {axis: token for axis, (_, _, token) in rooms.items()}
+        bases = {axis: base for axis, (_, base, _) in rooms.items()}
         for axis in self.facts.axes(node):
             tokens.setdefault(axis, self.top.bindings.get(axis))
             bases.setdefault(axis, ZERO)
-        index = tuple(of(axis) for axis in order)
-        reload = Reload(buffer, index, bases, tuple(tokens.items()))
+        index = tuple(of(dimension.axis) for dimension in stage.order)
+        cuts = tuple((dimension.op, dimension.block) for dimension in stage.order)
+        reload = Reload(buffer, index, bases, tuple(tokens.items()), cuts=cuts if any(op for op, _ in cuts) else ())
         self._copy(stage, reload)
         self.top.reloads[node] = reload
         self.used.add(stage)
@@ -123,7 +130,7 @@ class Stages(Reductions):
     def check_stage(self, stage: StagePlan) -> None:
         """Axes that the node varies over are in the order, or open and single elements."""
         for axis in self.facts.axes(stage.node):
-            if axis in stage.order:
+            if axis in stage.axes:
                 continue
             binding = self.top.bindings.get(axis)
             if binding is None:
@@ -133,14 +140,15 @@ class Stages(Reductions):
 
     def _copy(self, stage: StagePlan, reload: Reload) -> None:
         """The nest that fills the memory: its own loops, with lanes along the last axis where that is possible."""
-        closed = [axis for axis in stage.order if axis not in self.top.bindings]
+        closed = [axis for axis in stage.axes if axis not in self.top.bindings]
         open_lanes = any(
-            part.is_lane for axis in stage.order if axis not in closed for part in self.top.bindings[axis].parts
+            part.is_lane for axis in stage.axes if axis not in closed for part in self.top.bindings[axis].parts
         )
         starts: list[Partial] = []
+        threads = self._copy_threads(stage, closed)
         for axis in closed:
-            wide = axis == stage.order[-1] and not open_lanes and self.plan.lane > 1
-            cut = Cut(lane=self.plan.lane) if wide else Cut()
+            own = Cut() if open_lanes and axis != stage.along else self.plan.copy_cut(stage, axis)
+            cut = threads.get(axis, own)
             outer = self.top.partials.get(axis)
             if outer is None or outer.level == 0:
                 starts.append(self.whole(axis, cut))
@@ -158,6 +166,31 @@ class Stages(Reductions):
         self.nest([Loop(partial.axis, 0) for partial in starts], leaf)
         self.scopes.pop()
         self.copying = False
+
+    def _copy_threads(self, stage: StagePlan, closed: list[Variable]) -> dict[Variable, Cut]:
+        """The threads of a group shared out over the axes that a copy walks itself, the last axis first.
+
+        Threads that the tiles of open axes have are taken already.
+        """
+        if self.plan.threads == 1:
+            return {}
+        opened = [part for axis in stage.axes if axis not in closed for part in self.top.bindings[axis].parts]
+        taken = [(part.stride, part.stride * part.extent) for part in opened if part.stride]
+        found: dict[Variable, Cut] = {}
+        stride = 1
+        for axis in reversed(closed):
+            partial, size = self.top.partials.get(axis), upper(extent(axis))
+            if partial is not None and partial.level > 0:  # the same for all blocks, also for a shorter last one
+                size = min(size, partial.cut.width(partial.level - 1))
+            size = _power(size)
+            while any(first <= stride < end for first, end in taken):
+                stride *= 2
+            limit = min((first for first, _ in taken if first > stride), default=self.plan.threads)
+            count = min(size, limit // stride)
+            if count > 1:
+                found[axis] = Cut(thread=count, stride=stride)
+                stride *= count
+        return found
 
     # --- keep
 
@@ -242,6 +275,11 @@ class Stages(Reductions):
             if partial is not None and partial is not root and _descends(partial, root):
                 return True
         return False
+
+
+def _power(n: int) -> int:
+    """The least power of two that is not below a number."""
+    return 1 << max(0, n - 1).bit_length()
 
 
 def _descends(partial: Partial, root: Partial | None) -> bool:

@@ -184,7 +184,9 @@ class Values(Builder):
         """Where the elements of the present tile lie."""
         top = self.top
         values = {axis: top.bindings[axis].index - reload.bases[axis] for axis, _ in reload.tokens}
-        return tuple(i.substitute(values) for i in reload.index)
+        index = tuple(i.substitute(values) for i in reload.index)
+        # Only now: a tile may reach past the end of its axis, so what is true of the axis may not be of the tile.
+        return tuple(cut_index(i, *cut) for i, cut in zip(index, reload.cuts, strict=True)) if reload.cuts else index
 
     def check_reload(self, e: Expression, reload: Reload) -> None:
         """A hook for places that later stores may overwrite."""
@@ -243,6 +245,11 @@ class Values(Builder):
         axes = tuple(axis for axis in self.region.axes if axis in self.top.bindings)
         parts = tuple(part for axis in axes for part in self.top.bindings[axis].parts if part.variable in used)
         self.emit(Store(buffer, index, self.spread(value, parts), mask, stream))
+
+
+def cut_index(index: Index, op: str, block: int) -> Index:
+    """The block that an element lies in, its place there, or the element itself."""
+    return {"": index, "/": index // block, "%": index % block}[op]
 
 
 def _variables(index: tuple[Index, ...], mask: Mask) -> set[Variable]:

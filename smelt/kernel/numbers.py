@@ -9,6 +9,7 @@ import numpy as np
 from smelt.dtypes import DType, cast_array, float32, float64, round_to_odd
 from smelt.errors import InternalError
 from smelt.graph.elementwise_rules import BINARY_RULES, UNARY_RULES
+from smelt.kernel.ir import DOTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,12 +35,32 @@ def elementwise(op: str, dtype: DType, arguments: list[Array], attribute: Any) -
             return cast_array(cast_array(arguments[0], attribute), float32)
         case "bitcast":
             return _bitcast(arguments[0], dtype, attribute)
+    if op in DOTS:
+        return cast_array(dot(op, *arguments), dtype)
     wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arguments]
     if op in UNARY_RULES and len(wide) == 1:
         return cast_array(np.asarray(UNARY_RULES[op](wide[0])), dtype)
     if op in BINARY_RULES and len(wide) == 2:
         return cast_array(np.asarray(BINARY_RULES[op](wide[0], wide[1])), dtype)
     raise InternalError(f"{op} of {len(wide)} arguments is not an elementwise function")
+
+
+def dot(op: str, a: Array, b: Array) -> Array:
+    """The inner products of the numbers in words, floats in float64."""
+    row = DOTS[op]
+    wide = np.dtype(np.float64) if row.result.is_float else row.result.numpy
+    x, y = (
+        np.ascontiguousarray(words[..., None]).view(kind.numpy) for words, kind in ((a, row.first), (b, row.second))
+    )
+    return np.asarray((x.astype(wide) * y.astype(wide)).sum(-1, dtype=wide))
+
+
+def viewed(memory: Array, dtype: DType) -> Array:
+    """One-dimensional memory in elements of a type of the same or a multiple size."""
+    if memory.dtype == dtype.numpy:
+        return memory
+    whole = memory.nbytes // dtype.itemsize * dtype.itemsize // memory.dtype.itemsize
+    return np.ascontiguousarray(memory[:whole]).view(dtype.numpy)
 
 
 def _bitcast(x: Array, dtype: DType, attribute: Any) -> Array:

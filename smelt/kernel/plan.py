@@ -6,10 +6,11 @@ fact.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from smelt.graph.index import Variable
+from smelt.graph.index import Variable, of
 from smelt.kernel.actions import (
     KINDS,
     PLACES,
@@ -43,11 +44,30 @@ class Loop(NamedTuple):
         return f"{self.axis.name}.{self.level}"
 
 
+class Dimension(NamedTuple):
+    """One dimension of staged memory: an axis, or with `block` its blocks (`/`) or the places in a block (`%`)."""
+
+    axis: Variable
+    op: str = ""
+    block: int = 1
+
+    def size(self, room: int) -> int:
+        """How long the dimension is where the axis needs some room."""
+        return {"": room, "/": -(-room // self.block), "%": self.block}[self.op]
+
+
 class StagePlan(NamedTuple):
     node: Expression
     at: Loop
-    order: tuple[Variable, ...]
+    order: tuple[Dimension, ...]
     pad: int
+    folds_lanes: bool  # the node folds lanes, so that a copy has none
+    along: Variable | None = None  # the axis that the node's memory lies along, if not the last of the order
+
+    @property
+    def axes(self) -> tuple[Variable, ...]:
+        """The axes in the order in which a copy walks them: where each of them is last named."""
+        return tuple(reversed(dict.fromkeys(dimension.axis for dimension in reversed(self.order))))
 
 
 class SkipPlan(NamedTuple):
@@ -69,6 +89,7 @@ class Plan:
     stream: bool = False
     online: list[Variable] = field(default_factory=list)
     skips: dict[Variable, SkipPlan] = field(default_factory=dict)
+    threads: int = 1  # of a group: the product of all thread parts
     lane: int = 1  # the widest vector that the schedule uses; copies use it too
 
     @property
@@ -83,10 +104,25 @@ class Plan:
         return self.cuts[axis]
 
     def all_cuts(self, axis: Variable) -> list[Cut]:
-        """Every way in which the axis may be walked, copies included: those use lanes on the last axis of an order."""
-        wide = self.lane > 1 and any(stage.order[-1] == axis for stage in self.stages)
-        found = [self.cuts[axis], Cut(lane=self.lane) if wide else Cut()]
-        return found + [cut for (_, a), cut in self.subs.items() if a == axis]
+        """Every way in which the axis may be walked: by the loops, by copies, and by single reductions."""
+        return [self.cuts[axis], *self.copy_cuts(axis), *(cut for (_, a), cut in self.subs.items() if a == axis)]
+
+    def copy_cuts(self, axis: Variable) -> list[Cut]:
+        """How copies walk the axis."""
+        return [Cut(), *(self.copy_cut(stage, axis) for stage in self.stages if axis in (stage.axes[-1], stage.along))]
+
+    def copy_cut(self, stage: StagePlan, axis: Variable) -> Cut:
+        """How one copy walks an axis: with lanes along the last axis of its order, a whole block of it at a time.
+
+        Where memory lies along another axis, as many of that are taken as there are lanes: a transpose in registers.
+        """
+        last = stage.order[-1]
+        if self.lane > 1 and axis == stage.along:
+            return Cut(reg=self.lane)
+        if self.lane == 1 or last.axis != axis or stage.folds_lanes:
+            return Cut()
+        registers = last.block // self.lane
+        return Cut(reg=registers if registers > 1 else None, lane=self.lane)
 
 
 def make_plan(region: Region, schedule: Schedule) -> Plan:
@@ -99,6 +135,7 @@ class _Planner:
         self.region = region
         self.axes = {axis.name: axis for axis in region.axes}
         self.names: dict[str, Expression] | None = None
+        self.split_axes: list[Variable] = []
         self.plan = Plan({axis: Cut() for axis in region.axes})
 
     def run(self, schedule: Schedule) -> Plan:
@@ -111,9 +148,23 @@ class _Planner:
         for action in schedule:
             if not isinstance(action, Split | Sub):
                 self.apply(action)
+        self.threads()
         lanes = [cut.lane for cut in (*self.plan.cuts.values(), *self.plan.subs.values()) if cut.lane is not None]
         self.plan.lane = max(lanes, default=1)
+        for stage in self.plan.stages:
+            last = stage.order[-1]
+            if last.op and last.block % self.plan.lane:
+                raise Illegal(f"stage: blocks of {last.block} are not whole vectors")
         return self.plan
+
+    def threads(self) -> None:
+        """Give every thread part its place in the group; the last one's threads are neighbors."""
+        cuts = self.plan.cuts
+        for axis in reversed([axis for axis in self.split_axes if cuts[axis].thread is not None]):
+            cuts[axis] = cuts[axis]._replace(stride=self.plan.threads)
+            self.plan.threads *= cuts[axis].thread or 1
+        if any(cut.thread is not None for cut in self.plan.subs.values()):
+            raise Illegal("sub: a reduction of its own cut has no threads")
 
     def apply(self, action: Action) -> None:
         plan = self.plan
@@ -150,6 +201,7 @@ class _Planner:
         if not action.parts:
             raise Illegal(f"split: {action.axis} needs at least one part")
         self.plan.cuts[axis] = _cut(action.axis, action.parts, action.tail)
+        self.split_axes.append(axis)
 
     def sub(self, action: Sub) -> None:
         axis, node = self.axis(action.axis), self.node(action.reduction)
@@ -192,18 +244,19 @@ class _Planner:
 
     def stage(self, action: Stage) -> None:
         node, at = self.node(action.node), self.loop(action.at)
-        order = tuple(self.axis(name) for name in action.order)
-        if not order or len(set(order)) < len(order):
-            raise Illegal(f"stage: the order of {action.node} must name axes, each once")
+        order = tuple(self.dimension(name) for name in action.order)
+        self.check_layout(action, order)
         if action.pad < 0:
             raise Illegal("stage: the padding is negative")
-        if any(axis not in node.axes for axis in order):
+        if any(dimension.axis not in node.axes for dimension in order):
             raise Illegal(f"stage: {action.node} does not vary over all axes of its order")
         if any(e.op == "scan" for e in walk([node])):
             raise Illegal(f"stage: {action.node} needs a scan, which only the loops of its output make")
         if any(stage.node is node for stage in self.plan.stages):
             raise Illegal(f"stage: {action.node} is staged already")
-        self.plan.stages.append(StagePlan(node, at, order, action.pad))
+        folds = [(e, axis) for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
+        folds_lanes = any(self.plan.cut(e, axis).lane is not None for e, axis in folds)
+        self.plan.stages.append(StagePlan(node, at, order, action.pad, folds_lanes, _lies_along(node, order)))
 
     def keep(self, action: Keep) -> None:
         node = self.node(action.node)
@@ -215,7 +268,28 @@ class _Planner:
             raise Illegal(f"keep: {action.node} is a reduction, which is made once anyway")
         self.plan.keeps[node] = action.place
 
+    def check_layout(self, action: Stage, order: tuple[Dimension, ...]) -> None:
+        """Each axis is there once, or as its blocks and the places in them."""
+        named: dict[Variable, list[Dimension]] = {}
+        for dimension in order:
+            named.setdefault(dimension.axis, []).append(dimension)
+        for found in named.values():
+            blocks = {dimension.block for dimension in found}
+            if [dimension.op for dimension in found] not in ([""], ["/", "%"]) or len(blocks) > 1:
+                raise Illegal(f"stage: the order of {action.node} must name axes, each once or as blocks and places")
+        if not order:
+            raise Illegal(f"stage: the order of {action.node} must name axes")
+
     # --- names
+
+    def dimension(self, name: str) -> Dimension:
+        match = re.fullmatch(r"([^/%]+)([/%])(\d{1,9})", name)
+        if match is None:
+            return Dimension(self.axis(name))
+        axis, op, block = match.groups()
+        if int(block) < 2:
+            raise Illegal(f"stage: {name} is not a block of {axis}")
+        return Dimension(self.axis(axis), op, int(block))
 
     def axis(self, name: str) -> Variable:
         if name not in self.axes:
@@ -236,6 +310,17 @@ class _Planner:
         return self.names[name]
 
 
+def _lies_along(node: Expression, order: tuple[Dimension, ...]) -> Variable | None:
+    """The axis of an order, other than the last, along which a load of 32-bit elements finds neighbors."""
+    if node.op != "load" or node.arguments or node.attribute.buffer.dtype.bits != 32:
+        return None
+    address = node.attribute.buffer.address(node.attribute.index)
+    for axis in dict.fromkeys(dimension.axis for dimension in order if dimension.axis != order[-1].axis):
+        if address.coefficient(axis) == 1 and axis not in (address - of(axis)).variables():
+            return axis
+    return None
+
+
 def _cut(name: str, parts: Parts, tail: str) -> Cut:
     kinds = [kind for _, kind in parts]
     if tail not in TAILS:
@@ -247,14 +332,16 @@ def _cut(name: str, parts: Parts, tail: str) -> Cut:
             raise Illegal(f"split: {extent} is not an extent")
         if kind == "lane" and (extent < 2 or extent & (extent - 1)):
             raise Illegal(f"split: {extent} lanes is not a power of two")
+        if kind == "thread" and extent & (extent - 1):
+            raise Illegal(f"split: {extent} threads is not a power of two")
     if kinds != sorted(kinds, key=KINDS.index):
-        raise Illegal(f"split: the parts of {name} must be loops, then reg, then lane")
-    if kinds.count("reg") > 1 or kinds.count("lane") > 1:
+        raise Illegal(f"split: the parts of {name} must be loops, then reg, then thread, then lane")
+    if any(kinds.count(kind) > 1 for kind in KINDS if kind != "loop"):
         raise Illegal(f"split: {name} has two parts of one kind in the tile")
     tiles = {kind: extent for extent, kind in parts if kind != "loop"}
     if tail in ("unit", "balance", "mask") and not tiles:
         raise Illegal(f"split: tail {tail} needs a tile")
-    if tail == "unit" and "lane" in tiles:
-        raise Illegal("split: tail unit needs a tile without lanes")
+    if tail == "unit" and {"lane", "thread"} & set(tiles):
+        raise Illegal("split: tail unit needs a tile without lanes and threads")
     loops = tuple(extent for extent, kind in parts if kind == "loop")
-    return Cut(loops, tiles.get("reg"), tiles.get("lane"), tail)
+    return Cut(loops, tiles.get("reg"), tiles.get("lane"), tail, tiles.get("thread"))

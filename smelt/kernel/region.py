@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType, bool_
@@ -44,6 +44,27 @@ class Buffer:
         for i, stride in zip(index, self.strides, strict=True):
             total = total + i * stride
         return total
+
+    def viewed(self, dtype: DType) -> Buffer | None:
+        """The same memory as elements of another type: as large, or words of several neighbors along unit stride.
+
+        None where some row does not begin and end with whole words.
+        """
+        factor, rest = divmod(dtype.itemsize, self.dtype.itemsize)
+        if rest:
+            return None
+        if factor == 1:
+            return replace(self, dtype=dtype)
+        units = [at for at, stride in enumerate(self.strides) if stride == 1]
+        if len(units) != 1:
+            return None
+        shape, strides = list(self.shape), list(self.strides)
+        size, strides[units[0]] = shape[units[0]], factor
+        whole = [n // factor for n in (size, self.offset, *strides) if isinstance(n, int) and n % factor == 0]
+        if len(whole) != 2 + len(strides):
+            return None
+        shape[units[0]] = whole[0]
+        return Buffer(self.name, dtype, tuple(shape), tuple(whole[2:]), whole[1], self.place)
 
 
 class Less(NamedTuple):
@@ -92,7 +113,8 @@ class Expression:
     op: `load` (attribute Access; the arguments are indices that are values), `const` (a Python scalar), `index` (an
     Index, as int32 or int64), `mask` (a Mask, as bool), `reduce` (a Fold), `scan` (a Prefix), `cast`, `cast_odd` (to
     float32, for a rounding to 16 bits that follows), `bitcast` (the stored types on both sides, where the values are
-    wider), `round16` (the DType), `where`, or an elementwise function of `graph.ops`.
+    wider), `round16` (the DType), `where`, an inner product of words (`ir.DOTS`), or an elementwise function of
+    `graph.ops`.
     """
 
     __slots__ = ("arguments", "attribute", "axes", "dtype", "op")
@@ -165,11 +187,16 @@ class Region:
         return tuple(axis for axis in self.axes if axis in used)
 
     def buffers(self) -> list[Buffer]:
-        """The arguments in calling order: outputs first, then inputs by first use."""
+        """The arguments in calling order: outputs first, then inputs by first use, those also read as words in the form
+        with the smallest elements.
+        """
         found: dict[str, Buffer] = {output.buffer.name: output.buffer for output in self.outputs}
         for e in self.order():
-            if e.op == "load":
-                found.setdefault(e.attribute.buffer.name, e.attribute.buffer)
+            if e.op != "load":
+                continue
+            buffer: Buffer = e.attribute.buffer
+            if buffer.dtype.itemsize < found.setdefault(buffer.name, buffer).dtype.itemsize:
+                found[buffer.name] = buffer
         return list(found.values())
 
 

@@ -29,6 +29,7 @@ class Routine:
     grain: int = 1  # tasks that are worth handing to a thread at a time
     operations: int = 0
     name: str = ""
+    threads: int = 1  # that run a task together
 
     @property
     def parameters(self) -> tuple[Variable, ...]:
@@ -47,15 +48,17 @@ def routine(
     workspace: int = 0,
     grain: int = 1,
     operations: int = 0,
+    threads: int = 1,
 ) -> Routine:
     """A routine without a name yet."""
     items = (tuple(words.items()), tuple(sizes.items()))
-    return Routine(template, dtype, *items, as_index(tasks), workspace, grain, operations)
+    return Routine(template, dtype, *items, as_index(tasks), workspace, grain, operations, threads=threads)
 
 
 def print_routine(routine: Routine) -> str:
     """The text of a routine, by which it is known."""
     lines = [f"routine {routine.template} {routine.dtype} tasks {routine.tasks} grain {routine.grain}"]
+    lines += [f"threads {routine.threads}"] if routine.threads > 1 else []
     lines += [f"parameter {v.text} in {v.first} .. {v.last}" for v in routine.parameters]
     lines += [f"{name} {word}" for name, word in routine.words]
     lines += [f"size {name} = {size}" for name, size in routine.sizes]

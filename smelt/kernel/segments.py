@@ -15,12 +15,17 @@ from smelt.graph.index import Index, IndexLike, as_index, size_of
 
 
 class Cut(NamedTuple):
-    """The parts of an axis inside its outermost loop: further loops, then the tile (registers of lanes)."""
+    """The parts of an axis inside its outermost loop: further loops, then the tile (registers of threads of lanes).
+
+    Neighboring threads of the part are `stride` apart in their group.
+    """
 
     loops: tuple[int, ...] = ()
     reg: int | None = None
     lane: int | None = None
     tail: str = "shrink"
+    thread: int | None = None
+    stride: int = 1
 
     @property
     def levels(self) -> int:
@@ -29,16 +34,22 @@ class Cut(NamedTuple):
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of the tile's parts."""
-        return (("reg",) if self.reg is not None else ()) + (("lane",) if self.lane is not None else ())
+        named = (("reg", self.reg), (f"thread{self.stride}", self.thread), ("lane", self.lane))
+        return tuple(kind for kind, extent in named if extent is not None)
 
     @property
     def tiles(self) -> tuple[int, ...]:
         """The extents of a full tile's parts."""
-        return tuple(extent for extent in (self.reg, self.lane) if extent is not None)
+        return tuple(extent for extent in (self.reg, self.thread, self.lane) if extent is not None)
 
     @property
     def tile(self) -> int:
         return math.prod(self.tiles)
+
+    @property
+    def vector(self) -> int:
+        """The elements of one register: those of all its threads and lanes. Where fewer are left, it is masked."""
+        return (self.thread or 1) * (self.lane or 1)
 
     def width(self, level: int) -> int:
         """How many elements one iteration of a loop covers, at most."""
@@ -82,7 +93,7 @@ def _blocks(total: IndexLike, width: int) -> list[Segment]:
 
 
 def _static_tiles(total: int, cut: Cut) -> list[Segment]:
-    step, lane = cut.tile, cut.lane or 1
+    step, lane = cut.tile, cut.vector
     whole, rest = divmod(total, step)
     if cut.tail == "mask" and rest:
         return [_segment(0, whole + 1, step, cut.tiles, masked=True)]
@@ -97,7 +108,7 @@ def _static_tiles(total: int, cut: Cut) -> list[Segment]:
 
 def _balanced(total: int, cut: Cut) -> list[Segment]:
     """As few tiles as possible, whose registers differ by at most one; only the last vector may be masked."""
-    lane = cut.lane or 1
+    lane = cut.vector
     registers = -(-total // lane)
     tiles = -(-registers // (cut.reg or 1))
     small, large = divmod(registers, tiles)
@@ -120,7 +131,7 @@ def _symbolic_tiles(total: Index, cut: Cut) -> list[Segment]:
     whole = total // step
     full = Segment(as_index(0), whole, step, cut.tiles)
     rest = total % step
-    if cut.lane is None:
+    if cut.lane is None and cut.thread is None:
         return [full, Segment(whole * step, rest, 1, tuple(1 for _ in cut.tiles))]
     return [full, Segment(whole * step, (rest + (step - 1)) // step, step, cut.tiles, masked=True)]
 

@@ -12,7 +12,7 @@ grid g0 < 4
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from smelt.dtypes import DType, Scalar
@@ -20,6 +20,7 @@ from smelt.errors import InternalError
 from smelt.graph.index import Index, IndexLike, Variable
 from smelt.kernel.ir import (
     Accumulator,
+    Barrier,
     Compute,
     For,
     If,
@@ -39,10 +40,12 @@ from smelt.kernel.region import Access, Buffer, Fold, Mask, Prefix, Region
 
 def print_kernel(kernel: Kernel) -> str:
     """A kernel as text, one statement a line."""
-    lines = [f"kernel {kernel.name} tasks {kernel.tasks}"]
+    threads = f" threads {kernel.threads}" if kernel.threads > 1 else ""
+    lines = [f"kernel {kernel.name} tasks {kernel.tasks}{threads}"]
     lines += [_declaration("parameter", variable) for variable in kernel.parameters]
     lines += [_buffer("argument", buffer) for buffer in kernel.buffers]
     # A stack instead of recursion: the text of a body is the text of its statements.
+    declared = {buffer.name: buffer.dtype for buffer in kernel.buffers}
     stack: list[tuple[Statement | str, int]] = [(statement, 0) for statement in reversed(kernel.body)]
     while stack:
         statement, depth = stack.pop()
@@ -50,7 +53,7 @@ def print_kernel(kernel: Kernel) -> str:
         if isinstance(statement, str):
             lines.append(indent + statement)
             continue
-        lines.append(indent + _statement(statement))
+        lines.append(indent + _statement(statement, declared))
         if isinstance(statement, If) and statement.other:
             stack += [(inner, depth + 1) for inner in reversed(statement.other)]
             stack.append(("else", depth))
@@ -65,12 +68,14 @@ def print_region(region: Region) -> str:
     lines += [_declaration("parameter", variable) for variable in region.parameters]
     lines += [_declaration("axis", variable) for variable in region.axes]
     outputs = {output.buffer.name for output in region.outputs}
-    lines += [_buffer("buffer", buffer) for buffer in region.buffers() if buffer.name not in outputs]
+    buffers = region.buffers()
+    declared = {buffer.name: buffer.dtype for buffer in buffers}
+    lines += [_buffer("buffer", buffer) for buffer in buffers if buffer.name not in outputs]
     order = region.order()
     number = {e: at for at, e in enumerate(order)}
     for e in order:
         arguments = "".join(f" %{number[a]}" for a in e.arguments)
-        lines.append(f"%{number[e]}: {e.dtype} = {e.op}{arguments}{_attribute(e.op, e.dtype, e.attribute)}")
+        lines.append(f"%{number[e]}: {e.dtype} = {e.op}{arguments}{_attribute(e.op, e.dtype, e.attribute, declared)}")
     lines += [f"role {name} %{number[e]}" for name, e in region.roles if e in number]
     for output in region.outputs:
         # Outputs of one buffer may see it differently, so each store declares what it stores to.
@@ -79,7 +84,7 @@ def print_region(region: Region) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _statement(statement: Statement) -> str:
+def _statement(statement: Statement, declared: Mapping[str, DType]) -> str:
     match statement:
         case For(variable, count, _, kind, unroll):
             return f"{kind} {variable.text} < {count}" + (f" unroll {unroll}" if unroll > 1 else "")
@@ -87,17 +92,19 @@ def _statement(statement: Statement) -> str:
             return f"if {_mask(condition)}"
         case Let(variable, expression):
             return f"let {variable.text} in {variable.first} .. {variable.last} = {expression}"
+        case Barrier():
+            return "barrier"
         case Local(buffer):
             return _buffer("local", buffer)
         case Load(value, buffer, index, mask, picks):
             names = "".join(f" {chosen.name}" for _, chosen in picks)
             where = _picks(variable for variable, _ in picks)
-            return f"{_typed(value)} = load{names}{where} {buffer.name}{_index(index)}{_when(mask)}"
+            return f"{_typed(value)} = load{names}{where} {_place(buffer, index, declared)}{_when(mask)}"
         case Store(buffer, index, value, mask, stream):
             return f"{'store.stream' if stream else 'store'} {buffer.name}{_index(index)} = {value.name}{_when(mask)}"
         case Compute(value, op, arguments, attribute):
             names = "".join(f" {a.name}" for a in arguments)
-            return f"{_typed(value)} = {op}{names}{_attribute(op, value.dtype, attribute)}"
+            return f"{_typed(value)} = {op}{names}{_attribute(op, value.dtype, attribute, declared)}"
         case Accumulator(value, initial):
             return f"{_typed(value)} = acc {scalar_text(initial, value.dtype)}"
         case Update(accumulator, op, arguments):
@@ -109,13 +116,13 @@ def _statement(statement: Statement) -> str:
             return f"{_typed(value)} = scan {op} {source.name}{over} from {carry.name}"
 
 
-def _attribute(op: str, dtype: DType, attribute: Any) -> str:
+def _attribute(op: str, dtype: DType, attribute: Any, declared: Mapping[str, DType]) -> str:
     """What follows the arguments of an operation."""
     match attribute:
         case None:
             return ""
         case Access(buffer, index, mask, picks):
-            return f"{_picks(picks)} {buffer.name}{_index(index)}{_when(mask)}"
+            return f"{_picks(picks)} {_place(buffer, index, declared)}{_when(mask)}"
         case Fold(name, axes):
             return f" {name} over {', '.join(axis.text for axis in axes)}"
         case Prefix(name, axis):
@@ -146,6 +153,12 @@ def _declaration(word: str, variable: Variable) -> str:
 def _buffer(word: str, buffer: Buffer) -> str:
     shape, strides = _index(buffer.shape), _index(buffer.strides)
     return f"{word} {buffer.name} {buffer.dtype} {shape} strides {strides} offset {buffer.offset}"
+
+
+def _place(buffer: Buffer, index: tuple[Index, ...], declared: Mapping[str, DType]) -> str:
+    """Where a load reads; a view of what was declared names its type."""
+    view = "" if declared.get(buffer.name, buffer.dtype) is buffer.dtype else f":{buffer.dtype}"
+    return f"{buffer.name}{view}{_index(index)}"
 
 
 def _index(index: Iterable[IndexLike]) -> str:

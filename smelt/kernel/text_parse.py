@@ -12,7 +12,9 @@ from smelt.graph.index import Index, IndexLike, Variable, of, size_of
 from smelt.graph.index_text import TokenReader
 from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY
 from smelt.kernel.ir import (
+    DOTS,
     Accumulator,
+    Barrier,
     Compute,
     For,
     If,
@@ -31,7 +33,7 @@ from smelt.kernel.ir import (
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Place, Prefix, Region
 
 _DTYPES = {dtype.name: dtype for dtype in ALL}
-_PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy"})
+_PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy", *DOTS})
 _SCALAR = re.compile(r"(?P<head>.* = (?:acc|const)) (?P<value>[a-z0-9.+-]+)")
 _MAXIMUM_EXTENT = 1 << 20
 
@@ -108,8 +110,13 @@ class _Reader:
         return tuple(found)
 
     def place(self, line: TokenReader) -> tuple[Buffer, tuple[Index, ...]]:
-        """`buffer[i, j]`"""
+        """`buffer[i, j]`, or `buffer:dtype[i, j]` for a view."""
         buffer = self.known_buffer(line)
+        if line.accept(":"):
+            view = buffer.viewed(self.dtype(line))
+            if view is None:
+                line.fail(f"a type before here that {buffer.name} can be read as")
+            buffer = view
         index = self.indices(line)
         if len(index) != len(buffer.shape):
             line.fail(f"{len(buffer.shape)} indices for {buffer.name}")
@@ -181,8 +188,9 @@ class _KernelReader(_Reader):
                         open_bodies.append(statement.body)
             line.end()
         tasks = header.index(self.variables)
+        threads = header.integer() if header.accept("threads") else 1
         header.end()
-        return Kernel(name, tuple(buffers), tuple(parameters), tuple(body), tasks)
+        return Kernel(name, tuple(buffers), tuple(parameters), tuple(body), tasks, threads)
 
     def other(self, line: TokenReader, body: list[Statement]) -> list[Statement]:
         if not body or not isinstance(body[-1], If) or body[-1].other:
@@ -203,6 +211,8 @@ class _KernelReader(_Reader):
                 variable = self.declare(line)
                 line.expect("=")
                 return Let(variable, line.index(self.variables))
+            case "barrier":
+                return Barrier()
             case "local":
                 return Local(self.buffer(line, Place.LOCAL))
             case "store" | "store.stream":

@@ -26,8 +26,12 @@ from smelt.graph.index import (
     of,
 )
 from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY, kind_letter
+from smelt.kernel.barriers import missing_barrier
 from smelt.kernel.ir import (
+    DOTS,
+    PRODUCTS,
     Accumulator,
+    Barrier,
     Compute,
     For,
     If,
@@ -47,8 +51,8 @@ from smelt.kernel.proofs import implied
 from smelt.kernel.region import Buffer, Less, Mask, Place
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.(?:reg|lane)")
-_UPDATES = frozenset({*REDUCTIONS, "set", "fma"})
+_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.(?:reg|lane|thread[1-9][0-9]*)")
+_UPDATES = frozenset({*REDUCTIONS, "set", *PRODUCTS})
 
 
 def verify(kernel: Kernel) -> None:
@@ -78,6 +82,8 @@ class _Verifier:
         counts = [s.count for s in kernel.body if isinstance(s, For) and s.kind == "grid"]
         tasks = sum(counts, as_index(0)) if counts else as_index(1)
         self.check(kernel.tasks == tasks, f"the tasks are {tasks}, not {kernel.tasks}")
+        early = missing_barrier(kernel.body) if kernel.threads > 1 else None
+        self.check(early is None, f"threads access {early} without waiting for each other")
 
     def check(self, holds: bool, message: str) -> None:
         if not holds:
@@ -113,6 +119,8 @@ class _Verifier:
                 self.check(depth == 0, f"{buffer.name} is declared inside a loop")
                 self.buffer(buffer, Place.LOCAL)
                 self.check(all(isinstance(n, int) for n in buffer.shape), f"{buffer.name} has no fixed size")
+            case Barrier():
+                self.check(self.kernel.threads > 1, "a barrier without a group")
             case Load():
                 self.load(statement)
             case Store():
@@ -237,6 +245,8 @@ class _Verifier:
                 good = kinds == [value.dtype]
             case "cast" | "bitcast" | "round16":
                 good = len(kinds) == 1
+            case _ if op in DOTS:
+                good = kinds == [int32, int32] and value.dtype is DOTS[op].result
             case "cast_odd":
                 good = len(kinds) == 1 and kinds[0] in ROUNDED_BY_FLOAT32 and value.dtype is float32
             case _:
@@ -252,19 +262,23 @@ class _Verifier:
         self.check(accumulator.name in self.accumulators, f"{accumulator.name} is changed but is no accumulator")
         self.check(op in _UPDATES, f"{op} is not an update")
         self.check(
-            len(update.arguments) == (2 if op == "fma" else 1), f"{accumulator.name}: {op} takes other arguments"
+            len(update.arguments) == (2 if op in PRODUCTS else 1), f"{accumulator.name}: {op} takes other arguments"
         )
+        taken, given = (int32, DOTS[op].result) if op in DOTS else (accumulator.dtype, accumulator.dtype)
+        self.check(accumulator.dtype is given, f"{accumulator.name}: {op} gives another type")
         sizes = {part.name: part.extent for part in accumulator.parts}
         seen: dict[str, int] = {}
         for argument in update.arguments:
             self.used(argument)
-            self.check(argument.dtype is accumulator.dtype, f"{accumulator.name} and {argument.name} differ in type")
+            self.check(argument.dtype is taken, f"{accumulator.name} and {argument.name} differ in type")
             for part in argument.parts:
                 same = seen.setdefault(part.name, part.extent) == part.extent
                 self.check(same, f"{accumulator.name}: two extents of {part.name}")
                 fits = part.extent <= sizes.get(part.name, part.extent)
                 self.check(fits, f"{accumulator.name}: {part.name} of {argument.name} is too long")
-                self.check(op == "fma" or part.name in sizes, f"{accumulator.name}: {part.name} must be folded first")
+                self.check(
+                    op in PRODUCTS or part.name in sizes, f"{accumulator.name}: {part.name} must be folded first"
+                )
 
     def reduce(self, reduce: Reduce) -> None:
         source, value = reduce.source, reduce.value
@@ -294,10 +308,20 @@ class _Verifier:
         self.check(not lanes or (len(lanes) == 1 and lanes[0] is value.parts[-1]), f"{value.name}: lane parts")
         names = [part.name for part in value.parts]
         self.check(len(set(names)) == len(names), f"{value.name} has a part twice")
+        self.threads(value)
         for part in value.parts:
             good = _PART.fullmatch(part.name) and part.variable == Variable(part.name, 0, part.extent - 1)
             self.check(bool(good), f"{value.name}: {part.name} is not a part")
         self.values[value.name] = value
+
+    def threads(self, value: Value) -> None:
+        """The thread parts of a value are powers of two, of different threads of the group."""
+        end = 1
+        for part in sorted((p for p in value.parts if p.stride and p.extent > 1), key=lambda p: p.stride):
+            powers = part.stride & (part.stride - 1) == 0 and part.extent & (part.extent - 1) == 0
+            self.check(powers and part.stride >= end, f"{value.name}: {part.name} shares threads with another part")
+            end = part.stride * part.extent
+        self.check(end <= self.kernel.threads, f"{value.name} has more threads than the group")
 
     def used(self, value: Value) -> None:
         self.check(self.values.get(value.name) == value, f"{value.name} is used where it has not been made")
@@ -319,7 +343,11 @@ class _Verifier:
 
     def access(self, access: Load | Store) -> None:
         buffer, parts = access.buffer, access.value.parts
-        self.check(self.buffers.get(buffer.name) == buffer, f"{buffer.name} is not declared, or in another form")
+        declared = self.buffers.get(buffer.name)
+        self.check(declared is not None, f"{buffer.name} is not declared")
+        if declared is not None and isinstance(access, Load) and declared.place is Place.ARGUMENT:
+            declared = declared.viewed(buffer.dtype)
+        self.check(declared == buffer, f"{buffer.name} is declared in another form")
         self.check(len(access.index) == len(buffer.shape), f"{buffer.name} has {len(buffer.shape)} axes")
         self.mask(access.mask, parts)
         for i, size in zip(access.index, buffer.shape, strict=True):

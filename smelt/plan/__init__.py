@@ -5,6 +5,7 @@ Always holds: values that are alive at the same launch do not overlap; outputs a
 
 from smelt.plan.compiled import ARENA, INPUTS, SCALARS, Alias, CompiledGraph, KernelRecord, Placed, Stored, concrete
 from smelt.plan.memory import Lifetime, assign, peak
+from smelt.plan.needs import MemoryPlan
 
 __all__ = [
     "ARENA",
@@ -14,6 +15,7 @@ __all__ = [
     "CompiledGraph",
     "KernelRecord",
     "Lifetime",
+    "MemoryPlan",
     "Placed",
     "Stored",
     "assign",

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from smelt.device.cpu import CPU, Program
-from smelt.device.memory import NOWHERE, Memory, available_bytes
+from smelt.device.memory import NOWHERE, size_class
+from smelt.device.protocol import Device, DeviceMemory, Program
 from smelt.dtypes import DType
 from smelt.errors import MemoryLimitError
 from smelt.graph.index import Index, IndexLike, Variable
 from smelt.graph.node import Shape
+from smelt.plan.needs import MemoryPlan
 
 ARENA, SCALARS, INPUTS = 0, 1, 2  # bases of a program: the arena, the scalars, the inputs, then the outputs
 CHECKED_BYTES = 1 << 26  # plans below this are not compared with what the machine has
@@ -64,7 +65,7 @@ class KernelRecord:
 class CompiledGraph:
     """Replays one graph. Thread-safe: every call has its own arena."""
 
-    device: CPU
+    device: Device
     program: Program | None  # None: nothing to launch
     outputs: tuple[Stored | Alias, ...]  # distinct results
     results: tuple[int, ...]  # for each root, which output
@@ -93,9 +94,17 @@ class CompiledGraph:
         """Memory that one call needs besides its inputs."""
         return self._arena_bytes + sum(self._stored)
 
+    def memory(self, inputs: int = 0, sizes: Sequence[int] | None = None) -> MemoryPlan:
+        """What one call takes, given the bytes that it reads; `sizes` are those of `run`."""
+        stored = self._stored if sizes is None else tuple(sizes)
+        workspaces = self.program.workspace_bytes if self.program is not None else 0
+        asked = (*stored, self._arena_bytes) if self._arena_bytes else stored
+        blocks = sum(map(size_class, asked))
+        return MemoryPlan(inputs, sum(stored), self._arena_bytes - workspaces, workspaces, blocks)
+
     def run(
         self, inputs: Sequence[bytes], scalars: bytes, integers: bytes, sizes: Sequence[int] | None = None
-    ) -> list[Memory]:
+    ) -> list[DeviceMemory]:
         """Compute the stored outputs.
 
         `inputs` are pointers, `scalars` is the one to the scalars, `integers` holds dims, then slice starts. `sizes`
@@ -118,7 +127,7 @@ class CompiledGraph:
         return [math.prod(concrete(output.shape, dims)) * output.dtype.itemsize for output in stored]
 
     def _check_memory(self) -> None:
-        needed, there = self.peak_bytes(), available_bytes()
+        needed, there = self.peak_bytes(), self.device.available_bytes()
         if needed <= there:
             return
         names = "\n".join(f"  {nbytes / 2**20:10.1f} MiB  {text}" for nbytes, text in self.largest[:5])

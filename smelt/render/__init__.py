@@ -9,5 +9,6 @@ the helpers that are used, and gives integers the same bits on every machine.
 from __future__ import annotations
 
 from smelt.render.c import render, workspace_bytes
+from smelt.render.opencl import render_opencl
 
-__all__ = ["render", "workspace_bytes"]
+__all__ = ["render", "render_opencl", "workspace_bytes"]

@@ -1,8 +1,10 @@
-"""Kernel IR to C with vector extensions: one function per kernel, one translation unit for many.
+"""Kernel IR to source: one function per kernel, one translation unit for many.
 
-A kernel becomes `void NAME(void *const *buffers, const long *integers, char *workspace, long begin, long end)`: it runs
-the tasks from `begin` to `end` (without it) on its buffers and integer parameters, in the calling order of the IR;
-locals lie in `workspace`. Where the number of tasks is symbolic, `long NAME_tasks(const long *integers)` tells it.
+What is written is C with vector extensions; a `Dialect` says what another language spells otherwise.
+
+In C a kernel becomes `void NAME(void *const *buffers, const long *integers, char *workspace, long begin, long end)`:
+it runs the tasks from `begin` to `end` (without it) on its buffers and integer parameters, in the calling order of the
+IR; locals lie in `workspace`. Where the number of tasks is symbolic, `long NAME_tasks(const long *integers)` tells it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from smelt.dtypes import bool_, compute_dtype
 from smelt.errors import InternalError
 from smelt.graph.index import Index, as_index, upper
 from smelt.kernel.ir import (
+    DOTS,
     Accumulator,
+    Barrier,
     Compute,
     For,
     If,
@@ -36,29 +40,38 @@ from smelt.kernel.routine import Routine
 from smelt.render import elementwise
 from smelt.render.ahead import DISTANCE, rows_ahead
 from smelt.render.booleans import mask_bits
+from smelt.render.dialect import C, Dialect, Shape
 from smelt.render.expressions import Expressions
+from smelt.render.groups import Groups
 from smelt.render.library import Library, Type
+from smelt.render.matrix import Matrix
 from smelt.render.memory import Memory, access
 from smelt.render.registers import Registers
-from smelt.render.routines import INDEX_HELPERS, SIGNATURE, render_routine
+from smelt.render.routines import INDEX_HELPERS, render_routine
 from smelt.render.scans import Scans
 from smelt.render.tiles import Coordinates, IndexText, combinations
+from smelt.render.transposes import Transposes
 
 _ALIGNMENT = 64
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def render(kernels: Sequence[Kernel | Routine]) -> str:
-    """The C text of one translation unit that defines every kernel."""
-    library = Library()
-    functions = [_function(kernel, library) for kernel in kernels]
-    return library.text + "".join(functions)
+def render(kernels: Sequence[Kernel | Routine], dialect: Dialect = C, features: frozenset[str] = frozenset()) -> str:
+    """The text of one translation unit that defines every kernel.
+
+    `features` are those of the processor that the compiler has no checks for: matrix instructions.
+    """
+    library = Library(dialect)
+    functions = [_function(kernel, library, features) for kernel in kernels]
+    return dialect.spelled(library.text + "".join(functions))
 
 
-def _function(kernel: Kernel | Routine, library: Library) -> str:
+def _function(kernel: Kernel | Routine, library: Library, features: frozenset[str]) -> str:
     if not _NAME.fullmatch(kernel.name):
         raise InternalError("a kernel's name must be a C identifier")
-    return render_routine(kernel, library) if isinstance(kernel, Routine) else _Writer(kernel, library).function()
+    if isinstance(kernel, Routine):
+        return render_routine(kernel, library)
+    return _Writer(kernel, library, features).function()
 
 
 def workspace_bytes(kernel: Kernel | Routine) -> int:
@@ -80,53 +93,80 @@ def _local_bytes(buffer: Buffer) -> int:
 class _Writer:
     """Writes one kernel."""
 
-    def __init__(self, kernel: Kernel, library: Library) -> None:
+    def __init__(self, kernel: Kernel, library: Library, features: frozenset[str]) -> None:
         self.kernel, self.library = kernel, library
         self.lines: list[str] = []
         self.text = IndexText(lambda symbol: library.function(INDEX_HELPERS[symbol], Type("i64")))
-        self.memory = Memory(library, self.text, self.lines)
+        self.memory = Memory(library, self.text, self.lines, kernel.threads)
         self.registers = Registers(library, self.lines, mask_bits(list(statements(kernel.body))))
-        self.expressions = Expressions(library, self.text, self.memory, self.registers)
+        self.groups = Groups(kernel, library, self.text, self.lines)
+        self.expressions = Expressions(library, self.text, self.memory, self.registers, self.groups)
         self.registers.define = self.expressions.define
         self.scans = Scans(library, self.registers, self.expressions, self.lines)
+        self.transposes = Transposes(library, self.text, self.memory, self.registers, self.lines)
+        self.matrix = Matrix(kernel, features, library, self.text, self.memory, self.registers, self.lines)
         self.workspace = 0
         self.loops = 0
 
     def function(self) -> str:
-        kernel = self.kernel
+        kernel, dialect = self.kernel, self.library.dialect
+        head = dialect.head(Shape(kernel.name, len(kernel.buffers), len(kernel.parameters), kernel.threads))
         for number, parameter in enumerate(kernel.parameters):
             self.text.names[parameter.name] = f"d{number}"
             self.lines.append(f"const long d{number} = integers[{number}];")
         tasks = ""
-        if kernel.tasks.value is None:
+        if kernel.tasks.value is None and dialect.counts:
             count = [*self.lines, f"return {self.text.spell(kernel.tasks)};"]
             tasks = f"\nlong {kernel.name}_tasks(const long *integers) {{\n{_indented(count)}}}\n"
         for number, buffer in enumerate(kernel.buffers):
             self.memory.buffers[buffer.name] = f"b{number}"
-            self.lines.append(f"{elementwise.memory_element(buffer.dtype)} *b{number} = buffers[{number}];")
+            element = self.memory.elements[buffer.name] = elementwise.memory_element(buffer.dtype)
+            self.lines.append(f"{dialect.space}{element} *b{number} = buffers[{number}];")
+        first = len(self.lines)
+        self.groups.declare()
+        self.matrix.begin()
         self._top(kernel.body)
-        if any(isinstance(s, Store) and s.stream for s in statements(kernel.body)):
+        self.matrix.end()
+        self.lines[first:first] = self.groups.declarations
+        if dialect.hints and any(isinstance(s, Store) and s.stream for s in statements(kernel.body)):
             self.lines.append(f"{self.library.function('fence', Type('i64'))}();")
-        return f"{tasks}\n{SIGNATURE.format(kernel.name)} {{\n{_indented(self.lines)}}}\n"
+        return f"{tasks}\n{head.signature} {{\n{_indented([*head.lines, *self.lines])}}}\n"
 
     # --- blocks
 
     def _top(self, body: Sequence[Statement]) -> None:
         """Grid loops share the tasks: each takes its own stretch, cut to [begin, end). The rest runs in every call."""
         before: Index = as_index(0)
+        several = sum(isinstance(statement, For) and statement.kind == "grid" for statement in body) > 1
         for statement in body:
             if not (isinstance(statement, For) and statement.kind == "grid"):
                 self._statement(statement)
                 continue
             self.registers.settle()
             offset, after = self.text.spell(before), before + statement.count
+            if self.library.dialect.single:
+                self._task(statement, offset, self.text.spell(after), several)
+                before = after
+                continue
             first = f"{self.text.helper('max')}(begin, {offset}) - ({offset})"
             last = f"{self.text.helper('min')}(end, {self.text.spell(after)}) - ({offset})"
             self._loop(statement, first, last)
             before = after
 
+    def _task(self, statement: For, first: str, last: str, several: bool) -> None:
+        """The one task of this call, if it is one of these."""
+        name = f"t{self.loops}"
+        self.loops += 1
+        self.lines.append(f"if (begin >= {first} && begin < {last}) {{" if several else "{")
+        self.lines.append(f"const long {name} = begin - ({first});")
+        outer = dict(self.text.names)
+        self.text.names[statement.variable.name] = name
+        self._block(statement.body)
+        self.text.names = outer
+        self.lines.append("}")
+
     def _loop(self, statement: For, first: str, last: str) -> None:
-        if statement.unroll > 1:
+        if statement.unroll > 1 and self.library.dialect.hints:
             self.lines += [
                 *("#ifdef __clang__", f"#pragma clang loop unroll_count({statement.unroll})"),
                 *("#else", f"#pragma GCC unroll {statement.unroll}", "#endif"),
@@ -144,7 +184,7 @@ class _Writer:
     def _fetch_ahead(self, statement: For, name: str, end: str) -> None:
         """Ask for the rows that a later iteration gathers."""
         found = rows_ahead(statement)
-        if not found.rows:
+        if not (found.rows and self.library.dialect.hints):
             return
         outer, later = dict(self.text.names), self.memory.fresh("n")
         self.lines += ["{", f"const long {later} = {name} + {DISTANCE} < {end} ? {name} + {DISTANCE} : {name};"]
@@ -169,6 +209,8 @@ class _Writer:
         self.memory.leave()
 
     def _statement(self, statement: Statement) -> None:
+        if self.matrix.takes(statement):
+            return
         match statement:
             case For():
                 self.registers.settle()
@@ -179,10 +221,15 @@ class _Writer:
                 name = self.memory.fresh("n")
                 self.lines.append(f"const long {name} = {self.text.spell(statement.expression)};")
                 self.text.names[statement.variable.name] = name
+            case Barrier():
+                self.registers.settle()
+                self.groups.wait()
             case Local():
                 self._local(statement.buffer)
             case Compute(op="const", value=value):
                 self.registers.declare(value, elementwise.literal(statement.attribute, value.dtype))
+            case Load() if self.transposes.takes(statement):
+                return
             case Load() | Compute() | Reduce():
                 self.registers.postpone(statement)
             case Accumulator():
@@ -208,7 +255,14 @@ class _Writer:
     def _local(self, buffer: Buffer) -> None:
         name, element = self.memory.fresh("s"), elementwise.memory_element(buffer.dtype)
         self.memory.buffers[buffer.name] = name
-        self.lines.append(f"{element} *restrict {name} = ({element} *)(workspace + {self.workspace});")
+        declared = self.library.dialect.local.format(
+            space=self.memory.space(buffer),
+            element=element,
+            name=name,
+            at=self.workspace,
+            count=max(1, _local_bytes(buffer) // buffer.dtype.itemsize),
+        )
+        self.lines.append(declared)
         self.workspace += _local_bytes(buffer)
 
     def _store(self, statement: Store) -> None:
@@ -218,10 +272,12 @@ class _Writer:
         self.registers.settle_loads(buffer.name)
         tile = self.registers.tile(value)
         wanted = Type("i8", tile.form.lanes) if value.dtype is bool_ and tile.form.lanes > 1 else tile.form
+        owned = self.groups.owner(value)
         for at in combinations(tile.parts):
             where = access(buffer, statement.index, statement.mask, at, tile.lane)
             text = self.registers.operand(value, at, wanted)
-            self.memory.store(buffer, where, tile.lane, text, statement.stream)
+            self.memory.owner = owned
+            self.memory.store(buffer, where, tile.lane, text, statement.stream and self.library.dialect.hints)
 
     def _accumulator(self, statement: Accumulator) -> None:
         value = statement.value
@@ -242,7 +298,7 @@ class _Writer:
                 known = parts.get(part.name, part)
                 parts[part.name] = part if part.extent < known.extent else known
         outer = {part.name for part in self.registers.tile(arguments[0]).parts}
-        shorter = _shorter_lanes(accumulator, arguments)
+        shorter = None if tile.lane is None else _shorter_lanes(accumulator, arguments)
         for at in combinations(sorted(parts.values(), key=lambda part: part.name not in outer)):
             target = self.registers.text(self.registers.key(accumulator, at))
             if shorter is not None:
@@ -261,6 +317,15 @@ class _Writer:
             if lanes == form.lanes:
                 return f"{target} + {a} * {b}"
             return f"{target} + {self.library.function('fold_add', Type(form.element, lanes))}({a} * {b})"
+        if op in DOTS:
+            lanes = max(form.lanes, *(self.registers.tile(argument).lanes for argument in arguments))
+            wide = Type(form.element, lanes)
+            a, b = (self.registers.operand(argument, at, wide.integer) for argument in arguments)
+            name = self.library.function(f"add_{op}", wide)
+            if lanes == form.lanes:
+                return f"{name}({target}, {a}, {b})"
+            zero = self.registers.splat("0", wide)
+            return f"{target} + {self.library.function('fold_add', wide)}({name}({zero}, {a}, {b}))"
         if elementwise.is_operator(op):
             return self.expressions.combine(op, accumulator, form, target, self.registers.use(arguments[0], at))
         return self.expressions.combine(op, accumulator, form, target, self.registers.operand(arguments[0], at, form))
@@ -278,6 +343,8 @@ class _Writer:
                 result = text if op == "set" else elementwise.boolean(op, True, [own, text])
             elif op == "fma":
                 result = f"{own} + {texts[0]} * {texts[1]}"
+            elif op in DOTS:
+                result = f"{self.library.function(f'add_{op}', scalar)}({own}, {texts[0]}, {texts[1]})"
             else:
                 result = texts[0] if op == "set" else self.expressions.combine(op, accumulator, scalar, own, texts[0])
             self.lines.append(f"{own} = {result};")

@@ -16,6 +16,7 @@ from smelt.dtypes import (
     float32,
     float64,
     int4,
+    int32,
     uint4,
 )
 from smelt.errors import InternalError
@@ -31,6 +32,7 @@ NARROW = {
     uint4: "u8",
 }
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
+_WRAPPING = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "neg": "-{0}"}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 _FUNCTIONS = {"abs": "absolute", "max": "maximum", "min": "minimum", "copysign": "copy_sign"}
 _LARGE = frozenset({"exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf"})
@@ -103,6 +105,10 @@ def is_operator(op: str) -> bool:
 
 def elementwise(library: Library, op: str, t: Type, arguments: list[str], called: bool = False) -> str:
     """`op` of operands that all have the form `t`, of a dtype that is not bool; `called` asks for a real call."""
+    if t.element[0] == "i" and op in _WRAPPING and not library.dialect.wraps:
+        unsigned = f"u{max(32, t.bits)}"  # narrower ones would become signed
+        operands = [f"({unsigned})({argument})" for argument in arguments]
+        return f"({t.element})({_WRAPPING[op].format(*operands)})"
     if op in _OPERATORS:
         return f"{arguments[0]} {_OPERATORS[op]} {arguments[1]}"
     if op in _COMPARISONS:
@@ -148,6 +154,11 @@ def cast(library: Library, source: DType, target: DType, lanes: int, text: str) 
         return f"{library.function(f'saturate_{to_type.element}', from_type)}({text})"
     if lanes == 1:
         return f"({to_type.name}){text}"
+    if source.bits < target.bits and source.is_integer and target.is_integer:
+        rule = "sign" if source.is_signed else "zero"
+        return f"({library.type(to_type)}){library.function(f'{rule}_extend_{target.bits}', from_type)}({text})"
+    if source.bits < 32 and source.is_integer and target.is_float:
+        return cast(library, int32, target, lanes, cast(library, source, int32, lanes, text))
     return f"__builtin_convertvector({text}, {library.type(to_type)})"
 
 

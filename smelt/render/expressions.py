@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from smelt.dtypes import bool_, compute_dtype
@@ -9,6 +10,7 @@ from smelt.errors import InternalError
 from smelt.graph.index import Index, IndexLike, Variable, of
 from smelt.kernel.ir import Compute, Load, Reduce, Value
 from smelt.render import elementwise
+from smelt.render.groups import Groups
 from smelt.render.library import Library, Type
 from smelt.render.memory import Access, Memory, access
 from smelt.render.registers import Registers, Source
@@ -21,8 +23,9 @@ _MASK_FOLDS = {"max": "fold_or", "min": "fold_and"}
 class Expressions:
     """Spells the registers of one kernel."""
 
-    def __init__(self, library: Library, text: IndexText, memory: Memory, registers: Registers) -> None:
+    def __init__(self, library: Library, text: IndexText, memory: Memory, registers: Registers, groups: Groups) -> None:
         self.library, self.text, self.memory, self.registers = library, text, memory, registers
+        self.groups = groups
 
     def define(self, statement: Source, at: Coordinates) -> str:
         """The expression of one register."""
@@ -79,10 +82,15 @@ class Expressions:
             pairs = zip(items[::2], items[1::2], strict=False)
             odd = items[-1:] if len(items) % 2 else []
             items = [f"({self.combine(statement.op, source, tile.form, a, b)})" for a, b in pairs] + odd
-        if tile.lane is None or tile.lane.name not in names:
-            return items[0]
-        name = _MASK_FOLDS[statement.op] if source.dtype is bool_ else f"fold_{statement.op}"
-        return f"{self.library.function(name, tile.form)}({items[0]})"
+        result = items[0]
+        if tile.lane is not None and tile.lane.name in names:
+            name = _MASK_FOLDS[statement.op] if source.dtype is bool_ else f"fold_{statement.op}"
+            result = f"{self.library.function(name, tile.form)}({items[0]})"
+        threads = [part for part in statement.parts if part.stride and part.extent > 1]
+        if not threads or not self.library.dialect.groups:
+            return result
+        combine = functools.partial(self.combine, statement.op, source, tile.form.scalar)
+        return self.groups.fold(tile.form.scalar, threads, result, combine)
 
     def _compute(self, statement: Compute, at: Coordinates) -> str:
         value, arguments, op = statement.value, statement.arguments, statement.op

@@ -1,4 +1,4 @@
-"""Helper functions of generated C, instantiated for one element type and lane count at a time.
+"""Helper functions of generated source, instantiated for one element type and lane count at a time.
 
 The texts are templates in sections. A section opens with `@@ name elements [scalar|vector] [halved]`; elements are
 element types or groups of them, and what is halved works on at most eight lanes at a time. In the body, arithmetic is
@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from smelt.errors import InternalError
 from smelt.render import spell
+from smelt.render.dialect import C, Dialect
 from smelt.render.texts import basic, float32, float64, half, integer, inverse, narrow, special, trigonometry
 
 _INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
@@ -30,26 +31,6 @@ _GROUPS = {
     "int": _INTEGERS,
     "any": ("f32", "f64", *_INTEGERS),
 }
-_C_NAMES = {
-    "f32": "float",
-    "f64": "double",
-    "c8": "char",
-    "i8": "signed char",
-    "i16": "short",
-    "i32": "int",
-    "i64": "long long",
-    "u8": "unsigned char",
-    "u16": "unsigned short",
-    "u32": "unsigned int",
-    "u64": "unsigned long long",
-}
-HEADER = (
-    "".join(f"typedef {c} {name};\n" for name, c in _C_NAMES.items())
-    + "#define INLINE static inline __attribute__((always_inline))\n"
-    + "#define NEVER_INLINE static __attribute__((noinline, unused))\n"
-    + "#define scalar_convert(x, type) ((type)(x))\n"
-    + "#ifndef __has_builtin\n#define __has_builtin(x) 0\n#endif\n"
-)
 _SPELLED = re.compile(r"\$(\w+)")
 _LETTERS = r"T|E|L|W|M|I|U|H|D|F|U8|I8|U16|I16|I32|U32|I64|U64"
 _WORD = re.compile(rf"(\w+)@(\w*)|(CONVERT\()|\b([fiuc]\d+)x(\d+)\b|\b({_LETTERS})(_u)?\b")
@@ -82,13 +63,14 @@ class Type(NamedTuple):
 class Library:
     """Collects the types and functions that one translation unit uses; `text` is all of them in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect = C) -> None:
+        self.dialect = dialect
         self._lines: list[str] = []
         self._seen: set[str] = set()
 
     @property
     def text(self) -> str:
-        return HEADER + "".join(self._lines)
+        return self.dialect.preamble + "".join(self._lines)
 
     def type(self, t: Type) -> str:
         """The name of a type, declared. Vectors also have an unaligned form for memory, `name_u`."""
@@ -99,6 +81,14 @@ class Library:
             memory = f"vector_size({size}), aligned({t.bits // 8}), may_alias"
             self._lines.append(f"typedef {t.element} {t.name}_u __attribute__(({memory}));\n")
         return t.name
+
+    def view(self, element: str) -> str:
+        """The name of an element type for memory that holds elements of another, with their alignment."""
+        name = f"{element}_v"
+        if name not in self._seen:
+            self._seen.add(name)
+            self._lines.append(f"typedef {element} {name} __attribute__((aligned(1), may_alias));\n")
+        return name
 
     def function(self, name: str, t: Type) -> str:
         """The name of a helper function for a type, defined together with all that it uses."""
@@ -120,7 +110,9 @@ class Library:
 
     def _instantiate(self, body: str, t: Type) -> str:
         def spelled(match: re.Match[str]) -> str:
-            return spell.SPELLINGS[match[1]](t.bits, t.lanes, t.element[0] == "f")
+            spelling = self.dialect.spellings.get(match[1]) or spell.SPELLINGS[match[1]]
+            text = spelling(t.bits, t.lanes, t.element[0] == "f")
+            return text if self.dialect.vectors else spell.portable(text)
 
         def word(match: re.Match[str]) -> str:
             function, of, convert, element, lanes, letter, memory = match.groups()

@@ -47,10 +47,12 @@ def access(
 class Memory:
     """Writes accesses to the buffers of one kernel. Pointers to equal bases are shared within a block."""
 
-    def __init__(self, library: Library, text: IndexText, lines: list[str]) -> None:
-        self.library, self.text, self.lines = library, text, lines
+    def __init__(self, library: Library, text: IndexText, lines: list[str], threads: int = 1) -> None:
+        self.library, self.text, self.lines, self.threads = library, text, lines, threads
         self.buffers: dict[str, str] = {}
-        self._bases: list[dict[tuple[str, Index], str]] = [{}]
+        self.elements: dict[str, str] = {}  # of arguments, which views may see as others
+        self.owner = ""  # the condition under which a thread stores what several of a group hold
+        self._bases: list[dict[tuple[str, str, Index], str]] = [{}]
         self._integers: list[dict[str, str]] = [{}]
         self._count = 0
 
@@ -77,17 +79,27 @@ class Memory:
     def pointer(self, buffer: Buffer, address: Index) -> str:
         """A pointer to the element at an address, as an expression."""
         base = address - address.constant
-        if not base.terms:
-            name = self.buffers[buffer.name]
-        else:
-            key = (buffer.name, base)
+        kind, name = self._seen_as(buffer)
+        if base.terms:
+            key = (buffer.name, kind, base)
             known = next((scope[key] for scope in reversed(self._bases) if key in scope), None)
             if known is None:
                 known = self._bases[-1][key] = self.fresh("p")
-                kind = memory_element(buffer.dtype)
-                self.lines.append(f"{kind} *{known} = {self.buffers[buffer.name]} + ({self.text.spell(base)});")
+                self.lines.append(f"{self.space(buffer)}{kind} *{known} = {name} + ({self.text.spell(base)});")
             name = known
         return f"({name} + {address.constant})" if address.constant else name
+
+    def _seen_as(self, buffer: Buffer) -> tuple[str, str]:
+        """The type that a buffer's elements have here, and a pointer to the first."""
+        element, name = memory_element(buffer.dtype), self.buffers[buffer.name]
+        if self.elements.get(buffer.name, element) == element:
+            return element, name
+        view = self.library.view(element)
+        return view, f"(({self.space(buffer)}{view} *){name})"
+
+    def space(self, buffer: Buffer) -> str:
+        """What qualifies the memory of a buffer."""
+        return self.library.dialect.qualifier(buffer.place, self.threads)
 
     def lane_bits(self, mask: LaneMask, lane: Part) -> str:
         """The lanes that a mask admits, as the bits of an integer."""
@@ -165,7 +177,7 @@ class Memory:
         bits = self.lane_bits(where.mask, lane) if where.mask.conditions or where.mask.by_lane else ""
 
         def element() -> str:
-            value = f"{self.buffers[buffer.name]}[{self.text.spell(where.address)}]"
+            value = f"{self._seen_as(buffer)[1]}[{self.text.spell(where.address)}]"
             return f"{bits} >> {self.text.names[lane.name]} & 1 ? {value} : 0" if bits else value
 
         return self._list(lane, t, where.vectors, element) if where.vectors else self.each_lane(lane, t, element)
@@ -198,8 +210,10 @@ class Memory:
         self.library.type(t)
         value = self._narrow(buffer.dtype, t, value)
         guard = ""
-        if where.mask.conditions and not where.mask.by_lane:
-            guard = f"if ({self.text.conditions(where.mask.conditions)}) "
+        conditions = [self.text.conditions(where.mask.conditions)] if where.mask.conditions else []
+        conditions += [self.owner] if self.owner else []
+        if conditions and not where.mask.by_lane:
+            guard = f"if ({' && '.join(conditions)}) "
         if lane is None:
             self.lines.append(f"{guard}*{self.pointer(buffer, where.address)} = {value};")
             return

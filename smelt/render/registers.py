@@ -31,6 +31,7 @@ class Tile(NamedTuple):
     lane: Part | None
     parts: tuple[Part, ...]  # those that become separate registers
     literal: str = ""  # the text of a constant, which has no registers
+    array: bool = False  # the registers are elements of an array
 
     @property
     def lanes(self) -> int:
@@ -55,16 +56,20 @@ class Registers:
 
     # --- names and types
 
-    def declare(self, value: Value, literal: str = "") -> Tile:
-        """A new value; the name it had before, if any, is forgotten."""
-        lane = lane_part(value)
+    def declare(self, value: Value, literal: str = "", array: bool = False, last: Part | None = None) -> Tile:
+        """A new value; the name it had before, if any, is forgotten. An array has the part `last` at its end."""
+        vectors, groups = self.library.dialect.vectors, self.library.dialect.groups
+        lane = lane_part(value, vectors)
         lanes = 1 if lane is None else lane.extent
         if value.dtype is not bool_:
             form = Type(elementwise.element(value.dtype), lanes)
         else:
             form = Type("i32") if lanes == 1 else Type(f"i{self._masks.get(value.name, 32)}", lanes)
         self._count += 1
-        tile = Tile(f"v{self._count}", form, lane, register_parts(value), literal)
+        parts = register_parts(value, vectors, groups)
+        if last is not None:
+            parts = (*(part for part in parts if part != last), last)
+        tile = Tile(f"v{self._count}", form, lane, parts, literal, array)
         self._tiles[value.name] = tile
         return tile
 
@@ -76,7 +81,10 @@ class Registers:
         return value.name, tuple([at[part.variable.name] for part in self._tiles[value.name].parts])
 
     def text(self, key: Register) -> str:
-        name = self._tiles[key[0]].name
+        tile = self._tiles[key[0]]
+        name = tile.name
+        if tile.array:
+            return name + "".join(f"[{n}]" for n in key[1])
         return f"{name}_{'_'.join(map(str, key[1]))}" if key[1] else name
 
     # --- operands

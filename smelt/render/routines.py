@@ -16,23 +16,26 @@ from smelt.dtypes import DType
 from smelt.errors import InternalError
 from smelt.graph.index import as_index
 from smelt.kernel.routine import Routine
+from smelt.render.dialect import Shape
 from smelt.render.library import Library, Type
 from smelt.render.networks import network_text
 from smelt.render.scattering import scatter_text
-from smelt.render.texts import compaction, sort
+from smelt.render.texts import compaction, group_sort, sort
 from smelt.render.tiles import IndexText
 
-SIGNATURE: Final = "void {}(void *const *buffers, const long *integers, char *workspace, long begin, long end)"
 INDEX_HELPERS: Final = {"//": "floor_divide", "%": "floor_remainder", "min": "least", "max": "greatest"}
 
-_TEMPLATES: Final[dict[str, tuple[str, ...]]] = {**sort.TEMPLATES, **compaction.TEMPLATES}
+_TEMPLATES: Final[dict[str, tuple[str, ...]]] = {**sort.TEMPLATES, **compaction.TEMPLATES, **group_sort.TEMPLATES}
 _FORMS: Final = {
     "item": sort.ITEMS,
     "result": sort.RESULTS,
     "sort": sort.SORTS,
     "division": sort.DIVISIONS,
     "extremes": sort.EXTREMES,
+    "masking": compaction.MASKINGS,
+    "packing": compaction.PACKINGS,
 }
+_BUFFER: Final = re.compile(r"\bbuffers\[(\d+)\]")
 _HELPER: Final = re.compile(r"\b(\w+)@([fiuc]\d+)(?:x(\d+))?\b")
 _VECTOR: Final = re.compile(r"\b([fiuc]\d+)x(\d+)(_u)?\b")
 
@@ -45,12 +48,15 @@ def render_routine(routine: Routine, library: Library) -> str:
         text.names[parameter.name] = f"d{number}"
         lines.append(f"const long d{number} = integers[{number}];")
     tasks = ""
-    if routine.tasks.value is None:
+    if routine.tasks.value is None and library.dialect.counts:
         count = "\n  ".join([*lines, f"return {text.spell(routine.tasks)};"])
         tasks = f"\nlong {routine.name}_tasks(const long *integers) {{\n  {count}\n}}\n"
     lines += [f"const long {name} = {text.spell(as_index(size))};" for name, size in routine.sizes]
     body = _body(routine, library)
-    body = body.replace("KERNEL", SIGNATURE.format(routine.name)).replace("SIZES", "\n  ".join(lines))
+    buffers = 1 + max(int(number) for number in _BUFFER.findall(body))
+    head = library.dialect.head(Shape(routine.name, buffers, len(routine.parameters), routine.threads))
+    body = body.replace("KERNEL {", "\n  ".join([f"{head.signature} {{", *head.lines]))
+    body = body.replace("SIZES", "\n  ".join(lines))
     return tasks + _resolved(body, library)
 
 

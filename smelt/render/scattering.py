@@ -40,10 +40,10 @@ class _Scatter:
     def text(self) -> str:
         first = 3
         lines = [
-            f"const {self.memory} *target = buffers[1], *updates = buffers[2];",
-            *(f"const {kind} *x{k} = buffers[{first + k}];" for k, kind in enumerate(self.indices)),
-            f"{self.memory} *o = buffers[0];",
-            f"{self.element} *a = buffers[{first + len(self.indices) if self.wide else 0}];",
+            f"const GLOBAL {self.memory} *target = buffers[1], *updates = buffers[2];",
+            *(f"const GLOBAL {kind} *x{k} = buffers[{first + k}];" for k, kind in enumerate(self.indices)),
+            f"GLOBAL {self.memory} *o = buffers[0];",
+            f"GLOBAL {self.element} *a = buffers[{first + len(self.indices) if self.wide else 0}];",
             "SIZES",
             "for (long task = begin; task < end; task++) {",
             "long low = task * share, high = low + share < extent ? low + share : extent;",
@@ -99,14 +99,15 @@ class _Scatter:
                 lines.append(f"if ((u64)(id{k} - low) >= (u64)(high - low)) continue;")
             terms.append(f"id{k} * x{k}_stride")
         lines += self._prefetch()
-        lines.append(f"{self.element} *p = a + {' + '.join(terms) or '0'};")
+        lines.append(f"GLOBAL {self.element} *p = a + {' + '.join(terms) or '0'};")
         at = " + ".join(f"i{k} * update{k}" for k in range(self.outer)) or "0"
-        lines.append(f"const {self.memory} *u = updates + {at};")
+        lines.append(f"const GLOBAL {self.memory} *u = updates + {at};")
         return [*lines, *self._row(), *["}"] * self.outer]
 
     def _prefetch(self) -> list[str]:
         """Rows of the result are met in no order that a processor could guess."""
-        if len(self.indices) != 1 or not self.outer or self.words["rows"] == "single":
+        hints = self.library.dialect.hints
+        if not hints or len(self.indices) != 1 or not self.outer or self.words["rows"] == "single":
             return []
         last = self.outer - 1
         at = " + ".join([*(f"i{j} * x0_{j}" for j in range(last)), f"(i{last} + {PREFETCH}) * x0_{last}"])

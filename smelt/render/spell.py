@@ -15,8 +15,16 @@ _PORTABLE_LOAD = "T r = {}; for (int j = 0; j < L; j++) if (m >> j & 1) r[j] = p
 _PORTABLE_STORE = "for (int j = 0; j < L; j++) if (m >> j & 1) p[j] = v[j];"
 
 
+_GUARDED = re.compile(r"\n#if .*?\n#else\n(.*?)\n#endif\n", re.DOTALL)
+
+
 def _guarded(feature: str, special: str, portable: str) -> str:
     return f"\n#if {feature}\n  {special}\n#else\n  {portable}\n#endif\n"
+
+
+def portable(text: str) -> str:
+    """A spelling without what depends on features of the C compiler."""
+    return _GUARDED.sub(r"\1", text)
 
 
 def _avx512(bits: int, lanes: int, narrow: str = "BW") -> str:
@@ -86,8 +94,12 @@ def _maximum(imm: int, name: str, both: str) -> Callable[[int, int, bool], str]:
             f"T r = select@({test}, a, b); r = select@(a == b, real@(bits@(a) {both} bits@(b)), r); "
             "return select@(a != a, a, r);"
         )
-        if lanes == 1:
-            return portable
+        if lanes == 1:  # comparisons would become branches
+            kind, whole = ("ss", "f32x4") if bits == 32 else ("sd", "f64x2")
+            builtin = f"__builtin_ia32_range{kind}128_mask_round"
+            operands = f"({whole}){{a}}, ({whole}){{b}}, {imm}, ({whole}){{a + b}}"
+            call = f"return {builtin}({operands}, (u8)!__builtin_isunordered(a, b), 4)[0];"
+            return _guarded(f"defined(__AVX512DQ__) && __has_builtin({builtin})", call, portable)
         if size > 512:
             return f"return join@({name}@H(low@(a), low@(b)), {name}@H(high@(a), high@(b)));"
         if size < 128:
@@ -137,7 +149,12 @@ def _limit(instruction: str, test: str) -> Callable[[int, int, bool], str]:
     def body(bits: int, lanes: int, is_float: bool) -> str:
         size = bits * lanes
         portable = f"return select@(x {test} limit, splat@(limit), x);"
-        if lanes == 1 or size not in (128, 256, 512):
+        if lanes == 1:  # a comparison would become a branch
+            kind, whole = ("ss", "f32x4") if bits == 32 else ("sd", "f64x2")
+            name = f"__builtin_ia32_{instruction}{kind}"
+            call = f"return {name}(({whole}){{limit}}, ({whole}){{x}})[0];"
+            return _guarded(f"defined(__SSE2__) && __has_builtin({name})", call, portable)
+        if size not in (128, 256, 512):
             return portable
         kind = "ps" if bits == 32 else "pd"
         if size < 512:
@@ -181,7 +198,12 @@ def _scale(bits: int, lanes: int, is_float: bool) -> str:
     """x * 2**n for an integral n of any size, rounded once."""
     size = bits * lanes
     portable = "return scale_in_steps@(x, n);"
-    if lanes == 1 or size < 128:
+    if lanes == 1:
+        kind, whole = ("ss", "f32x4") if bits == 32 else ("sd", "f64x2")
+        name = f"__builtin_ia32_scalef{kind}_mask_round"
+        call = f"return {name}(({whole}){{x}}, ({whole}){{n}}, ({whole}){{}}, (u8)-1, 4)[0];"
+        return _guarded(f"defined(__AVX512F__) && __has_builtin({name})", call, portable)
+    if size < 128:
         return portable
     if size > 512:
         return "return join@(scale@H(low@(x), low@(n)), scale@H(high@(x), high@(n)));"
@@ -261,10 +283,81 @@ def _gather(bits: int, lanes: int, is_float: bool) -> str:
     return ", ".join(f"p[{j} * step]" for j in range(lanes))
 
 
+def _transposed(bits: int, lanes: int, is_float: bool) -> str:
+    """Rows of memory as columns: in each round, rows some distance apart exchange the lanes that far apart."""
+    names = [f"r{j}" for j in range(lanes)]
+    lines = [f"T {', '.join(f'{name} = *(const T_u *)(p + {j} * step)' for j, name in enumerate(names))}, t;"]
+    distance = 1
+    while distance < lanes:
+        low = [j if not j & distance else lanes + j - distance for j in range(lanes)]
+        high = [j + distance if not j & distance else lanes + j for j in range(lanes)]
+        for a, b in [(j, j + distance) for j in range(lanes) if not j & distance]:
+            picks = [f"__builtin_shufflevector(r{a}, r{b}, {', '.join(map(str, picked))})" for picked in (low, high)]
+            lines.append(f"t = {picks[0]}; r{b} = {picks[1]}; r{a} = t;")
+        distance *= 2
+    lines += [f"out[{j}] = {name};" for j, name in enumerate(names)]
+    return "\n  ".join(lines)
+
+
 def _every_second(bits: int, lanes: int, is_float: bool) -> str:
     """Elements 0, 2, 4, … of memory; the second vector begins one element early, so as not to read past the last."""
     picked = [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)]
     return f"__builtin_shufflevector(a, b, {', '.join(map(str, picked))})"
+
+
+def _extend(letter: str, target: int) -> Callable[[int, int, bool], str]:
+    """Integers in wider ones. gcc takes vectors apart for this, most of all those that come from memory."""
+    sizes = {8: "b", 16: "w", 32: "d", 64: "q"}
+
+    def body(bits: int, lanes: int, is_float: bool) -> str:
+        kind = f"{'i' if letter == 's' else 'u'}{target}x{lanes}"
+        plain = f"return __builtin_convertvector(x, {kind});"
+        name = f"__builtin_ia32_pmov{letter}x{sizes[bits]}{sizes[target]}512_mask"
+        if bits * lanes < 128:
+            return plain
+        if target * lanes != 512:
+            hidden = f'__asm__("" : "+x"(x)); {plain}'
+            return _guarded("defined(__SSE2__) && !defined(__clang__)", hidden, plain) if target > 2 * bits else plain
+        whole, wide, mask = _integers(bits, lanes), f"i{target}x{lanes}", f"u{max(8, lanes)}"
+        call = f"return ({kind}){name}(({whole})x, ({wide}){{}}, ({mask})-1);"
+        return _guarded(f"{_avx512(bits if target < 32 else 32, lanes)} && __has_builtin({name})", call, plain)
+
+    return body
+
+
+def _byte_products(kinds: str, names: str) -> str:
+    """Sums of four products of bytes, each signed (`s`) or unsigned (`u`)."""
+
+    def byte(kind: str, name: str, j: int) -> str:
+        return f"((T)((U){name} << {24 - 8 * j}) >> 24)" if kind == "s" else f"({name} >> {8 * j} & 255)"
+
+    products = (f" + {byte(kinds[0], names[0], j)} * {byte(kinds[1], names[1], j)}" for j in range(4))
+    return f"return sum{''.join(products)};"
+
+
+def _add_dot2(bits: int, lanes: int, is_float: bool) -> str:
+    """Sums of two products of bfloat16, the upper halves of float32. Compilers differ in the types of the builtin."""
+    halves = ("(I)((U){} << 16)", "{} & -65536")
+    low, high = (" * ".join(f"real@({half.format(name)})" for name in "ab") for half in halves)
+    portable = f"return sum + {low} + {high};"
+    if lanes not in (4, 8, 16):
+        return portable
+    feature = "defined(__AVX512BF16__)" + ("" if lanes == 16 else " && defined(__AVX512VL__)")
+    return _guarded(feature, '__asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); return sum;', portable)
+
+
+def _add_dot4(bits: int, lanes: int, is_float: bool) -> str:
+    """Sums of four products of an unsigned and a signed byte; the instruction does not saturate either."""
+    portable = _byte_products("us", "us")
+    if lanes not in (4, 8, 16):
+        return portable
+    feature = "defined(__AVX512VNNI__)" + ("" if lanes == 16 else " && defined(__AVX512VL__)")
+    gcc, clang = f"__builtin_ia32_vpdpbusd_v{lanes}si", f"__builtin_ia32_vpdpbusd{32 * lanes}"
+    return (
+        f"\n#if {feature} && __has_builtin({gcc})\n  return {gcc}(sum, u, s);\n"
+        f"#elif {feature} && __has_builtin({clang})\n  return {clang}(sum, u, s);\n"
+        f"#else\n  {portable}\n#endif\n"
+    )
 
 
 SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
@@ -285,10 +378,17 @@ SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
     "nan": lambda bits, lanes, is_float: f'__builtin_nan{"f" if bits == 32 else ""}("")',
     "widen_float16": _halved("widen_float16", _widen_float16, "T", "U16"),
     "narrow_float16": _halved("narrow_float16", _narrow_float16, "U16", "T"),
+    "add_dot2": _add_dot2,
+    "add_dot4": _add_dot4,
+    "add_dot4_ss": lambda bits, lanes, is_float: _byte_products("ss", "ab"),
+    "add_dot4_uu": lambda bits, lanes, is_float: _byte_products("uu", "ab"),
+    **{f"{name}_extend_{n}": _extend(name[0], n) for name in ("sign", "zero") for n in (16, 32, 64)},
+    "multiply_high": lambda bits, lanes, is_float: "(u64)((unsigned __int128)a * b >> 64)",
     "iota": lambda bits, lanes, is_float: _numbers(0, lanes),
     "low": _half(False),
     "high": _half(True),
     "join": _join,
     "gather": _gather,
     "every_second": _every_second,
+    "transposed": _transposed,
 }

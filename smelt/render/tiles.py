@@ -19,15 +19,16 @@ Coordinates = Mapping[str, int]  # part name -> element
 Register = tuple[str, tuple[int, ...]]  # value name, one number per part other than the lane
 
 
-def lane_part(value: Value) -> Part | None:
-    """The part of a value that is a vector; a single lane is a scalar."""
-    last = value.parts[-1] if value.parts else None
+def lane_part(value: Value, vectors: bool = True) -> Part | None:
+    """The part of a value that is a vector; a single lane is a scalar. Without vectors there is none."""
+    last = value.parts[-1] if vectors and value.parts else None
     return last if last is not None and last.is_lane and last.extent > 1 else None
 
 
-def register_parts(value: Value) -> tuple[Part, ...]:
-    """The parts that become separate registers."""
-    return value.parts if lane_part(value) is None else value.parts[:-1]
+def register_parts(value: Value, vectors: bool = True, groups: bool = False) -> tuple[Part, ...]:
+    """The parts that become separate registers: neither vectors, nor threads of a group."""
+    parts = value.parts if lane_part(value, vectors) is None else value.parts[:-1]
+    return tuple([part for part in parts if not part.stride]) if groups else parts
 
 
 def combinations(parts: Iterable[Part]) -> Iterator[dict[str, int]]:

@@ -4,19 +4,24 @@ Holds the process's compiled graphs, its random state and the stack of traces. A
 written again, and a value that has been computed is not computed twice.
 """
 
+from smelt.runtime.devices import DEVICES, available, common_device, default_device, device, set_default
 from smelt.runtime.randomness import advance_random, seed_random, take_random
-from smelt.runtime.realize import clear_graphs, device, find, graph_count, outputs, pack_scalars, realize, report
+from smelt.runtime.realize import clear_graphs, find, graph_count, outputs, pack_scalars, realize, report
 from smelt.runtime.sized import realize_sized
 from smelt.runtime.storage import Storage, host_leaf, leaf
 from smelt.runtime.tracing import Placeholder, Trace, current_trace, is_traced_input, is_tracing, is_weak, tracing
 
 __all__ = [
+    "DEVICES",
     "Placeholder",
     "Storage",
     "Trace",
     "advance_random",
+    "available",
     "clear_graphs",
+    "common_device",
     "current_trace",
+    "default_device",
     "device",
     "find",
     "graph_count",
@@ -31,6 +36,7 @@ __all__ = [
     "realize_sized",
     "report",
     "seed_random",
+    "set_default",
     "take_random",
     "tracing",
 ]

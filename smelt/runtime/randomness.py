@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smelt.dtypes import uint32
 from smelt.graph.node import Node
-from smelt.locks import Lock
+from smelt.locks import new_lock
 from smelt.runtime.storage import host_leaf
 from smelt.runtime.tracing import current_trace
 
@@ -13,7 +13,7 @@ _WORD = 0xFFFFFFFF
 
 class _State:
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.lock = new_lock()
         self.seed(0)
 
     def seed(self, seed: int) -> None:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from smelt.device.cpu import CPU
-from smelt.device.memory import NOWHERE, Memory
+from smelt.device.memory import NOWHERE
 from smelt.errors import TraceError
 from smelt.graph.node import Node
 from smelt.graph.ops import VIEWS, Op
-from smelt.locks import Lock
+from smelt.locks import new_lock
+from smelt.runtime.devices import common_device
 from smelt.runtime.storage import Signature, Storage, leaf, signature
 from smelt.runtime.tracing import is_traced_input
 
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
     from smelt.compiler import CompiledGraph, GraphKey, Traced
+    from smelt.device.protocol import Device, DeviceMemory
     from smelt.graph.checks import Check
     from smelt.plan import Alias, Stored
 
 GRAPH_LIMIT = 1024  # compiled graphs kept in memory
 
-_graphs: OrderedDict[GraphKey, CompiledGraph] = OrderedDict()
-_lock = Lock()
-device = CPU()
+_graphs: OrderedDict[tuple[str, GraphKey], CompiledGraph] = OrderedDict()
+_lock = new_lock()
+_compiling = new_lock()
 
 
 def realize(nodes: Sequence[Node]) -> list[Node]:
@@ -47,11 +47,13 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
                     hint="Inside jit use sm.where or sm.cond instead of Python conditions, or return the tensor.",
                 )
             storages.append(view.leaf.attribute)
-        compiled = find(traced)
+        device = common_device(storages)
+        storages = [storage.on(device.name) for storage in storages]
+        compiled = find(traced, device)
         offsets = [view.offset for view in traced.inputs]
         pointers = [storage.shifted(offset) for storage, offset in zip(storages, offsets, strict=True)]
         integers = struct.pack(f"{len(traced.starts)}q", *traced.starts)
-        scalars = pack_scalars(traced.scalars)
+        scalars = pack_scalars(traced.scalars, device)
         memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers)
         results = outputs(compiled, memories, storages, offsets, {})
         if traced.checks:
@@ -80,36 +82,44 @@ def report(checks: Sequence[Check], storages: Sequence[Storage]) -> None:
         check.report(int(storage.numpy()))
 
 
-def find(traced: Traced) -> CompiledGraph:
-    """The compiled graph for a key, compiled now if need be."""
-    with _lock:
-        compiled = _graphs.get(traced.key)
-        if compiled is not None:
-            _graphs.move_to_end(traced.key)
-            return compiled
+def find(traced: Traced, device: Device) -> CompiledGraph:
+    """The compiled graph for a key on a device, compiled if need be: by one thread, while others that want it wait."""
+    key = (device.name, traced.key)
+    known = _known(key)
+    if known is not None:
+        return known
     from smelt.compiler import compile_graph
 
-    compiled = compile_graph(traced.key, device)
+    with _compiling:
+        known = _known(key)
+        if known is not None:
+            return known
+        compiled = compile_graph(traced.key, device)
+        with _lock:
+            _graphs[key] = compiled
+            while len(_graphs) > GRAPH_LIMIT:
+                _graphs.popitem(last=False)
+        return compiled
+
+
+def _known(key: tuple[str, GraphKey]) -> CompiledGraph | None:
     with _lock:
-        _graphs[traced.key] = compiled
-        while len(_graphs) > GRAPH_LIMIT:
-            _graphs.popitem(last=False)
-    return compiled
+        compiled = _graphs.get(key)
+        if compiled is not None:
+            _graphs.move_to_end(key)
+        return compiled
 
 
-def pack_scalars(scalars: Sequence[bytes]) -> Memory | None:
+def pack_scalars(scalars: Sequence[bytes], device: Device) -> DeviceMemory | None:
     """Scalars as a compiled graph takes them: eight bytes each."""
     if not scalars:
         return None
-    data = b"".join([scalar.ljust(8, b"\0") for scalar in scalars])
-    memory = device.allocate(len(data))
-    ctypes.memmove(memory.address, data, len(data))
-    return memory
+    return device.upload(b"".join([scalar.ljust(8, b"\0") for scalar in scalars]))
 
 
 def outputs(
     compiled: CompiledGraph,
-    memories: Sequence[Memory],
+    memories: Sequence[DeviceMemory],
     inputs: Sequence[Storage],
     offsets: Sequence[int],
     dims: dict[str, int],
@@ -121,7 +131,7 @@ def outputs(
 
     made = iter(memories)
     if compiled.signatures is None:
-        compiled.signatures = [_static_signature(output) for output in compiled.outputs]
+        compiled.signatures = [_static_signature(output, compiled.device.name) for output in compiled.outputs]
         if None not in compiled.signatures and compiled.results == tuple(range(len(compiled.outputs))):
             compiled.plain = compiled.signatures
     distinct: list[Storage] = []
@@ -130,17 +140,19 @@ def outputs(
             view = (concrete(output.shape, dims), concrete(output.strides, dims))
             distinct.append(inputs[output.input].view(*view, offsets[output.input] + output.offset))
         else:
-            distinct.append(Storage(next(made), known or signature(output.dtype, concrete(output.shape, dims))))
+            shape = concrete(output.shape, dims)
+            own = known or signature(output.dtype, shape, device=compiled.device.name)
+            distinct.append(Storage(next(made), own))
     return [distinct[k] for k in compiled.results]
 
 
-def _static_signature(output: Stored | Alias) -> Signature | None:
+def _static_signature(output: Stored | Alias, device: str) -> Signature | None:
     """The signature of a result, if it is the same at every call."""
     from smelt.plan import Alias, concrete
 
     if isinstance(output, Alias) or not all(isinstance(size, int) for size in output.shape):
         return None
-    return signature(output.dtype, concrete(output.shape, {}))
+    return signature(output.dtype, concrete(output.shape, {}), device=device)
 
 
 def clear_graphs() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from smelt.device.memory import NOWHERE
 from smelt.errors import TraceError
 from smelt.graph.node import Node
+from smelt.runtime.devices import common_device
 from smelt.runtime.realize import find, outputs, pack_scalars, report
 from smelt.runtime.storage import Storage, leaf
 from smelt.runtime.tracing import is_traced_input
@@ -22,11 +23,13 @@ def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
         raise TraceError("a size depends on values, and is needed while its function is being traced")
     storages: list[Storage] = [view.leaf.attribute for view in traced.inputs]
     offsets = [view.offset for view in traced.inputs]
-    compiled = find(traced)
+    device = common_device(storages)
+    storages = [storage.on(device.name) for storage in storages]
+    compiled = find(traced, device)
     pointers = [storage.shifted(offset) for storage, offset in zip(storages, offsets, strict=True)]
     sizes = [dims[v.name] for v in traced.dims]
     integers = struct.pack(f"{len(sizes) + len(traced.starts)}q", *sizes, *traced.starts)
-    scalars = pack_scalars(traced.scalars)
+    scalars = pack_scalars(traced.scalars, device)
     values = {f"d{k}": size for k, size in enumerate(sizes)}
     pointer = NOWHERE if scalars is None else scalars.pointer
     memories = compiled.run(pointers, pointer, integers, compiled.sizes(values))

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.device.memory import Memory, allocate, pointer, wrap
+from smelt.device.memory import allocate, pointer, wrap
+from smelt.device.protocol import DeviceMemory
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DonatedError
 from smelt.graph.node import Node, make_leaf
 from smelt.graph.shapes import row_major
+from smelt.runtime.devices import default_device, device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,32 +22,34 @@ if TYPE_CHECKING:
 class Signature:
     """What compiled code depends on: one object per distinct combination, so that signatures compare by identity."""
 
-    __slots__ = ("dtype", "shape", "strides")
+    __slots__ = ("device", "dtype", "shape", "strides")
 
-    def __init__(self, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
-        self.dtype, self.shape, self.strides = dtype, shape, strides
+    def __init__(self, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: str) -> None:
+        self.dtype, self.shape, self.strides, self.device = dtype, shape, strides, device
 
 
 _signatures: dict[tuple[Any, ...], Signature] = {}
 
 
-def signature(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Signature:
+def signature(
+    dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: str = "cpu"
+) -> Signature:
     """The one signature object for these; strides default to row-major order."""
     if strides is None:
         strides = row_major(shape)  # type: ignore[assignment]
         assert strides is not None
-    found = _signatures.get((dtype, shape, strides))
-    return found or _signatures.setdefault((dtype, shape, strides), Signature(dtype, shape, strides))
+    key = (dtype, shape, strides, device)
+    return _signatures.get(key) or _signatures.setdefault(key, Signature(*key))
 
 
 class Storage:
     """A strided view of a block of memory: element strides, and the element at which it starts. Never written again."""
 
-    __slots__ = ("_memory", "offset", "pointer", "producer", "signature")
-    device = "cpu"
+    __slots__ = ("_memory", "_moved", "offset", "pointer", "producer", "signature")
 
-    def __init__(self, memory: Memory, signature: Signature, offset: int = 0) -> None:
-        self._memory: Memory | None = memory
+    def __init__(self, memory: DeviceMemory, signature: Signature, offset: int = 0) -> None:
+        self._memory: DeviceMemory | None = memory
+        self._moved: Storage | None = None  # the same on another device
         self.signature = signature
         self.offset = offset
         self.producer: weakref.ref[Node] | None = None  # the node whose value this is
@@ -53,9 +57,16 @@ class Storage:
         self.pointer: bytes | None = memory.pointer if offset == 0 else self.shifted(0)
 
     @classmethod
-    def of(cls, array: NDArray[Any], copy: bool) -> Storage:
-        """The storage of a NumPy array: a contiguous copy, or the array's own memory where its layout allows."""
+    def of(cls, array: NDArray[Any], copy: bool, place: str | None = None) -> Storage:
+        """The storage of a NumPy array: a contiguous copy, or the array's own memory where its layout allows.
+
+        It lies on the device that is named, or on the default one. Only the processor shares an array's memory.
+        """
         dtype = as_dtype(array.dtype)
+        target = default_device() if place is None else device(place)
+        if target.name != "cpu":
+            memory: DeviceMemory = target.upload(np.ascontiguousarray(array))
+            return cls(memory, signature(dtype, array.shape, device=target.name))
         if not copy and cls.shares(array):
             memory = wrap(array)
             first = array.__array_interface__["data"][0]
@@ -73,13 +84,17 @@ class Storage:
         return even and array.flags.aligned and array.dtype.isnative
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> DeviceMemory:
         if self._memory is None:
             raise DonatedError(
                 "this tensor was donated to a jitted function and has no value any more",
                 hint="Use what the function returned, or leave the argument out of donate=.",
             )
         return self._memory
+
+    @property
+    def device(self) -> str:
+        return self.signature.device
 
     @property
     def dtype(self) -> DType:
@@ -95,7 +110,17 @@ class Storage:
 
     def view(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Storage:
         """Another view of the same memory; the offset counts from this one's start."""
-        return Storage(self.memory, signature(self.dtype, shape, strides), self.offset + offset)
+        return Storage(self.memory, signature(self.dtype, shape, strides, self.device), self.offset + offset)
+
+    def on(self, place: str) -> Storage:
+        """The same values, in the same layout, on another device. A copy is made once."""
+        if place == self.device:
+            return self
+        if self._moved is None or self._moved.device != place:
+            whole = self.memory.view(np.dtype(np.uint8), (self.memory.nbytes,))
+            moved = device(place).upload(whole)
+            self._moved = Storage(moved, signature(self.dtype, self.shape, self.strides, place), self.offset)
+        return self._moved
 
     def numpy(self) -> NDArray[Any]:
         """A read-only NumPy view, which keeps the memory."""
@@ -115,6 +140,7 @@ class Storage:
         if node is not None:
             node.leaf = None  # an equal expression is computed again
         self._memory = None
+        self._moved = None
         self.pointer = None
 
     def is_donated(self) -> bool:

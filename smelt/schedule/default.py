@@ -6,26 +6,27 @@ always are.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
-from smelt.kernel import Bind, Illegal, Keep, Kernel, Order, Region, Split, Stage, Stream, Unroll, lower
+from smelt.kernel import Bind, Illegal, Keep, Kernel, Order, Region, Split, Stream, Unroll, lower
 from smelt.kernel.actions import Action, print_schedule
 from smelt.kernel.region import Expression, extent
-from smelt.schedule.access import cost, depth_cost, phases, reductions, stride, walks
+from smelt.schedule.access import cost, depth_cost, phases, reductions, walks
+from smelt.schedule.attention import attention_schedules
+from smelt.schedule.contraction import contraction_schedules, find_roles
 from smelt.schedule.scans import scan_schedules, scans
 from smelt.schedule.vectors import fitting, split, streams, vector_axis, vector_lanes
+from smelt.schedule.word_tiles import word_programs
+from smelt.schedule.workgroups import fits_group, group_candidates
 
 TASK_NANOSECONDS = 20_000.0  # work that is worth handing to another thread
 FLOPS_PER_NANOSECOND = 40.0  # of a contraction on one core
-TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
-BLOCK_K = 1024  # summed elements that a packed block spans
 KEEP_COST = 0.4  # nanoseconds per element above which a value is kept from phase to phase
-STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
-STREAMED_ROWS = 8  # rows of a weight that are added up at a time
+COLUMN_PAGE = 1024  # columns that one task folds together: a page of each row
+COLUMN_ROWS = 8  # rows that are folded at a time
 COLUMN_VECTORS = 8  # vectors of neighboring columns that are folded side by side
 
 
@@ -42,19 +43,35 @@ class Scheduled:
 
 def choose(region: Region, profile: Profile) -> tuple[Scheduled, Kernel]:
     """The default schedule of a region, and the kernel that it gives."""
-    for actions in candidates(region, profile):
+    for program, actions in _programs(region, profile):
         try:
-            kernel = lower(region, actions)
+            kernel = lower(program, actions)
         except Illegal:
             continue
+        if not fits_group(kernel, profile):
+            continue
+        # Whoever calls it knows the buffers in the order of the region.
+        kernel = replace(kernel, buffers=tuple(region.buffers()))
         return Scheduled(actions, _grain(region, kernel)), kernel
     return Scheduled((), 1), lower(region, ())
 
 
+def _programs(region: Region, profile: Profile) -> Iterator[tuple[Region, tuple[Action, ...]]]:
+    """Schedules of the region, or of one that computes the same."""
+    roles = find_roles(region) if "y" in dict(region.roles) else None
+    if roles is not None and not roles.inner_k:
+        yield from word_programs(region, roles.a, roles.b, roles.m, roles.n, roles.batch, profile)
+    yield from ((region, actions) for actions in candidates(region, profile))
+
+
 def candidates(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     """Schedules worth trying, best first."""
+    if profile.group_threads:
+        yield from group_candidates(region, profile)
+        return
     if dict(region.roles).get("y") is not None:
-        yield from _contraction(region, profile)
+        yield from attention_schedules(region, profile)
+        yield from contraction_schedules(region, profile)
     if scans(region):
         yield from scan_schedules(region, profile)
     elif reductions(region):
@@ -106,7 +123,7 @@ def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
         # Short windows: vectors run along the result instead.
         vector = vector_axis(walks(region)[:1], axes) or vector
     if vector is not None:
-        lanes = fitting(vector_lanes(region, profile), vector)
+        lanes = fitting(vector_lanes(region, profile, vector), vector)
         registers = 4 if axes else 8
         registers = max(1, min(registers, -(-upper(extent(vector)) // lanes)))
         actions += split(vector, registers, lanes)
@@ -131,17 +148,17 @@ def _columns(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     lanes = vector_lanes(region, profile)
     width = COLUMN_VECTORS * lanes
     columns, rows = extent(vector), extent(folded[0])
-    if not isinstance(columns, int) or not isinstance(rows, int) or columns < 2 * width or rows < 2 * STREAMED_ROWS:
+    if not isinstance(columns, int) or not isinstance(rows, int) or columns < 2 * width or rows < 2 * COLUMN_ROWS:
         return
-    blocks = min(STREAMED_COLUMNS // width, -(-columns // width))
+    blocks = min(COLUMN_PAGE // width, -(-columns // width))
     v, r = vector.name, folded[0].name
     outer = tuple(f"{axis.name}.0" for axis in axes if axis != vector)
     yield (
         Split(v, ((blocks, "loop"), (COLUMN_VECTORS, "reg"), (lanes, "lane"))),
-        Split(r, ((STREAMED_ROWS, "loop"),)),
+        Split(r, ((COLUMN_ROWS, "loop"),)),
         Order((*outer, f"{v}.0", f"{r}.0", f"{v}.1", f"{r}.1")),
         Bind((*outer, f"{v}.0")),
-        Unroll(f"{r}.1", STREAMED_ROWS),
+        Unroll(f"{r}.1", COLUMN_ROWS),
     )
 
 
@@ -160,167 +177,6 @@ def _keeps(region: Region, vector: Variable | None) -> Iterator[Keep]:
     best = max(again, key=depth_cost)
     yield Keep(names[best], "out")
     yield Keep(names[best], "local")
-
-
-@dataclass(frozen=True)
-class _Roles:
-    """The axes of a contraction: rows (of A), columns (of B, next to each other in the result), summed, and shared by
-    both.
-    """
-
-    a: str
-    b: str
-    m: Variable | None
-    n: Variable
-    k: Variable
-    batch: tuple[Variable, ...]
-    inner_k: tuple[Variable, ...]
-
-
-def _roles(region: Region) -> _Roles | None:
-    roles = dict(region.roles)
-    y = roles["y"]
-    if y.op != "reduce":
-        return None
-    summed = y.attribute.axes
-    output = region.outputs[0]
-    axes = region.parallel_axes(output)
-    last = next((axis for axis in axes if stride(output.buffer, output.index, axis) == 1), None)
-    if last is None:
-        return None
-    a, b = ("A", "B") if last in roles["B"].axes else ("B", "A")
-    if last in roles[a].axes or last not in roles[b].axes:
-        return None
-    only_a = [axis for axis in axes if axis in roles[a].axes and axis not in roles[b].axes]
-    m = max(only_a, key=lambda axis: upper(extent(axis)), default=None)
-    batch = tuple(axis for axis in axes if axis not in (m, last))
-    return _Roles(a, b, m, last, summed[-1], batch, tuple(summed[:-1]))
-
-
-def _contraction(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
-    roles = _roles(region)
-    if roles is None:
-        return
-    lanes = fitting(vector_lanes(region, profile), roles.n)
-    rows = 0 if roles.m is None else upper(extent(roles.m))
-    if roles.m is not None and rows >= 4:
-        yield from _tiled(region, roles, lanes, profile)
-    yield from _streamed(region, roles, lanes, rows)
-
-
-def _tiled(region: Region, roles: _Roles, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:
-    """A register tile of rows times vectors of columns; B is packed once per column of tiles."""
-    assert roles.m is not None
-    m, n, k = roles.m.name, roles.n.name, roles.k.name
-    height, width = _tile(upper(extent(roles.n)), lanes, profile)
-    symbolic = not isinstance(extent(roles.m), int)
-    beside = _beside(region, roles, width) if profile.vector_registers >= 32 else None
-    actions: list[Action] = []
-    if beside is not None:
-        height = TILE_ROWS
-        actions.append(Split(beside.name, ((TILE_VECTORS // width, "reg"),), "balance"))
-    actions += [Split(m, ((height, "reg"),), "unit" if symbolic else "balance"), *split(roles.n, width, lanes)]
-    outer = tuple(f"{axis.name}.0" for axis in roles.batch)
-    summed = (*roles.inner_k, roles.k)
-    b_axes = dict(region.roles)[roles.b].axes
-    rows = () if beside is None else (beside.name,)
-    staged = (*(axis.name for axis in summed if axis in b_axes), *rows, n)
-    block = _block(summed)
-    if block is not None:
-        cut, size = block
-        actions.append(Split(cut.name, ((size, "loop"),)))
-        inside = tuple(f"{axis.name}.{int(axis == cut)}" for axis in summed)
-        loops = (*outer, f"{n}.0", f"{cut.name}.0", f"{m}.0", *inside)
-        inner, at = inside[-1], f"{cut.name}.0"
-    else:
-        loops = (*outer, f"{n}.0", f"{m}.0", *(f"{axis.name}.0" for axis in summed))
-        inner, at = f"{k}.0", f"{n}.0"
-    actions.append(Order(loops))
-    bind = Bind((*outer, f"{n}.0"))
-    stage = Stage(roles.b, at, staged)
-    a_value = dict(region.roles)[roles.a]
-    if a_value.op not in ("load", "cast"):
-        yield (
-            *actions,
-            bind,
-            stage,
-            Stage(roles.a, f"{m}.0", (m, *(x.name for x in roles.inner_k), k)),
-            Unroll(inner, 4),
-        )
-    yield (*actions, bind, stage, Unroll(inner, 4))
-    yield (*actions, bind, Unroll(inner, 4))
-    yield (*actions, bind)
-
-
-def _block(summed: tuple[Variable, ...]) -> tuple[Variable, int] | None:
-    """The axis of a long sum that is cut into blocks, and how long these are."""
-    sizes = [extent(axis) for axis in summed]
-    if not all(isinstance(size, int) for size in sizes):
-        return None
-    total = math.prod(upper(size) for size in sizes)
-    cut = max(summed, key=lambda axis: upper(extent(axis)))
-    size = upper(extent(cut))
-    if total <= BLOCK_K:
-        return None
-    most = max(1, BLOCK_K // (total // size))
-    block = -(-size // -(-size // most))
-    return (cut, block) if block < size else None
-
-
-def _beside(region: Region, roles: _Roles, width: int) -> Variable | None:
-    """An axis whose rows share a register tile where those of `n` alone are short: another axis of B, as the rows of an
-    image are.
-    """
-    operands = dict(region.roles)
-    output = region.outputs[0]
-    others = [axis for axis in roles.batch if axis in operands[roles.b].axes and axis not in operands[roles.a].axes]
-    steps = {axis: stride(output.buffer, output.index, axis) for axis in others}
-    near = [axis for axis in others if steps[axis] is not None and isinstance(extent(axis), int)]
-    if 2 * width > TILE_VECTORS or not near:
-        return None
-    best = min(near, key=lambda axis: steps[axis] or 0)
-    return best if upper(extent(best)) >= 2 else None
-
-
-def _tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
-    """Rows and vectors of the register tile: as many accumulators as the registers hold, few columns left over."""
-    if profile.vector_registers < 32:
-        return (6, 2) if columns > lanes else (12, 1)
-    if columns <= lanes:
-        return 14, 1
-    if columns <= 2 * lanes:
-        return 12, 2
-    rest = columns % (4 * lanes)
-    if columns <= 3 * lanes or (0 < rest <= lanes and columns % (3 * lanes) == 0):
-        return 8, 3
-    return TILE_ROWS, TILE_VECTORS
-
-
-def _streamed(region: Region, roles: _Roles, lanes: int, rows: int) -> Iterator[tuple[Action, ...]]:
-    """Few rows: the weight is read once, along its unit stride."""
-    b = dict(region.roles)[roles.b]
-    outer = tuple(f"{axis.name}.0" for axis in roles.batch)
-    m = () if roles.m is None else (f"{roles.m.name}.0",)
-    n, k = roles.n.name, roles.k.name
-    split_m: list[Action] = []
-    if roles.m is not None and isinstance(extent(roles.m), int) and 1 < rows <= 4:
-        split_m = [Split(roles.m.name, ((rows, "reg"),))]
-    columns, depth = extent(roles.n), extent(roles.k)
-    along_k = b.op == "load" and stride(b.attribute.buffer, b.attribute.index, roles.k) == 1
-    if along_k and upper(depth) >= 2 * lanes:
-        actions = [*split_m, Split(n, ((8, "reg"),)), Split(k, ((lanes, "lane"),))]
-    else:
-        width = max(1, min(8 // max(1, len(split_m) * rows // 2), -(-upper(columns) // lanes)))
-        actions = [*split_m, *split(roles.n, width, lanes)]
-        blocks = STREAMED_COLUMNS // (width * lanes)
-        static = isinstance(columns, int) and isinstance(depth, int) and not roles.inner_k
-        if static and blocks > 1 and upper(columns) >= STREAMED_COLUMNS and upper(depth) >= 4 * STREAMED_ROWS:
-            cut = [Split(n, ((blocks, "loop"), (width, "reg"), (lanes, "lane"))), Split(k, ((STREAMED_ROWS, "loop"),))]
-            loops = (*outer, *m, f"{n}.0", f"{k}.0", f"{n}.1", f"{k}.1")
-            yield (*split_m, *cut, Order(loops), Bind((*outer, *m, f"{n}.0")), Unroll(f"{k}.1", STREAMED_ROWS))
-    order = Order((*outer, *m, f"{n}.0"))
-    yield (*actions, order, Bind((*outer, *m, f"{n}.0")))
-    yield (*actions, order)
 
 
 def _plain(region: Region) -> Iterator[tuple[Action, ...]]:

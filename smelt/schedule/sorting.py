@@ -16,6 +16,7 @@ from smelt.fuse.routine_nodes import Operand
 from smelt.graph.index import IndexLike, as_index, product_of, upper
 from smelt.graph.node import Node
 from smelt.kernel.routine import Routine, Step, Temporary, routine
+from smelt.schedule.group_sorting import group_sort_steps
 
 NETWORK_BYTES = 1 << 15  # of one vector of rows: a network of this size still fits the nearest cache
 NETWORK_ROWS = 512  # elements of a row beyond which a radix sort does less
@@ -118,6 +119,8 @@ class _Sort:
 
 def sort_steps(node: Node, sources: list[Operand], profile: Profile) -> list[Step]:
     """The launches of a SORT node."""
+    if profile.group_threads:
+        return group_sort_steps(node, sources[0], profile)
     sort = _Sort(node, sources[0], profile)
     if sort.selects:
         return _select(sort)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from smelt.errors import ArgumentError, DeviceError
 from smelt.graph.node import Shape
 from smelt.graph.shapes import checked_shape, normalized_axes
+from smelt.runtime import DEVICES
 from smelt.tensor.handle import Handle
 from smelt.tensor.types import Axes, ShapeLike
-
-DEVICES: Final = ("cpu",)
 
 
 def integer(value: Any, name: str, what: str) -> int:
@@ -91,7 +90,7 @@ def as_shape(shape: ShapeLike | Sequence[ShapeLike], name: str) -> Shape:
 def check_device(device: Any, name: str) -> None:
     """Accept the devices that there are."""
     if device is not None and str(device) not in DEVICES:
-        raise DeviceError(f"{name}: there is no device {str(device)!r}", hint=f"Available: {', '.join(DEVICES)}.")
+        raise DeviceError(f"{name}: there is no device {str(device)!r}", hint=f"There are: {', '.join(DEVICES)}.")
 
 
 def check_copy(copy: Any, name: str) -> None:

@@ -17,6 +17,7 @@ from smelt.graph import build
 from smelt.graph.index import Index
 from smelt.graph.node import Node
 from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer
+from smelt.tensor.devices import placed
 from smelt.tensor.handle import node_of, scalar_node, wrap
 from smelt.tensor.movement import diagonal_offset
 from smelt.tensor.types import DTypeLike, ShapeLike, Size
@@ -128,7 +129,7 @@ def _filled(shape: tuple[Size, ...], value: Any, dtype: DTypeLike | None, device
     else:
         fill = node_of(value, name)
         fill = fill if wanted is None else build.cast(fill, wanted)
-    return wrap(build.broadcast_to(fill, shape, name=name))
+    return placed(wrap(build.broadcast_to(fill, shape, name=name)), device, name)
 
 
 def _constant(value: Scalar, dtype: DType, name: str) -> Node:
@@ -156,7 +157,7 @@ def eye(
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     offset = diagonal_offset(*shape)
     diagonal = build.eq(offset, build.const(diagonal_number(k, "eye"), offset.dtype))
-    return wrap(build.cast(diagonal, as_dtype(dtype or dtypes.float32, "eye")))
+    return placed(wrap(build.cast(diagonal, as_dtype(dtype or dtypes.float32, "eye"))), device, "eye")
 
 
 def tri(
@@ -178,7 +179,7 @@ def tri(
     shape = as_shape((rows, rows if columns is None else columns), "tri")
     offset = diagonal_offset(*shape)
     below = build.le(offset, build.const(diagonal_number(k, "tri"), offset.dtype))
-    return wrap(build.cast(below, as_dtype(dtype or dtypes.float32, "tri")))
+    return placed(wrap(build.cast(below, as_dtype(dtype or dtypes.float32, "tri"))), device, "tri")
 
 
 def arange(
@@ -211,7 +212,7 @@ def arange(
         count = max(0, math.ceil((stop - start) / step))
     count = int(count)
     inside = dtypes.int64 if exact else dtypes.float64
-    return wrap(build.cast(_progression(count, start, step, inside, "arange"), wanted))
+    return placed(wrap(build.cast(_progression(count, start, step, inside, "arange"), wanted)), device, "arange")
 
 
 def _number(value: Any, name: str) -> int | float:
@@ -269,4 +270,4 @@ def linspace(
     if closed and count > 1:  # the last number is exact, whatever the rounding of the step
         last = build.eq(build.iota(count, dtypes.int64), build.const(count - 1, dtypes.int64))
         numbers = build.where(last, build.const(stop, dtypes.float64), numbers)
-    return wrap(build.cast(numbers, as_dtype(dtype or dtypes.float32, "linspace")))
+    return placed(wrap(build.cast(numbers, as_dtype(dtype or dtypes.float32, "linspace"))), device, "linspace")

@@ -20,6 +20,7 @@ from smelt.graph.ops import Op
 from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
 from smelt.tensor.arguments import check_copy, check_device
+from smelt.tensor.devices import placed
 from smelt.tensor.handle import Handle, is_weak, node_of, wrap
 from smelt.tensor.types import DT, DTypeLike, S, TensorLike
 
@@ -63,7 +64,7 @@ def asarray(
     if copy is False:
         return wrap(_shared(obj, wanted))
     node = to_node(obj, "asarray", wanted)
-    return wrap(_copied(node, "asarray") if copy and isinstance(obj, Handle) else node)
+    return placed(wrap(_copied(node, "asarray") if copy and isinstance(obj, Handle) else node), device, "asarray")
 
 
 def _shared(obj: Any, dtype: DType | None) -> Node:
@@ -74,11 +75,12 @@ def _shared(obj: Any, dtype: DType | None) -> Node:
         raise ArgumentError(f"asarray: {obj._node.dtype} cannot become {dtype} without a copy", hint="Leave copy out.")
     if not isinstance(obj, list | tuple | range | np.generic) and not is_weak(obj):
         array = _array(obj, "asarray")
-        if (dtype is None or as_dtype(array.dtype) is dtype) and Storage.shares(array):
+        here = runtime.default_device().name == "cpu"
+        if here and (dtype is None or as_dtype(array.dtype) is dtype) and Storage.shares(array):
             return runtime.leaf(Storage.of(array, copy=False))
     raise ArgumentError(
         f"asarray: a {type(obj).__name__} cannot do without a copy",
-        rule="only aligned memory of a dtype that stays as it is can be shared.",
+        rule="only aligned memory of a dtype that stays as it is can be shared, and only by the processor.",
         hint="Leave copy out.",
     )
 
@@ -121,7 +123,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     _numeric(array, "from_dlpack")
     if copy is False and not Storage.shares(array):
         raise ExchangeError("from_dlpack: memory that is not aligned cannot do without a copy", hint="Leave copy out.")
-    return wrap(runtime.leaf(Storage.of(array, copy=bool(copy) and not is_copy)))
+    if copy is False and runtime.default_device().name != "cpu":
+        raise ExchangeError("from_dlpack: another device cannot do without a copy", hint="Leave copy out.")
+    leaf = runtime.leaf(Storage.of(array, copy=bool(copy) and not is_copy))
+    return placed(wrap(leaf), device, "from_dlpack")
 
 
 def astype(x: Tensor[DT, *S], dtype: DTypeLike, /, *, copy: bool = True, device: Any = None) -> Tensor[Any, *S]:
@@ -137,8 +142,8 @@ def astype(x: Tensor[DT, *S], dtype: DTypeLike, /, *, copy: bool = True, device:
     check_copy(copy, "astype")
     node, wanted = node_of(x, "astype"), as_dtype(dtype, "astype")
     if copy is False and node.dtype is wanted and isinstance(x, Handle):
-        return x
-    return wrap(build.cast(node, wanted))
+        return placed(x, device, "astype")
+    return placed(wrap(build.cast(node, wanted)), device, "astype")
 
 
 def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:

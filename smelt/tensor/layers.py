@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.node import Node
-from smelt.graph.shapes import normalized_axis
+from smelt.graph.shapes import broadcast_shapes, normalized_axis
+from smelt.tensor.arguments import flag
 from smelt.tensor.handle import all_common, floating, node_of, wrap
 from smelt.tensor.types import DT, S
 
@@ -68,16 +69,44 @@ def attention(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(query @ key.mT * scale) @ value over (..., length, features).
+    """softmax(query @ key.mT * scale) @ value over (..., heads, length, features).
 
     A bool mask says which keys a query may see; a float mask is added to the scores. `causal` hides the keys that
-    come after the query. The scale is 1 / sqrt(features), unless given.
+    come after the query. The scale is 1 / sqrt(features), unless given. Where the queries have a multiple of the heads
+    that keys and values have, neighboring heads share them.
+
+    >>> q, kv = sm.ones((2, 8, 5, 16)), sm.ones((2, 2, 5, 16))
+    >>> sm.attention(q, kv, kv, causal=True).shape
+    (2, 8, 5, 16)
     """
     sources = all_common((query, key, value), "attention")
     if mask is not None:
         node = node_of(mask, "attention")
         sources.append(node if node.dtype.is_bool else build.cast(node, sources[0].dtype))
-    return wrap(build.composite("attention", *sources, causal=causal, scale=scale))
+    shape, shared = sources[0].shape, _shared_heads(*sources[:3])
+    if shared is None:
+        return wrap(build.composite("attention", *sources, causal=causal, scale=scale))
+    apart = build.composite("attention", *(_by_group(x, shared) for x in sources), causal=causal, scale=scale)
+    return wrap(build.reshape(apart, (*apart.shape[:-4], shape[-3], *apart.shape[-2:])))
+
+
+def _shared_heads(q: Node, k: Node, v: Node) -> int | None:
+    """How many heads the keys and values have, if each serves a group of the queries' heads."""
+    if min(q.rank, k.rank, v.rank) < 3:
+        return None
+    heads, shared = q.shape[-3], k.shape[-3]
+    if not isinstance(heads, int) or not isinstance(shared, int) or v.shape[-3] != shared:
+        return None
+    return shared if 1 < shared < heads and heads % shared == 0 else None
+
+
+def _by_group(x: Node, shared: int) -> Node:
+    """The axis of heads as two: groups, and the heads of a group."""
+    if x.rank < 3:
+        return x
+    heads = x.shape[-3]
+    groups = (heads, 1) if heads == shared or not isinstance(heads, int) or heads == 1 else (shared, heads // shared)
+    return build.reshape(x, (*x.shape[:-3], *groups, *x.shape[-2:]))
 
 
 def scaled_dot_product_attention(
@@ -88,8 +117,11 @@ def scaled_dot_product_attention(
     *,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = True,
 ) -> Tensor:
-    """`attention` with PyTorch's names."""
+    """`attention` with PyTorch's names; groups of heads share keys and values unless `enable_gqa` is False."""
+    if not flag(enable_gqa, "scaled_dot_product_attention", "enable_gqa"):
+        broadcast_shapes(node_of(query, "attention").shape[:-2], node_of(key, "attention").shape[:-2], "attention")
     return attention(query, key, value, attn_mask, causal=is_causal, scale=scale)
 
 

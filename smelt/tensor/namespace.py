@@ -7,15 +7,15 @@ from types import ModuleType
 from typing import Any, Final
 
 from smelt import dtypes as _dtypes
+from smelt import runtime
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError
-from smelt.tensor.arguments import DEVICES, check_device
+from smelt.tensor.arguments import check_device
 from smelt.tensor.interop import MAXIMUM_RANK
 from smelt.tensor.scalars import KINDS
 
 __array_api_version__: Final = "2024.12"
 
-DEFAULT_DEVICE: Final = DEVICES[0]
 # A newer version only adds to the older ones.
 _VERSIONS: Final = ("2021.12", "2022.12", "2023.12", __array_api_version__)
 # Only the dtypes that the standard names, although there are others.
@@ -31,11 +31,11 @@ class NamespaceInfo:
 
     def default_device(self) -> str:
         """Where tensors are made unless said otherwise."""
-        return DEFAULT_DEVICE
+        return runtime.default_device().name
 
     def devices(self) -> list[str]:
-        """Every device that there is."""
-        return list(DEVICES)
+        """Every device that can be used here."""
+        return runtime.available()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """The dtypes of results when nothing else decides. There are no complex dtypes."""

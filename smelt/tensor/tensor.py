@@ -16,10 +16,12 @@ from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from smelt.graph import build
 from smelt.graph.index import Index, product_of
 from smelt.graph.shapes import shape_text
+from smelt.runtime import DEVICES
 from smelt.tensor import (
     activations,
     adaptive_pooling,
     convolution,
+    devices,
     dlpack,
     einsums,
     elementwise,
@@ -100,7 +102,7 @@ class Tensor(Handle, Generic[DT, *S]):
     @property
     def device(self) -> str:
         """Where the values lie or will lie."""
-        return namespace.DEFAULT_DEVICE
+        return devices.device_of(self._node)
 
     def numel(self) -> Size:
         """The number of elements."""
@@ -529,14 +531,14 @@ class Tensor(Handle, Generic[DT, *S]):
 
     def to(self, target: Any, /) -> Tensor[Any, *S]:
         """`astype` for a dtype, `to_device` for a device."""
-        return self.to_device(target) if isinstance(target, str) and target == "cpu" else self.astype(target)
+        return self.to_device(target) if isinstance(target, str) and target in DEVICES else self.astype(target)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor[DT, *S]:
-        """The tensor on a device. There is one device, the CPU, and it has no streams."""
+        """The tensor on a device, which is copied if it lies on another one. Streams are not for users to name."""
         check_device(device, "to_device")
         if stream is not None:
-            raise ArgumentError(f"to_device: stream {stream!r}", rule="the CPU has no streams: it must be None.")
-        return self
+            raise ArgumentError(f"to_device: stream {stream!r}", rule="devices have no streams here: it must be None.")
+        return devices.placed(self, device, "to_device")
 
     def half(self) -> Tensor[Any, *S]:
         """The values as float16."""

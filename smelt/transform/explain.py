@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from smelt import runtime
 from smelt.compiler import CompiledGraph, compile_graph
+from smelt.device.protocol import Device
 from smelt.errors import ArgumentError
-from smelt.plan import KernelRecord, Placed
+from smelt.plan import KernelRecord, MemoryPlan, Placed
 from smelt.transform.jit import Jit
 
 _RUNS = 5
@@ -21,7 +21,9 @@ class Explanation:
     """What `explain` found. `str()` is the whole text; the parts can be read one by one."""
 
     compiled: CompiledGraph
+    needs: MemoryPlan  # what one call takes from memory, by purpose
     milliseconds: float  # best of a few calls, dispatch included
+    launch_seconds: list[float] | None = None  # of each launch, where the device has a clock of its own
 
     @property
     def kernels(self) -> tuple[KernelRecord, ...]:
@@ -76,11 +78,16 @@ class Explanation:
         ]
         total = sum(p.nbytes for p in self.memory)
         summary = f"intermediates {total} bytes in an arena of {self.compiled.intermediate_bytes}"
-        return "\n".join([*lines, f"{summary}; peak with results and scratch {self.peak_bytes}"])
+        lines += [f"{summary}; peak with results and scratch {self.peak_bytes}", f"one call: {self.needs}"]
+        return "\n".join(lines)
 
     def _time_text(self) -> str:
         compiling = ", ".join(f"{name} {1e3 * s:.2f}" for name, s in self.seconds.items())
-        return f"one call: {self.milliseconds:.4f} ms (best of {_RUNS})\ncompiling, in ms: {compiling}"
+        lines = [f"one call: {self.milliseconds:.4f} ms (best of {_RUNS})"]
+        if self.launch_seconds is not None:
+            each = ", ".join(f"{1e3 * s:.4f}" for s in self.launch_seconds)
+            lines.append(f"launches on the device, in ms: {each}")
+        return "\n".join([*lines, f"compiling, in ms: {compiling}"])
 
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
@@ -98,14 +105,19 @@ def examine(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     if not callable(function):
         raise ArgumentError(f"explain: {function!r:.80} is not a function", hint="Give what computes: lambda: x + 1.")
     jitted = function.keeping() if isinstance(function, Jit) else Jit(function)
-    compiled = compile_graph(jitted.graph_key(*args, **kwargs), runtime.device, explain=True)
-    best = min(_timed(jitted, args, kwargs) for _ in range(_RUNS))
-    return Explanation(compiled, 1e3 * best)
+    compiled = compile_graph(*jitted.graph_key(*args, **kwargs), explain=True)
+    best = min(_timed(jitted, args, kwargs, compiled.device) for _ in range(_RUNS))
+    program = jitted.program(*args, **kwargs)
+    return Explanation(
+        compiled, jitted.memory(*args, **kwargs), 1e3 * best, None if program is None else program.launch_seconds()
+    )
 
 
-def _timed(function: Callable[..., Any], args: Any, kwargs: Any) -> float:
+def _timed(function: Callable[..., Any], args: Any, kwargs: Any, device: Device) -> float:
+    device.synchronize()
     start = time.perf_counter()
     function(*args, **kwargs)
+    device.synchronize()
     return time.perf_counter() - start
 
 

@@ -16,12 +16,14 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from smelt import runtime, tree
 from smelt.compiler import CompiledGraph, GraphKey, Traced, trace
-from smelt.device.memory import NOWHERE, Memory
+from smelt.device.memory import NOWHERE
+from smelt.device.protocol import Device, DeviceMemory, Program
 from smelt.dtypes import float64, int64, uint32
 from smelt.errors import ArgumentError
 from smelt.graph.checks import Check
 from smelt.graph.node import Node, private_nodes
 from smelt.graph.ops import Op
+from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor, wrap
 from smelt.transform.hidden import Reader, hidden_readers
@@ -42,7 +44,9 @@ class _Entry:
     inputs: list[int] | None  # leaf number; -1 - k is the k-th captured storage; None: all leaves in order
     offsets: list[int]  # where each input starts in its leaf, in elements
     captured: list[Storage]
-    scalars: Memory | None
+    scalars: DeviceMemory | None
+    device: Device
+    moves: bool  # some inputs lie elsewhere
     starts: bytes
     shapes: ShapeCheck | None
     draws: int
@@ -86,9 +90,31 @@ class Jit(Generic[P, T]):
         result: T = _replay_simple(entry, leaves) if entry.is_simple else self._replay(entry, leaves, args, kwargs)
         return result
 
-    def graph_key(self, *args: P.args, **kwargs: P.kwargs) -> GraphKey:
-        """The key of the graph that a call with these arguments runs; nothing is compiled for it."""
-        return self._record(args, kwargs, self._flatten(args, kwargs)[0])[0].key
+    def graph_key(self, *args: P.args, **kwargs: P.kwargs) -> tuple[GraphKey, Device]:
+        """The key of the graph that a call with these arguments runs, and where; nothing is compiled for it."""
+        traced, entry = self._record(args, kwargs, self._flatten(args, kwargs)[0])
+        return traced.key, entry.device
+
+    def program(self, *args: P.args, **kwargs: P.kwargs) -> Program | None:
+        """The launch list that a call with these arguments has run."""
+        entry = self._entries.get(self._flatten(args, kwargs)[1])
+        return None if entry is None else entry.compiled.program
+
+    def memory(self, *args: P.args, **kwargs: P.kwargs) -> MemoryPlan:
+        """What a call with these arguments takes from memory. The function is compiled for it, but not run.
+
+        >>> import smelt as sm
+        >>> x = sm.ones((1000,))
+        >>> plan = sm.jit(lambda x: x * 2 + 1).memory(x)
+        >>> plan.inputs, plan.results, plan.intermediates, plan.peak
+        (4000, 4000, 0, 8000)
+        """
+        leaves, key = self._flatten(args, kwargs)
+        entry = self._entries[key] = self._entries.get(key) or self._trace(args, kwargs, leaves)
+        read = [leaf for leaf in leaves if isinstance(leaf, Storage)] + entry.captured
+        inputs = sum({id(storage.memory): storage.memory.nbytes for storage in read}.values())
+        sizes = None if entry.shapes is None else entry.compiled.sizes(entry.shapes.bind(leaves))
+        return entry.compiled.memory(inputs, sizes)
 
     def keeping(self) -> Jit[P, T]:
         """The same function, giving up none of its arguments."""
@@ -198,7 +224,7 @@ class Jit(Generic[P, T]):
 
     def _trace(self, args: Any, kwargs: Any, leaves: list[Any]) -> _Entry:
         traced, entry = self._record(args, kwargs, leaves)
-        entry.compiled = runtime.find(traced)
+        entry.compiled = runtime.find(traced, entry.device)
         return entry
 
     def _record(self, args: Any, kwargs: Any, leaves: list[Any]) -> tuple[Traced, _Entry]:
@@ -256,11 +282,15 @@ class Jit(Generic[P, T]):
         if check is not None:
             check.order(traced.dims)
         count = len(leaves) + bool(recorded.draws)
+        places = [leaf for leaf in (*leaves, *captured) if isinstance(leaf, Storage)]
+        device = runtime.common_device(places)
         entry = _Entry(
             None if inputs == list(range(count)) else inputs,
             [view.offset for view in traced.inputs],
             captured,
-            runtime.pack_scalars(traced.scalars),
+            runtime.pack_scalars(traced.scalars, device),
+            device,
+            any(storage.device != device.name for storage in places) or bool(recorded.draws),
             struct.pack(f"{len(traced.starts)}q", *traced.starts),
             check,
             recorded.draws,
@@ -282,6 +312,8 @@ class Jit(Generic[P, T]):
         if entry.inputs is not None:
             captured = entry.captured
             storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in entry.inputs]
+        if entry.moves or entry.numbers:
+            storages = [storage.on(entry.device.name) for storage in storages]
         pointers = [storage.shifted(offset) for storage, offset in zip(storages, entry.offsets, strict=True)]
         dims: dict[str, int] = {}
         integers, sizes, scalars = entry.starts, None, entry.scalars
@@ -298,7 +330,14 @@ class Jit(Generic[P, T]):
         if self._donate:
             self._give_up(args, kwargs, results)
         else:
-            changing = entry.numbers or entry.draws or entry.shapes or any(entry.offsets) or entry.inputs is not None
+            changing = (
+                entry.moves
+                or entry.numbers
+                or entry.draws
+                or entry.shapes
+                or any(entry.offsets)
+                or entry.inputs is not None
+            )
             tensors_only = all(known is None for known in entry.results)
             entry.is_simple = tensors_only and not (changing or entry.checks) and entry.compiled.plain is not None
         if entry.structure is tree.LEAF and entry.results[0] is None:

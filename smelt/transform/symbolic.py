@@ -39,7 +39,7 @@ def contiguous_storage(storage: Storage) -> Storage:
     """The same values in row-major order, which is what a symbolic kernel expects."""
     if storage.strides == row_major(storage.shape):
         return storage
-    return Storage.of(storage.numpy(), copy=True)
+    return Storage.of(storage.numpy(), copy=True, place=storage.device)
 
 
 def symbolic_placeholder(storage: Storage, shape: Shape | None) -> Placeholder:

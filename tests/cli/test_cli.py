@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 
 from smelt import cli
-from smelt.cli import doctor
+from smelt.cli import devices, doctor
+from smelt.config import configure
 from smelt.errors import CompilerError
 
 
@@ -47,13 +49,72 @@ def test_doctor_reports_this_machine(capsys: pytest.CaptureFixture[str]) -> None
     assert found["compiler"]["found"] is True
     assert found["processor"]["cores"] >= 1
     assert found["processor"]["vector_bytes"] in {16, 32, 64}
+    assert found["processor"]["threads"] >= 1
     assert found["versions"]["numpy"]
+    assert found["memory"]["free_bytes"] > 0
+    assert found["cache"]["writable"] is True
+    assert found["cache"]["problem"] is None
+    assert found["cache"]["free_bytes"] > 0
+
+
+def test_doctor_says_what_is_wrong_with_the_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def cache(folder: Path | str) -> dict[str, object]:
+        with configure(cache_dir=folder):
+            assert cli.main(["doctor", "--json"]) == 0
+            found: dict[str, object] = json.loads(capsys.readouterr().out)["cache"]
+            assert cli.main(["doctor"]) == 0
+            assert str(found["problem"] or "none") in capsys.readouterr().out
+        return found
+
+    (tmp_path / "file").touch()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert "no home directory" in str(cache("")["problem"])
+    assert cache(tmp_path / "file" / "cache")["problem"] == "Not a directory"
+    assert cache(tmp_path / "open")["problem"] == "others may write to it"
+    fresh = cache(tmp_path / "not" / "there")
+    assert (fresh["exists"], fresh["writable"], fresh["problem"]) == (False, True, None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "open"]
+    assert list((tmp_path / "open").iterdir()) == []
+
+
+def test_devices_lists_the_processor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["devices", "--json"]) == 0
+    [cpu, *_] = json.loads(capsys.readouterr().out)
+    assert cpu["device"] == "cpu"
+    assert cpu["cores"] >= 1
+    assert cpu["vector_bytes"] in {16, 32, 64}
+    assert cpu["memory_bytes"] > cpu["l3_bytes"] > cpu["l2_bytes"] > cpu["l1_bytes"] > 0
+    assert cli.main(["devices"]) == 0
+    title, row, *_ = capsys.readouterr().out.splitlines()
+    assert title.split()[0] == "device"
+    assert row.split()[0] == "cpu"
+
+
+def test_other_devices_need_only_describe_themselves(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = types.ModuleType("other_device")
+    other.describe = lambda: [{"device": "other:0", "name": "A card", "memory_bytes": 3 << 30}]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "other_device", other)
+    monkeypatch.setattr(devices, "MODULES", (*devices.MODULES, "other_device"))
+    assert cli.main(["devices"]) == 0
+    assert " ".join(capsys.readouterr().out.splitlines()[-1].split()) == "other:0 A card - - - - - - 3 GiB -"
+    monkeypatch.setattr(devices, "MODULES", ())
+    assert cli.main(["devices"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"), [(7, "7 B"), (48 << 10, "48 KiB"), (3 << 19, "1.5 MiB"), (5 << 30, "5 GiB")]
+)
+def test_sizes_are_shown_in_a_fitting_unit(nbytes: int, text: str) -> None:
+    assert devices.size_text(nbytes) == text
 
 
 def test_doctor_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor"]) == 0
     titles = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
-    assert titles == ["versions", "system", "compiler", "processor", "cache"]
+    assert titles == ["versions", "system", "compiler", "processor", "memory", "cache"]
 
 
 def test_doctor_fails_without_a_compiler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

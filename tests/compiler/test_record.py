@@ -17,6 +17,7 @@ from smelt import runtime
 from smelt.compiler import driver, trace
 from smelt.compiler.record import graph_digest
 from smelt.config import configure
+from smelt.device.cpu import CPU
 from smelt.device.toolchain import compile_count
 from smelt.diskcache import disk_cache
 
@@ -94,7 +95,7 @@ def test_records_that_do_not_make_sense_are_dropped(cache: Path, change: dict[st
     """Even one with a right checksum: nothing in a record is trusted."""
     compute()
     node = (sm.asarray(x) * 1.5 + sm.asarray(x).sum(-1, keepdims=True))._node
-    digest = graph_digest(trace([node]).key)
+    digest = graph_digest(trace([node]).key, CPU())
     store = disk_cache()
     assert store is not None
     data = store.load_bytes("graphs", digest)

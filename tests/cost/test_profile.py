@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import platform
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,22 @@ def test_this_machine() -> None:
     assert found.vector_bytes in (16, 32, 64)
     assert 1 <= found.cores <= (os.cpu_count() or 1)
     assert found.l1_bytes < found.l2_bytes
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_matrix_instructions_need_permission(granted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("smelt.cost.profile")
+    with_tiles = profile()._replace(features=frozenset({"avx512f", "amx_tile", "amx_bf16"}))
+    monkeypatch.setattr(module, "read_profile", lambda *_: with_tiles)
+    monkeypatch.setattr(module, "_may_use_tiles", lambda: granted)
+    found = profile.__wrapped__().features
+    assert found == (with_tiles.features if granted else {"avx512f"})
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="a system call of x86_64")
+def test_asking_for_permission_never_fails() -> None:
+    module = importlib.import_module("smelt.cost.profile")
+    assert module._may_use_tiles() in (True, False)
 
 
 @pytest.mark.parametrize(

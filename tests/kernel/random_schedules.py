@@ -54,6 +54,22 @@ def random_split(rng: random.Random, axis: Variable, lanes: bool) -> Split:
     return Split(axis.name, tuple(parts), tail)
 
 
+def with_threads(rng: random.Random, schedule: Schedule) -> Schedule:
+    """The schedule with some axes shared out over the threads of a group, and none over lanes."""
+    actions: list[Action] = []
+    for action in schedule:
+        if isinstance(action, Split):
+            parts = [part for part in action.parts if part[1] != "lane"]
+            if not parts or rng.random() < 0.6:
+                parts.append((rng.choice((2, 4, 8)), "thread"))
+            whole = any(kind != "loop" for _, kind in parts) and action.tail != "unit"
+            action = Split(action.axis, tuple(parts), action.tail if whole else "shrink")
+        elif isinstance(action, Sub):
+            action = Sub(action.reduction, action.axis, tuple(part for part in action.parts if part[1] != "lane"))
+        actions.append(action)
+    return tuple(actions)
+
+
 def interleaved(rng: random.Random, groups: list[list[str]]) -> list[str]:
     """All names, each group in its own order."""
     result: list[str] = []
@@ -81,7 +97,16 @@ def random_memory(rng: random.Random, region: Region, loops: list[str]) -> list[
 def stage_order(rng: random.Random, region: Region, e: Expression) -> tuple[str, ...]:
     names = [axis.name for axis in region.axes if axis in e.axes]
     rng.shuffle(names)
-    return tuple(names if rng.random() < 0.5 else names[: rng.randint(1, len(names))])
+    chosen = names if rng.random() < 0.5 else names[: rng.randint(1, len(names))]
+    if rng.random() < 0.3:  # one axis in blocks
+        name, block = rng.choice(chosen), rng.choice((2, 3, 4, 8, 16))
+        rest = [other for other in chosen if other != name]
+        return (
+            (f"{name}/{block}", *rest, f"{name}%{block}")
+            if rng.random() < 0.7
+            else (*rest, f"{name}/{block}", f"{name}%{block}")
+        )
+    return tuple(chosen)
 
 
 def random_reductions(rng: random.Random, region: Region) -> list[Action]:

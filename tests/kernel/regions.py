@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.dtypes import DType, bool_, compute_dtype, float16, float32, int8, int32, int64
+from smelt.dtypes import DType, bfloat16, bool_, compute_dtype, float16, float32, int8, int32, int64
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of, upper
 from smelt.graph.shapes import row_major
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Prefix, Region, mask_expression
@@ -373,6 +373,30 @@ def selected_product(m: int = 5, n: int = 13, k: int = 7) -> Case:
     return Case(region(out(buffer("o", m, n), [am, an], y), [am, an, ak], A=left, B=right, y=y))
 
 
+def dots(m: int = 5, n: int = 13, k: int = 7, name: str = "dot4") -> Case:
+    """Inner products of bytes, four in a word."""
+    am, an, ak = axis("m", m), axis("n", n), axis("k", k)
+    left, right = load(buffer("A", m, k, dtype=int32), am, ak), load(buffer("B", k, n, dtype=int32), ak, an)
+    y = reduce("add", op(name, left, right), ak)
+    return Case(region(out(buffer("o", m, n, dtype=int32), [am, an], y), [am, an, ak], A=left, B=right, y=y))
+
+
+def pairs(m: int = 5, n: int = 13, k: int = 7) -> Case:
+    """Inner products of bfloat16, two in a word, with their first factor added: its memory is read in both forms."""
+    am, an, ak = axis("m", m), axis("n", n), axis("k", k)
+    a, b = buffer("A", m, 2 * k, dtype=bfloat16), buffer("B", n, 2 * k, dtype=bfloat16)
+    left, right = (Expression("load", int32, (), Access(words(x), (of(i), of(ak)))) for x, i in ((a, am), (b, an)))
+    y = reduce("add", Expression("dot2", float32, (left, right)), ak)
+    value = op("add", y, op("add", load(a, am, 0), load(b, an, 2 * k - 1)))
+    return Case(region(out(buffer("o", m, n), [am, an], value), [am, an, ak], A=left, B=right, y=y))
+
+
+def words(source: Buffer) -> Buffer:
+    view = source.viewed(int32)
+    assert view is not None
+    return view
+
+
 def integers(n: int = 50) -> Case:
     i = axis("i", n)
     x = load(buffer("x", n, dtype=int32), i)
@@ -381,6 +405,8 @@ def integers(n: int = 50) -> Case:
 
 CASES = {
     "elementwise": elementwise,
+    "dots": dots,
+    "pairs": pairs,
     "bias": bias,
     "softmax": softmax,
     "layer_norm": layer_norm,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from smelt.device.memory import NOWHERE
 from smelt.graph.index import as_index
 from smelt.kernel import Kernel, interpret
 
@@ -42,6 +44,29 @@ def run_compiled(jobs: Sequence[Job]) -> None:
         run = _SIGNATURE(library.address(kernel.name))
         for begin, end in ((cut, tasks), (0, cut)) if cut else ((0, tasks),):
             run(ctypes.addressof(pointers), ctypes.addressof(packed), start, begin, end)
+
+
+def run_opencl(jobs: Sequence[Job]) -> None:
+    """All kernels in one program, each launched by itself."""
+    from smelt.device.opencl import OpenCL
+    from smelt.device.protocol import Launch
+
+    device = OpenCL()
+    kernels = [replace(kernel, name=f"k{at}") for at, (kernel, _, _) in enumerate(jobs)]
+    if not kernels:
+        return
+    libraries = device.build([device.render(kernels)])
+    for kernel, (_, arrays, integers) in zip(kernels, jobs, strict=True):
+        count, slots = len(kernel.buffers), tuple(range(len(kernel.buffers)))
+        numbers = [integers[v.name] for v in kernel.parameters]
+        tasks = int(as_index(kernel.tasks).evaluate(integers))
+        launch = Launch(0, kernel.name, "", tasks, 1, kernel.threads, slots, tuple(range(len(numbers))))
+        program = device.load([launch], libraries, [(1 + k, 0) for k in range(count)], 0, 0)
+        memories = [device.upload(arrays[buffer.name]) for buffer in kernel.buffers]
+        program.run(NOWHERE + b"".join(m.pointer for m in memories), struct.pack(f"{len(numbers)}q", *numbers))
+        for buffer, memory in zip(kernel.buffers, memories, strict=True):
+            array = arrays[buffer.name]
+            array[...] = memory.view(array.dtype, array.shape)
 
 
 RUNNERS: dict[str, Runner] = {"interpreted": run_interpreted, "compiled": run_compiled}

@@ -28,6 +28,11 @@ EXAMPLES: dict[str, tuple[Callable[[], Case], str]] = {
         "split m (6 reg) tail unit; split n (4 reg, 16 lane); split k (500 loop);"
         "order n.0 k.0 m.0 k.1; bind n.0 grid; stage B at k.0 (k, n); unroll k.1 4",
     ),
+    "matrix": (
+        lambda: r.dots(100, 64, 128, "dot4_ss"),
+        "split m (32 reg) tail mask; split n (2 reg, 16 lane); split k (4 loop, 16 reg);"
+        "order n.0 k.0 m.0 k.1; bind n.0 grid; stage B at k.0 (k, n); stage A at k.0 (m, k)",
+    ),
     "attention": (
         lambda: r.attention(12, 1024, 64, causal=True),
         "split q (6 reg) tail balance; split d (4 reg, 16 lane); split k (4 reg, 16 lane);"

@@ -15,9 +15,9 @@ from smelt.dtypes import bool_, float16, float32, float64, int8, int32
 from smelt.graph.ops import REDUCTIONS, SCANS
 from smelt.kernel import Illegal, Kernel, Skip, evaluate_region, lower, parse_kernel, print_kernel, verify
 from tests.kernel import regions as r
-from tests.kernel.random_schedules import random_schedule
+from tests.kernel.random_schedules import random_schedule, with_threads
 from tests.kernel.regions import Case
-from tests.kernel.runners import RUNNERS, Job, Runner
+from tests.kernel.runners import RUNNERS, Job, Runner, run_opencl
 
 ROUNDS = 8  # schedules per example
 
@@ -49,6 +49,8 @@ def random_case(rng: random.Random) -> Case:
         lambda: r.two_outputs(small(), size()),
         lambda: r.symbolic_rows(rng.choice((1, 2)), rng.choice((1, 11, 19))),
         lambda: r.integers(size()),
+        lambda: r.dots(small(), size(), size(), rng.choice(("dot4", "dot4_ss", "dot4_uu"))),
+        lambda: r.pairs(small(), size(), size()),
         lambda: r.log_sum_exp(small(), size()),
         lambda: r.attention(1, rng.choice((3, 7, 9)), small(), rng.random() < 0.5, rng.choice((-1e30, -np.inf))),
         lambda: r.embedding(small(), size()),
@@ -67,10 +69,12 @@ def random_case(rng: random.Random) -> Case:
     return rng.choice(kinds)()
 
 
-def random_job(rng: random.Random) -> tuple[Job, dict[str, Any], str] | None:
+def random_job(rng: random.Random, threads: bool = False) -> tuple[Job, dict[str, Any], str] | None:
     """A kernel with its arguments, what it must compute, and its story; None where the schedule is refused."""
     case = random_case(rng)
     schedule = random_schedule(rng, case.region)
+    if threads:
+        schedule = with_threads(rng, schedule)
     try:
         kernel = lower(case.region, schedule)
     except Illegal:
@@ -95,9 +99,18 @@ def check_text(kernel: Kernel) -> None:
 @example(seed=2472)  # a quotient that is 0 because of what else its dividend contains
 @given(seed=st.integers(0, 2**40))
 def test_every_legal_schedule_is_correct(name: str, seed: int) -> None:
-    run: Runner = RUNNERS[name]
+    check(RUNNERS[name], seed, threads=False)
+
+
+@pytest.mark.parametrize("name", [*RUNNERS, pytest.param("opencl", marks=pytest.mark.opencl)])
+@given(seed=st.integers(0, 2**40))
+def test_every_legal_schedule_with_threads_is_correct(name: str, seed: int) -> None:
+    check(run_opencl if name == "opencl" else RUNNERS[name], seed, threads=True)
+
+
+def check(run: Runner, seed: int, threads: bool) -> None:
     rng = random.Random(seed)
-    jobs = [job for job in (random_job(rng) for _ in range(ROUNDS)) if job is not None]
+    jobs = [job for job in (random_job(rng, threads) for _ in range(ROUNDS)) if job is not None]
     for (kernel, _, _), _, _ in jobs:
         verify(kernel)
         check_text(kernel)

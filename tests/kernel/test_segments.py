@@ -16,6 +16,8 @@ cuts = st.builds(
     st.sampled_from([None, 1, 2, 3, 6]),
     st.sampled_from([None, 2, 4, 8]),
     st.sampled_from(["shrink", "balance", "mask", "unit"]),
+    thread=st.sampled_from([None, 1, 4, 16]),
+    stride=st.just(1),
 )
 
 

@@ -99,6 +99,7 @@ def test_bad_actions_are_refused(text: str) -> None:
     ("change", "message"),
     [
         (("load A", "load Z"), "known buffer"),
+        (("load A", "load A:float16"), "can be read as"),
         (("fma= v", "fma= w"), "known value"),
         (("float32", "float33"), "a dtype"),
         (("acc 0.0", "acc zero"), "a constant of float32"),

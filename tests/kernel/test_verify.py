@@ -70,6 +70,13 @@ loop i < n
   s: float32<c.lane:8> = scan logaddexp v from a
   store o[i, c.lane] = s
 """,
+    """
+a: float32 = acc 0.0
+loop i < n
+  v: float64<c.lane:4> = load x:float64[i, c.lane]
+  w: int32<c.lane:8> = load x:int32[i, c.lane]
+  a dot2= w w
+""",
 ]
 
 
@@ -112,6 +119,11 @@ BAD = [
     ("a: float32 = acc 0.0\nv: float64 = const 1.0\na add= v", "differ in type"),
     ("a: float32 = acc 0.0\na fma= a", "other arguments"),
     ("a: float32 = acc 0.0\na div= a", "not an update"),
+    ("a: float32 = acc 0.0\na dot2= a a", "differ in type"),
+    ("a: float32 = acc 0.0\nv: int32 = const 1\na dot4= v v", "another type"),
+    ("v: int32 = const 1\nw: int32 = dot2 v v", "does not take"),
+    ("loop i < n\n  v: int32 = const 1\n  store x:int32[i, 0] = v", "another form"),
+    ("loop i < n\n  v: float64 = load x:float64[i, 4]", "may leave"),
     ("a: float32<c.reg:2, d.reg:2> = acc 0.0\nv: float32 = fold add a over c.reg", "does not fit"),
     ("v: float32 = const 1.0\nw: float32 = scan add v from v", "no accumulator"),
     ("a: int32 = acc 0\nv: int32 = const 1\nw: int32 = scan logaddexp v from a", "not a scan"),

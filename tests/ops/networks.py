@@ -172,6 +172,8 @@ def affine_norms(dtype: DType) -> list[Sample]:
 def attention(
     q: Array, k: Array, v: Array, mask: Any = None, *, causal: bool = False, scale: float | None = None
 ) -> Array:
+    if q.ndim > 2 and q.shape[-3] % k.shape[-3] == 0 and q.shape[-3] > k.shape[-3] == v.shape[-3] > 1:
+        k, v = (np.repeat(x, q.shape[-3] // x.shape[-3], -3) for x in (k, v))
     scores = (q @ np.swapaxes(k, -1, -2)) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
@@ -185,6 +187,7 @@ def queries(dtype: DType) -> list[Sample]:
     square = values(dtype, 1, 3, 6, 8), values(dtype, 2, 1, 6, 8), values(dtype, 2, 3, 6, 8)
     mask = np.ones((5, 7), bool)
     mask[:, 3:] = False
+    many = values(dtype, 6, 19, 4), values(dtype, 2, 19, 4), values(dtype, 2, 19, 5)  # queries enough for one kernel
     return [
         call(q, k, v),
         call(q, k, v, mask),
@@ -192,10 +195,15 @@ def queries(dtype: DType) -> list[Sample]:
         call(*square, causal=True),
         call(*square, scale=0.25),
         call(q[0], k[0], v[0]),
+        call(*many),
+        call(*many, causal=True),
+        call(*many, np.tri(19, dtype=bool)[:, ::-1].copy()),
     ]
 
 
-def renamed_attention(q: Array, k: Array, v: Array, attn_mask: Any = None, *, is_causal: bool = False) -> Array:
+def renamed_attention(
+    q: Array, k: Array, v: Array, attn_mask: Any = None, *, is_causal: bool = False, enable_gqa: bool = True
+) -> Array:
     return attention(q, k, v, attn_mask, causal=is_causal)
 
 
@@ -266,10 +274,18 @@ LAYERS = [
     OpSpec(
         "scaled_dot_product_attention",
         renamed_attention,
-        lambda dtype: [call(*queries(dtype)[3].args, is_causal=True), call(*queries(dtype)[1].args)],
+        lambda dtype: [
+            call(*queries(dtype)[3].args, is_causal=True),
+            call(*queries(dtype)[1].args),
+            call(*queries(dtype)[6].args, enable_gqa=True),
+        ],
         FLOATS,
         tolerance=LAYER,
-        errors=attention_errors("attn_mask", "is_causal"),
+        errors=[
+            *attention_errors("attn_mask", "is_causal"),
+            wrong(ArgumentError, "enable_gqa must be True or False", *[zeros(2, 3, 4)] * 3, enable_gqa=1),
+            wrong(ShapeError, "attention", zeros(4, 3, 4), zeros(2, 3, 4), zeros(2, 3, 4), enable_gqa=False),
+        ],
     ),
     OpSpec(
         "cross_entropy",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import smelt as sm
+from smelt.config import configure
+from tests.devices import DEVICES
 from tests.property.programs import Array, Program, random_program
 
 # How far results of smooth programs may be apart: rounding differs where 16-bit values are kept wide between steps.
@@ -46,11 +49,15 @@ def check(programs: list[Program]) -> None:
         assert same(got, expected), f"{history}\ngave\n{got}\ninstead of\n{expected}"
 
 
-@given(seeds)
-def test_exact_programs(chosen: list[tuple[int, int]]) -> None:
-    check([random_program(seed, steps, exact=True) for seed, steps in chosen])
+@pytest.mark.parametrize("device", DEVICES)
+@given(chosen=seeds)
+def test_exact_programs(device: str, chosen: list[tuple[int, int]]) -> None:
+    with configure(device=device):
+        check([random_program(seed, steps, exact=True) for seed, steps in chosen])
 
 
-@given(seeds)
-def test_smooth_programs(chosen: list[tuple[int, int]]) -> None:
-    check([random_program(seed, steps, exact=False) for seed, steps in chosen])
+@pytest.mark.parametrize("device", DEVICES)
+@given(chosen=seeds)
+def test_smooth_programs(device: str, chosen: list[tuple[int, int]]) -> None:
+    with configure(device=device):
+        check([random_program(seed, steps, exact=False) for seed, steps in chosen])

@@ -71,6 +71,11 @@ INLINE void stream@(E *p, T v) { $stream }
 @@ gather any vector
 INLINE T gather@(const E *p, long step) { return (T){$gather}; }
 
+@@ transposed any vector
+INLINE void transposed@(const E *p, long step, T *out) {
+  $transposed
+}
+
 @@ every_second any vector
 INLINE T every_second@(const E *p) { return pick_every_second@(*(const T_u *)p, *(const T_u *)(p + L - 1)); }
 

@@ -1,12 +1,10 @@
 """Positions of true elements: templates of routines. A first launch counts in blocks, a second one writes."""
 
-_MASKS = r"""
+_HEAD = r"""
 /* One bit for each of 64 bytes that is not 0. */
-INLINE u64 ${name}_mask(const u8 *p) {
-#if defined(__AVX512BW__) && __has_builtin(__builtin_ia32_ptestmb512)
-  c8x64 v = *(const c8x64_u *)p;
-  return __builtin_ia32_ptestmb512(v, v, -1ull);
-#else
+INLINE u64 ${name}_mask(const GLOBAL u8 *p) {"""
+
+_BY_WORDS = r"""
   u64 mask = 0;
   for (int k = 0; k < 8; k++) {
     u64 word = 0;
@@ -15,14 +13,24 @@ INLINE u64 ${name}_mask(const u8 *p) {
     mask |= ((set >> 7) * 0x0102040810204080ull >> 56) << 8 * k;
   }
   return mask;
-#endif
-}
 """
 
-_COUNT = r"""
+# How 64 bytes are tested: in words, or where there is an instruction for it together.
+MASKINGS = {
+    "single": _BY_WORDS,
+    "vector": f"""
+#if defined(__AVX512BW__) && __has_builtin(__builtin_ia32_ptestmb512)
+  c8x64 v = *(const c8x64_u *)p;
+  return __builtin_ia32_ptestmb512(v, v, -1ull);
+#else{_BY_WORDS}#endif
+""",
+}
+
+_COUNT = r"""}
+
 KERNEL {
-  const u8 *x = buffers[1];
-  i64 *counts = buffers[0];
+  const GLOBAL u8 *x = buffers[1];
+  GLOBAL i64 *counts = buffers[0];
   SIZES
   for (long task = begin; task < end; task++) {
     long i = task * $block, last = n - i < $block ? n : i + $block, found = 0;
@@ -33,24 +41,35 @@ KERNEL {
 }
 """
 
-_POSITIONS = r"""
-/* Eight positions from `first` on that a mask names, packed; all eight places are written. */
-INLINE void ${name}_packed(i64 *to, long first, u64 mask) {
-#if defined(__AVX512F__)
-  i64x8 v = iota@i64x8() + splat@i64x8(first);
-  *(i64x8_u *)to = (i64x8)__builtin_ia32_compressdi512_mask(v, (i64x8){}, (u8)mask);
-#else
+_BY_ONE = r"""
   for (int k = 0, j = 0; k < 8; k++) {
     to[j] = first + k;
     j += mask >> k & 1;
   }
-#endif
+"""
+
+# How eight positions are packed: one by one, or where there is an instruction for it together.
+PACKINGS = {
+    "single": _BY_ONE,
+    "vector": f"""
+#if defined(__AVX512F__)
+  i64x8 v = iota@i64x8() + splat@i64x8(first);
+  *(i64x8_u *)to = (i64x8)__builtin_ia32_compressdi512_mask(v, (i64x8){{}}, (u8)mask);
+#else{_BY_ONE}#endif
+""",
 }
 
+_PACKED = r"""}
+
+/* Eight positions from `first` on that a mask names, packed; all eight places are written. */
+INLINE void ${name}_packed(GLOBAL i64 *to, long first, u64 mask) {"""
+
+_POSITIONS = r"""}
+
 KERNEL {
-  const u8 *x = buffers[2];
-  const i64 *counts = buffers[1];
-  i64 *o = buffers[0];
+  const GLOBAL u8 *x = buffers[2];
+  const GLOBAL i64 *counts = buffers[1];
+  GLOBAL i64 *o = buffers[0];
   SIZES
   const long blocks = n ? (n - 1) / $block + 1 : 1;
   for (long task = begin; task < end; task++) {
@@ -61,7 +80,7 @@ KERNEL {
     }
     /* Other tasks write next to this one: nothing is written past what belongs here. */
     long mine = size - before < counts[task] ? size - before : counts[task], j = 0;
-    i64 *to = o + before;
+    GLOBAL i64 *to = o + before;
     for (long i = task * $block; j < mine;) {
       if (i + 64 <= n) {
         u64 mask = ${name}_mask(x + i);
@@ -87,6 +106,6 @@ KERNEL {
 """
 
 TEMPLATES = {
-    "count_true": (_MASKS, _COUNT),
-    "positions": (_MASKS, _POSITIONS),
+    "count_true": (_HEAD, "masking", _COUNT),
+    "positions": (_HEAD, "masking", _PACKED, "packing", _POSITIONS),
 }

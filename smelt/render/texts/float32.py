@@ -37,17 +37,19 @@ INLINE T power_of_two@(T n) { return real@((CONVERT(n, I) + 127) << 23); }
 
 @@ scale_in_steps f32
 INLINE T scale_in_steps@(T x, T n) {
-  I i = CONVERT(n, I), half = i >> 1;
-  return x * real@((half + 127) << 23) * real@((i - half + 127) << 23);
+  I i = CONVERT(n, I), halved = i >> 1;
+  return x * real@((halved + 127) << 23) * real@((i - halved + 127) << 23);
 }
 
 @@ exp f32
 INLINE T exp@(T x) {
-  x = at_least@(at_most@(x, 89.0f), -104.0f);
+  /* What becomes 0 is 0 without a multiplication: results below the normal ones are slow, and masks ask for many. */
+  M zero = x < -104.0f;
+  x = at_most@(select@(zero, splat@(0.0f), x), 89.0f);
   T n = nearest@(x * 0x1.715476p+0f);
   T r = x - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
   T q = POLY_EXP(r);
-  return scale@(q * (r * r) + r + 1.0f, n);
+  return select@(zero, splat@(0.0f), scale@(q * (r * r) + r + 1.0f, n));
 }
 
 @@ exp2 f32

@@ -61,8 +61,8 @@ INLINE T power_of_two@(T n) { return real@((CONVERT(n, I) + 1023) << 52); }
 
 @@ scale_in_steps f64
 INLINE T scale_in_steps@(T x, T n) {
-  I i = CONVERT(n, I), half = i >> 1;
-  return x * real@((half + 1023) << 52) * real@((i - half + 1023) << 52);
+  I i = CONVERT(n, I), halved = i >> 1;
+  return x * real@((halved + 1023) << 52) * real@((i - halved + 1023) << 52);
 }
 
 @@ exp_rest f64
@@ -127,9 +127,9 @@ INLINE T log_edges@(T x, T r) {
 @@ log_rest f64
 /* log(1 + f) - f */
 INLINE T log_rest@(T f) {
-  T s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;
+  T s = f / (2.0 + f), z = s * s, halved = 0.5 * f * f;
   T q = POLY_LOG(z);
-  return s * (half + z * q) - half;
+  return s * (halved + z * q) - halved;
 }
 
 @@ log f64
@@ -239,8 +239,8 @@ static T pow@(T x, T y) {
 @@ pow_edges float
 /* signs and special cases around r = |x|**y */
 INLINE T pow_edges@(T x, T y, T r) {
-  T half = (E)0.5 * y;
-  M whole = round@(y) == y, odd = whole & (M)(round@(half) != half);
+  T halved = (E)0.5 * y;
+  M whole = round@(y) == y, odd = whole & (M)(round@(halved) != halved);
   r = select@(odd & (M)(bits@(x) < 0), -r, r);
   M complex = (M)(x < 0) & (M)(absolute@(x) < $inf) & (M)(whole == 0) & (M)(y == y);
   r = select@(complex, splat@($nan), r);

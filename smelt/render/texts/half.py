@@ -1,8 +1,11 @@
 """16-bit floats, which exist only in memory: widened to float32 when loaded, rounded to nearest even when stored."""
 
 TEXT = r"""
-@@ widen_bfloat16 f32
-INLINE T widen_bfloat16@(U16 h) { return real@((I)(CONVERT(h, U) << 16)); }
+@@ widen_bfloat16 f32 scalar
+INLINE T widen_bfloat16@(U16 h) { return real@((I)((U)h << 16)); }
+
+@@ widen_bfloat16 f32 vector
+INLINE T widen_bfloat16@(U16 h) { return real@((I)(zero_extend_32@U16(h) << 16)); }
 
 @@ narrow_bfloat16 f32
 INLINE U16 narrow_bfloat16@(T x) {

@@ -1,8 +1,50 @@
 """Integer arithmetic with its edges defined, and conversions from floats to integers that saturate."""
 
 _TEXT = r"""
+@@ sign_extend_16 i8 vector
+INLINE I16 sign_extend_16@(T x) { $sign_extend_16 }
+
+@@ zero_extend_16 u8 vector
+INLINE U16 zero_extend_16@(T x) { $zero_extend_16 }
+
+@@ sign_extend_32 i8 i16 vector
+INLINE I32 sign_extend_32@(T x) { $sign_extend_32 }
+
+@@ zero_extend_32 u8 u16 vector
+INLINE U32 zero_extend_32@(T x) { $zero_extend_32 }
+
+@@ sign_extend_64 i8 i16 i32 vector
+INLINE I64 sign_extend_64@(T x) { $sign_extend_64 }
+
+@@ zero_extend_64 u8 u16 u32 vector
+INLINE U64 zero_extend_64@(T x) { $zero_extend_64 }
+
+@@ dot4 i32
+INLINE T dot4@(T u, T s) { return add_dot4@(u ^ u, u, s); }
+
+@@ add_dot4 i32
+INLINE T add_dot4@(T sum, T u, T s) { $add_dot4 }
+
+@@ dot4_ss i32
+INLINE T dot4_ss@(T a, T b) { return add_dot4_ss@(a ^ a, a, b); }
+
+@@ add_dot4_ss i32
+INLINE T add_dot4_ss@(T sum, T a, T b) { $add_dot4_ss }
+
+@@ dot4_uu i32
+INLINE T dot4_uu@(T a, T b) { return add_dot4_uu@(a ^ a, a, b); }
+
+@@ add_dot4_uu i32
+INLINE T add_dot4_uu@(T sum, T a, T b) { $add_dot4_uu }
+
+@@ dot2 i32
+INLINE F dot2@(T a, T b) { return add_dot2@F(splat@F(0), a, b); }
+
+@@ add_dot2 f32
+INLINE T add_dot2@(T sum, I a, I b) { $add_dot2 }
+
 @@ absolute signed
-INLINE T absolute@(T x) { return select@(x < 0, (T)-x, x); }
+INLINE T absolute@(T x) { return select@(x < 0, (T)-(U)x, x); }
 
 @@ absolute unsigned
 INLINE T absolute@(T x) { return x; }
@@ -16,7 +58,7 @@ INLINE T sign@(T x) { return select@(x > 0, splat@(1), splat@(0)); }
 @@ floordiv signed scalar
 INLINE T floordiv@(T a, T b) {
   if (b == 0) return 0;
-  if (b == -1) return (T)-a;
+  if (b == -1) return (T)-(U)a;
   return a / b - (a % b != 0 && (a ^ b) < 0);
 }
 

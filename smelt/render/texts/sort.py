@@ -5,7 +5,7 @@ with the place that it came from, and is sorted stably. `sizes` of a call: rows 
 elements, `inner` elements apart, of which the first `count` in order are wanted.
 """
 
-_KEYS = r"""
+KEYS = r"""
 /* Bits to keys: floats by sign and magnitude with every NaN above infinity, signed integers by flipping the sign. */
 INLINE $bits ${name}_key($bits b) {
   if ($is_bool) b = b != 0;
@@ -23,6 +23,11 @@ INLINE $bits ${name}_value($bits b) {
   if ($is_signed) b ^= $sign;
   return b;
 }
+"""
+
+_KEYS = (
+    KEYS
+    + r"""
 INLINE ${vector} ${name}_keys(${vector} v) {
   ${vector} top = splat@${vector}($sign);
   if ($is_bool) v = (${vector})(v != 0) & splat@${vector}(1);
@@ -41,6 +46,7 @@ INLINE ${vector} ${name}_values(${vector} v) {
   return $is_signed ? v ^ top : v;
 }
 """
+)
 
 # What an item is: the words of `schedule.sorting` say which.
 ITEMS = {

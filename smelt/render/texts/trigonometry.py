@@ -21,32 +21,52 @@ _TABLES = {
 }
 
 _TEXT = r"""
+@@ two_over_pi f64 scalar
+/* the bits of 2/pi, after 64 that are zero */
+CONSTANT u64 two_over_pi@[] = {
+    0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
+    0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
+    0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+    0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
+
+@@ multiply_high f64 scalar
+/* the upper 64 bits of a product */
+INLINE u64 multiply_high@(u64 a, u64 b) { return $multiply_high; }
+
 @@ reduce_huge f64 scalar
 /* x = n*pi/2 + r + *low for any finite x, with n modulo 4 */
 NEVER_INLINE f64 reduce_huge@(f64 x, f64 *low, long *n) {
-  static const u64 table[] = {
-      0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
-      0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
-      0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
-      0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
   u64 b = bits@(x), m = (b & 0xfffffffffffffull) | 0x10000000000000ull;
   /* the 192 bits of 2/pi whose products with m are below 4 and matter */
   long skip = 62 + (long)(b >> 52 & 2047) - 1075;
-  const u64 *word = table + skip / 64;
+  long word = skip / 64;
   int left = skip % 64;
   u64 w[3];
-  for (int j = 0; j < 3; j++) w[j] = left ? word[j] << left | word[j + 1] >> (64 - left) : word[j];
-  unsigned __int128 last = (unsigned __int128)m * w[2], mid = (unsigned __int128)m * w[1] + (u64)(last >> 64);
-  unsigned __int128 top = (unsigned __int128)(m * w[0] + (u64)(mid >> 64)) << 64 | (u64)mid;
-  long quadrant = (long)(u64)(top >> 126);
-  __int128 fraction = (__int128)(top << 2 | (u64)last >> 62);
-  quadrant += fraction < 0;
-  int negative = fraction < 0;
-  unsigned __int128 size = negative ? -(unsigned __int128)fraction : (unsigned __int128)fraction;
-  if (size == 0) size = 1;
-  int zeros = (u64)(size >> 64) ? __builtin_clzll((u64)(size >> 64)) : 64 + __builtin_clzll((u64)size | 1);
-  size <<= zeros;
-  u64 head = (u64)(size >> 64) >> 11, tail = (u64)(size >> 22) & 0x1fffffffffffffull;
+  for (int j = 0; j < 3; j++) {
+    u64 own = two_over_pi@[word + j];
+    w[j] = left ? own << left | two_over_pi@[word + j + 1] >> (64 - left) : own;
+  }
+  /* numbers of 128 bits in halves: the product, its fraction of a quadrant, and the size of that */
+  u64 last = m * w[2], carried = multiply_high@(m, w[2]), mid = m * w[1] + carried;
+  u64 top = m * w[0] + multiply_high@(m, w[1]) + (mid < carried);
+  long quadrant = (long)(top >> 62);
+  u64 high_bits = top << 2 | mid >> 62, low_bits = mid << 2 | last >> 62;
+  int negative = (int)(high_bits >> 63);
+  quadrant += negative;
+  if (negative) {
+    low_bits = ~low_bits + 1;
+    high_bits = ~high_bits + (low_bits == 0);
+  }
+  if ((high_bits | low_bits) == 0) low_bits = 1;
+  int zeros = high_bits ? __builtin_clzll(high_bits) : 64 + __builtin_clzll(low_bits);
+  if (zeros >= 64) {
+    high_bits = low_bits << (zeros - 64);
+    low_bits = 0;
+  } else if (zeros) {
+    high_bits = high_bits << zeros | low_bits >> (64 - zeros);
+    low_bits <<= zeros;
+  }
+  u64 head = high_bits >> 11, tail = (high_bits << 42 | low_bits >> 22) & 0x1fffffffffffffull;
   f64 high = (f64)(i64)head * 0x1p-53, rest = (f64)(i64)tail * 0x1p-106;
   f64 lost, r = product@(high, 0x1.921fb54442d18p+0, &lost), unit = real@((i64)(1023 - zeros) << 52);
   lost += rest * 0x1.921fb54442d18p+0 + high * 0x1.1a62633145c07p-54;
@@ -87,17 +107,17 @@ INLINE T sine_part@(T r, T low) {
 
 @@ cosine_part f64
 INLINE T cosine_part@(T r, T low) {
-  T z = r * r, half = 0.5 * z, w = 1.0 - half;
+  T z = r * r, halved = 0.5 * z, w = 1.0 - halved;
   T p = POLY_COS(z);
-  return w + (((1.0 - w) - half) + (z * z * p - r * low));
+  return w + (((1.0 - w) - halved) + (z * z * p - r * low));
 }
 
 @@ tangent_part f64
 /* the quotient of two rounded sums, mended for what their rounding lost */
 INLINE T tangent_part@(T r, T low, M odd) {
-  T z = r * r, half = 0.5 * z, w = 1.0 - half;
+  T z = r * r, halved = 0.5 * z, w = 1.0 - halved;
   T p = POLY_SIN(z), o = POLY_COS(z);
-  T sl = r * z * p + low * (1.0 - half), cl = ((1.0 - w) - half) + (z * z * o - r * low);
+  T sl = r * z * p + low * (1.0 - halved), cl = ((1.0 - w) - halved) + (z * z * o - r * low);
   T s = r + sl, c = w + cl;
   sl += r - s;
   cl += w - c;

@@ -1,0 +1,344 @@
+"""OpenCL as a device: buffers, programs built from source, and launch lists replayed through a command queue.
+
+`pyopencl` is imported when the device is first used. `SMELT_OPENCL` chooses among several devices: a text that the name
+of the platform or of the device contains.
+
+The queue runs in order, so that memory may be given back and taken again while kernels that use it still wait there.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from smelt.cost.profile import Profile
+from smelt.device.memory import pointer, size_class
+from smelt.device.opencl_build import Library, build, stored
+from smelt.device.protocol import Launch
+from smelt.errors import DeviceError, InternalError, MemoryLimitError
+from smelt.graph.index import Variable, of
+from smelt.graph.index_text import parse_index
+from smelt.locks import new_lock
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from smelt.graph.index import Index
+    from smelt.kernel.ir import Kernel
+    from smelt.kernel.routine import Routine
+
+_PLACE_BITS: Final = 40  # of a pointer; the bits above are the number of the block
+_PLACE: Final = (1 << _PLACE_BITS) - 1
+_KEPT_FRACTION: Final = 8  # an eighth of the device's memory may lie in the pool
+_WIDE: Final = 1 << 62
+_EXTRA: Final = "pip install 'smelt[opencl]'"
+
+
+def available() -> bool:
+    """Whether there is an OpenCL device to use."""
+    try:
+        open_context()
+    except DeviceError:
+        return False
+    return True
+
+
+class Context:
+    """The one OpenCL device of this process, its queue and its free memory."""
+
+    def __init__(self, cl: Any, device: Any) -> None:
+        self.cl, self.device = cl, device
+        self.handle = cl.Context([device])
+        self.queue = cl.CommandQueue(self.handle, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self.lock = new_lock()  # arguments of a kernel are set one by one
+        self.process = os.getpid()
+        self.blocks: dict[int, Any] = {}  # buffers by number; 0 stands for memory that is never touched
+        self.blocks[0] = self._buffer(64)
+        self._free: dict[int, list[int]] = {}
+        self._kept_bytes = 0
+        self._count = 0
+
+    @property
+    def identity(self) -> str:
+        device = self.device
+        return "\n".join([device.platform.name, device.platform.version, device.name, device.driver_version])
+
+    def _buffer(self, nbytes: int) -> Any:
+        return self.cl.Buffer(self.handle, self.cl.mem_flags.READ_WRITE, nbytes)
+
+    def take(self, nbytes: int) -> int:
+        """The number of a block of at least so many bytes."""
+        size = size_class(nbytes)
+        with self.lock:
+            free = self._free.get(size)
+            if free:
+                self._kept_bytes -= size
+                return free.pop()
+            self._count += 1
+            number = self._count
+        try:
+            self.blocks[number] = self._buffer(size)
+        except self.cl.Error:
+            raise MemoryLimitError(
+                f"cannot allocate {nbytes} bytes on {self.device.name}",
+                hint="Free some tensors, or compute in smaller pieces.",
+            ) from None
+        return number
+
+    def give_back(self, number: int, nbytes: int) -> None:
+        """Keep a block that nobody uses anymore, or release it."""
+        size = size_class(nbytes)
+        with self.lock:
+            if self._kept_bytes + size > self.device.global_mem_size // _KEPT_FRACTION:
+                del self.blocks[number]
+                return
+            self._kept_bytes += size
+            self._free.setdefault(size, []).append(number)
+
+    def write(self, number: int, data: Any) -> None:
+        self.cl.enqueue_copy(self.queue, self.blocks[number], data, is_blocking=True)
+
+    def read(self, number: int, into: NDArray[np.uint8]) -> None:
+        self.cl.enqueue_copy(self.queue, into, self.blocks[number], is_blocking=True)
+
+
+@functools.cache
+def _open() -> Context:
+    try:
+        import pyopencl as cl  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise DeviceError(
+            "the device opencl needs pyopencl, which is not installed", hint=f"Install it: {_EXTRA}"
+        ) from None
+    try:
+        found = [device for platform in cl.get_platforms() for device in platform.get_devices()]
+    except cl.Error:
+        found = []
+    wanted = os.environ.get("SMELT_OPENCL", "").lower()
+    # A simulator is for looking for mistakes: it is never chosen unless it is named.
+    named = [d for d in found if wanted in f"{d.platform.name} {d.name}".lower() and ("oclgrind" in wanted) >= _slow(d)]
+    if not named:
+        rule = f"There are: {', '.join(d.name for d in found)}." if found else "There is no OpenCL device."
+        raise DeviceError("no OpenCL device was found", rule=rule, hint=f"{_EXTRA} brings one for the processor.")
+    if not named[0].double_fp_config:
+        raise DeviceError(f"the OpenCL device {named[0].name} has no float64", hint="SMELT_OPENCL names another one.")
+    return Context(cl, named[0])
+
+
+def _slow(device: Any) -> bool:
+    return "oclgrind" in device.platform.name.lower()
+
+
+_opening = new_lock()
+
+
+def open_context() -> Context:
+    """The context, opened at the first call."""
+    with _opening:
+        context = _open()
+    if context.process != os.getpid():
+        raise DeviceError(
+            "OpenCL was used before this process was forked, and cannot be used in it",
+            hint='Start processes with multiprocessing.get_context("spawn").',
+        )
+    return context
+
+
+class BufferMemory:
+    """`nbytes` bytes of device memory; recycled when nobody refers to them anymore."""
+
+    __slots__ = ("address", "nbytes", "pointer", "_context", "_number")
+    device: Final = "opencl"
+    recycled: Final = True
+
+    def __init__(self, context: Context, nbytes: int) -> None:
+        self._context, self.nbytes = context, nbytes
+        self._number = context.take(nbytes)
+        self.address = self._number << _PLACE_BITS
+        self.pointer = pointer(self.address)
+
+    def __del__(self) -> None:
+        number = getattr(self, "_number", None)
+        if number is not None and self._context.process == os.getpid():  # a forked child leaves it to its parent
+            self._context.give_back(number, self.nbytes)
+
+    def __repr__(self) -> str:
+        return f"BufferMemory({self.nbytes} bytes)"
+
+    def view(
+        self,
+        dtype: np.dtype[Any],
+        shape: Sequence[int],
+        strides_bytes: Sequence[int] | None = None,
+        offset_bytes: int = 0,
+        writeable: bool = False,
+    ) -> NDArray[Any]:
+        """A copy in main memory of what the block holds, seen as an array."""
+        if writeable:
+            raise InternalError("device memory cannot be written through a view")
+        data = np.empty(self.nbytes, np.uint8)
+        if self.nbytes:
+            self._context.read(self._number, data)
+        data.flags.writeable = False
+        return np.ndarray(shape, dtype, data, offset_bytes, strides_bytes)
+
+    def write(self, data: Any) -> None:
+        self._context.write(self._number, data)
+
+
+class Program:
+    """A launch list over a queue. It returns when everything is enqueued; whoever reads a result waits for it."""
+
+    def __init__(
+        self,
+        context: Context,
+        launches: Sequence[Launch],
+        libraries: Sequence[Library],
+        slots: Sequence[tuple[int, int]],
+        arena_bytes: int,
+    ) -> None:
+        self._context, self._slots = context, list(slots)
+        self.arena_bytes, self.workspace_bytes = arena_bytes, 0  # what threads have of their own is private memory
+        self._launches = [(launch, libraries[launch.library].kernel(launch), _count(launch)) for launch in launches]
+        self._events: list[Any] = []
+
+    def run(self, bases: bytes, integers: bytes) -> None:
+        """Enqueue every launch in order. `bases` and `integers` are packed 8-byte values; base 0 is the arena."""
+        context = self._context
+        addresses = struct.unpack(f"{len(bases) // 8}q", bases)
+        numbers = struct.unpack(f"{len(integers) // 8}q", integers)
+        blocks = context.blocks
+        places: list[tuple[Any, int]] = []
+        for base, offset in self._slots:
+            address = addresses[base] + offset
+            block = blocks.get(address >> _PLACE_BITS)
+            # What has no elements may lie anywhere: nothing is read there.
+            places.append((blocks[0], 0) if block is None else (block, address & _PLACE))
+        events: list[Any] = []
+        with context.lock:
+            for launch, kernel, count in self._launches:
+                given = [numbers[k] for k in launch.integers]
+                tasks = launch.tasks if count is None else count.evaluate({f"d{k}": n for k, n in enumerate(given)})
+                if tasks <= 0:
+                    continue
+                arguments = [part for slot in launch.buffers for part in places[slot]]
+                together = (launch.threads,) if launch.threads > 1 else None
+                events.append(kernel(context.queue, (tasks * launch.threads,), together, *arguments, *given))
+            context.queue.flush()
+        self._events = events
+
+    def launch_seconds(self) -> list[float]:
+        """How long each launch of the latest run took, by the device's clock; those without tasks are left out."""
+        events = self._events
+        for event in events:
+            event.wait()
+        return [1e-9 * (event.profile.end - event.profile.start) for event in events]
+
+
+def _count(launch: Launch) -> Index | None:
+    """The number of tasks as an expression over the launch's integers."""
+    if not launch.count:
+        return None
+    names = {f"d{k}": of(Variable(f"d{k}", -_WIDE, _WIDE)) for k in range(len(launch.integers))}
+    return parse_index(launch.count, names)
+
+
+class OpenCL:
+    """The OpenCL device of this process."""
+
+    name: Final = "opencl"
+
+    @functools.cached_property
+    def profile(self) -> Profile:
+        device = open_context().device
+        return Profile(
+            name=device.name,
+            machine="opencl",
+            vector_bytes=1,  # work-items are scalar
+            vector_registers=32,
+            cores=device.max_compute_units,
+            l1_bytes=device.local_mem_size,
+            l2_bytes=device.global_mem_cache_size or 1 << 20,
+            l3_bytes=device.global_mem_cache_size or 1 << 20,
+            features=frozenset(device.extensions.split()),
+            group_threads=min(256, device.max_work_group_size),
+            group_bytes=device.local_mem_size,
+        )
+
+    @property
+    def identity(self) -> str:
+        return open_context().identity
+
+    def allocate(self, nbytes: int) -> BufferMemory:
+        return BufferMemory(open_context(), nbytes)
+
+    def upload(self, data: bytes | NDArray[Any]) -> BufferMemory:
+        """New memory that holds these bytes, or those of a contiguous array."""
+        flat = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)
+        memory = self.allocate(max(1, flat.nbytes))
+        if flat.nbytes:
+            memory.write(flat)
+        return memory
+
+    def synchronize(self) -> None:
+        open_context().queue.finish()
+
+    def available_bytes(self) -> int:
+        size: int = open_context().device.global_mem_size
+        return size
+
+    def render(self, kernels: Sequence[Kernel | Routine]) -> str:
+        from smelt.render import render_opencl
+
+        return render_opencl(kernels)
+
+    def workspace_bytes(self, kernel: Kernel | Routine) -> int:
+        return 0  # local memory is declared where it is used
+
+    def count(self, kernel: Kernel | Routine) -> str:
+        """The number of tasks as an expression over d0, d1, …, the kernel's integers."""
+        own = {v: of(Variable(f"d{k}", v.first, v.last)) for k, v in enumerate(kernel.parameters)}
+        return str(kernel.tasks.substitute(own))
+
+    def build(self, sources: Sequence[str]) -> list[Library]:
+        context = open_context()
+        return [build(context, source) for source in sources]
+
+    def stored(self, keys: Sequence[str]) -> list[Library] | None:
+        context = open_context()
+        found = [stored(context, key) for key in keys]
+        return None if None in found else [library for library in found if library is not None]
+
+    def load(
+        self,
+        launches: Sequence[Launch],
+        libraries: Sequence[Any],
+        slots: Sequence[tuple[int, int]],
+        scratch_bytes: int,
+        arena_bytes: int,
+    ) -> Program:
+        return Program(open_context(), launches, libraries, slots, arena_bytes)
+
+
+def describe() -> dict[str, Any]:
+    """Facts about the OpenCL device; `available` tells whether there is one, `reason` why not."""
+    try:
+        device = open_context().device
+    except DeviceError as error:
+        return {"name": "opencl", "available": False, "reason": str(error)}
+    return {
+        "name": "opencl",
+        "available": True,
+        "device": device.name.strip(),
+        "platform": f"{device.platform.name} {device.platform.version}".strip(),
+        "driver": device.driver_version,
+        "compute_units": device.max_compute_units,
+        "memory_bytes": device.global_mem_size,
+        "local_memory_bytes": device.local_mem_size,
+        "largest_group": device.max_work_group_size,
+    }

@@ -1,0 +1,121 @@
+"""What generated source is spelled in: everything in which C and its relatives differ, as one table each.
+
+Renderers write C. A dialect says how the few things are spelled that another language has otherwise: the header, the
+head of a kernel, address spaces, local memory, hints, and words that stand for something else there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from smelt.kernel.region import Place
+
+Spelling = Callable[[int, int, bool], str]
+
+
+_WIDE = re.compile(r"\b((?:0x[0-9a-f]+|\d+)u?)ll\b")
+
+
+class Head(NamedTuple):
+    """How a kernel begins: its signature, and the declarations that the body relies on.
+
+    Those are `buffers`, `integers`, `workspace`, and the tasks from `begin` to `end` (without it).
+    """
+
+    signature: str
+    lines: tuple[str, ...] = ()
+
+
+class Shape(NamedTuple):
+    """What the head of a kernel depends on."""
+
+    name: str
+    buffers: int
+    integers: int
+    threads: int  # of a group that runs one task together; 1: there are no groups
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The spellings of one language."""
+
+    name: str
+    elements: Mapping[str, str]  # element types by their short names
+    header: str  # after the element types
+    head: Callable[[Shape], Head]
+    vectors: bool  # lanes are vectors; else every lane is a register of its own
+    groups: bool  # thread parts are the threads of a group; else every one has a register of its own
+    space: str  # the qualifier of arguments that pointers point to
+    shared: str  # the same of memory that a group of threads shares
+    local: str  # local memory: {space}, {element}, {name}, {count}, and {at}, its place in the workspace
+    wraps: bool  # signed integers wrap; else they are added and multiplied as unsigned ones
+    single: bool  # a call runs one task, `begin`
+    counts: bool  # kernels tell the number of their tasks themselves, by a function
+    hints: bool  # unrolling, rows ahead and stores past the caches can be asked for
+    spellings: Mapping[str, Spelling] = field(default_factory=dict)  # of helpers that differ from those of `spell`
+    wide: str = "ll"  # the suffix of literals of 64 bits
+    words: Mapping[str, str] = field(default_factory=dict)  # what stands for words of C
+
+    @cached_property
+    def _word(self) -> re.Pattern[str]:
+        return re.compile("|".join(re.escape(word) for word in sorted(self.words, key=len, reverse=True)))
+
+    def qualifier(self, place: Place, threads: int) -> str:
+        """What qualifies memory at a place, in a kernel with so many threads a group."""
+        return self.space if place is Place.ARGUMENT else self.shared if threads > 1 else ""
+
+    @property
+    def preamble(self) -> str:
+        """What a translation unit begins with."""
+        return "".join(f"typedef {kind} {name};\n" for name, kind in self.elements.items()) + self.header
+
+    def spelled(self, text: str) -> str:
+        """A text with the words of this language."""
+        text = self._word.sub(lambda match: self.words[match[0]], text) if self.words else text
+        return text if self.wide == "ll" else _WIDE.sub(rf"\1{self.wide}", text)
+
+
+def _head(shape: Shape) -> Head:
+    arguments = "void *const *buffers, const long *integers, char *workspace, long begin, long end"
+    return Head(f"void {shape.name}({arguments})")
+
+
+C = Dialect(
+    name="c",
+    elements={
+        "f32": "float",
+        "f64": "double",
+        "c8": "char",
+        "i8": "signed char",
+        "i16": "short",
+        "i32": "int",
+        "i64": "long long",
+        "u8": "unsigned char",
+        "u16": "unsigned short",
+        "u32": "unsigned int",
+        "u64": "unsigned long long",
+    },
+    header=(
+        "#define INLINE static inline __attribute__((always_inline))\n"
+        "#define NEVER_INLINE static __attribute__((noinline, unused))\n"
+        "#define CONSTANT static const\n"
+        "#define GLOBAL\n"
+        "#define GROUP_BARRIER\n"
+        "#define scalar_convert(x, type) ((type)(x))\n"
+        "#ifndef __has_builtin\n#define __has_builtin(x) 0\n#endif\n"
+    ),
+    head=_head,
+    vectors=True,
+    groups=False,
+    space="",
+    shared="",
+    local="{element} *restrict {name} = ({element} *)(workspace + {at});",
+    wraps=True,
+    single=False,
+    counts=True,
+    hints=True,
+)

@@ -1,0 +1,84 @@
+"""Threads of a group: which elements are whose, how tiles are folded across them, and who stores what all hold.
+
+A thread part of a value is a slice of the bits of the thread's number. Values that lack some of the bits are computed
+by several threads alike; the first of these stores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from smelt.kernel.ir import Accumulator, Compute, Kernel, Load, Part, Reduce, Scan, Value, statements
+from smelt.render.library import Library, Type
+from smelt.render.tiles import IndexText
+
+
+class Groups:
+    """The group that runs one kernel. Without groups in the dialect, or with one thread, there is nothing to it."""
+
+    def __init__(self, kernel: Kernel, library: Library, text: IndexText, lines: list[str]) -> None:
+        self.kernel, self.library, self.text, self.lines = kernel, library, text, lines
+        self.together = library.dialect.groups and kernel.threads > 1
+        self.declarations: list[str] = []
+        self._scratch: set[str] = set()
+        self._folds = 0
+
+    def declare(self) -> None:
+        """Name the thread's place along every part."""
+        if not self.library.dialect.groups:
+            return
+        for part in _thread_parts(self.kernel):
+            self.text.names[part.name] = _place(part) if part.extent > 1 else "0"
+
+    def wait(self) -> None:
+        if self.together:
+            self.lines.append("GROUP_BARRIER;")
+
+    def owner(self, value: Value) -> str:
+        """The condition that holds for one of the threads that hold the same elements; empty if there is only one."""
+        if not self.together:
+            return ""
+        conditions: list[str] = []
+        bit = 1
+        for part in sorted((p for p in value.parts if p.stride and p.extent > 1), key=lambda p: p.stride):
+            if part.stride > bit:
+                conditions.append(f"thread / {bit} % {part.stride // bit} == 0")
+            bit = part.stride * part.extent
+        if bit < self.kernel.threads:
+            conditions.append(f"thread / {bit} == 0")
+        return " && ".join(conditions)
+
+    def fold(self, form: Type, parts: Sequence[Part], own: str, combine: Callable[[str, str], str]) -> str:
+        """Fold a number across threads, by halves, in memory that they share. Every thread gets the result."""
+        scratch = f"w_{form.element}"
+        if form.element not in self._scratch:
+            self._scratch.add(form.element)
+            self.declarations.append(f"{self.library.dialect.shared}{form.element} {scratch}[{self.kernel.threads}];")
+        name = f"whole{self._folds}"
+        self._folds += 1
+        mine, first = f"{scratch}[thread]", "thread"
+        self.lines += [f"{mine} = {own};", "GROUP_BARRIER;"]
+        for part in parts:
+            place = _place(part)
+            other = f"{scratch}[thread + half_way * {part.stride}]"
+            self.lines += [
+                f"for (long half_way = {part.extent // 2}; half_way; half_way /= 2) {{",
+                f"if ({place} < half_way) {mine} = {combine(mine, other)};",
+                "GROUP_BARRIER;",
+                "}",
+            ]
+            first += f" - {place} * {part.stride}"
+        self.lines += [f"const {form.element} {name} = {scratch}[{first}];", "GROUP_BARRIER;"]
+        return name
+
+
+def _place(part: Part) -> str:
+    return f"(thread / {part.stride} % {part.extent})"
+
+
+def _thread_parts(kernel: Kernel) -> list[Part]:
+    found: dict[str, Part] = {}
+    for statement in statements(kernel.body):
+        if isinstance(statement, Load | Compute | Accumulator | Reduce | Scan):
+            found.update((part.name, part) for part in statement.value.parts if part.stride)
+    return list(found.values())

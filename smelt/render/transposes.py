@@ -1,0 +1,64 @@
+"""Loads that are transposes in registers: memory lies along registers, and lanes are rows far apart.
+
+As many rows are loaded as there are lanes, and exchanged in as many rounds as that number has bits.
+"""
+
+from __future__ import annotations
+
+from smelt.dtypes import compute_dtype
+from smelt.kernel.ir import Load, Part
+from smelt.render.elementwise import memory_element
+from smelt.render.library import Library, Type
+from smelt.render.memory import Memory
+from smelt.render.registers import Registers
+from smelt.render.tiles import IndexText, along_lane, combinations, lane_part, place, register_parts
+
+_WIDEST = 64  # bytes of a vector: exchanges between parts of wider ones cost more than single loads
+
+
+class Transposes:
+    """Writes such loads at once, into an array that stands for the registers."""
+
+    def __init__(
+        self, library: Library, text: IndexText, memory: Memory, registers: Registers, lines: list[str]
+    ) -> None:
+        self.library, self.text, self.memory, self.registers, self.lines = library, text, memory, registers, lines
+
+    def takes(self, load: Load) -> bool:
+        """Write a load, if it is a transpose."""
+        lane, rows = lane_part(load.value), _along(load)
+        if lane is None or rows is None:
+            return False
+        address = load.buffer.address(load.index)
+        move = along_lane(address, lane)
+        if move is None:
+            return False
+        # The transposed part comes last in the array: its registers lie side by side.
+        tile = self.registers.declare(load.value, array=True, last=rows)
+        form = Type(memory_element(load.buffer.dtype), lane.extent)
+        self.lines.append(f"{self.library.type(form)} {tile.name}{''.join(f'[{p.extent}]' for p in tile.parts)};")
+        name, step = self.library.function("transposed", form), self.text.spell(move.step)
+        for at in combinations(part for part in tile.parts if part != rows):
+            first = {**at, rows.name: 0}
+            target = self.registers.text(self.registers.key(load.value, first))
+            pointer = self.memory.pointer(load.buffer, place(move.base, first))
+            self.lines.append(f"{name}({pointer}, {step}, &{target});")
+        return True
+
+
+def _along(load: Load) -> Part | None:
+    """The part along which memory lies, if there are as many registers of it as lanes, and those lie elsewhere."""
+    lane, dtype = lane_part(load.value), load.buffer.dtype
+    if lane is None or load.mask or load.picks or dtype.is_bool or compute_dtype(dtype) is not dtype:
+        return None
+    if lane.extent < 4 or lane.extent * dtype.itemsize > _WIDEST:
+        return None
+    address = load.buffer.address(load.index)
+    move = along_lane(address, lane)
+    if move is None or move.step.value in (0, 1):
+        return None
+    for part in register_parts(load.value):
+        along = along_lane(address, part)
+        if part.extent == lane.extent and along is not None and along.step.value == 1:
+            return part
+    return None

@@ -1,0 +1,66 @@
+"""The devices of this process by name, and on which of them a graph runs: where its inputs lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from smelt.config import change, settings
+from smelt.device.cpu import CPU
+from smelt.errors import DeviceError
+from smelt.locks import new_lock
+
+if TYPE_CHECKING:
+    from smelt.device.protocol import Device
+    from smelt.runtime.storage import Storage
+
+DEVICES: Final = ("cpu", "opencl")
+
+_cpu = CPU()
+_opened: dict[str, Device] = {"cpu": _cpu}
+_lock = new_lock()
+
+
+def device(name: str, asked: str = "device") -> Device:
+    """The device of a name. One whose package or driver is missing raises when it is first used."""
+    found = _opened.get(name)
+    if found is not None:
+        return found
+    if name not in DEVICES:
+        raise DeviceError(f"{asked}: there is no device {name!r}", hint=f"Available: {', '.join(DEVICES)}.")
+    from smelt.device.opencl import OpenCL, open_context
+
+    open_context()
+    with _lock:
+        return _opened.setdefault(name, OpenCL())
+
+
+def default_device() -> Device:
+    """Where tensors are made unless said otherwise."""
+    name = settings().device
+    return _cpu if name == "cpu" else device(name, "SMELT_DEVICE")
+
+
+def set_default(name: str, asked: str) -> None:
+    """Make new tensors on another device from now on."""
+    change(device=device(name, asked).name)
+
+
+def available() -> list[str]:
+    """The devices that can be used here."""
+    from smelt.device import opencl
+
+    return [name for name in DEVICES if name == "cpu" or opencl.available()]
+
+
+def common_device(storages: Iterable[Storage]) -> Device:
+    """Where a graph with these inputs runs. What lies in main memory moves to the others."""
+    names = {storage.device for storage in storages}
+    if not names:
+        return default_device()
+    elsewhere = sorted(names - {"cpu"})
+    if len(elsewhere) > 1:
+        raise DeviceError(
+            f"the inputs of a computation lie on {' and '.join(elsewhere)}", hint="Bring them together with to_device."
+        )
+    return device(elsewhere[0]) if elsewhere else _cpu

@@ -1,0 +1,107 @@
+"""Attention: one loop over the keys that rescales as the maximum grows, so that scores never reach memory.
+
+A tile of queries meets a block of keys: scores by outer products over the features, with the keys transposed once per
+task; then their exponentials go through a small piece of memory and weigh the rows of the values. Blocks that a causal
+mask rules out are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from smelt.cost.profile import Profile
+from smelt.graph.index import Variable, upper
+from smelt.kernel import Bind, Online, Order, Region, Skip, Split, Stage, Sub
+from smelt.kernel.actions import Action
+from smelt.kernel.region import Expression, extent, walk
+from smelt.schedule.vectors import fitting, vector_lanes
+
+QUERIES = 6  # rows of the tile, at most
+KEY_VECTORS = 4  # vectors of keys in a block
+ROWS = 192  # queries that are worth transposing the keys for once more
+TASKS = 12  # tasks that keep the cores busy
+
+
+class _Roles(NamedTuple):
+    q: Variable
+    k: Variable
+    d: Variable
+    batch: tuple[Variable, ...]
+    keys: Expression  # as the scores read them
+    scores: Expression  # what the maximum is of
+
+
+def attention_schedules(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """The best first; none if the region is something else."""
+    roles = _roles(region)
+    if roles is None:
+        return
+    names = {e: name for name, e in region.named().items()}
+    q, k, d = roles.q.name, roles.k.name, roles.d.name
+    lanes = vector_lanes(region, profile)
+    width = fitting(lanes, roles.d)
+    vectors = -(-upper(extent(roles.d)) // width)
+    registers = profile.vector_registers * 3 // 4
+    rows = max(1, min(QUERIES, registers // vectors, registers // KEY_VECTORS))
+    block = fitting(lanes, roles.k)
+    keys = min(KEY_VECTORS, -(-upper(extent(roles.k)) // block))
+    whole = extent(roles.q)
+    inner = [axis for axis in region.axes if axis in roles.keys.axes and axis not in (roles.k, *roles.batch)]
+    batch = tuple(f"{axis.name}.0" for axis in roles.batch)
+    tasks = 1
+    for axis in roles.batch:
+        tasks *= upper(extent(axis))
+    cut: list[Action] = []
+    if isinstance(whole, int):
+        blocks = -(-whole // rows) if tasks >= TASKS else max(1, min(ROWS, -(-whole // TASKS * tasks)) // rows)
+        cut.append(Split(q, ((blocks, "loop"), (rows, "reg")), "balance"))
+        loops = (*batch, f"{q}.0", f"{q}.1")
+    else:
+        cut.append(Split(q, ((rows, "reg"),), "unit"))
+        loops = (*batch, f"{q}.0")
+    cut.append(Split(d, ((vectors, "reg"), (width, "lane"))))
+    cut.append(Split(k, ((keys, "reg"), (block, "lane"))))
+    grid = loops[:-1]
+    parts = [*cut, Sub(names[dict(region.roles)["y"]], k), Order((*loops, f"{d}.0")), Online(k)]
+    bind = [Bind(grid)] if grid else []
+    # Each block of keys lies in one piece: rows a page apart would all fall into the same lines of the cache.
+    panel = keys * block
+    layout = (f"{k}/{panel}", *(axis.name for axis in inner), f"{k}%{panel}") if panel > 1 else (k,)
+    stage = [Stage(names[roles.keys], grid[-1], layout)] if grid else []
+    for skip in (*_skips(roles, names), None):
+        skipped = [] if skip is None else [skip]
+        yield (*parts, *bind, *stage, *skipped)
+    yield (*parts, *bind)
+
+
+def _roles(region: Region) -> _Roles | None:
+    y = dict(region.roles).get("y")
+    if y is None or y.op != "reduce" or len(y.attribute.axes) != 1 or y.arguments[0].op != "mul":
+        return None
+    (k,), (output,) = y.attribute.axes, region.outputs
+    weights = next((e for e in y.arguments[0].arguments if e.op == "exp" and e.arguments[0].op == "sub"), None)
+    if weights is None:
+        return None
+    scores, maximum = weights.arguments[0].arguments
+    if maximum.op != "reduce" or maximum.attribute != ("max", (k,)) or maximum.arguments[0] is not scores:
+        return None
+    (values,) = (e for e in y.arguments[0].arguments if e is not weights)
+    axes = region.parallel_axes(output)
+    only = [axis for axis in axes if axis in weights.axes and axis not in values.axes]
+    wide = [axis for axis in axes if axis in values.axes and axis not in weights.axes]
+    sums = [e for e in walk([scores]) if e.op == "reduce" and e.arguments[0].op == "mul"]
+    if not only or len(wide) != 1 or len(sums) != 1:
+        return None
+    keys = next((e for e in sums[0].arguments[0].arguments if k in e.axes), None)
+    q = max(only, key=lambda axis: upper(extent(axis)))
+    if keys is None or q in keys.axes:
+        return None
+    batch = tuple(axis for axis in axes if axis not in (q, wide[0]))
+    return _Roles(q, k, wide[0], batch, keys, scores)
+
+
+def _skips(roles: _Roles, names: dict[Expression, str]) -> Iterator[Skip]:
+    """The condition of a causal mask, if the scores have one."""
+    if roles.scores.op == "where" and roles.scores.arguments[0].op in ("le", "lt", "mask"):
+        yield Skip(roles.k.name, roles.q.name, names[roles.scores.arguments[0]])

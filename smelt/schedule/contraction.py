@@ -1,0 +1,287 @@
+"""Contractions: a register tile of rows times vectors of columns, fed from packed panels; or, for few rows, the weight
+read as it lies.
+
+Bounds: 2 * m * n * k operations, and each operand read from memory once. A task owns columns and packs them, a panel or
+a block of panels that fits into the second-level cache; every tile of rows then meets what is packed. Sums longer than
+a block wait in local memory between blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from smelt.cost.profile import Profile
+from smelt.graph.index import Variable, upper
+from smelt.kernel import Bind, Order, Region, Split, Stage, Unroll
+from smelt.kernel.actions import Action
+from smelt.kernel.region import extent
+from smelt.schedule.access import stride
+from smelt.schedule.vectors import fitting, split, vector_lanes
+
+TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
+PACKED_SHARE = 4  # a packed block takes this part of the second-level cache
+UNROLLED = 8  # steps of a sum in one turn of its loop
+TASKS_PER_CORE = 2  # so that a core that is held up costs little
+BLOCK_ROWS = 96  # rows of A that are worth packing B for once more
+FEW_ROWS = 64  # rows up to which reading B once is what matters
+STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
+STREAMED_ROWS = 8  # rows of a weight that are added up at a time
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The axes of a contraction: rows (of A), columns (of B, next to each other in the result), summed, and shared by
+    both.
+    """
+
+    a: str
+    b: str
+    m: Variable | None
+    n: Variable
+    k: Variable
+    batch: tuple[Variable, ...]
+    inner_k: tuple[Variable, ...]
+
+
+def find_roles(region: Region) -> Roles | None:
+    """The axes of a contraction; None where the region has another form."""
+    roles = dict(region.roles)
+    y = roles["y"]
+    if y.op != "reduce":
+        return None
+    summed = y.attribute.axes
+    output = region.outputs[0]
+    axes = region.parallel_axes(output)
+    last = next((axis for axis in axes if stride(output.buffer, output.index, axis) == 1), None)
+    if last is None:
+        return None
+    a, b = ("A", "B") if last in roles["B"].axes else ("B", "A")
+    if last in roles[a].axes or last not in roles[b].axes:
+        return None
+    only_a = [axis for axis in axes if axis in roles[a].axes and axis not in roles[b].axes]
+    m = max(only_a, key=lambda axis: upper(extent(axis)), default=None)
+    batch = tuple(axis for axis in axes if axis not in (m, last))
+    return Roles(a, b, m, last, summed[-1], batch, tuple(summed[:-1]))
+
+
+def contraction_schedules(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """Schedules of a contraction and what is computed from it, the best first."""
+    roles = find_roles(region)
+    if roles is None:
+        return
+    lanes = fitting(vector_lanes(region, profile), roles.n)
+    rows = 0 if roles.m is None else upper(extent(roles.m))
+    if roles.m is not None and rows >= 4:
+        yield from _panels(region, roles, lanes, profile)
+        yield from _tiled(region, roles, lanes, profile)
+    yield from _streamed(region, roles, lanes, rows)
+
+
+def _panels(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """Few rows: B comes from memory, so it is packed in the order in which it lies, a page of each row at a time."""
+    columns, depth = extent(roles.n), extent(roles.k)
+    static = isinstance(columns, int) and isinstance(depth, int) and roles.m is not None
+    if (
+        not static
+        or upper(extent(roles.m or roles.n)) > FEW_ROWS
+        or roles.inner_k
+        or _beside(region, roles, 1) is not None
+    ):
+        return
+    assert roles.m is not None
+    m, n, k = roles.m.name, roles.n.name, roles.k.name
+    height, width = _tile(upper(columns), lanes, profile)
+    cut = _blocking(upper(columns), upper(depth), width * lanes, region, roles, profile)
+    if cut.panels == 1:
+        return
+    rows = _rows(roles, height, -(-upper(columns) // (cut.panels * width * lanes)), profile)
+    outer = (*(f"{axis.name}.0" for axis in roles.batch), *rows.outer)
+    actions: list[Action] = [rows.cut, Split(n, ((cut.panels, "loop"), (width, "reg"), (lanes, "lane")))]
+    if cut.depth < upper(depth):
+        actions += [
+            Split(k, ((cut.depth, "loop"),)),
+            Order((*outer, f"{n}.0", f"{k}.0", rows.inner, f"{n}.1", f"{k}.1")),
+        ]
+        at, inner = f"{k}.0", f"{k}.1"
+    else:
+        actions.append(Order((*outer, f"{n}.0", rows.inner, f"{n}.1", f"{k}.0")))
+        at, inner = f"{n}.0", f"{k}.0"
+    panel = width * lanes
+    actions += [
+        Bind((*outer, f"{n}.0")),
+        Stage(roles.b, at, (f"{n}/{panel}", k, f"{n}%{panel}")),
+        Unroll(inner, UNROLLED),
+    ]
+    if dict(region.roles)[roles.a].op not in ("load", "cast"):
+        yield (*actions, Stage(roles.a, rows.inner, (m, k)))
+    yield tuple(actions)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """How the rows are cut: into tiles, and where the columns make too few tasks into blocks of tiles."""
+
+    cut: Split
+    outer: tuple[str, ...]
+    inner: str
+
+
+def _rows(roles: Roles, height: int, tasks: int, profile: Profile) -> _Rows:
+    assert roles.m is not None
+    m, rows = roles.m.name, extent(roles.m)
+    for axis in roles.batch:
+        tasks *= upper(extent(axis))
+    wanted = TASKS_PER_CORE * profile.cores
+    if not isinstance(rows, int):
+        return _Rows(Split(m, ((height, "reg"),), "unit"), (), f"{m}.0")
+    blocks = min(-(-wanted // tasks), rows // BLOCK_ROWS)
+    if tasks >= wanted or blocks < 2:
+        return _Rows(Split(m, ((height, "reg"),), "balance"), (), f"{m}.0")
+    tiles = -(-rows // height)
+    return _Rows(Split(m, ((-(-tiles // blocks), "loop"), (height, "reg")), "balance"), (f"{m}.0",), f"{m}.1")
+
+
+@dataclass(frozen=True)
+class _Blocking:
+    """How much of B is packed at a time: panels side by side, and summed elements."""
+
+    panels: int
+    depth: int
+
+
+def _blocking(columns: int, depth: int, panel: int, region: Region, roles: Roles, profile: Profile) -> _Blocking:
+    room = profile.l2_bytes // PACKED_SHARE // dict(region.roles)[roles.b].dtype.itemsize  # elements of a block
+    there = -(-columns // panel)
+    tasks = math.prod(upper(extent(axis)) for axis in roles.batch)
+    share = max(1, there * tasks // (TASKS_PER_CORE * profile.cores))  # panels of a task
+    panels = max(1, min(STREAMED_COLUMNS // panel, share, there))
+    most = max(8, room // (panels * panel))
+    return _Blocking(panels, -(-depth // -(-depth // most)))
+
+
+def _tiled(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """A register tile of rows times vectors of columns; B is packed once per column of tiles."""
+    assert roles.m is not None
+    m, n, k = roles.m.name, roles.n.name, roles.k.name
+    height, width = _tile(upper(extent(roles.n)), lanes, profile)
+    beside = _beside(region, roles, width) if profile.vector_registers >= 32 else None
+    actions: list[Action] = []
+    if beside is not None:
+        height = TILE_ROWS
+        actions.append(Split(beside.name, ((TILE_VECTORS // width, "reg"),), "balance"))
+    rows = _rows(roles, height, -(-upper(extent(roles.n)) // (width * lanes)), profile)
+    actions += [rows.cut, *split(roles.n, width, lanes)]
+    outer = (*(f"{axis.name}.0" for axis in roles.batch), *rows.outer)
+    summed = (*roles.inner_k, roles.k)
+    b_axes = dict(region.roles)[roles.b].axes
+    near = () if beside is None else (beside.name,)
+    staged = (*(axis.name for axis in summed if axis in b_axes), *near, n)
+    room = profile.l2_bytes // PACKED_SHARE // dict(region.roles)[roles.b].dtype.itemsize
+    block = _block(summed, room // (width * lanes))
+    if block is not None:
+        cut, size = block
+        actions.append(Split(cut.name, ((size, "loop"),)))
+        inside = tuple(f"{axis.name}.{int(axis == cut)}" for axis in summed)
+        loops = (*outer, f"{n}.0", f"{cut.name}.0", rows.inner, *inside)
+        inner, at = inside[-1], f"{cut.name}.0"
+    else:
+        loops = (*outer, f"{n}.0", rows.inner, *(f"{axis.name}.0" for axis in summed))
+        inner, at = f"{k}.0", f"{n}.0"
+    actions.append(Order(loops))
+    bind = Bind((*outer, f"{n}.0"))
+    stage = Stage(roles.b, at, staged)
+    a_value = dict(region.roles)[roles.a]
+    if a_value.op not in ("load", "cast"):
+        yield (
+            *actions,
+            bind,
+            stage,
+            Stage(roles.a, rows.inner, (m, *(x.name for x in roles.inner_k), k)),
+            Unroll(inner, UNROLLED),
+        )
+    if _is_small(region, roles, width * lanes, profile):
+        yield (*actions, bind, Unroll(inner, UNROLLED))
+    yield (*actions, bind, stage, Unroll(inner, UNROLLED))
+    yield (*actions, bind, Unroll(inner, UNROLLED))
+    yield (*actions, bind)
+
+
+def _is_small(region: Region, roles: Roles, panel: int, profile: Profile) -> bool:
+    """Whether a panel of B stays in the first-level cache and can be read as it lies: then packing gains nothing."""
+    b = dict(region.roles)[roles.b]
+    if b.op != "load" or roles.inner_k or stride(b.attribute.buffer, b.attribute.index, roles.n) != 1:
+        return False
+    return upper(extent(roles.k)) * panel * b.dtype.itemsize <= profile.l1_bytes
+
+
+def _block(summed: tuple[Variable, ...], longest: int) -> tuple[Variable, int] | None:
+    """The axis of a sum that is too long to be packed whole is cut into blocks: which axis, and how long they are."""
+    sizes = [extent(axis) for axis in summed]
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    total = math.prod(upper(size) for size in sizes)
+    cut = max(summed, key=lambda axis: upper(extent(axis)))
+    size = upper(extent(cut))
+    if total <= longest:
+        return None
+    most = max(1, longest // (total // size))
+    block = -(-size // -(-size // most))
+    return (cut, block) if block < size else None
+
+
+def _beside(region: Region, roles: Roles, width: int) -> Variable | None:
+    """An axis whose rows share a register tile where those of `n` alone are short: another axis of B, as the rows of an
+    image are.
+    """
+    operands = dict(region.roles)
+    output = region.outputs[0]
+    others = [axis for axis in roles.batch if axis in operands[roles.b].axes and axis not in operands[roles.a].axes]
+    steps = {axis: stride(output.buffer, output.index, axis) for axis in others}
+    near = [axis for axis in others if steps[axis] is not None and isinstance(extent(axis), int)]
+    if 2 * width > TILE_VECTORS or not near:
+        return None
+    best = min(near, key=lambda axis: steps[axis] or 0)
+    return best if upper(extent(best)) >= 2 else None
+
+
+def _tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
+    """Rows and vectors of the register tile: as many accumulators as the registers hold, few columns left over."""
+    if profile.vector_registers < 32:
+        return (6, 2) if columns > lanes else (12, 1)
+    if columns <= lanes:
+        return 14, 1
+    if columns <= 2 * lanes:
+        return 12, 2
+    rest = columns % (4 * lanes)
+    if columns <= 3 * lanes or (0 < rest <= lanes and columns % (3 * lanes) == 0):
+        return 8, 3
+    return TILE_ROWS, TILE_VECTORS
+
+
+def _streamed(region: Region, roles: Roles, lanes: int, rows: int) -> Iterator[tuple[Action, ...]]:
+    """Few rows: the weight is read once, along its unit stride."""
+    b = dict(region.roles)[roles.b]
+    outer = tuple(f"{axis.name}.0" for axis in roles.batch)
+    m = () if roles.m is None else (f"{roles.m.name}.0",)
+    n, k = roles.n.name, roles.k.name
+    split_m: list[Action] = []
+    if roles.m is not None and isinstance(extent(roles.m), int) and 1 < rows <= 4:
+        split_m = [Split(roles.m.name, ((rows, "reg"),))]
+    columns, depth = extent(roles.n), extent(roles.k)
+    along_k = b.op == "load" and stride(b.attribute.buffer, b.attribute.index, roles.k) == 1
+    if along_k and upper(depth) >= 2 * lanes:
+        actions = [*split_m, Split(n, ((8, "reg"),)), Split(k, ((lanes, "lane"),))]
+    else:
+        width = max(1, min(8 // max(1, len(split_m) * rows // 2), -(-upper(columns) // lanes)))
+        actions = [*split_m, *split(roles.n, width, lanes)]
+        blocks = STREAMED_COLUMNS // (width * lanes)
+        static = isinstance(columns, int) and isinstance(depth, int) and not roles.inner_k
+        if static and blocks > 1 and upper(columns) >= STREAMED_COLUMNS and upper(depth) >= 4 * STREAMED_ROWS:
+            cut = [Split(n, ((blocks, "loop"), (width, "reg"), (lanes, "lane"))), Split(k, ((STREAMED_ROWS, "loop"),))]
+            loops = (*outer, *m, f"{n}.0", f"{k}.0", f"{n}.1", f"{k}.1")
+            yield (*split_m, *cut, Order(loops), Bind((*outer, *m, f"{n}.0")), Unroll(f"{k}.1", STREAMED_ROWS))
+    order = Order((*outer, *m, f"{n}.0"))
+    yield (*actions, order, Bind((*outer, *m, f"{n}.0")))
+    yield (*actions, order)

@@ -1,0 +1,158 @@
+"""Schedules of contractions in words: tiles of matrix instructions, tiles of vectors, or the weight as it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from smelt.cost.profile import Profile
+from smelt.graph.index import Variable, upper
+from smelt.kernel import Bind, Order, Region, Split, Stage, Unroll
+from smelt.kernel.actions import Action
+from smelt.kernel.region import extent
+from smelt.schedule.vectors import fitting, split
+from smelt.schedule.words import STEP, Words, in_words
+
+TILE_ROWS, TILE_VECTORS = 6, 4
+PANELS = 8  # panels of columns that one task takes
+BLOCK_WORDS = 512  # words of a column that are packed at a time
+STREAMED_ROWS = 8  # fewer rows than this read the weight as it lies
+
+# Of matrix instructions: two by two tiles of sixteen rows and columns.
+MATRIX_ROWS, MATRIX_COLUMNS = 32, 32
+MATRIX_LEAST = 16  # rows and columns that make a tile worth its while
+MATRIX_STEPS = 16  # of sums, that a block has: 32 rows of it stay in the first cache while panels go by
+MATRIX_TASK_ROWS = 256  # rows that a task has at least (it packs its columns once for all of them), or that it packs
+MATRIX_PARTIAL_BYTES = 1 << 19  # of sums that wait for their next block, in the second cache
+_MATRIX_FEATURES = {False: "amx_int8", True: "amx_bf16"}  # by whether the numbers are floats
+_VECTOR_FEATURES = {False: "avx512_vnni", True: "avx512_bf16"}
+
+
+def word_programs(
+    region: Region,
+    a: str,
+    b: str,
+    m: Variable | None,
+    n: Variable,
+    batch: tuple[Variable, ...],
+    profile: Profile,
+) -> Iterator[tuple[Region, tuple[Action, ...]]]:
+    """Regions that compute the same in words, with schedules, the best first; `in_words` says what the names are."""
+    is_float = dict(region.roles)["y"].dtype.is_float
+    if {"amx_tile", _MATRIX_FEATURES[is_float]} <= profile.features and profile.vector_bytes == 64:
+        words = in_words(region, a, b, m, n, batch, matrix=True)
+        if words is not None:
+            yield from ((words.region, actions) for actions in matrix_schedules(words, profile))
+    if _VECTOR_FEATURES[is_float] in profile.features:
+        words = in_words(region, a, b, m, n, batch)
+        if words is not None:
+            yield from ((words.region, actions) for actions in word_schedules(words, profile))
+
+
+def matrix_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """Tiles of matrix instructions. B is packed in panels of columns; A is read as it lies if that has whole tiles."""
+    columns, rows = extent(words.n), 0 if words.m is None else extent(words.m)
+    if words.m is None or not isinstance(rows, int) or not isinstance(columns, int):
+        return
+    if min(rows, columns) < MATRIX_LEAST:
+        return
+    m, n, w = words.m.name, words.n.name, words.w.name
+    outer = tuple(f"{axis.name}.0" for axis in words.batch)
+    size = upper(extent(words.w))
+    block = STEP * _block_steps(size // STEP)
+    height = min(MATRIX_ROWS, -(-rows // STEP) * STEP)
+    width = min(2, -(-columns // 16))
+    panels = _panels(-(-columns // (16 * width)), profile.cores)
+    tasks = -(-columns // (16 * width * panels))
+    chunks = max(1, min(rows // MATRIX_TASK_ROWS, -(-2 * profile.cores // tasks)))
+    whole = rows % STEP == 0
+    packed = not whole or not words.in_place(words.a)
+    if packed:
+        chunks = max(chunks, -(-rows // MATRIX_TASK_ROWS))
+    if block < size:
+        chunks = max(chunks, -(-4 * 16 * width * panels * rows // MATRIX_PARTIAL_BYTES))
+    chunk = -(-rows // (chunks * height))
+    actions: list[Action] = [
+        Split(m, ((chunk, "loop"), (height, "reg")), "shrink" if whole else "mask"),
+        Split(n, ((panels, "loop"), (width, "reg"), (16, "lane"))),
+        Split(w, ((block // STEP, "loop"), (STEP, "reg")) if block < size else ((STEP, "reg"),)),
+    ]
+    grid = (*outer, f"{n}.0", f"{m}.0")
+    if block < size:
+        actions.append(Order((*grid, f"{w}.0", f"{m}.1", f"{n}.1", f"{w}.1")))
+        at = f"{w}.0"
+    else:
+        actions.append(Order((*grid, f"{m}.1", f"{n}.1", f"{w}.0")))
+        at = f"{m}.0"
+    actions += [Bind(grid), Stage(words.b, at, (f"{n}/{16 * width}", w, f"{n}%{16 * width}"))]
+    if packed:
+        actions.append(Stage(words.a, at, (m, w)))
+    yield tuple(actions)
+
+
+def word_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """Tiles of vectors, or for few rows the weight as it lies."""
+    lanes = fitting(profile.vector_bytes // 4, words.n)
+    rows = 0 if words.m is None else upper(extent(words.m))
+    along = [] if words.correction is None else split(words.k, 4, fitting(profile.vector_bytes // 4, words.k))
+    outer = tuple(f"{axis.name}.0" for axis in words.batch)
+    columns = extent(words.n)
+    n, w = words.n.name, words.w.name
+    vectors = -(-upper(columns) // lanes)
+    if words.m is None or rows < STREAMED_ROWS or not isinstance(columns, int) or not isinstance(extent(words.m), int):
+        yield from _streamed(words, along, lanes, profile)
+        return
+    m = words.m.name
+    panel = min(TILE_VECTORS, vectors) * lanes
+    panels = _panels(-(-columns // panel), 2 * profile.cores)
+    blocks = -(-upper(extent(words.w)) // BLOCK_WORDS)
+    block = -(-upper(extent(words.w)) // blocks)
+    actions: list[Action] = [
+        *along,
+        Split(m, ((TILE_ROWS, "reg"),), "balance"),
+        Split(n, ((panels, "loop"), (panel // lanes, "reg"), (lanes, "lane"))),
+    ]
+    if blocks > 1:
+        actions += [Split(w, ((block, "loop"),)), Order((*outer, f"{n}.0", f"{w}.0", f"{m}.0", f"{n}.1", f"{w}.1"))]
+        at, inner = f"{w}.0", f"{w}.1"
+    else:
+        actions.append(Order((*outer, f"{n}.0", f"{m}.0", f"{n}.1", f"{w}.0")))
+        at, inner = f"{n}.0", f"{w}.0"
+    actions += [Bind((*outer, f"{n}.0")), Stage(words.b, at, (f"{n}/{panel}", w, f"{n}%{panel}")), Unroll(inner, 8)]
+    if words.correction is not None:
+        actions.append(Stage(words.correction, f"{n}.0", (m,)))
+    if not words.a_along:
+        actions.append(Stage(words.a, f"{m}.0", (w, m)))
+    yield tuple(actions)
+
+
+def _streamed(words: Words, along: list[Action], lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """Vectors run along the sum where the words of the weight lie so, else along its columns."""
+    loops = (
+        *(f"{axis.name}.0" for axis in words.batch),
+        *([] if words.m is None else [f"{words.m.name}.0"]),
+        f"{words.n.name}.0",
+    )
+    width = fitting(profile.vector_bytes // 4, words.w)
+    if words.in_rows(words.b) and words.in_rows(words.a) and width > 1:
+        cut = [Split(words.n.name, ((8, "reg"),)), Split(words.w.name, ((width, "lane"),))]
+        yield (*along, *cut, Order(loops), Bind(loops))
+    elif not words.is_float:  # of bfloat16, widening costs as much as putting words together
+        vectors = -(-upper(extent(words.n)) // lanes)
+        yield (
+            *along,
+            *split(words.n, min(8, vectors), lanes),
+            *(Order(loops), Bind(loops), Unroll(f"{words.w.name}.0", 2)),
+        )
+
+
+def _block_steps(steps: int) -> int:
+    """Steps of a sum that are taken at a time: all blocks alike, if they need not be small for that."""
+    if steps <= MATRIX_STEPS * 3 // 2:
+        return steps
+    even = max(d for d in range(1, MATRIX_STEPS * 3 // 2 + 1) if steps % d == 0)
+    return even if even >= MATRIX_STEPS // 2 else -(-steps // -(-steps // MATRIX_STEPS))
+
+
+def _panels(panels: int, cores: int) -> int:
+    """Panels for one task: as many as are worth packing together, and no fewer tasks than cores."""
+    return max(1, min(PANELS, -(-panels // cores)))

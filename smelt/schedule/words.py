@@ -1,0 +1,232 @@
+"""Contractions of bytes and of bfloat16 by words of four and two numbers, as instructions for inner products want them.
+
+The vector instruction for bytes multiplies unsigned by signed ones. Where both operands have the same rule of signs,
+one is moved by 128, which flips its highest bits, and what that changes is taken off again: a sum over the other
+operand alone, once a row. Matrix instructions take all signs.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from smelt.dtypes import bfloat16, float32, int32, uint16
+from smelt.graph.index import Index, Variable, as_index, exact_quotient, less, of
+from smelt.kernel import Region
+from smelt.kernel.region import Access, Expression, Fold, Less, Mask, Output, extent, mask_expression, walk
+from smelt.schedule.access import stride
+
+STEP = 16  # words that a matrix instruction sums
+_FLIP = -(2**31) + 0x808080  # the highest bit of every byte
+_DOTS = {(False, True): "dot4", (True, False): "dot4", (True, True): "dot4_ss", (False, False): "dot4_uu"}
+
+
+class Words(NamedTuple):
+    """A region that sums words, with the names that its schedule needs."""
+
+    region: Region
+    m: Variable | None
+    n: Variable
+    k: Variable  # the old axis, which only the correction walks
+    w: Variable  # words
+    batch: tuple[Variable, ...]
+    a: str
+    b: str
+    correction: str | None
+    a_along: bool  # whether the numbers of a word lie side by side in A
+
+    @property
+    def is_float(self) -> bool:
+        return dict(self.region.roles)["y"].dtype.is_float
+
+    def in_place(self, role: str) -> bool:
+        """True if all words of an operand are what its memory holds."""
+        word = dict(self.region.roles)[role]
+        return word.op == "load" and not word.attribute.mask
+
+    def in_rows(self, role: str) -> bool:
+        """True if words of an operand that are next to each other in the sum are so in memory; bits may be flipped."""
+        word = dict(self.region.roles)[role]
+        word = word.arguments[0] if word.op == "xor" else word
+        return word.op == "load" and stride(word.attribute.buffer, word.attribute.index, self.w) == 1
+
+
+def in_words(
+    region: Region,
+    a: str,
+    b: str,
+    m: Variable | None,
+    n: Variable,
+    batch: tuple[Variable, ...],
+    matrix: bool = False,
+) -> Words | None:
+    """The region with its contraction in words, if it is one of bytes or bfloat16 over one axis.
+
+    `a` and `b` are the roles of the operands; the columns `n` are those of `b`. For matrix instructions the sum is
+    padded with zeros to a multiple of what they take at a time.
+    """
+    roles = dict(region.roles)
+    y = roles["y"]
+    if y.dtype not in (int32, float32) or y.op != "reduce" or len(y.attribute.axes) != 1:
+        return None
+    (k,) = y.attribute.axes
+    size = extent(k)
+    numbers = _bytes if y.dtype is int32 else _bfloats
+    left, right = numbers(roles[a]), numbers(roles[b])
+    if left is None or right is None or not isinstance(size, int) or k in _taken(region, y):
+        return None
+    count = 4 if y.dtype is int32 else 2  # numbers of a word
+    if size < count:
+        return None
+    step = STEP if matrix else 1
+    w = Variable(f"{k.name}w", 0, -(-size // (count * step)) * step - 1)
+    words = {role: _word(e, k, w, size, count) for role, e in ((a, left), (b, right))}
+    pair, op, correction = (words[a], words[b]), "dot2", None
+    if y.dtype is int32:
+        signs = left.dtype.is_signed, right.dtype.is_signed
+        if signs[0] is signs[1] and not matrix:
+            # B is moved by 128, so that it is of the other kind than A; that adds 128 times the sum of A's row.
+            words[b] = Expression("xor", int32, (words[b], _constant(_FLIP)))
+            sums = Expression("reduce", int32, (roles[a],), Fold("add", (k,)))
+            correction = Expression("mul", int32, (sums, _constant(-128 if signs[0] else 128)))
+            signs = signs[0], not signs[0]
+        pair = (words[b], words[a]) if signs == (True, False) else (words[a], words[b])
+        op = _DOTS[signs]
+    total = Expression("reduce", y.dtype, (Expression(op, y.dtype, pair),), Fold("add", (w,)))
+    result = total if correction is None else Expression("add", int32, (total, correction))
+    new = _replaced(region, y, result)
+    at = region.axes.index(k)
+    axes = (*region.axes[:at], w, *([] if correction is None else [k]), *region.axes[at + 1 :])
+    made = Region(new, axes, region.parameters, ((a, words[a]), (b, words[b]), ("y", total)))
+    named = {e: name for name, e in made.named().items()}
+    name = None if correction is None else named[correction]
+    return Words(made, m, n, k, w, batch, a, b, name, _is_along(left, k))
+
+
+def _constant(value: int) -> Expression:
+    return Expression("const", int32, (), value)
+
+
+# --- operands
+
+
+def _bytes(operand: Expression) -> Expression | None:
+    """What an operand widens, if that is bytes read by plain loads."""
+    if operand.op != "cast" or operand.arguments[0].dtype.bits != 8 or not operand.arguments[0].dtype.is_integer:
+        return None
+    return operand.arguments[0] if _is_plain(operand) else None
+
+
+def _bfloats(operand: Expression) -> Expression | None:
+    """An operand, if its values are bfloat16 in float32 and come from plain loads."""
+    e = operand
+    while e.op == "where" and e.arguments[2].op == "const" and e.arguments[2].attribute == 0:
+        e = e.arguments[1]
+    stored = e.attribute.buffer.dtype if e.op == "load" else e.attribute if e.op == "round16" else None
+    return operand if stored is bfloat16 and _is_plain(operand) else None
+
+
+def _is_plain(operand: Expression) -> bool:
+    return all(e.op not in ("reduce", "scan") and not (e.op == "load" and e.arguments) for e in walk([operand]))
+
+
+def _is_along(e: Expression, k: Variable) -> bool:
+    return e.op == "load" and stride(e.attribute.buffer, e.attribute.index, k) == 1
+
+
+def _taken(region: Region, y: Expression) -> set[Variable]:
+    """The axes that something else than the contraction walks."""
+    used = {axis for output in region.outputs for axis in region.parallel_axes(output)}
+    for e in region.order():
+        if e.op == "reduce" and e is not y:
+            used |= set(e.attribute.axes)
+    return used
+
+
+# --- words
+
+
+def _word(e: Expression, k: Variable, w: Variable, size: int, count: int) -> Expression:
+    """Neighbors along an axis in one int32; beyond the end they are zero."""
+    lying = _lying(e, k, w, size, count)
+    if lying is not None:
+        return lying
+    bits = 32 // count
+    parts: list[Expression] = []
+    for j in range(count):
+        at = of(w) * count + j
+        mask = () if less(at, size) else (Less(at, as_index(size)),)
+        part = _bits(_moved(e, {k: at}, mask), bits)
+        if mask and e.op != "load":  # what is computed from zeros need not be zero
+            part = Expression("where", int32, (mask_expression(mask), part, _constant(0)))
+        if j:
+            part = Expression("shl", int32, (part, _constant(bits * j)))
+        parts.append(part)
+    return functools.reduce(lambda a, b: Expression("or", int32, (a, b)), parts)
+
+
+def _lying(e: Expression, k: Variable, w: Variable, size: int, count: int) -> Expression | None:
+    """The word as one load, where its numbers lie side by side and words do not straddle rows."""
+    if size % count or not _is_along(e, k):
+        return None
+    access: Access = e.attribute
+    buffer = access.buffer.viewed(int32)
+    masked = any(k in side.variables() for condition in access.mask for side in condition)
+    if buffer is None or masked:
+        return None
+    index: list[Index] = []
+    for i, step in zip(access.index, access.buffer.strides, strict=True):
+        moved = exact_quotient(i.substitute({k: of(w) * count}), as_index(count)) if step == 1 else i
+        if moved is None or k in moved.variables():
+            return None
+        index.append(moved)
+    words = size // count
+    mask = () if less(of(w), words) else (Less(of(w), as_index(words)),)
+    return Expression("load", int32, (), Access(buffer, tuple(index), (*access.mask, *mask)))
+
+
+def _bits(e: Expression, bits: int) -> Expression:
+    """A number as the lowest bits of an int32, the others zero."""
+    view = e.attribute.buffer.viewed(uint16) if e.dtype is float32 and e.op == "load" else None
+    if view is not None:
+        access: Access = e.attribute
+        e = Expression("load", uint16, (), access._replace(buffer=view))
+    if e.dtype is float32:  # a bfloat16 is the upper half
+        e = Expression("shr", int32, (Expression("bitcast", int32, (e,)), _constant(16)))
+    else:
+        unsigned = not e.dtype.is_signed
+        e = Expression("cast", int32, (e,))
+        if unsigned:
+            return e
+    return Expression("and", int32, (e, _constant((1 << bits) - 1)))
+
+
+def _moved(root: Expression, values: dict[Variable, Index], mask: Mask) -> Expression:
+    """An expression at another place of an axis, reading only where a mask holds."""
+    new: dict[Expression, Expression] = {}
+    for e in walk([root]):
+        attribute = e.attribute
+        if e.op == "load":
+            index = tuple(i.substitute(values) for i in attribute.index)
+            attribute = Access(attribute.buffer, index, (*_moved_mask(attribute.mask, values), *mask))
+        elif e.op == "index":
+            attribute = attribute.substitute(values)
+        elif e.op == "mask":
+            attribute = _moved_mask(attribute, values)
+        new[e] = Expression(e.op, e.dtype, tuple(new[a] for a in e.arguments), attribute)
+    return new[root]
+
+
+def _moved_mask(mask: Mask, values: dict[Variable, Index]) -> Mask:
+    return tuple(Less(c.a.substitute(values), c.b.substitute(values)) for c in mask)
+
+
+def _replaced(region: Region, old: Expression, new: Expression) -> tuple[Output, ...]:
+    """The outputs with one expression in the place of another."""
+    changed = {old: new}
+    for e in region.order():
+        if e is old:
+            continue
+        arguments = tuple(changed.get(a, a) for a in e.arguments)
+        changed[e] = e if arguments == e.arguments else Expression(e.op, e.dtype, arguments, e.attribute)
+    return tuple(Output(o.buffer, o.index, changed[o.value]) for o in region.outputs)

@@ -1,0 +1,160 @@
+"""Default schedules for devices whose threads come in groups: a task is a group, its threads share memory.
+
+Tiles at an edge are masked rather than exact, so that a kernel has one body: compilers of OpenCL take long over
+barriers on several ways through a kernel. For the same reason, sums of a symbolic length are not staged.
+
+| region | schedule |
+|---|---|
+| elementwise | neighboring threads take neighboring elements |
+| reductions along memory | a group takes a row: threads fold every n-th element, then each other's results |
+| reductions across memory, scans | a thread takes a column |
+| contraction | a group takes a tile, each thread some rows and columns of it; blocks of both operands are shared |
+| anything small or odd | one thread for each element of the result |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from smelt.cost.profile import Profile
+from smelt.graph.index import Variable, upper
+from smelt.kernel import Bind, Kernel, Order, Region, Split, Stage
+from smelt.kernel.actions import Action
+from smelt.kernel.ir import Local, statements
+from smelt.kernel.region import extent
+from smelt.schedule.access import reductions, stride, walks
+from smelt.schedule.scans import scans
+from smelt.schedule.vectors import vector_axis
+
+ROW_THREADS = 128  # that fold a row together, at most
+ELEMENT_THREADS = 64  # that take neighboring elements
+FEWEST = 16  # elements below which an axis is not worth sharing out
+TILE_SIDE = 16  # threads along each side of a tile
+TILE_REGISTERS = 4  # rows and columns of a tile that each thread computes
+BLOCK_K = 16  # summed elements that are copied at a time
+
+
+def group_candidates(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """Schedules worth trying, best first."""
+    if dict(region.roles).get("y") is not None:
+        yield from _tiled(region, profile)
+    if reductions(region) and not scans(region):
+        yield from _rows(region, profile)
+    yield from _columns(region, profile)
+    yield from _single(region)
+
+
+def fits_group(kernel: Kernel, profile: Profile) -> bool:
+    """Whether the memory that a group shares holds a kernel's."""
+    if not profile.group_threads:
+        return True
+    local = [s.buffer for s in statements(kernel.body) if isinstance(s, Local)]
+    held = sum(math.prod(upper(size) for size in buffer.shape) * buffer.dtype.itemsize for buffer in local)
+    folding = 2 * 8 * kernel.threads  # what folds across threads need, of two types
+    return held + folding <= profile.group_bytes
+
+
+def _threads(axis: Variable, most: int) -> int:
+    """A power of two of threads for an axis: half of them have work at least; 0 if it is too short."""
+    size = upper(extent(axis))
+    return 0 if size < FEWEST else min(most, 1 << (size - 1).bit_length())
+
+
+def _loops(axes: tuple[Variable, ...] | list[Variable]) -> tuple[str, ...]:
+    return tuple(f"{axis.name}.0" for axis in axes)
+
+
+def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """A reduction along the axis that most memory is walked along, by the threads of a group."""
+    folds = reductions(region)
+    vector = vector_axis(walks(region), region.axes)
+    if vector is None or not any(vector in fold.attribute.axes for fold in folds):
+        return
+    threads = _threads(vector, min(ROW_THREADS, profile.group_threads))
+    if not threads:
+        return
+    shared = frozenset.intersection(*[fold.axes for fold in folds])
+    axes = region.parallel_axes(region.outputs[0])
+    rows = [axis for axis in axes if axis in shared]
+    others = [axis for axis in axes if axis not in shared]
+    order = [Order(_loops([*rows, *others]))] if axes else []
+    yield (Split(vector.name, ((threads, "thread"),)), *order, *([Bind(_loops(rows))] if rows else []))
+
+
+def _columns(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """Neighboring elements of the result by neighboring threads."""
+    scanned = {e.attribute.axis for e in scans(region)}
+    axes = region.parallel_axes(region.outputs[0])
+    free = [axis for axis in axes if axis not in scanned]
+    vector = vector_axis(walks(region), free)
+    threads = 0 if vector is None else _threads(vector, min(ELEMENT_THREADS, profile.group_threads))
+    if vector is None or not threads:
+        return
+    rest = [axis for axis in axes if axis in scanned]
+    yield (Split(vector.name, ((threads, "thread"),), "mask"), Order(_loops([*free, *rest])), Bind(_loops(free)))
+
+
+def _single(region: Region) -> Iterator[tuple[Action, ...]]:
+    """One thread for each element of the result."""
+    scanned = {e.attribute.axis for e in scans(region)}
+    axes = region.parallel_axes(region.outputs[0])
+    free = [axis for axis in axes if axis not in scanned]
+    if free:
+        rest = [axis for axis in axes if axis in scanned]
+        yield (Order(_loops([*free, *rest])), Bind(_loops(free)))
+        yield (Bind(_loops(free[:1])),)
+    yield ()
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """The axes of a contraction: rows of A, columns of B, what is summed, and what both share."""
+
+    a: str
+    b: str
+    m: Variable
+    n: Variable
+    summed: tuple[Variable, ...]
+    batch: tuple[Variable, ...]
+
+
+def _operands(region: Region) -> _Operands | None:
+    roles = dict(region.roles)
+    output = region.outputs[0]
+    axes = region.parallel_axes(output)
+    n = next((axis for axis in axes if stride(output.buffer, output.index, axis) == 1), None)
+    if n is None or roles["y"].op != "reduce" or (n in roles["A"].axes) == (n in roles["B"].axes):
+        return None
+    a, b = ("A", "B") if n in roles["B"].axes else ("B", "A")
+    rows = [axis for axis in axes if axis in roles[a].axes and axis not in roles[b].axes]
+    if not rows:
+        return None
+    m = max(rows, key=lambda axis: upper(extent(axis)))
+    batch = tuple(axis for axis in axes if axis not in (m, n))
+    return _Operands(a, b, m, n, roles["y"].attribute.axes, batch)
+
+
+def _tiled(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """A tile of the result for each group; blocks of both operands in memory that it shares."""
+    found = _operands(region)
+    if found is None or profile.group_threads < TILE_SIDE * TILE_SIDE:
+        return
+    k = found.summed[-1]
+    if any(upper(extent(axis)) < FEWEST for axis in (found.m, found.n)) or upper(extent(k)) < 2:
+        return
+    cuts: list[Action] = []
+    for axis in (found.m, found.n):
+        registers = min(TILE_REGISTERS, -(-upper(extent(axis)) // TILE_SIDE))
+        cuts.append(Split(axis.name, ((registers, "reg"), (TILE_SIDE, "thread")), "mask"))
+    cuts.append(Split(k.name, ((BLOCK_K, "loop"),)))
+    outer = _loops([*found.batch, found.m, found.n])
+    inside = (*_loops(found.summed), f"{k.name}.1")
+    stages = (
+        Stage(found.a, f"{k.name}.0", (found.m.name, k.name)),
+        Stage(found.b, f"{k.name}.0", (k.name, found.n.name)),
+    )
+    if isinstance(extent(k), int):
+        yield (*cuts, Order((*outer, *inside)), Bind(outer), *stages)
+    yield (*cuts, Order((*outer, *inside)), Bind(outer))

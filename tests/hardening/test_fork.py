@@ -1,0 +1,172 @@
+"""Children by fork: made while the pool exists, while another thread computes or compiles, while locks are held."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt import diskcache, runtime
+from smelt.compiler import driver
+from smelt.config import configure
+from smelt.device import compilation, cpu, memory, toolchain
+from smelt.runtime import randomness
+from tests.conftest import TEST_ALL
+from tests.device.helpers import holds_in_forked_child
+
+TURNS = 10 if TEST_ALL else 4
+
+X = np.linspace(-1, 1, 300 * 200, dtype=np.float32).reshape(300, 200)
+
+
+def _known_graph_is_right() -> bool:
+    return bool(np.allclose((sm.from_numpy(X) * 2 + 1).sum(0).numpy(), (X * 2 + 1).sum(0), rtol=1e-4, atol=1e-3))
+
+
+def _new_graph_is_right() -> bool:
+    """Lowered and compiled anew, whatever is in memory or on disk."""
+    runtime.clear_graphs()
+    driver._kernels.clear()
+    toolchain._slots.clear()
+    with configure(disk_cache=False):
+        return bool(np.allclose((sm.from_numpy(X) - 3).max(0).numpy(), (X - 3).max(0)))
+
+
+@contextlib.contextmanager
+def _meanwhile(work: Callable[[], bool]) -> Iterator[None]:
+    """Another thread does something over and over."""
+    stop, failed = threading.Event(), list[BaseException]()
+
+    def over_and_over() -> None:
+        try:
+            while not stop.is_set():
+                assert work()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=over_and_over)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    assert failed == []
+
+
+def test_children_and_parent_compute_while_another_thread_does() -> None:
+    with configure(threads=2), _meanwhile(_known_graph_is_right):
+        for _ in range(TURNS):
+            assert holds_in_forked_child(_known_graph_is_right)
+            assert _known_graph_is_right()
+
+
+@pytest.mark.slow
+def test_children_compile_while_another_thread_does() -> None:
+    with _meanwhile(_new_graph_is_right):
+        for _ in range(TURNS):
+            assert holds_in_forked_child(lambda: _new_graph_is_right() and _known_graph_is_right())
+            assert _known_graph_is_right()
+
+
+_realize = importlib.import_module("smelt.runtime.realize")  # its name there is that of a function
+
+LOCKS: dict[str, Callable[[], Any]] = {
+    "the compiler's": lambda: driver._lock,
+    "the cache of graphs": lambda: _realize._lock,
+    "whoever compiles": lambda: _realize._compiling,
+    "the random state": lambda: randomness._state.lock,
+    "the pool of memory": lambda: memory.pool()._lock,
+    "the libraries": lambda: toolchain._lock,
+    "the native runtime": lambda: cpu._runtime_lock,
+    "the count of compiler runs": lambda: compilation._lock,
+    "the cache on disk": lambda: diskcache._pruning,
+}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_fork_while_another_thread_holds_a_lock(name: str) -> None:
+    lock, held, done = LOCKS[name](), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            done.wait()
+
+    def check() -> bool:
+        sm.random.seed(1)
+        memory.pool().trim()
+        return _known_graph_is_right() and LOCKS[name]().acquire(blocking=False)
+
+    _known_graph_is_right()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    try:
+        assert holds_in_forked_child(check)
+    finally:
+        done.set()
+        thread.join()
+    assert _known_graph_is_right()
+
+
+def test_every_lock_is_in_the_list() -> None:
+    """Locks that `new_lock` makes are all renewed; others are few, and each has an entry above."""
+    import ast
+    from pathlib import Path
+
+    package = Path(sm.__file__).parent
+    plain = [
+        path.name
+        for path in sorted(package.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"Lock", "RLock", "Condition", "Event", "Semaphore"}
+        and "bench" not in path.parts
+    ]
+    # Twice each: when loaded, and after a fork. One more for the lock of those who build, whom a child forgets.
+    assert sorted(set(plain)) == ["compilation.py", "cpu.py", "diskcache.py", "locks.py", "toolchain.py"]
+
+
+def _square(k: int) -> float:
+    return float((sm.arange(float(k)) ** 2).sum())
+
+
+def test_a_pool_of_forked_workers() -> None:
+    assert _square(5) == 30
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking a process with threads is the point
+        with multiprocessing.get_context("fork").Pool(3) as workers:
+            assert workers.map(_square, [3, 5, 3, 7]) == [5.0, 30.0, 5.0, 91.0]
+    assert _square(5) == 30
+
+
+def test_a_child_has_the_same_random_numbers_and_its_own_state() -> None:
+    sm.random.seed(11)
+    expected = sm.random.normal((7,)).numpy()
+    sm.random.seed(11)
+
+    def check() -> bool:
+        return bool(np.array_equal(sm.random.normal((7,)).numpy(), expected))
+
+    assert holds_in_forked_child(check)
+    assert check()
+
+
+def test_grandchildren_compute() -> None:
+    assert holds_in_forked_child(lambda: _known_graph_is_right() and holds_in_forked_child(_known_graph_is_right))
+
+
+def test_what_a_parent_compiled_serves_its_child() -> None:
+    _known_graph_is_right()
+    before = toolchain.compile_count()
+    assert holds_in_forked_child(lambda: _known_graph_is_right() and toolchain.compile_count() == before)

@@ -1,0 +1,49 @@
+"""Loads with lanes across the rows of memory: whole squares are transposed in registers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from smelt.dtypes import float64, int16
+from smelt.kernel import Kernel, evaluate_region, lower, parse_schedule
+from smelt.render import render
+from tests.kernel import regions as r
+from tests.kernel.regions import Case
+from tests.kernel.runners import run_compiled
+
+
+def staged(n: int, k: int, lanes: int, registers: int = 1) -> tuple[Case, Kernel]:
+    case = r.matmul(4, n, k, transposed=True)
+    block = registers * lanes
+    order = f"(n/{block}, k, n%{block})" if registers > 1 else "(k, n)"
+    cut = f"{registers} reg, {lanes} lane" if registers > 1 else f"{lanes} lane"
+    return case, lower(case.region, parse_schedule(f"split n ({cut})\norder n.0 m.0\nstage B at n.0 {order}"))
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("registers", [1, 2])
+def test_squares_and_what_is_left_over(lanes: int, registers: int) -> None:
+    jobs, expected = [], []
+    for n, k in ((lanes, lanes), (2 * lanes * registers, 3 * lanes), (3 * lanes + 1, 2 * lanes + 3), (lanes - 1, 5)):
+        case, kernel = staged(n, k, lanes, registers)
+        if n >= lanes <= k:
+            assert f"transposed_f32x{lanes}(" in render([kernel])
+        jobs.append((kernel, case.arrays(), {}))
+        expected.append(case.arrays())
+        evaluate_region(case.region, expected[-1], {})
+    run_compiled(jobs)
+    for (_, arrays, _), wanted in zip(jobs, expected, strict=True):
+        np.testing.assert_allclose(arrays["o"], wanted["o"], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [float64, int16], ids=str)
+def test_other_widths(dtype: r.DType) -> None:
+    i, j = r.axis("i", 16), r.axis("j", 16)
+    x = r.load(r.buffer("x", 16, 16, dtype=dtype), j, i)
+    case = Case(r.region(r.out(r.buffer("o", 16, 16, dtype=dtype), [i, j], x), [i, j]))
+    kernel = lower(case.region, parse_schedule("split i (8 reg)\nsplit j (8 lane)"))
+    assert "transposed_" in render([kernel])
+    arrays = case.arrays()
+    run_compiled([(kernel, arrays, {})])
+    np.testing.assert_array_equal(arrays["o"].reshape(16, 16), arrays["x"].reshape(16, 16).T)
