@@ -32,13 +32,13 @@ print(memory.view(np.dtype(np.int32), (2,)))
 """
 
 
-def simulated(log: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], str]:
+def simulated(log: Path, everything: str, *arguments: str) -> tuple[subprocess.CompletedProcess[str], str]:
     """Run Python with the simulator as the OpenCL device; what it says about the kernels comes second."""
     environment = os.environ | {
         "SMELT_OPENCL": "oclgrind",
         "SMELT_DISK_CACHE": "0",
         "SMELT_TEST_OPENCL": "1",
-        "SMELT_TEST_ALL": "0",
+        "SMELT_TEST_ALL": everything,
         "OCLGRIND_DATA_RACES": "1",
         "OCLGRIND_LOG": str(log),
         "OCLGRIND_BUILD_OPTIONS": "-cl-opt-disable",  # it does not know every instruction that optimizing makes
@@ -52,7 +52,7 @@ def simulated(log: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[s
 @pytest.mark.slow
 @pytest.mark.opencl
 def test_the_simulator_sees_a_race(tmp_path: Path) -> None:
-    run, said = simulated(tmp_path / "log", "-c", RACE)
+    run, said = simulated(tmp_path / "log", "0", "-c", RACE)
     assert run.returncode == 0, run.stderr
     assert "data race" in said
 
@@ -60,14 +60,16 @@ def test_the_simulator_sees_a_race(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.parametrize(
-    ("tests", "chosen"),
+    ("tests", "chosen", "everything"),
     [
-        ("tests/test_op_table.py", "compiled_and and opencl"),
-        ("tests/kernel/test_random_schedules.py", "threads and opencl"),
-        ("tests/property", "opencl"),
+        ("tests/test_op_table.py", "compiled_and and opencl", "0"),
+        ("tests/kernel/test_random_schedules.py", "threads and opencl", "1"),
+        ("tests/property", "opencl", "0"),
     ],
 )
-def test_no_kernel_races_or_leaves_its_buffers(tmp_path: Path, tests: str, chosen: str) -> None:
-    run, said = simulated(tmp_path / "log", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", tests, "-k", chosen)
+def test_no_kernel_races_or_leaves_its_buffers(tmp_path: Path, tests: str, chosen: str, everything: str) -> None:
+    run, said = simulated(
+        tmp_path / "log", everything, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", tests, "-k", chosen
+    )
     assert run.returncode == 0, (run.stdout + run.stderr)[-6000:]
     assert said == ""

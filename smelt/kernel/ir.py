@@ -160,8 +160,9 @@ class Update:
     """accumulator op= argument. op: add, mul, max, min or set; or fma, which adds the product of two arguments, and
     those of `DOTS`, which add their inner products.
 
-    Parts that the accumulator lacks are summed away by products, and not allowed otherwise. An argument's part may be
-    shorter than the accumulator's: then only its first elements change.
+    Parts that the accumulator lacks are summed away by products, unless they lie in threads (those take a `Reduce`, in
+    which the threads meet), and not allowed otherwise. An argument's part may be shorter than the accumulator's: then
+    only its first elements change.
     """
 
     accumulator: Value

@@ -121,7 +121,7 @@ class Reductions(Nest):
         Registers of words are summed at every step, as matrix instructions do it.
         """
         kinds = self.plan.cut(reduction, axis).kinds
-        return tuple(kind for kind in kinds if kind == "lane") if reduction.arguments[0].op in DOTS else kinds
+        return tuple(kind for kind in kinds if kind != "reg") if reduction.arguments[0].op in DOTS else kinds
 
     def update(self, accumulator: Value, reduction: Expression) -> None:
         """One step: fold the present tile of the summand into the accumulator."""

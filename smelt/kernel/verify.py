@@ -276,9 +276,8 @@ class _Verifier:
                 self.check(same, f"{accumulator.name}: two extents of {part.name}")
                 fits = part.extent <= sizes.get(part.name, part.extent)
                 self.check(fits, f"{accumulator.name}: {part.name} of {argument.name} is too long")
-                self.check(
-                    op in PRODUCTS or part.name in sizes, f"{accumulator.name}: {part.name} must be folded first"
-                )
+                summed = op in PRODUCTS and not part.stride
+                self.check(summed or part.name in sizes, f"{accumulator.name}: {part.name} must be folded first")
 
     def reduce(self, reduce: Reduce) -> None:
         source, value = reduce.source, reduce.value

@@ -60,13 +60,11 @@ class Groups:
         self.lines += [f"{mine} = {own};", "GROUP_BARRIER;"]
         for part in parts:
             place = _place(part)
-            other = f"{scratch}[thread + half_way * {part.stride}]"
-            self.lines += [
-                f"for (long half_way = {part.extent // 2}; half_way; half_way /= 2) {{",
-                f"if ({place} < half_way) {mine} = {combine(mine, other)};",
-                "GROUP_BARRIER;",
-                "}",
-            ]
+            half = part.extent // 2
+            while half:  # written out: compilers for groups take long over barriers in loops
+                other = f"{scratch}[thread + {half * part.stride}]"
+                self.lines += [f"if ({place} < {half}) {mine} = {combine(mine, other)};", "GROUP_BARRIER;"]
+                half //= 2
             first += f" - {place} * {part.stride}"
         self.lines += [f"const {form.element} {name} = {scratch}[{first}];", "GROUP_BARRIER;"]
         return name

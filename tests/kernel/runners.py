@@ -46,6 +46,13 @@ def run_compiled(jobs: Sequence[Job]) -> None:
             run(ctypes.addressof(pointers), ctypes.addressof(packed), start, begin, end)
 
 
+def is_simulated() -> bool:
+    """Whether the OpenCL device is the simulator, which takes kernels as they are written."""
+    from smelt.device.opencl import open_context
+
+    return "Oclgrind" in open_context().identity
+
+
 def run_opencl(jobs: Sequence[Job]) -> None:
     """All kernels in one program, each launched by itself."""
     from smelt.device.opencl import OpenCL

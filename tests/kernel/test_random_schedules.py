@@ -11,13 +11,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from smelt.device.opencl import OpenCL
 from smelt.dtypes import bool_, float16, float32, float64, int8, int32
 from smelt.graph.ops import REDUCTIONS, SCANS
 from smelt.kernel import Illegal, Kernel, Skip, evaluate_region, lower, parse_kernel, print_kernel, verify
+from smelt.schedule.workgroups import fits_group
 from tests.kernel import regions as r
 from tests.kernel.random_schedules import random_schedule, with_threads
 from tests.kernel.regions import Case
-from tests.kernel.runners import RUNNERS, Job, Runner, run_opencl
+from tests.kernel.runners import RUNNERS, Job, Runner, is_simulated, run_opencl
 
 ROUNDS = 8  # schedules per example
 
@@ -103,14 +105,22 @@ def test_every_legal_schedule_is_correct(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", [*RUNNERS, pytest.param("opencl", marks=pytest.mark.opencl)])
+@example(seed=8)  # an inner product whose summed axis lies in threads
 @given(seed=st.integers(0, 2**40))
 def test_every_legal_schedule_with_threads_is_correct(name: str, seed: int) -> None:
-    check(run_opencl if name == "opencl" else RUNNERS[name], seed, threads=True)
+    if name != "opencl":
+        return check(RUNNERS[name], seed, threads=True)
+    if not is_simulated():
+        # PoCL 3.0 dies in passes of its own (VariableUniformityAnalysis, "no dominating alternative variable"), or is
+        # busy for minutes, where barriers stand in loops as no default schedule has them.
+        pytest.skip("arbitrary barriers are for the simulator (tests/test_oclgrind.py)")
+    check(run_opencl, seed, threads=True, fits=lambda kernel: fits_group(kernel, OpenCL().profile))
 
 
-def check(run: Runner, seed: int, threads: bool) -> None:
+def check(run: Runner, seed: int, threads: bool, fits: Callable[[Kernel], bool] = lambda kernel: True) -> None:
     rng = random.Random(seed)
-    jobs = [job for job in (random_job(rng, threads) for _ in range(ROUNDS)) if job is not None]
+    drawn = [job for job in (random_job(rng, threads) for _ in range(ROUNDS)) if job is not None]
+    jobs = [job for job in drawn if fits(job[0][0])]
     for (kernel, _, _), _, _ in jobs:
         verify(kernel)
         check_text(kernel)
