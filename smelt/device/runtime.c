@@ -165,6 +165,7 @@ enum { FLOAT_DEFAULT = 0 };
 enum { CHUNK_BITS = 24, SPIN_NANOSECONDS = 100000, SPINS_PER_LOOK = 32, MOST_THREADS = 256 };
 static const unsigned long CHUNK_MASK = (1UL << CHUNK_BITS) - 1;
 static const long MOST_CHUNKS = (1L << CHUNK_BITS) - 2; /* the mask itself means: closed */
+static const long CHUNKS_PER_THREAD = 16;
 
 typedef struct {
     Kernel kernel;
@@ -290,6 +291,8 @@ static void run_launch(Kernel kernel, void *const *buffers, const long *integers
                        long tasks, long grain, int threads) {
     if (tasks <= 0) return;
     if (tasks > grain && threads > 1) {
+        /* Long stretches for those who walk through memory, and enough of them to share out. */
+        if (grain < tasks / (threads * CHUNKS_PER_THREAD)) grain = tasks / (threads * CHUNKS_PER_THREAD);
         if (grain < 1) grain = 1;
         if ((tasks - 1) / grain >= MOST_CHUNKS) grain = (tasks - 1) / MOST_CHUNKS + 1;
         long chunks = (tasks - 1) / grain + 1;

@@ -9,6 +9,7 @@ Bounds: 4 * queries * keys * features operations; queries, keys, values and resu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
@@ -103,16 +104,21 @@ def _renamed(match: _Match, node: Node) -> Node:
     while at is not match.division:
         chain.append(at)
         at = at.sources[0]
-    for view in reversed(chain):
-        node = make(view.op, node.dtype, view.shape, (node,), view.attribute)
-    return node
+    return functools.reduce(lambda source, view: _seen(view, source), reversed(chain), node)
+
+
+def _rebuilt(node: Node, new: Mapping[Node, Node]) -> Node:
+    """Views of a node of the new graph in the place of views of the old one."""
+    return new[node] if node in new else _seen(node, _rebuilt(node.sources[0], new))
 
 
 def _sums(match: _Match, new: Mapping[Node, Node]) -> Node:
     """The sums, as large as the result."""
     left, right, out = match.contraction.attribute
     labels = (left, right)[match.side]
-    repeated = _renamed(match, new[match.division.sources[1]])
+    sums = _divisor(match.division)
+    assert sums is not None
+    repeated = _renamed(match, _rebuilt(sums, new))
     spans: list[tuple[IndexLike, IndexLike, int]] = [(0, size, 1) for size in repeated.shape]
     spans[match.axis] = (0, 1, 1)
     once = build.slice_(repeated, spans)
@@ -150,19 +156,24 @@ class _Search:
         return None
 
     def _softmax(self, node: Node, side: int, position: int) -> _Match | None:
-        """exp(x - max(x)) / sum(exp(x - max(x))), if that is what a source of a contraction is."""
+        """exp(x - max(x)) / sum(exp(x - max(x))), if that is what a source of a contraction is.
+
+        A multiplication by the reciprocal of the sums will do as well.
+        """
         division, place = node.sources[side], _whole(node.sources[side])
         walked = place.indices[position]
         user = node
         while division.op in _RENAMING and self._only(division, {user}):
             user, place, division = division, source_place(division, place), division.sources[0]
         axis = next((k for k, i in enumerate(place.indices) if i == walked), None)
-        if axis is None or walked == ZERO or not self._is(division, "div", {user}) or division.dtype is not node.dtype:
+        divides = self._is(division, "div", {user}) or self._is(division, "mul", {user})
+        if axis is None or walked == ZERO or not divides or division.dtype is not node.dtype:
             return None
         others = Place(tuple(i for k, i in enumerate(place.indices) if k != axis))
         if any(v in i.variables() for v in walked.variables() for i in others.indices):
             return None
-        e, total = division.sources[0], _fold(division.sources[1], place, "add", axis, others)
+        e, sums = division.sources[0], _divisor(division)
+        total = None if sums is None else _fold(sums, place, "add", axis, others)
         if total is None or total.sources[0] is not e or not self._is(e, "exp", {division, total}):
             return None
         difference = e.sources[0]
@@ -199,9 +210,34 @@ class _Search:
     def _leads_only(self, node: Node, reader: Node) -> bool:
         """Whether a node reaches only one reader, through views."""
         return all(
-            user is reader or (user.op in VIEWS and user not in self.stored and self._leads_only(user, reader))
+            user is reader
+            or ((user.op in VIEWS or _inverts(user)) and user not in self.stored and self._leads_only(user, reader))
             for user in self.readers[node]
         )
+
+
+def _inverts(node: Node) -> bool:
+    return node.op in ELEMENTWISE and node.attribute == "reciprocal"
+
+
+def _divisor(division: Node) -> Node | None:
+    """What a node divides by: its second source, or for a product what that is the reciprocal of, seen the same way."""
+    divisor = division.sources[1]
+    if division.attribute == "div":
+        return divisor
+    chain: list[Node] = []
+    at = divisor
+    while at.op in _RENAMING or at.op is Op.EXPAND:
+        chain.append(at)
+        at = at.sources[0]
+    if not _inverts(at):
+        return None
+    return functools.reduce(lambda source, view: _seen(view, source), reversed(chain), at.sources[0])
+
+
+def _seen(view: Node, source: Node) -> Node:
+    """A view, of something else."""
+    return make(view.op, source.dtype, view.shape, (source,), view.attribute)
 
 
 def _whole(node: Node) -> Place:

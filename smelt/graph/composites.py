@@ -15,6 +15,7 @@ from smelt import dtypes
 from smelt.dtypes import DType, compute_dtype
 from smelt.errors import ArgumentError, DTypeError, InternalError, ShapeError, SmeltError
 from smelt.graph import build_elementwise as e
+from smelt.graph.build_index import gather
 from smelt.graph.build_movement import permute, reshape
 from smelt.graph.build_reduce import matmul, reduce, size_node
 from smelt.graph.index import Index, IndexLike, product_of
@@ -166,7 +167,9 @@ def _shifted(x: Node, axis: int) -> Node:
 @register("softmax", _infer_along_axis("softmax"), axis=-1)
 def _softmax(x: Node, axis: int) -> Node:
     powers = e.exp(_shifted(_wide(x), axis))
-    return e.cast(e.div(powers, reduce("add", powers, (axis,), keep_axes=True)), x.dtype)
+    # One division a row: the sums lie between 1 and the number of elements, so nothing overflows.
+    share = e.reciprocal(reduce("add", powers, (axis,), keep_axes=True))
+    return e.cast(e.mul(powers, share), x.dtype)
 
 
 @register("log_softmax", _infer_along_axis("log_softmax"), axis=-1)
@@ -339,11 +342,12 @@ def _infer_cross_entropy(logits: Node, labels: Node) -> Inferred:
 def _cross_entropy(logits: Node, labels: Node) -> Node:
     classes = logits.shape[-1]
     axis = logits.rank - 1
-    shifted = _shifted(_wide(logits), axis)
-    column = reshape(e.cast(labels, dtypes.int32), (*labels.shape, 1))
-    chosen = e.eq(e.iota(classes, dtypes.int32), column)
-    picked = reduce("add", e.where(chosen, shifted, e.const(0, shifted.dtype)), (axis,))
-    losses = e.sub(e.log(reduce("add", e.exp(shifted), (axis,))), picked)
+    x = _wide(logits)
+    largest = reduce("max", x, (axis,), keep_axes=True)
+    losses = e.log(reduce("add", e.exp(e.sub(x, largest)), (axis,)))
+    if classes != 0:
+        chosen = gather(x, [e.cast(labels, dtypes.int64)], (*range(axis), -1))
+        losses = e.sub(losses, e.sub(chosen, reshape(largest, labels.shape)))
     return e.cast(e.where(_in_range(labels, classes), losses, e.const(math.nan, losses.dtype)), logits.dtype)
 
 

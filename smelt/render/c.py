@@ -49,6 +49,7 @@ from smelt.render.memory import Memory, access
 from smelt.render.registers import Registers
 from smelt.render.routines import INDEX_HELPERS, render_routine
 from smelt.render.scans import Scans
+from smelt.render.streams import streams
 from smelt.render.tiles import Coordinates, IndexText, combinations
 from smelt.render.transposes import Transposes
 
@@ -105,6 +106,7 @@ class _Writer:
         self.scans = Scans(library, self.registers, self.expressions, self.lines)
         self.transposes = Transposes(library, self.text, self.memory, self.registers, self.lines)
         self.matrix = Matrix(kernel, features, library, self.text, self.memory, self.registers, self.lines)
+        self.streams = streams(kernel) if library.dialect.hints else {}
         self.workspace = 0
         self.loops = 0
 
@@ -209,6 +211,10 @@ class _Writer:
         self.memory.leave()
 
     def _statement(self, statement: Statement) -> None:
+        if id(statement) in self.streams:
+            buffer, addresses = self.streams[id(statement)]
+            hint = ", 1" if isinstance(statement, Store) else ""
+            self.lines += [f"__builtin_prefetch({self.memory.pointer(buffer, place)}{hint});" for place in addresses]
         if self.matrix.takes(statement):
             return
         match statement:

@@ -213,6 +213,18 @@ def _scale(bits: int, lanes: int, is_float: bool) -> str:
     return _guarded(_avx512(32, lanes if size == 512 else 1), call, portable)
 
 
+def _scale_kept(bits: int, lanes: int, is_float: bool) -> str:
+    """The same where a number is not below a limit, and 0 elsewhere, where nothing is multiplied."""
+    size = bits * lanes
+    portable = "M gone = x < limit; return select@(gone, splat@(0), scale@(q, select@(gone, splat@(0), n)));"
+    if lanes == 1 or size != 512:
+        return portable
+    kind, mask = ("ps" if bits == 32 else "pd"), _bits_type(lanes)
+    kept = f"__builtin_ia32_cmp{kind}512_mask(x, splat@(limit), 5, ({mask})-1, 4)"  # 5: not less than
+    call = f"return __builtin_ia32_scalef{kind}512_mask(q, n, (T){{}}, {kept}, 4);"
+    return _guarded("defined(__AVX512F__)", call, portable)
+
+
 def _float16(builtin: dict[int, str], converted: str, portable: str) -> Callable[[int, int, bool], str]:
     """A conversion to or from float16: by builtin (by number of lanes), by the compiler's own type, or by bits."""
 
@@ -368,6 +380,7 @@ SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
     "minimum": _maximum(4, "minimum", "|"),
     "sqrt": _sqrt,
     "scale": _scale,
+    "scale_kept": _scale_kept,
     "at_most": _limit("min", ">"),
     "at_least": _limit("max", "<"),
     "round": _rounded(8, "roundeven", "return round_by_adding@(x);"),

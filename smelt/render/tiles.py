@@ -53,7 +53,12 @@ class Affine(NamedTuple):
 
 def along_lane(index: Index, lane: Part | None) -> Affine | None:
     """How an index moves with the lane; None if the lane stands below a division, a minimum or another lane."""
-    found = None if lane is None else next((v for v in index.variables() if v.name == lane.name), None)
+    return along(index, "" if lane is None else lane.name)
+
+
+def along(index: Index, name: str) -> Affine | None:
+    """The same for any variable."""
+    found = next((v for v in index.variables() if v.name == name), None)
     if found is None:
         return Affine(index, Index({}, 0))
     step = index.coefficient(found)

@@ -91,6 +91,6 @@ def _within(root: Expression) -> list[Expression]:
     return list(seen)
 
 
-def depth_cost(root: Expression) -> float:
-    """What recomputing an expression costs per element."""
-    return cost([e for e in walk([root]) if e.op != "reduce"])
+def depth_cost(root: Expression, axis: Variable) -> float:
+    """What recomputing an expression costs per element of an axis; what does not vary along it is at hand."""
+    return cost([e for e in walk([root]) if e.op != "reduce" and axis in e.axes])

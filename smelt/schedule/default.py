@@ -171,10 +171,10 @@ def _keeps(region: Region, vector: Variable | None) -> Iterator[Keep]:
         for e in phase:
             uses[e] = uses.get(e, 0) + 1
     names = {e: name for name, e in region.named().items()}
-    again = [e for e, n in uses.items() if n > 1 and vector in e.axes and e.arguments and depth_cost(e) >= KEEP_COST]
-    if not again:
+    again = {e: depth_cost(e, vector) for e, n in uses.items() if n > 1 and vector in e.axes and e.arguments}
+    best = max(again, key=lambda e: again[e], default=None)
+    if best is None or again[best] < KEEP_COST:
         return
-    best = max(again, key=depth_cost)
     yield Keep(names[best], "out")
     yield Keep(names[best], "local")
 

@@ -237,6 +237,9 @@ INLINE T sum@(T a, T b, T *lost) {
 @@ scale float
 INLINE T scale@(T x, T n) { $scale }
 
+@@ scale_kept float
+INLINE T scale_kept@(T q, T n, T x, E limit) { $scale_kept }
+
 @@ remainder f32 scalar
 /* the remainder of a / b towards zero, exactly: long division of the mantissas, 40 bits at a time */
 static T remainder@(T a, T b) {

@@ -43,13 +43,11 @@ INLINE T scale_in_steps@(T x, T n) {
 
 @@ exp f32
 INLINE T exp@(T x) {
-  /* What becomes 0 is 0 without a multiplication: results below the normal ones are slow, and masks ask for many. */
-  M zero = x < -104.0f;
-  x = at_most@(select@(zero, splat@(0.0f), x), 89.0f);
-  T n = nearest@(x * 0x1.715476p+0f);
-  T r = x - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
+  T y = at_most@(x, 89.0f), n = nearest@(y * 0x1.715476p+0f);
+  T r = y - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
   T q = POLY_EXP(r);
-  return select@(zero, splat@(0.0f), scale@(q * (r * r) + r + 1.0f, n));
+  /* What becomes 0 is 0 without a multiplication: results below the normal ones are slow, and masks ask for many. */
+  return scale_kept@(q * (r * r) + r + 1.0f, n, x, -104.0f);
 }
 
 @@ exp2 f32
