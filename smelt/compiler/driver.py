@@ -26,6 +26,7 @@ from smelt.fuse import (
     split_reductions,
     storable,
     weigh_last,
+    whole_words,
 )
 from smelt.graph import composites
 from smelt.graph.index import product_of, upper
@@ -69,7 +70,8 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
     with stages.stage("fuse"):
         roots, pieces = split_reductions(prepared(roots, _layout))
         attentions: list[Attention] = []
-        if not device.profile.group_threads:  # work-groups have no schedule for it in one kernel
+        if not device.profile.group_threads:  # work-groups multiply no words, and attention in several kernels
+            roots, pieces = whole_words(roots, pieces, device.profile)
             roots, pieces, attentions = weigh_last(roots, pieces)
         outputs, results, stored = _outputs(roots)
         groups = partition(stored, pieces, attentions)

@@ -13,6 +13,7 @@ from smelt.fuse.overwrite import overwritable
 from smelt.fuse.partition import Group, partition, storable
 from smelt.fuse.routine_nodes import ROUTINES, Operand, operands, prepared
 from smelt.fuse.split import split_reductions
+from smelt.fuse.whole_words import whole_words
 
 __all__ = [
     "ROUTINES",
@@ -31,4 +32,5 @@ __all__ = [
     "split_reductions",
     "storable",
     "weigh_last",
+    "whole_words",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -171,7 +172,9 @@ class _Builder:
         if node.op is Op.PAD:
             inner = tuple(i - before for i, (before, _) in zip(place.indices, node.attribute, strict=True))
             mask = pad_mask(node, inner)
-            return self.make("where", dtype, (self._mask(mask), *arguments)) if mask else arguments[0]
+            if not mask or _is_zero_beyond(mask, *arguments):
+                return arguments[0]
+            return self.make("where", dtype, (self._mask(mask), *arguments))
         if node.op is Op.REDUCE:
             return self._rounded(
                 node, self._fold(node.attribute.op, dtype, arguments[0], self.group.reduced[node, place])
@@ -252,3 +255,9 @@ class _Builder:
         if value.dtype is float32 and node.dtype is not float32 and node.dtype.is_float:
             return self.make("round16", float32, (value,), node.dtype)
         return value
+
+
+def _is_zero_beyond(mask: Mask, inside: Expression, fill: Expression) -> bool:
+    """Whether a value is a load that is zero where the mask does not hold anyway, and zero is the fill."""
+    zero = fill.op == "const" and fill.attribute == 0 and math.copysign(1, fill.attribute) > 0
+    return zero and inside.op == "load" and set(mask) <= set(inside.attribute.mask)

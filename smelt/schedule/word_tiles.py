@@ -22,7 +22,9 @@ MATRIX_ROWS, MATRIX_COLUMNS = 32, 32
 MATRIX_LEAST = 16  # rows and columns that make a tile worth its while
 MATRIX_STEPS = 16  # of sums, that a block has: 32 rows of it stay in the first cache while panels go by
 MATRIX_TASK_ROWS = 256  # rows that a task has at least (it packs its columns once for all of them), or that it packs
-MATRIX_PARTIAL_BYTES = 1 << 19  # of sums that wait for their next block, in the second cache
+MATRIX_PARTIAL_BYTES = 1 << 20  # of sums that wait for their next block, in the second cache
+MATRIX_PANELS = 16  # panels of columns that one task takes
+ALIASED_BYTES = 4096  # rows so far apart, or a multiple of it, fall into the same sets of the first cache
 _MATRIX_FEATURES = {False: "amx_int8", True: "amx_bf16"}  # by whether the numbers are floats
 _VECTOR_FEATURES = {False: "avx512_vnni", True: "avx512_bf16"}
 
@@ -61,11 +63,11 @@ def matrix_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, .
     block = STEP * _block_steps(size // STEP)
     height = min(MATRIX_ROWS, -(-rows // STEP) * STEP)
     width = min(2, -(-columns // 16))
-    panels = _panels(-(-columns // (16 * width)), profile.cores)
+    panels = _panels(-(-columns // (16 * width)), profile.cores, MATRIX_PANELS)
     tasks = -(-columns // (16 * width * panels))
     chunks = max(1, min(rows // MATRIX_TASK_ROWS, -(-2 * profile.cores // tasks)))
     whole = rows % STEP == 0
-    packed = not whole or not words.in_place(words.a)
+    packed = not whole or not words.in_place(words.a) or (block < size and 4 * size % ALIASED_BYTES == 0)
     if packed:
         chunks = max(chunks, -(-rows // MATRIX_TASK_ROWS))
     if block < size:
@@ -103,7 +105,7 @@ def word_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, ...
         return
     m = words.m.name
     panel = min(TILE_VECTORS, vectors) * lanes
-    panels = _panels(-(-columns // panel), 2 * profile.cores)
+    panels = _panels(-(-columns // panel), 2 * profile.cores, PANELS)
     blocks = -(-upper(extent(words.w)) // BLOCK_WORDS)
     block = -(-upper(extent(words.w)) // blocks)
     actions: list[Action] = [
@@ -153,6 +155,6 @@ def _block_steps(steps: int) -> int:
     return even if even >= MATRIX_STEPS // 2 else -(-steps // -(-steps // MATRIX_STEPS))
 
 
-def _panels(panels: int, cores: int) -> int:
+def _panels(panels: int, cores: int, most: int) -> int:
     """Panels for one task: as many as are worth packing together, and no fewer tasks than cores."""
-    return max(1, min(PANELS, -(-panels // cores)))
+    return max(1, min(most, -(-panels // cores)))
