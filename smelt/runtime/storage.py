@@ -45,11 +45,12 @@ def signature(
 class Storage:
     """A strided view of a block of memory: element strides, and the element at which it starts. Never written again."""
 
-    __slots__ = ("_memory", "_moved", "offset", "pointer", "producer", "signature")
+    __slots__ = ("__weakref__", "_memory", "_moved", "kept", "offset", "pointer", "producer", "signature")
 
     def __init__(self, memory: DeviceMemory, signature: Signature, offset: int = 0) -> None:
         self._memory: DeviceMemory | None = memory
         self._moved: Storage | None = None  # the same on another device
+        self.kept: dict[Any, Storage] | None = None  # the same in another order, by the order
         self.signature = signature
         self.offset = offset
         self.producer: weakref.ref[Node] | None = None  # the node whose value this is
@@ -140,7 +141,7 @@ class Storage:
         if node is not None:
             node.leaf = None  # an equal expression is computed again
         self._memory = None
-        self._moved = None
+        self._moved = self.kept = None
         self.pointer = None
 
     def is_donated(self) -> bool:

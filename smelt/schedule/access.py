@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smelt.cost import nanoseconds
-from smelt.graph.index import Index, Operation, Variable, upper
+from smelt.graph.index import Index, Operation, Variable, of, upper
 from smelt.kernel.region import Buffer, Expression, Region, extent, walk
 
 
@@ -16,6 +16,18 @@ def stride(buffer: Buffer, index: tuple[Index, ...], axis: Variable) -> int | No
         if isinstance(atom, Operation) and axis in atom.a.variables() | atom.b.variables():
             return None
     return address.coefficient(axis).value
+
+
+def lies_in_panels(load: Expression, axis: Variable, panel: int) -> bool:
+    """Whether a load finds so many neighbors on an axis side by side, and the next ones elsewhere: it was packed."""
+    size = upper(extent(axis))
+    if load.op != "load" or size % panel or load.attribute.mask or load.arguments:
+        return False
+    outer, inner = Variable("panel", 0, size // panel - 1), Variable("column", 0, panel - 1)
+    access = load.attribute
+    index = tuple(i.substitute({axis: of(outer) * panel + of(inner)}) for i in access.index)
+    apart = stride(access.buffer, index, outer)
+    return stride(access.buffer, index, inner) == 1 and apart is not None and apart != panel
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from smelt.graph.index import Variable, upper
 from smelt.kernel import Bind, Order, Region, Split, Stage, Unroll
 from smelt.kernel.actions import Action
 from smelt.kernel.region import extent
-from smelt.schedule.access import stride
+from smelt.schedule.access import lies_in_panels, stride
 from smelt.schedule.vectors import fitting, split, vector_lanes
 
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
@@ -74,9 +74,32 @@ def contraction_schedules(region: Region, profile: Profile) -> Iterator[tuple[Ac
     lanes = fitting(vector_lanes(region, profile), roles.n)
     rows = 0 if roles.m is None else upper(extent(roles.m))
     if roles.m is not None and rows >= 4:
+        yield from _packed(region, roles, lanes, profile)
         yield from _panels(region, roles, lanes, profile)
         yield from _tiled(region, roles, lanes, profile)
     yield from _streamed(region, roles, lanes, rows)
+
+
+def _packed(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """B lies in panels already: each is a task, and every tile of rows meets a block of it."""
+    columns, depth = extent(roles.n), extent(roles.k)
+    if not isinstance(columns, int) or not isinstance(depth, int) or roles.inner_k:
+        return
+    height, width = _tile(columns, lanes, profile)
+    if not lies_in_panels(dict(region.roles)[roles.b], roles.n, width * lanes):
+        return
+    n, k = roles.n.name, roles.k.name
+    rows = _rows(roles, height, columns // (width * lanes), profile)
+    outer = (*(f"{axis.name}.0" for axis in roles.batch), *rows.outer)
+    most = profile.l2_bytes // PACKED_SHARE // (width * lanes * dict(region.roles)[roles.b].dtype.itemsize)
+    block = -(-depth // -(-depth // max(8, most)))
+    actions: list[Action] = [rows.cut, *split(roles.n, width, lanes)]
+    if block < depth:
+        actions += [Split(k, ((block, "loop"),)), Order((*outer, f"{n}.0", f"{k}.0", rows.inner, f"{k}.1"))]
+    else:
+        actions.append(Order((*outer, f"{n}.0", rows.inner, f"{k}.0")))
+    actions += [Bind((*outer, f"{n}.0")), Unroll(f"{k}.{int(block < depth)}", UNROLLED)]
+    yield tuple(actions)
 
 
 def _panels(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:

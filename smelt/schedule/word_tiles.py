@@ -85,7 +85,9 @@ def matrix_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, .
     else:
         actions.append(Order((*grid, f"{m}.1", f"{n}.1", f"{w}.0")))
         at = f"{m}.0"
-    actions += [Bind(grid), Stage(words.b, at, (f"{n}/{16 * width}", w, f"{n}%{16 * width}"))]
+    actions.append(Bind(grid))
+    if not words.in_panels(words.b, 16 * width):
+        actions.append(Stage(words.b, at, (f"{n}/{16 * width}", w, f"{n}%{16 * width}")))
     if packed:
         actions.append(Stage(words.a, at, (m, w)))
     yield tuple(actions)

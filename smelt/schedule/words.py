@@ -14,7 +14,7 @@ from smelt.dtypes import bfloat16, float32, int32, uint16
 from smelt.graph.index import Index, Variable, as_index, exact_quotient, less, of
 from smelt.kernel import Region
 from smelt.kernel.region import Access, Expression, Fold, Less, Mask, Output, extent, mask_expression, walk
-from smelt.schedule.access import stride
+from smelt.schedule.access import lies_in_panels, stride
 
 STEP = 16  # words that a matrix instruction sums
 _FLIP = -(2**31) + 0x808080  # the highest bit of every byte
@@ -43,6 +43,10 @@ class Words(NamedTuple):
         """True if all words of an operand are what its memory holds."""
         word = dict(self.region.roles)[role]
         return word.op == "load" and not word.attribute.mask
+
+    def in_panels(self, role: str, panel: int) -> bool:
+        """True if an operand lies in panels of columns, as packing would leave it."""
+        return self.in_place(role) and lies_in_panels(dict(self.region.roles)[role], self.n, panel)
 
     def in_rows(self, role: str) -> bool:
         """True if words of an operand that are next to each other in the sum are so in memory; bits may be flipped."""
@@ -167,22 +171,25 @@ def _word(e: Expression, k: Variable, w: Variable, size: int, count: int) -> Exp
 
 def _lying(e: Expression, k: Variable, w: Variable, size: int, count: int) -> Expression | None:
     """The word as one load, where its numbers lie side by side and words do not straddle rows."""
-    if size % count or not _is_along(e, k):
+    if size % count or e.op != "load" or e.arguments:
         return None
     access: Access = e.attribute
     buffer = access.buffer.viewed(int32)
     masked = any(k in side.variables() for condition in access.mask for side in condition)
     if buffer is None or masked:
         return None
-    index: list[Index] = []
-    for i, step in zip(access.index, access.buffer.strides, strict=True):
-        moved = exact_quotient(i.substitute({k: of(w) * count}), as_index(count)) if step == 1 else i
-        if moved is None or k in moved.variables():
+    first, *others = [[i.substitute({k: of(w) * count + j}) for i in access.index] for j in range(count)]
+    unit = access.buffer.strides.index(1)
+    for j, other in enumerate(others, 1):
+        if any(b - a != (j if at == unit else 0) for at, (a, b) in enumerate(zip(first, other, strict=True))):
             return None
-        index.append(moved)
+    word = exact_quotient(first[unit], as_index(count))
+    if word is None:
+        return None
+    first[unit] = word
     words = size // count
     mask = () if less(of(w), words) else (Less(of(w), as_index(words)),)
-    return Expression("load", int32, (), Access(buffer, tuple(index), (*access.mask, *mask)))
+    return Expression("load", int32, (), Access(buffer, tuple(first), (*access.mask, *mask)))
 
 
 def _bits(e: Expression, bits: int) -> Expression:

@@ -21,12 +21,13 @@ from smelt.device.protocol import Device, DeviceMemory, Program
 from smelt.dtypes import float64, int64, uint32
 from smelt.errors import ArgumentError
 from smelt.graph.checks import Check
-from smelt.graph.node import Node, private_nodes
+from smelt.graph.node import Node, private_nodes, topological
 from smelt.graph.ops import Op
 from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor, wrap
 from smelt.transform.hidden import Reader, hidden_readers
+from smelt.transform.kept import Packing, Watch, packable, with_packed
 from smelt.transform.marks import value_mark
 from smelt.transform.symbolic import ShapeCheck, argument_shapes, contiguous_storage, symbolic_placeholder
 from smelt.transform.weak import default_weak
@@ -54,6 +55,9 @@ class _Entry:
     results: list[Any]  # per output leaf: None for a tensor, or the static value
     numbers: list[int]  # leaves that are Python numbers
     checks: tuple[Check, ...]  # about the last results of the compiled graph, which are none of the function's
+    kept: list[tuple[int, Packing]]  # leaves whose packed copies are further inputs
+    watch: Watch | None  # weights that might be packed
+    plain: _Entry | None = None  # the same with weights as they are
     compiled: CompiledGraph = field(init=False)
     is_simple: bool = False  # only pointers change from call to call
 
@@ -87,6 +91,8 @@ class Jit(Generic[P, T]):
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = self._trace(args, kwargs, leaves)
+        elif entry.watch is not None:
+            entry = self._settle(entry, key, args, kwargs, leaves)
         result: T = _replay_simple(entry, leaves) if entry.is_simple else self._replay(entry, leaves, args, kwargs)
         return result
 
@@ -112,6 +118,7 @@ class Jit(Generic[P, T]):
         leaves, key = self._flatten(args, kwargs)
         entry = self._entries[key] = self._entries.get(key) or self._trace(args, kwargs, leaves)
         read = [leaf for leaf in leaves if isinstance(leaf, Storage)] + entry.captured
+        read += [packing.pack(leaves[k]) for k, packing in entry.kept]
         inputs = sum({id(storage.memory): storage.memory.nbytes for storage in read}.values())
         sizes = None if entry.shapes is None else entry.compiled.sizes(entry.shapes.bind(leaves))
         return entry.compiled.memory(inputs, sizes)
@@ -222,12 +229,27 @@ class Jit(Generic[P, T]):
 
     # --- the first time
 
-    def _trace(self, args: Any, kwargs: Any, leaves: list[Any]) -> _Entry:
-        traced, entry = self._record(args, kwargs, leaves)
+    def _trace(self, args: Any, kwargs: Any, leaves: list[Any], packed: bool = False) -> _Entry:
+        traced, entry = self._record(args, kwargs, leaves, packed)
         entry.compiled = runtime.find(traced, entry.device)
         return entry
 
-    def _record(self, args: Any, kwargs: Any, leaves: list[Any]) -> tuple[Traced, _Entry]:
+    def _settle(self, entry: _Entry, key: Any, args: Any, kwargs: Any, leaves: list[Any]) -> _Entry:
+        """Pack weights that stay the same; give up on those that do not."""
+        assert entry.watch is not None
+        settled = entry.watch.settled(leaves)
+        if entry.plain is not None:  # they are packed
+            chosen = entry if settled is not None else entry.plain
+        else:
+            chosen = self._trace(args, kwargs, leaves, packed=True) if settled else entry
+        if settled is None:
+            chosen.watch = None
+        elif chosen is not entry:
+            chosen.plain, chosen.watch = entry, entry.watch
+        self._entries[key] = chosen
+        return chosen
+
+    def _record(self, args: Any, kwargs: Any, leaves: list[Any], packed: bool = False) -> tuple[Traced, _Entry]:
         """Run the function on stand-ins; everything that a replay needs but the compiled graph."""
         shapes = argument_shapes(self._shapes, args)
         check = None if self._shapes is None else ShapeCheck()
@@ -265,13 +287,23 @@ class Jit(Generic[P, T]):
             result = self.__wrapped__(*new_args, **new_kwargs)
             parts, structure = tree.flatten(result)
             roots = [default_weak(part._node) for part in parts if isinstance(part, Tensor)]
+            numbers = {
+                **source,
+                **{n: hidden[id(n.attribute)] for n in topological(roots) if id(n.attribute) in hidden},
+            }
+            weights = [] if self._shapes or self._donate else packable(roots, numbers, leaves)
+            roots, kept = with_packed(roots, weights) if packed else (roots, [])
         traced = trace(roots)
+        first = len(leaves) + bool(recorded.draws)
+        copies = {one.node: first + k for k, one in enumerate(kept)}
         inputs: list[int] = []
         captured: list[Storage] = []
         for view in traced.inputs:
             storage = view.leaf.attribute
             if view.leaf in source:
                 inputs.append(source[view.leaf])
+            elif view.leaf in copies:
+                inputs.append(copies[view.leaf])
             elif view.leaf is recorded.random_node:
                 inputs.append(len(leaves))
             elif id(storage) in hidden:
@@ -281,11 +313,10 @@ class Jit(Generic[P, T]):
                 inputs.append(-len(captured))
         if check is not None:
             check.order(traced.dims)
-        count = len(leaves) + bool(recorded.draws)
         places = [leaf for leaf in (*leaves, *captured) if isinstance(leaf, Storage)]
         device = runtime.common_device(places)
         entry = _Entry(
-            None if inputs == list(range(count)) else inputs,
+            None if inputs == list(range(first)) else inputs,
             [view.offset for view in traced.inputs],
             captured,
             runtime.pack_scalars(traced.scalars, device),
@@ -298,6 +329,8 @@ class Jit(Generic[P, T]):
             [None if isinstance(part, Tensor) else part for part in parts],
             [k for k, leaf in enumerate(leaves) if not isinstance(leaf, Storage)],
             traced.checks,
+            [(numbers[one.leaf], one.packing) for one in kept],
+            Watch([numbers[use.leaf] for use in weights]) if weights and not packed else None,
         )
         return traced, entry
 
@@ -308,6 +341,8 @@ class Jit(Generic[P, T]):
             leaves[k] = _number_storage(leaves[k])
         if entry.draws:
             leaves.append(runtime.host_leaf(runtime.advance_random(entry.draws), uint32).attribute)
+        if entry.kept:
+            leaves += [packing.pack(leaves[k]) for k, packing in entry.kept]
         storages = leaves
         if entry.inputs is not None:
             captured = entry.captured
@@ -337,6 +372,7 @@ class Jit(Generic[P, T]):
                 or entry.shapes
                 or any(entry.offsets)
                 or entry.inputs is not None
+                or entry.watch is not None
             )
             tensors_only = all(known is None for known in entry.results)
             entry.is_simple = tensors_only and not (changing or entry.checks) and entry.compiled.plain is not None
