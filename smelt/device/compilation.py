@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -66,12 +67,23 @@ def refused(key: str, source: str, said: bytes) -> InternalError:
 @contextlib.contextmanager
 def _temporary_folder() -> Iterator[Path]:
     """A folder for what the compiler reads and writes, gone afterwards."""
+    # The name is known before the folder is there: Ctrl-C at any moment leaves nothing behind.
     try:
-        folder = tempfile.TemporaryDirectory(prefix="smelt-", ignore_cleanup_errors=True)
+        path = Path(tempfile.gettempdir()) / f"smelt-{os.urandom(8).hex()}"
     except OSError as error:
         raise _no_room(error.strerror or str(error)) from None
-    with folder as name:
-        yield Path(name)
+    try:
+        try:
+            path.mkdir(0o700)
+        except OSError as error:
+            raise _no_room(error.strerror or str(error)) from None
+        yield path
+    finally:
+        try:
+            shutil.rmtree(path, ignore_errors=True)
+        except KeyboardInterrupt:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
 
 
 def _no_room(why: str) -> CompilerError:
