@@ -293,7 +293,7 @@ def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch, tmp_path
     def nowhere(*_: object, **__: object) -> None:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
 
-    monkeypatch.setattr(compilation.tempfile, "TemporaryDirectory", nowhere)
+    monkeypatch.setattr(compilation.tempfile, "gettempdir", nowhere)
     with (
         configure(cache_dir=tmp_path),
         pytest.raises(CompilerError, match="no room for its temporary files: No usable"),
