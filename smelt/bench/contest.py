@@ -103,7 +103,9 @@ def serve(call: Callable[[], object], facts: Mapping[str, Any]) -> None:
     """Say what was prepared, then answer each number on stdin with the seconds per call of so many calls."""
     print(json.dumps(facts), flush=True)
     for line in sys.stdin:
-        print(json.dumps({"seconds": seconds_per_call(call, int(line))}), flush=True)
+        seconds = seconds_per_call(call, int(line))
+        come_to_rest()
+        print(json.dumps({"seconds": seconds}), flush=True)
 
 
 def seconds_per_call(call: Callable[[], object], calls: int) -> float:
@@ -111,3 +113,17 @@ def seconds_per_call(call: Callable[[], object], calls: int) -> float:
     for _ in range(calls):
         call()
     return (time.perf_counter() - start) / calls
+
+
+def come_to_rest(longest: float = 0.5) -> None:
+    """Wait until the threads of this process sleep, for then others can be measured.
+
+    OpenBLAS, for one, keeps its threads spinning for an eighth of a second after a call: on two cores, whoever comes
+    next has one of them left.
+    """
+    until = time.perf_counter() + longest
+    while time.perf_counter() < until:
+        began, used = time.perf_counter(), time.process_time()
+        time.sleep(0.01)
+        if time.process_time() - used < 0.2 * (time.perf_counter() - began):
+            return

@@ -16,7 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-_LEAD_IN = 0.03  # seconds, unmeasured: what another contender left running comes to rest, caches and clocks settle
+from smelt.bench.contest import come_to_rest
+
+_LEAD_IN = 0.03  # seconds, unmeasured: caches and clocks settle
 _SCREEN = 0.05
 
 
@@ -45,6 +47,7 @@ class Server:
         once = self._seconds(1)
         calls = max(1, min(1000, round(_SCREEN / max(once, 1e-9))))
         facts["seconds"] = min(once, *(self._seconds(calls) for _ in range(3)))
+        come_to_rest()
         return facts
 
     def seconds(self, calls: int) -> float:
@@ -53,7 +56,9 @@ class Server:
         self._seconds(1)
         while time.perf_counter() < until:
             self._seconds(1)
-        return self._seconds(calls)
+        seconds = self._seconds(calls)
+        come_to_rest()
+        return seconds
 
     def _machine(self, name: str) -> dict[str, Any]:
         from smelt.bench.cpu import machine
