@@ -20,11 +20,12 @@ STREAMED_ROWS = 8  # fewer rows than this read the weight as it lies
 # Of matrix instructions: two by two tiles of sixteen rows and columns.
 MATRIX_ROWS, MATRIX_COLUMNS = 32, 32
 MATRIX_LEAST = 16  # rows and columns that make a tile worth its while
-MATRIX_STEPS = 16  # of sums, that a block has: 32 rows of it stay in the first cache while panels go by
-MATRIX_TASK_ROWS = 256  # rows that a task has at least (it packs its columns once for all of them), or that it packs
+MATRIX_STEPS = 16  # of sums, that a block has; twice as many are one block
+MATRIX_TASK_ROWS = 256  # rows that a task has at least: it packs its columns once for all of them
+MATRIX_PACKED_BYTES = 1 << 20  # of rows that a task packs at a time, in the second cache
 MATRIX_PARTIAL_BYTES = 1 << 20  # of sums that wait for their next block, in the second cache
 MATRIX_PANELS = 16  # panels of columns that one task takes
-ALIASED_BYTES = 4096  # rows so far apart, or a multiple of it, fall into the same sets of the first cache
+ALIASED_BYTES = 2048  # rows so far apart, or a multiple of it, fall into the same sets of the first cache
 _MATRIX_FEATURES = {False: "amx_int8", True: "amx_bf16"}  # by whether the numbers are floats
 _VECTOR_FEATURES = {False: "avx512_vnni", True: "avx512_bf16"}
 
@@ -67,9 +68,9 @@ def matrix_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, .
     tasks = -(-columns // (16 * width * panels))
     chunks = max(1, min(rows // MATRIX_TASK_ROWS, -(-2 * profile.cores // tasks)))
     whole = rows % STEP == 0
-    packed = not whole or not words.in_place(words.a) or (block < size and 4 * size % ALIASED_BYTES == 0)
+    packed = not whole or not words.in_place(words.a) or 4 * size % ALIASED_BYTES == 0
     if packed:
-        chunks = max(chunks, -(-rows // MATRIX_TASK_ROWS))
+        chunks = max(chunks, -(-4 * min(block, size) * rows // MATRIX_PACKED_BYTES))
     if block < size:
         chunks = max(chunks, -(-4 * 16 * width * panels * rows // MATRIX_PARTIAL_BYTES))
     chunk = -(-rows // (chunks * height))
@@ -151,7 +152,7 @@ def _streamed(words: Words, along: list[Action], lanes: int, profile: Profile) -
 
 def _block_steps(steps: int) -> int:
     """Steps of a sum that are taken at a time: all blocks alike, if they need not be small for that."""
-    if steps <= MATRIX_STEPS * 3 // 2:
+    if steps <= 2 * MATRIX_STEPS:
         return steps
     even = max(d for d in range(1, MATRIX_STEPS * 3 // 2 + 1) if steps % d == 0)
     return even if even >= MATRIX_STEPS // 2 else -(-steps // -(-steps // MATRIX_STEPS))
