@@ -43,7 +43,7 @@ __all__ = [
 
 
 _LARGE = 1 << 18  # elements that are worth the three kernels of a search in blocks
-_BLOCKS = {1 << 12: (256, 1024), 1 << 16: (512, 16384)}  # the least and most elements of a block, by the axis's length
+_BLOCKS = {1 << 12: (256, 512), 1 << 16: (512, 16384)}  # the least and most elements of a block, by the axis's length
 
 
 def _axes(node: Node, axis: Any, dim: Any, name: str) -> tuple[int, ...]:
