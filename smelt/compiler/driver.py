@@ -30,7 +30,7 @@ from smelt.fuse import (
 )
 from smelt.graph import composites
 from smelt.graph.index import product_of, upper
-from smelt.graph.node import Node, make, private_nodes, topological
+from smelt.graph.node import Node, private_nodes, topological, with_sources
 from smelt.graph.ops import Op
 from smelt.graph.text import print_graph
 from smelt.graph.verify import verify_graph
@@ -117,10 +117,7 @@ def _expanded(roots: Sequence[Node]) -> list[Node]:
     new: dict[Node, Node] = {}
     for node in topological(roots):
         sources = tuple([new[source] for source in node.sources])
-        if sources != node.sources:
-            replaced = make(node.op, node.dtype, node.shape, sources, node.attribute)
-        else:
-            replaced = node
+        replaced = with_sources(node, sources)
         new[node] = _written_out(replaced) if node.op is Op.COMPOSITE else replaced
     return [new[root] for root in roots]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from smelt.fuse.movement import Place, source_place
 from smelt.graph import build
 from smelt.graph.index import ZERO, IndexLike, product_of, upper, variable
-from smelt.graph.node import Node, make, topological, users
+from smelt.graph.node import Node, make, topological, users, with_sources
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 
 LEAST_QUERIES = 8  # rows that are worth transposing the keys for
@@ -69,7 +69,7 @@ def weigh_last(roots: Sequence[Node], pieces: Set[Node]) -> Weighed:
     found: list[tuple[_Match, Node, Node]] = []
     for node in order:
         sources = tuple([new[source] for source in node.sources])
-        new[node] = node if sources == node.sources else make(node.op, node.dtype, node.shape, sources, node.attribute)
+        new[node] = with_sources(node, sources)
         match = search.match(node)
         if match is not None:
             contraction = _with_weights(match, new, new[match.exponential])
@@ -94,7 +94,7 @@ def _with_weights(match: _Match, new: Mapping[Node, Node], weights: Node) -> Nod
     node = match.contraction
     sources = [new[source] for source in node.sources]
     sources[match.side] = _renamed(match, weights)
-    return make(node.op, node.dtype, node.shape, tuple(sources), node.attribute)
+    return with_sources(node, tuple(sources))
 
 
 def _renamed(match: _Match, node: Node) -> Node:

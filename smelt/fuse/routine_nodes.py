@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from smelt.fuse.layout import Layout
 from smelt.graph.index import IndexLike, product_of
-from smelt.graph.node import Node, make, topological
+from smelt.graph.node import Node, make, topological, with_sources
 from smelt.graph.ops import SOURCES, Op
 from smelt.graph.shapes import row_major
 
@@ -54,10 +54,10 @@ def prepared(roots: Sequence[Node], layout: LayoutOf) -> list[Node]:
     new: dict[Node, Node] = {}
     for node in order:
         sources = tuple(new[source] for source in node.sources)
-        changed = node if sources == node.sources else make(node.op, node.dtype, node.shape, sources, node.attribute)
+        changed = with_sources(node, sources)
         if node.op in ROUTINES:
             readable = tuple(_readable(changed, position, layout) for position in range(len(sources)))
-            changed = make(node.op, node.dtype, node.shape, readable, node.attribute)
+            changed = with_sources(node, readable)
         new[node] = changed
     return [new[root] for root in roots]
 
@@ -78,7 +78,7 @@ def _with_base(node: Node, base: Node, new: Node) -> Node:
     """A chain of views over another node."""
     if node is base:
         return new
-    return make(node.op, node.dtype, node.shape, (_with_base(node.sources[0], base, new),), node.attribute)
+    return with_sources(node, (_with_base(node.sources[0], base, new),))
 
 
 def _is_strided(node: Node, position: int) -> bool:

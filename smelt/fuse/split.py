@@ -13,7 +13,7 @@ from typing import NamedTuple
 from smelt.dtypes import float32
 from smelt.graph import build
 from smelt.graph.index import IndexLike, product_of, upper
-from smelt.graph.node import Node, make, topological
+from smelt.graph.node import Node, topological, with_sources
 from smelt.graph.ops import Op
 
 LONG = 1 << 18  # elements below which one thread is as good
@@ -37,8 +37,7 @@ def split_reductions(roots: Sequence[Node]) -> Split:
     pieces: set[Node] = set()
     for node in topological(roots):
         sources = tuple([new[source] for source in node.sources])
-        same = sources == node.sources
-        replaced = node if same else make(node.op, node.dtype, node.shape, sources, node.attribute)
+        replaced = with_sources(node, sources)
         count = _pieces(replaced) if node.op is Op.REDUCE else None
         new[node] = replaced if count is None else _in_two_steps(replaced, *count, pieces)
     return Split([new[root] for root in roots], pieces)

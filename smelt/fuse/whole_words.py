@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from smelt.cost.profile import Profile
-from smelt.dtypes import bfloat16, int32
+from smelt.dtypes import bfloat16, int8, int32, uint8
 from smelt.fuse.split import Split
 from smelt.graph import build
 from smelt.graph.index import IndexLike, product_of, upper
-from smelt.graph.node import Node, make, topological
+from smelt.graph.node import Node, topological, with_sources
 from smelt.graph.ops import Op
 
 ROW_BYTES = 64  # rows become multiples of this: what matrix instructions take at a time
@@ -31,8 +31,7 @@ def whole_words(roots: Sequence[Node], pieces: Set[Node], profile: Profile) -> S
         sources = tuple([new[source] for source in node.sources])
         if node.op is Op.CONTRACT and _is_odd(node, profile):
             sources = tuple([_lengthened(node, side, source, stored) for side, source in enumerate(sources)])
-        same = sources == node.sources
-        new[node] = node if same else make(node.op, node.dtype, node.shape, sources, node.attribute)
+        new[node] = with_sources(node, sources)
     return Split([new[root] for root in roots], {*(new[piece] for piece in pieces), *stored.values()})
 
 
@@ -59,7 +58,7 @@ def _narrow(source: Node) -> Node | None:
     """What an operand is before it is widened: bytes in an integer contraction, or bfloat16 as they are."""
     if source.dtype is bfloat16:
         return source
-    if source.op is Op.CAST and source.dtype is int32 and source.sources[0].dtype.bits == 8:
+    if source.op is Op.CAST and source.dtype is int32 and source.sources[0].dtype in (int8, uint8):
         return source.sources[0]
     return None
 

@@ -127,6 +127,11 @@ def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), att
     return node
 
 
+def with_sources(node: Node, sources: tuple[Node, ...]) -> Node:
+    """The same operation on other sources of the same shapes and dtypes; the node itself if they are the same."""
+    return node if sources == node.sources else make(node.op, node.dtype, node.shape, sources, node.attribute)
+
+
 def make_leaf(dtype: DType, shape: Shape, storage: Any) -> Node:
     """A LEAF for storage that has none yet. Storage is told apart by identity, so there is no equal node to find."""
     node = Node.__new__(Node)

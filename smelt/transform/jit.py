@@ -287,30 +287,24 @@ class Jit(Generic[P, T]):
             result = self.__wrapped__(*new_args, **new_kwargs)
             parts, structure = tree.flatten(result)
             roots = [default_weak(part._node) for part in parts if isinstance(part, Tensor)]
-            numbers = {
-                **source,
-                **{n: hidden[id(n.attribute)] for n in topological(roots) if id(n.attribute) in hidden},
-            }
+            reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
+            numbers = source | reached
             weights = [] if self._shapes or self._donate else packable(roots, numbers, leaves)
             roots, kept = with_packed(roots, weights) if packed else (roots, [])
         traced = trace(roots)
         first = len(leaves) + bool(recorded.draws)
-        copies = {one.node: first + k for k, one in enumerate(kept)}
+        numbers |= {one.node: first + k for k, one in enumerate(kept)}
+        if recorded.random_node is not None:
+            numbers[recorded.random_node] = len(leaves)
         inputs: list[int] = []
         captured: list[Storage] = []
         for view in traced.inputs:
             storage = view.leaf.attribute
-            if view.leaf in source:
-                inputs.append(source[view.leaf])
-            elif view.leaf in copies:
-                inputs.append(copies[view.leaf])
-            elif view.leaf is recorded.random_node:
-                inputs.append(len(leaves))
-            elif id(storage) in hidden:
-                inputs.append(hidden[id(storage)])
-            else:
+            number = numbers.get(view.leaf, hidden.get(id(storage)))
+            if number is None:
                 captured.append(storage)
-                inputs.append(-len(captured))
+                number = -len(captured)
+            inputs.append(number)
         if check is not None:
             check.order(traced.dims)
         places = [leaf for leaf in (*leaves, *captured) if isinstance(leaf, Storage)]

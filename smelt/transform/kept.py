@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from smelt.cost.profile import profile
 from smelt.device.memory import Memory, available_bytes
-from smelt.dtypes import bfloat16, float32, int32
+from smelt.dtypes import bfloat16, float32, int8, int32, uint8
 from smelt.graph import build
 from smelt.graph.index import product_of
-from smelt.graph.node import Node, make, topological
+from smelt.graph.node import Node, topological, with_sources
 from smelt.graph.ops import Op
 from smelt.graph.shapes import row_major
 from smelt.runtime import Placeholder, Storage
@@ -98,8 +98,7 @@ def with_packed(roots: Sequence[Node], uses: Sequence[Use]) -> tuple[list[Node],
             one = kept.get((use.leaf, use.packing)) or _kept(use.leaf, use.packing)
             kept[use.leaf, use.packing] = one
             sources[use.side] = _seen(node.sources[use.side], use.leaf, use.packing.seen(one.node))
-        same = tuple(sources) == node.sources
-        new[node] = node if same else make(node.op, node.dtype, node.shape, tuple(sources), node.attribute)
+        new[node] = with_sources(node, tuple(sources))
     return [new[root] for root in roots], list(kept.values())
 
 
@@ -144,7 +143,7 @@ def _leaf(source: Node) -> tuple[Node | None, bool, bool]:
     swapped = bytewise = False
     while source.leaf is None and source.op in (Op.PERMUTE, Op.CAST) and source.sources[0].rank == 2:
         if source.op is Op.CAST:
-            if source.dtype is not int32 or source.sources[0].dtype.bits != 8:
+            if source.dtype is not int32 or source.sources[0].dtype not in (int8, uint8):
                 return None, False, False
             bytewise = True
         elif source.attribute == (1, 0):
