@@ -73,20 +73,19 @@ class Matrix:
         self.lines += [f'__asm__ volatile("tilezero %tmm{tiles.number(i, j)}");' for i, j in tiles.each()]
 
     def _multiply(self, tiles: Tiles, product: Product) -> None:
-        """Each factor is loaded once, just before it is first needed."""
+        """All factors are loaded, each once, before the first product: loads and products then overlap best."""
+        multiplications: list[str] = []
         loaded: set[int] = set()
-
-        def factor(register: int, block: Block, at: Coordinates) -> None:
-            if register not in loaded:
-                loaded.add(register)
-                self._transfer("load", register, block, at)
-
         for i, j in tiles.each():
             at = {**tiles.at(i, j), product.inner.name: 0}
-            factor(_FIRST_A + i, product.a, at)
-            factor(_FIRST_B + j, product.b, at)
+            factors = {_FIRST_A + i: product.a, _FIRST_B + j: product.b}
+            for register, block in factors.items():
+                if register not in loaded:
+                    loaded.add(register)
+                    self._transfer("load", register, block, at)
             names = ", ".join(f"%tmm{n}" for n in (_FIRST_B + j, _FIRST_A + i, tiles.number(i, j)))
-            self.lines.append(f'__asm__ volatile("{product.instruction} {names}");')
+            multiplications.append(f'__asm__ volatile("{product.instruction} {names}");')
+        self.lines += multiplications
 
     def _move(self, direction: str, tiles: Tiles, block: Block) -> None:
         for i, j in tiles.each():

@@ -88,7 +88,7 @@ def matrix_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, .
         at = f"{m}.0"
     actions.append(Bind(grid))
     if not words.in_panels(words.b, 16 * width):
-        actions.append(Stage(words.b, at, (f"{n}/{16 * width}", w, f"{n}%{16 * width}")))
+        actions.append(Stage(words.b, at, (f"{n}/16", w, f"{n}%16")))
     if packed:
         actions.append(Stage(words.a, at, (m, w)))
     yield tuple(actions)

@@ -355,7 +355,13 @@ def _first(op: str, node: Node, along: int) -> Node:
     block = _block(size) if along == node.rank - 1 and _is_large_and_there(node) else None
     if block is not None:
         return _first_in_block(op, node, block)
-    found = build.eq(node, build.reduce(op, node, (along,), keep_axes=True))
+    return _first_equal(node, build.reduce(op, node, (along,), keep_axes=True), along)
+
+
+def _first_equal(node: Node, extreme: Node, along: int) -> Node:
+    """Where along an axis the first element is that equals the extreme value, or is NaN."""
+    size = node.shape[along]
+    found = build.eq(node, extreme)
     if node.dtype.is_float:
         found = build.binary("or", found, build.unary("isnan", node))
     # Narrow positions make for more of them in a vector.
@@ -390,9 +396,11 @@ def _first_in_block(op: str, node: Node, block: int) -> Node:
     assert isinstance(size, int)
     rows = product_of(node.shape[:-1])
     blocks = build.reshape(node, (rows, size // block, block))
-    chosen = _first(op, build.reduce(op, blocks, (2,)), 1)
+    extremes = build.reduce(op, blocks, (2,))
+    extreme = build.reduce(op, extremes, (1,), keep_axes=True)
+    chosen = _first_equal(extremes, extreme, 1)
     beside = build.broadcast_to(build.reshape(chosen, (rows, 1)), (rows, block))
-    inside = _first(op, build.gather(blocks, [beside], (0, -1, 1), (rows, block)), 1)
+    inside = _first_equal(build.gather(blocks, [beside], (0, -1, 1), (rows, block)), extreme, 1)
     first, within = build.cast(chosen, dtypes.int64), build.cast(inside, dtypes.int64)
     return build.reshape(
         build.add(build.mul(first, build.const(block, dtypes.int64, (rows,))), within), node.shape[:-1]
