@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType
+from smelt.graph.alias import without_aliases
 from smelt.graph.checks import Check, checks_of
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.graph.node import Node, Shape, constant_value, make, topological
@@ -173,6 +174,7 @@ def trace(roots: Sequence[Node]) -> Traced:
     scalars: list[bytes] = []
     starts: list[int] = []
     dims = _Dims()
+    roots = without_aliases(roots)
     order = topological(roots)
     checks: dict[Node, Check] = {}
     if any(node.op is Op.GATHER or node.op is Op.SCATTER for node in order):

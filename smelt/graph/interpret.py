@@ -322,4 +322,5 @@ _RULES: Final[dict[Op, Callable[[Node, list[Array], tuple[int, ...], Mapping[str
     Op.SORT: _sort,
     Op.NONZERO: _nonzero,
     Op.COMPOSITE: _composite,
+    Op.ALIAS: lambda node, inputs, shape, dims: inputs[0],
 }

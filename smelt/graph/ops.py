@@ -36,6 +36,7 @@ class Op(enum.Enum):
     SORT = "sort"  # attribute: Sorting
     NONZERO = "nonzero"  # positions of the true elements of a vector, in order, then its size
     COMPOSITE = "composite"  # attribute: Composition
+    ALIAS = "alias"  # its first source, told apart from it; attribute: an object that says how it is differentiated
 
     # Enum's own hash is a Python function; nodes are hashed all the time.
     __hash__ = object.__hash__

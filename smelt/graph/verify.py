@@ -280,6 +280,11 @@ def _composite(node: Node) -> None:
     _need(node, type(node.attribute) is Composition, "the attribute is a Composition")
 
 
+def _alias(node: Node) -> None:
+    x = node.sources[0] if node.sources else None
+    _need(node, x is not None and (x.dtype, x.shape) == (node.dtype, node.shape), "it has a source of the same type")
+
+
 # `composites` replaces the entry of COMPOSITE by a check against its registry.
 CHECKS: Final[dict[Op, Callable[[Node], None]]] = {
     Op.CONST: _const,
@@ -305,6 +310,7 @@ CHECKS: Final[dict[Op, Callable[[Node], None]]] = {
     Op.SORT: _sort,
     Op.NONZERO: _nonzero,
     Op.COMPOSITE: _composite,
+    Op.ALIAS: _alias,
 }
 
 _SOURCE_COUNTS: Final[dict[Op, int | None]] = {
@@ -318,7 +324,7 @@ _SOURCE_COUNTS: Final[dict[Op, int | None]] = {
     Op.CONTRACT: 2,
     Op.GATHER: None,
     Op.SCATTER: None,
-    Op.COMPOSITE: None,
+    **dict.fromkeys((Op.COMPOSITE, Op.ALIAS), None),
     **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW), 1),
     **dict.fromkeys((Op.UNARY, Op.CAST, Op.BITCAST, Op.REDUCE, Op.SCAN, Op.SORT, Op.NONZERO), 1),
 }

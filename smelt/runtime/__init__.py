@@ -9,7 +9,17 @@ from smelt.runtime.randomness import advance_random, seed_random, take_random
 from smelt.runtime.realize import clear_graphs, find, graph_count, outputs, pack_scalars, realize, report
 from smelt.runtime.sized import realize_sized
 from smelt.runtime.storage import Storage, host_leaf, leaf
-from smelt.runtime.tracing import Placeholder, Trace, current_trace, is_traced_input, is_tracing, is_weak, tracing
+from smelt.runtime.tracing import (
+    Placeholder,
+    Trace,
+    current_trace,
+    is_traced_input,
+    is_tracing,
+    is_transforming,
+    is_weak,
+    tracing,
+    transforming,
+)
 
 __all__ = [
     "DEVICES",
@@ -28,6 +38,7 @@ __all__ = [
     "host_leaf",
     "is_traced_input",
     "is_tracing",
+    "is_transforming",
     "is_weak",
     "leaf",
     "outputs",
@@ -39,4 +50,5 @@ __all__ = [
     "set_default",
     "take_random",
     "tracing",
+    "transforming",
 ]

@@ -73,6 +73,7 @@ def _weakness(node: Node, known: dict[Node, int]) -> int:
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.traces: list[Trace] = []
+        self.transforms = 0
 
 
 _stack = _Stack()
@@ -85,6 +86,13 @@ def current_trace() -> Trace | None:
 
 def is_tracing() -> bool:
     return bool(_stack.traces)
+
+
+def is_transforming() -> bool:
+    """Whether a function that is being differentiated or batched runs: tensors keep their history then, whatever is
+    computed.
+    """
+    return _stack.transforms > 0
 
 
 def is_traced_input(leaf: Node) -> bool:
@@ -104,3 +112,13 @@ def tracing() -> Iterator[Trace]:
         yield trace
     finally:
         _stack.traces.pop()
+
+
+@contextmanager
+def transforming() -> Iterator[None]:
+    """Tensors made inside keep their history."""
+    _stack.transforms += 1
+    try:
+        yield
+    finally:
+        _stack.transforms -= 1

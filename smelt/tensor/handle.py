@@ -71,7 +71,7 @@ def _check_growth(tensor: Tensor) -> None:
         return
     _counts += 1
     _until_check = limit // 8 + _counts % 31
-    if not runtime.is_tracing() and len(topological([tensor._node])) > limit:
+    if not runtime.is_tracing() and not runtime.is_transforming() and len(topological([tensor._node])) > limit:
         tensor.realize()
 
 

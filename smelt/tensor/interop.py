@@ -237,7 +237,8 @@ def storage_of(tensor: Tensor, asked: str) -> Storage:
     if node.op is not Op.LEAF:
         _refuse_traced(node, asked)
         (node,) = runtime.realize([node])
-        tensor._node = node
+        if not runtime.is_transforming():
+            tensor._node = node
     storage = node.attribute
     if not isinstance(storage, Storage) or runtime.is_tracing():
         _refuse_traced(node, asked)
@@ -247,7 +248,7 @@ def storage_of(tensor: Tensor, asked: str) -> Storage:
 def _refuse_traced(node: Node, asked: str) -> None:
     """While a function is traced its arguments have no values, and neither has what is computed from them."""
     symbolic = any(isinstance(size, Index) for size in node.shape)
-    if not symbolic and not runtime.is_tracing():
+    if not symbolic and not runtime.is_tracing() and not runtime.is_transforming():
         return
     if symbolic or any(n.op is Op.LEAF and runtime.is_traced_input(n) for n in topological([node])):
         raise TraceError(
@@ -307,6 +308,8 @@ def realize(*tensors: Tensor) -> tuple[Tensor, ...]:
         return tensors
     for node in nodes:
         _refuse_traced(node, "realize")
-    for tensor, node in zip(tensors, runtime.realize(nodes), strict=True):
-        tensor._node = node
+    leaves = runtime.realize(nodes)
+    if not runtime.is_transforming():
+        for tensor, node in zip(tensors, leaves, strict=True):
+            tensor._node = node
     return tensors

@@ -20,6 +20,7 @@ from smelt.device.memory import NOWHERE
 from smelt.device.protocol import Device, DeviceMemory, Program
 from smelt.dtypes import float64, int64, uint32
 from smelt.errors import ArgumentError
+from smelt.graph.alias import without_aliases
 from smelt.graph.checks import Check
 from smelt.graph.node import Node, private_nodes, topological
 from smelt.graph.ops import Op
@@ -85,7 +86,7 @@ class Jit(Generic[P, T]):
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        if runtime.is_tracing():
+        if runtime.is_tracing() or runtime.is_transforming():
             return self.__wrapped__(*args, **kwargs)
         leaves, key = self._flatten(args, kwargs)
         entry = self._entries.get(key)
@@ -287,6 +288,7 @@ class Jit(Generic[P, T]):
             result = self.__wrapped__(*new_args, **new_kwargs)
             parts, structure = tree.flatten(result)
             roots = [default_weak(part._node) for part in parts if isinstance(part, Tensor)]
+            roots = without_aliases(roots)
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
             numbers = source | reached
             weights = [] if self._shapes or self._donate else packable(roots, numbers, leaves)

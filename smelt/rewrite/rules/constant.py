@@ -35,7 +35,9 @@ def _no_elements_examples() -> Sequence[Node]:
     ]
 
 
-@family.rule(*(op for op in Op if op not in (Op.CONST, Op.LEAF, Op.COMPOSITE)), examples=_no_elements_examples)
+@family.rule(
+    *(op for op in Op if op not in (Op.CONST, Op.LEAF, Op.COMPOSITE, Op.ALIAS)), examples=_no_elements_examples
+)
 def no_elements(node: Node) -> Node | None:
     """Anything without elements → an expanded constant."""
     if 0 not in node.shape or constant_of(node) is not None:
