@@ -99,6 +99,10 @@ from smelt.tensor.trigonometry import *
 
 if TYPE_CHECKING:
     from smelt.transform.explain import explain as explain
+    from smelt.transform.gradients import grad as grad
+    from smelt.transform.gradients import jvp as jvp
+    from smelt.transform.gradients import value_and_grad as value_and_grad
+    from smelt.transform.gradients import vjp as vjp
     from smelt.transform.jit import jit as jit
 
 e: float = _math.e
@@ -110,7 +114,7 @@ newaxis = None
 __version__ = "0.1.0"
 
 # Loaded when first used, so that `import smelt` stays instant.
-_LAZY = {"jit": "smelt.transform", "explain": "smelt.transform"}
+_LAZY = dict.fromkeys(("explain", "grad", "jit", "jvp", "value_and_grad", "vjp"), "smelt.transform")
 
 
 def __getattr__(name: str) -> Any:

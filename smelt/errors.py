@@ -101,6 +101,10 @@ class TraceError(SmeltError, TypeError, ValueError):
     """A question about values asked while a function is being traced."""
 
 
+class GradientError(SmeltError, RuntimeError):
+    """A derivative by something that the value does not depend on any more."""
+
+
 class ParseError(SmeltError, ValueError):
     """Text that is not in the expected form."""
 

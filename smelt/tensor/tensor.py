@@ -139,6 +139,18 @@ class Tensor(Handle, Generic[DT, *S]):
         """The values as a read-only NumPy array that shares memory with the tensor."""
         return interop.numpy(self)
 
+    def gradient(self, *by: Any) -> Any:
+        """The gradient of this scalar by one tensor, or a tuple of gradients by several.
+
+        >>> x, w = sm.asarray([1.0, 2.0]), sm.asarray([3.0, 4.0])
+        >>> loss = (x * w).sum()
+        >>> [slope.tolist() for slope in loss.gradient(x, w)]
+        [[3.0, 4.0], [1.0, 2.0]]
+        """
+        from smelt.tensor import derivatives  # loaded when first used: `import smelt` stays instant
+
+        return derivatives.gradient(self, by)
+
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers."""
         return interop.numpy(self, "tolist").tolist()

@@ -4,6 +4,7 @@ Always holds: a transformed function gives what the original gives; tracing leav
 """
 
 from smelt.transform.explain import Explanation, examine, explain
+from smelt.transform.gradients import grad, jvp, value_and_grad, vjp
 from smelt.transform.jit import Jit, jit
 
-__all__ = ["Explanation", "Jit", "examine", "explain", "jit"]
+__all__ = ["Explanation", "Jit", "examine", "explain", "grad", "jit", "jvp", "value_and_grad", "vjp"]

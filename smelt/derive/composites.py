@@ -1,0 +1,137 @@
+"""Derivatives of composites, where there is a shorter way than through their expansion.
+
+Formulas are computed in the wider type of 16-bit floats, from the operands: what the forward pass has computed is
+found again as the same nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Set
+from typing import Any, Final
+
+from smelt.derive.moves import broadcast_back, total, wide, zeros
+from smelt.dtypes import int64
+from smelt.graph import build as b
+from smelt.graph.index import IndexLike, product_of
+from smelt.graph.node import Node
+
+Parts = Iterable[tuple[Node, Node]]
+CompositeRule = Callable[[Node, Node, Set[Node]], Parts | None]  # None: take the expansion
+
+
+def _parameters(node: Node) -> dict[str, Any]:
+    return dict(node.attribute.parameters)
+
+
+def _mean(x: Node, axes: tuple[int, ...]) -> Node:
+    count: IndexLike = product_of(x.shape[axis] for axis in axes)
+    return b.div(b.reduce("add", x, axes, keep_axes=True), b.size_node(count, x.dtype))
+
+
+# --- softmax and cross entropy
+
+
+def _softmax(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    x, axis = node.sources[0], _parameters(node)["axis"]
+    y, t = b.composite("softmax", wide(x), axis=axis), wide(ct)
+    inner = b.reduce("add", b.mul(t, y), (axis,), keep_axes=True)
+    return [(x, b.cast(b.mul(y, b.sub(t, inner)), x.dtype))]
+
+
+def _log_softmax(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    x, axis = node.sources[0], _parameters(node)["axis"]
+    y, t = b.composite("softmax", wide(x), axis=axis), wide(ct)
+    return [(x, b.cast(b.sub(t, b.mul(y, b.reduce("add", t, (axis,), keep_axes=True))), x.dtype))]
+
+
+def _cross_entropy(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    """Probabilities minus one at the label. Labels that are no class have no loss, and no cotangent."""
+    logits, labels = node.sources
+    axis = logits.rank - 1
+    classes = b.broadcast_to(b.iota(logits.shape[axis], int64), logits.shape)
+    number = b.cast(labels, int64)
+    hit = b.eq(classes, broadcast_back(number, (axis,), logits.shape))
+    y = b.composite("softmax", wide(logits), axis=axis)
+    inside = b.bitwise_and(
+        b.le(b.const(0, int64, labels.shape), number),
+        b.lt(number, b.broadcast_to(b.size_node(logits.shape[axis], int64), labels.shape)),
+    )
+    share = b.where(inside, wide(ct), zeros(labels.shape, wide(ct)))
+    slope = b.sub(y, b.cast(hit, y.dtype))
+    return [(logits, b.cast(b.mul(slope, broadcast_back(share, (axis,), logits.shape)), logits.dtype))]
+
+
+# --- normalization
+
+
+def _norm(centers: bool) -> CompositeRule:
+    """Layer norm, or (without centering) rms norm."""
+
+    def rule(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+        x, *affine = node.sources
+        parameters = _parameters(node)
+        last = tuple(range(x.rank - parameters["axes"], x.rank))
+        lead = tuple(range(x.rank - parameters["axes"]))
+        t, centered = wide(ct), wide(x)
+        if centers:
+            centered = b.sub(centered, _mean(centered, last))
+        scale = b.rsqrt(b.shift(_mean(b.mul(centered, centered), last), parameters["eps"]))
+        normal = b.mul(centered, scale)
+        if x in wanted:
+            slope = b.mul(t, wide(affine[0])) if affine else t
+            inner = b.mul(normal, _mean(b.mul(slope, normal), last))
+            slope = b.sub(slope, b.add(_mean(slope, last), inner)) if centers else b.sub(slope, inner)
+            yield x, b.cast(b.mul(slope, scale), x.dtype)
+        if affine and affine[0] in wanted:
+            yield affine[0], b.cast(total(b.mul(t, normal), lead), x.dtype)
+        if len(affine) > 1 and affine[1] in wanted:
+            yield affine[1], b.cast(total(t, lead), x.dtype)
+
+    return rule
+
+
+# --- activations
+
+
+def gelu_slope(x: Node, approximate: str) -> Node:
+    if approximate == "tanh":
+        factor = 2 * math.sqrt(2 / math.pi)
+        square = b.mul(x, x)
+        inner = b.scale(b.mul(x, b.shift(b.scale(square, 0.044715), 1.0)), factor)
+        share = b.reciprocal(b.shift(b.exp(b.neg(inner)), 1.0))
+        rise = b.scale(b.mul(x, b.shift(b.scale(square, 3 * 0.044715), 1.0)), factor)
+        return b.mul(share, b.shift(b.mul(rise, b.shift(b.neg(share), 1.0)), 1.0))
+    share = b.scale(b.shift(b.erf(b.scale(x, math.sqrt(0.5))), 1.0), 0.5)
+    density = b.scale(b.exp(b.scale(b.mul(x, x), -0.5)), 1 / math.sqrt(2 * math.pi))
+    return b.add(share, b.mul(x, density))
+
+
+def silu_slope(x: Node) -> Node:
+    share = b.reciprocal(b.shift(b.exp(b.neg(x)), 1.0))
+    return b.mul(share, b.shift(b.mul(x, b.shift(b.neg(share), 1.0)), 1.0))
+
+
+# By name: the slope of an elementwise composite, from its operand and its parameters.
+SLOPES: Final[dict[str, Callable[..., Node]]] = {"gelu": gelu_slope, "silu": silu_slope}
+
+
+def apply_slope(node: Node, t: Node) -> Node:
+    """A change of the operand of an elementwise composite, as it appears in the result."""
+    x = node.sources[0]
+    slope = SLOPES[node.attribute.name](wide(x), **_parameters(node))
+    return b.cast(b.mul(wide(t), slope), x.dtype)
+
+
+def _activation(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    return [(node.sources[0], apply_slope(node, ct))]
+
+
+COMPOSITE_RULES: Final[dict[str, CompositeRule]] = {
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "cross_entropy": _cross_entropy,
+    "layer_norm": _norm(centers=True),
+    "rms_norm": _norm(centers=False),
+    **dict.fromkeys(SLOPES, _activation),
+}

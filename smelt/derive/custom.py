@@ -1,0 +1,39 @@
+"""What aliases say about derivatives: variables, values that count as constants, and functions with gradients of their
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from smelt.graph.node import Node
+
+
+class Variable:
+    """A value to differentiate by, told apart from equal ones."""
+
+    __slots__ = ()
+
+
+class Stopped:
+    """A value that counts as a constant."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """One call of a function with its own way back: from cotangents of its results, by number, to those of the further
+    sources of its aliases.
+    """
+
+    pull_back: Callable[[Mapping[int, Node]], list[Node | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """Result `number` of a call. All results of one call have the same sources after the first."""
+
+    call: Call
+    number: int

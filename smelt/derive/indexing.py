@@ -1,0 +1,133 @@
+"""Derivatives of elements found by index tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from smelt.derive.moves import wide, zeros
+from smelt.dtypes import int64
+from smelt.graph import build
+from smelt.graph.build import size_node
+from smelt.graph.index import product_of
+from smelt.graph.node import Node, Shape
+
+Parts = Iterable[tuple[Node, Node]]
+
+
+def gather_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    """What was read several times gets the sum."""
+    x, *indices = node.sources
+    return [(x, build.scatter("add", zeros(x.shape, ct), ct, indices, node.attribute.axes))]
+
+
+def scatter_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    op = node.attribute.op
+    if op == "set":
+        return _set_back(node, ct, wanted)
+    if op == "add":
+        return _add_back(node, ct, wanted)
+    return _product_back(node, ct, wanted) if op == "mul" else _extreme_back(node, ct, wanted)
+
+
+def read(node: Node, x: Node) -> Node:
+    """What a tensor like the target of a scatter has where the updates went."""
+    _, updates, *indices = node.sources
+    return build.gather(x, indices, node.attribute.axes, updates.shape)
+
+
+def landed(node: Node) -> Node:
+    """Which updates lie inside the target: others were dropped."""
+    target, updates, *indices = node.sources
+    inside = build.const(True, build.eq(updates, updates).dtype, updates.shape)
+    for axis, place in enumerate(node.attribute.axes):
+        if place < 0:
+            index = build.cast(indices[-1 - place], int64)
+            end = build.broadcast_to(size_node(target.shape[axis], int64), index.shape)
+            within = build.bitwise_and(build.le(zeros(index.shape, index), index), build.lt(index, end))
+            inside = build.bitwise_and(inside, within)
+    return inside
+
+
+def winners(node: Node) -> Node:
+    """Which updates of a scatter that sets have stayed: the last of each element."""
+    target, updates, *indices = node.sources
+    number = numbered(updates.shape)
+    nobody = build.const(-1, int64, target.shape)
+    held = build.scatter("set", nobody, number, indices, node.attribute.axes)
+    return build.bitwise_and(build.eq(read(node, held), number), landed(node))
+
+
+def numbered(shape: Shape) -> Node:
+    """0, 1, 2, … in row-major order."""
+    return build.reshape(build.iota(product_of(shape), int64), shape)
+
+
+def _set_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    target, updates, *indices = node.sources
+    if target in wanted:
+        nothing = zeros(updates.shape, ct)
+        yield target, build.scatter("set", ct, nothing, indices, node.attribute.axes)
+    if updates in wanted:
+        yield updates, build.where(winners(node), read(node, ct), zeros(updates.shape, ct))
+
+
+def _add_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    target, updates, *_ = node.sources
+    yield target, ct
+    if updates in wanted:
+        yield updates, build.where(landed(node), read(node, ct), zeros(updates.shape, ct))
+
+
+def product_slopes(node: Node) -> tuple[Node, Node]:
+    """Of a scatter that multiplies: the product of all other factors, for the target and for the updates.
+
+    Where factors are zero it is not divided by them: they are counted, and left out of the product.
+    """
+    target, updates, *indices = node.sources
+    one, none = (build.const(k, target.dtype, updates.shape) for k in (1, 0))
+    zero_there, zero_update = build.eq(target, zeros(target.shape, target)), build.eq(updates, none)
+    ones = build.const(1, target.dtype, target.shape)
+    axes = node.attribute.axes
+    others = build.scatter("mul", ones, build.where(zero_update, one, updates), indices, axes)
+    count = build.scatter("add", zeros(target.shape, target), build.cast(zero_update, target.dtype), indices, axes)
+    nothing = zeros(target.shape, target)
+    for_target = build.where(build.eq(count, nothing), others, nothing)
+    product = build.mul(others, build.where(zero_there, ones, target))
+    zeros_in_all = build.add(count, build.cast(zero_there, target.dtype))
+    product_read, zeros_read = read(node, product), read(node, zeros_in_all)
+    is_none, is_one = build.eq(zeros_read, none), build.eq(zeros_read, one)
+    for_updates = build.where(
+        zero_update,
+        build.where(is_one, product_read, none),
+        build.where(is_none, build.div(product_read, build.where(zero_update, one, updates)), none),
+    )
+    return for_target, build.where(landed(node), for_updates, none)
+
+
+def _product_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    target, updates, *_ = node.sources
+    for_target, for_updates = product_slopes(node)
+    yield target, build.mul(ct, for_target)
+    yield updates, build.mul(read(node, ct), for_updates)
+
+
+def extreme_shares(node: Node) -> tuple[Node, Node]:
+    """Of a scatter that keeps the largest or smallest: the shares that target and updates have in the result."""
+    target, updates, *indices = node.sources
+    at_target = build.eq(target, node)
+    at_update = build.bitwise_and(build.eq(updates, read(node, node)), landed(node))
+    hits = wide(build.cast(at_update, updates.dtype))
+    count = build.add(
+        wide(build.cast(at_target, target.dtype)),
+        build.scatter("add", zeros(target.shape, hits), hits, indices, node.attribute.axes),
+    )
+    share = build.cast(build.reciprocal(count), target.dtype)
+    for_updates = build.where(at_update, read(node, share), zeros(updates.shape, updates))
+    return build.where(at_target, share, zeros(target.shape, target)), for_updates
+
+
+def _extreme_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    target, updates, *_ = node.sources
+    for_target, for_updates = extreme_shares(node)
+    yield target, build.mul(ct, for_target)
+    yield updates, build.mul(read(node, ct), for_updates)

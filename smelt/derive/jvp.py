@@ -1,0 +1,181 @@
+"""Forward mode: tangents of inputs pushed on to tangents of results.
+
+A rule takes a node and the tangents of its sources (None: it does not change), and gives the node's tangent. Tangents
+have the dtype and shape of the values that they belong to; only float nodes have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from smelt.derive import indexing, ordering
+from smelt.derive.composites import SLOPES, apply_slope
+from smelt.derive.custom import Custom, Stopped
+from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
+from smelt.derive.moves import recurrence, total, wide, zeros
+from smelt.derive.vjp import depending
+from smelt.errors import ArgumentError
+from smelt.graph import build
+from smelt.graph.composites import expand
+from smelt.graph.node import Node, topological, with_sources
+from smelt.graph.ops import SOURCES, Op
+
+Tangents = list[Node | None]
+Rule = Callable[[Node, Tangents], Node | None]
+
+
+def push_forward(outputs: Sequence[Node], tangents: Mapping[Node, Node]) -> list[Node | None]:
+    """The tangent of every output; None for those that depend on no input."""
+    order = topological(outputs, through_leaves=True)
+    moving = depending(order, tangents)
+    known: dict[Node, Node | None] = dict(tangents)
+    for node in order:
+        if node in moving and node not in known and node.op not in SOURCES:
+            known[node] = _RULES[node.op](node, [known.get(source) for source in node.sources])
+    return [known.get(node) for node in outputs]
+
+
+def _added(parts: Sequence[Node | None]) -> Node | None:
+    result: Node | None = None
+    for part in parts:
+        if part is not None:
+            result = part if result is None else build.add(result, part)
+    return result
+
+
+def _linear(node: Node, tangents: Tangents) -> Node:
+    """The op itself; what does not change counts as zero."""
+    sources = [zeros(x.shape, x) if t is None else t for x, t in zip(node.sources, tangents, strict=True)]
+    return with_sources(node, tuple(sources))
+
+
+def _indexed(node: Node, tangents: Tangents) -> Node | None:
+    """Linear in the first source."""
+    return None if tangents[0] is None else with_sources(node, (tangents[0], *node.sources[1:]))
+
+
+def _unary(node: Node, tangents: Tangents) -> Node | None:
+    apply, x, t = UNARY_MAPS.get(node.attribute), node.sources[0], tangents[0]
+    if apply is None or t is None:
+        return None
+    return build.cast(apply(wide(t), wide(x), wide(node)), node.dtype)
+
+
+def _binary(node: Node, tangents: Tangents) -> Node | None:
+    a, b = (wide(x) for x in node.sources)
+    parts = [
+        apply(wide(t), a, b, wide(node))
+        for t, apply in zip(tangents, BINARY_MAPS.get(node.attribute, (None, None)), strict=True)
+        if t is not None and apply is not None
+    ]
+    result = _added(parts)
+    return None if result is None else build.cast(result, node.dtype)
+
+
+def _where(node: Node, tangents: Tangents) -> Node:
+    condition, *choices = node.sources
+    return build.where(
+        condition, *(zeros(x.shape, x) if t is None else t for x, t in zip(choices, tangents[1:], strict=True))
+    )
+
+
+def _cast(node: Node, tangents: Tangents) -> Node | None:
+    return None if tangents[0] is None else build.cast(tangents[0], node.dtype)
+
+
+def _reduce(node: Node, tangents: Tangents) -> Node | None:
+    x, t = node.sources[0], tangents[0]
+    op, axes = node.attribute
+    if t is None or op == "add":
+        return _indexed(node, tangents)
+    if op == "mul":
+        return total(ordering.product_map(x, axes, t), axes)
+    share, mask = ordering.extreme_share(x, node, axes)
+    chosen = build.reduce("add", wide(build.where(mask, t, zeros(x.shape, x))), axes)
+    return build.cast(build.mul(chosen, share), node.dtype)
+
+
+def _scan(node: Node, tangents: Tangents) -> Node | None:
+    t = tangents[0]
+    op, axis = node.attribute
+    if t is None or op == "add":
+        return _indexed(node, tangents)
+    if op in ("max", "min"):
+        return ordering.picked(t, ordering.first_places(node), axis)
+    factors, entering = ordering.scan_steps(node)
+    return build.cast(recurrence(factors, build.mul(wide(t), entering), axis), node.dtype)
+
+
+def _contract(node: Node, tangents: Tangents) -> Node | None:
+    a, b = node.sources
+    ta, tb = tangents
+    parts = [None if ta is None else with_sources(node, (ta, b)), None if tb is None else with_sources(node, (a, tb))]
+    return _added(parts)
+
+
+def _scatter(node: Node, tangents: Tangents) -> Node | None:
+    target, updates, *indices = node.sources
+    moved, changed = tangents[:2]
+    op = node.attribute.op
+    if op in ("set", "add"):
+        first = zeros(target.shape, target) if moved is None else moved
+        second = zeros(updates.shape, updates) if changed is None else changed
+        return with_sources(node, (first, second, *indices))
+    for_target, for_updates = indexing.product_slopes(node) if op == "mul" else indexing.extreme_shares(node)
+    parts: list[Node | None] = []
+    if moved is not None:
+        parts.append(build.mul(moved, for_target))
+    if changed is not None:
+        nothing = zeros(target.shape, target)
+        parts.append(build.scatter("add", nothing, build.mul(changed, for_updates), indices, node.attribute.axes))
+    return _added(parts)
+
+
+def _sort(node: Node, tangents: Tangents) -> Node | None:
+    t = tangents[0]
+    return None if t is None else ordering.picked(t, ordering.sorted_places(node), node.attribute.axis)
+
+
+def _composite(node: Node, tangents: Tangents) -> Node | None:
+    if node.attribute.name in SLOPES:
+        return None if tangents[0] is None else apply_slope(node, tangents[0])
+    given = {source: t for source, t in zip(node.sources, tangents, strict=True) if t is not None}
+    return push_forward([expand(node)], given)[0]
+
+
+def _alias(node: Node, tangents: Tangents) -> Node | None:
+    if isinstance(node.attribute, Custom) and any(t is not None for t in tangents):
+        raise ArgumentError(
+            "jvp: a function with a gradient of its own (custom_vjp) has no forward derivative",
+            hint="Use vjp or grad, or call the plain function.",
+        )
+    return None if isinstance(node.attribute, Stopped) else tangents[0]
+
+
+def _flat(node: Node, tangents: Tangents) -> Node | None:
+    return None
+
+
+_RULES: Final[dict[Op, Rule]] = {
+    Op.RESHAPE: _indexed,
+    Op.PERMUTE: _indexed,
+    Op.EXPAND: _indexed,
+    Op.PAD: _linear,
+    Op.SLICE: _indexed,
+    Op.CONCAT: _linear,
+    Op.WINDOW: _indexed,
+    Op.UNARY: _unary,
+    Op.BINARY: _binary,
+    Op.WHERE: _where,
+    Op.CAST: _cast,
+    Op.BITCAST: _flat,
+    Op.REDUCE: _reduce,
+    Op.SCAN: _scan,
+    Op.CONTRACT: _contract,
+    Op.GATHER: _indexed,
+    Op.SCATTER: _scatter,
+    Op.SORT: _sort,
+    Op.COMPOSITE: _composite,
+    Op.ALIAS: _alias,
+}

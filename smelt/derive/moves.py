@@ -1,0 +1,122 @@
+"""Movements that derivatives need, made of plain nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.dtypes import Scalar, compute_dtype
+from smelt.graph import build
+from smelt.graph.index import IndexLike, as_index, product_of, size_of, upper
+from smelt.graph.node import Node, Shape
+from smelt.graph.ops import Op, Span
+
+
+def zeros(shape: Shape, like: Node) -> Node:
+    return build.const(0, like.dtype, shape)
+
+
+def wide(x: Node) -> Node:
+    """x in the type in which formulas of several steps are computed."""
+    return build.cast(x, compute_dtype(x.dtype))
+
+
+def total(x: Node, axes: Sequence[int], *, keep_axes: bool = False) -> Node:
+    """The sum over axes, rounded once."""
+    if not axes:
+        return x
+    return build.cast(build.reduce("add", wide(x), axes, keep_axes=keep_axes), x.dtype)
+
+
+def whole(shape: Shape) -> list[Span]:
+    """Spans that change nothing."""
+    return [Span(0, size, 1) for size in shape]
+
+
+def flip(x: Node, axis: int) -> Node:
+    size = x.shape[axis]
+    spans = whole(x.shape)
+    spans[axis] = Span(size_of(as_index(size) - 1), size, -1)
+    return x if size in (0, 1) else build.slice_(x, spans)
+
+
+def widen(x: Node, axis: int, before: IndexLike, after: IndexLike, fill: Scalar = 0) -> Node:
+    """x with more elements along one axis."""
+    widths: list[tuple[IndexLike, IndexLike]] = [(0, 0)] * x.rank
+    widths[axis] = (before, after)
+    return build.pad(x, widths, build.const(fill, x.dtype))
+
+
+def cut(x: Node, axis: int, start: IndexLike, size: IndexLike) -> Node:
+    """Neighboring elements along one axis."""
+    spans = whole(x.shape)
+    spans[axis] = Span(start, size, 1)
+    return build.slice_(x, spans)
+
+
+def shift(x: Node, axis: int, by: int, fill: Scalar) -> Node:
+    """Elements moved towards the end of an axis; what comes in at its front is `fill`."""
+    return cut(widen(x, axis, by, 0, fill), axis, 0, x.shape[axis])
+
+
+def spread(x: Node, axis: int, step: int) -> Node:
+    """Elements `step` apart along an axis, with zeros between them."""
+    size = x.shape[axis]
+    if step == 1 or size in (0, 1):
+        return x
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    apart = widen(build.reshape(x, (*before, size, 1, *after)), axis + 1, 0, step - 1)
+    joined = build.reshape(apart, (*before, size_of(as_index(size) * step), *after))
+    return cut(joined, axis, 0, size_of((as_index(size) - 1) * step + 1))
+
+
+def broadcast_back(x: Node, axes: Sequence[int], shape: Shape) -> Node:
+    """A reduced value repeated along the axes that were folded."""
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    return build.expand(build.reshape(x, kept), shape)
+
+
+def flat_last(x: Node, axes: Sequence[int]) -> tuple[Node, tuple[int, ...]]:
+    """The axes merged into one that comes last, and the order in which axes were brought there."""
+    order = (*(axis for axis in range(x.rank) if axis not in axes), *axes)
+    count = x.rank - len(axes)
+    moved = build.permute(x, order)
+    return build.reshape(moved, (*moved.shape[:count], product_of(moved.shape[count:]))), order
+
+
+def unflatten_last(x: Node, order: tuple[int, ...], shape: Shape) -> Node:
+    """The way back from `flat_last`."""
+    return build.permute(build.reshape(x, tuple(shape[axis] for axis in order)), inverse(order))
+
+
+def inverse(order: Sequence[int]) -> tuple[int, ...]:
+    places = [0] * len(order)
+    for place, axis in enumerate(order):
+        places[axis] = place
+    return tuple(places)
+
+
+def exclusive_products(x: Node) -> Node:
+    """Along the last axis, for each element the product of all others; exact where elements are zero."""
+    last = x.rank - 1
+
+    def before(values: Node) -> Node:
+        return shift(build.scan("mul", values, last), last, 1, 1)
+
+    return build.mul(before(x), flip(before(flip(x, last)), last))
+
+
+def recurrence(factors: Node, values: Node, axis: int) -> Node:
+    """y[i] = factors[i] * y[i - 1] + values[i] along an axis, in as many steps as the length has binary digits."""
+    by = 1
+    while by < upper(values.shape[axis]):
+        values = build.add(values, build.mul(factors, shift(values, axis, by, 0)))
+        factors = build.mul(factors, shift(factors, axis, by, 1))
+        by *= 2
+    return values
+
+
+def is_constant(x: Node) -> bool:
+    """Whether x is a number, perhaps repeated."""
+    while x.op is Op.EXPAND or x.op is Op.RESHAPE:
+        x = x.sources[0]
+    return x.op is Op.CONST

@@ -1,0 +1,251 @@
+"""Reverse mode: cotangents of results pulled back to cotangents of inputs.
+
+A rule takes a node, the cotangent of its value, and which nodes matter; it gives pairs of a node and what it
+contributes to that node's cotangent. Cotangents have the dtype and shape of the values that they belong to. Only float
+nodes have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Final
+
+from smelt.derive import indexing, ordering
+from smelt.derive.composites import COMPOSITE_RULES
+from smelt.derive.custom import Custom, Stopped
+from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
+from smelt.derive.moves import broadcast_back, cut, inverse, total, wide, zeros
+from smelt.derive.windows import unsliced, unwindowed
+from smelt.errors import InternalError
+from smelt.graph import build
+from smelt.graph.composites import expand
+from smelt.graph.node import Node, topological
+from smelt.graph.ops import SOURCES, Op
+
+Parts = Iterable[tuple[Node, Node]]
+Rule = Callable[[Node, Node, Set[Node]], Parts]
+
+
+def pull_back(outputs: Sequence[Node], cotangents: Sequence[Node], inputs: Sequence[Node]) -> list[Node | None]:
+    """The cotangent of every input; None for those that no output depends on."""
+    order = topological(outputs, through_leaves=True)
+    wanted = depending(order, inputs)
+    sums: dict[Node, Node] = {}
+
+    def contribute(parts: Parts) -> None:
+        for node, part in parts:
+            if node in wanted:
+                known = sums.get(node)
+                sums[node] = part if known is None else build.add(known, part)
+
+    contribute(zip(outputs, cotangents, strict=True))
+    groups = Groups(order)
+    for node in reversed(order):
+        if node.op is Op.ALIAS and isinstance(node.attribute, Custom):
+            if groups.is_last(node):
+                contribute(_custom(groups.members(node), sums))
+        elif node in sums and node.op not in SOURCES:
+            contribute(_RULES[node.op](node, sums[node], wanted))
+    return [sums.get(node) for node in inputs]
+
+
+def depending(order: Sequence[Node], inputs: Iterable[Node]) -> set[Node]:
+    """The float nodes of an order (sources first) that depend on an input through floats."""
+    found = {node for node in inputs if node.dtype.is_float}
+    for node in order:
+        if node.dtype.is_float and any(source in found for source in node.sources):
+            found.add(node)
+    return found
+
+
+class Groups:
+    """The results of each custom function in a graph. Their cotangents are pulled back together: when the first of
+    them in the order is reached, which is the last on the way back.
+    """
+
+    def __init__(self, order: Iterable[Node]) -> None:
+        self._members: dict[object, list[Node]] = {}
+        for node in order:
+            if node.op is Op.ALIAS and isinstance(node.attribute, Custom):
+                self._members.setdefault(node.attribute.call, []).append(node)
+
+    def members(self, node: Node) -> list[Node]:
+        return self._members[node.attribute.call]
+
+    def is_last(self, node: Node) -> bool:
+        return self.members(node)[0] is node
+
+
+def _custom(members: Sequence[Node], sums: Mapping[Node, Node]) -> Parts:
+    given = {node.attribute.number: sums[node] for node in members if node in sums}
+    if not given:
+        return ()
+    first = members[0]
+    found = first.attribute.call.pull_back(given)
+    return [(source, part) for source, part in zip(first.sources[1:], found, strict=True) if part is not None]
+
+
+# --- movement
+
+
+def _reshape(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    x = node.sources[0]
+    return [(x, build.reshape(ct, x.shape))]
+
+
+def _permute(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    return [(node.sources[0], build.permute(ct, inverse(node.attribute)))]
+
+
+def _expand(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    x = node.sources[0]
+    axes = [axis for axis, (old, new) in enumerate(zip(x.shape, node.shape, strict=True)) if old != new]
+    return [(x, total(ct, axes, keep_axes=True))]
+
+
+def _pad(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    x, fill = node.sources
+    inside = [(before, size, 1) for (before, _), size in zip(node.attribute, x.shape, strict=True)]
+    yield x, build.slice_(ct, inside)
+    if fill in wanted:
+        unit = build.const(1, ct.dtype)
+        outside = build.pad(zeros(x.shape, ct), node.attribute, unit)
+        yield fill, total(build.mul(ct, outside), range(ct.rank))
+
+
+def _slice(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    x = node.sources[0]
+    return [(x, unsliced(ct, node.attribute, x.shape))]
+
+
+def _concat(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    axis = node.attribute
+    start = 0
+    for x in node.sources:
+        yield x, cut(ct, axis, start, x.shape[axis])
+        start = x.shape[axis] + start
+
+
+def _window(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    x = node.sources[0]
+    return [(x, unwindowed(ct, node.attribute, x.shape[node.attribute.axis]))]
+
+
+# --- elementwise
+
+
+def _unary(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    apply = UNARY_MAPS.get(node.attribute)
+    x = node.sources[0]
+    if apply is None:
+        return ()
+    return [(x, build.cast(apply(wide(ct), wide(x), wide(node)), x.dtype))]
+
+
+def _binary(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    for source, apply in zip(node.sources, BINARY_MAPS.get(node.attribute, ()), strict=False):
+        if source in wanted and apply is not None:
+            a, b = node.sources
+            yield source, build.cast(apply(wide(ct), wide(a), wide(b), wide(node)), source.dtype)
+
+
+def _where(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    condition, a, b = node.sources
+    nothing = zeros(ct.shape, ct)
+    if a in wanted:
+        yield a, build.where(condition, ct, nothing)
+    if b in wanted:
+        yield b, build.where(condition, nothing, ct)
+
+
+def _cast(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    x = node.sources[0]
+    return [(x, build.cast(ct, x.dtype))] if x in wanted else ()
+
+
+# --- reductions and contractions
+
+
+def _reduce(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    x = node.sources[0]
+    op, axes = node.attribute
+    if op == "add":
+        return [(x, broadcast_back(ct, axes, x.shape))]
+    if op == "mul":
+        return [(x, ordering.product_map(x, axes, broadcast_back(ct, axes, x.shape)))]
+    share, mask = ordering.extreme_share(x, node, axes)
+    spread = broadcast_back(build.cast(build.mul(wide(ct), share), ct.dtype), axes, x.shape)
+    return [(x, build.where(mask, spread, zeros(x.shape, x)))]
+
+
+def _contract(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    left, right, out = node.attribute
+    a, b = node.sources
+    if a in wanted:
+        yield a, _factor(ct, b, out, right, left, a)
+    if b in wanted:
+        yield b, _factor(ct, a, out, left, right, b)
+
+
+def _factor(
+    ct: Node, other: Node, out: tuple[int, ...], labels: tuple[int, ...], mine: tuple[int, ...], x: Node
+) -> Node:
+    """The cotangent of one factor: the other one contracted with that of the product."""
+    there = tuple(label for label in mine if label in out or label in labels)
+    result = build.contract(ct, build.cast(other, ct.dtype), out, labels, there, ct.dtype)
+    if len(there) < len(mine):  # summed in this factor alone
+        gone = [axis for axis, label in enumerate(mine) if label not in there]
+        result = broadcast_back(result, gone, x.shape)
+    return build.cast(result, x.dtype)
+
+
+# --- the rest
+
+
+def _composite(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    rule = COMPOSITE_RULES.get(node.attribute.name)
+    if rule is not None:
+        found = rule(node, ct, wanted)
+        if found is not None:
+            return found
+    inputs = list(dict.fromkeys(source for source in node.sources if source in wanted))
+    parts = pull_back([expand(node)], [ct], inputs)
+    return [(source, part) for source, part in zip(inputs, parts, strict=True) if part is not None]
+
+
+def _alias(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    return () if isinstance(node.attribute, Stopped) else [(node.sources[0], ct)]
+
+
+def _flat(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    """Ops that have no derivative to speak of."""
+    return ()
+
+
+def _internal(node: Node, ct: Node, wanted: Set[Node]) -> Iterator[tuple[Node, Node]]:
+    raise InternalError(f"{node!r} has a cotangent")
+
+
+_RULES: Final[dict[Op, Rule]] = {
+    Op.RESHAPE: _reshape,
+    Op.PERMUTE: _permute,
+    Op.EXPAND: _expand,
+    Op.PAD: _pad,
+    Op.SLICE: _slice,
+    Op.CONCAT: _concat,
+    Op.WINDOW: _window,
+    Op.UNARY: _unary,
+    Op.BINARY: _binary,
+    Op.WHERE: _where,
+    Op.CAST: _cast,
+    Op.BITCAST: _flat,
+    Op.REDUCE: _reduce,
+    Op.SCAN: ordering.scan_back,
+    Op.CONTRACT: _contract,
+    Op.GATHER: indexing.gather_back,
+    Op.SCATTER: indexing.scatter_back,
+    Op.SORT: ordering.sort_back,
+    Op.NONZERO: _internal,
+    Op.COMPOSITE: _composite,
+    Op.ALIAS: _alias,
+}

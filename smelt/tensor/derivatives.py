@@ -1,0 +1,96 @@
+"""The gradient of one tensor by others, through the graph that they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from smelt import runtime
+from smelt.derive.vjp import pull_back
+from smelt.dtypes import float32
+from smelt.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from smelt.graph import build
+from smelt.graph.node import Node, topological
+from smelt.graph.ops import Op
+from smelt.graph.shapes import shape_text
+from smelt.tensor.handle import Handle, wrap
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+
+def gradient(tensor: Tensor, by: Sequence[Any]) -> Any:
+    """What `Tensor.gradient` gives."""
+    name = "gradient"
+    root = scalar_root(tensor, name)
+    if not by:
+        raise ArgumentError("gradient: by what?", hint="Write loss.gradient(x), or loss.gradient(x, w) for several.")
+    inputs = [float_node(x, name, f"argument {k}") for k, x in enumerate(by)]
+    found = pull_back([root], [build.const(1, root.dtype)], inputs)
+    for k, (node, part) in enumerate(zip(inputs, found, strict=True)):
+        if part is None:
+            raise _unreachable(root, node, k)
+    results = tuple(wrap(part) for part in found if part is not None)
+    return results[0] if len(results) == 1 else results
+
+
+def _unreachable(root: Node, node: Node, k: int) -> GradientError:
+    if root.op is Op.LEAF:
+        why = "the value has been computed already, and with it its history was released."
+        hint = "Ask for the gradient before the value is read, or use smelt.value_and_grad."
+    else:
+        read = [leaf for leaf in topological([root], through_leaves=True) if _was_computed(leaf)]
+        shapes = ", ".join(f"{leaf.dtype}{shape_text(leaf.shape)}" for leaf in read[:3])
+        why = "nothing that the value was computed from depends on it."
+        if read:
+            why += f" These were read too early, which released their history: {shapes}."
+        hint = "Read values after asking for the gradient, or use smelt.value_and_grad, which keeps the history."
+    return GradientError(
+        f"gradient: the value does not depend on argument {k}, {node.dtype}{shape_text(node.shape)}",
+        rule=why,
+        hint=hint,
+    )
+
+
+def _was_computed(leaf: Node) -> bool:
+    return leaf.op is Op.LEAF and leaf.dtype.is_float and getattr(leaf.attribute, "producer", None) is not None
+
+
+def scalar_root(value: Any, name: str) -> Node:
+    """The node of what is differentiated."""
+    if not isinstance(value, Handle):
+        raise ArgumentError(
+            f"{name}: the function returned {type(value).__name__}", rule="it must return one scalar tensor."
+        )
+    node = value._node
+    if not node.dtype.is_float:
+        raise DTypeError(f"{name}: the value is {node.dtype}", rule="only float values have a gradient.")
+    if node.shape != ():
+        raise ShapeError(
+            f"{name}: the value has shape {shape_text(node.shape)}",
+            rule="only a scalar has a gradient.",
+            hint="Sum it, or use smelt.vjp or smelt.jacobian.",
+        )
+    return node
+
+
+def float_node(leaf: Any, name: str, what: str) -> Node:
+    """The node of a float tensor, or of a Python float."""
+    if isinstance(leaf, float):
+        return build.const(leaf, float32)
+    if not isinstance(leaf, Handle):
+        raise ArgumentError(
+            f"{name}: {what} has a leaf of type {type(leaf).__name__}",
+            rule="only float tensors and Python floats can be differentiated by.",
+            hint="Leave it out of the differentiated arguments, for example with argnums=.",
+        )
+    node = leaf._node
+    if runtime.is_weak(node):
+        return build.cast(node, float32)
+    if not node.dtype.is_float:
+        raise DTypeError(
+            f"{name}: {what} has a tensor of {node.dtype} and shape {shape_text(node.shape)}",
+            rule="only float tensors can be differentiated by.",
+            hint="Cast it with x.astype(smelt.float32), or leave it out with argnums=.",
+        )
+    return node

@@ -1,0 +1,159 @@
+"""Derivatives of functions: `grad`, `value_and_grad`, `vjp`, `jvp`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from smelt import tree
+from smelt.derive.jvp import push_forward
+from smelt.derive.moves import zeros
+from smelt.derive.vjp import pull_back
+from smelt.errors import ArgumentError, DTypeError, ShapeError
+from smelt.graph import build
+from smelt.graph.node import Node
+from smelt.graph.shapes import shape_text
+from smelt.tensor import Tensor, wrap
+from smelt.tensor.derivatives import scalar_root
+from smelt.transform.arguments import called, positions, tensor_nodes, variables
+
+
+def value_and_grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the value of a scalar function, and its gradient by some of the arguments.
+
+    The gradient has the structure of the argument: a tensor, or a tuple, list or dictionary of them. With several
+    `argnums` it is a tuple of gradients. With `has_aux` the function returns (value, something else), and so does the
+    first result. An argument that the value does not depend on has a gradient of zeros.
+
+    >>> import smelt as sm
+    >>> value, slope = sm.value_and_grad(lambda x: (x**2).sum())(sm.asarray([1.0, 3.0]))
+    >>> value.tolist(), slope.tolist()
+    (10.0, [2.0, 6.0])
+    """
+    name = "value_and_grad"
+
+    @functools.wraps(function)
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        places = positions(argnums, len(args), name)
+        stand_ins = {k: variables(args[k], name, f"argument {k}") for k in places}
+        replaced = [stand_ins[k].tree if k in stand_ins else value for k, value in enumerate(args)]
+        result = called(function, *replaced, **kwargs)
+        value, auxiliary = _parted(result, name) if has_aux else (result, None)
+        root = scalar_root(value, name)
+        inputs = [node for k in places for node in stand_ins[k].nodes]
+        found = iter(_filled(pull_back([root], [build.const(1, root.dtype)], inputs), inputs))
+        gradients = [stand_ins[k].like([next(found) for _ in stand_ins[k].nodes]) for k in places]
+        gradient = gradients[0] if isinstance(argnums, int) else tuple(gradients)
+        return ((value, auxiliary) if has_aux else value), gradient
+
+    return derived
+
+
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that gives the gradient of a scalar function; see `value_and_grad`. With `has_aux` it gives (gradient,
+    something else).
+
+    >>> import smelt as sm
+    >>> sm.grad(lambda x: x**3)(sm.asarray(2.0)).tolist()
+    12.0
+    >>> sm.grad(sm.grad(lambda x: x**3))(2.0).tolist()
+    12.0
+    """
+    both = value_and_grad(function, argnums, has_aux)
+
+    @functools.wraps(function)
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return derived
+
+
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function at `primals`, and a function that pulls cotangents of the value back to them.
+
+    The pullback takes a tree like the value, and gives a tuple with one tree for each primal. With `has_aux` there is
+    a third result.
+
+    >>> import smelt as sm
+    >>> value, pullback = sm.vjp(lambda x, y: x * y, sm.asarray([1.0, 2.0]), sm.asarray([3.0, 4.0]))
+    >>> [x.tolist() for x in pullback(sm.asarray([1.0, 10.0]))]
+    [[3.0, 40.0], [1.0, 20.0]]
+    """
+    name = "vjp"
+    stand_ins = [variables(primal, name, f"primal {k}") for k, primal in enumerate(primals)]
+    result = called(function, *(one.tree for one in stand_ins))
+    value, auxiliary = _parted(result, name) if has_aux else (result, None)
+    roots, structure = tensor_nodes(value, name, "the value")
+    inputs = [node for one in stand_ins for node in one.nodes]
+
+    def pullback(cotangents: Any) -> tuple[Any, ...]:
+        given = _matching(cotangents, roots, structure, name, "the cotangent")
+        pairs = [(root, ct) for root, ct in zip(roots, given, strict=True) if root.dtype.is_float]
+        found = pull_back([root for root, _ in pairs], [ct for _, ct in pairs], inputs)
+        values = iter(_filled(found, inputs))
+        return tuple(one.like([next(values) for _ in one.nodes]) for one in stand_ins)
+
+    return (value, pullback, auxiliary) if has_aux else (value, pullback)
+
+
+def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """The value of a function at `primals`, and how it changes as they change by `tangents`. With `has_aux` there is a
+    third result.
+
+    >>> import smelt as sm
+    >>> value, change = sm.jvp(sm.sin, (sm.asarray(0.0),), (sm.asarray(2.0),))
+    >>> value.tolist(), change.tolist()
+    (0.0, 2.0)
+    """
+    name = "jvp"
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise ArgumentError("jvp: primals and tangents must be tuples", hint="Write (x,) for a single argument.")
+    if len(primals) != len(tangents):
+        raise ArgumentError(f"jvp: there are {len(primals)} primals and {len(tangents)} tangents")
+    stand_ins = [variables(primal, name, f"primal {k}") for k, primal in enumerate(primals)]
+    changes: dict[Node, Node] = {}
+    for k, (one, tangent) in enumerate(zip(stand_ins, tangents, strict=True)):
+        given = _matching(tangent, one.nodes, one.structure, name, f"tangent {k}")
+        changes.update(zip(one.nodes, given, strict=True))
+    result = called(function, *(one.tree for one in stand_ins))
+    value, auxiliary = _parted(result, name) if has_aux else (result, None)
+    roots, structure = tensor_nodes(value, name, "the value")
+    found = _filled(push_forward(roots, changes), roots)
+    change = tree.unflatten(structure, [wrap(node) for node in found])
+    return (value, change, auxiliary) if has_aux else (value, change)
+
+
+# --- results
+
+
+def _parted(result: Any, name: str) -> tuple[Any, Any]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ArgumentError(f"{name}: with has_aux the function must return (value, something else)")
+    return result[0], result[1]
+
+
+def _filled(found: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
+    """Zeros where there is no dependence."""
+    return [zeros(x.shape, x) if node is None else node for node, x in zip(found, like, strict=True)]
+
+
+def _matching(value: Any, nodes: Sequence[Node], structure: tree.Structure, name: str, what: str) -> list[Node]:
+    """The nodes of a tree that must look like another one."""
+    leaves, given = tree.flatten(value)
+    if given != structure:
+        raise ArgumentError(f"{name}: {what} has the structure {given}", rule=f"it must be {structure}.")
+    found: list[Node] = []
+    for leaf, node in zip(leaves, nodes, strict=True):
+        got = leaf._node if isinstance(leaf, Tensor) else build.const(leaf, node.dtype)
+        if got.shape != node.shape:
+            raise ShapeError(
+                f"{name}: {what} has shape {shape_text(got.shape)}", rule=f"it must be {shape_text(node.shape)}."
+            )
+        if got.dtype is not node.dtype and node.dtype.is_float:
+            raise DTypeError(f"{name}: {what} is {got.dtype}", rule=f"it must be {node.dtype}.")
+        found.append(got)
+    return found
