@@ -98,6 +98,8 @@ from smelt.tensor.special import *
 from smelt.tensor.trigonometry import *
 
 if TYPE_CHECKING:
+    from smelt.transform.custom import custom_vjp as custom_vjp
+    from smelt.transform.custom import stop_gradient as stop_gradient
     from smelt.transform.explain import explain as explain
     from smelt.transform.gradients import grad as grad
     from smelt.transform.gradients import jvp as jvp
@@ -114,7 +116,9 @@ newaxis = None
 __version__ = "0.1.0"
 
 # Loaded when first used, so that `import smelt` stays instant.
-_LAZY = dict.fromkeys(("explain", "grad", "jit", "jvp", "value_and_grad", "vjp"), "smelt.transform")
+_LAZY = dict.fromkeys(
+    ("custom_vjp", "explain", "grad", "jit", "jvp", "stop_gradient", "value_and_grad", "vjp"), "smelt.transform"
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -136,6 +136,11 @@ def _are_leaves(values: tuple[Any, ...]) -> bool:
     return not any(kind in _registry or issubclass(kind, tuple) for kind in set(builtins.map(type, values)))
 
 
+def leaf_count(structure: Structure) -> int:
+    """How many leaves a tree of this structure has."""
+    return 1 if structure.kind is None else sum([leaf_count(child) for child in structure.children])
+
+
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """A tree of this structure with these leaves."""
     return _unflatten(structure, iter(leaves))

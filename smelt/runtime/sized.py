@@ -8,14 +8,20 @@ from collections.abc import Mapping, Sequence
 from smelt.device.memory import NOWHERE
 from smelt.errors import TraceError
 from smelt.graph.node import Node
+from smelt.graph.sizes import with_sizes
 from smelt.runtime.devices import common_device
 from smelt.runtime.realize import find, outputs, pack_scalars, report
 from smelt.runtime.storage import Storage, leaf
-from smelt.runtime.tracing import is_traced_input
+from smelt.runtime.tracing import is_traced_input, is_transforming
 
 
 def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
-    """Leaves with the values of nodes whose shapes have dims, for given values of the dims, which are at least 1."""
+    """Leaves with the values of nodes whose shapes have dims, for given values of the dims, which are at least 1.
+
+    Inside a transform the nodes themselves come back, with these sizes: they keep their history.
+    """
+    if is_transforming():
+        return with_sizes(nodes, dims)
     from smelt.compiler import trace
 
     traced = trace(nodes)

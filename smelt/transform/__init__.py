@@ -1,10 +1,24 @@
-"""Takes functions of tensors; gives functions of tensors: compiled (`jit`), and looked into (`explain`).
+"""Takes functions of tensors; gives functions of tensors: compiled (`jit`), differentiated (`grad` and others), looked
+into (`explain`).
 
 Always holds: a transformed function gives what the original gives; tracing leaves no trace on the arguments.
 """
 
+from smelt.transform.custom import custom_vjp, stop_gradient
 from smelt.transform.explain import Explanation, examine, explain
 from smelt.transform.gradients import grad, jvp, value_and_grad, vjp
 from smelt.transform.jit import Jit, jit
 
-__all__ = ["Explanation", "Jit", "examine", "explain", "grad", "jit", "jvp", "value_and_grad", "vjp"]
+__all__ = [
+    "Explanation",
+    "Jit",
+    "custom_vjp",
+    "examine",
+    "explain",
+    "grad",
+    "jit",
+    "jvp",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
+]

@@ -1,0 +1,87 @@
+"""Gradients that users give, and values that count as constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import smelt as sm
+from smelt.errors import ArgumentError, DTypeError, ShapeError
+
+
+def test_a_stopped_value_is_a_constant() -> None:
+    x = sm.asarray([2.0, 3.0])
+    assert sm.grad(lambda x: (x * sm.stop_gradient(x)).sum())(x).tolist() == [2.0, 3.0]
+    _, change = sm.jvp(lambda x: x * sm.stop_gradient({"a": x})["a"], (x,), (sm.ones(2),))
+    assert change.tolist() == [2.0, 3.0]
+    assert sm.jit(sm.grad(lambda x: (sm.stop_gradient(x) ** 2).sum()))(x).tolist() == [0.0, 0.0]
+
+
+def _both(x: sm.Tensor, y: sm.Tensor) -> tuple[sm.Tensor, sm.Tensor]:
+    return x * y, x + y
+
+
+def _made(backward: Any) -> Any:
+    function = sm.custom_vjp(_both)
+    function.defvjp(lambda x, y: (_both(x, y), (x, y)), backward)
+    return function
+
+
+def test_several_results_are_pulled_back_together() -> None:
+    calls: list[int] = []
+
+    def backward(kept: Any, cts: Any) -> tuple[sm.Tensor, sm.Tensor]:
+        calls.append(1)
+        (x, y), (product, total) = kept, cts
+        return 10 * (product * y + total), 10 * (product * x + total)
+
+    function = _made(backward)
+
+    def loss(x: sm.Tensor, y: sm.Tensor) -> sm.Tensor:
+        product, total = function(x, y)
+        return product * 2 + (total * product) * 3  # the second result meets the first again
+
+    by_x, by_y = sm.grad(loss, argnums=(0, 1))(sm.asarray(2.0), sm.asarray(5.0))
+    # d/dproduct = 2 + 3 * 7 = 23, d/dtotal = 3 * 10 = 30
+    assert (float(by_x), float(by_y)) == (10 * (23 * 5 + 30), 10 * (23 * 2 + 30))
+    assert len(calls) == 1
+    only = sm.grad(lambda x: function(x, sm.asarray(5.0))[1])(sm.asarray(2.0))
+    assert float(only) == 10.0
+    again = sm.jit(sm.grad(lambda x: function(x, x * 1.0)[0]))(sm.asarray(2.0))
+    assert float(again) == 40.0
+
+
+def test_none_and_integer_arguments() -> None:
+    @sm.custom_vjp
+    def pick(x: sm.Tensor, k: sm.Tensor) -> sm.Tensor:
+        return x[k]
+
+    pick.defvjp(lambda x, k: (x[k], k), lambda k, ct: (None, None))
+    assert sm.grad(lambda x: pick(x, sm.asarray(1)))(sm.asarray([1.0, 2.0])).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "backward"),
+    [
+        (ArgumentError, "one cotangent for each of the 2 arguments", lambda kept, cts: cts[0]),
+        (ShapeError, "the cotangent of argument 0 has shape (2,)", lambda kept, cts: (sm.ones(2), None)),
+        (DTypeError, "the cotangent of argument 1 is float64", lambda kept, cts: (None, cts[0].astype(sm.float64))),
+        (ArgumentError, "the cotangent of argument 0 is float", lambda kept, cts: (1.0, None)),
+        (ArgumentError, "has the structure tuple(*)", lambda kept, cts: ((cts[0],), None)),
+    ],
+)
+def test_mistakes(error: type[Exception], text: str, backward: Any) -> None:
+    with pytest.raises(error) as raised:
+        sm.grad(lambda x, y: _made(backward)(x, y)[0])(sm.asarray(2.0), sm.asarray(5.0))
+    assert text in str(raised.value)
+
+
+def test_a_function_without_its_gradient_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="it has no gradient yet"):
+        sm.custom_vjp(_both)(sm.ones(()), sm.ones(()))
+
+
+def test_forward_mode_says_that_it_cannot() -> None:
+    with pytest.raises(ArgumentError, match="has no forward derivative"):
+        sm.jvp(lambda x: _made(lambda kept, cts: (None, None))(x, x)[0], (sm.ones(()),), (sm.ones(()),))
