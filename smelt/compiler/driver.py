@@ -85,10 +85,12 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
             continue
         with stages.stage("regions"):
             region, nodes = build_region(group, _layout)
-            places = tuple(nodes[k] for k in overwritable(region))
+            places = [[nodes[k] for k in found] for found in overwritable(region)]
             region, names = name_slots(merge_axes(region))
             text = print_region(region)
-        work.append(Work(group, _kernel(region, text, device, new, stages), nodes, names, places))
+        built = _kernel(region, text, device, new, stages)
+        # A phase that keeps values in the output needs its memory for itself.
+        work.append(Work(group, built, nodes, names, () if "keep" in built.schedule else places))
     with stages.stage("render"):
         units = _render(list(new.values()), device)
     with stages.stage("compile"):

@@ -36,14 +36,14 @@ class Built:
 @dataclass(frozen=True)
 class Work:
     """One launch: the group, its kernel, the node behind each buffer, and what its parameters are called in the
-    graph. The first node is what it writes; those in `overwritable` may lie in the same memory.
+    graph. The first nodes are what it writes; for each of them, those in `overwritable` may lie in the same memory.
     """
 
     group: Group
     built: Built
     nodes: Sequence[Value]
     names: dict[str, str]
-    overwritable: Sequence[Value] = ()
+    overwritable: Sequence[Sequence[Value]] = ()
 
 
 def link(
@@ -132,14 +132,17 @@ def _offsets(work: Sequence[Work], temporaries: dict[Value, Lifetime]) -> tuple[
     home = {node: node for node in temporaries}
     lives = dict(temporaries)  # of homes, with all who live there one after the other
     for k, item in enumerate(work):
-        written = item.nodes[0]
-        if written not in temporaries or temporaries[written].first != k:
-            continue
-        for node in item.overwritable:
-            old = home.get(node)
-            if old is not None and lives[old].last == k and lives[old].nbytes == lives[written].nbytes:
+        taken: set[Value] = set()
+        for written, candidates in zip(item.nodes, item.overwritable, strict=False):
+            if written not in temporaries or temporaries[written].first != k:
+                continue
+            for node in candidates:
+                old = home.get(node)
+                if old is None or old in taken or lives[old].last != k or lives[old].nbytes != lives[written].nbytes:
+                    continue
                 home[written] = old
                 lives[old] = lives[old]._replace(last=lives.pop(written).last)
+                taken.add(old)
                 break
     offsets, arena = assign(list(lives.values()))
     at = dict(zip(lives, offsets, strict=True))

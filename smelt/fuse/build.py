@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.dtypes import ROUNDED_BY_FLOAT32, DType, bool_, compute_dtype, float32, int4, int32, int64, uint4, uint64
@@ -23,20 +23,22 @@ _UNROUNDED = frozenset({"neg", "abs", "sign", "max", "min", "floor", "ceil", "tr
 
 
 def build_region(group: Group, layout: Callable[[Node], Layout]) -> tuple[Region, list[Node]]:
-    """The region of a group, and the node behind each of its buffers in calling order (the sink first)."""
+    """The region of a group, and the node behind each of its buffers in calling order (what it stores first)."""
     builder = _Builder(group, layout)
-    value = builder.value(group.result, group.place)
-    output = Output(builder.sink_buffer(), group.place.indices, value)
-    expressions = list(walk([value]))
+    outputs = [Output(builder.sink_buffer(), group.place.indices, builder.value(group.result, group.place))]
+    for k, node in enumerate(group.beside):
+        buffer = Buffer(f"o{k}", node.dtype, node.shape, layout(node).strides)
+        outputs.append(Output(buffer, group.place.indices, builder.value(node, group.place)))
+    expressions = list(walk([output.value for output in outputs]))
     loads = [e.attribute.buffer.name for e in expressions if e.op == "load"]
     reduced = [v for e in expressions if e.op == "reduce" for v in e.attribute.axes]
     axes = tuple(dict.fromkeys((*group.axes, *reduced)))
-    region = Region((output,), axes, _parameters(value, output, axes), tuple(builder.roles.items()))
+    region = Region(tuple(outputs), axes, _parameters(outputs, axes), tuple(builder.roles.items()))
     nodes = {buffer.name: node for node, buffer in builder.buffers.items()}
-    return region, [group.sink, *(nodes[name] for name in dict.fromkeys(loads))]
+    return region, [group.sink, *group.beside, *(nodes[name] for name in dict.fromkeys(loads))]
 
 
-def _parameters(value: Expression, output: Output, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
+def _parameters(outputs: Sequence[Output], axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
     """Integers that the kernel needs from its caller: dims and slots, wherever they occur."""
     found: set[Variable] = set()
 
@@ -47,9 +49,10 @@ def _parameters(value: Expression, output: Output, axes: tuple[Variable, ...]) -
 
     for axis in axes:
         note(axis.first, axis.last)
-    buffers = [output.buffer]
-    note(*output.index)
-    for e in walk([value]):
+    buffers = [output.buffer for output in outputs]
+    for output in outputs:
+        note(*output.index)
+    for e in walk([output.value for output in outputs]):
         found |= e.axes
         if e.op == "load":
             buffers.append(e.attribute.buffer)

@@ -38,7 +38,8 @@ SMALL = 1 << 15  # elements below which one thread is enough anyway
 class Group:
     """One kernel: it stores `sink`, or if that is a concat the piece that begins at `offset` (axis, start).
 
-    The sink of a reshape is stored in the shape of `result`, what it reshapes.
+    What it computes `beside` the sink, at the same elements, it stores as well. The sink of a reshape is stored in the
+    shape of `result`, what it reshapes.
     """
 
     sink: Node
@@ -48,6 +49,7 @@ class Group:
     offset: tuple[int, IndexLike] | None = None
     places: dict[Node, list[Place]] = field(default_factory=dict)  # which elements of each node are asked for
     inside: list[Node] = field(default_factory=list)  # nodes computed here, users before sources
+    beside: list[Node] = field(default_factory=list)  # those of them that are stored too
     work: int = 0  # how many of them are elementwise: views cost nothing
     reduced: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # new axes of reductions
     picked: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # stand-ins for indices
@@ -97,6 +99,7 @@ def partition(
     members = {node: attention for attention in attentions for node in attention.members}
     light, epilogues, cones = _light(order), _epilogues(order), _cones(order, roots)
     stored = {*roots, *pieces}
+    read_whole: set[Node] = set()  # by routines, which ask no kernel
     askers: dict[Node, list[Group]] = {}
     depth: dict[Node, int] = {}
     groups: list[Group] = []
@@ -137,6 +140,7 @@ def partition(
         if node.op in ROUTINES:
             groups.append(Group(node, (), Place(()), node, inside=[node]))
             stored.update(bases(node))
+            read_whole.update(bases(node))
             continue
         asking = askers.get(node, ())
         shared = len(asking) > 1
@@ -153,6 +157,12 @@ def partition(
             if shared and node.op not in VIEWS:
                 for source in node.sources:
                     depth[source] = max(depth.get(source, 0), depth.get(node, 0) + 1)
+            continue
+        alone = len(asking) == 1 and node not in read_whole
+        if node in stored and alone and legal and _is_beside(asking[0], node):
+            # Nobody else reads it inside the graph: it is stored by the way.
+            asking[0].beside.append(node)
+            absorb(asking[0], node)
             continue
         for group in asking:
             group.expected -= cones[node]
@@ -353,6 +363,12 @@ def _epilogues(order: Sequence[Node]) -> set[Node]:
                 if len(readers[source]) == 1 and (source.op is Op.CONTRACT or source in found):
                     found.add(node)
     return found
+
+
+def _is_beside(group: Group, node: Node) -> bool:
+    """Whether a kernel that computes a node on its way can store it next to its sink: the very same elements."""
+    plain = group.offset is None and group.result is group.sink and group.scanned is None and not group.keys
+    return plain and node.op in ELEMENTWISE and node.shape == group.sink.shape and _is_same(group, group.places[node])
 
 
 def _legal(group: Group, node: Node, light: set[Node]) -> bool:

@@ -29,8 +29,8 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
 class _Lowering(Scans):
     def run(self, name: str) -> Kernel:
         self._check_region()
-        for output in self.region.outputs:
-            self._store_output(output)
+        for outputs in self._nests():
+            self._store_outputs(outputs)
         self._check_use()
         counts = [s.count for s in self.body if isinstance(s, For) and s.kind == "grid"]
         tasks = sum(counts, as_index(0)) if counts else as_index(1)
@@ -79,22 +79,38 @@ class _Lowering(Scans):
 
     # --- outputs
 
-    def _store_output(self, output: Output) -> None:
+    def _nests(self) -> list[list[Output]]:
+        """Outputs that are stored in one nest of loops: neighbors over the same axes, none of which reads another."""
+        written = {output.buffer.name for output in self.region.outputs}
+        reads = any(e.op == "load" and e.attribute.buffer.name in written for e in self.region.order())
+        nests: list[list[Output]] = []
+        for output in self.region.outputs:
+            first = nests[-1][0] if nests else None
+            alike = first is not None and self.region.parallel_axes(first) == self.region.parallel_axes(output)
+            scanned = first is not None and (self.facts.scans(first.value) or self.facts.scans(output.value))
+            if alike and not reads and not scanned and self._loops(nests[-1][0]) == self._loops(output):
+                nests[-1].append(output)
+            else:
+                nests.append([output])
+        return nests
+
+    def _store_outputs(self, outputs: list[Output]) -> None:
+        output = outputs[0]
         axes = self.region.parallel_axes(output)
         head, outer, reduction = self._loops(output)
         grid = [loop for loop in self.plan.grid if loop.axis in axes]
         if self.plan.grid and (not grid or head[: len(grid)] != grid):
             raise Illegal("bind: the grid must be the outermost loops of every output")
-        self.output, self.consumers = output, (output.value,)
+        self.outputs, self.consumers = outputs, tuple(one.value for one in outputs)
         self.push(self.body)
         self.roots = {axis: self.whole(axis, self.plan.cuts[axis]) for axis in axes}
         self.begin(list(self.roots.values()))
 
         def leaf() -> None:
             if outer is None or reduction is None:
-                self._finish(output)
+                self._finish(outputs)
             else:
-                self._continue(output, reduction, outer)
+                self._continue(outputs, reduction, outer)
 
         def inside() -> None:
             self.grid_depth = len(self.scopes) - 1
@@ -147,17 +163,20 @@ class _Lowering(Scans):
             raise Illegal(f"order: {outside[0]} stands outside, but {axis.name} is online")
         return reduction
 
-    def _finish(self, output: Output) -> None:
-        """In the innermost body: the value, and its store."""
-        self.prepare(output.value)
-        value = self.value(_stored(output))
-        index = tuple(i.substitute(self.top.substitution) for i in output.index)
-        mask = self.conditions(self.region.parallel_axes(output))
-        self.store(output.buffer, index, value, mask, self.plan.stream)
+    def _finish(self, outputs: list[Output]) -> None:
+        """In the innermost body: the values, then their stores, so that one may lie where another was read."""
+        found: list[tuple[Output, Value]] = []
+        for output in outputs:
+            self.prepare(output.value)
+            found.append((output, self.value(_stored(output))))
+        for output, value in found:
+            index = tuple(i.substitute(self.top.substitution) for i in output.index)
+            mask = self.conditions(self.region.parallel_axes(output))
+            self.store(output.buffer, index, value, mask, self.plan.stream)
 
     # --- a reduction whose outer loop is open already
 
-    def _continue(self, output: Output, reduction: Expression, outer: Loop) -> None:
+    def _continue(self, outputs: list[Output], reduction: Expression, outer: Loop) -> None:
         """One iteration of the outer loop: take up the partial result, add to it, and finish or put it away."""
         start, end = self._stretch(outer.axis)
         size = extent(outer.axis)
@@ -182,7 +201,7 @@ class _Lowering(Scans):
         body = self.top.body if always_last else []
         scope = self.push(body, floor=not always_last)
         scope.memo[reduction] = (total, len(self.scopes) - 1)
-        self._finish(output)
+        self._finish(outputs)
         self.scopes.pop()
         if not always_last and memory is not None:
             self.emit(If((last,), body, [Store(*memory, total)]))

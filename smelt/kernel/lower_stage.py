@@ -24,7 +24,7 @@ class Stages(Reductions):
 
     def __init__(self, region: Region, plan: Plan) -> None:
         super().__init__(region, plan)
-        self.output: Output | None = None  # being stored
+        self.outputs: list[Output] = []  # being stored
         self.roots: dict[Variable, Partial] = {}  # the axes of its nest, before their first loop
         self.grid_depth = 0  # of the scope inside its grid loop
         self.used: set[object] = set()  # what came to something: stages, kept nodes, groups
@@ -242,8 +242,7 @@ class Stages(Reductions):
 
     def _output_for(self, node: Expression, own: tuple[Variable, ...], depth: int) -> Output:
         """The output, if a node can lie in it until its elements are stored."""
-        output = self.output
-        assert output is not None
+        output = self.outputs[0]
         buffer, axes = output.buffer, self.facts.axes(node)
         if set(axes) != set(self.region.parallel_axes(output)):
             raise Illegal("keep: a node in the output must have the output's own axes")

@@ -100,6 +100,7 @@ class _Writer:
         self.text = IndexText(lambda symbol: library.function(INDEX_HELPERS[symbol], Type("i64")))
         self.memory = Memory(library, self.text, self.lines, kernel.threads)
         self.registers = Registers(library, self.lines, mask_bits(list(statements(kernel.body))))
+        self.registers.aliases = _aliases(kernel)
         self.groups = Groups(kernel, library, self.text, self.lines)
         self.expressions = Expressions(library, self.text, self.memory, self.registers, self.groups)
         self.registers.define = self.expressions.define
@@ -375,3 +376,10 @@ def _indented(lines: list[str]) -> str:
         if line.endswith("{"):
             depth += 1
     return "".join(out)
+
+
+def _aliases(kernel: Kernel) -> dict[str, list[str]]:
+    """Where several arguments are stored, each may lie where another one was read."""
+    arguments = [buffer.name for buffer in kernel.buffers]
+    stored = {s.buffer.name for s in statements(kernel.body) if isinstance(s, Store)}.intersection(arguments)
+    return dict.fromkeys(stored, arguments) if len(stored) > 1 else {}

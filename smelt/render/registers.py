@@ -50,6 +50,7 @@ class Registers:
     def __init__(self, library: Library, lines: list[str], masks: dict[str, int]) -> None:
         self.library, self.lines, self._masks = library, lines, masks
         self.define: Callable[[Source, Coordinates], str] | None = None
+        self.aliases: dict[str, list[str]] = {}  # buffers that may be the same memory as a buffer
         self._tiles: dict[str, Tile] = {}
         self._pending: dict[Register, _Pending] = {}
         self._count = 0
@@ -176,9 +177,10 @@ class Registers:
                 self.write(key)
 
     def settle_loads(self, buffer: str) -> None:
-        """Write what loads from a buffer that is about to change."""
+        """Write what loads from a buffer that is about to change, or from one that may be the same memory."""
+        changing = self.aliases.get(buffer, [buffer])
         for key, pending in list(self._pending.items()):
-            if isinstance(pending.statement, Load) and pending.statement.buffer.name == buffer:
+            if isinstance(pending.statement, Load) and pending.statement.buffer.name in changing:
                 self.write(key)
 
     def forget(self) -> None:

@@ -23,7 +23,7 @@ def scans(region: Region) -> list[Expression]:
 
 def scan_schedules(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     """Vectors along memory: of the scanned axis itself, or of columns beside each other."""
-    (output,) = region.outputs
+    output = region.outputs[0]
     axis = scans(region)[0].attribute.axis
     others = [other for other in region.parallel_axes(output) if other != axis]
     vector = vector_axis(walks(region), region.parallel_axes(output))

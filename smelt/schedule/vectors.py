@@ -48,8 +48,7 @@ def split(axis: Variable, registers: int, lanes: int) -> list[Action]:
 
 def streams(region: Region, profile: Profile) -> bool:
     """Whether the result is so large that storing it past the caches pays."""
-    (output,) = region.outputs
-    nbytes = output.buffer.dtype.itemsize
-    for axis in region.parallel_axes(output):
+    nbytes = sum(output.buffer.dtype.itemsize for output in region.outputs)
+    for axis in region.parallel_axes(region.outputs[0]):
         nbytes *= upper(extent(axis))
     return nbytes * STREAM_SHARE >= profile.l3_bytes

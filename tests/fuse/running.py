@@ -26,13 +26,15 @@ def run_fused(
     roots = [storable(root) for root in roots]
     for group in partition(list(dict.fromkeys(roots))):
         if 0 in (size.evaluate(dims) if isinstance(size, Index) else size for size in group.result.shape):
-            values.setdefault(group.sink, np.zeros(int(np.prod(concrete(group.sink))), group.sink.dtype.numpy))
+            for node in (group.sink, *group.beside):
+                values.setdefault(node, np.zeros(int(np.prod(concrete(node))), node.dtype.numpy))
             continue
         region, nodes = build_region(group, contiguous)
         if merge:
             region = merge_axes(region)
-        if group.sink not in values:
-            values[group.sink] = np.zeros(int(np.prod(concrete(group.sink))), group.sink.dtype.numpy)
+        for node in (group.sink, *group.beside):
+            if node not in values:
+                values[node] = np.zeros(int(np.prod(concrete(node))), node.dtype.numpy)
         names = [buffer.name for buffer in region.buffers()]
         evaluate_region(region, {name: values[node] for name, node in zip(names, nodes, strict=True)}, dims)
     return [values[root].reshape(concrete(root)) for root in roots]
