@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from smelt.fuse import Group
 from smelt.graph.index import product_of, upper
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
+from smelt.graph.shapes import row_major
 from smelt.kernel import Kernel, Routine, Temporary, print_kernel
 from smelt.plan import ARENA, INPUTS, SCALARS, Alias, KernelRecord, Lifetime, Placed, Stored, assign
 
@@ -101,7 +102,39 @@ def link(
         tuple(_fields(item, explain) for item in work),
         tuple(tuple(p) for p in placed),
         tuple(sorted(largest, reverse=True)[:8]),
+        _in_place(work, stored, {output.input for output in outputs if isinstance(output, Alias)}),
     )
+
+
+def _in_place(work: Sequence[Work], stored: Sequence[Node], shown: Set[int]) -> tuple[tuple[int, int], ...]:
+    """Results that may be written over an input, should its owner give it up: (number of the result, of the input).
+
+    Inputs that are `shown` as results stay what they are.
+    """
+    numbers = {node: k for k, node in enumerate(stored)}
+    inputs: dict[Value, int] = {
+        node: node.attribute.number
+        for item in work
+        for node in item.nodes
+        if isinstance(node, Node) and node.op is Op.LEAF and node.attribute.kind == "input"
+    }
+    last = {inputs[node]: k for k, item in enumerate(work) for node in item.nodes if node in inputs}
+    found: dict[int, int] = {}  # by input
+    for k, item in enumerate(work):
+        for written, candidates in zip(item.nodes, item.overwritable, strict=False):
+            free = [node for node in candidates if node in inputs and inputs[node] not in {*found, *shown}]
+            for node in free if written in numbers else ():
+                if last[inputs[node]] == k and _is_alike(node, written):
+                    found[inputs[node]] = numbers[written]
+                    break
+    return tuple(sorted((result, number) for number, result in found.items()))
+
+
+def _is_alike(node: Value, written: Value) -> bool:
+    """Whether an input has the size of a result, and no gaps."""
+    argument = node.attribute if isinstance(node, Node) else None
+    whole = isinstance(argument, Argument) and argument.strides == row_major(node.shape)
+    return whole and node.shape == written.shape and node.dtype is written.dtype
 
 
 def _slot(node: Value, place: dict[Value, tuple[int, int]]) -> tuple[int, int]:

@@ -47,6 +47,7 @@ class GraphRecord:
     kernels: tuple[tuple[Any, ...], ...]
     layout: tuple[tuple[Any, ...], ...]
     largest: tuple[tuple[int, str], ...]
+    in_place: tuple[tuple[int, int], ...]
 
 
 def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) -> CompiledGraph:
@@ -65,6 +66,7 @@ def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) 
         tuple(KernelRecord(*fields) for fields in record.kernels),
         layout=tuple(Placed(*fields) for fields in record.layout),
         largest=record.largest,
+        in_place=record.in_place,
     )
 
 
@@ -166,9 +168,17 @@ def _check(record: GraphRecord, key: Any) -> None:
         and all(_fits(record.outputs[k], entries[root]) for k, root in zip(record.results, roots, strict=True))
         and all(type(name) is str for name in record.libraries)
         and all(launch.threads > 0 for launch in record.launches)
+        and all(_may_overwrite(record, entries, *pair) for pair in record.in_place)
     )
     if not sound:
         raise ValueError("a record that does not fit its graph")
+
+
+def _may_overwrite(record: GraphRecord, entries: Any, result: int, number: int) -> bool:
+    """Whether a result has the type of an input that it is written over."""
+    stored = [output for output in record.outputs if output[0] == "stored"]
+    inputs = [entry for entry in entries if entry[0] is Op.LEAF and entry[4] == number]
+    return bool(inputs) and all(_fits(stored[result], entry) for entry in inputs)
 
 
 def _fits(output: tuple[Any, ...], entry: tuple[Any, ...]) -> bool:

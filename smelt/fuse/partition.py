@@ -142,7 +142,7 @@ def partition(
             stored.update(bases(node))
             read_whole.update(bases(node))
             continue
-        asking = askers.get(node, ())
+        asking = askers.get(node, [])
         shared = len(asking) > 1
         alone = not shared or _recomputable(node, depth.get(node, 0))
         apart = node in epilogues and any(group.reductions for group in asking)

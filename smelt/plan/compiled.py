@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -78,6 +78,7 @@ class CompiledGraph:
     seconds: dict[str, float] = field(default_factory=dict)
     layout: tuple[Placed, ...] = ()
     largest: tuple[tuple[int, str], ...] = ()
+    in_place: tuple[tuple[int, int], ...] = ()  # stored outputs that may be written over inputs
     signatures: list[Any] | None = None  # the runtime's notes on the outputs
     plain: list[Any] | None = None  # the same, if every root is a result of its own and of one shape
     _stored: tuple[int, ...] = ()
@@ -103,17 +104,27 @@ class CompiledGraph:
         return MemoryPlan(inputs, sum(stored), self._arena_bytes - workspaces, workspaces, blocks)
 
     def run(
-        self, inputs: Sequence[bytes], scalars: bytes, integers: bytes, sizes: Sequence[int] | None = None
+        self,
+        inputs: Sequence[bytes],
+        scalars: bytes,
+        integers: bytes,
+        sizes: Sequence[int] | None = None,
+        into: Mapping[int, DeviceMemory] | None = None,
     ) -> list[DeviceMemory]:
         """Compute the stored outputs.
 
         `inputs` are pointers, `scalars` is the one to the scalars, `integers` holds dims, then slice starts. `sizes`
-        are the bytes of the outputs where dims make them smaller than planned.
+        are the bytes of the outputs where dims make them smaller than planned. `into` is the memory of outputs that are
+        written over inputs.
         """
         allocate = self.device.allocate
         if self._large:
             self._check_memory()
-        memories = [allocate(nbytes) for nbytes in sizes or self._stored]
+        if into:
+            given = into.get
+            memories = [given(k) or allocate(nbytes) for k, nbytes in enumerate(sizes or self._stored)]
+        else:
+            memories = [allocate(nbytes) for nbytes in sizes or self._stored]
         if self.program is None:  # there may still be results, without elements
             return memories
         arena = allocate(self._arena_bytes) if self._arena_bytes else None

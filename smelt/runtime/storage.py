@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,11 @@ class Storage:
         self._memory = None
         self._moved = self.kept = None
         self.pointer = None
+
+    def is_whole(self) -> bool:
+        """Whether this is all of a block of smelt's own memory, in order."""
+        own = self.memory.recycled and self.offset == 0 and self.strides == row_major(self.shape)
+        return own and self.memory.nbytes == math.prod(self.shape) * self.dtype.itemsize
 
     def is_donated(self) -> bool:
         return self._memory is None

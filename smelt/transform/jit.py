@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import struct
+import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -352,14 +354,21 @@ class Jit(Generic[P, T]):
             dims = entry.shapes.bind(leaves)
             integers = struct.pack(f"{len(dims)}q", *dims.values()) + integers
             sizes = entry.compiled.sizes(dims)
-        memories = entry.compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers, sizes)
+        into: dict[int, DeviceMemory] = {}
+        if self._donate:
+            into = _given_up(entry, storages, self._donated(args, kwargs))
+        first = NOWHERE if scalars is None else scalars.pointer
+        memories = entry.compiled.run(pointers, first, integers, sizes, into)
         results = runtime.outputs(entry.compiled, memories, storages, entry.offsets, dims)
         if entry.checks:
             count = len(results) - len(entry.checks)
             runtime.report(entry.checks, results[count:])
             del results[count:]
         if self._donate:
-            self._give_up(args, kwargs, results)
+            kept = {id(storage.memory) for storage in results}
+            for storage in self._donated(args, kwargs):
+                if id(storage.memory) not in kept:
+                    storage.donate()
         else:
             changing = (
                 entry.moves
@@ -378,16 +387,31 @@ class Jit(Generic[P, T]):
         values = [wrap(runtime.leaf(next(fresh))) if known is None else known for known in entry.results]
         return tree.unflatten(entry.structure, values)
 
-    def _give_up(self, args: Any, kwargs: Any, results: list[Storage]) -> None:
-        """Release donated arguments, except memory that a result still shows."""
-        kept = {id(storage.memory) for storage in results}
+    def _donated(self, args: Any, kwargs: Any) -> list[Storage]:
+        """The storages of donated arguments that have not been given up before."""
+        found: dict[int, Storage] = {}
         for k in self._donate:
             name = self._names[k] if k < len(self._names) else ""
             for part in tree.flatten(args[k] if k < len(args) else kwargs.get(name))[0]:
-                if type(part) is Tensor:
-                    storage = part._node.attribute
-                    if not storage.is_donated() and id(storage.memory) not in kept:
-                        storage.donate()
+                if type(part) is Tensor and not part._node.attribute.is_donated():
+                    found[id(part._node.attribute)] = part._node.attribute
+        return list(found.values())
+
+
+def _given_up(entry: _Entry, storages: list[Storage], donated: list[Storage]) -> dict[int, DeviceMemory]:
+    """The memory of results that are written over donated arguments: only what nobody else can see."""
+    allowed = {id(storage) for storage in donated}
+    seen = Counter(id(storage.memory) for storage in storages)
+    into: dict[int, DeviceMemory] = {}
+    for result, number in entry.compiled.in_place:
+        storage = storages[number]
+        memory = storage.memory
+        # One reference is the storage's, one is the name here, one the call's.
+        alone = seen[id(memory)] == 1 and sys.getrefcount(memory) == 3
+        if id(storage) in allowed and alone and storage.is_whole() and entry.offsets[number] == 0:
+            into[result] = memory
+            storage.donate()
+    return into
 
 
 def _replay_simple(entry: _Entry, leaves: list[Any]) -> Any:

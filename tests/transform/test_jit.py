@@ -264,3 +264,45 @@ def test_arguments_that_cannot_be_static() -> None:
         sm.jit(lambda x, a: x)(floats(3), np.zeros(3))
     with pytest.raises(ArgumentError, match="not a function"):
         sm.jit(3)  # type: ignore[call-overload]
+
+
+def test_donated_buffers_are_updated_in_place() -> None:
+    def step(w: sm.Tensor, m: sm.Tensor, g: sm.Tensor) -> tuple[sm.Tensor, sm.Tensor]:
+        m = 0.9 * m + g
+        return w - 0.1 * m, m
+
+    f = sm.jit(step, donate=(0, 1))
+    w, m, g = (sm.asarray(np.full(1000, value)) for value in (1.0, 2.0, 3.0))
+    places = {w.numpy().ctypes.data, m.numpy().ctypes.data}
+    for _ in range(3):
+        w, m = f(w, m, g)
+        assert {w.numpy().ctypes.data, m.numpy().ctypes.data} == places
+    expected_w, expected_m = np.full(1000, 1.0), np.full(1000, 2.0)
+    for _ in range(3):
+        expected_m = 0.9 * expected_m + 3.0
+        expected_w = expected_w - 0.1 * expected_m
+    np.testing.assert_allclose(w.numpy(), expected_w)
+    np.testing.assert_allclose(m.numpy(), expected_m)
+
+
+def test_what_others_see_is_not_overwritten() -> None:
+    f = sm.jit(lambda x, y: (x * 2 + y, y.sum()), donate=0)
+    x = sm.asarray(np.arange(1000.0))
+    seen = x.numpy()
+    f(x, sm.ones(1000, dtype=sm.float64))
+    np.testing.assert_array_equal(seen, np.arange(1000.0))
+    x = sm.asarray(np.arange(1000.0))
+    both, total = f(x, x)  # passed twice
+    np.testing.assert_array_equal(both.numpy(), 3 * np.arange(1000.0))
+    assert float(total) == 999 * 500
+    x = sm.asarray(np.arange(1000.0))
+    part = x[10:20].realize()  # a view of the same memory
+    f(x, sm.ones(1000, dtype=sm.float64))
+    np.testing.assert_array_equal(part.numpy(), np.arange(10.0, 20.0))
+    outside = np.arange(1000.0)
+    f(sm.from_numpy(outside), sm.ones(1000, dtype=sm.float64))
+    np.testing.assert_array_equal(outside, np.arange(1000.0))
+    x = sm.asarray(np.arange(1000.0))
+    same, twice = sm.jit(lambda x: (x.reshape(10, 100), x * 2), donate=0)(x)  # returned as it is
+    np.testing.assert_array_equal(same.numpy().reshape(-1), np.arange(1000.0))
+    np.testing.assert_array_equal(twice.numpy(), 2 * np.arange(1000.0))
