@@ -100,6 +100,7 @@ from smelt.tensor.trigonometry import *
 if TYPE_CHECKING:
     from smelt.transform.explain import explain as explain
     from smelt.transform.jit import jit as jit
+    from smelt.transform.vmap import vmap as vmap
 
 e: float = _math.e
 inf: float = _math.inf
@@ -110,7 +111,7 @@ newaxis = None
 __version__ = "0.1.0"
 
 # Loaded when first used, so that `import smelt` stays instant.
-_LAZY = {"jit": "smelt.transform", "explain": "smelt.transform"}
+_LAZY = {"jit": "smelt.transform", "vmap": "smelt.transform", "explain": "smelt.transform"}
 
 
 def __getattr__(name: str) -> Any:
@@ -148,6 +149,7 @@ __all__ = [
     "Dim",
     "Tensor",
     "jit",
+    "vmap",
     "explain",
     "random",
     "types",

@@ -159,7 +159,7 @@ def counted(nodes: Sequence[Node], name: str, argument: str) -> int:
         pass
     raise TraceError(
         f"{name}: the size of the result depends on values, which are not known while a function is traced",
-        hint=f"Give {argument}=, a size that is large enough." if argument else "Call it outside of jit.",
+        hint=f"Give {argument}=, a size that is large enough." if argument else "Call it outside of jit and vmap.",
     )
 
 
