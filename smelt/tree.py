@@ -171,15 +171,21 @@ def spread(prefix: Any, structure: Structure, name: str) -> list[Any]:
         return [prefix] * leaf_count(structure)
     children, data = opened
     if (type(prefix), data, len(children)) != (structure.kind, structure.data, len(structure.children)):
-        what = f"a {type(prefix).__name__} of {len(children)}"
-        there = "a leaf" if structure.kind is None else f"a {structure.kind.__name__} of {len(structure.children)}"
-        keys = f", with the keys {', '.join(builtins.map(repr, data))}" if isinstance(data, tuple) else ""  # a dict's
+        found = _described(type(prefix), data, len(children))
+        expected = _described(structure.kind, structure.data, len(structure.children))
         raise ArgumentError(
-            f"{name} has {what}{keys} where there is {there}: {structure!r:.80}",
-            rule="it must have the same form, or end earlier with one value for everything below.",
+            f"{name} has {found} where there is {expected}",
+            rule="it must be nested in the same way, or end earlier with one value for everything below.",
         )
     parts = zip(children, structure.children, strict=True)
     return [value for child, below in parts for value in spread(child, below, name)]
+
+
+def _described(kind: type | None, data: Any, count: int) -> str:
+    """An inner node, or a leaf, in a message."""
+    if kind is None:
+        return "a leaf"
+    return f"a {kind.__name__} of {', '.join(builtins.map(repr, data)) if kind is dict and data else count}"
 
 
 def _opened(tree: Any) -> tuple[tuple[Any, ...], Hashable] | None:

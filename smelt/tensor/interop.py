@@ -246,7 +246,7 @@ def storage_of(tensor: Tensor, asked: str) -> Storage:
 
 
 def _refuse_traced(node: Node, asked: str) -> None:
-    """While a function is traced or batched its arguments have no values, and neither has what is computed from them."""
+    """While a function is traced or batched its arguments have no values, nor has what is computed from them."""
     if any(isinstance(size, Index) for size in node.shape) or runtime.is_traced(node):
         raise TraceError(
             f"{asked}: the value is not known while the function is traced",
