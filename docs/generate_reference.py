@@ -61,6 +61,7 @@ FAMILIES: dict[str, str] = {
     "The array API namespace": "tensor.namespace",
     "Devices": "tensor.devices",
     "Compiling": "transform.jit",
+    "Batching": "transform.vmap",
     "Looking inside": "transform.explain",
 }
 DRAWN = ("random", "random_tails", "random_rejection", "random_choices", "initializers")

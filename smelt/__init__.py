@@ -105,7 +105,10 @@ if TYPE_CHECKING:
     from smelt.transform.gradients import jvp as jvp
     from smelt.transform.gradients import value_and_grad as value_and_grad
     from smelt.transform.gradients import vjp as vjp
+    from smelt.transform.jacobians import hessian as hessian
+    from smelt.transform.jacobians import jacobian as jacobian
     from smelt.transform.jit import jit as jit
+    from smelt.transform.vmap import vmap as vmap
 
 e: float = _math.e
 inf: float = _math.inf
@@ -117,7 +120,20 @@ __version__ = "0.1.0"
 
 # Loaded when first used, so that `import smelt` stays instant.
 _LAZY = dict.fromkeys(
-    ("custom_vjp", "explain", "grad", "jit", "jvp", "stop_gradient", "value_and_grad", "vjp"), "smelt.transform"
+    (
+        "custom_vjp",
+        "explain",
+        "grad",
+        "hessian",
+        "jacobian",
+        "jit",
+        "jvp",
+        "stop_gradient",
+        "value_and_grad",
+        "vjp",
+        "vmap",
+    ),
+    "smelt.transform",
 )
 
 
@@ -156,6 +172,7 @@ __all__ = [
     "Dim",
     "Tensor",
     "jit",
+    "vmap",
     "explain",
     "random",
     "types",

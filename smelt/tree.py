@@ -136,11 +136,6 @@ def _are_leaves(values: tuple[Any, ...]) -> bool:
     return not any(kind in _registry or issubclass(kind, tuple) for kind in set(builtins.map(type, values)))
 
 
-def leaf_count(structure: Structure) -> int:
-    """How many leaves a tree of this structure has."""
-    return 1 if structure.kind is None else sum([leaf_count(child) for child in structure.children])
-
-
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """A tree of this structure with these leaves."""
     return _unflatten(structure, iter(leaves))
@@ -164,3 +159,56 @@ def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
             raise ArgumentError("tree.map: the trees have different structures")
         rows.append(more)
     return unflatten(structure, [function(*row) for row in zip(*rows, strict=True)])
+
+
+def spread(prefix: Any, structure: Structure, name: str) -> list[Any]:
+    """For each leaf of a structure, what a tree that ends earlier says about it: a value there counts for all below.
+
+    None is a value. `name` is what messages call the prefix.
+    """
+    opened = None if prefix is None else _opened(prefix)
+    if opened is None:
+        return [prefix] * leaf_count(structure)
+    children, data = opened
+    if (type(prefix), data, len(children)) != (structure.kind, structure.data, len(structure.children)):
+        found = _described(type(prefix), data, len(children))
+        expected = _described(structure.kind, structure.data, len(structure.children))
+        raise ArgumentError(
+            f"{name} has {found} where there is {expected}",
+            rule="it must be nested in the same way, or end earlier with one value for everything below.",
+        )
+    parts = zip(children, structure.children, strict=True)
+    return [value for child, below in parts for value in spread(child, below, name)]
+
+
+def _described(kind: type | None, data: Any, count: int) -> str:
+    """An inner node, or a leaf, in a message."""
+    if kind is None:
+        return "a leaf"
+    return f"a {kind.__name__} of {', '.join(builtins.map(repr, data)) if kind is dict and data else count}"
+
+
+def _opened(tree: Any) -> tuple[tuple[Any, ...], Hashable] | None:
+    """The children of an inner node with its data; None for a leaf."""
+    node = _registry.get(type(tree))
+    if node is not None:
+        children, data = node.flatten(tree)
+        return tuple(children), data
+    return (tree, None) if isinstance(tree, tuple) and hasattr(type(tree), "_fields") else None
+
+
+def leaf_count(structure: Structure) -> int:
+    """How many leaves trees of a structure have."""
+    return 1 if structure.kind is None else sum([leaf_count(child) for child in structure.children])
+
+
+def paths(structure: Structure) -> list[str]:
+    """For each leaf, how to get to it from the tree: `['w'][0]`, say."""
+    if structure.kind is None:
+        return [""]
+    steps = [f"[{k}]" for k in range(len(structure.children))]
+    if structure.kind is dict:
+        steps = [f"[{key!r}]" for key in structure.data]  # type: ignore[attr-defined]
+    elif structure.kind not in _registry:
+        steps = [f".{name}" for name in structure.kind._fields]  # type: ignore[attr-defined]
+    return [step + rest for step, child in zip(steps, structure.children, strict=True) for rest in paths(child)]

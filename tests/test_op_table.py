@@ -28,7 +28,19 @@ POSITIONAL = inspect.Parameter.POSITIONAL_ONLY
 
 # Public names that are not functions from arguments to tensors.
 NOT_OPS = {"Tensor", "DType", "Dim", "realize", "__array_namespace_info__", "set_default_device", "get_default_device"}
-TRANSFORMS = {"jit", "explain", "grad", "jvp", "value_and_grad", "vjp", "custom_vjp", "stop_gradient"}
+TRANSFORMS = {
+    "jit",
+    "explain",
+    "grad",
+    "jvp",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+    "jacobian",
+    "hessian",
+    "custom_vjp",
+    "stop_gradient",
+}
 
 
 class Case(NamedTuple):

@@ -69,3 +69,30 @@ def test_map_over_several_trees() -> None:
 def test_keys_that_do_not_sort_are_refused() -> None:
     with pytest.raises(ArgumentError, match="sort"):
         tree.flatten({1: 2, "a": 3})
+
+
+def test_a_prefix_says_something_about_every_leaf() -> None:
+    _, structure = tree.flatten(({"a": 1, "b": [2, 3]}, Pair(4, None), Layer(5, "x")))
+    assert tree.spread(7, structure, "axes") == [7] * 5
+    assert tree.spread((None, 1, 2), structure, "axes") == [None, None, None, 1, 2]
+    assert tree.spread(({"a": 0, "b": [1, None]}, Pair(2, 3), Layer(4, "x")), structure, "axes") == [0, 1, None, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "text"),
+    [
+        ((1, 2), "axes has a tuple of 2 where there is a tuple of 1"),
+        ([1], "axes has a list of 1 where there is a tuple of 1"),
+        (({"b": 1},), "axes has a dict of 'b' where there is a dict of 'a'"),
+        (({"a": (1,)},), "axes has a tuple of 1 where there is a leaf"),
+    ],
+)
+def test_a_prefix_of_another_form_is_refused(prefix: Any, text: str) -> None:
+    _, structure = tree.flatten(({"a": 1},))
+    with pytest.raises(ArgumentError, match=text):
+        tree.spread(prefix, structure, "axes")
+
+
+def test_paths_lead_to_the_leaves() -> None:
+    _, structure = tree.flatten(({"a": 1, "b": [2, None, 3]}, Pair(4, 5)))
+    assert tree.paths(structure) == ["[0]['a']", "[0]['b'][0]", "[0]['b'][2]", "[1].left", "[1].right"]

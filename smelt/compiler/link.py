@@ -111,7 +111,7 @@ def _in_place(work: Sequence[Work], stored: Sequence[Node], shown: Set[int]) -> 
 
     Inputs that are `shown` as results stay what they are.
     """
-    numbers = {node: k for k, node in enumerate(stored)}
+    numbers: dict[Value, int] = {node: k for k, node in enumerate(stored)}
     inputs: dict[Value, int] = {
         node: node.attribute.number
         for item in work

@@ -20,7 +20,16 @@ from smelt.graph.ranges import Ranges
 
 FINE = int(int64.minimum)  # the value of a check that found nothing
 
-_written: weakref.WeakKeyDictionary[Node, tuple[str, Location | None]] = weakref.WeakKeyDictionary()
+
+class _Written(NamedTuple):
+    """What a user called to make a checked node. `batched` axes in front are not in the user's tensor."""
+
+    name: str
+    location: Location | None
+    batched: int = 0
+
+
+_written: weakref.WeakKeyDictionary[Node, _Written] = weakref.WeakKeyDictionary()
 
 
 class Check(NamedTuple):
@@ -46,8 +55,16 @@ class Check(NamedTuple):
 def written(node: Node, name: str) -> Node:
     """Note the user's line as the one that wrote a checked gather or scatter; `name` is the function called there."""
     if node.attribute.checked and node not in _written:
-        _written[node] = (name, user_location())
+        _written[node] = _Written(name, user_location())
     return node
+
+
+def rewritten(old: Node, new: Node, batched: int) -> Node:
+    """Note that a gather or scatter does what the user wrote as another one, with `batched` more axes in front."""
+    known = _written.get(old)
+    if known is not None and new not in _written:
+        _written[new] = known._replace(batched=known.batched + batched)
+    return new
 
 
 def checks_of(order: Iterable[Node]) -> dict[Node, Check]:
@@ -56,11 +73,11 @@ def checks_of(order: Iterable[Node]) -> dict[Node, Check]:
     ranges = Ranges()
     for node in order:
         if (node.op is Op.GATHER or node.op is Op.SCATTER) and node.attribute.checked and node.leaf is None:
-            name, location = _written.get(node, (node.op.value, None))
+            name, location, batched = _written.get(node, _Written(node.op.value, None))
             first = 1 if node.op is Op.GATHER else 2
             for axis, (k, size) in enumerate(zip(node.attribute.axes, node.sources[0].shape, strict=True)):
                 if k < 0 and not _is_inside(ranges(node.sources[first - 1 - k]), size):
-                    check = Check(name, axis, size, location)
+                    check = Check(name, axis - batched, size, location)
                     found.setdefault(_worst(node.sources[first - 1 - k], size), check)
     return found
 

@@ -12,7 +12,7 @@ import struct
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -178,8 +178,13 @@ def constant_array(node: Node) -> NDArray[Any]:
     return np.frombuffer(node.attribute, node.dtype.numpy).reshape(())
 
 
-def topological(roots: Iterable[Node], through_leaves: bool = False) -> list[Node]:
-    """All nodes below the roots, sources before users. Stops at computed values unless told otherwise."""
+def topological(
+    roots: Iterable[Node], through_leaves: bool = False, known: Container[Node] = frozenset()
+) -> list[Node]:
+    """All nodes below the roots, sources before users. Stops at computed values unless told otherwise.
+
+    Nodes that are `known`, and what is below them, are left out.
+    """
     order: list[Node] = []
     seen: set[Node] = set()
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
@@ -188,7 +193,7 @@ def topological(roots: Iterable[Node], through_leaves: bool = False) -> list[Nod
         if done:
             order.append(node)
             continue
-        if node in seen:
+        if node in seen or node in known:
             continue
         seen.add(node)
         stack.append((node, True))

@@ -44,7 +44,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             if is_traced_input(view.leaf):
                 raise TraceError(
                     "the value of a tensor is needed while its function is being traced",
-                    hint="Inside jit use sm.where or sm.cond instead of Python conditions, or return the tensor.",
+                    hint="In jit and vmap use sm.where or sm.cond instead of Python conditions, or return the tensor.",
                 )
             storages.append(view.leaf.attribute)
         device = common_device(storages)

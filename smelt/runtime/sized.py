@@ -26,7 +26,10 @@ def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
 
     traced = trace(nodes)
     if any(is_traced_input(view.leaf) for view in traced.inputs):
-        raise TraceError("a size depends on values, and is needed while its function is being traced")
+        raise TraceError(
+            "a size depends on values, and is needed while its function is being traced",
+            hint="Inside jit and vmap give the size as an argument, or use sm.where.",
+        )
     storages: list[Storage] = [view.leaf.attribute for view in traced.inputs]
     offsets = [view.offset for view in traced.inputs]
     device = common_device(storages)

@@ -103,6 +103,13 @@ def is_traced_input(leaf: Node) -> bool:
     return isinstance(leaf.attribute, Placeholder) or (trace is not None and id(leaf.attribute) in trace.hidden)
 
 
+def is_traced(node: Node) -> bool:
+    """Whether a function that runs now computes a node from stand-ins for its inputs: it has no value then."""
+    if not is_tracing() and not is_transforming():
+        return isinstance(node.attribute, Placeholder)  # one that a function has let out
+    return any(inner.op is Op.LEAF and is_traced_input(inner) for inner in topological([node]))
+
+
 @contextmanager
 def tracing() -> Iterator[Trace]:
     """Everything inside is recorded, not computed."""

@@ -52,7 +52,9 @@ def device_of(node: Node) -> str:
 def placed(tensor: Tensor, device: Any, name: str) -> Tensor:
     """The tensor on a device that the user named, or as it is. While a function is traced nothing moves."""
     check_device(device, name)
-    if device is None or runtime.is_tracing() or str(device) == device_of(tensor._node):
+    if device is None or runtime.is_tracing() or runtime.is_traced(tensor._node):
+        return tensor
+    if str(device) == device_of(tensor._node):
         return tensor
     from smelt.tensor.interop import storage_of
 

@@ -159,7 +159,7 @@ def counted(nodes: Sequence[Node], name: str, argument: str) -> int:
         pass
     raise TraceError(
         f"{name}: the size of the result depends on values, which are not known while a function is traced",
-        hint=f"Give {argument}=, a size that is large enough." if argument else "Call it outside of jit.",
+        hint=f"Give {argument}=, a size that is large enough." if argument else "Call it outside of jit and vmap.",
     )
 
 
@@ -188,6 +188,8 @@ def bincount(x: Tensor, /, weights: Tensor | None = None, *, minlength: int = 0,
         return wrap(build.const(0, updates.dtype, (0,)))
     if count > 2**62:
         raise ShapeError(f"bincount: there would be {count} elements", rule="no memory holds as many.")
+    if runtime.is_traced(updates):
+        return wrap(_bins(node, updates, count))
     # One compiled graph serves all lengths up to the next power of two.
     bins = variable("bins", 1, 1 << (count - 1).bit_length())
     [result] = runtime.realize_sized([_bins(node, updates, bins)], {"bins": count})

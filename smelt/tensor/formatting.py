@@ -35,7 +35,7 @@ def describe(tensor: Tensor) -> str:
 def show(tensor: Tensor) -> str:
     """The text of `str`: the values, or a description where there are none yet."""
     symbolic = any(isinstance(size, Index) for size in tensor.shape)
-    if not is_computed(tensor) and (symbolic or runtime.is_tracing()):
+    if not is_computed(tensor) and (symbolic or runtime.is_tracing() or runtime.is_traced(tensor._node)):
         return describe(tensor)
     start = "Tensor("
     values = np.array2string(_printable(tensor.numpy()), separator=", ", prefix=start, threshold=_MANY)

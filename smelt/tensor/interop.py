@@ -15,7 +15,7 @@ from smelt.dtypes import DType, as_dtype, cast_array
 from smelt.errors import ArgumentError, DTypeError, ExchangeError, ShapeError, SmeltError, TraceError
 from smelt.graph import build
 from smelt.graph.index import Index
-from smelt.graph.node import Node, topological
+from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
@@ -87,7 +87,7 @@ def _shared(obj: Any, dtype: DType | None) -> Node:
 
 def _copied(node: Node, name: str) -> Node:
     """The values of a node in memory of their own; while a function is traced, there is none to copy."""
-    if runtime.is_tracing() or any(isinstance(size, Index) for size in node.shape):
+    if runtime.is_tracing() or runtime.is_traced(node) or any(isinstance(size, Index) for size in node.shape):
         return node
     return runtime.leaf(Storage.of(numpy(wrap(node), name), copy=True))
 
@@ -246,14 +246,12 @@ def storage_of(tensor: Tensor, asked: str) -> Storage:
 
 
 def _refuse_traced(node: Node, asked: str) -> None:
-    """While a function is traced its arguments have no values, and neither has what is computed from them."""
-    symbolic = any(isinstance(size, Index) for size in node.shape)
-    if not symbolic and not runtime.is_tracing() and not runtime.is_transforming():
-        return
-    if symbolic or any(n.op is Op.LEAF and runtime.is_traced_input(n) for n in topological([node])):
+    """While a function is traced or batched its arguments have no values, nor has what is computed from them."""
+    if any(isinstance(size, Index) for size in node.shape) or runtime.is_traced(node):
         raise TraceError(
             f"{asked}: the value is not known while the function is traced",
-            rule=f"the tensor is {node.dtype}{shape_text(node.shape)}, computed from the inputs of the function.",
+            rule=f"the tensor is {node.dtype}{shape_text(node.shape)}, computed from the inputs of the function; "
+            "jit and vmap run it with stand-ins for them.",
             hint="Use smelt.where to choose between values and smelt.cond to choose between computations.",
         )
 

@@ -118,7 +118,8 @@ def select(node: Node, key: Any, name: str = "indexing", *, sized: bool = False)
             sizes.append(size)
         else:
             for index, length in _indices(item, node, axis, name):
-                if sized and item.kind == "mask" and len(fancy) == 1:
+                # What depends on stand-ins is not computed now, so the number has to do.
+                if sized and item.kind == "mask" and len(fancy) == 1 and not runtime.is_traced(node):
                     found = upper(index.shape[0])
                     index = build.nonzero(index.sources[0], variable(FOUND, 1, length)) if found else index
                 spans.append(Span(0, length, 1))
@@ -166,7 +167,8 @@ def _tensor(x: Handle, name: str) -> _Item:
     if not node.dtype.is_integer:
         raise ArgumentError(f"{name}: a tensor of {node.dtype} cannot be used as an index", rule=_RULE)
     # The value of a single integer is taken where it can be: then it selects like a Python integer.
-    return _Item("tensor", node) if node.rank or runtime.is_tracing() else _Item("int", x)
+    is_tensor = node.rank or runtime.is_tracing() or runtime.is_traced(node)
+    return _Item("tensor", node) if is_tensor else _Item("int", x)
 
 
 def _array(part: Any, name: str) -> _Item:
@@ -252,7 +254,7 @@ def _check_mask(shape: Shape, node: Node, axis: int, name: str) -> None:
 def _masked(mask: Node, node: Node, axis: int, name: str) -> tuple[Node, Size]:
     """The positions of a mask's true elements, over its axes as one. How many there are is computed now."""
     _check_mask(mask.shape, node, axis, name)
-    if runtime.is_tracing():
+    if runtime.is_tracing() or runtime.is_traced(mask):
         raise TraceError(
             f"{name}: how many elements a mask selects is not known while a function is traced",
             hint="Use sm.where, or nonzero with size= for a number of elements that is fixed.",

@@ -1,5 +1,5 @@
-"""Takes functions of tensors; gives functions of tensors: compiled (`jit`), differentiated (`grad` and others), looked
-into (`explain`).
+"""Takes functions of tensors; gives functions of tensors: compiled (`jit`), differentiated (`grad` and others), batched
+(`vmap`), looked into (`explain`).
 
 Always holds: a transformed function gives what the original gives; tracing leaves no trace on the arguments.
 """
@@ -7,18 +7,24 @@ Always holds: a transformed function gives what the original gives; tracing leav
 from smelt.transform.custom import custom_vjp, stop_gradient
 from smelt.transform.explain import Explanation, examine, explain
 from smelt.transform.gradients import grad, jvp, value_and_grad, vjp
+from smelt.transform.jacobians import hessian, jacobian
 from smelt.transform.jit import Jit, jit
+from smelt.transform.vmap import Vmap, vmap
 
 __all__ = [
     "Explanation",
     "Jit",
+    "Vmap",
     "custom_vjp",
     "examine",
     "explain",
     "grad",
+    "hessian",
+    "jacobian",
     "jit",
     "jvp",
     "stop_gradient",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]

@@ -1,7 +1,9 @@
-"""What transforms share: arguments as trees of tensors to differentiate by."""
+"""What transforms share: functions made from others, and arguments as trees of tensors to differentiate by."""
 
 from __future__ import annotations
 
+import functools
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +14,20 @@ from smelt.graph.alias import alias
 from smelt.graph.node import Node
 from smelt.tensor import Tensor, wrap
 from smelt.tensor.derivatives import float_node
+
+
+class Derived:
+    """A function made from another one, which is `__wrapped__`: `jit` finds there which tensors it reaches."""
+
+    def __init__(self, function: Callable[..., Any], call: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._call = call
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
 
 
 class Variables(NamedTuple):
@@ -31,6 +47,13 @@ def variables(value: Any, name: str, what: str) -> Variables:
     leaves, structure = tree.flatten(value)
     nodes = [alias(float_node(leaf, name, what), Variable()) for leaf in leaves]
     return Variables(tree.unflatten(structure, [wrap(node) for node in nodes]), nodes, structure)
+
+
+def function_of(value: Any, name: str) -> Callable[..., Any]:
+    """What a transform is applied to."""
+    if not callable(value):
+        raise ArgumentError(f"{name}: {value!r:.80} is not a function")
+    return value  # type: ignore[no-any-return]
 
 
 def positions(argnums: int | Sequence[int], count: int, name: str) -> list[int]:

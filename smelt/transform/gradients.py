@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,12 +15,10 @@ from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
 from smelt.tensor import Tensor, wrap
 from smelt.tensor.derivatives import scalar_root
-from smelt.transform.arguments import called, positions, tensor_nodes, variables
+from smelt.transform.arguments import Derived, called, function_of, positions, tensor_nodes, variables
 
 
-def value_and_grad(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Derived:
     """A function that gives the value of a scalar function, and its gradient by some of the arguments.
 
     The gradient has the structure of the argument: a tensor, or a tuple, list or dictionary of them. With several
@@ -34,8 +31,8 @@ def value_and_grad(
     (10.0, [2.0, 6.0])
     """
     name = "value_and_grad"
+    function_of(function, name)
 
-    @functools.wraps(function)
     def derived(*args: Any, **kwargs: Any) -> Any:
         places = positions(argnums, len(args), name)
         stand_ins = {k: variables(args[k], name, f"argument {k}") for k in places}
@@ -44,15 +41,15 @@ def value_and_grad(
         value, auxiliary = _parted(result, name) if has_aux else (result, None)
         root = scalar_root(value, name)
         inputs = [node for k in places for node in stand_ins[k].nodes]
-        found = iter(_filled(pull_back([root], [build.const(1, root.dtype)], inputs), inputs))
+        found = iter(filled(pull_back([root], [build.const(1, root.dtype)], inputs), inputs))
         gradients = [stand_ins[k].like([next(found) for _ in stand_ins[k].nodes]) for k in places]
         gradient = gradients[0] if isinstance(argnums, int) else tuple(gradients)
         return ((value, auxiliary) if has_aux else value), gradient
 
-    return derived
+    return Derived(function, derived)
 
 
-def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Derived:
     """A function that gives the gradient of a scalar function; see `value_and_grad`. With `has_aux` it gives (gradient,
     something else).
 
@@ -64,12 +61,11 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
     """
     both = value_and_grad(function, argnums, has_aux)
 
-    @functools.wraps(function)
     def derived(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
-    return derived
+    return Derived(function, derived)
 
 
 def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -94,7 +90,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
         given = _matching(cotangents, roots, structure, name, "the cotangent")
         pairs = [(root, ct) for root, ct in zip(roots, given, strict=True) if root.dtype.is_float]
         found = pull_back([root for root, _ in pairs], [ct for _, ct in pairs], inputs)
-        values = iter(_filled(found, inputs))
+        values = iter(filled(found, inputs))
         return tuple(one.like([next(values) for _ in one.nodes]) for one in stand_ins)
 
     return (value, pullback, auxiliary) if has_aux else (value, pullback)
@@ -122,7 +118,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     result = called(function, *(one.tree for one in stand_ins))
     value, auxiliary = _parted(result, name) if has_aux else (result, None)
     roots, structure = tensor_nodes(value, name, "the value")
-    found = _filled(push_forward(roots, changes), roots)
+    found = filled(push_forward(roots, changes), roots)
     change = tree.unflatten(structure, [wrap(node) for node in found])
     return (value, change, auxiliary) if has_aux else (value, change)
 
@@ -136,7 +132,7 @@ def _parted(result: Any, name: str) -> tuple[Any, Any]:
     return result[0], result[1]
 
 
-def _filled(found: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
+def filled(found: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
     """Zeros where there is no dependence."""
     return [zeros(x.shape, x) if node is None else node for node, x in zip(found, like, strict=True)]
 

@@ -488,9 +488,11 @@ def _number_storage(value: int | float) -> Storage:
 
 def _argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of a function's arguments, as a caller counts them."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return ()
+    while not hasattr(function, "__code__"):
+        if not hasattr(function, "__wrapped__"):
+            return ()
+        function = function.__wrapped__
+    code = function.__code__
     names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return names[1:] if isinstance(function, types.MethodType) else names
 

@@ -1,0 +1,275 @@
+"""Batching: what a graph computes for one element, for all elements of a batch at once.
+
+Stand-ins are the inputs of one element; in their place come nodes with one axis more, in front. Nodes that depend on no
+stand-in are the same for all elements, and are repeated only where an operation needs all its operands in one shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from smelt.dtypes import bool_, int64
+from smelt.errors import InternalError
+from smelt.graph import build, composites
+from smelt.graph.alias import alias
+from smelt.graph.checks import rewritten
+from smelt.graph.index import IndexLike
+from smelt.graph.node import Node, topological
+from smelt.graph.ops import Op, Span
+from smelt.graph.verify import made
+
+
+def batch(roots: Iterable[Node], batched: Mapping[Node, Node], size: IndexLike) -> list[Node]:
+    """Each root for a whole batch: with an axis of `size` in front.
+
+    `batched` has a node with that axis for every stand-in. A root that depends on no stand-in is repeated.
+    """
+    wanted = list(roots)
+    under_way = _Batching(batched, size)
+    under_way.decide(wanted)
+    return [under_way.full(root) for root in wanted]
+
+
+def batch_dependent(roots: Iterable[Node], batched: Mapping[Node, Node], size: IndexLike) -> list[Node | None]:
+    """`batch`, with None for roots that depend on no stand-in."""
+    wanted = list(roots)
+    under_way = _Batching(batched, size)
+    under_way.decide(wanted)
+    return [under_way.known[root] for root in wanted]
+
+
+class _Batching:
+    """One batching under way. `known` has what each node became: None if it is the same for all elements."""
+
+    def __init__(self, batched: Mapping[Node, Node], size: IndexLike) -> None:
+        self.size = size
+        self.known: dict[Node, Node | None] = dict(batched)
+
+    def decide(self, roots: Iterable[Node]) -> None:
+        """Find out about all nodes below the roots."""
+        # A stand-in may lie below a node that has a value: of the element that it was computed for.
+        for node in topological(roots, through_leaves=True, known=self.known):
+            dependent = any(self.known[source] is not None for source in node.sources)
+            self.known[node] = self._batched(node) if dependent else None
+
+    def _batched(self, node: Node) -> Node:
+        rule = _RULES.get(node.op)
+        if rule is None:
+            raise InternalError(f"there is no rule that batches {node!r}")
+        result = rule(node, self)
+        if result.shape != (self.size, *node.shape) or result.dtype is not node.dtype:
+            raise InternalError(f"{node!r} was batched to {result!r}, with {self.size} elements")
+        return result
+
+    def has(self, node: Node) -> bool:
+        """Whether a node differs from element to element."""
+        return self.known[node] is not None
+
+    def part(self, node: Node) -> Node:
+        """A node for all elements; without the batch axis if it is the same for all."""
+        return self.known[node] or node
+
+    def full(self, node: Node) -> Node:
+        """A node for all elements, with the batch axis."""
+        return self.known[node] or build.broadcast_to(node, (self.size, *node.shape))
+
+
+# --- one rule for each op
+
+
+def _elementwise(node: Node, batch: _Batching) -> Node:
+    sources = tuple([batch.full(source) for source in node.sources])
+    return made(node.op, node.dtype, (batch.size, *node.shape), sources, node.attribute)
+
+
+def _reshape(node: Node, batch: _Batching) -> Node:
+    return build.reshape(batch.full(node.sources[0]), (batch.size, *node.shape))
+
+
+def _permute(node: Node, batch: _Batching) -> Node:
+    return build.permute(batch.full(node.sources[0]), (0, *(axis + 1 for axis in node.attribute)))
+
+
+def _expand(node: Node, batch: _Batching) -> Node:
+    return build.expand(batch.full(node.sources[0]), (batch.size, *node.shape))
+
+
+def _pad(node: Node, batch: _Batching) -> Node:
+    x, fill = node.sources
+    widths = ((0, 0), *node.attribute) if batch.has(x) else node.attribute
+    if not batch.has(fill):
+        return build.pad(batch.part(x), widths, fill)
+    # A PAD has one fill for everything: the elements' own ones are chosen where x is not.
+    padded = build.pad(batch.part(x), widths, build.const(0, x.dtype))
+    inside = build.pad(build.const(True, bool_, x.shape), node.attribute, build.const(False, bool_))
+    fills = build.reshape(batch.full(fill), (batch.size, *(1 for _ in node.shape)))
+    return build.where(inside, padded, fills)
+
+
+def _slice(node: Node, batch: _Batching) -> Node:
+    return build.slice_(batch.full(node.sources[0]), (Span(0, batch.size, 1), *node.attribute))
+
+
+def _concat(node: Node, batch: _Batching) -> Node:
+    return build.concat([batch.full(source) for source in node.sources], node.attribute + 1)
+
+
+def _window(node: Node, batch: _Batching) -> Node:
+    axis, size, step, dilation = node.attribute
+    return build.window(batch.full(node.sources[0]), axis + 1, size, step, dilation)
+
+
+def _reduce(node: Node, batch: _Batching) -> Node:
+    op, axes = node.attribute
+    return build.reduce(op, batch.full(node.sources[0]), [axis + 1 for axis in axes])
+
+
+def _scan(node: Node, batch: _Batching) -> Node:
+    op, axis = node.attribute
+    return build.scan(op, batch.full(node.sources[0]), axis + 1)
+
+
+def _sort(node: Node, batch: _Batching) -> Node:
+    axis, descending, indices = node.attribute
+    count: Any = node.shape[axis]
+    x = batch.full(node.sources[0])
+    return build.sort(x, axis + 1, descending=descending, indices=indices, count=count)
+
+
+def _contract(node: Node, batch: _Batching) -> Node:
+    """The batch axis is one more label, which an operand that is the same for all elements does not have."""
+    a, b = node.sources
+    left, right, out = node.attribute
+    label = max((*left, *right), default=-1) + 1
+    left = (label, *left) if batch.has(a) else left
+    right = (label, *right) if batch.has(b) else right
+    return build.contract(batch.part(a), batch.part(b), left, right, (label, *out), node.dtype)
+
+
+def _shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The table of a gather or scatter where the batch axis stands before the others."""
+    return tuple(axis + 1 if axis >= 0 else axis for axis in axes)
+
+
+def _gather(node: Node, batch: _Batching) -> Node:
+    x, *indices = node.sources
+    axes, checked = node.attribute
+    lead = (0,) if batch.has(x) else ()
+    found = [batch.full(index) for index in indices]
+    shape = (batch.size, *node.shape)
+    result = build.gather(batch.part(x), found, (*lead, *_shifted(axes)), shape, checked=checked)
+    return rewritten(node, result, len(lead))
+
+
+def _scatter(node: Node, batch: _Batching) -> Node:
+    """Row-major order over batch and updates is, within each element of the batch, the order of its updates."""
+    target, updates, *indices = (batch.full(source) for source in node.sources)
+    op, axes, checked = node.attribute
+    return rewritten(node, build.scatter(op, target, updates, indices, (0, *_shifted(axes)), checked=checked), 1)
+
+
+def _nonzero(node: Node, batch: _Batching) -> Node:
+    """The node itself takes a vector only: each position is sent to where the number of those before it says."""
+    (mask,) = (batch.full(source) for source in node.sources)
+    (wanted,), (_, length) = node.shape, mask.shape
+    before = build.shift(build.scan("add", build.cast(mask, int64), 1), -1)
+    # What is sent outside is dropped.
+    place = build.where(mask, before, build.size_node(wanted, int64))
+    positions = build.broadcast_to(build.iota(length, int64), mask.shape)
+    nothing = build.broadcast_to(build.size_node(length, int64), (batch.size, wanted))
+    return build.scatter("set", nothing, positions, [place], (0, -1))
+
+
+def _alias(node: Node, batch: _Batching) -> Node:
+    """An attribute that means something for a batch says so; others only tell a value of one element apart."""
+    x, *others = (batch.full(source) for source in node.sources)
+    batched = getattr(node.attribute, "batched", None)
+    return x if batched is None else alias(x, batched(batch.size), *others)
+
+
+# --- composites that stay whole
+
+
+Parameters = dict[str, Any]
+
+
+def _same(node: Node, batch: _Batching, parameters: Parameters) -> Node:
+    """Every source in front gets the batch axis, and nothing else changes."""
+    return build.composite(node.attribute.name, *map(batch.full, node.sources), **parameters)
+
+
+def _along_axis(node: Node, batch: _Batching, parameters: Parameters) -> Node:
+    return _same(node, batch, parameters | {"axis": parameters["axis"] + 1})
+
+
+def _norm(node: Node, batch: _Batching, parameters: Parameters) -> Node | None:
+    """Norms of the last axes, as long as all elements share weight and bias."""
+    x, *affine = node.sources
+    if any(map(batch.has, affine)):
+        return None
+    return build.composite(node.attribute.name, batch.full(x), *affine, **parameters)
+
+
+def _attention(node: Node, batch: _Batching, parameters: Parameters) -> Node:
+    """Operands broadcast from the last axes on: the batch axis stands before the axes of the one that has most."""
+    q, k, v, *mask = node.sources
+    # A mask must not be larger than the scores, so the queries lead with it.
+    only_mask = not any(map(batch.has, (q, k, v)))
+    queries = _led(q, node.rank, batch) if only_mask or batch.has(q) else q
+    others = [_led(x, node.rank, batch) if batch.has(x) else x for x in (k, v, *mask)]
+    return build.composite("attention", queries, *others, **parameters)
+
+
+def _led(source: Node, rank: int, batch: _Batching) -> Node:
+    """A source for all elements, with axes of size 1 after the batch axis, up to a rank."""
+    return build.reshape(batch.full(source), (batch.size, *(1,) * (rank - source.rank), *source.shape))
+
+
+# What a composite becomes; None where it has to be written out.
+_COMPOSITES: Final[dict[str, Callable[[Node, _Batching, Parameters], Node | None]]] = {
+    "softmax": _along_axis,
+    "log_softmax": _along_axis,
+    "gelu": _same,
+    "silu": _same,
+    "cross_entropy": _same,
+    "layer_norm": _norm,
+    "rms_norm": _norm,
+    "attention": _attention,
+}
+
+
+def _composite(node: Node, batch: _Batching) -> Node:
+    name, parameters = node.attribute
+    rule = _COMPOSITES.get(name)
+    whole = None if rule is None else rule(node, batch, dict(parameters))
+    if whole is not None:
+        return whole
+    expansion = composites.expand(node)
+    batch.decide([expansion])
+    return batch.full(expansion)
+
+
+_RULES: Final[dict[Op, Callable[[Node, _Batching], Node]]] = {
+    Op.RESHAPE: _reshape,
+    Op.PERMUTE: _permute,
+    Op.EXPAND: _expand,
+    Op.PAD: _pad,
+    Op.SLICE: _slice,
+    Op.CONCAT: _concat,
+    Op.WINDOW: _window,
+    Op.UNARY: _elementwise,
+    Op.BINARY: _elementwise,
+    Op.WHERE: _elementwise,
+    Op.CAST: _elementwise,
+    Op.BITCAST: _elementwise,
+    Op.REDUCE: _reduce,
+    Op.SCAN: _scan,
+    Op.CONTRACT: _contract,
+    Op.GATHER: _gather,
+    Op.SCATTER: _scatter,
+    Op.SORT: _sort,
+    Op.NONZERO: _nonzero,
+    Op.COMPOSITE: _composite,
+    Op.ALIAS: _alias,
+}
