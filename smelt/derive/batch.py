@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from smelt.derive.custom import Call, Custom, Stopped, Variable
+from smelt.derive.moves import zeros
 from smelt.dtypes import bool_, int64
 from smelt.errors import InternalError
 from smelt.graph import build, composites
@@ -43,8 +45,9 @@ class _Batching:
     """One batching under way. `known` has what each node became: None if it is the same for all elements."""
 
     def __init__(self, batched: Mapping[Node, Node], size: IndexLike) -> None:
-        self.size = size
+        self.size, self.stand_ins = size, batched
         self.known: dict[Node, Node | None] = dict(batched)
+        self._calls: dict[Call, Call] = {}
 
     def decide(self, roots: Iterable[Node]) -> None:
         """Find out about all nodes below the roots."""
@@ -62,6 +65,19 @@ class _Batching:
             raise InternalError(f"{node!r} was batched to {result!r}, with {self.size} elements")
         return result
 
+    def call(self, node: Node) -> Call:
+        """The way back from a result of a custom function, for a batch: that of one element, batched."""
+        single = node.attribute.call
+        sources = node.sources[1:]
+
+        def pull_back(given: Mapping[int, Node]) -> list[Node | None]:
+            stand_ins = {k: single_element(ct) for k, ct in given.items()}
+            found = single.pull_back(stand_ins)
+            parts = [zeros(x.shape, x) if part is None else part for part, x in zip(found, sources, strict=True)]
+            return list(batch(parts, {**self.stand_ins, **{stand_ins[k]: given[k] for k in given}}, self.size))
+
+        return self._calls.setdefault(single, Call(pull_back))
+
     def has(self, node: Node) -> bool:
         """Whether a node differs from element to element."""
         return self.known[node] is not None
@@ -73,6 +89,12 @@ class _Batching:
     def full(self, node: Node) -> Node:
         """A node for all elements, with the batch axis."""
         return self.known[node] or build.broadcast_to(node, (self.size, *node.shape))
+
+
+def single_element(node: Node) -> Node:
+    """A variable with the type of one element of a batch."""
+    shape = node.shape[1:]
+    return alias(zeros(shape, node), Variable())
 
 
 # --- one rule for each op
@@ -182,10 +204,13 @@ def _nonzero(node: Node, batch: _Batching) -> Node:
 
 
 def _alias(node: Node, batch: _Batching) -> Node:
-    """An attribute that means something for a batch says so; others only tell a value of one element apart."""
+    """What counts as a constant, or has a gradient of its own, keeps that; variables of one element are done with."""
     x, *others = (batch.full(source) for source in node.sources)
-    batched = getattr(node.attribute, "batched", None)
-    return x if batched is None else alias(x, batched(batch.size), *others)
+    if isinstance(node.attribute, Stopped):
+        return alias(x, node.attribute)
+    if isinstance(node.attribute, Custom):
+        return alias(x, Custom(batch.call(node), node.attribute.number), *others)
+    return x
 
 
 # --- composites that stay whole

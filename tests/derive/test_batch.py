@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from smelt.derive import batch as module
 from smelt.derive.batch import batch, batch_dependent
+from smelt.derive.custom import Call, Custom, Stopped
 from smelt.dtypes import DType, bool_, float32, int64
 from smelt.errors import InternalError
 from smelt.graph import build
@@ -220,30 +221,21 @@ class Named:
     """An attribute that only tells apart."""
 
 
-class Derived:
-    """An attribute that means something for a batch, too."""
-
-    def __init__(self, size: IndexLike | None = None) -> None:
-        self.size = size
-
-    def batched(self, size: IndexLike) -> Derived:
-        return Derived(size)
-
-
 def test_aliases() -> None:
     inputs = Inputs()
     x, other = inputs.mapped(floats(SIZE, 4)), inputs.shared(floats(2))
-    plain, derived = inputs.check(alias(x, Named()), alias(x, Derived(), other))
+    custom = Custom(Call(lambda given: [None]), 0)
+    plain, stopped, derived = inputs.check(alias(x, Named()), alias(x, Stopped()), alias(x, custom, other))
     assert plain is inputs.batched[x]
-    assert derived.op is Op.ALIAS
-    assert derived.attribute.size == SIZE
+    assert isinstance(stopped.attribute, Stopped)
+    assert isinstance(derived.attribute, Custom)
     assert [source.shape for source in derived.sources] == [(SIZE, 4), (SIZE, 2)]
 
 
 def test_an_alias_of_what_all_share_beside_something_that_differs() -> None:
     inputs = Inputs()
     x, other = inputs.shared(floats(4)), inputs.mapped(floats(SIZE, 2))
-    inputs.check(alias(x, Named(), other), alias(x, Derived(), other))
+    inputs.check(alias(x, Named(), other), alias(x, Stopped(), other))
 
 
 # --- composites

@@ -85,3 +85,28 @@ def test_a_function_without_its_gradient_is_refused() -> None:
 def test_forward_mode_says_that_it_cannot() -> None:
     with pytest.raises(ArgumentError, match="has no forward derivative"):
         sm.jvp(lambda x: _made(lambda kept, cts: (None, None))(x, x)[0], (sm.ones(()),), (sm.ones(()),))
+
+
+def test_batches_keep_what_was_said_about_gradients() -> None:
+    x = sm.asarray([[1.0, 2.0], [3.0, 4.0]])
+    stopped = sm.grad(lambda x: sm.vmap(lambda row: (row * sm.stop_gradient(row)).sum())(x).sum())(x)
+    assert stopped.tolist() == x.tolist()
+
+    def backward(kept: Any, cts: Any) -> tuple[sm.Tensor, sm.Tensor]:
+        (x, y), (product, total) = kept, cts
+        return 10 * (product * y + total), 10 * (product * x + total)
+
+    function = _made(backward)
+    y = sm.asarray([5.0, 6.0])
+
+    def loss(x: sm.Tensor, y: sm.Tensor) -> sm.Tensor:
+        products, sums = sm.vmap(function, in_axes=(0, None))(x, y)
+        return (products * sums).sum()
+
+    by_x, by_y = sm.grad(loss, argnums=(0, 1))(x, y)
+    expected_x = 10 * ((x + y) * y + x * y)
+    expected_y = (10 * ((x + y) * x + x * y)).sum(axis=0)
+    assert by_x.tolist() == expected_x.tolist()
+    assert by_y.tolist() == expected_y.tolist()
+    rows = sm.vmap(sm.grad(lambda x: function(x, y)[0].sum()))(x)
+    assert rows.tolist() == [[50.0, 60.0], [50.0, 60.0]]
