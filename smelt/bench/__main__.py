@@ -6,14 +6,13 @@ import argparse
 import json
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from smelt.bench.coldpath import coldpath_table, measure_coldpath
 from smelt.bench.core import MEASURES
-from smelt.bench.cpu.cases import CASES as CPU_CASES
-from smelt.bench.cpu.cases import GROUPS
+from smelt.bench.cpu.cases import GRADIENTS, GROUPS, Group
 from smelt.bench.cpu.library import PEERS, versions
 from smelt.bench.cpu.suite import cores, measure_cpu
 from smelt.bench.op_cases import CASES
@@ -30,6 +29,7 @@ examples:
   python -m smelt.bench ops                             sort, scan, gather, scatter, convolution against NumPy
   python -m smelt.bench cpu                             kernels and networks against NumPy, PyTorch and JAX
   python -m smelt.bench cpu --only matmul-f32 softmax   some groups or cases of it
+  python -m smelt.bench grad                            values with gradients against PyTorch and JAX
   python -m smelt.bench coldpath                        where the time of a first compilation goes
 """
 
@@ -38,7 +38,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one suite: 0 when everything ran, 1 when something failed (with --strict: or missed a bar), 130 on Ctrl-C."""
     arguments = _parser().parse_args(words)
     try:
-        return {"core": _core, "ops": _ops, "cpu": _cpu, "coldpath": _coldpath}[arguments.suite](arguments)
+        return {"core": _core, "ops": _ops, "cpu": _cpu, "grad": _grad, "coldpath": _coldpath}[arguments.suite](
+            arguments
+        )
     except SmeltError as error:
         print(f"smelt.bench: {error}", file=sys.stderr)
         return 1
@@ -74,24 +76,34 @@ def _parser() -> argparse.ArgumentParser:
     cpu = suites.add_parser(
         "cpu",
         help="products, norms, reductions, attention and networks against NumPy, PyTorch, JAX and the machine",
-        epilog="groups and cases:\n" + "\n".join(_group_lines()),
+        epilog="groups and cases:\n" + "\n".join(_group_lines(GROUPS)),
         formatter_class=layout,
     )
-    cpu.add_argument("--only", nargs="+", choices=[*GROUPS, *CPU_CASES], metavar="NAME", help="only these")
+    grad = suites.add_parser(
+        "grad",
+        help="values with gradients against PyTorch and JAX",
+        epilog="groups and cases:\n" + "\n".join(_group_lines(GRADIENTS)),
+        formatter_class=layout,
+    )
     counts = range(1, cores() + 1)
-    cpu.add_argument("--threads", nargs="+", type=int, choices=counts, metavar="N", help="1 and 2 unless given")
-    cpu.add_argument("--against", nargs="+", choices=PEERS, metavar="PEER", help=f"only these: {', '.join(PEERS)}")
-    cpu.add_argument("--quick", action="store_true", help="few rounds and a small decoder: a rough look, without bars")
-    cpu.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
+    for suite, groups in ((cpu, GROUPS), (grad, GRADIENTS)):
+        names = [*groups, *(name for group in groups.values() for name in group.cases)]
+        suite.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="only these")
+        suite.add_argument("--threads", nargs="+", type=int, choices=counts, metavar="N", help="1 and 2 unless given")
+        suite.add_argument(
+            "--against", nargs="+", choices=PEERS, metavar="PEER", help=f"only these: {', '.join(PEERS)}"
+        )
+        suite.add_argument("--quick", action="store_true", help="few rounds: a rough look, without bars")
+        suite.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
     coldpath = suites.add_parser("coldpath", help="seconds per stage of a first compilation, with a cold cache")
     coldpath.add_argument("--quick", action="store_true", help="a small model")
-    for suite in (core, ops, cpu, coldpath):
+    for suite in (core, ops, cpu, grad, coldpath):
         suite.add_argument("--json", metavar="FILE", help="write JSON too; '-' prints it instead of the table")
     return parser
 
 
-def _group_lines() -> Iterator[str]:
-    for name, group in GROUPS.items():
+def _group_lines(groups: Mapping[str, Group]) -> Iterator[str]:
+    for name, group in groups.items():
         yield f"  {name}: {group.summary}"
         yield from (f"    {case:<18}{facts.summary}" for case, facts in group.cases.items())
 
@@ -121,6 +133,14 @@ def _cpu(arguments: argparse.Namespace) -> int:
     threads = arguments.threads or range(1, min(2, cores()) + 1)
     rows = measure_cpu(arguments.only or [], threads, arguments.against or PEERS, arguments.quick, _progress)
     return _reported("cpu", rows, facts, arguments)
+
+
+def _grad(arguments: argparse.Namespace) -> int:
+    facts = machine() | {"peers": versions()}
+    threads = arguments.threads or range(1, min(2, cores()) + 1)
+    peers = arguments.against or PEERS
+    rows = measure_cpu(arguments.only or [], threads, peers, arguments.quick, _progress, GRADIENTS)
+    return _reported("grad", rows, facts, arguments)
 
 
 def _reported(suite: str, rows: list[Row], facts: dict[str, Any], arguments: argparse.Namespace) -> int:

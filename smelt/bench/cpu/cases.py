@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from smelt.bench import models
-from smelt.bench.cpu import networks
+from smelt.bench.cpu import gradients, networks
 from smelt.bench.cpu.library import PEERS
 
 _LARGE = 1 << 24
@@ -257,6 +257,37 @@ _DECODE = {
 
 _MEMORY = {"gpt2-memory": Case("resident memory of the GPT-2-small forward pass", "gpt2", _gpt2_inputs, ())}
 
+# --- gradients
+
+_DIFFERENTIATED = ("torch", "torch.compile", "jax")
+
+
+def _gradient(name: str, summary: str, *, flops: float = 0.0, nbytes: float = 0.0, tolerance: float = 1e-3) -> Case:
+    return Case(
+        f"value and gradients of {summary}",
+        f"gradient of {name}",
+        lambda quick: gradients.inputs(name),
+        _DIFFERENTIATED,
+        flops,
+        nbytes,
+        tolerance,
+    )
+
+
+_GRADIENTS = {
+    "grad-attention": _gradient(
+        "attention", "causal attention, 12 heads, length 1024, 64 features", flops=3.5 * _ATTENTION_FLOPS / 2
+    ),
+    "grad-layer-norm": _gradient("layer norm", "layer norm 4096×1024", nbytes=20.0 * 4096 * 1024),
+    "grad-nll": _gradient("nll", "cross entropy from logits 1024×32000", nbytes=8.0 * 1024 * 32000),
+    "grad-conv2d": _gradient(
+        "conv2d", "a 3×3 convolution, 8 images of 64×56×56, 64 outputs", flops=6.0 * 8 * 56 * 56 * 64 * 64 * 9
+    ),
+    "grad-embedding": _gradient("embedding", "8192 rows looked up in 32000×512", nbytes=4.0 * (3 * 8192 + 32000) * 512),
+}
+
+GRADIENTS: dict[str, Group] = {"gradients": Group("values with gradients", _GRADIENTS, 1.2, 0.9)}
+
 GROUPS: dict[str, Group] = {
     "matmul-f32": Group("products of float32", _products("f32", np.dtype(np.float32), 1e-4), 1.0, 0.85, always=True),
     "matmul-bf16": Group("products of bfloat16", _products("bf16", _BFLOAT16, 1e-2), 1.0, 0.8, always=True),
@@ -268,4 +299,6 @@ GROUPS: dict[str, Group] = {
     "decode": Group("a step of text generation", _DECODE),
     "memory": Group("memory", _MEMORY, memory=True),
 }
-CASES: dict[str, Case] = {name: case for group in GROUPS.values() for name, case in group.cases.items()}
+CASES: dict[str, Case] = {
+    name: case for group in (*GROUPS.values(), *GRADIENTS.values()) for name, case in group.cases.items()
+}

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from smelt.bench.cpu import gradients
 from smelt.bench.cpu.library import Library, Spelling
 from smelt.bench.cpu.networks import network_operations
 
@@ -45,6 +46,25 @@ SPELLING = Spelling(
     concat=jnp.concatenate,
 )
 
+WORDS = gradients.Words(
+    attention=lambda query, key, value: _attention(query, key, value, True),
+    layer_norm=_layer_norm,
+    nll=_nll,
+    conv2d=lambda x, weight: jax.lax.conv_general_dilated(x, weight, (1, 1), ((1, 1), (1, 1))),
+    take=lambda table, numbers: table[numbers],
+)
+
+
+def _gradient(loss: Callable[..., Any], count: int) -> Callable[..., Any]:
+    both = jax.value_and_grad(loss, argnums=tuple(range(count)))
+
+    def run(*inputs: Any) -> tuple[Any, ...]:
+        value, slopes = both(*inputs)
+        return (value, *slopes)
+
+    return run
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "matmul": jnp.matmul,
     "int matmul": lambda x, w: jnp.matmul(x, w, preferred_element_type=jnp.int32),
@@ -61,12 +81,13 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "attention": _attention,
     "causal attention": lambda query, key, value: _attention(query, key, value, True),
     **network_operations(SPELLING),
+    **dict(gradients.operations(_gradient, WORDS)),
 }
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     fast = jax.jit(function)
-    return lambda *inputs: fast(*inputs).block_until_ready()
+    return lambda *inputs: jax.block_until_ready(fast(*inputs))
 
 
 def _give(found: Any) -> Any:

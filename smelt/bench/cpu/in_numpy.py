@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.bench.cpu.gradients import FUNCTIONS
 from smelt.bench.cpu.library import Library, Spelling
 from smelt.bench.cpu.networks import network_operations
 from smelt.bench.models import gelu_reference, softmax_reference
@@ -85,6 +86,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "attention": _attention,
     "causal attention": lambda query, key, value: _attention(query, key, value, True),
     **network_operations(SPELLING),
+    **{f"gradient of {name}": function.reference for name, function in FUNCTIONS.items()},
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import smelt as sm
+from smelt.bench.cpu import gradients
 from smelt.bench.cpu.library import Library, Spelling
 from smelt.bench.cpu.networks import network_operations
 
@@ -19,6 +20,25 @@ SPELLING = Spelling(
     attention=lambda query, key, value, causal: sm.attention(query, key, value, causal=causal),
     concat=lambda parts, axis: sm.concat(parts, axis=axis),
 )
+
+WORDS = gradients.Words(
+    attention=lambda query, key, value: sm.attention(query, key, value, causal=True),
+    layer_norm=sm.layer_norm,
+    nll=sm.cross_entropy,
+    conv2d=lambda x, weight: sm.conv2d(x, weight, padding=1),
+    take=lambda table, numbers: table[numbers],
+)
+
+
+def _gradient(loss: Callable[..., Any], count: int) -> Callable[..., Any]:
+    both = sm.value_and_grad(loss, argnums=tuple(range(count)))
+
+    def run(*inputs: Any) -> tuple[Any, ...]:
+        value, slopes = both(*inputs)
+        return (value, *slopes)
+
+    return run
+
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "matmul": lambda x, w: x @ w,
@@ -36,6 +56,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "attention": sm.attention,
     "causal attention": lambda query, key, value: sm.attention(query, key, value, causal=True),
     **network_operations(SPELLING),
+    **dict(gradients.operations(_gradient, WORDS)),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from smelt.bench.cpu import gradients
 from smelt.bench.cpu.library import Library, Spelling
 from smelt.bench.cpu.networks import network_operations
 
@@ -24,6 +24,28 @@ SPELLING = Spelling(
     attention=lambda query, key, value, causal: F.scaled_dot_product_attention(query, key, value, is_causal=causal),
     concat=torch.cat,
 )
+
+WORDS = gradients.Words(
+    attention=lambda query, key, value: F.scaled_dot_product_attention(query, key, value, is_causal=True),
+    layer_norm=SPELLING.layer_norm,
+    nll=F.cross_entropy,
+    conv2d=lambda x, weight: F.conv2d(x, weight, padding=1),
+    take=lambda table, numbers: F.embedding(numbers, table),
+)
+
+
+class _Gradient:
+    """Value and gradients of a loss, which may be a compiled one."""
+
+    def __init__(self, loss: Callable[..., Any], count: int) -> None:
+        self.loss, self.count = loss, count
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        leaves = [x.detach().requires_grad_() for x in inputs[: self.count]]
+        with torch.enable_grad():
+            value = self.loss(*leaves, *inputs[self.count :])
+        return (value.detach(), *torch.autograd.grad(value, leaves))
+
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "matmul": torch.matmul,
@@ -41,6 +63,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "attention": F.scaled_dot_product_attention,
     "causal attention": lambda query, key, value: F.scaled_dot_product_attention(query, key, value, is_causal=True),
     **network_operations(SPELLING),
+    **dict(gradients.operations(_Gradient, WORDS)),
 }
 
 
@@ -58,5 +81,11 @@ def library(name: str, threads: int) -> Library:
     """With `torch.compile` for a name, what it makes of the same functions."""
     torch.set_num_threads(threads)
     torch._C._set_grad_enabled(False)
-    compiled = partial(torch.compile, dynamic=False) if name == "torch.compile" else lambda function: function
-    return Library(_hold, compiled, _give, OPERATIONS)
+    return Library(_hold, _compiled if name == "torch.compile" else lambda function: function, _give, OPERATIONS)
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    if isinstance(function, _Gradient):
+        return _Gradient(torch.compile(function.loss, dynamic=False), function.count)
+    compiled: Callable[..., Any] = torch.compile(function, dynamic=False)
+    return compiled

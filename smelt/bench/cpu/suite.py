@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -63,11 +63,11 @@ class Ring:
             contender.__exit__(None, None, None)
 
 
-def chosen(names: Sequence[str]) -> dict[str, list[str]]:
+def chosen(names: Sequence[str], groups: Mapping[str, Group] = GROUPS) -> dict[str, list[str]]:
     """The cases that names of groups and cases stand for, by group; all of them when there is no name."""
     wanted = {
-        group: [name for name in GROUPS[group].cases if not names or group in names or name in names]
-        for group in GROUPS
+        group: [name for name in groups[group].cases if not names or group in names or name in names]
+        for group in groups
     }
     return {group: cases for group, cases in wanted.items() if cases}
 
@@ -77,20 +77,25 @@ def cores() -> int:
 
 
 def measure_cpu(
-    names: Sequence[str], threads: Sequence[int], peers: Sequence[str], quick: bool, progress: Progress
+    names: Sequence[str],
+    threads: Sequence[int],
+    peers: Sequence[str],
+    quick: bool,
+    progress: Progress,
+    groups: Mapping[str, Group] = GROUPS,
 ) -> list[Row]:
     """The machine's own figures, then a row for each case and number of threads, and the geometric means."""
     peers = [peer for peer in peers if installed(peer)]
     with tempfile.TemporaryDirectory(prefix="smelt-bench-") as folder:
         rows = [row for count in threads for row in _machine(count, folder, quick, progress)]
-        for group, cases in chosen(names).items():
-            if GROUPS[group].memory:
+        for group, cases in chosen(names, groups).items():
+            if groups[group].memory:
                 progress(f"{group}: {CASES[cases[0]].summary}")
                 rows.append(memory_row(quick))
                 continue
             for count in threads:
                 with Ring(count, folder, quick) as ring:
-                    rows += _group(ring, group, cases, peers, progress)
+                    rows += _group(ring, group, groups[group], cases, peers, progress)
             for file in Path(folder).iterdir():
                 file.unlink()
     return rows
@@ -114,21 +119,23 @@ def _machine(threads: int, folder: str, quick: bool, progress: Progress) -> list
     ]
 
 
-def _group(ring: Ring, group: str, cases: Sequence[str], peers: Sequence[str], progress: Progress) -> list[Row]:
-    judged = not ring.quick and (ring.threads == _BAR_THREADS or GROUPS[group].always)
+def _group(
+    ring: Ring, title: str, group: Group, cases: Sequence[str], peers: Sequence[str], progress: Progress
+) -> list[Row]:
+    judged = not ring.quick and (ring.threads == _BAR_THREADS or group.always)
     rows: list[Row] = []
     for name in cases:
         progress(f"{name}, {_threads(ring.threads)}: {CASES[name].summary}")
         try:
-            rows.append(_case(ring, name, peers, _bar(GROUPS[group], CASES[name]) if judged else None))
+            rows.append(_case(ring, name, peers, _bar(group, CASES[name]) if judged else None))
         except ChildError as error:
             rows.append(Row(f"{name}, {_threads(ring.threads)}", None, "×", detail=f"smelt: {_first_line(error)}"))
     ratios = [row.figure for row in rows if row.figure and row.unit == "×"]
-    if GROUPS[group].geomean and len(cases) > 1 and ratios:
+    if group.geomean and len(cases) > 1 and ratios:
         geomean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        complete = len(ratios) == len(GROUPS[group].cases)
-        bar = GROUPS[group].geomean if judged and complete else None
-        name = f"{group}: geometric mean, {_threads(ring.threads)}"
+        complete = len(ratios) == len(group.cases)
+        bar = group.geomean if judged and complete else None
+        name = f"{title}: geometric mean, {_threads(ring.threads)}"
         rows.append(Row(name, geomean, "×", bar, at_least=True, detail="" if complete else "of a part of the group"))
     return rows
 
