@@ -127,6 +127,12 @@ def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), att
     return node
 
 
+def find(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node | None:
+    """The node with these fields, if it is alive."""
+    reference = _tables.current.get((op, dtype, shape, attribute, *map(id, sources)))
+    return None if reference is None else reference()
+
+
 def with_sources(node: Node, sources: tuple[Node, ...]) -> Node:
     """The same operation on other sources of the same shapes and dtypes; the node itself if they are the same."""
     return node if sources == node.sources else make(node.op, node.dtype, node.shape, sources, node.attribute)
