@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from smelt.config import settings
 from smelt.cost.profile import Profile, profile
 from smelt.device import memory
-from smelt.device.protocol import CONTROLS, REGISTER, Control, Launch, Step, check_control
+from smelt.device.protocol import CONTROLS, REGISTER, Control, Launch, Step, check_controls
 from smelt.errors import InternalError, MemoryLimitError
 
 # Compilers are looked for when something is built, so `import smelt` need not wait for what that takes.
@@ -272,12 +272,12 @@ def _check(
         inside = offset <= arena if base == 0 else offset + _POINTER_BYTES <= arena if base == REGISTER else base > 0
         if offset < 0 or not inside:
             raise InternalError(f"a slot at base {base}, offset {offset}, with an arena of {arena} bytes")
+    try:
+        check_controls(steps, slots)
+    except ValueError as error:
+        raise InternalError(str(error)) from None
     for step in steps:
         if isinstance(step, Control):
-            try:
-                check_control(step, slots, len(steps))
-            except ValueError as error:
-                raise InternalError(str(error)) from None
             continue
         if not step.kernel_address:
             raise InternalError("a launch without a kernel")

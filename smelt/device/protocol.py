@@ -72,8 +72,19 @@ class Control:
 Step = Launch | Control
 
 
-def check_control(step: Control, slots: Sequence[tuple[int, int]], steps: int) -> None:
-    """Raise ValueError unless a control step fits a program: its numbers become pointers."""
+def check_controls(steps: Sequence[Any], slots: Sequence[tuple[int, int]]) -> None:
+    """Raise ValueError unless the control steps of a program fit it: their numbers become pointers."""
+    pointed = set()
+    for step in steps:
+        if isinstance(step, Control):
+            _check_control(step, slots, len(steps))
+            if step.kind == "point":
+                pointed.add(step.buffers[0])
+    if any(base == REGISTER and slot not in pointed for slot, (base, _) in enumerate(slots)):
+        raise ValueError("a register that points nowhere")
+
+
+def _check_control(step: Control, slots: Sequence[tuple[int, int]], steps: int) -> None:
     known = CONTROLS.get(step.kind)
     if known is None or not known.slots <= len(step.buffers) <= known.slots + known.measured:
         raise ValueError(f"a control step {step.kind!r:.20} with {len(step.buffers)} slots")
