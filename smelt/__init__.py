@@ -98,6 +98,10 @@ from smelt.tensor.special import *
 from smelt.tensor.trigonometry import *
 
 if TYPE_CHECKING:
+    from smelt.transform.control import cond as cond
+    from smelt.transform.control import fori_loop as fori_loop
+    from smelt.transform.control import scan as scan
+    from smelt.transform.control import while_loop as while_loop
     from smelt.transform.explain import explain as explain
     from smelt.transform.jit import jit as jit
 
@@ -110,7 +114,7 @@ newaxis = None
 __version__ = "0.1.0"
 
 # Loaded when first used, so that `import smelt` stays instant.
-_LAZY = {"jit": "smelt.transform", "explain": "smelt.transform"}
+_LAZY = dict.fromkeys(("jit", "explain", "cond", "while_loop", "fori_loop", "scan"), "smelt.transform")
 
 
 def __getattr__(name: str) -> Any:
@@ -149,6 +153,10 @@ __all__ = [
     "Tensor",
     "jit",
     "explain",
+    "cond",
+    "while_loop",
+    "fori_loop",
+    "scan",
     "random",
     "types",
     "e",

@@ -149,6 +149,20 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     return structure.kind(*children) if node is None else node.unflatten(structure.data, children)
 
 
+def paths(structure: Structure) -> list[str]:
+    """How to reach each leaf of a tree, as Python writes it: `[0]['weight']`, `.bias`; empty for a tree that is one."""
+    if structure.kind is None:
+        return [""]
+    fields = getattr(structure.kind, "_fields", None)
+    if fields is not None:
+        steps = [f".{name}" for name in fields]
+    elif structure.kind is dict:
+        steps = [f"[{key!r}]" for key in structure.data]  # type: ignore[attr-defined]
+    else:
+        steps = [f"[{k}]" for k in range(len(structure.children))]
+    return [step + rest for step, child in zip(steps, structure.children, strict=True) for rest in paths(child)]
+
+
 def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     """Apply a function to the leaves of one tree, or of several with the same structure."""
     leaves, structure = flatten(tree)

@@ -149,6 +149,7 @@ class Loop(NamedTuple):
     test: tuple[Node, ...] | None  # one bool scalar over states and constants, asked before every iteration
     states: int
     constants: int
+    xs: int
     length: IndexLike | None  # how many iterations; None: as long as the test says so
     reverse: bool = False  # slices are taken, and ys written, from the last to the first
 

@@ -305,15 +305,16 @@ def _parameter(node: Node) -> None:
 
 def _loop(node: Node) -> None:
     _need(node, type(node.attribute) is Loop, "the attribute is a Loop")
-    body, test, states, constants, length, reverse = node.attribute
+    body, test, states, constants, xs, length, reverse = node.attribute
     first = states + constants
-    _need(node, 0 <= states <= len(body) and 0 <= constants and first <= len(node.sources), "its numbers fit")
+    _need(node, 0 <= states <= len(body) and min(constants, xs) >= 0, "its numbers are not negative")
+    _need(node, first + xs == len(node.sources), "it has as many sources as it says")
     _need(node, (length is None) != (test is None), "there is a length or a test")
     _need(node, type(reverse) is bool and (not isinstance(length, int) or length >= 0), "the length is not negative")
     types = [(x.dtype, x.shape) for x in node.sources[:first]]
     _need(node, types[:states] == [(x.dtype, x.shape) for x in body[:states]], "states keep their types")
     if test is not None:
-        _need(node, len(node.sources) == first and len(body) == states, "only a loop of known length has xs and ys")
+        _need(node, xs == 0 and len(body) == states, "only a loop of known length has xs and ys")
         _need(node, len(test) == 1 and (test[0].dtype, test[0].shape) == (bool_, ()), "the test is a bool scalar")
         _closed(node, test, types)
     for x in node.sources[first:]:

@@ -18,6 +18,7 @@ from smelt.runtime.tracing import (
     is_transforming,
     is_weak,
     tracing,
+    tracing_body,
     transforming,
 )
 
@@ -50,5 +51,6 @@ __all__ = [
     "set_default",
     "take_random",
     "tracing",
+    "tracing_body",
     "transforming",
 ]
