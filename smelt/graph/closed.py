@@ -16,6 +16,8 @@ from smelt.graph.verify import made, value_types
 
 Body = tuple[Node, ...]
 
+_used = False  # whether there has been a loop or branch: most programs have none
+
 
 class Closed(NamedTuple):
     """Graphs over parameters, one tuple of roots for each that was given, and the nodes that became constants."""
@@ -101,11 +103,12 @@ def branch(attribute: Branch, predicate: Node, operands: Sequence[Node]) -> list
 
 
 def _items(op: Op, attribute: Loop | Branch, sources: Sequence[Node]) -> list[Node]:
+    global _used
+    _used = True
     types = value_types(attribute)
     if not types:
         return []
-    node = made(op, *types[0], tuple(sources), attribute)
-    return [made(Op.ITEM, dtype, shape, (node,), k) for k, (dtype, shape) in enumerate(types)]
+    return items(made(op, *types[0], tuple(sources), attribute))
 
 
 def items(node: Node) -> list[Node]:
@@ -116,7 +119,7 @@ def items(node: Node) -> list[Node]:
 
 def living_items(roots: Sequence[Node]) -> Iterator[Node]:
     """The values of loops and branches below the roots that somebody still holds."""
-    for node in topological(roots):
+    for node in topological(roots) if _used else ():
         if node.op in CONTROL:
             for k, (dtype, shape) in enumerate(value_types(node.attribute)):
                 item = find(Op.ITEM, dtype, shape, (node,), k)
@@ -131,4 +134,3 @@ def parameter_types(node: Node) -> list[tuple[DType, Shape]]:
         return types[1:]
     first: int = node.attribute.states + node.attribute.constants
     return [*types[:first], *((dtype, shape[1:]) for dtype, shape in types[first:]), (int64, ())]
-

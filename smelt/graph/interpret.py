@@ -61,9 +61,7 @@ def _run(
     return [values[root] for root in roots]
 
 
-def _value(
-    node: Node, inputs: list[Any], leaves: Leaves, dims: Mapping[str, int], arguments: Sequence[Array]
-) -> Array:
+def _value(node: Node, inputs: list[Any], leaves: Leaves, dims: Mapping[str, int], arguments: Sequence[Array]) -> Array:
     shape = _shape(node.shape, dims)
     if node.op is Op.LEAF or node.leaf is not None:
         value = _leaf(node, leaves, shape)

@@ -124,9 +124,7 @@ def scan(
     first = State(carry, "scan", "carry")
     roots, stand_ins, ys = first.traced(step)
     closed = close([[*roots, *ys.nodes]], [*stand_ins, *slices, iteration], at=len(stand_ins))
-    attribute = Loop(
-        closed.bodies[0], None, len(roots), len(closed.hoisted), len(slices), count, bool(reverse)
-    )
+    attribute = Loop(closed.bodies[0], None, len(roots), len(closed.hoisted), len(slices), count, bool(reverse))
     values = loop(attribute, [*first.nodes, *closed.hoisted, *rows.nodes])
     return first.rebuilt(values[: len(roots)]), ys.rebuilt(values[len(roots) :])
 
@@ -160,7 +158,9 @@ def _counted(low: IndexLike, length: IndexLike, body: Callable[[Any, S], S], sta
     return _repeated(first, roots, stand_ins, iteration, length)
 
 
-def _repeated(first: State, roots: Sequence[Node], stand_ins: Sequence[Node], iteration: Node, length: IndexLike) -> Any:
+def _repeated(
+    first: State, roots: Sequence[Node], stand_ins: Sequence[Node], iteration: Node, length: IndexLike
+) -> Any:
     closed = close([roots], [*stand_ins, iteration], at=len(stand_ins))
     attribute = Loop(closed.bodies[0], None, len(roots), len(closed.hoisted), 0, length)
     return first.rebuilt(loop(attribute, [*first.nodes, *closed.hoisted]))

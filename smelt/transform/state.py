@@ -133,7 +133,8 @@ def agreed(true: Leaves, false: Leaves, name: str) -> tuple[list[Node], list[Nod
         if a.shape != b.shape:
             faults = {j for j, (x, y) in enumerate(zip(a.shape, b.shape, strict=False)) if x != y}
             raise ShapeError(
-                f"{name}: the {path} of the branches differs in shape\n" + marked((a.shape, faults), " and ", (b.shape, faults)),
+                f"{name}: the {path} of the branches differs in shape\n"
+                + marked((a.shape, faults), " and ", (b.shape, faults)),
                 rule="both branches must give the same shapes.",
             )
         if true.weak[k] and holds(b.dtype, a):
