@@ -143,8 +143,9 @@ def _parse(data: dict[str, Any]) -> GraphRecord:
 
 
 def _step(fields: dict[str, Any]) -> Step:
-    lists = {name: tuple(int(x) for x in fields[name]) for name in ("buffers", "integers") if name in fields}
-    return Control(**{**fields, **lists}) if "kind" in fields else Launch(**{**fields, **lists})
+    lists: dict[str, Any] = {name: tuple(map(int, fields[name])) for name in ("buffers", "integers") if name in fields}
+    given = {**fields, **lists}
+    return Control(**given) if "kind" in given else Launch(**given)
 
 
 def _check(record: GraphRecord, key: Any) -> None:

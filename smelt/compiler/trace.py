@@ -314,7 +314,7 @@ def _rebuilt(entries: Sequence[Any], roots: Sequence[int], starts: Iterator[int]
             attribute = entry[3]
             if op in CONTROL:
                 facts, bodies = attribute
-                attribute = with_bodies(facts, [_rebuilt(*body, starts) for body in bodies])
+                attribute = with_bodies(facts, [_rebuilt(body, found, starts) for body, found in bodies])
             node = make(op, dtype, entry[2], tuple([nodes[k] for k in entry[4:]]), attribute)
         nodes.append(node)
     return [nodes[k] for k in roots]

@@ -156,7 +156,9 @@ def _planned(
     places, total = assign([*flat, *(Lifetime(nbytes(value), 0, time) for value in kept)])
     each = iter(places)
     at = [{value: next(each) for value in own} for own in lives]
-    offsets = [{value: found[old] for value, old in home.items()} for home, found in zip(homes, at, strict=True)]
+    offsets: list[Offsets] = [
+        {value: found[old] for value, old in home.items()} for home, found in zip(homes, at, strict=True)
+    ]
     return BlockMemory(uint8, (total,)), offsets, list(each)
 
 

@@ -48,7 +48,7 @@ class LaunchSpec(NamedTuple):
 
 
 class Program:
-    """A list of steps, ready to run. Base 0 must point to `arena_bytes` bytes: intermediates, then scratch per thread."""
+    """Steps, ready to run. Base 0 must point to `arena_bytes` bytes: intermediates, then scratch per thread."""
 
     __slots__ = (
         *("arena_bytes", "threads", "workspace_bytes"),

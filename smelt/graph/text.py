@@ -9,8 +9,8 @@
     return %4
 
 The header counts the leaves and gives the bounds of the dims. A value that has been computed is printed as the leaf
-where it lies. Floats are hexadecimal and so exact; a NaN is written with its bits. The bodies of a loop or branch follow
-its line, indented, with numbers of their own:
+where it lies. Floats are hexadecimal and so exact; a NaN is written with its bits. The bodies of a loop or branch
+follow its line, indented, with numbers of their own:
 
     %2 = loop %0 %1 (states 1, constants 1, xs 0, length 10) : float32[4]
       body

@@ -1,8 +1,8 @@
 """Control flow inside compiled graphs: `cond`, `while_loop`, `fori_loop` and `scan`.
 
 The functions that are given are traced once, on stand-ins. What they compute becomes the closed body of a LOOP or
-BRANCH node, and the compiled program runs it without Python. Tensors that the functions reach by themselves, and whatever
-does not change from iteration to iteration, are computed outside of the loop, once.
+BRANCH node, and the compiled program runs it without Python. Tensors that the functions reach by themselves, and
+whatever else does not change from iteration to iteration, are computed outside of the loop, once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from smelt import dtypes, runtime, tree
+from smelt import dtypes, runtime
 from smelt.dtypes import bool_, int64
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import build
@@ -20,7 +20,7 @@ from smelt.graph.node import Node, Shape, constant_value
 from smelt.graph.ops import Branch, Loop, Op
 from smelt.graph.shapes import as_size, row_major, shape_text
 from smelt.runtime import Placeholder
-from smelt.tensor import Tensor, wrap
+from smelt.tensor import wrap
 from smelt.tensor.handle import Handle
 from smelt.transform.state import Leaves, State, agreed, leaves_of
 
@@ -45,12 +45,15 @@ def cond(pred: Any, true_fn: Callable[..., T], false_fn: Callable[..., T], /, *o
     for function in (true_fn, false_fn):
         with runtime.tracing_body("cond", repeats=False):
             results.append(leaves_of(function(*given.rebuilt(stand_ins)), "cond", "result"))
-    true, false = agreed(*results, name="cond")
+    true, false = agreed("cond", *results)
     closed = close([true, false], stand_ins)
     arguments = [*given.nodes, *closed.hoisted]
     if predicate.op is Op.CONST:
-        return results[0].rebuilt(open_body(closed.bodies[not constant_value(predicate)], arguments))  # type: ignore[no-any-return]
-    return results[0].rebuilt(branch(Branch(*closed.bodies), predicate, arguments))  # type: ignore[no-any-return]
+        values = open_body(closed.bodies[not constant_value(predicate)], arguments)
+    else:
+        values = branch(Branch(*closed.bodies), predicate, arguments)
+    result: T = results[0].rebuilt(values)
+    return result
 
 
 def while_loop(test: Callable[[S], Any], body: Callable[[S], S], state: S, *, max_steps: int | None = None) -> S:
@@ -137,7 +140,8 @@ def _while(test: Callable[[S], Any], body: Callable[[S], S], state: S, name: str
         raise ArgumentError(f"{name}: the state has no tensors", rule="nothing could ever end the loop.")
     closed = close([roots, [asked]], stand_ins)
     attribute = Loop(closed.bodies[0], closed.bodies[1], len(roots), len(closed.hoisted), 0, None)
-    return first.rebuilt(loop(attribute, [*first.nodes, *closed.hoisted]))  # type: ignore[no-any-return]
+    result: S = first.rebuilt(loop(attribute, [*first.nodes, *closed.hoisted]))
+    return result
 
 
 def _guarded(test: Callable[[S], Any], body: Callable[[S], S], state: S, steps: IndexLike) -> S:
@@ -146,7 +150,8 @@ def _guarded(test: Callable[[S], Any], body: Callable[[S], S], state: S, steps: 
     roots, stand_ins, asked = first.traced(lambda now: (body(now), _asked(test, now, "while_loop")))
     closed = close([roots, stand_ins], stand_ins)
     guarded = branch(Branch(*closed.bodies), asked, [*stand_ins, *closed.hoisted])
-    return _repeated(first, guarded, stand_ins, _stand_in(int64, ()), steps)
+    result: S = _repeated(first, guarded, stand_ins, _stand_in(int64, ()), steps)
+    return result
 
 
 def _counted(low: IndexLike, length: IndexLike, body: Callable[[Any, S], S], state: S) -> S:
@@ -155,7 +160,8 @@ def _counted(low: IndexLike, length: IndexLike, body: Callable[[Any, S], S], sta
     number = wrap(build.add(iteration, build.size_node(low, int64)))
     first = State(state, "fori_loop", "state")
     roots, stand_ins, _ = first.traced(lambda now: (body(number, now), None))
-    return _repeated(first, roots, stand_ins, iteration, length)
+    result: S = _repeated(first, roots, stand_ins, iteration, length)
+    return result
 
 
 def _repeated(

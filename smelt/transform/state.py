@@ -1,7 +1,7 @@
 """Trees of tensors that go into bodies and come out of them: the state of a loop, operands, results.
 
-A state must come out of a body as it went in: the same structure, and each leaf with its shape and dtype. Python numbers
-are weak: they take the dtype of what they meet, within its kind or a wider one, in the state as in any expression.
+A state must come out of a body as it went in: the same structure, and each leaf with its shape and dtype. Python
+numbers are weak: they take the dtype of what they meet, of their kind or a wider one, in a state as in any expression.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ class State(Leaves):
         """Begin with the dtypes that the body gives, where numbers allow it; whether anything has changed."""
         changed = False
         for k, (old, new) in enumerate(zip(self.nodes, found.nodes, strict=True)):
-            if self.weak[k] and old.dtype is not new.dtype and not (found.weak[k] and holds(old.dtype, new)):
-                if holds(new.dtype, old):
-                    self.nodes[k], self.weak[k] = converted(old, new.dtype), found.weak[k]
-                    changed = True
+            fits = old.dtype is new.dtype or (found.weak[k] and holds(old.dtype, new))
+            if self.weak[k] and not fits and holds(new.dtype, old):
+                self.nodes[k], self.weak[k] = converted(old, new.dtype), found.weak[k]
+                changed = True
         return changed
 
     def _kept(self, k: int, found: Leaves) -> Node:
@@ -120,7 +120,7 @@ def _shape_changed(name: str, path: str, old: Node, new: Node) -> ShapeError:
     )
 
 
-def agreed(true: Leaves, false: Leaves, name: str) -> tuple[list[Node], list[Node]]:
+def agreed(name: str, true: Leaves, false: Leaves) -> tuple[list[Node], list[Node]]:
     """The results of two branches, with numbers in the dtype of the other branch."""
     if true.structure != false.structure:
         raise ArgumentError(
