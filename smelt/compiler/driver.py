@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from smelt.compiler.bodies import simple_bodies
+from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
 from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.stages import Stages
@@ -52,7 +53,7 @@ from smelt.graph.ops import CONTROL, Loop, Op
 from smelt.graph.shapes import row_major
 from smelt.graph.text import print_graph
 from smelt.graph.verify import verify_graph
-from smelt.kernel import Region, print_region, print_routine, verify
+from smelt.kernel import Region, Routine, print_region, print_routine, verify
 from smelt.locks import new_lock
 from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.rewrite import rewrite
@@ -162,7 +163,12 @@ class _Maker:
             return BranchWork.of(node, true, false)
         loop: Loop = node.attribute
         test = None if loop.test is None else self.block(loop.test, self.loop_leaves(node))
-        return LoopWork.of(node, self.block(loop.body, self.loop_leaves(node)), test, loop_sizes(node, _layout))
+        body, states = in_place(self.block(loop.body, self.loop_leaves(node)), loop.states, self.remade)
+        return LoopWork.of(node, body, test, loop_sizes(node, _layout), states)
+
+    def remade(self, item: Work, routine: Routine) -> Work:
+        """A launch with another routine."""
+        return replace(item, built=_routine_kernel(routine, self.device, self.new))
 
     def loop_leaves(self, node: Node) -> list[Node]:
         """What stands for the parameters of a loop's bodies."""
@@ -268,10 +274,14 @@ def _kernel(region: Region, text: str, device: Device, new: dict[tuple[str, str]
 def _routine_work(group: Group, device: Device, new: dict[tuple[str, str], Built]) -> Iterator[Work]:
     """The launches of a node that is a routine."""
     for routine, buffers in routine_steps(group.sink, _layout, device.profile):
-        text = print_routine(routine)
-        key = (device.name, text)
-        built = _kernels.get(key) or new.setdefault(key, Built(routine, text, routine.grain))
+        built = _routine_kernel(routine, device, new)
         yield Work(group, built, list(buffers), {v.name: v.name for v in routine.parameters})
+
+
+def _routine_kernel(routine: Routine, device: Device, new: dict[tuple[str, str], Built]) -> Built:
+    text = print_routine(routine)
+    key = (device.name, text)
+    return _kernels.get(key) or new.setdefault(key, Built(routine, text, routine.grain))
 
 
 def _render(new: list[Built], device: Device) -> list[tuple[list[Built], str]]:

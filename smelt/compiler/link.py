@@ -149,10 +149,11 @@ class _Linker:
         self.land(end)
 
     def loop(self, item: LoopWork, place: Places) -> None:
-        """point …; set i; top: until i: end; (test; unless: end;) body; rotate …; advance …; again i: top; end: copy …
+        """copy …; point …; set i; top: until i: end; (test; unless: end;) body; rotate …; advance …; again i: top;
+        end: copy …
 
-        A state lies in one of two places, its result's and a spare one: each iteration reads the one and writes the
-        other, the first reads the source. Where the number of iterations is known, the last writes the result's.
+        Each iteration reads a state in one of its places and writes the other; the first reads the source. Where the
+        number of iterations is known, the last writes the result's. States in place are copied there before.
         """
         loop: Loop = item.node.attribute
         sizes, first = item.sizes, loop.states + loop.constants
@@ -161,14 +162,17 @@ class _Linker:
         at = place[item.memory][1]
         counter = (ARENA, at + item.counters)
         registers = [(REGISTER, at + item.counters + WORD * (1 + k)) for k in range(item.registers)]
-        nows, nexts, walks = _cut(registers, loop.states, loop.states)
-        pairs = [(result, (ARENA, at + spare)) for result, spare in zip(results, item.spare, strict=False)]
+        moving = [j for j in range(loop.states) if j not in item.in_place]
+        nows, nexts, walks = _cut(registers, len(moving), len(moving))
+        pairs = [(results[j], (ARENA, at + spare)) for j, spare in zip(moving, item.spare, strict=True)]
         if isinstance(loop.length, int) and loop.length % 2 == 0:
             pairs = [(spare, result) for result, spare in pairs]
-        ways = list(zip(walks, (*sizes.xs, *sizes.ys), strict=True))
-        for now, following, source, pair in zip(nows, nexts, sources, pairs, strict=False):
-            self.control("point", now, source)
+        for j in item.in_place:
+            self.measured("copy", results[j], sources[j], amount=sizes.states[j], place=place)
+        for j, now, following, pair in zip(moving, nows, nexts, pairs, strict=True):
+            self.control("point", now, sources[j])
             self.control("point", following, pair[0])
+        ways = list(zip(walks, (*sizes.xs, *sizes.ys), strict=True))
         for (walk, way), begin in zip(ways, (*sources[first : first + loop.xs], *results[loop.states :]), strict=True):
             self.control("point", walk, begin)
             if way.start != 0:
@@ -176,21 +180,23 @@ class _Linker:
         self.control("set", counter)
         top = len(self.steps)
         ends: list[int] = []
-        seen = [*nows, *sources[loop.states : first], *walks[: loop.xs], counter]
+        before, after = (dict(enumerate(results)) | dict(zip(moving, found, strict=True)) for found in (nows, nexts))
+        seen = [before[j] for j in range(loop.states)]
+        seen += [*sources[loop.states : first], *walks[: loop.xs], counter]
         if sizes.length is not None:
             ends.append(self.measured("until", counter, amount=sizes.length, place=place))
         if loop.test is not None:
             [flag] = self.block(item, 0, seen, (), place)
             ends.append(self.control("unless", flag))
-        self.block(item, -1, seen, [*nexts, *walks[loop.xs :]], place)
+        self.block(item, -1, seen, [*(after[j] for j in range(loop.states)), *walks[loop.xs :]], place)
         for now, following, pair in zip(nows, nexts, pairs, strict=True):
             self.control("rotate", now, following, *pair)
         for walk, way in ways:
             self.measured("advance", walk, amount=way.step, place=place)
         self.jump(self.control("again", counter), top)
         self.land(*ends)
-        for result, now, size in zip(results, nows, sizes.states, strict=False):
-            self.measured("copy", result, now, amount=size, place=place)
+        for j, now in zip(moving, nows, strict=True):
+            self.measured("copy", results[j], now, amount=sizes.states[j], place=place)
 
     def block(
         self, item: ControlWork, number: int, seen: Sequence[Place], given: Sequence[Place], place: Places

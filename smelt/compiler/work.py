@@ -102,26 +102,29 @@ class BranchWork(ControlWork):
 class LoopWork(ControlWork):
     """The test, if there is one, then the body.
 
-    At `counters` in the memory lies the number of the iteration, then the registers: those that say where each state
-    lies now, those that say where it will lie next, then one for each x and y. `spare` are second places of states; the
-    first are those of the results.
+    A state has two places that take turns, its result's and a spare one; those `in_place` have only the first. At
+    `counters` in the memory lies the number of the iteration, then the registers: those that say where each state that
+    moves lies now, those that say where it will lie next, then one for each x and y.
     """
 
     sizes: LoopSizes = field(default=LoopSizes(0, (), (), ()))
+    in_place: frozenset[int] = frozenset()
     registers: int = 0
     counters: int = 0
-    spare: Sequence[int] = ()
+    spare: Sequence[int] = ()  # of the states that move
 
     @classmethod
-    def of(cls, node: Node, body: Block, test: Block | None, sizes: LoopSizes) -> LoopWork:
+    def of(
+        cls, node: Node, body: Block, test: Block | None, sizes: LoopSizes, in_place: frozenset[int] = frozenset()
+    ) -> LoopWork:
         """With its memory planned."""
-        states = node.attribute.states
-        registers = 2 * states + len(sizes.xs) + len(sizes.ys)
-        kept = [Temporary(int64, (1 + registers,)), *(Temporary(x.dtype, x.shape) for x in body.stored[:states])]
+        moving = [x for j, x in enumerate(body.stored[: node.attribute.states]) if j not in in_place]
+        registers = 2 * len(moving) + len(sizes.xs) + len(sizes.ys)
+        kept = [Temporary(int64, (1 + registers,)), *(Temporary(x.dtype, x.shape) for x in moving)]
         given: list[tuple[Block, Sequence[Node]]] = [] if test is None else [(test, ())]
         memory, offsets, (counters, *spare) = _planned([*given, (body, body.stored)], kept)
         blocks = (body,) if test is None else (test, body)
-        return cls(node, blocks, items(node), memory, offsets, (), sizes, registers, counters, spare)
+        return cls(node, blocks, items(node), memory, offsets, (), sizes, in_place, registers, counters, spare)
 
 
 AnyWork = Work | ControlWork
