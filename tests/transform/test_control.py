@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -11,8 +12,10 @@ import pytest
 import smelt as sm
 from smelt import runtime, tree
 from smelt.config import configure
+from smelt.device import memory
 from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from smelt.graph.interpret import interpret
+from smelt.graph.node import live_nodes
 from smelt.tensor import Tensor
 
 RANDOM = np.random.default_rng(0)
@@ -191,6 +194,23 @@ def test_states_of_several_shapes_and_dtypes() -> None:
         return f.scan(step, first, xs)
 
     agree(program, x4, rows)
+
+
+def test_states_that_read_each_other() -> None:
+    """What is written over must have been read by everybody before."""
+    agree(lambda f, x: f.fori_loop(0, 5, lambda i, s: (s[0] * 0.5, s[1] + s[0].sum()), (x, x * 2)), x4)
+    agree(lambda f, x: f.fori_loop(0, 5, lambda i, s: (s[0] + s[1], s[0] - s[1]), (x, x * 2)), x4)
+    agree(lambda f, x: f.fori_loop(0, 5, lambda i, s: (s[0] + 1, s[0][::-1] + s[1]), (x, x * 2)), x4)
+    agree(lambda f, x: f.scan(lambda c, _: (c * 0.5 + 1, (c, c.sum(), c[::-1])), x, None, length=6), x4)
+    agree(lambda f, x: f.while_loop(lambda s: s[1] < 5, lambda s: (s[0] + s[0][s[1] % 4], s[1] + 1), (x, 0)), x4)
+
+
+def test_scatters_into_states() -> None:
+    agree(lambda f, m: f.fori_loop(1, 7, lambda i, s: s.at[i].add(s[i - 1] * 0.5), m), rows)
+    agree(lambda f, m: f.fori_loop(0, 6, lambda i, s: s.at[i].set(s[6 - i]).at[0].multiply(0.5), m), rows)
+    agree(lambda f, m: f.scan(lambda s, i: (s.at[i, 1].set(9.0), s[i]), m, sm.arange(7)), rows)
+    agree(lambda f, m: f.fori_loop(0, 3, lambda i, s: s.at[:, i].set(s[:, 3]), m.astype(sm.float16)), rows)
+    agree(lambda f, m: f.fori_loop(0, 3, lambda i, s: s.at[1::2].set(s[0:-1:2]), m), rows)
 
 
 def test_a_state_of_constants_and_a_body_of_constants() -> None:
@@ -420,14 +440,36 @@ def test_threads_do_not_change_the_bits() -> None:
 
 
 def test_the_memory_of_bodies_is_planned() -> None:
-    """A state of a megabyte has two places, whatever the number of iterations; a sum needs one more."""
+    """A state of a megabyte has two places, whatever the number of iterations."""
     big = sm.ones((1 << 18,)).realize()
     plans = [
-        sm.jit(lambda x, k=count: sm.fori_loop(0, k, lambda i, s: s / s.sum(), x)).memory(big) for count in (10, 1000)
+        sm.jit(lambda x, k=count: sm.fori_loop(0, k, lambda i, s: s[::-1] / s.sum(), x)).memory(big)
+        for count in (10, 1000)
     ]
     assert plans[0] == plans[1]
     assert plans[0].results == 1 << 20
     assert 1 << 20 <= plans[0].intermediates < (1 << 20) + 8192
+
+
+@pytest.mark.parametrize(
+    "step", [lambda i, s: s * 0.5 + i, lambda i, s: s.at[i].set(s[i] * 2), lambda i, s: s.at[i + 1].add(s[i])]
+)
+def test_a_state_that_is_written_over_has_one_place(step: Any) -> None:
+    big = sm.ones((1 << 18,)).realize()
+    assert sm.jit(lambda x: sm.fori_loop(0, 10, step, x)).memory(big).intermediates < 8192
+
+
+def test_calls_leave_nothing_behind() -> None:
+    x = sm.ones((1000,)).realize()
+    f = sm.jit(lambda x: sm.scan(lambda c, _: (c * 0.5, c.sum()), x, None, length=50))
+    f(x)
+    nodes, used = live_nodes(), memory.pool().used_bytes
+    for _ in range(20):
+        f(x)
+        sm.fori_loop(0, 5, lambda i, s: s + i, x).realize()
+    gc.collect()
+    assert live_nodes() <= nodes
+    assert memory.pool().used_bytes <= used
 
 
 def test_branches_share_their_memory() -> None:
