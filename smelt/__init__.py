@@ -98,6 +98,10 @@ from smelt.tensor.special import *
 from smelt.tensor.trigonometry import *
 
 if TYPE_CHECKING:
+    from smelt.transform.control import cond as cond
+    from smelt.transform.control import fori_loop as fori_loop
+    from smelt.transform.control import scan as scan
+    from smelt.transform.control import while_loop as while_loop
     from smelt.transform.custom import custom_vjp as custom_vjp
     from smelt.transform.custom import stop_gradient as stop_gradient
     from smelt.transform.explain import explain as explain
@@ -121,17 +125,21 @@ __version__ = "0.1.0"
 # Loaded when first used, so that `import smelt` stays instant.
 _LAZY = dict.fromkeys(
     (
+        "cond",
         "custom_vjp",
         "explain",
+        "fori_loop",
         "grad",
         "hessian",
         "jacobian",
         "jit",
         "jvp",
+        "scan",
         "stop_gradient",
         "value_and_grad",
         "vjp",
         "vmap",
+        "while_loop",
     ),
     "smelt.transform",
 )
@@ -174,6 +182,10 @@ __all__ = [
     "jit",
     "vmap",
     "explain",
+    "cond",
+    "while_loop",
+    "fori_loop",
+    "scan",
     "random",
     "types",
     "e",

@@ -57,6 +57,11 @@ def test_the_sanitizers_see_one_element_too_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_kernel_touches_what_is_not_its_own() -> None:
-    result = sanitized("tests/test_op_table.py", "-k", "compiled_and")
+@pytest.mark.parametrize(
+    "tests",
+    [("tests/test_op_table.py", "-k", "compiled_and"), ("tests/transform/test_control.py",)],
+    ids=lambda x: x[0],
+)
+def test_no_kernel_touches_what_is_not_its_own(tests: tuple[str, ...]) -> None:
+    result = sanitized(*tests)
     assert result.returncode == 0, (result.stdout + result.stderr)[-6000:]

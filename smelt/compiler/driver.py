@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from smelt.compiler.link import Built, Work, kernel_text, link
+from smelt.compiler.bodies import simple_bodies
+from smelt.compiler.in_place import in_place
+from smelt.compiler.link import link
 from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.stages import Stages
 from smelt.compiler.trace import Argument, GraphKey, LeafView, leaf_view, rebuild
+from smelt.compiler.work import (
+    AnyWork,
+    Block,
+    BranchWork,
+    Built,
+    ControlWork,
+    LoopWork,
+    Work,
+    all_launches,
+    kernel_text,
+)
 from smelt.config import settings
 from smelt.device.protocol import Device, Library
+from smelt.dtypes import DType, int64
 from smelt.fuse import (
     ROUTINES,
     Attention,
     Group,
     Layout,
+    base,
     build_region,
     contiguous,
+    loop_sizes,
     merge_axes,
     name_slots,
     overwritable,
@@ -29,12 +46,14 @@ from smelt.fuse import (
     whole_words,
 )
 from smelt.graph import composites
-from smelt.graph.index import product_of, upper
-from smelt.graph.node import Node, private_nodes, topological, with_sources
-from smelt.graph.ops import Op
+from smelt.graph.closed import open_body
+from smelt.graph.index import IndexLike, product_of, upper
+from smelt.graph.node import Node, Shape, make, private_nodes, topological, with_sources
+from smelt.graph.ops import CONTROL, Loop, Op
+from smelt.graph.shapes import row_major
 from smelt.graph.text import print_graph
 from smelt.graph.verify import verify_graph
-from smelt.kernel import Region, print_region, print_routine, verify
+from smelt.kernel import Region, Routine, print_region, print_routine, verify
 from smelt.locks import new_lock
 from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.rewrite import rewrite
@@ -68,34 +87,16 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
     if settings().verify:
         verify_graph(roots)
     with stages.stage("fuse"):
-        roots, pieces = split_reductions(prepared(roots, _layout))
-        attentions: list[Attention] = []
-        if not device.profile.group_threads:  # work-groups multiply no words, and attention in several kernels
-            roots, pieces = whole_words(roots, pieces, device.profile)
-            roots, pieces, attentions = weigh_last(roots, pieces)
+        roots, pieces, attentions = _fused(roots, device)
         outputs, results, stored = _outputs(roots)
         groups = partition(stored, pieces, attentions)
-    work: list[Work] = []
-    new: dict[tuple[str, str], Built] = {}
-    for group in groups:
-        if any(size == 0 for size in group.result.shape):
-            continue
-        if group.sink.op in ROUTINES:
-            work += _routine_work(group, device, new)
-            continue
-        with stages.stage("regions"):
-            region, nodes = build_region(group, _layout)
-            places = [[nodes[k] for k in found] for found in overwritable(region)]
-            region, names = name_slots(merge_axes(region))
-            text = print_region(region)
-        built = _kernel(region, text, device, new, stages)
-        # A phase that keeps values in the output needs its memory for itself.
-        work.append(Work(group, built, nodes, names, () if "keep" in built.schedule else places))
+    maker = _Maker(device, stages)
+    work = maker.work(groups)
     with stages.stage("render"):
-        units = _render(list(new.values()), device)
+        units = _render(list(maker.new.values()), device)
     with stages.stage("compile"):
         _build(units, device)
-        _remember(new)
+        _remember(maker.new)
     with stages.stage("plan"):
         record = link(key, device, work, outputs, results, stored, explain)
         compiled = assemble(record, device, [_libraries[name] for name in record.libraries])
@@ -103,16 +104,104 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
         with stages.stage("store"):
             store_graph(digest, record)
     compiled.stages = texts
-    compiled.source = "\n".join(dict.fromkeys(w.built.source for w in work))
+    compiled.source = "\n".join(dict.fromkeys(launch.built.source for launch in all_launches(work)))
     return compiled
 
 
 def simplify(roots: Sequence[Node]) -> list[Node]:
-    """Rewrite, write composites out, and rewrite what they became."""
+    """Rewrite, write composites out, and rewrite what they became; in bodies as well."""
     roots = rewrite(roots)
-    if not any(node.op is Op.COMPOSITE for node in topological(roots)):
-        return roots
-    return rewrite(_expanded(roots))
+    order = topological(roots)
+    if any(node.op is Op.COMPOSITE for node in order):
+        roots = rewrite(_expanded(roots))
+    return simple_bodies(roots, simplify) if any(node.op in CONTROL for node in order) else roots
+
+
+def _fused(roots: Sequence[Node], device: Device) -> tuple[list[Node], set[Node], list[Attention]]:
+    """The graph as kernels are cut out of it, what has to be stored for that, and the attentions in it."""
+    roots, pieces = split_reductions(prepared(roots, _layout))
+    if device.profile.group_threads:  # work-groups multiply no words, and attention in several kernels
+        return roots, pieces, []
+    roots, pieces = whole_words(roots, pieces, device.profile)
+    return weigh_last(roots, pieces)
+
+
+class _Maker:
+    """Makes launches of groups. Kernels that are not known yet are collected in `new`."""
+
+    def __init__(self, device: Device, stages: Stages) -> None:
+        self.device, self.stages = device, stages
+        self.new: dict[tuple[str, str], Built] = {}
+        self.parameters = itertools.count()
+
+    def work(self, groups: Sequence[Group]) -> list[AnyWork]:
+        """The launches of groups, in order."""
+        work: list[AnyWork] = []
+        for group in groups:
+            if group.sink.op in CONTROL:
+                work.append(self.control(group.sink))
+            elif any(size == 0 for size in group.result.shape):
+                continue
+            elif group.sink.op in ROUTINES:
+                work += _routine_work(group, self.device, self.new)
+            else:
+                work.append(self.region_work(group))
+        return work
+
+    def region_work(self, group: Group) -> Work:
+        with self.stages.stage("regions"):
+            region, nodes = build_region(group, _layout)
+            places = [[nodes[k] for k in found] for found in overwritable(region)]
+            region, names = name_slots(merge_axes(region))
+            text = print_region(region)
+        built = _kernel(region, text, self.device, self.new, self.stages)
+        # A phase that keeps values in the output needs its memory for itself.
+        return Work(group, built, nodes, names, () if "keep" in built.schedule else places)
+
+    def control(self, node: Node) -> ControlWork:
+        """A loop or branch, with its bodies compiled. Each has leaves of its own, so no two bodies share a node."""
+        if node.op is Op.BRANCH:
+            true, false = (self.block(body, [self.seen(x) for x in node.sources[1:]]) for body in node.attribute)
+            return BranchWork.of(node, true, false)
+        loop: Loop = node.attribute
+        test = None if loop.test is None else self.block(loop.test, self.loop_leaves(node))
+        body, states = in_place(self.block(loop.body, self.loop_leaves(node)), loop.states, self.remade)
+        return LoopWork.of(node, body, test, loop_sizes(node, _layout), states)
+
+    def remade(self, item: Work, routine: Routine) -> Work:
+        """A launch with another routine."""
+        return replace(item, built=_routine_kernel(routine, self.device, self.new))
+
+    def loop_leaves(self, node: Node) -> list[Node]:
+        """What stands for the parameters of a loop's bodies."""
+        loop: Loop = node.attribute
+        first = loop.states + loop.constants
+        return [
+            *(self.leaf(x.dtype, x.shape, row_major(x.shape)) for x in node.sources[: loop.states]),
+            *(self.seen(x) for x in node.sources[loop.states : first]),
+            *(self.seen(x, 1) for x in node.sources[first : first + loop.xs]),
+            self.leaf(int64, (), ()),
+        ]
+
+    def seen(self, source: Node, skipped: int = 0) -> Node:
+        """A leaf that stands for what a body sees of a source: all of it, or its slices along the first axis."""
+        strides = _layout(source).strides if base(source) is source else row_major(source.shape)
+        return self.leaf(source.dtype, source.shape[skipped:], strides[skipped:])
+
+    def leaf(self, dtype: DType, shape: Shape, strides: tuple[IndexLike, ...]) -> Node:
+        return make(Op.LEAF, dtype, shape, (), Argument("parameter", next(self.parameters), strides))
+
+    def block(self, body: Sequence[Node], leaves: Sequence[Node]) -> Block:
+        """The launches of a body, all of whose roots are stored."""
+        with self.stages.stage("fuse"):
+            roots, pieces, attentions = _fused(open_body(body, leaves), self.device)
+            stored: list[Node] = []
+            for root in map(storable, roots):
+                while root in stored:  # a value that is given twice is copied
+                    root = make(Op.CAST, root.dtype, root.shape, (root,))
+                stored.append(root)
+            groups = partition(stored, pieces, attentions)
+        return Block(self.work(groups), stored, leaves)
 
 
 def _expanded(roots: Sequence[Node]) -> list[Node]:
@@ -187,10 +276,14 @@ def _kernel(region: Region, text: str, device: Device, new: dict[tuple[str, str]
 def _routine_work(group: Group, device: Device, new: dict[tuple[str, str], Built]) -> Iterator[Work]:
     """The launches of a node that is a routine."""
     for routine, buffers in routine_steps(group.sink, _layout, device.profile):
-        text = print_routine(routine)
-        key = (device.name, text)
-        built = _kernels.get(key) or new.setdefault(key, Built(routine, text, routine.grain))
+        built = _routine_kernel(routine, device, new)
         yield Work(group, built, list(buffers), {v.name: v.name for v in routine.parameters})
+
+
+def _routine_kernel(routine: Routine, device: Device, new: dict[tuple[str, str], Built]) -> Built:
+    text = print_routine(routine)
+    key = (device.name, text)
+    return _kernels.get(key) or new.setdefault(key, Built(routine, text, routine.grain))
 
 
 def _render(new: list[Built], device: Device) -> list[tuple[list[Built], str]]:

@@ -2,55 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from smelt.compiler.record import GraphRecord, output_fields
 from smelt.compiler.trace import Argument, GraphKey, count_starts
-from smelt.device.protocol import Device, Launch
-from smelt.fuse import Group
-from smelt.graph.index import product_of, upper
+from smelt.compiler.work import (
+    AnyWork,
+    ControlWork,
+    LoopWork,
+    Value,
+    Work,
+    all_launches,
+    kernel_text,
+    nbytes,
+    offsets_of,
+    temporaries,
+)
+from smelt.device.protocol import REGISTER, Control, Device, Launch, Step
+from smelt.fuse import Group, amount_node, base
+from smelt.graph.index import Index, IndexLike, product_of, upper
 from smelt.graph.node import Node
-from smelt.graph.ops import Op
+from smelt.graph.ops import Loop, Op
 from smelt.graph.shapes import row_major
-from smelt.kernel import Kernel, Routine, Temporary, print_kernel
-from smelt.plan import ARENA, INPUTS, SCALARS, Alias, KernelRecord, Lifetime, Placed, Stored, assign
+from smelt.kernel import Routine, Temporary
+from smelt.plan import ARENA, INPUTS, SCALARS, Alias, KernelRecord, Placed, Stored
 
-SCALAR_BYTES = 8
-Value = Node | Temporary  # what lies behind a buffer
-
-
-@dataclass(eq=False)
-class Built:
-    """A kernel in memory, shared by every launch and graph with the same region or routine."""
-
-    kernel: Kernel | Routine
-    text: str  # of the region or routine
-    grain: int
-    schedule: str = ""
-    source: str = ""
-    library: str = ""  # key of the library that holds it
-    workspace: int = 0
-
-
-@dataclass(frozen=True)
-class Work:
-    """One launch: the group, its kernel, the node behind each buffer, and what its parameters are called in the
-    graph. The first nodes are what it writes; for each of them, those in `overwritable` may lie in the same memory.
-    """
-
-    group: Group
-    built: Built
-    nodes: Sequence[Value]
-    names: dict[str, str]
-    overwritable: Sequence[Sequence[Value]] = ()
+WORD = 8  # bytes of a scalar, counter or register
+Place = tuple[int, int]  # a base and an offset
+Places = Mapping[Value, Place]
 
 
 def link(
     key: GraphKey,
     device: Device,
-    work: Sequence[Work],
+    work: Sequence[AnyWork],
     outputs: Sequence[Stored | Alias],
     results: Sequence[int],
     stored: Sequence[Node],
@@ -61,52 +48,36 @@ def link(
     n_inputs = max((entry[4] + 1 for entry in entries if entry[0] is Op.LEAF), default=0)
     names = [f"d{k}" for k in range(len(bounds))] + [f"s{k}" for k in range(count_starts(key))]
     integers = {name: k for k, name in enumerate(names)}
-    place: dict[Value, tuple[int, int]] = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
-    temporaries = _temporaries(work, place)
-    offsets, arena = _offsets(work, temporaries)
+    place: dict[Value, Place] = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
+    lives = temporaries(work, place)
+    offsets, arena = offsets_of(work, lives)
     place.update({node: (ARENA, offset) for node, offset in offsets.items()})
-    slots: dict[tuple[int, int], int] = {}
-    libraries: dict[str, int] = {}
-    launches: list[Launch] = []
-    for item in work:
-        built = item.built
-        buffers = tuple(slots.setdefault(_slot(node, place), len(slots)) for node in item.nodes)
-        tasks = built.kernel.tasks.value
-        launches.append(
-            Launch(
-                libraries.setdefault(built.library, len(libraries)),
-                built.kernel.name,
-                device.count(built.kernel) if tasks is None else "",
-                tasks or 0,
-                built.grain,
-                built.kernel.threads,
-                buffers,
-                tuple(integers[item.names[v.name]] for v in built.kernel.parameters),
-            )
-        )
+    linker = _Linker(device, integers, explain)
+    spans = [linker.add(item, place) for item in work]
     placed = [
-        Placed(life.nbytes, offsets[node], life.first, life.last, repr(node)) for node, life in temporaries.items()
+        Placed(life.nbytes, offsets[node], spans[life.first][0], spans[life.last][1], repr(node))
+        for node, life in lives.items()
     ]
     largest = [(p.nbytes, p.text) for p in placed]
     largest += [(o.nbytes, f"result {o.dtype}{list(o.shape)}") for o in outputs if isinstance(o, Stored)]
     return GraphRecord(
-        tuple(libraries),
-        tuple(launches),
-        tuple(slots),
-        max((item.built.workspace for item in work), default=0),
+        tuple(linker.libraries),
+        tuple(linker.steps),
+        tuple(linker.slots),
+        max((item.built.workspace for item in all_launches(work)), default=0),
         arena,
         tuple(output_fields(output) for output in outputs),
         tuple(results),
         n_inputs,
         bounds,
-        tuple(_fields(item, explain) for item in work),
+        tuple(linker.kernels),
         tuple(tuple(p) for p in placed),
         tuple(sorted(largest, reverse=True)[:8]),
         _in_place(work, stored, {output.input for output in outputs if isinstance(output, Alias)}),
     )
 
 
-def _in_place(work: Sequence[Work], stored: Sequence[Node], shown: Set[int]) -> tuple[tuple[int, int], ...]:
+def _in_place(work: Sequence[AnyWork], stored: Sequence[Node], shown: Set[int]) -> tuple[tuple[int, int], ...]:
     """Results that may be written over an input, should its owner give it up: (number of the result, of the input).
 
     Inputs that are `shown` as results stay what they are.
@@ -137,53 +108,157 @@ def _is_alike(node: Value, written: Value) -> bool:
     return whole and node.shape == written.shape and node.dtype is written.dtype
 
 
-def _slot(node: Value, place: dict[Value, tuple[int, int]]) -> tuple[int, int]:
+class _Linker:
+    """Writes steps down, one after the other."""
+
+    def __init__(self, device: Device, integers: dict[str, int], explain: bool) -> None:
+        self.device, self.integers, self.explain = device, integers, explain
+        self.slots: dict[Place, int] = {}
+        self.libraries: dict[str, int] = {}
+        self.steps: list[Step] = []
+        self.kernels: list[tuple[Any, ...]] = []  # the fields of a KernelRecord for each launch
+
+    def add(self, item: AnyWork, place: Places) -> tuple[int, int]:
+        """Write an item down, given where values lie; the numbers of its first and last launch."""
+        first = len(self.kernels)
+        if isinstance(item, Work):
+            self.launch(item, place)
+        elif isinstance(item, LoopWork):
+            self.loop(item, place)
+        else:
+            self.branch(item, place)
+        return first, max(first, len(self.kernels) - 1)
+
+    def slot(self, place: Place) -> int:
+        return self.slots.setdefault(place, len(self.slots))
+
+    def launch(self, item: Work, place: Places) -> None:
+        built = item.built
+        tasks = built.kernel.tasks.value
+        self.steps.append(
+            Launch(
+                self.libraries.setdefault(built.library, len(self.libraries)),
+                built.kernel.name,
+                self.device.count(built.kernel) if tasks is None else "",
+                tasks or 0,
+                built.grain,
+                built.kernel.threads,
+                tuple(self.slot(_place(node, place)) for node in item.nodes),
+                tuple(self.integers[item.names[v.name]] for v in built.kernel.parameters),
+            )
+        )
+        self.kernels.append(_fields(item, self.explain))
+
+    def control(self, kind: str, *places: Place, amount: int = 0) -> int:
+        """A control step; its number, so that it can be told its target later."""
+        self.steps.append(Control(kind, tuple(self.slot(place) for place in places), amount))
+        return len(self.steps) - 1
+
+    def measured(self, kind: str, *places: Place, amount: IndexLike, place: Places) -> int:
+        """A control step with an amount that may depend on dims."""
+        if isinstance(amount, Index):
+            return self.control(kind, *places, _place(base(amount_node(amount)), place))
+        return self.control(kind, *places, amount=amount)
+
+    def land(self, *steps: int) -> None:
+        """Let steps jump to what comes next."""
+        for step in steps:
+            self.jump(step, len(self.steps))
+
+    def jump(self, step: int, target: int) -> None:
+        known = self.steps[step]
+        assert isinstance(known, Control)
+        self.steps[step] = replace(known, target=target)
+
+    def branch(self, item: ControlWork, place: Places) -> None:
+        """unless p: else; …; jump: end; else: …; end:"""
+        predicate, *operands = [_place(base(x), place) for x in item.node.sources]
+        results = [place[value] for value in item.values]
+        otherwise = self.control("unless", predicate)
+        self.block(item, 0, operands, results, place)
+        end = self.control("jump")
+        self.land(otherwise)
+        self.block(item, 1, operands, results, place)
+        self.land(end)
+
+    def loop(self, item: LoopWork, place: Places) -> None:
+        """copy …; point …; set i; top: until i: end; (test; unless: end;) body; rotate …; advance …; again i: top;
+        end: copy …
+
+        Each iteration reads a state in one of its places and writes the other; the first reads the source. Where the
+        number of iterations is known, the last writes the result's. States in place are copied there before.
+        """
+        loop: Loop = item.node.attribute
+        sizes, first = item.sizes, loop.states + loop.constants
+        sources = [_place(base(source), place) for source in item.node.sources]
+        results = [place[value] for value in item.values]
+        at = place[item.memory][1]
+        counter = (ARENA, at + item.counters)
+        registers = [(REGISTER, at + item.counters + WORD * (1 + k)) for k in range(item.registers)]
+        moving = [j for j in range(loop.states) if j not in item.in_place]
+        nows, nexts, walks = _cut(registers, len(moving), len(moving))
+        pairs = [(results[j], (ARENA, at + spare)) for j, spare in zip(moving, item.spare, strict=True)]
+        if isinstance(loop.length, int) and loop.length % 2 == 0:
+            pairs = [(spare, result) for result, spare in pairs]
+        for j in item.in_place:
+            self.measured("copy", results[j], sources[j], amount=sizes.states[j], place=place)
+        for j, now, following, pair in zip(moving, nows, nexts, pairs, strict=True):
+            self.control("point", now, sources[j])
+            self.control("point", following, pair[0])
+        ways = list(zip(walks, (*sizes.xs, *sizes.ys), strict=True))
+        for (walk, way), begin in zip(ways, (*sources[first : first + loop.xs], *results[loop.states :]), strict=True):
+            self.control("point", walk, begin)
+            if way.start != 0:
+                self.measured("advance", walk, amount=way.start, place=place)
+        self.control("set", counter)
+        top = len(self.steps)
+        ends: list[int] = []
+        before, after = (dict(enumerate(results)) | dict(zip(moving, found, strict=True)) for found in (nows, nexts))
+        seen = [before[j] for j in range(loop.states)]
+        seen += [*sources[loop.states : first], *walks[: loop.xs], counter]
+        if sizes.length is not None:
+            ends.append(self.measured("until", counter, amount=sizes.length, place=place))
+        if loop.test is not None:
+            [flag] = self.block(item, 0, seen, (), place)
+            ends.append(self.control("unless", flag))
+        self.block(item, -1, seen, [*(after[j] for j in range(loop.states)), *walks[loop.xs :]], place)
+        for now, following, pair in zip(nows, nexts, pairs, strict=True):
+            self.control("rotate", now, following, *pair)
+        for walk, way in ways:
+            self.measured("advance", walk, amount=way.step, place=place)
+        self.jump(self.control("again", counter), top)
+        self.land(*ends)
+        for j, now in zip(moving, nows, strict=True):
+            self.measured("copy", results[j], now, amount=sizes.states[j], place=place)
+
+    def block(
+        self, item: ControlWork, number: int, seen: Sequence[Place], given: Sequence[Place], place: Places
+    ) -> list[Place]:
+        """The launches of a body that sees its parameters there, and gives its values here; where those lie."""
+        block, at = item.blocks[number], place[item.memory][1]
+        inner: dict[Value, Place] = {value: (ARENA, at + offset) for value, offset in item.offsets[number].items()}
+        inner |= dict(zip(block.leaves, seen, strict=True))
+        inner |= dict(zip(block.stored, given, strict=False))
+        for work in block.work:
+            self.add(work, inner)
+        return [_place(value, inner) for value in block.stored]
+
+
+def _cut(registers: list[Place], *counts: int) -> tuple[list[Place], ...]:
+    """A list in pieces of these sizes, and the rest."""
+    pieces = []
+    for count in counts:
+        pieces.append(registers[:count])
+        registers = registers[count:]
+    return (*pieces, registers)
+
+
+def _place(node: Value, place: Places) -> Place:
     at = place.get(node)
     if at is not None or isinstance(node, Temporary):
         return at or place[node]
     argument: Argument = node.attribute
-    return (INPUTS + argument.number, 0) if argument.kind == "input" else (SCALARS, SCALAR_BYTES * argument.number)
-
-
-def _temporaries(work: Sequence[Work], place: dict[Value, tuple[int, int]]) -> dict[Value, Lifetime]:
-    """Values that live only inside the graph, with the launches between which they live."""
-    first: dict[Value, int] = {}
-    last: dict[Value, int] = {}
-    for k, item in enumerate(work):
-        for node in item.nodes:
-            if node not in place and (isinstance(node, Temporary) or node.op is not Op.LEAF):
-                first.setdefault(node, k)
-                last[node] = k
-    return {node: Lifetime(_bytes(node), first[node], last[node]) for node in first}
-
-
-def _offsets(work: Sequence[Work], temporaries: dict[Value, Lifetime]) -> tuple[dict[Value, int], int]:
-    """Where each temporary lies in the arena, and the size of the arena.
-
-    What a launch writes takes the place of an equally large value that this launch is the last to read, where it may.
-    """
-    home = {node: node for node in temporaries}
-    lives = dict(temporaries)  # of homes, with all who live there one after the other
-    for k, item in enumerate(work):
-        taken: set[Value] = set()
-        for written, candidates in zip(item.nodes, item.overwritable, strict=False):
-            if written not in temporaries or temporaries[written].first != k:
-                continue
-            for node in candidates:
-                old = home.get(node)
-                if old is None or old in taken or lives[old].last != k or lives[old].nbytes != lives[written].nbytes:
-                    continue
-                home[written] = old
-                lives[old] = lives[old]._replace(last=lives.pop(written).last)
-                taken.add(old)
-                break
-    offsets, arena = assign(list(lives.values()))
-    at = dict(zip(lives, offsets, strict=True))
-    return {node: at[home[node]] for node in temporaries}, arena
-
-
-def _bytes(node: Value) -> int:
-    return upper(product_of(node.shape)) * node.dtype.itemsize
+    return (INPUTS + argument.number, 0) if argument.kind == "input" else (SCALARS, WORD * argument.number)
 
 
 def _fields(item: Work, explain: bool) -> tuple[Any, ...]:
@@ -197,15 +272,10 @@ def _fields(item: Work, explain: bool) -> tuple[Any, ...]:
         repr(item.group.sink),
         tuple(_describe(node) for node in reversed(item.group.inside)),
         str(built.kernel.tasks),
-        sum(_bytes(node) for node in dict.fromkeys(item.nodes)),
+        sum(nbytes(node) for node in dict.fromkeys(item.nodes)),
         built.kernel.operations if isinstance(built.kernel, Routine) else _flops(item.group),
     )
     return tuple(getattr(record, name) for name in KernelRecord.__dataclass_fields__)
-
-
-def kernel_text(built: Built) -> str:
-    """The IR of a kernel; a routine has no other text than the one that it is known by."""
-    return built.text if isinstance(built.kernel, Routine) else print_kernel(built.kernel)
 
 
 def _describe(node: Node) -> str:

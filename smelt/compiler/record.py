@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.compiler.trace import count_starts
+from smelt.compiler.trace import all_entries, count_starts
 from smelt.config import settings
-from smelt.device.protocol import Device, Launch, Library
+from smelt.device.protocol import REGISTER, Control, Device, Launch, Library, Step, check_controls
 from smelt.diskcache import disk_cache
 from smelt.dtypes import as_dtype
 from smelt.errors import InternalError, SmeltError
@@ -36,7 +36,7 @@ class GraphRecord:
     """Everything that a CompiledGraph needs besides loaded code. Sizes with dims are text."""
 
     libraries: tuple[str, ...]
-    launches: tuple[Launch, ...]
+    launches: tuple[Step, ...]
     slots: tuple[tuple[int, int], ...]
     scratch_bytes: int
     arena_bytes: int
@@ -140,19 +140,27 @@ def store_graph(digest: str, record: GraphRecord) -> None:
 
 
 def _parse(data: dict[str, Any]) -> GraphRecord:
-    launches = tuple(Launch(**{**fields, **_tuples(fields)}) for fields in data.pop("launches"))
+    launches = tuple(_step(fields) for fields in data.pop("launches"))
     return GraphRecord(launches=launches, **{name: _frozen(value) for name, value in data.items()})
+
+
+def _step(fields: dict[str, Any]) -> Step:
+    lists: dict[str, Any] = {name: tuple(map(int, fields[name])) for name in ("buffers", "integers") if name in fields}
+    given = {**fields, **lists}
+    return Control(**given) if "kind" in given else Launch(**given)
 
 
 def _check(record: GraphRecord, key: Any) -> None:
     """Raise ValueError unless a record fits its key and itself: its numbers become pointers."""
     entries, roots, bounds = key
-    scalars = sum(entry[0] is Op.CONST and entry[2] is None for entry in entries)
+    scalars = sum(entry[0] is Op.CONST and entry[2] is None for entry in all_entries(entries))
     integers = len(bounds) + count_starts(key)
     stored = sum(output[0] == "stored" for output in record.outputs)
     numbers = [record.n_inputs, record.scratch_bytes, record.arena_bytes, *record.results]
-    numbers += [number for slot in record.slots for number in slot]
-    numbers += [n for launch in record.launches for n in (launch.library, launch.tasks, launch.grain, launch.threads)]
+    numbers += [number for base, offset in record.slots for number in (base - REGISTER, offset)]
+    launches = [step for step in record.launches if isinstance(step, Launch)]
+    numbers += [n for launch in launches for n in (launch.library, launch.tasks, launch.grain, launch.threads)]
+    check_controls(record.launches, record.slots)
     sound = (
         all(type(number) is int and number >= 0 for number in numbers)
         and record.bounds == bounds
@@ -161,13 +169,14 @@ def _check(record: GraphRecord, key: Any) -> None:
         and all(base <= 1 + record.n_inputs + stored for base, _ in record.slots)
         and all(offset == 0 for base, offset in record.slots if base >= INPUTS)
         and all(offset < 8 * scalars for base, offset in record.slots if base == SCALARS)
-        and all(launch.library < len(record.libraries) for launch in record.launches)
-        and all(0 <= slot < len(record.slots) for launch in record.launches for slot in launch.buffers)
-        and all(0 <= place < integers for launch in record.launches for place in launch.integers)
+        and all(launch.library < len(record.libraries) for launch in launches)
+        and all(0 <= slot < len(record.slots) for step in record.launches for slot in step.buffers)
+        and all(0 <= place < integers for launch in launches for place in launch.integers)
         and all(output[1] in range(record.n_inputs) for output in record.outputs if output[0] == "alias")
         and all(_fits(record.outputs[k], entries[root]) for k, root in zip(record.results, roots, strict=True))
         and all(type(name) is str for name in record.libraries)
-        and all(launch.threads > 0 for launch in record.launches)
+        and all(type(step.amount) is int for step in record.launches if isinstance(step, Control))
+        and all(launch.threads > 0 for launch in launches)
         and all(_may_overwrite(record, entries, *pair) for pair in record.in_place)
     )
     if not sound:
@@ -188,10 +197,6 @@ def _fits(output: tuple[Any, ...], entry: tuple[Any, ...]) -> bool:
         return bool(output[2] == _sizes_text(shape))
     nbytes = upper(product_of(shape)) * entry[1].itemsize
     return bool(output[1:] == (entry[1].name, _sizes_text(shape), nbytes))
-
-
-def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(int(x) for x in fields[name]) for name in ("buffers", "integers")}
 
 
 def _frozen(value: Any) -> Any:

@@ -1,22 +1,25 @@
 """From live nodes to a key: the whole graph, compacted, with everything that may change from call to call taken out.
 
-What changes becomes an argument: the storage of leaves, float constants other than 0 and ±1, and where slices start.
+What changes becomes an argument: the storage of leaves, float constants other than 0 and ±1, and where slices start,
+also inside the bodies of loops and branches.
 Two graphs with equal keys are computed by the same compiled graph. Keys compare by equality over the whole graph.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType
 from smelt.graph.alias import without_aliases
 from smelt.graph.checks import Check, checks_of
+from smelt.graph.closed import bodies_of, with_bodies
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.graph.node import Node, Shape, constant_value, make, topological
-from smelt.graph.ops import Op, Span
+from smelt.graph.ops import CONTROL, Loop, Op, Span
 from smelt.graph.shapes import row_major
 
 GraphKey = tuple[Any, ...]
@@ -167,13 +170,7 @@ def trace(roots: Sequence[Node]) -> Traced:
     """The key of the graph below the roots, and its arguments. Checks of indices are further roots, after the given
     ones.
     """
-    number: dict[Node, int] = {}
     views: dict[Node, LeafView | None] = {}
-    entries: list[Any] = []
-    inputs: dict[tuple[Node, Shape, tuple[IndexLike, ...], int], int] = {}
-    scalars: list[bytes] = []
-    starts: list[int] = []
-    dims = _Dims()
     roots = without_aliases(roots)
     order = topological(roots)
     checks: dict[Node, Check] = {}
@@ -187,41 +184,73 @@ def trace(roots: Sequence[Node]) -> Traced:
     for node in reversed(order):
         if node in needed and views[node] is None:
             needed.update(node.sources)
-    for node in order:
-        if node not in needed:
-            continue
-        view = views[node]
-        shape = dims.rename(node.shape)
-        if view is not None:
-            key = (view.leaf, view.shape, view.strides, view.offset)
-            entries.append((Op.LEAF, node.dtype, shape, dims.rename(view.strides), inputs.setdefault(key, len(inputs))))
-        elif node.op is Op.CONST:
-            if is_slot(node):
-                entries.append((Op.CONST, node.dtype, None, len(scalars)))
-                scalars.append(node.attribute)
-            else:
-                entries.append((Op.CONST, node.dtype, node.attribute))
-        elif node.op is Op.SLICE:
-            spans: list[tuple[Any, ...]] = []
-            for span, size in zip(node.attribute, node.sources[0].shape, strict=True):
-                start, count = dims.rename((span.start, span.size))
-                if span.size == size or not isinstance(start, int):
-                    spans.append((start, count, span.step))
+    writer = _Writer()
+    entries, numbers = writer.graph([node for node in order if node in needed], roots, views)
+    dims = writer.dims.found
+    graph: GraphKey = (entries, numbers, tuple((v.low, v.high) for v in dims.values()))
+    leaf_views = tuple(LeafView(*fields) for fields in writer.inputs)
+    scalars, starts = tuple(writer.scalars), tuple(writer.starts)
+    return Traced(graph, leaf_views, scalars, starts, tuple(dims), tuple(checks.values()))
+
+
+class _Writer:
+    """Writes graphs down, and collects what it takes out of them and out of the bodies inside."""
+
+    def __init__(self) -> None:
+        self.inputs: dict[tuple[Node, Shape, tuple[IndexLike, ...], int], int] = {}
+        self.scalars: list[bytes] = []
+        self.starts: list[int] = []
+        self.dims = _Dims()
+
+    def graph(
+        self, order: Sequence[Node], roots: Sequence[Node], views: dict[Node, LeafView | None]
+    ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+        """An entry for each node of the order, and the numbers of the roots. What has a view is an input."""
+        number: dict[Node, int] = {}
+        entries: list[Any] = []
+        dims, inputs = self.dims, self.inputs
+        for node in order:
+            view = views.get(node)
+            shape = dims.rename(node.shape)
+            if view is not None:
+                key = (view.leaf, view.shape, view.strides, view.offset)
+                strides = dims.rename(view.strides)
+                entries.append((Op.LEAF, node.dtype, shape, strides, inputs.setdefault(key, len(inputs))))
+            elif node.op is Op.CONST:
+                if is_slot(node):
+                    entries.append((Op.CONST, node.dtype, None, len(self.scalars)))
+                    self.scalars.append(node.attribute)
                 else:
-                    spans.append((None, count, span.step))
-                    starts.append(start)
-            entries.append((Op.SLICE, node.dtype, shape, tuple(spans), number[node.sources[0]]))
-        else:
-            sources = tuple([number[source] for source in node.sources])
-            attribute = node.attribute
-            if node.op is Op.PAD:
-                attribute = tuple(dims.rename(widths) for widths in attribute)
-            entries.append((node.op, node.dtype, shape, attribute, *sources))
-        number[node] = len(number)
-    bounds = tuple((v.low, v.high) for v in dims.found.values())
-    graph: GraphKey = (tuple(entries), tuple([number[root] for root in roots]), bounds)
-    leaf_views = tuple(LeafView(*fields) for fields in inputs)
-    return Traced(graph, leaf_views, tuple(scalars), tuple(starts), tuple(dims.found), tuple(checks.values()))
+                    entries.append((Op.CONST, node.dtype, node.attribute))
+            elif node.op is Op.SLICE:
+                spans: list[tuple[Any, ...]] = []
+                for span, size in zip(node.attribute, node.sources[0].shape, strict=True):
+                    start, count = dims.rename((span.start, span.size))
+                    if span.size == size or not isinstance(start, int):
+                        spans.append((start, count, span.step))
+                    else:
+                        spans.append((None, count, span.step))
+                        self.starts.append(start)
+                entries.append((Op.SLICE, node.dtype, shape, tuple(spans), number[node.sources[0]]))
+            else:
+                sources = tuple([number[source] for source in node.sources])
+                attribute = node.attribute
+                if node.op is Op.PAD:
+                    attribute = tuple(dims.rename(widths) for widths in attribute)
+                elif node.op in CONTROL:
+                    attribute = self.control(node)
+                entries.append((node.op, node.dtype, shape, attribute, *sources))
+            number[node] = len(number)
+        return tuple(entries), tuple([number[root] for root in roots])
+
+    def control(self, node: Node) -> tuple[Any, ...]:
+        """The attribute of a loop or branch without its bodies, and those as graphs of entries."""
+        bodies = [without_aliases(body) for body in bodies_of(node)]
+        written = tuple([self.graph(topological(body), body, {}) for body in bodies])
+        facts = with_bodies(node.attribute, [()] * len(bodies))
+        if isinstance(facts, Loop) and facts.length is not None:
+            facts = facts._replace(length=self.dims.rename((facts.length,))[0])
+        return facts, written
 
 
 class _Dims:
@@ -242,16 +271,27 @@ class _Dims:
         return tuple(size if isinstance(size, int) else size.substitute(renaming) for size in shape)
 
 
+def all_entries(entries: Sequence[Any]) -> Iterator[Any]:
+    """The entries of a graph, with those of the bodies inside."""
+    for entry in entries:
+        yield entry
+        if entry[0] in CONTROL:
+            for body, _ in entry[3][1]:
+                yield from all_entries(body)
+
+
 def count_starts(key: GraphKey) -> int:
     """How many slice starts were taken out of a graph."""
-    return sum(span[0] is None for entry in key[0] if entry[0] is Op.SLICE for span in entry[3])
+    return sum(span[0] is None for entry in all_entries(key[0]) if entry[0] is Op.SLICE for span in entry[3])
 
 
 def rebuild(key: GraphKey) -> list[Node]:
     """The graph of a key: leaves carry `Argument`, slice starts are variables s0, s1, …"""
-    entries, roots, _ = key
+    return _rebuilt(key[0], key[1], itertools.count())
+
+
+def _rebuilt(entries: Sequence[Any], roots: Sequence[int], starts: Iterator[int]) -> list[Node]:
     nodes: list[Node] = []
-    starts = 0
     for entry in entries:
         op: Op = entry[0]
         dtype: DType = entry[1]
@@ -266,13 +306,16 @@ def rebuild(key: GraphKey) -> list[Node]:
             spans: list[Span] = []
             for span, size in zip(entry[3], source.shape, strict=True):
                 if span[0] is None:
-                    spans.append(_slot_span(f"s{starts}", span[1], span[2], size))
-                    starts += 1
+                    spans.append(_slot_span(f"s{next(starts)}", span[1], span[2], size))
                 else:
                     spans.append(Span(*span))
             node = make(op, dtype, entry[2], (source,), tuple(spans))
         else:
-            node = make(op, dtype, entry[2], tuple([nodes[k] for k in entry[4:]]), entry[3])
+            attribute = entry[3]
+            if op in CONTROL:
+                facts, bodies = attribute
+                attribute = with_bodies(facts, [_rebuilt(body, found, starts) for body, found in bodies])
+            node = make(op, dtype, entry[2], tuple([nodes[k] for k in entry[4:]]), attribute)
         nodes.append(node)
     return [nodes[k] for k in roots]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from smelt.config import settings
 from smelt.cost.profile import Profile, profile
 from smelt.device import memory
-from smelt.device.protocol import Launch
+from smelt.device.protocol import CONTROLS, REGISTER, Control, Launch, Step, check_controls
 from smelt.errors import InternalError, MemoryLimitError
 
 # Compilers are looked for when something is built, so `import smelt` need not wait for what that takes.
@@ -29,9 +29,10 @@ _MOST_TASKS: Final = 2**63 - 1
 _MOST_ARGUMENTS: Final = 4096  # of one kernel: they lie on the stack
 
 # The layouts of runtime.c.
-_LAUNCH: Final = struct.Struct("@PPqqiiii")
+_STEP: Final = struct.Struct("@PPqqiiiiq")
 _SLOT: Final = struct.Struct("@i4xq")
 _PROGRAM: Final = struct.Struct("@PqPPPqqqq")
+_KINDS: Final = {kind: number for number, kind in enumerate(CONTROLS, 1)}  # 0 is a launch
 _POINTER_BYTES: Final = 8
 
 
@@ -47,7 +48,7 @@ class LaunchSpec(NamedTuple):
 
 
 class Program:
-    """A launch list, ready to run. Base 0 must point to `arena_bytes` bytes: intermediates, then scratch per thread."""
+    """Steps, ready to run. Base 0 must point to `arena_bytes` bytes: intermediates, then scratch per thread."""
 
     __slots__ = (
         *("arena_bytes", "threads", "workspace_bytes"),
@@ -56,13 +57,14 @@ class Program:
 
     def __init__(
         self,
-        launches: Sequence[LaunchSpec],
+        steps: Sequence[LaunchSpec | Control],
         slots: Sequence[tuple[int, int]],
         scratch_bytes: int,
         arena_bytes: int,
         threads: int,
     ) -> None:
-        _check(launches, slots, scratch_bytes, arena_bytes)
+        _check(steps, slots, scratch_bytes, arena_bytes)
+        launches = [step for step in steps if isinstance(step, LaunchSpec)]
         scratch_offset = _aligned(arena_bytes)
         scratch_bytes = _aligned(scratch_bytes)
         self.threads = threads
@@ -72,16 +74,16 @@ class Program:
         self._integers_bytes = 8 * (1 + max((i for launch in launches for i in launch.integers), default=-1))
         # What the packed program points to has to live as long as it does.
         self._parts = [
-            _stored(_packed_launches(launches)),
+            _stored(_packed_steps(steps)),
             _stored(b"".join(_SLOT.pack(base, offset) for base, offset in slots)),
-            _stored(_packed_ints([slot for launch in launches for slot in launch.buffers])),
+            _stored(_packed_ints([slot for step in steps for slot in step.buffers])),
             _stored(_packed_ints([place for launch in launches for place in launch.integers])),
         ]
-        launch_list, slot_list, buffer_slots, integer_slots = map(ctypes.addressof, self._parts)
+        step_list, slot_list, buffer_slots, integer_slots = map(ctypes.addressof, self._parts)
         most_buffers = max((len(launch.buffers) for launch in launches), default=0)
         most_integers = max((len(launch.integers) for launch in launches), default=0)
         program = _PROGRAM.pack(
-            *(launch_list, len(launches), slot_list, buffer_slots, integer_slots),
+            *(step_list, len(steps), slot_list, buffer_slots, integer_slots),
             *(scratch_offset, scratch_bytes, max(1, most_buffers), max(1, most_integers)),
         )
         self._parts.append(_stored(program))
@@ -89,16 +91,16 @@ class Program:
         self._run = _runtime()
 
     def run(self, bases: bytes, integers: bytes) -> None:
-        """Run every launch in order. `bases` and `integers` are packed 8-byte values; base 0 is the arena.
+        """Run every step. `bases` and `integers` are packed 8-byte values; base 0 is the arena.
 
         The arena belongs to this call alone until it returns. Other Python threads go on meanwhile. Ctrl-C is seen
         between launches when they take long: at the latest about half a second and one kernel later.
         """
         if len(bases) < self._bases_bytes or len(integers) < self._integers_bytes:
             raise InternalError("a program was run with too few pointers or integers")
-        next_launch = self._run(self._address, bases, integers, self.threads, 0)
-        while next_launch:
-            next_launch = self._run(self._address, bases, integers, self.threads, next_launch)
+        following = self._run(self._address, bases, integers, self.threads, 0)
+        while following:
+            following = self._run(self._address, bases, integers, self.threads, following)
 
     def launch_seconds(self) -> list[float] | None:
         """Launches are not timed one by one here."""
@@ -168,38 +170,36 @@ class CPU:
 
     def load(
         self,
-        launches: Sequence[Launch],
+        steps: Sequence[Step],
         libraries: Sequence[Library],
         slots: Sequence[tuple[int, int]],
         scratch_bytes: int,
         arena_bytes: int,
     ) -> Program:
-        """A launch list over loaded libraries."""
-        specs = [
-            LaunchSpec(
-                libraries[launch.library].address(launch.kernel),
-                libraries[launch.library].address(launch.count) if launch.count else 0,
-                launch.tasks,
-                launch.grain,
-                launch.buffers,
-                launch.integers,
-            )
-            for launch in launches
-        ]
+        """Steps over loaded libraries."""
+        specs = [step if isinstance(step, Control) else _spec(step, libraries) for step in steps]
         return self.program(specs, slots, scratch_bytes, arena_bytes)
 
     def program(
         self,
-        launches: Sequence[LaunchSpec],
+        steps: Sequence[LaunchSpec | Control],
         slots: Sequence[tuple[int, int]],
         scratch_bytes: int,
         arena_bytes: int,
     ) -> Program:
-        """A launch list over `slots`, each a base (0: the arena) and an offset in bytes.
+        """Steps over `slots`, each a base (0: the arena) and an offset in bytes.
 
         `scratch_bytes` is the workspace of one thread, `arena_bytes` what the intermediates take.
         """
-        return Program(launches, slots, scratch_bytes, arena_bytes, threads())
+        return Program(steps, slots, scratch_bytes, arena_bytes, threads())
+
+
+def _spec(launch: Launch, libraries: Sequence[Library]) -> LaunchSpec:
+    library = libraries[launch.library]
+    count = library.address(launch.count) if launch.count else 0
+    return LaunchSpec(
+        library.address(launch.kernel), count, launch.tasks, launch.grain, launch.buffers, launch.integers
+    )
 
 
 def describe() -> list[dict[str, Any]]:
@@ -262,32 +262,47 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def _check(launches: Sequence[LaunchSpec], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena: int) -> None:
+def _check(
+    steps: Sequence[LaunchSpec | Control], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena: int
+) -> None:
     """A wrong number here would be a wild pointer there."""
     if scratch_bytes < 0 or arena < 0:
         raise InternalError("a program with a negative size")
     for base, offset in slots:
-        if base < 0 or offset < 0 or (base == 0 and offset > arena):
+        inside = offset <= arena if base == 0 else offset + _POINTER_BYTES <= arena if base == REGISTER else base > 0
+        if offset < 0 or not inside:
             raise InternalError(f"a slot at base {base}, offset {offset}, with an arena of {arena} bytes")
-    for launch in launches:
-        if not launch.kernel_address:
+    try:
+        check_controls(steps, slots)
+    except ValueError as error:
+        raise InternalError(str(error)) from None
+    for step in steps:
+        if isinstance(step, Control):
+            continue
+        if not step.kernel_address:
             raise InternalError("a launch without a kernel")
-        if max(len(launch.buffers), len(launch.integers)) > _MOST_ARGUMENTS:
-            raise InternalError(f"a kernel with {len(launch.buffers)} buffers and {len(launch.integers)} integers")
-        if any(not 0 <= slot < len(slots) for slot in launch.buffers) or any(place < 0 for place in launch.integers):
+        if max(len(step.buffers), len(step.integers)) > _MOST_ARGUMENTS:
+            raise InternalError(f"a kernel with {len(step.buffers)} buffers and {len(step.integers)} integers")
+        if any(not 0 <= slot < len(slots) for slot in step.buffers) or any(place < 0 for place in step.integers):
             raise InternalError("a launch names a slot or an integer that does not exist")
 
 
-def _packed_launches(launches: Sequence[LaunchSpec]) -> bytes:
+def _packed_steps(steps: Sequence[LaunchSpec | Control]) -> bytes:
     packed = []
     first_buffer = first_integer = 0
-    for kernel, count, tasks, grain, buffers, integers in launches:
-        if max(tasks, grain) > _MOST_TASKS:
+    for step in steps:
+        if isinstance(step, Control):
+            kernel, count, kind, integers = 0, 0, _KINDS[step.kind], 0
+            amount, other = step.amount, step.target
+        else:
+            kernel, count, kind, integers = step.kernel_address, step.count_address, 0, len(step.integers)
+            amount, other = step.tasks, step.grain
+        if max(amount, other) > _MOST_TASKS:
             raise MemoryLimitError("a tensor has more elements than 64 bits can count", hint="Use smaller shapes.")
-        ranges = (first_buffer, len(buffers), first_integer, len(integers))
-        packed.append(_LAUNCH.pack(kernel, count, tasks, grain, *ranges))
-        first_buffer += len(buffers)
-        first_integer += len(integers)
+        ranges = (first_buffer, len(step.buffers), first_integer, integers)
+        packed.append(_STEP.pack(kernel, count, amount, other, *ranges, kind))
+        first_buffer += len(step.buffers)
+        first_integer += integers
     return b"".join(packed)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import os
-import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,23 +18,19 @@ import numpy as np
 from smelt.cost.profile import Profile
 from smelt.device.memory import pointer, size_class
 from smelt.device.opencl_build import Library, build, stored
-from smelt.device.protocol import Launch
+from smelt.device.opencl_program import PLACE_BITS, Program
+from smelt.device.protocol import Step
 from smelt.errors import DeviceError, InternalError, MemoryLimitError
 from smelt.graph.index import Variable, of
-from smelt.graph.index_text import parse_index
 from smelt.locks import new_lock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.graph.index import Index
     from smelt.kernel.ir import Kernel
     from smelt.kernel.routine import Routine
 
-_PLACE_BITS: Final = 40  # of a pointer; the bits above are the number of the block
-_PLACE: Final = (1 << _PLACE_BITS) - 1
 _KEPT_FRACTION: Final = 8  # an eighth of the device's memory may lie in the pool
-_WIDE: Final = 1 << 62
 _EXTRA: Final = "pip install 'smelt[opencl]'"
 
 
@@ -159,7 +154,7 @@ class BufferMemory:
     def __init__(self, context: Context, nbytes: int) -> None:
         self._context, self.nbytes = context, nbytes
         self._number = context.take(nbytes)
-        self.address = self._number << _PLACE_BITS
+        self.address = self._number << PLACE_BITS
         self.pointer = pointer(self.address)
 
     def __del__(self) -> None:
@@ -189,63 +184,6 @@ class BufferMemory:
 
     def write(self, data: Any) -> None:
         self._context.write(self._number, data)
-
-
-class Program:
-    """A launch list over a queue. It returns when everything is enqueued; whoever reads a result waits for it."""
-
-    def __init__(
-        self,
-        context: Context,
-        launches: Sequence[Launch],
-        libraries: Sequence[Library],
-        slots: Sequence[tuple[int, int]],
-        arena_bytes: int,
-    ) -> None:
-        self._context, self._slots = context, list(slots)
-        self.arena_bytes, self.workspace_bytes = arena_bytes, 0  # what threads have of their own is private memory
-        self._launches = [(launch, libraries[launch.library].kernel(launch), _count(launch)) for launch in launches]
-        self._events: list[Any] = []
-
-    def run(self, bases: bytes, integers: bytes) -> None:
-        """Enqueue every launch in order. `bases` and `integers` are packed 8-byte values; base 0 is the arena."""
-        context = self._context
-        addresses = struct.unpack(f"{len(bases) // 8}q", bases)
-        numbers = struct.unpack(f"{len(integers) // 8}q", integers)
-        blocks = context.blocks
-        places: list[tuple[Any, int]] = []
-        for base, offset in self._slots:
-            address = addresses[base] + offset
-            block = blocks.get(address >> _PLACE_BITS)
-            # What has no elements may lie anywhere: nothing is read there.
-            places.append((blocks[0], 0) if block is None else (block, address & _PLACE))
-        events: list[Any] = []
-        with context.lock:
-            for launch, kernel, count in self._launches:
-                given = [numbers[k] for k in launch.integers]
-                tasks = launch.tasks if count is None else count.evaluate({f"d{k}": n for k, n in enumerate(given)})
-                if tasks <= 0:
-                    continue
-                arguments = [part for slot in launch.buffers for part in places[slot]]
-                together = (launch.threads,) if launch.threads > 1 else None
-                events.append(kernel(context.queue, (tasks * launch.threads,), together, *arguments, *given))
-            context.queue.flush()
-        self._events = events
-
-    def launch_seconds(self) -> list[float]:
-        """How long each launch of the latest run took, by the device's clock; those without tasks are left out."""
-        events = self._events
-        for event in events:
-            event.wait()
-        return [1e-9 * (event.profile.end - event.profile.start) for event in events]
-
-
-def _count(launch: Launch) -> Index | None:
-    """The number of tasks as an expression over the launch's integers."""
-    if not launch.count:
-        return None
-    names = {f"d{k}": of(Variable(f"d{k}", -_WIDE, _WIDE)) for k in range(len(launch.integers))}
-    return parse_index(launch.count, names)
 
 
 class OpenCL:
@@ -316,13 +254,13 @@ class OpenCL:
 
     def load(
         self,
-        launches: Sequence[Launch],
+        steps: Sequence[Step],
         libraries: Sequence[Any],
         slots: Sequence[tuple[int, int]],
         scratch_bytes: int,
         arena_bytes: int,
     ) -> Program:
-        return Program(open_context(), launches, libraries, slots, arena_bytes)
+        return Program(open_context(), steps, libraries, slots, arena_bytes)
 
 
 def describe() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +33,66 @@ class Launch:
     threads: int  # that run one task together
     buffers: tuple[int, ...]  # slots
     integers: tuple[int, ...]  # of the call
+
+
+class Operands(NamedTuple):
+    """What a kind of control step is given."""
+
+    slots: int  # how many it names
+    registers: int = 0  # the first of these are registers
+    measured: bool = False  # one more slot may hold its amount
+
+
+# What a control step does. A register is a pointer that the arena holds, a counter an int64 there.
+CONTROLS: Final[dict[str, Operands]] = {
+    "point": Operands(2, 1),  # a register, a place: the register points to the place
+    "advance": Operands(1, 1, measured=True),  # a register: it moves on by the amount, in bytes
+    "rotate": Operands(4, 2),  # registers `now` and `next`, two places: now becomes next, and next the other place
+    "set": Operands(1),  # a counter: it becomes the amount
+    "again": Operands(1),  # a counter: it goes up by one, and the target is the next step
+    "until": Operands(1, measured=True),  # a counter: once it has reached the amount, the target is the next step
+    "unless": Operands(1),  # a bool: if it is false, the target is the next step
+    "jump": Operands(0),  # the target is the next step
+    "copy": Operands(2, measured=True),  # two places: the amount, in bytes, from the second to the first
+}
+REGISTER: Final = -1  # as the base of a slot: where the pointer that lies at the slot's offset in the arena points to
+_COUNTERS: Final = ("set", "again", "until")
+
+
+@dataclass(frozen=True)
+class Control:
+    """A step of a program that launches nothing: it moves pointers, counts, or says which step is next."""
+
+    kind: str
+    buffers: tuple[int, ...]  # slots, as CONTROLS says; where there is one more, it holds the amount, an int64
+    amount: int = 0
+    target: int = 0  # the number of a step, or of the end
+
+
+Step = Launch | Control
+
+
+def check_controls(steps: Sequence[Any], slots: Sequence[tuple[int, int]]) -> None:
+    """Raise ValueError unless the control steps of a program fit it: their numbers become pointers."""
+    pointed = set()
+    for step in steps:
+        if isinstance(step, Control):
+            _check_control(step, slots, len(steps))
+            if step.kind == "point":
+                pointed.add(step.buffers[0])
+    if any(base == REGISTER and slot not in pointed for slot, (base, _) in enumerate(slots)):
+        raise ValueError("a register that points nowhere")
+
+
+def _check_control(step: Control, slots: Sequence[tuple[int, int]], steps: int) -> None:
+    known = CONTROLS.get(step.kind)
+    if known is None or not known.slots <= len(step.buffers) <= known.slots + known.measured:
+        raise ValueError(f"a control step {step.kind!r:.20} with {len(step.buffers)} slots")
+    if any(not 0 <= slot < len(slots) for slot in step.buffers) or not 0 <= step.target <= steps:
+        raise ValueError(f"a control step {step.kind} that names what does not exist")
+    bases = [slots[slot][0] for slot in step.buffers]
+    if any(base != REGISTER for base in bases[: known.registers]) or (step.kind in _COUNTERS and bases[0] != 0):
+        raise ValueError(f"a control step {step.kind} on places of the wrong kind")
 
 
 class Library(Protocol):
@@ -66,7 +126,7 @@ class DeviceMemory(Protocol):
 
 
 class Program(Protocol):
-    """A launch list, ready to run. Base 0 must point to `arena_bytes` bytes."""
+    """A list of steps, ready to run. Base 0 must point to `arena_bytes` bytes."""
 
     @property
     def arena_bytes(self) -> int: ...
@@ -129,11 +189,11 @@ class Device(Protocol):
 
     def load(
         self,
-        launches: Sequence[Launch],
+        steps: Sequence[Step],
         libraries: Sequence[Any],
         slots: Sequence[tuple[int, int]],
         scratch_bytes: int,
         arena_bytes: int,
     ) -> Program:
-        """A launch list over `slots`, each a base (0: the arena) and an offset in bytes."""
+        """Steps over `slots`, each a base (0: the arena, REGISTER: a pointer there) and an offset in bytes."""
         ...

@@ -1,7 +1,7 @@
-/* Runs a list of kernels in one call, each over the threads of one pool.
+/* Runs a list of kernels in one call, each over the threads of one pool. Steps between them make loops and branches.
 
    Takes a Program that does not change while it is in use, the base pointers and the integers of this call. Gives back when every
-   kernel has run, in order, or after a long while, to be called again. A kernel works through the tasks [begin, end) of its grid; how tasks are cut into calls and which thread
+   step is done, or after a long while, to be called again; what loops remember lies in the arena of the call. A kernel works through the tasks [begin, end) of its grid; how tasks are cut into calls and which thread
    makes a call must not matter to it. No kernel calls back into this file.
 
    No headers: names resolve when the library is loaded into a process that has a C library, and compiling stays quick. */
@@ -10,31 +10,35 @@ typedef void (*Kernel)(void *const *buffers, const long *integers, char *workspa
 typedef long (*Tasks)(const long *integers);
 
 typedef struct {
-    int base; /* 0: the arena; k: the k-th external pointer */
+    int base; /* 0: the arena; k: the k-th external pointer; -1: the arena holds a pointer at `offset`, and the slot is where it points */
     long offset;
 } Slot;
+
+/* What a step does: see CONTROLS in protocol.py. */
+enum { LAUNCH, POINT, ADVANCE, ROTATE, SET, AGAIN, UNTIL, UNLESS, JUMP, COPY };
 
 typedef struct {
     Kernel kernel;
     Tasks count; /* for symbolic extents; null: `tasks` holds */
-    long tasks;
-    long grain; /* tasks that are worth a call */
+    long tasks;  /* of a launch; the amount of another step, unless it has a slot more than it needs, which holds it */
+    long grain;  /* tasks that are worth a call; the target of another step */
     int first_buffer, buffers;
     int first_integer, integers;
-} Launch;
+    long kind;
+} Step;
 
 typedef struct {
-    const Launch *launches;
+    const Step *steps;
     long n;
     const Slot *slots;
-    const int *buffer_slots;  /* each launch has a run of these, starting at first_buffer */
+    const int *buffer_slots;  /* each step has a run of these, starting at first_buffer */
     const int *integer_slots; /* likewise, places in the integers of the call */
     long scratch_offset, scratch_bytes; /* thread t's workspace: arena + scratch_offset + t * scratch_bytes */
     long most_buffers, most_integers;   /* of any launch, at least 1 */
 } Program;
 
 _Static_assert(sizeof(long) == 8 && sizeof(void *) == 8, "an LP64 platform");
-_Static_assert(sizeof(Launch) == 48 && sizeof(Slot) == 16 && sizeof(Program) == 72, "the layout that cpu.py packs");
+_Static_assert(sizeof(Step) == 56 && sizeof(Slot) == 16 && sizeof(Program) == 72, "the layout that cpu.py packs");
 
 /* ---- what the platform lends ---- */
 
@@ -302,7 +306,44 @@ static void run_launch(Kernel kernel, void *const *buffers, const long *integers
     kernel(buffers, integers, workspace, 0, tasks);
 }
 
-/* Runs launches from number `first` on. Gives 0 when all are done; after a long while, the number of the launch to go on with, so that
+/* Where a slot lies. */
+static inline char *place(const Program *program, void *const *bases, int number) {
+    const Slot *slot = program->slots + number;
+    return slot->base < 0 ? *(char **)((char *)bases[0] + slot->offset) : (char *)bases[slot->base] + slot->offset;
+}
+
+/* The pointer that the arena holds for a slot. */
+static inline char **pointer(const Program *program, void *const *bases, int number) {
+    return (char **)((char *)bases[0] + program->slots[number].offset);
+}
+
+/* Does a step that is no launch; the number of the next one. */
+static long control(const Program *program, void *const *bases, long at) {
+    const Step *step = program->steps + at;
+    const int *slots = program->buffer_slots + step->first_buffer;
+#define PLACE(k) place(program, bases, slots[k])
+#define POINTER(k) (*pointer(program, bases, slots[k]))
+#define AMOUNT(k) (step->buffers > k ? *(const long *)PLACE(k) : step->tasks)
+    switch (step->kind) {
+    case POINT: POINTER(0) = PLACE(1); break;
+    case ADVANCE: POINTER(0) += AMOUNT(1); break;
+    case ROTATE:
+        POINTER(0) = POINTER(1);
+        POINTER(1) = POINTER(0) == PLACE(2) ? PLACE(3) : PLACE(2);
+        break;
+    case SET: *(long *)PLACE(0) = step->tasks; break;
+    case AGAIN: ++*(long *)PLACE(0); return step->grain;
+    case UNTIL: return *(const long *)PLACE(0) >= AMOUNT(1) ? step->grain : at + 1;
+    case UNLESS: return *(const unsigned char *)PLACE(0) ? at + 1 : step->grain;
+    case JUMP: return step->grain;
+    case COPY:
+        if (PLACE(0) != PLACE(1)) __builtin_memcpy(PLACE(0), PLACE(1), AMOUNT(2));
+        break;
+    }
+    return at + 1;
+}
+
+/* Runs steps from number `first` on. Gives 0 when all are done; after a long while, the number of the step to go on with, so that
    Python can look at its signals in between. */
 long smelt_run(const Program *program, void *const *bases, const long *integers, int threads, long first) {
     void *buffers[program->most_buffers];
@@ -311,25 +352,26 @@ long smelt_run(const Program *program, void *const *bases, const long *integers,
     FloatState before = float_state();
     set_float_state(FLOAT_DEFAULT);
     if (threads > MOST_THREADS) threads = MOST_THREADS;
-    const Launch *end = program->launches + program->n, *launch = program->launches + first;
     unsigned long start = ticks();
-    for (; launch < end; launch++) {
-        const int *slots = program->buffer_slots + launch->first_buffer;
-        for (int i = 0; i < launch->buffers; i++) {
-            const Slot *slot = program->slots + slots[i];
-            buffers[i] = (char *)bases[slot->base] + slot->offset;
+    long at = first;
+    while (at < program->n) {
+        const Step *step = program->steps + at;
+        if (step->kind == LAUNCH) {
+            const int *slots = program->buffer_slots + step->first_buffer;
+            for (int i = 0; i < step->buffers; i++) buffers[i] = place(program, bases, slots[i]);
+            const int *places = program->integer_slots + step->first_integer;
+            for (int i = 0; i < step->integers; i++) values[i] = integers[places[i]];
+            long tasks = step->count ? step->count(values) : step->tasks;
+            run_launch(step->kernel, buffers, values, workspace, program, tasks, step->grain, threads);
+            at++;
+        } else {
+            at = control(program, bases, at);
+            if (step->kind != AGAIN) continue;
         }
-        const int *places = program->integer_slots + launch->first_integer;
-        for (int i = 0; i < launch->integers; i++) values[i] = integers[places[i]];
-        long tasks = launch->count ? launch->count(values) : launch->tasks;
-        run_launch(launch->kernel, buffers, values, workspace, program, tasks, launch->grain, threads);
-        if (ticks() - start > LONG_WHILE) {
-            launch++;
-            break;
-        }
+        if (ticks() - start > LONG_WHILE) break;
     }
     set_float_state(before);
-    return launch < end ? launch - program->launches : 0;
+    return at < program->n ? at : 0;
 }
 
 /* In a forked child the threads are gone, and with them whatever they held. */

@@ -7,6 +7,7 @@ region reads it; each region is a pure function of the buffers that it loads.
 from smelt.fuse.attention import Attention, weigh_last
 from smelt.fuse.build import build_region
 from smelt.fuse.canonical import name_slots
+from smelt.fuse.control_nodes import LoopSizes, Walk, amount_node, base, loop_sizes
 from smelt.fuse.layout import Layout, contiguous
 from smelt.fuse.merge import merge_axes
 from smelt.fuse.overwrite import overwritable
@@ -20,9 +21,14 @@ __all__ = [
     "Attention",
     "Group",
     "Layout",
+    "LoopSizes",
     "Operand",
+    "Walk",
+    "amount_node",
+    "base",
     "build_region",
     "contiguous",
+    "loop_sizes",
     "merge_axes",
     "name_slots",
     "operands",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from smelt.graph.index import IndexLike
@@ -19,3 +20,12 @@ class Layout(NamedTuple):
 def contiguous(node: Node) -> Layout:
     """The layout of everything that smelt itself stores."""
     return Layout(node.shape, row_major(node.shape))
+
+
+LayoutOf = Callable[[Node], Layout]
+
+
+def is_contiguous(node: Node, layout: LayoutOf) -> bool:
+    """Whether a value lies in row-major order."""
+    expected = zip(node.shape, layout(node).strides, row_major(node.shape), strict=True)
+    return 0 in node.shape or all(size == 1 or stride == wanted for size, stride, wanted in expected)

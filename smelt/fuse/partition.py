@@ -20,7 +20,7 @@ from smelt.fuse.movement import Place, source_place, within
 from smelt.fuse.routine_nodes import ROUTINES, bases, only_renames
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
 from smelt.graph.node import Node, make, topological, users
-from smelt.graph.ops import ELEMENTWISE, SOURCES, VIEWS, Op
+from smelt.graph.ops import CONTROL, ELEMENTWISE, SOURCES, VIEWS, Op
 from smelt.kernel.region import extent
 
 NODE_LIMIT = 250  # elementwise nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
@@ -135,9 +135,9 @@ def partition(
                 ask(group, source, at, operand)
 
     for node in reversed(order):
-        if node.op in SOURCES or node.leaf is not None:
+        if _is_stored(node):
             continue
-        if node.op in ROUTINES:
+        if node.op in ROUTINES or node.op in CONTROL:
             groups.append(Group(node, (), Place(()), node, inside=[node]))
             stored.update(bases(node))
             read_whole.update(bases(node))
@@ -175,6 +175,11 @@ def partition(
                 absorb(group, node)
     groups.reverse()
     return groups
+
+
+def _is_stored(node: Node) -> bool:
+    """Whether a node is there without a kernel that makes it: loops and branches store their values themselves."""
+    return node.op in SOURCES or node.op is Op.ITEM or node.leaf is not None
 
 
 def _is_counted(node: Node) -> bool:
@@ -339,7 +344,7 @@ def _light(order: Sequence[Node]) -> set[Node]:
     """
     found: set[Node] = set()
     for node in order:
-        if node.op in SOURCES or node.leaf is not None:
+        if _is_stored(node):
             found.add(node)
             continue
         cheap = node.op in VIEWS or node.op is Op.PAD or (node.op in ELEMENTWISE and node.attribute not in COSTLY)

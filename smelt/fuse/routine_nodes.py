@@ -7,18 +7,18 @@ every element.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from smelt.fuse.layout import Layout
+from smelt.fuse.control_nodes import base as memory_of
+from smelt.fuse.control_nodes import readable_control
+from smelt.fuse.layout import LayoutOf, is_contiguous
 from smelt.graph.index import IndexLike, product_of
 from smelt.graph.node import Node, make, topological, with_sources
-from smelt.graph.ops import SOURCES, Op
+from smelt.graph.ops import CONTROL, SOURCES, Op
 from smelt.graph.shapes import row_major
 
 ROUTINES: Final = frozenset({Op.SORT, Op.SCATTER, Op.NONZERO})
-
-LayoutOf = Callable[[Node], Layout]
 
 
 class Operand(NamedTuple):
@@ -39,17 +39,17 @@ def operands(node: Node, layout: LayoutOf) -> list[Operand]:
 
 
 def bases(node: Node) -> Iterator[Node]:
-    """The nodes that a routine reads and that have to be stored."""
+    """The nodes that a routine, loop or branch reads and that have to be stored."""
     for position in range(len(node.sources)):
-        base = _base(node, position)
+        base = memory_of(node.sources[position]) if node.op in CONTROL else _base(node, position)
         if base.op is not Op.LEAF:
             yield base
 
 
 def prepared(roots: Sequence[Node], layout: LayoutOf) -> list[Node]:
-    """The graph with copies of those sources of routines that cannot be read as they lie."""
+    """The graph with copies of those sources of routines, loops and branches that cannot be read as they lie."""
     order = topological(roots)
-    if not any(node.op in ROUTINES for node in order):
+    if not any(node.op in ROUTINES or node.op in CONTROL for node in order):
         return list(roots)
     new: dict[Node, Node] = {}
     for node in order:
@@ -58,7 +58,7 @@ def prepared(roots: Sequence[Node], layout: LayoutOf) -> list[Node]:
         if node.op in ROUTINES:
             readable = tuple(_readable(changed, position, layout) for position in range(len(sources)))
             changed = with_sources(node, readable)
-        new[node] = changed
+        new[node] = readable_control(changed, layout) if node.op in CONTROL else changed
     return [new[root] for root in roots]
 
 
@@ -67,7 +67,7 @@ def _readable(node: Node, position: int, layout: LayoutOf) -> Node:
     base = _base(node, position)
     if base.op is Op.LEAF:
         operand = _operand(node, position, layout)
-        if _is_strided(node, position) or operand.is_scalar or _is_contiguous(base, layout):
+        if _is_strided(node, position) or operand.is_scalar or is_contiguous(base, layout):
             return source
     elif base.op not in SOURCES:
         return source
@@ -84,11 +84,6 @@ def _with_base(node: Node, base: Node, new: Node) -> Node:
 def _is_strided(node: Node, position: int) -> bool:
     """Whether an operand may have any strides: the updates and indices of a scatter."""
     return node.op is Op.SCATTER and position > 0
-
-
-def _is_contiguous(node: Node, layout: LayoutOf) -> bool:
-    expected = zip(node.shape, layout(node).strides, row_major(node.shape), strict=True)
-    return 0 in node.shape or all(size == 1 or stride == wanted for size, stride, wanted in expected)
 
 
 def _base(node: Node, position: int) -> Node:

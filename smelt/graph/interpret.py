@@ -6,7 +6,7 @@ Inside a node floats are computed in float64 (float64 itself is summed in extend
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from smelt.graph import composites
 from smelt.graph.elementwise_rules import BINARY_RULES, UNARY_RULES
 from smelt.graph.index import Index, IndexLike
 from smelt.graph.node import Node, constant_array
-from smelt.graph.ops import Op, identity
+from smelt.graph.ops import CONTROL, Loop, Op, identity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +36,10 @@ def interpret(roots: Iterable[Node], leaves: Leaves, dims: Mapping[str, int] | N
         return _run(wanted, leaves, dims or {})
 
 
-def _run(roots: list[Node], leaves: Leaves, dims: Mapping[str, int]) -> list[Array]:
+def _run(
+    roots: Sequence[Node], leaves: Leaves, dims: Mapping[str, int], arguments: Sequence[Array] = ()
+) -> list[Array]:
+    """The values of the roots; `arguments` are those of the parameters, in a closed graph."""
     order, expansions = _plan(roots)
     remaining: dict[Node, int] = {}
     for node in order:
@@ -44,17 +47,13 @@ def _run(roots: list[Node], leaves: Leaves, dims: Mapping[str, int]) -> list[Arr
             remaining[source] = remaining.get(source, 0) + 1
     for root in roots:
         remaining[root] = remaining.get(root, 0) + 1
-    values: dict[Node, Array] = {}
+    values: dict[Node, Any] = {}  # an array; a list of arrays for a loop or branch
     for node in order:
-        shape = tuple(_size(size, dims) for size in node.shape)
-        if node.op is Op.LEAF or node.leaf is not None:
-            value = _leaf(node, leaves, shape)
+        if node.op in CONTROL and node.leaf is None:
+            inputs = [values[source] for source in node.sources]
+            values[node] = (_loop if node.op is Op.LOOP else _branch)(node, inputs, leaves, dims)
         else:
-            inputs = [values[source] for source in _read(node, expansions)]
-            value = np.asarray(_RULES[node.op](node, inputs, shape, dims))
-        if value.shape != shape or value.dtype != node.dtype.numpy:
-            raise InternalError(f"{node!r} gave {value.dtype}{list(value.shape)} where {list(shape)} was expected")
-        values[node] = value
+            values[node] = _value(node, [values[s] for s in _read(node, expansions)], leaves, dims, arguments)
         for source in _read(node, expansions):
             remaining[source] -= 1
             if remaining[source] == 0:
@@ -62,7 +61,56 @@ def _run(roots: list[Node], leaves: Leaves, dims: Mapping[str, int]) -> list[Arr
     return [values[root] for root in roots]
 
 
-def _plan(roots: list[Node]) -> tuple[list[Node], dict[Node, Node]]:
+def _value(node: Node, inputs: list[Any], leaves: Leaves, dims: Mapping[str, int], arguments: Sequence[Array]) -> Array:
+    shape = _shape(node.shape, dims)
+    if node.op is Op.LEAF or node.leaf is not None:
+        value = _leaf(node, leaves, shape)
+    elif node.op is Op.PARAMETER:
+        value = arguments[node.attribute]
+    elif node.op is Op.ITEM:
+        value = inputs[0][node.attribute]
+    else:
+        value = np.asarray(_RULES[node.op](node, inputs, shape, dims))
+    if value.shape != shape or value.dtype != node.dtype.numpy:
+        raise InternalError(f"{node!r} gave {value.dtype}{list(value.shape)} where {list(shape)} was expected")
+    return value
+
+
+def _loop(node: Node, inputs: list[Array], leaves: Leaves, dims: Mapping[str, int]) -> list[Array]:
+    """The last states and the stacked ys, iteration by iteration."""
+    loop: Loop = node.attribute
+    first = loop.states + loop.constants
+    states, constants, xs = inputs[: loop.states], inputs[loop.states : first], inputs[first:]
+    length = None if loop.length is None else _size(loop.length, dims)
+    slices: list[list[Array]] = [[] for _ in loop.body[loop.states :]]
+    done = 0
+    while done != length:
+        if loop.test is not None and not _run(loop.test, leaves, dims, [*states, *constants])[0]:
+            break
+        at = length - 1 - done if loop.reverse and length is not None else done
+        slice_ = [np.asarray(x[at]) for x in xs]
+        made = _run(loop.body, leaves, dims, [*states, *constants, *slice_, np.asarray(done, np.int64)])
+        states = made[: loop.states]
+        for row, value in zip(slices, made[loop.states :], strict=True):
+            row.append(value)
+        done += 1
+    return [*states, *(_stacked(y, row, loop, dims) for y, row in zip(loop.body[loop.states :], slices, strict=True))]
+
+
+def _stacked(y: Node, row: list[Array], loop: Loop, dims: Mapping[str, int]) -> Array:
+    return np.stack(row[::-1] if loop.reverse else row) if row else np.empty((0, *_shape(y.shape, dims)), y.dtype.numpy)
+
+
+def _shape(sizes: Sequence[IndexLike], dims: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(_size(size, dims) for size in sizes)
+
+
+def _branch(node: Node, inputs: list[Array], leaves: Leaves, dims: Mapping[str, int]) -> list[Array]:
+    predicate, *operands = inputs
+    return _run(node.attribute.true if predicate else node.attribute.false, leaves, dims, operands)
+
+
+def _plan(roots: Sequence[Node]) -> tuple[list[Node], dict[Node, Node]]:
     """The order of evaluation, in which each composite follows the root of its expansion."""
     expansions: dict[Node, Node] = {}
     order: list[Node] = []

@@ -98,6 +98,7 @@ def _sweep() -> None:
         # A new node with the same key may already stand in the place of the dead one.
         if reference.table.get(reference.key) is reference:
             reference.table.pop(reference.key, None)
+        del reference  # its key may have been the last to hold the nodes of a body, which die now
 
 
 def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node:
@@ -125,6 +126,12 @@ def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), att
     if len(_dead) > _MOST_DEAD:
         _sweep()
     return node
+
+
+def find(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node | None:
+    """The node with these fields, if it is alive."""
+    reference = _tables.current.get((op, dtype, shape, attribute, *map(id, sources)))
+    return None if reference is None else reference()
 
 
 def with_sources(node: Node, sources: tuple[Node, ...]) -> Node:

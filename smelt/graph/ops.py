@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import enum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.graph.index import IndexLike
+
+if TYPE_CHECKING:
+    from smelt.graph.node import Node
 
 
 class Op(enum.Enum):
@@ -37,12 +40,17 @@ class Op(enum.Enum):
     NONZERO = "nonzero"  # positions of the true elements of a vector, in order, then its size
     COMPOSITE = "composite"  # attribute: Composition
     ALIAS = "alias"  # its first source, told apart from it; attribute: an object that says how it is differentiated
+    PARAMETER = "parameter"  # an input of a closed body; attribute: its number
+    LOOP = "loop"  # several values; sources: states, constants, xs; attribute: Loop
+    BRANCH = "branch"  # several values; sources: a predicate, then operands; attribute: Branch
+    ITEM = "item"  # one value of a LOOP or BRANCH; attribute: its number
 
     # Enum's own hash is a Python function; nodes are hashed all the time.
     __hash__ = object.__hash__
 
 
-SOURCES: Final = frozenset({Op.LEAF, Op.CONST, Op.IOTA})  # what a graph begins with
+SOURCES: Final = frozenset({Op.LEAF, Op.CONST, Op.IOTA, Op.PARAMETER})  # what a graph begins with
+CONTROL: Final = frozenset({Op.LOOP, Op.BRANCH})  # nodes with several values and with bodies
 MOVEMENT: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SLICE, Op.CONCAT, Op.WINDOW})
 VIEWS: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW})
 ELEMENTWISE: Final = frozenset({Op.UNARY, Op.BINARY, Op.WHERE, Op.CAST, Op.BITCAST})
@@ -126,6 +134,31 @@ class Composition(NamedTuple):
 
     name: str
     parameters: tuple[tuple[str, object], ...]
+
+
+class Loop(NamedTuple):
+    """A body run over and over, on a state that it makes anew each time.
+
+    Sources: the first states, then constants, then xs, which are cut along their first axis. The body's parameters are
+    the states, the constants, one slice of each x, and last the number of the iteration, an int64 scalar. Its roots are
+    the next states, then one slice of each y. The values of the node are the last states, then the ys, stacked along a
+    new first axis.
+    """
+
+    body: tuple[Node, ...]
+    test: tuple[Node, ...] | None  # one bool scalar over states and constants, asked before every iteration
+    states: int
+    constants: int
+    xs: int
+    length: IndexLike | None  # how many iterations; None: as long as the test says so
+    reverse: bool = False  # slices are taken, and ys written, from the last to the first
+
+
+class Branch(NamedTuple):
+    """One of two bodies over the operands, which all are their parameters; the roots have the same types."""
+
+    true: tuple[Node, ...]
+    false: tuple[Node, ...]
 
 
 class Function(NamedTuple):

@@ -9,41 +9,76 @@
     return %4
 
 The header counts the leaves and gives the bounds of the dims. A value that has been computed is printed as the leaf
-where it lies. Floats are hexadecimal and so exact; a NaN is written with its bits.
+where it lies. Floats are hexadecimal and so exact; a NaN is written with its bits. The bodies of a loop or branch
+follow its line, indented, with numbers of their own:
+
+    %2 = loop %0 %1 (states 1, constants 1, xs 0, length 10) : float32[4]
+      body
+        %0 = parameter 0 : float32[4]
+        %1 = parameter 1 : float32[4]
+        %2 = binary add %0 %1 : float32[4]
+        return %2
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from smelt.errors import InternalError
+from smelt.graph.closed import bodies_of
 from smelt.graph.index import Variable
 from smelt.graph.node import Node, constant_value, topological
-from smelt.graph.ops import Op
+from smelt.graph.ops import CONTROL, Op
 from smelt.graph.shapes import dims_of
-from smelt.graph.text_parse import Placeholder, parse_graph
+from smelt.graph.text_parse import BODY_NAMES, Placeholder, parse_graph
 
 __all__ = ["Placeholder", "parse_graph", "print_graph"]
 
 
 def print_graph(roots: Iterable[Node]) -> str:
     """The text of the graph below the roots."""
+    wanted = list(roots)
+    nodes = list(_all_nodes(wanted))
+    leaves = {node: at for at, node in enumerate(node for node in nodes if node.op is Op.LEAF)}
+    dims = dims_of(nodes)
+    header = f"graph leaves({len(leaves)}) dims({', '.join(map(_dim_text, dims.values()))})"
+    return "\n".join([header, *_lines(wanted, leaves)]) + "\n"
+
+
+def _all_nodes(roots: Iterable[Node]) -> Iterator[Node]:
+    """The nodes that are printed, once each, with those of bodies."""
+    found: dict[Node, None] = {}
+    stack = [list(roots)]
+    while stack:
+        for node in _order(stack.pop()):
+            if node not in found:
+                found[node] = None
+                stack += [list(body) for body in (bodies_of(node) if node.op in CONTROL else ())]
+    yield from found
+
+
+def _order(roots: Iterable[Node]) -> list[Node]:
     wanted = [_standing(root) for root in roots]
-    order = list(dict.fromkeys(_standing(node) for node in topological(wanted)))
-    dims = dims_of(order)
-    leaves = {node: at for at, node in enumerate(node for node in order if node.op is Op.LEAF)}
+    return list(dict.fromkeys(_standing(node) for node in topological(wanted)))
+
+
+def _lines(roots: Iterable[Node], leaves: dict[Node, int], indent: str = "") -> Iterator[str]:
+    wanted = [_standing(root) for root in roots]
+    order = _order(wanted)
     number = {node: at for at, node in enumerate(order)}
-    lines = [f"graph leaves({len(leaves)}) dims({', '.join(map(_dim_text, dims.values()))})"]
     for node in order:
         word, rest = (f"{leaves[node]}", "") if node.op is Op.LEAF else _WRITERS[node.op](node)
         sources = [f"%{number[_standing(source)]}" for source in node.sources]
         parts = [f"%{number[node]} =", node.op.value, word, *sources, rest, ":", _type_text(node)]
-        lines.append(" ".join(part for part in parts if part))
-    lines.append(" ".join(["return", *(f"%{number[root]}" for root in wanted)]))
-    return "\n".join(lines) + "\n"
+        yield indent + " ".join(part for part in parts if part)
+        if node.op in CONTROL:
+            for name, body in zip(BODY_NAMES[node.op], bodies_of(node), strict=False):
+                yield f"{indent}  {name}"
+                yield from _lines(body, leaves, indent + "    ")
+    yield indent + " ".join(["return", *(f"%{number[root]}" for root in wanted)])
 
 
 def _standing(node: Node) -> Node:
@@ -97,6 +132,13 @@ def _checked_text(node: Node) -> str:
     return "checked" if node.attribute.checked else "clamped"
 
 
+def _loop_text(node: Node) -> str:
+    loop = node.attribute
+    words = [f"states {loop.states}", f"constants {loop.constants}", f"xs {loop.xs}"]
+    words += [f"length {loop.length}"] if loop.test is None else []
+    return f"({', '.join([*words, *(['reverse'] if loop.reverse else [])])})"
+
+
 def _sort_text(node: Node) -> str:
     order = "descending" if node.attribute.descending else "ascending"
     return f"{order} {'indices' if node.attribute.indices else 'values'}"
@@ -126,5 +168,9 @@ _WRITERS: Final[dict[Op, Callable[[Node], tuple[str, str]]]] = {
     Op.SORT: lambda node: (_sort_text(node), _tuple_text([node.attribute.axis])),
     Op.NONZERO: lambda node: ("", ""),
     Op.COMPOSITE: _composite_text,
+    Op.PARAMETER: lambda node: (str(node.attribute), ""),
+    Op.LOOP: lambda node: ("", _loop_text(node)),
+    Op.BRANCH: lambda node: ("", ""),
+    Op.ITEM: lambda node: (str(node.attribute), ""),
     Op.ALIAS: lambda node: ("", ""),  # only to look at: what it means cannot be written down
 }

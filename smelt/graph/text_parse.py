@@ -253,6 +253,7 @@ def _constant(value: Any, dtype: DType, reader: TokenReader) -> bytes:
     return data
 
 
+BODY_NAMES: Final = {Op.LOOP: ("body", "test"), Op.BRANCH: ("true", "false")}
 _DTYPES: Final = {dtype.name: dtype for dtype in ALL}
 _OPS: Final = {op.value: op for op in Op}
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from smelt.config import settings
@@ -16,14 +16,17 @@ from smelt.graph.index import Index, nonnegative, product_of
 from smelt.graph.node import Node, Shape, make, topological
 from smelt.graph.ops import (
     BINARY,
+    CONTROL,
     REDUCTIONS,
     SCANS,
     SCATTERS,
     UNARY,
+    Branch,
     Composition,
     Contraction,
     Function,
     Gathering,
+    Loop,
     Op,
     Reduction,
     Scanning,
@@ -68,6 +71,8 @@ def verify_graph(roots: Iterable[Node]) -> None:
     order = topological(roots)
     for node in order:
         verify_node(node)
+        # What stands for several values has a type only so that all nodes have one.
+        _need(node, not CONTROL & {x.op for x in node.sources} or node.op is Op.ITEM, "several values are read by ITEM")
     dims_of(order)
 
 
@@ -285,6 +290,67 @@ def _alias(node: Node) -> None:
     _need(node, x is not None and (x.dtype, x.shape) == (node.dtype, node.shape), "it has a source of the same type")
 
 
+def value_types(attribute: Loop | Branch) -> list[tuple[DType, Shape]]:
+    """The types of the values of a LOOP or BRANCH."""
+    if isinstance(attribute, Branch):
+        return [(root.dtype, root.shape) for root in attribute.true]
+    states, ys = attribute.body[: attribute.states], attribute.body[attribute.states :]
+    length: Any = attribute.length
+    return [*((x.dtype, x.shape) for x in states), *((y.dtype, (length, *y.shape)) for y in ys)]
+
+
+def _parameter(node: Node) -> None:
+    _need(node, type(node.attribute) is int and node.attribute >= 0, "a parameter has a number")
+
+
+def _loop(node: Node) -> None:
+    _need(node, type(node.attribute) is Loop, "the attribute is a Loop")
+    body, test, states, constants, xs, length, reverse = node.attribute
+    first = states + constants
+    _need(node, 0 <= states <= len(body) and min(constants, xs) >= 0, "its numbers are not negative")
+    _need(node, first + xs == len(node.sources), "it has as many sources as it says")
+    _need(node, (length is None) != (test is None), "there is a length or a test")
+    _need(node, type(reverse) is bool and (not isinstance(length, int) or length >= 0), "the length is not negative")
+    types = [(x.dtype, x.shape) for x in node.sources[:first]]
+    _need(node, types[:states] == [(x.dtype, x.shape) for x in body[:states]], "states keep their types")
+    if test is not None:
+        _need(node, xs == 0 and len(body) == states, "only a loop of known length has xs and ys")
+        _need(node, len(test) == 1 and (test[0].dtype, test[0].shape) == (bool_, ()), "the test is a bool scalar")
+        _closed(node, test, types)
+    for x in node.sources[first:]:
+        _need(node, x.rank > 0 and x.shape[0] == length, "xs have as many slices as there are iterations")
+        types.append((x.dtype, x.shape[1:]))
+    _closed(node, body, [*types, (int64, ())])
+    _need(node, [(node.dtype, node.shape)] == value_types(node.attribute)[:1], "its type is that of the first value")
+
+
+def _branch(node: Node) -> None:
+    _need(node, type(node.attribute) is Branch and len(node.sources) > 0, "the attribute is a Branch")
+    predicate, *operands = node.sources
+    _need(node, (predicate.dtype, predicate.shape) == (bool_, ()), "the predicate is a bool scalar")
+    kinds = [[(root.dtype, root.shape) for root in body] for body in node.attribute]
+    _need(node, kinds[0] == kinds[1] and kinds[0][:1] == [(node.dtype, node.shape)], "both bodies give the same types")
+    for body in node.attribute:
+        _closed(node, body, [(x.dtype, x.shape) for x in operands])
+
+
+def _closed(node: Node, body: Sequence[Node], types: list[tuple[DType, Shape]]) -> None:
+    """Bodies are graphs over parameters of these types. (In the compiler, leaves in them are scalars of the call.)"""
+    for inner in topological(body):
+        verify_node(inner)
+        if inner.op is Op.PARAMETER:
+            known = inner.attribute < len(types) and types[inner.attribute] == (inner.dtype, inner.shape)
+            _need(node, known, "parameters have the types of the sources")
+
+
+def _item(node: Node) -> None:
+    (x,) = node.sources
+    _need(node, x.op in CONTROL and type(node.attribute) is int, "it is a value of a loop or branch")
+    types = value_types(x.attribute)
+    _need(node, 0 <= node.attribute < len(types), "there is such a value")
+    _need(node, types[node.attribute] == (node.dtype, node.shape), "it has the type of that value")
+
+
 # `composites` replaces the entry of COMPOSITE by a check against its registry.
 CHECKS: Final[dict[Op, Callable[[Node], None]]] = {
     Op.CONST: _const,
@@ -311,6 +377,10 @@ CHECKS: Final[dict[Op, Callable[[Node], None]]] = {
     Op.NONZERO: _nonzero,
     Op.COMPOSITE: _composite,
     Op.ALIAS: _alias,
+    Op.PARAMETER: _parameter,
+    Op.LOOP: _loop,
+    Op.BRANCH: _branch,
+    Op.ITEM: _item,
 }
 
 _SOURCE_COUNTS: Final[dict[Op, int | None]] = {
@@ -324,7 +394,9 @@ _SOURCE_COUNTS: Final[dict[Op, int | None]] = {
     Op.CONTRACT: 2,
     Op.GATHER: None,
     Op.SCATTER: None,
-    **dict.fromkeys((Op.COMPOSITE, Op.ALIAS), None),
+    Op.PARAMETER: 0,
+    Op.ITEM: 1,
+    **dict.fromkeys((Op.COMPOSITE, Op.ALIAS, Op.LOOP, Op.BRANCH), None),
     **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW), 1),
     **dict.fromkeys((Op.UNARY, Op.CAST, Op.BITCAST, Op.REDUCE, Op.SCAN, Op.SORT, Op.NONZERO), 1),
 }

@@ -48,12 +48,18 @@ class _Scatter:
             "for (long task = begin; task < end; task++) {",
             "long low = task * share, high = low + share < extent ? low + share : extent;",
             "long from = low * stride, to = high * stride;",
-            *self._move("a", "target", widen=True, fill=self.words["target"] == "scalar"),
+            *self._beginning(),
             *self._loops(),
             *(self._move("o", "a", widen=False, fill=False) if self.wide else []),
             "}",
         ]
         return "\nKERNEL {\n  " + "\n  ".join(lines) + "\n}\n"
+
+    def _beginning(self) -> list[str]:
+        """The target, copied to where the updates go, unless it lies there."""
+        if self.words["target"] == "in place":
+            return []
+        return self._move("a", "target", widen=True, fill=self.words["target"] == "scalar")
 
     def _vector(self, kind: str) -> str:
         return kind if self.lanes == 1 else f"{kind}x{self.lanes}"

@@ -19,6 +19,7 @@ from smelt.runtime.tracing import (
     is_transforming,
     is_weak,
     tracing,
+    tracing_body,
     transforming,
 )
 
@@ -52,5 +53,6 @@ __all__ = [
     "set_default",
     "take_random",
     "tracing",
+    "tracing_body",
     "transforming",
 ]

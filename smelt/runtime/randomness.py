@@ -6,7 +6,7 @@ from smelt.dtypes import uint32
 from smelt.graph.node import Node
 from smelt.locks import new_lock
 from smelt.runtime.storage import host_leaf
-from smelt.runtime.tracing import current_trace
+from smelt.runtime.tracing import Trace, current_trace
 
 _WORD = 0xFFFFFFFF
 
@@ -46,7 +46,11 @@ def advance_random(draws: int) -> tuple[int, int, int]:
 
 def take_random(draws: int = 1) -> tuple[Node, int]:
     """A uint32[3] leaf (key, key, draw) and what to add to `draw`, for `draws` draws in a row."""
-    trace = current_trace()
+    return draw_random(current_trace(), draws)
+
+
+def draw_random(trace: Trace | None, draws: int) -> tuple[Node, int]:
+    """The same inside a trace, or outside of all."""
     if trace is not None:
         return trace.take_random(draws)
     return host_leaf(_state.advance(draws), uint32), 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from smelt.device.memory import NOWHERE
 from smelt.errors import TraceError
+from smelt.graph.closed import living_items
 from smelt.graph.node import Node
 from smelt.graph.ops import VIEWS, Op
 from smelt.locks import new_lock
@@ -38,6 +39,8 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
     if pending:
         from smelt.compiler import trace
 
+        # A loop that runs gives all of its values at once.
+        pending += [item for item in living_items(pending) if item.leaf is None and item not in pending]
         traced = trace(pending)
         storages: list[Storage] = []
         for view in traced.inputs:

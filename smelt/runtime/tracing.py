@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from smelt.dtypes import DType, uint32
+from smelt.errors import TraceError
 from smelt.graph.index import IndexLike
 from smelt.graph.node import Node, Shape, make, topological
 from smelt.graph.ops import Op
@@ -41,6 +42,28 @@ class Trace:
             self.random_node = self.random.node()
         self.draws += draws
         return self.random_node, self.draws - draws
+
+
+class BodyTrace(Trace):
+    """The body of a loop or branch being traced, inside another trace or none; `name` is the user's call."""
+
+    def __init__(self, name: str, outer: Trace | None, repeats: bool) -> None:
+        super().__init__()
+        self.name, self.outer, self.repeats = name, outer, repeats
+        if outer is not None:
+            self.hidden = outer.hidden
+
+    def take_random(self, draws: int) -> tuple[Node, int]:
+        """Of the trace around it; in a loop, every iteration would get the same numbers."""
+        if self.repeats:
+            raise TraceError(
+                f"{self.name}: a random draw without a key inside the body",
+                rule="the body is traced once, so every iteration would draw the same numbers.",
+                hint="Carry a key in the state: key, now = sm.random.split(key), then draw with key=now.",
+            )
+        from smelt.runtime.randomness import draw_random
+
+        return draw_random(self.outer, draws)
 
 
 _STRONG, _CONSTANT, _WEAK = range(3)
@@ -117,6 +140,17 @@ def tracing() -> Iterator[Trace]:
     _stack.traces.append(trace)
     try:
         yield trace
+    finally:
+        _stack.traces.pop()
+
+
+@contextmanager
+def tracing_body(name: str, repeats: bool) -> Iterator[None]:
+    """Everything inside is a body: `repeats` says that it runs more than once."""
+    _stack.traces.append(BodyTrace(name, current_trace(), repeats))
+    try:
+        with transforming():
+            yield
     finally:
         _stack.traces.pop()
 

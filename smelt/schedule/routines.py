@@ -7,7 +7,8 @@ from typing import Final
 
 from smelt.cost.profile import Profile
 from smelt.dtypes import int64
-from smelt.fuse.routine_nodes import LayoutOf, Operand, operands
+from smelt.fuse.layout import LayoutOf
+from smelt.fuse.routine_nodes import Operand, operands
 from smelt.graph.index import maximum, upper
 from smelt.graph.node import Node
 from smelt.graph.ops import Op

@@ -1,9 +1,10 @@
 """Takes functions of tensors; gives functions of tensors: compiled (`jit`), differentiated (`grad` and others), batched
-(`vmap`), looked into (`explain`).
+(`vmap`), looked into (`explain`). Runs functions as the bodies of loops and branches.
 
 Always holds: a transformed function gives what the original gives; tracing leaves no trace on the arguments.
 """
 
+from smelt.transform.control import cond, fori_loop, scan, while_loop
 from smelt.transform.custom import custom_vjp, stop_gradient
 from smelt.transform.explain import Explanation, examine, explain
 from smelt.transform.gradients import grad, jvp, value_and_grad, vjp
@@ -15,16 +16,20 @@ __all__ = [
     "Explanation",
     "Jit",
     "Vmap",
+    "cond",
     "custom_vjp",
     "examine",
     "explain",
+    "fori_loop",
     "grad",
     "hessian",
     "jacobian",
     "jit",
     "jvp",
+    "scan",
     "stop_gradient",
     "value_and_grad",
     "vjp",
     "vmap",
+    "while_loop",
 ]

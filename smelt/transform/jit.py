@@ -203,7 +203,7 @@ class Jit(Generic[P, T]):
                 storage = x._node.attribute
                 if k in declared:
                     storage = contiguous_storage(storage)
-                    marks.append(storage.dtype)
+                    marks.append((storage.dtype, storage.device))
                 else:
                     marks.append(storage.signature)
                 leaves.append(storage)

@@ -104,6 +104,57 @@ def test_records_that_do_not_make_sense_are_dropped(cache: Path, change: dict[st
     np.testing.assert_array_equal(compute(), EXPECTED)
 
 
+def looping() -> Any:
+    """A loop with a branch in it, slices on both sides, and a number in the body."""
+    runtime.clear_graphs()
+    driver._kernels.clear()
+    total, parts = sm.scan(
+        lambda c, v: (sm.cond(v[0] > 4, lambda c: c + v, lambda c: c * 0.25, c), c * v), sm.zeros((4,)), sm.asarray(x)
+    )
+    return np.concatenate([total.numpy()[None], parts.numpy()])
+
+
+def looped() -> Any:
+    state, parts = np.zeros(4, np.float32), []
+    for row in x:
+        parts.append(state * row)
+        state = state + row if row[0] > 4 else state * np.float32(0.25)
+    return np.stack([state, *parts])
+
+
+def test_loops_are_read_back(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.testing.assert_array_equal(looping(), looped())
+    monkeypatch.setattr(driver, "compile_key", None)  # nothing is compiled any more
+    np.testing.assert_array_equal(looping(), looped())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"buffers": [1 << 20]},
+        {"buffers": []},
+        {"kind": "explode"},
+        {"kind": 3},
+        {"target": 1 << 20},
+        {"target": -1},
+        {"amount": "1"},
+        {"amount": None},
+    ],
+    ids=repr,
+)
+def test_loops_that_do_not_make_sense_are_dropped(cache: Path, change: dict[str, Any]) -> None:
+    looping()
+    [entry] = entries(cache)
+    store = disk_cache()
+    assert store is not None
+    data = json.loads(store.load_bytes("graphs", entry.name) or b"")
+    controls = [k for k, step in enumerate(data["launches"]) if "kind" in step]
+    for k in (controls[0], controls[len(controls) // 2], controls[-1]):
+        steps = [{**step, **change} if k == at else step for at, step in enumerate(data["launches"])]
+        store.store_bytes("graphs", entry.name, json.dumps({**data, "launches": steps}).encode())
+        np.testing.assert_array_equal(looping(), looped())
+
+
 def test_without_a_disk_cache(tmp_path: Path) -> None:
     with configure(cache_dir=tmp_path / "none", disk_cache=False):
         np.testing.assert_array_equal(compute(), EXPECTED)

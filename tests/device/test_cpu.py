@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from smelt.config import configure
 from smelt.device.cpu import CPU, LaunchSpec, Program
 from smelt.device.memory import Memory
+from smelt.device.protocol import REGISTER, Control
 from smelt.errors import InternalError
 from tests.device.helpers import holds_in_forked_child
 
@@ -338,6 +339,84 @@ def test_wrong_programs_are_refused(
 ) -> None:
     with pytest.raises(InternalError):
         cpu.program([launch], slots, scratch, arena)
+
+
+# --- steps between launches
+
+# Slots: the block, the counter, two registers, two places in the arena, and an amount in the block.
+SLOTS = [(1, 0), (0, 0), (REGISTER, 8), (REGISTER, 16), (0, 64), (0, 72), (1, 56)]
+BLOCK, COUNTER, NOW, NEXT, A, B, AMOUNT = range(7)
+ONE_REGISTER = [*SLOTS[:3], (0, 0), *SLOTS[4:]]
+
+
+def test_a_loop_counts_and_moves_on(cpu: CPU, address: Any) -> None:
+    """Each of five elements is doubled, one per iteration; the number of iterations lies in memory."""
+    block, values = longs(cpu, [1, 2, 3, 4, 5, 6, 7, 5])
+    steps = [
+        Control("point", (NOW, BLOCK)),
+        Control("set", (COUNTER,), amount=0),
+        Control("until", (COUNTER, AMOUNT), target=6),
+        LaunchSpec(address("twice"), 0, 1, 1, (NOW,), ()),
+        Control("advance", (NOW,), amount=8),
+        Control("again", (COUNTER,), target=2),
+    ]
+    run(cpu, cpu.program(steps, ONE_REGISTER, 0, 128), block)
+    assert values.tolist() == [2, 4, 6, 8, 10, 6, 7, 5]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 1000])
+def test_a_state_lies_in_two_places(cpu: CPU, address: Any, count: int) -> None:
+    block, values = longs(cpu, [7, 0])
+    steps = [
+        Control("point", (NOW, BLOCK)),
+        Control("point", (NEXT, A)),
+        Control("set", (COUNTER,)),
+        Control("until", (COUNTER,), amount=count, target=7),
+        LaunchSpec(address("affine"), 0, 1, 1, (NOW, NEXT), ()),
+        Control("rotate", (NOW, NEXT, A, B)),
+        Control("again", (COUNTER,), target=3),
+        Control("point", (NEXT, BLOCK)),
+        Control("advance", (NEXT,), amount=8),
+        Control("copy", (NEXT, NOW), amount=8),
+    ]
+    run(cpu, cpu.program(steps, SLOTS, 0, 128), block)
+    expected = pow(3, count) * 7
+    assert values[0] == 7
+    assert values[1] == (expected + 2**63) % 2**64 - 2**63
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_a_branch(cpu: CPU, address: Any, flag: int) -> None:
+    block, values = longs(cpu, [flag, 10])
+    steps = [
+        Control("unless", (0,), target=3),
+        LaunchSpec(address("add_one"), 0, 1, 1, (1,), ()),
+        Control("jump", (), target=4),
+        LaunchSpec(address("twice"), 0, 1, 1, (1,), ()),
+    ]
+    run(cpu, cpu.program(steps, [(1, 0), (1, 8)], 0, 0), block)
+    assert values[1] == (11 if flag else 20)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Control("unheard of", ()),
+        Control("point", (A, B)),
+        Control("point", (NOW,)),
+        Control("point", (NOW, 99)),
+        Control("jump", (), target=3),
+        Control("jump", (), target=-1),
+        Control("set", (BLOCK,)),
+        Control("again", (NOW,)),
+        Control("copy", (A, B, AMOUNT, A)),
+        Control("rotate", (NOW, A, A, B)),
+    ],
+    ids=str,
+)
+def test_wrong_steps_are_refused(cpu: CPU, step: Control) -> None:
+    with pytest.raises(InternalError):
+        cpu.program([Control("point", (NOW, A)), step], ONE_REGISTER, 0, 128)
 
 
 def test_too_few_pointers_or_integers_are_refused(cpu: CPU, address: Any) -> None:

@@ -127,6 +127,34 @@ class TestOpenCL:
         expected = [e / e.sum(-1, keepdims=True), x.cumsum(0), x.sum(0)]
         assert all(np.allclose(a, b, 1e-3, 1e-4) for a, b in zip(got, expected, strict=True))
 
+    def test_one_function_of_declared_shapes_serves_both_devices(self) -> None:
+        double = sm.jit(lambda x: x * 2, shapes=[(sm.Dim("n", 1, 64),)])
+        for device in ("opencl", "cpu", "opencl"):
+            with configure(device=device):
+                assert double(sm.asarray([1.0, 2.0])).tolist() == [2.0, 4.0]
+
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_loops_and_branches(self, reverse: bool) -> None:
+        n = sm.Dim("n", 1, 16)
+        rows = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
+
+        def program(x: sm.Tensor, m: sm.Tensor) -> tuple[sm.Tensor, ...]:
+            last, sums = sm.scan(
+                lambda c, v: (sm.cond(v[0] > 0, lambda c: c + v, lambda c: c * 0.5, c), c.sum()), x, m, reverse=reverse
+            )
+            grown = sm.while_loop(lambda s: s.sum() < 100, lambda s: s * 2, sm.abs(last) + 1)
+            return last, sums, grown, sm.fori_loop(0, 5, lambda i, s: (s[1], s[0] + i), (grown, last))[0]
+
+        results = []
+        for device in ("cpu", "opencl"):
+            with configure(device=device):
+                for shapes in (None, [(n,), (7, n)], [(4,), (n, 4)]):
+                    found = sm.jit(program, shapes=shapes)(sm.asarray(rows[0]), sm.asarray(rows))
+                    results.append([value.numpy() for value in found])
+        for result in results[1:]:
+            for a, b in zip(result, results[0], strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-5)
+
     def test_an_index_out_of_range_is_reported(self) -> None:
         with configure(device="opencl"), pytest.raises(sm.errors.IndexRangeError):
             sm.arange(5)[sm.asarray([1, 7])].numpy()

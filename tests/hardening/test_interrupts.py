@@ -114,6 +114,29 @@ def test_ctrl_c_ends_a_long_call_between_two_kernels(tmp_path: Path) -> None:
     assert says(LONG, tmp_path / "cache") == "interrupted True"
 
 
+ENDLESS = """
+import signal
+import numpy as np
+import smelt as sm
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+loop = sm.jit(lambda x: sm.while_loop(lambda s: s.sum() > -1, lambda s: (s + 1) % 7, x))
+x = sm.ones((5,)).realize()
+loop.memory(x)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+try:
+    loop(x)
+    print("finished")
+except KeyboardInterrupt:
+    print("interrupted", sm.fori_loop(0, 5, lambda i, s: s + i, x).tolist())
+"""
+
+
+def test_ctrl_c_ends_an_endless_loop(tmp_path: Path) -> None:
+    assert says(ENDLESS, tmp_path / "cache") == f"interrupted {[11.0] * 5}"
+
+
 def test_a_lock_is_free_after_an_interrupt_and_in_a_child() -> None:
     lock = new_lock()
     with pytest.raises(KeyboardInterrupt), lock:

@@ -9,7 +9,7 @@ from smelt import dtypes
 from smelt.graph import build, ops
 from smelt.graph.interpret import interpret
 from smelt.graph.node import Node, constant_value, make
-from smelt.graph.ops import Op, Reduction, Span
+from smelt.graph.ops import CONTROL, Op, Reduction, Span
 from smelt.rewrite.rule import Contract, Family
 from smelt.rewrite.rules.pattern import constant_of, filled, is_empty, leaf
 
@@ -36,7 +36,8 @@ def _no_elements_examples() -> Sequence[Node]:
 
 
 @family.rule(
-    *(op for op in Op if op not in (Op.CONST, Op.LEAF, Op.COMPOSITE, Op.ALIAS)), examples=_no_elements_examples
+    *(op for op in Op if op not in {Op.CONST, Op.LEAF, Op.COMPOSITE, Op.ALIAS, Op.PARAMETER, Op.ITEM} | CONTROL),
+    examples=_no_elements_examples,
 )
 def no_elements(node: Node) -> Node | None:
     """Anything without elements → an expanded constant."""

@@ -1,0 +1,109 @@
+"""Loops and branches, simplified: their bodies like any graph, and what goes into them and comes out.
+
+- What nobody reads is not computed: values of the node, states and slices that only lead to such, sources.
+- A state that every iteration gives on as it is, is a constant.
+- A source that takes no memory (a number, a count, a scalar of the call, views of these) is put into the bodies.
+- A branch on a number is the body that it chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from smelt.compiler.trace import Argument
+from smelt.graph.closed import bodies_of, branch, loop, open_body, parameter, parameter_types, with_bodies
+from smelt.graph.node import Node, constant_value, make, topological, with_sources
+from smelt.graph.ops import CONTROL, VIEWS, Branch, Loop, Op
+
+Simplify = Callable[[Sequence[Node]], list[Node]]
+Values = dict[int, Node]  # of a loop or branch, by number: those that are read
+
+
+def simple_bodies(roots: Sequence[Node], simplify: Simplify) -> list[Node]:
+    """The graph with its loops and branches simplified. Sources come first, so they are in their last form."""
+    order = topological(roots)
+    read: dict[Node, set[int]] = {}
+    for node in order:
+        if node.op is Op.ITEM:
+            read.setdefault(node.sources[0], set()).add(node.attribute)
+    new: dict[Node, Node] = {}
+    values: dict[Node, Values] = {}
+    for node in order:
+        if node.op is Op.ITEM:
+            new[node] = values[node.sources[0]][node.attribute]
+            continue
+        new[node] = replaced = with_sources(node, tuple([new[source] for source in node.sources]))
+        if node.op in CONTROL:
+            bodies = [simplify(body) for body in bodies_of(replaced)]
+            simple = make(node.op, node.dtype, node.shape, replaced.sources, with_bodies(node.attribute, bodies))
+            values[node] = (_loop if node.op is Op.LOOP else _branch)(simple, sorted(read[node]), simplify)
+    return [new[root] for root in roots]
+
+
+def _branch(node: Node, read: Sequence[int], simplify: Simplify) -> Values:
+    predicate, *operands = node.sources
+    bodies = [[body[k] for k in read] for body in node.attribute]
+    if predicate.op is Op.CONST:
+        return dict(zip(read, open_body(bodies[not constant_value(predicate)], operands), strict=True))
+    needed = [k for k in sorted(_parameters([*bodies[0], *bodies[1]])) if not _is_free(operands[k])]
+    arguments = _arguments(node, needed, dict(enumerate(operands)))
+    closed = [tuple(simplify(open_body(body, arguments))) for body in bodies]
+    return dict(zip(read, branch(Branch(*closed), predicate, [operands[k] for k in needed]), strict=True))
+
+
+def _loop(node: Node, read: Sequence[int], simplify: Simplify) -> Values:
+    body, test, states, constants, xs, length, reverse = node.attribute
+    sources = node.sources
+    passed = {j for j in range(states) if body[j].op is Op.PARAMETER and body[j].attribute == j}
+    asked = set() if test is None else _parameters(test)
+    live = _live(body, states, passed, {*read, *(k for k in asked if k < states)} - passed)
+    values: Values = {j: sources[j] for j in read if j in passed}
+    if not live:
+        return values
+    needed = _parameters([body[k] for k in live]) | asked
+    kept = [k for k in live if k < states]
+    first = states + constants
+    fixed = [k for k in range(first) if k in needed and k not in kept and not _is_free(sources[k])]
+    slices = [k for k in range(first, first + xs) if k in needed]
+    free = {k: sources[k] for k in range(first) if k not in kept and _is_free(sources[k])}
+    arguments = _arguments(node, [*kept, *fixed, *slices, first + xs], free)
+    closed = tuple(simplify(open_body([body[k] for k in live], arguments)))
+    asking = None if test is None else tuple(simplify(open_body(test, arguments)))
+    attribute = Loop(closed, asking, len(kept), len(fixed), len(slices), length, reverse)
+    found = loop(attribute, [sources[k] for k in (*kept, *fixed, *slices)])
+    return values | dict(zip(live, found, strict=True))
+
+
+def _live(body: Sequence[Node], states: int, passed: set[int], wanted: Iterable[int]) -> list[int]:
+    """The roots of a loop's body that are wanted, or that make states which these need."""
+    live: set[int] = set()
+    waiting = list(wanted)
+    while waiting:
+        root = waiting.pop()
+        if root not in live:
+            live.add(root)
+            waiting += [k for k in _parameters([body[root]]) if k < states and k not in passed]
+    return sorted(live)
+
+
+def _parameters(roots: Sequence[Node]) -> set[int]:
+    """The numbers of the parameters that a closed graph reads."""
+    return {node.attribute for node in topological(roots) if node.op is Op.PARAMETER}
+
+
+def _arguments(node: Node, kept: Sequence[int], free: dict[int, Node]) -> list[Node]:
+    """What stands for each parameter of a body: one with its new number, or what takes no memory."""
+    number = {k: at for at, k in enumerate(kept)}
+    types = parameter_types(node)
+    return [
+        free[k] if k in free and k not in number else parameter(number.get(k, k), *types[k]) for k in range(len(types))
+    ]
+
+
+def _is_free(node: Node) -> bool:
+    """Whether a node takes no memory: it may stand in a body as it is."""
+    while node.op in VIEWS:
+        node = node.sources[0]
+    if node.op is Op.LEAF:
+        return isinstance(node.attribute, Argument) and node.attribute.kind == "scalar"
+    return node.op is Op.CONST or node.op is Op.IOTA

@@ -1,0 +1,99 @@
+"""Loops and branches as launches of their own: what has to be stored for them, and how far their pointers move.
+
+A body reads memory: constants and slices as they lie, states in row-major order, since the second iteration finds them
+where the first has written them. Amounts that depend on dims are computed in the graph, as further sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from smelt.dtypes import int64
+from smelt.fuse.layout import LayoutOf, is_contiguous
+from smelt.graph import build
+from smelt.graph.index import Index, IndexLike, as_index, product_of, size_of
+from smelt.graph.node import Node, make, with_sources
+from smelt.graph.ops import SOURCES, Loop, Op
+from smelt.graph.verify import value_types
+
+
+class Walk(NamedTuple):
+    """How a pointer to slices moves, in bytes: from where it starts, by how much each time."""
+
+    start: IndexLike
+    step: IndexLike
+
+
+class LoopSizes(NamedTuple):
+    """What the steps of a loop need to know, in bytes."""
+
+    length: IndexLike | None
+    states: tuple[IndexLike, ...]
+    xs: tuple[Walk, ...]
+    ys: tuple[Walk, ...]
+
+    def symbolic(self) -> Iterator[Index]:
+        """Those that are only known at the call."""
+        walks = [amount for walk in (*self.xs, *self.ys) for amount in walk]
+        for amount in (*((self.length,) if self.length is not None else ()), *self.states, *walks):
+            if isinstance(amount, Index):
+                yield amount
+
+
+def loop_sizes(node: Node, layout: LayoutOf) -> LoopSizes:
+    """The amounts of a LOOP over sources that lie in memory."""
+    loop: Loop = node.attribute
+    first = loop.states + loop.constants
+    types = value_types(loop)
+    states = tuple(_product(dtype.itemsize, *shape) for dtype, shape in types[: loop.states])
+    rows = [_product(dtype.itemsize, *shape[1:]) for dtype, shape in types[loop.states :]]
+    strides = [
+        _product(x.dtype.itemsize, layout(base(x)).strides[0] if base(x) is x else product_of(x.shape[1:]))
+        for x in node.sources[first : first + loop.xs]
+    ]
+    xs, ys = (tuple(_walk(step, loop) for step in steps) for steps in (strides, rows))
+    return LoopSizes(loop.length, states, xs, ys)
+
+
+def _product(*factors: IndexLike) -> IndexLike:
+    return size_of(as_index(product_of(factors)))
+
+
+def _walk(step: IndexLike, loop: Loop) -> Walk:
+    if not loop.reverse or loop.length is None:
+        return Walk(0, step)
+    return Walk(size_of(as_index(step) * (as_index(loop.length) - 1)), size_of(as_index(step) * -1))
+
+
+def amount_node(amount: Index) -> Node:
+    """An amount that never changes its sign, as an int64 scalar."""
+    if amount.low < 0:
+        return build.neg(amount_node(amount * -1))
+    return build.reshape(build.slice_(build.iota(amount + 1, int64), [(amount, 1, 1)]), ())
+
+
+def base(source: Node) -> Node:
+    """The node whose memory a source of a loop or branch is."""
+    while source.op is Op.RESHAPE and source.leaf is None:
+        source = source.sources[0]
+    return source
+
+
+def readable_control(node: Node, layout: LayoutOf) -> Node:
+    """A LOOP or BRANCH with copies of what cannot be read as it lies, and with its amounts."""
+    states = node.attribute.states if node.op is Op.LOOP else 0
+    sources = [_readable(source, k < states, layout) for k, source in enumerate(node.sources)]
+    node = with_sources(node, tuple(sources))
+    if node.op is Op.BRANCH:
+        return node
+    amounts = dict.fromkeys(amount_node(amount) for amount in loop_sizes(node, layout).symbolic())
+    return with_sources(node, (*node.sources, *amounts))
+
+
+def _readable(source: Node, is_state: bool, layout: LayoutOf) -> Node:
+    below = base(source)
+    strided = source is below and not is_state
+    if below.op not in SOURCES or (below.op is Op.LEAF and (strided or is_contiguous(below, layout))):
+        return source
+    return make(Op.CAST, source.dtype, source.shape, (source,))

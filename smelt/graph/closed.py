@@ -1,0 +1,136 @@
+"""Closed graphs: the bodies of loops and branches, whose only inputs are PARAMETER nodes.
+
+`close` makes a body of nodes that were computed from stand-ins, and `open_body` puts arguments in the place of the
+parameters again. `loop` and `branch` make the nodes that run bodies, and give one ITEM for each of their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from smelt.dtypes import DType, int64
+from smelt.graph.node import Node, Shape, find, topological, with_sources
+from smelt.graph.ops import CONTROL, VIEWS, Branch, Loop, Op
+from smelt.graph.verify import made, value_types
+
+Body = tuple[Node, ...]
+
+_used = False  # whether there has been a loop or branch: most programs have none
+
+
+class Closed(NamedTuple):
+    """Graphs over parameters, one tuple of roots for each that was given, and the nodes that became constants."""
+
+    bodies: tuple[Body, ...]
+    hoisted: tuple[Node, ...]
+
+
+def parameter(number: int, dtype: DType, shape: Shape) -> Node:
+    """An input of a closed graph."""
+    return made(Op.PARAMETER, dtype, shape, (), number)
+
+
+def close(graphs: Sequence[Sequence[Node]], stand_ins: Sequence[Node], at: int | None = None) -> Closed:
+    """Graphs with the same parameters, in the place of the stand-ins and of whatever does not depend on them.
+
+    Parameters are numbered in the order of the stand-ins. Every largest part that depends on none of them is hoisted:
+    it becomes a parameter, too, all of them in one row before stand-in number `at`, or after the last. Views of such a
+    part stay inside, and so do numbers and counts, which take no memory.
+    """
+    roots = [root for graph in graphs for root in graph]
+    at = len(stand_ins) if at is None else at
+    order = topological(roots)
+    inside = set(stand_ins)
+    for node in order:
+        if node.leaf is None and not inside.isdisjoint(node.sources):
+            inside.add(node)
+    asked = [source for node in order if node in inside for source in node.sources]
+    hoisted = dict.fromkeys(base for node in (*asked, *roots) if node not in inside for base in _bases(node))
+    ordered = [*stand_ins[:at], *hoisted, *stand_ins[at:]]
+    new = substituted(roots, {node: parameter(k, node.dtype, node.shape) for k, node in enumerate(ordered)})
+    each = iter(new)
+    return Closed(tuple(tuple(next(each) for _ in graph) for graph in graphs), tuple(hoisted))
+
+
+def _bases(node: Node) -> Iterator[Node]:
+    """What lies below views; nothing if that takes no memory."""
+    while node.op in VIEWS and node.leaf is None:
+        node = node.sources[0]
+    if node.leaf is not None or (node.op is not Op.CONST and node.op is not Op.IOTA):
+        yield node
+
+
+def open_body(body: Sequence[Node], arguments: Sequence[Node]) -> list[Node]:
+    """The roots of a closed graph, computed from arguments instead of its parameters."""
+    given = {node: arguments[node.attribute] for node in topological(body) if node.op is Op.PARAMETER}
+    return substituted(body, given)
+
+
+def substituted(roots: Sequence[Node], new: Mapping[Node, Node]) -> list[Node]:
+    """The roots with nodes replaced by others of the same types. Bodies inside have parameters of their own."""
+    done = dict(new)
+    for node in topological(roots):
+        if node not in done:
+            fresh = node.leaf is None
+            done[node] = with_sources(node, tuple([done[source] for source in node.sources])) if fresh else node
+    return [done[root] for root in roots]
+
+
+def bodies_of(node: Node) -> tuple[Body, ...]:
+    """The closed graphs in the attribute of a LOOP or BRANCH."""
+    if node.op is Op.BRANCH:
+        return tuple(node.attribute)
+    return (node.attribute.body,) if node.attribute.test is None else (node.attribute.body, node.attribute.test)
+
+
+def with_bodies(attribute: Loop | Branch, bodies: Sequence[Sequence[Node]]) -> Loop | Branch:
+    """The attribute with other closed graphs, in the order of `bodies_of`."""
+    made_of = [tuple(body) for body in bodies]
+    if isinstance(attribute, Branch):
+        return Branch(*made_of)
+    return attribute._replace(body=made_of[0], test=made_of[1] if attribute.test is not None else None)
+
+
+def loop(attribute: Loop, sources: Sequence[Node]) -> list[Node]:
+    """The values of a loop over its sources: the last states, then the stacked ys."""
+    return _items(Op.LOOP, attribute, sources)
+
+
+def branch(attribute: Branch, predicate: Node, operands: Sequence[Node]) -> list[Node]:
+    """The values of the body that a bool scalar chooses."""
+    return _items(Op.BRANCH, attribute, [predicate, *operands])
+
+
+def _items(op: Op, attribute: Loop | Branch, sources: Sequence[Node]) -> list[Node]:
+    global _used
+    _used = True
+    types = value_types(attribute)
+    if not types:
+        return []
+    return items(made(op, *types[0], tuple(sources), attribute))
+
+
+def items(node: Node) -> list[Node]:
+    """One ITEM for each value of a LOOP or BRANCH."""
+    types = value_types(node.attribute)
+    return [made(Op.ITEM, dtype, shape, (node,), k) for k, (dtype, shape) in enumerate(types)]
+
+
+def living_items(roots: Sequence[Node]) -> Iterator[Node]:
+    """The values of loops and branches below the roots that somebody still holds."""
+    for node in topological(roots) if _used else ():
+        if node.op in CONTROL:
+            for k, (dtype, shape) in enumerate(value_types(node.attribute)):
+                item = find(Op.ITEM, dtype, shape, (node,), k)
+                if item is not None:
+                    yield item
+
+
+def parameter_types(node: Node) -> list[tuple[DType, Shape]]:
+    """The types of the parameters of a LOOP's body, or of a BRANCH's bodies."""
+    types = [(source.dtype, source.shape) for source in node.sources]
+    if node.op is Op.BRANCH:
+        return types[1:]
+    first: int = node.attribute.states + node.attribute.constants
+    return [*types[:first], *((dtype, shape[1:]) for dtype, shape in types[first:]), (int64, ())]

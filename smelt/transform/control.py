@@ -1,0 +1,232 @@
+"""Control flow inside compiled graphs: `cond`, `while_loop`, `fori_loop` and `scan`.
+
+The functions that are given are traced once, on stand-ins. What they compute becomes the closed body of a LOOP or
+BRANCH node, and the compiled program runs it without Python. Tensors that the functions reach by themselves, and
+whatever else does not change from iteration to iteration, are computed outside of the loop, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from smelt import dtypes, runtime
+from smelt.dtypes import bool_, int64
+from smelt.errors import ArgumentError, DTypeError, ShapeError
+from smelt.graph import build
+from smelt.graph.closed import branch, close, loop, open_body
+from smelt.graph.index import Index, IndexLike, as_index, size_of
+from smelt.graph.node import Node, Shape, constant_value
+from smelt.graph.ops import Branch, Loop, Op
+from smelt.graph.shapes import as_size, row_major, shape_text
+from smelt.runtime import Placeholder
+from smelt.tensor import wrap
+from smelt.tensor.handle import Handle
+from smelt.transform.state import Leaves, State, agreed, leaves_of
+
+S = TypeVar("S")
+C = TypeVar("C")
+T = TypeVar("T")
+
+
+def cond(pred: Any, true_fn: Callable[..., T], false_fn: Callable[..., T], /, *operands: Any) -> T:
+    """What one of two functions gives for the operands: the first if `pred` is true, else the second.
+
+    Only the chosen one is computed; both must give the same structure of tensors, with the same shapes and dtypes.
+
+    >>> x = sm.asarray([3.0, 4.0])
+    >>> sm.cond(x.sum() > 5, lambda x: x * 2, lambda x: x - 1, x).tolist()
+    [6.0, 8.0]
+    """
+    predicate = _flag(pred, "cond", "the predicate")
+    given = leaves_of(operands, "cond", "operand")
+    stand_ins = [_stand_in(node.dtype, node.shape, weak) for node, weak in zip(given.nodes, given.weak, strict=True)]
+    results = []
+    for function in (true_fn, false_fn):
+        with runtime.tracing_body("cond", repeats=False):
+            results.append(leaves_of(function(*given.rebuilt(stand_ins)), "cond", "result"))
+    true, false = agreed("cond", *results)
+    closed = close([true, false], stand_ins)
+    arguments = [*given.nodes, *closed.hoisted]
+    if predicate.op is Op.CONST:
+        values = open_body(closed.bodies[not constant_value(predicate)], arguments)
+    else:
+        values = branch(Branch(*closed.bodies), predicate, arguments)
+    result: T = results[0].rebuilt(values)
+    return result
+
+
+def while_loop(test: Callable[[S], Any], body: Callable[[S], S], state: S, *, max_steps: int | None = None) -> S:
+    """`while test(state): state = body(state)`, without Python in between; the last state.
+
+    The state keeps its structure, shapes and dtypes. With `max_steps` there are at most as many iterations, and memory
+    for all of them can be planned: only such a loop can be differentiated in reverse.
+
+    >>> sm.while_loop(lambda n: n < 100, lambda n: n * 3, 1).item()
+    243
+    """
+    if max_steps is None:
+        return _while(test, body, state, "while_loop")
+    steps = as_size(max_steps, "while_loop")
+    if as_index(steps).low < 0:
+        raise ArgumentError(f"while_loop: max_steps must not be negative, got {max_steps}")
+    return _guarded(test, body, state, steps)
+
+
+def fori_loop(low: Any, high: Any, body: Callable[[Any, S], S], state: S) -> S:
+    """`for i in range(low, high): state = body(i, state)`, without Python in between; the last state.
+
+    Inside, `i` is an integer tensor that takes the dtype of what it meets. The bounds are integers or integer tensors.
+
+    >>> sm.fori_loop(1, 6, lambda i, product: product * i, 1).item()
+    120
+    """
+    bounds = [_bound(bound, name) for bound, name in ((low, "low"), (high, "high"))]
+    first, last = bounds
+    if not isinstance(first, Node) and not isinstance(last, Node):
+        length = size_of(as_index(last) - as_index(first))
+        if isinstance(length, int) or length.low >= 0:
+            return _counted(first, max(length, 0) if isinstance(length, int) else length, body, state)
+    nodes = [bound if isinstance(bound, Node) else build.size_node(bound, int64) for bound in bounds]
+    end = wrap(nodes[1])
+    _, found = _while(
+        lambda now: now[0] < end,
+        lambda now: (now[0] + 1, body(now[0], now[1])),
+        (wrap(nodes[0]), state),
+        "fori_loop",
+        counts=True,
+    )
+    return found
+
+
+def scan(
+    f: Callable[[C, Any], tuple[C, Any]], carry: C, xs: Any = None, length: int | None = None, reverse: bool = False
+) -> tuple[C, Any]:
+    """Run `carry, y = f(carry, x)` over the slices of xs along their first axis; the last carry, and the ys stacked.
+
+    `xs` is a tree of tensors, or None with a `length`. With `reverse` the slices are taken from the last to the first,
+    and each y has the place of its x.
+
+    >>> total, sums = sm.scan(lambda total, x: (total + x, total + x), 0, sm.asarray([1, 2, 3]))
+    >>> total.item(), sums.tolist()
+    (6, [1, 3, 6])
+    """
+    rows = leaves_of(xs, "scan", "xs")
+    count = _length(rows, length)
+    slices = [_stand_in(x.dtype, x.shape[1:]) for x in rows.nodes]
+    iteration = _stand_in(int64, ())
+
+    def step(now: Any) -> tuple[Any, Leaves]:
+        given = f(now, rows.rebuilt(slices))
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise ArgumentError(
+                f"scan: the function gave {given!r:.80}", rule="it must give a pair: the next carry, and a y or None."
+            )
+        return given[0], leaves_of(given[1], "scan", "y")
+
+    first = State(carry, "scan", "carry")
+    roots, stand_ins, ys = first.traced(step)
+    closed = close([[*roots, *ys.nodes]], [*stand_ins, *slices, iteration], at=len(stand_ins))
+    attribute = Loop(closed.bodies[0], None, len(roots), len(closed.hoisted), len(slices), count, bool(reverse))
+    values = loop(attribute, [*first.nodes, *closed.hoisted, *rows.nodes])
+    return first.rebuilt(values[: len(roots)]), ys.rebuilt(values[len(roots) :])
+
+
+def _while(test: Callable[[S], Any], body: Callable[[S], S], state: S, name: str, counts: bool = False) -> S:
+    """A loop with a test. With `counts` the first leaf counts, and is a weak integer for the body."""
+    first = State(state, name, "state", weakly=counts)
+    roots, stand_ins, asked = first.traced(lambda now: (body(now), _asked(test, now, name)))
+    if not roots:
+        raise ArgumentError(f"{name}: the state has no tensors", rule="nothing could ever end the loop.")
+    closed = close([roots, [asked]], stand_ins)
+    attribute = Loop(closed.bodies[0], closed.bodies[1], len(roots), len(closed.hoisted), 0, None)
+    result: S = first.rebuilt(loop(attribute, [*first.nodes, *closed.hoisted]))
+    return result
+
+
+def _guarded(test: Callable[[S], Any], body: Callable[[S], S], state: S, steps: IndexLike) -> S:
+    """A loop of a known length, whose body does nothing once the test has failed."""
+    first = State(state, "while_loop", "state")
+    roots, stand_ins, asked = first.traced(lambda now: (body(now), _asked(test, now, "while_loop")))
+    closed = close([roots, stand_ins], stand_ins)
+    guarded = branch(Branch(*closed.bodies), asked, [*stand_ins, *closed.hoisted])
+    result: S = _repeated(first, guarded, stand_ins, _stand_in(int64, ()), steps)
+    return result
+
+
+def _counted(low: IndexLike, length: IndexLike, body: Callable[[Any, S], S], state: S) -> S:
+    """A loop of a known length over integers from `low` on."""
+    iteration = _stand_in(int64, (), weak=True)
+    number = wrap(build.add(iteration, build.size_node(low, int64)))
+    first = State(state, "fori_loop", "state")
+    roots, stand_ins, _ = first.traced(lambda now: (body(number, now), None))
+    result: S = _repeated(first, roots, stand_ins, iteration, length)
+    return result
+
+
+def _repeated(
+    first: State, roots: Sequence[Node], stand_ins: Sequence[Node], iteration: Node, length: IndexLike
+) -> Any:
+    closed = close([roots], [*stand_ins, iteration], at=len(stand_ins))
+    attribute = Loop(closed.bodies[0], None, len(roots), len(closed.hoisted), 0, length)
+    return first.rebuilt(loop(attribute, [*first.nodes, *closed.hoisted]))
+
+
+def _stand_in(dtype: dtypes.DType, shape: Shape, weak: bool = False) -> Node:
+    return Placeholder(dtype, shape, row_major(shape), weak).node()
+
+
+def _flag(value: Any, name: str, what: str) -> Node:
+    """A scalar that is true or false: a bool, or a number that is zero or not."""
+    node = leaves_of(value, name, what).nodes
+    if len(node) != 1:
+        raise ArgumentError(f"{name}: {what} is {value!r:.80}", rule="it must be one bool.")
+    if node[0].shape != ():
+        raise ShapeError(
+            f"{name}: {what} has shape {shape_text(node[0].shape)}",
+            rule="it must be a scalar.",
+            hint="Use any() or all() for a verdict on all elements, and sm.where to choose element by element.",
+        )
+    return node[0] if node[0].dtype is bool_ else build.ne(node[0], build.const(0, node[0].dtype))
+
+
+def _asked(test: Callable[[Any], Any], now: Any, name: str) -> Node:
+    """The test of a loop on a state."""
+    node = _flag(test(now), name, "the result of the test")
+    if node.op is Op.CONST and constant_value(node):
+        raise ArgumentError(f"{name}: the test is always true", rule="the loop would never end.")
+    return node
+
+
+def _bound(value: Any, which: str) -> Node | IndexLike:
+    """A bound of a loop: a size, or the node of an integer scalar."""
+    if not isinstance(value, Handle):
+        return as_size(value, f"fori_loop: {which}") if not isinstance(value, Index) else size_of(value)
+    node = value._node
+    if not node.dtype.is_integer:
+        raise DTypeError(f"fori_loop: {which} is a tensor of {node.dtype}", rule="bounds are integers.")
+    if node.shape != ():
+        raise ShapeError(f"fori_loop: {which} has shape {shape_text(node.shape)}", rule="bounds are scalars.")
+    return build.cast(node, int64)
+
+
+def _length(rows: Leaves, length: int | None) -> IndexLike:
+    """How many slices there are; all xs and `length` must say the same."""
+    wanted = None if length is None else as_size(length, "scan")
+    if wanted is not None and as_index(wanted).low < 0:
+        raise ArgumentError(f"scan: length must not be negative, got {length}")
+    for node, path in zip(rows.nodes, rows.paths, strict=True):
+        if node.rank == 0:
+            raise ShapeError(f"scan: {path} is a scalar", rule="xs are cut along their first axis.")
+        if wanted is not None and node.shape[0] != wanted:
+            raise ShapeError(
+                f"scan: {path} has shape {shape_text(node.shape)}, and {wanted} slices are wanted",
+                rule="all xs must have the same number of slices along their first axis.",
+            )
+        wanted = node.shape[0]
+    if wanted is None:
+        raise ArgumentError("scan: neither xs nor a length is given", hint="Give length= where there are no xs.")
+    return wanted
+
+
+__all__ = ["cond", "fori_loop", "scan", "while_loop"]
