@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from smelt.derive import control
 from smelt.derive.custom import Call, Custom, Stopped, Variable
 from smelt.derive.moves import zeros
 from smelt.dtypes import bool_, int64
@@ -18,7 +19,7 @@ from smelt.graph.alias import alias
 from smelt.graph.checks import rewritten
 from smelt.graph.index import IndexLike
 from smelt.graph.node import Node, topological
-from smelt.graph.ops import Op, Span
+from smelt.graph.ops import CONTROL, Op, Span
 from smelt.graph.verify import made
 
 
@@ -48,12 +49,21 @@ class _Batching:
         self.size, self.stand_ins = size, batched
         self.known: dict[Node, Node | None] = dict(batched)
         self._calls: dict[Call, Call] = {}
+        self._several: dict[Node, dict[int, Node]] = {}  # the values of loops and branches that differ
 
     def decide(self, roots: Iterable[Node]) -> None:
         """Find out about all nodes below the roots."""
         # A stand-in may lie below a node that has a value: of the element that it was computed for.
         for node in topological(roots, through_leaves=True, known=self.known):
+            if node.op is Op.ITEM:
+                self.known[node] = self._several.get(node.sources[0], {}).get(node.attribute)
+                continue
             dependent = any(self.known[source] is not None for source in node.sources)
+            if dependent and node.op in CONTROL:
+                batched = control.branch_batched if node.op is Op.BRANCH else control.loop_batched
+                given = [self.known[source] for source in node.sources]
+                self._several[node] = batched(node, given, self.size, batch_dependent)
+                dependent = False  # its values are read one by one
             self.known[node] = self._batched(node) if dependent else None
 
     def _batched(self, node: Node) -> Node:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from smelt.derive import indexing, ordering
+from smelt.derive import control, indexing, ordering
 from smelt.derive.composites import SLOPES, apply_slope
 from smelt.derive.custom import Custom, Stopped
 from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
@@ -19,7 +19,7 @@ from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.composites import expand
 from smelt.graph.node import Node, topological, with_sources
-from smelt.graph.ops import SOURCES, Op
+from smelt.graph.ops import CONTROL, SOURCES, Op
 
 Tangents = list[Node | None]
 Rule = Callable[[Node, Tangents], Node | None]
@@ -30,9 +30,18 @@ def push_forward(outputs: Sequence[Node], tangents: Mapping[Node, Node]) -> list
     order = topological(outputs, through_leaves=True)
     moving = depending(order, tangents)
     known: dict[Node, Node | None] = dict(tangents)
+    several: dict[Node, dict[int, Node]] = {}  # the tangents of all values of loops and branches
     for node in order:
-        if node in moving and node not in known and node.op not in SOURCES:
-            known[node] = _RULES[node.op](node, [known.get(source) for source in node.sources])
+        if node not in moving or node in known or node.op in SOURCES:
+            continue
+        given = [known.get(source) for source in node.sources]
+        if node.op in CONTROL:
+            forward = control.branch_forward if node.op is Op.BRANCH else control.loop_forward
+            several[node] = forward(node, given, push_forward)
+        elif node.op is Op.ITEM:
+            known[node] = several.get(node.sources[0], {}).get(node.attribute)
+        else:
+            known[node] = _RULES[node.op](node, given)
     return [known.get(node) for node in outputs]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
-from smelt.derive import indexing, ordering
+from smelt.derive import control, indexing, ordering
 from smelt.derive.composites import COMPOSITE_RULES
 from smelt.derive.custom import Custom, Stopped
 from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
@@ -20,7 +20,7 @@ from smelt.errors import InternalError
 from smelt.graph import build
 from smelt.graph.composites import expand
 from smelt.graph.node import Node, topological
-from smelt.graph.ops import SOURCES, Op
+from smelt.graph.ops import CONTROL, SOURCES, Op
 
 Parts = Iterable[tuple[Node, Node]]
 Rule = Callable[[Node, Node, Set[Node]], Parts]
@@ -39,11 +39,16 @@ def pull_back(outputs: Sequence[Node], cotangents: Sequence[Node], inputs: Seque
                 sums[node] = part if known is None else build.add(known, part)
 
     contribute(zip(outputs, cotangents, strict=True))
-    groups = Groups(order)
+    groups, items = Groups(order), items_of(order)
     for node in reversed(order):
         if node.op is Op.ALIAS and isinstance(node.attribute, Custom):
             if groups.is_last(node):
                 contribute(_custom(groups.members(node), sums))
+        elif node.op in CONTROL:
+            given = {item.attribute: sums[item] for item in items.get(node, ()) if item in sums}
+            if given:
+                back = control.branch_back if node.op is Op.BRANCH else control.loop_back
+                contribute(back(node, given, wanted.__contains__, pull_back))
         elif node in sums and node.op not in SOURCES:
             contribute(_RULES[node.op](node, sums[node], wanted))
     return [sums.get(node) for node in inputs]
@@ -53,8 +58,18 @@ def depending(order: Sequence[Node], inputs: Iterable[Node]) -> set[Node]:
     """The float nodes of an order (sources first) that depend on an input through floats."""
     found = {node for node in inputs if node.dtype.is_float}
     for node in order:
-        if node.dtype.is_float and any(source in found for source in node.sources):
+        # A loop or branch has several values, and the type of the first.
+        if (node.dtype.is_float or node.op in CONTROL) and any(source in found for source in node.sources):
             found.add(node)
+    return found
+
+
+def items_of(order: Iterable[Node]) -> dict[Node, list[Node]]:
+    """The values of each loop and branch that are read."""
+    found: dict[Node, list[Node]] = {}
+    for node in order:
+        if node.op is Op.ITEM:
+            found.setdefault(node.sources[0], []).append(node)
     return found
 
 
@@ -246,6 +261,8 @@ _RULES: Final[dict[Op, Rule]] = {
     Op.SCATTER: indexing.scatter_back,
     Op.SORT: ordering.sort_back,
     Op.NONZERO: _internal,
+    Op.ITEM: _flat,  # its loop or branch takes the cotangents of all of them
+    Op.PARAMETER: _flat,
     Op.COMPOSITE: _composite,
     Op.ALIAS: _alias,
 }

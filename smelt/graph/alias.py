@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from smelt.graph.node import Node, topological, with_sources
-from smelt.graph.ops import Op
+from smelt.graph.closed import bodies_of, with_bodies
+from smelt.graph.node import Node, make, topological, with_sources
+from smelt.graph.ops import CONTROL, Op
 from smelt.graph.verify import made
 
 
@@ -20,16 +21,29 @@ def alias(x: Node, attribute: Any, *others: Node) -> Node:
 
 
 def without_aliases(roots: Sequence[Node]) -> list[Node]:
-    """The same values, with every alias replaced by what it stands for; what has been computed is a leaf."""
+    """The same values, with every alias replaced by what it stands for, also inside of loops and branches; what has
+    been computed is a leaf.
+    """
     order = topological(roots)
-    if not any(node.op is Op.ALIAS for node in order):
+    bodies = {node: without for node in order if node.op in CONTROL for without in [_plain_bodies(node)] if without}
+    if not bodies and not any(node.op is Op.ALIAS for node in order):
         return list(roots)
     new: dict[Node, Node] = {}
     for node in order:
+        sources = () if node.leaf is not None else tuple([new[source] for source in node.sources])
         if node.leaf is not None:
             new[node] = node.leaf
         elif node.op is Op.ALIAS:
-            new[node] = new[node.sources[0]]
+            new[node] = sources[0]
+        elif node in bodies:
+            new[node] = make(node.op, node.dtype, node.shape, sources, with_bodies(node.attribute, bodies[node]))
         else:
-            new[node] = with_sources(node, tuple([new[source] for source in node.sources]))
+            new[node] = with_sources(node, sources)
     return [new[root] for root in roots]
+
+
+def _plain_bodies(node: Node) -> list[list[Node]] | None:
+    """The bodies of a loop or branch without aliases; None if they have none."""
+    bodies = bodies_of(node)
+    plain = [without_aliases(body) for body in bodies]
+    return None if all(list(body) == new for body, new in zip(bodies, plain, strict=True)) else plain

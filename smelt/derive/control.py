@@ -1,0 +1,317 @@
+"""Derivatives and batches of loops and branches: loops and branches over bodies that are derived from theirs.
+
+The way back through a loop runs it the other way round. The states before each iteration are kept on the way there;
+whatever else a body computes is computed again. So memory grows with the states times the length, and not with what
+happens inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from smelt.derive.custom import Variable
+from smelt.derive.moves import zeros
+from smelt.dtypes import DType, int64
+from smelt.errors import GradientError
+from smelt.graph import build
+from smelt.graph.alias import alias
+from smelt.graph.closed import branch, loop, open_body, parameter, parameter_types
+from smelt.graph.index import IndexLike
+from smelt.graph.node import Node, Shape
+from smelt.graph.ops import Branch, Loop
+from smelt.graph.verify import value_types
+
+Type = tuple[DType, Shape]
+PullBack = Callable[[Sequence[Node], Sequence[Node], Sequence[Node]], list[Node | None]]
+PushForward = Callable[[Sequence[Node], Mapping[Node, Node]], list[Node | None]]
+Batch = Callable[[Sequence[Node], Mapping[Node, Node], IndexLike], list[Node | None]]
+
+
+class _Parameters:
+    """Parameters of a new body, numbered as they are asked for."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, types: Sequence[Type]) -> list[Node]:
+        start, self.count = self.count, self.count + len(types)
+        return [parameter(start + k, dtype, shape) for k, (dtype, shape) in enumerate(types)]
+
+
+def _types(nodes: Sequence[Node]) -> list[Type]:
+    return [(node.dtype, node.shape) for node in nodes]
+
+
+def _filled(found: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
+    return [zeros(x.shape, x) if node is None else node for node, x in zip(found, like, strict=True)]
+
+
+def _chosen(nodes: Sequence[Any], places: Sequence[int]) -> list[Any]:
+    return [nodes[k] for k in places]
+
+
+def _floats(nodes: Sequence[Node]) -> list[int]:
+    return [k for k, node in enumerate(nodes) if node.dtype.is_float]
+
+
+# --- the way back
+
+
+def loop_back(
+    node: Node, given: Mapping[int, Node], wanted: Callable[[Node], bool], pull_back: PullBack
+) -> list[tuple[Node, Node]]:
+    """Contributions to the sources of a loop, from cotangents of its values by number."""
+    old: Loop = node.attribute
+    if old.length is None:
+        raise GradientError(
+            "the way back through a while_loop needs to know how many steps it can take",
+            rule="the state before each step has to be kept.",
+            hint="Say max_steps= in while_loop, or use fori_loop or scan.",
+        )
+    states, constants, xs = _parts(node)
+    kept = loop(old._replace(body=(*old.body, *_states(node))), node.sources)[len(old.body) :]
+    values = [zeros(shape, _like(dtype)) for dtype, shape in value_types(old)]
+    moving, adding, cut = _floats(states), [k for k in _floats(constants) if wanted(constants[k])], _floats(xs)
+    ys = [k for k in range(len(states), len(old.body)) if k in given]
+    first = [given.get(k, values[k]) for k in moving]
+    # The new body: cotangents of states and sums of those of constants; constants; then slices.
+    new = _Parameters()
+    own_cts, sums = new(_types(first)), new(_types(_chosen(constants, adding)))
+    own_constants = new(_types(constants))
+    own_states, own_xs = new(_types(states)), new([(x.dtype, x.shape[1:]) for x in xs])
+    own_ys = new([(given[k].dtype, given[k].shape[1:]) for k in ys])
+    (step,) = new([(int64, ())])
+    number = build.sub(build.sub(build.size_node(old.length, int64), build.const(1, int64)), step)
+    roots = open_body(old.body, [*own_states, *own_constants, *own_xs, number])
+    inputs = [*_chosen(own_states, moving), *_chosen(own_constants, adding), *_chosen(own_xs, cut)]
+    found = _filled(pull_back(_chosen(roots, [*moving, *ys]), [*own_cts, *own_ys], inputs), inputs)
+    added = [build.add(a, b) for a, b in zip(sums, found[len(moving) : len(moving) + len(adding)], strict=True)]
+    body = (*found[: len(moving)], *added, *found[len(moving) + len(adding) :])
+    attribute = Loop(
+        body=body,
+        test=None,
+        states=len(moving) + len(adding),
+        constants=len(constants),
+        xs=len(states) + len(xs) + len(ys),
+        length=old.length,
+        reverse=not old.reverse,
+    )
+    nothing = [zeros(x.shape, x) for x in _chosen(constants, adding)]
+    results = loop(attribute, [*first, *nothing, *constants, *kept, *xs, *(given[k] for k in ys)])
+    receivers = [*_chosen(states, moving), *_chosen(constants, adding), *_chosen(xs, cut)]
+    return list(zip(receivers, results, strict=True))
+
+
+def branch_back(
+    node: Node, given: Mapping[int, Node], wanted: Callable[[Node], bool], pull_back: PullBack
+) -> list[tuple[Node, Node]]:
+    """Contributions to the operands of a branch."""
+    predicate, *operands = node.sources
+    chosen = [k for k in _floats(operands) if wanted(operands[k])]
+    new = _Parameters()
+    own, cotangents = new(_types(operands)), new(_types(list(given.values())))
+    bodies: list[tuple[Node, ...]] = []
+    for body in node.attribute:
+        roots = open_body(body, own)
+        inputs = _chosen(own, chosen)
+        bodies.append(tuple(_filled(pull_back(_chosen(roots, list(given)), cotangents, inputs), inputs)))
+    results = branch(Branch(*bodies), predicate, [*operands, *given.values()])
+    return list(zip(_chosen(operands, chosen), results, strict=True))
+
+
+def _parts(node: Node) -> tuple[list[Node], list[Node], list[Node]]:
+    """The sources of a loop: states, constants, xs."""
+    old: Loop = node.attribute
+    first = old.states + old.constants
+    sources = list(node.sources)
+    return sources[: old.states], sources[old.states : first], sources[first:]
+
+
+def _states(node: Node) -> list[Node]:
+    """The parameters of a loop's body that are its states."""
+    types = parameter_types(node)[: node.attribute.states]
+    return [parameter(k, dtype, shape) for k, (dtype, shape) in enumerate(types)]
+
+
+def _like(dtype: DType) -> Node:
+    return build.const(0, dtype)
+
+
+# --- forward
+
+
+def loop_forward(node: Node, tangents: Sequence[Node | None], push_forward: PushForward) -> dict[int, Node]:
+    """The tangents of a loop's values, by number: they run along with the values."""
+    old: Loop = node.attribute
+    states, constants, xs = _parts(node)
+    first = old.states + old.constants
+    moving = [k for k in range(old.states) if tangents[k] is not None]
+    bending = [k for k in range(old.constants) if tangents[old.states + k] is not None]
+    cut = [k for k in range(old.xs) if tangents[first + k] is not None]
+    while True:
+        new = _Parameters()
+        own_states, own_moving = new(_types(states)), new(_types(_chosen(states, moving)))
+        own_constants, own_bending = new(_types(constants)), new(_types(_chosen(constants, bending)))
+        own_xs = new([(x.dtype, x.shape[1:]) for x in xs])
+        own_cut = new([(xs[k].dtype, xs[k].shape[1:]) for k in cut])
+        (step,) = new([(int64, ())])
+        roots = open_body(old.body, [*own_states, *own_constants, *own_xs, step])
+        pairs = [
+            *zip(_chosen(own_states, moving), own_moving, strict=True),
+            *zip(_chosen(own_constants, bending), own_bending, strict=True),
+            *zip(_chosen(own_xs, cut), own_cut, strict=True),
+        ]
+        changes = push_forward(roots, dict(pairs))
+        further = [k for k in range(old.states) if changes[k] is not None and k not in moving]
+        if not further:
+            break
+        moving = sorted([*moving, *further])  # a state that starts without a tangent may get one
+    ys = [k for k in range(old.states, len(roots)) if changes[k] is not None]
+    pushed = _filled(_chosen(changes, [*moving, *ys]), _chosen(roots, [*moving, *ys]))
+    values = [*roots[: old.states], *pushed[: len(moving)], *roots[old.states :], *pushed[len(moving) :]]
+    test = None if old.test is None else tuple(open_body(old.test, [*own_states, *own_constants]))
+    attribute = Loop(
+        body=tuple(values),
+        test=test,
+        states=old.states + len(moving),
+        constants=old.constants + len(bending),
+        xs=old.xs + len(cut),
+        length=old.length,
+        reverse=old.reverse,
+    )
+    starts = _filled([tangents[k] for k in moving], _chosen(states, moving))
+    bent, sliced = [tangents[old.states + k] for k in bending], [tangents[first + k] for k in cut]
+    sources = [*states, *starts, *constants, *bent, *xs, *sliced]
+    results = loop(attribute, [source for source in sources if source is not None])
+    at = old.states
+    found = dict(zip(moving, results[at : at + len(moving)], strict=True))
+    return found | dict(zip(ys, results[len(roots) + len(moving) :], strict=True))
+
+
+def branch_forward(node: Node, tangents: Sequence[Node | None], push_forward: PushForward) -> dict[int, Node]:
+    """The tangents of a branch's values, by number."""
+    predicate, *operands = node.sources
+    changes = {k: t for k, t in enumerate(tangents[1:]) if t is not None}
+    new = _Parameters()
+    own, moving = new(_types(operands)), new(_types(list(changes.values())))
+    given = dict(zip(_chosen(own, list(changes)), moving, strict=True))
+    opened = [open_body(body, own) for body in node.attribute]
+    pushed = [push_forward(roots, given) for roots in opened]
+    chosen = [k for k in range(len(opened[0])) if any(found[k] is not None for found in pushed)]
+    bodies = [
+        tuple(_filled(_chosen(found, chosen), _chosen(roots, chosen)))
+        for found, roots in zip(pushed, opened, strict=True)
+    ]
+    return dict(zip(chosen, branch(Branch(*bodies), predicate, [*operands, *changes.values()]), strict=True))
+
+
+# --- batches
+
+
+def loop_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, batch: Batch) -> dict[int, Node]:
+    """The values of a loop for a batch, by number.
+
+    If the test of a while_loop differs, the loop runs as long as some element wants to; others keep their states.
+    """
+    old: Loop = node.attribute
+    apart = {k for k, found in enumerate(batched) if found is not None}
+    types = parameter_types(node)
+    while True:
+        own = _Parameters()(
+            [(dtype, (size, *shape) if k in apart else shape) for k, (dtype, shape) in enumerate(types)]
+        )
+        stand_ins = {k: _stand_in(*types[k]) for k in apart}
+        seen = [stand_ins.get(k, new) for k, new in enumerate(own)]
+        given = {stand_in: own[k] for k, stand_in in stand_ins.items()}
+        roots = open_body(old.body, seen)
+        found = batch(roots, given, size)
+        tests = [] if old.test is None else open_body(old.test, seen[: old.states + old.constants])
+        going = batch(tests, given, size)
+        differs = bool(going) and going[0] is not None
+        further = {k for k in range(old.states) if differs or found[k] is not None} - apart
+        if not further:
+            break
+        apart |= further  # a state that is shared at first may not stay so
+    full = [
+        new or (_spread(root, size) if k < old.states and k in apart else root)
+        for k, (root, new) in enumerate(zip(roots, found, strict=True))
+    ]
+    if differs:
+        full = [_kept(_some(going[0]), new, before) for new, before in zip(full, own, strict=False)]
+        tests = [build.reduce("max", _some(going[0]), (0,))]
+    first = old.states + old.constants
+    sources = [
+        _moved(x, batched[k]) if k >= first else _source(x, batched[k], k in apart, size)
+        for k, x in enumerate(node.sources)
+    ]
+    results = loop(old._replace(body=tuple(full), test=tuple(tests) or None), sources)
+    return {
+        k: _whole(k, value, old.states, k in apart or found[k] is not None, size) for k, value in enumerate(results)
+    }
+
+
+def _whole(k: int, value: Node, states: int, differs: bool, size: IndexLike) -> Node:
+    """A value of a loop with the batch axis in front. Those that all elements share are repeated: the loop that gives
+    them for one element reads what there is only for a batch.
+    """
+    if not differs:
+        return _spread(value, size)
+    return value if k < states else build.permute(value, (1, 0, *range(2, value.rank)))
+
+
+def branch_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, batch: Batch) -> dict[int, Node]:
+    """The values of a branch for a batch. If the predicate differs, both bodies are computed, and chosen between."""
+    predicate, *operands = node.sources
+    if batched[0] is not None:
+        chosen: list[list[Node]] = []
+        for body in node.attribute:
+            stand_ins = {k: _stand_in(x.dtype, x.shape) for k, x in enumerate(operands) if batched[1 + k] is not None}
+            roots = open_body(body, [stand_ins.get(k, x) for k, x in enumerate(operands)])
+            given = {stand_in: _some(batched[1 + k]) for k, stand_in in stand_ins.items()}
+            found = batch(roots, given, size)
+            chosen.append([_spread(r, size) if f is None else f for r, f in zip(roots, found, strict=True)])
+        return {k: _kept(batched[0], a, b) for k, (a, b) in enumerate(zip(*chosen, strict=True))}
+    new = _Parameters()
+    own = new([_grown(x, batched[1 + k] is not None, size) for k, x in enumerate(operands)])
+    stand_ins = {k: _stand_in(x.dtype, x.shape) for k, x in enumerate(operands) if batched[1 + k] is not None}
+    bodies: list[tuple[Node, ...]] = []
+    for body in node.attribute:
+        roots = open_body(body, [stand_ins.get(k, x) for k, x in enumerate(own)])
+        found = batch(roots, {stand_in: own[k] for k, stand_in in stand_ins.items()}, size)
+        bodies.append(tuple(_spread(r, size) if f is None else f for r, f in zip(roots, found, strict=True)))
+    sources = [_source(x, batched[1 + k], batched[1 + k] is not None, size) for k, x in enumerate(operands)]
+    return dict(enumerate(branch(Branch(*bodies), predicate, sources)))
+
+
+def _grown(x: Node, is_batched: bool, size: IndexLike) -> Type:
+    return x.dtype, (size, *x.shape) if is_batched else x.shape
+
+
+def _some(node: Node | None) -> Node:
+    assert node is not None
+    return node
+
+
+def _stand_in(dtype: DType, shape: Shape) -> Node:
+    """A node of a type that is nothing else."""
+    return alias(build.const(0, dtype, shape), Variable())
+
+
+def _spread(x: Node, size: IndexLike) -> Node:
+    return build.broadcast_to(x, (size, *x.shape))
+
+
+def _source(x: Node, found: Node | None, is_batched: bool, size: IndexLike) -> Node:
+    return found if found is not None else _spread(x, size) if is_batched else x
+
+
+def _moved(x: Node, found: Node | None) -> Node:
+    """What is scanned has its batch axis after the one that is cut."""
+    return x if found is None else build.permute(found, (1, 0, *range(2, found.rank)))
+
+
+def _kept(going: Node, new: Node, before: Node) -> Node:
+    """The new state of elements that go on."""
+    condition = build.reshape(going, (*going.shape, *(1 for _ in new.shape[1:])))
+    return build.where(build.broadcast_to(condition, new.shape), new, before)
