@@ -246,9 +246,8 @@ def loop_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, ba
         for k, x in enumerate(node.sources)
     ]
     results = loop(old._replace(body=tuple(full), test=tuple(tests) or None), sources)
-    return {
-        k: _whole(k, value, old.states, k in apart or found[k] is not None, size) for k, value in enumerate(results)
-    }
+    differing = [k in apart if k < old.states else found[k] is not None for k in range(len(results))]
+    return {k: _whole(k, value, old.states, differing[k], size) for k, value in enumerate(results)}
 
 
 def _whole(k: int, value: Node, states: int, differs: bool, size: IndexLike) -> Node:

@@ -171,6 +171,15 @@ def test_a_while_loop_runs_until_the_last_element_of_a_batch_is_done() -> None:
     assert counts.tolist() == [0, 3, 3, 0]
 
 
+def test_slices_that_all_elements_share() -> None:
+    def function(scale: sm.Tensor, xs: sm.Tensor) -> tuple[sm.Tensor, sm.Tensor]:
+        return sm.scan(lambda s, x: (s + x.sum() * scale, x * 2), sm.asarray(0.0, dtype=sm.float64), xs)
+
+    totals, doubled = sm.vmap(function, in_axes=(0, None))(sm.asarray([1.0, 2.0], dtype=sm.float64), sm.asarray(XS))
+    np.testing.assert_allclose(totals.numpy(), [XS.sum(), 2 * XS.sum()])
+    np.testing.assert_allclose(doubled.numpy(), [2 * XS, 2 * XS])
+
+
 def test_gradients_of_each_element() -> None:
     w, _, xs = _arguments()
     hs = sm.asarray(np.stack([H, -H]))
