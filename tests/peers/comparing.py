@@ -1,4 +1,4 @@
-"""Run one program in smelt and in JAX; say what differs, and in which of its first steps."""
+"""Run one program in smelt and in JAX; say what differs, and which steps are enough for it."""
 
 from __future__ import annotations
 
@@ -41,17 +41,23 @@ def in_smelt(arrays: Iterable[Array]) -> tuple[sm.Tensor, ...]:
 
 
 def agree(check: Check, program: Program) -> None:
-    """Fail with the shortest beginning of the program that differs."""
+    """Fail with a short part of the program that differs."""
     wrong = difference(check, program)
     if wrong is None:
         return
-    for count in range(1, len(program.steps)):
-        shorter = program.shortened(count)
+    for shorter in map(program.shortened, range(1, len(program.steps))):
         found = difference(check, shorter)
         if found is not None:
             program, wrong = shorter, found
             break
-    pytest.fail(f"seed {program.seed}, after {len(program.steps)} steps:\n{program}\n{wrong}", pytrace=False)
+    for number in reversed(range(len(program.inputs), len(program.shapes))):
+        if number not in program.unused():
+            continue
+        shorter = program.without(number)
+        found = difference(check, shorter)
+        if found is not None:
+            program, wrong = shorter, found
+    pytest.fail(f"seed {program.seed}, with these steps of it:\n{program}\n{wrong}", pytrace=False)
 
 
 def difference(check: Check, program: Program) -> str | None:

@@ -10,8 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Programs run once, so what counts is how long they take to compile: this is a quarter of it.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
 
 import jax
 import jax.numpy as jnp

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,7 +73,18 @@ class Program:
 
     def shortened(self, count: int) -> Program:
         """The first steps only."""
-        return Program(self.seed, self.inputs, self.steps[:count], self.shapes[: len(self.inputs) + count])
+        return replace(self, steps=self.steps[:count], shapes=self.shapes[: len(self.inputs) + count])
+
+    def without(self, number: int) -> Program:
+        """Less one of the unused values."""
+        assert number in self.unused() and number >= len(self.inputs)
+
+        def moved(step: Step) -> Step:
+            return replace(step, operands=tuple(k - (k > number) for k in step.operands))
+
+        at = number - len(self.inputs)
+        steps = (*self.steps[:at], *map(moved, self.steps[at + 1 :]))
+        return replace(self, steps=steps, shapes=(*self.shapes[:number], *self.shapes[number + 1 :]))
 
     def __str__(self) -> str:
         lines = [f"v{k} = input  # {self.shapes[k]}" for k in range(len(self.inputs))]
