@@ -20,11 +20,6 @@ SEEDS = range(0, 200, 1 if TEST_ALL else 5)
 FEWER = SEEDS[:: 4 if TEST_ALL else 5]  # for what takes long to compile
 
 
-def needs(*names: str) -> pytest.MarkDecorator:
-    absent = [name for name in names if not hasattr(sm, name)]
-    return pytest.mark.skipif(bool(absent), reason=f"smelt has no {' and no '.join(absent)}")
-
-
 @pytest.fixture(autouse=True, scope="module")
 def jax() -> Any:
     """The peer, set to 64 bits."""
@@ -118,7 +113,6 @@ def test_values(jax: Any, seed: int) -> None:
 # --- derivatives
 
 
-@needs("value_and_grad")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_gradients(jax: Any, seed: int) -> None:
     def check(program: Program) -> Iterator[Pair]:
@@ -136,7 +130,6 @@ def test_gradients(jax: Any, seed: int) -> None:
     agree(check, random_program(seed))
 
 
-@needs("jvp")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_forward_mode(jax: Any, seed: int) -> None:
     def check(program: Program) -> Iterator[Pair]:
@@ -151,7 +144,6 @@ def test_forward_mode(jax: Any, seed: int) -> None:
     agree(check, random_program(seed))
 
 
-@needs("vjp")
 @pytest.mark.parametrize("seed", FEWER)
 def test_pullbacks_of_all_outputs(jax: Any, seed: int) -> None:
     def check(program: Program) -> Iterator[Pair]:
@@ -168,7 +160,6 @@ def test_pullbacks_of_all_outputs(jax: Any, seed: int) -> None:
 # --- many at once
 
 
-@needs("vmap")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_batches(jax: Any, seed: int) -> None:
     def check(program: Program) -> Iterator[Pair]:
@@ -182,7 +173,6 @@ def test_batches(jax: Any, seed: int) -> None:
     agree(check, random_program(seed))
 
 
-@needs("vmap")
 @pytest.mark.parametrize("seed", FEWER)
 def test_batches_of_the_first_input_only(jax: Any, seed: int) -> None:
     def check(program: Program) -> Iterator[Pair]:
@@ -194,7 +184,6 @@ def test_batches_of_the_first_input_only(jax: Any, seed: int) -> None:
     agree(check, random_program(seed))
 
 
-@needs("vmap", "grad")
 @pytest.mark.parametrize("seed", FEWER)
 def test_batches_of_gradients(jax: Any, seed: int) -> None:
     def check(program: Program) -> Iterator[Pair]:
@@ -210,7 +199,6 @@ def test_batches_of_gradients(jax: Any, seed: int) -> None:
 # --- derivatives of derivatives
 
 
-@needs("grad")
 @pytest.mark.parametrize("seed", FEWER)
 def test_gradients_of_gradients(jax: Any, seed: int) -> None:
     """Of the sum of all gradients, each by its own factor."""
@@ -230,7 +218,6 @@ def test_gradients_of_gradients(jax: Any, seed: int) -> None:
     agree(check, random_program(seed))
 
 
-@needs("grad", "jvp")
 @pytest.mark.parametrize("seed", FEWER)
 def test_hessians_times_vectors(jax: Any, seed: int) -> None:
     def check(program: Program) -> Iterator[Pair]:
