@@ -14,14 +14,16 @@ USE_STAMP := $(VENV)/installed-use$(ZIG:%=-%)
 DEV_STAMP := $(VENV)/installed-dev$(ZIG:%=-%)
 
 OPENCL_STAMP := $(VENV)/installed-opencl$(ZIG:%=-%)
+PEERS_STAMP := $(VENV)/installed-peers-tests$(ZIG:%=-%)
 
-.PHONY: help demo test test-all test-opencl fuzz check format bench-peers clean
+.PHONY: help demo test test-all test-peers test-opencl fuzz check format bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      set up, then run the demonstration"
 	@echo "make test      set up, lint, type-check, run the sampled tests   (at most 6 minutes on two cores)"
 	@echo "make test-all  the same with every test and many more examples   (at most 40 minutes)"
+	@echo "make test-peers  install JAX, compare random programs and their derivatives with it  (at most 10 minutes)"
 	@echo "make test-opencl  set up OpenCL for the processor, run its tests, look for races  (at most 15 minutes)"
 	@echo "make fuzz      the generated tests only, with new examples at every run"
 	@echo "make check     lint, formatting and types only"
@@ -39,6 +41,9 @@ test: check
 
 test-all: check
 	SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS)
+
+test-peers: $(PEERS_STAMP)
+	SMELT_TEST_PEERS=1 $(RUN) -m pytest -q -n $(WORKERS) -m peers tests/peers
 
 test-opencl: $(OPENCL_STAMP)
 	SMELT_TEST_OPENCL=1 SMELT_TEST_ALL=0 $(RUN) -m pytest -q -n $(WORKERS) -m opencl
@@ -76,6 +81,10 @@ $(USE_STAMP): STAMPS := $(USE_STAMP)
 $(OPENCL_STAMP): $(DEV_STAMP)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,opencl]' 'pyopencl[oclgrind]'
 	@touch $(OPENCL_STAMP)
+
+$(PEERS_STAMP): $(DEV_STAMP)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,peers-tests]'
+	@touch $(PEERS_STAMP)
 
 $(DEV_STAMP) $(USE_STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

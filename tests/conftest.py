@@ -31,18 +31,22 @@ settings.register_profile("fuzz", _UNTIMED, max_examples=500, derandomize=False,
 settings.load_profile("fuzz" if os.environ.get("SMELT_TEST_FUZZ") == "1" else "all" if TEST_ALL else "quick")
 
 
+# Tests with these markers run only where a variable asks for them.
+_OPTIONAL = {
+    "slow": ("SMELT_TEST_ALL", ""),
+    "opencl": ("SMELT_TEST_OPENCL", ", with pyopencl installed (make test-opencl)"),
+    "peers": ("SMELT_TEST_PEERS", ", with jax installed (make test-peers)"),
+}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if os.environ.get("SMELT_TEST_OPENCL") != "1":
-        absent = pytest.mark.skip(reason="opencl: set SMELT_TEST_OPENCL=1, with pyopencl installed (make test-opencl)")
+    for marker, (variable, reason) in _OPTIONAL.items():
+        if os.environ.get(variable) == "1":
+            continue
+        skip = pytest.mark.skip(reason=f"{marker}: set {variable}=1{reason}")
         for item in items:
-            if item.get_closest_marker("opencl") is not None:
-                item.add_marker(absent)
-    if TEST_ALL:
-        return
-    skip = pytest.mark.skip(reason="slow: set SMELT_TEST_ALL=1")
-    for item in items:
-        if item.get_closest_marker("slow") is not None:
-            item.add_marker(skip)
+            if item.get_closest_marker(marker) is not None:
+                item.add_marker(skip)
 
 
 @pytest.fixture

@@ -26,9 +26,14 @@ Parts = Iterable[tuple[Node, Node]]
 Rule = Callable[[Node, Node, Set[Node]], Parts]
 
 
-def pull_back(outputs: Sequence[Node], cotangents: Sequence[Node], inputs: Sequence[Node]) -> list[Node | None]:
-    """The cotangent of every input; None for those that no output depends on."""
-    order = topological(outputs, through_leaves=True)
+def pull_back(
+    outputs: Sequence[Node], cotangents: Sequence[Node], inputs: Sequence[Node], independent: Set[Node] = frozenset()
+) -> list[Node | None]:
+    """The cotangent of every input; None for those that no output depends on.
+
+    What `independent` nodes depend on themselves does not count.
+    """
+    order = topological(outputs, through_leaves=True, known=independent)
     wanted = depending(order, inputs)
     sums: dict[Node, Node] = {}
 
@@ -224,7 +229,7 @@ def _composite(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
         if found is not None:
             return found
     inputs = list(dict.fromkeys(source for source in node.sources if source in wanted))
-    parts = pull_back([expand(node)], [ct], inputs)
+    parts = pull_back([expand(node)], [ct], inputs, independent=set(node.sources))
     return [(source, part) for source, part in zip(inputs, parts, strict=True) if part is not None]
 
 

@@ -21,7 +21,7 @@ from smelt.compiler import CompiledGraph, GraphKey, Traced, trace
 from smelt.device.memory import NOWHERE
 from smelt.device.protocol import Device, DeviceMemory, Program
 from smelt.dtypes import float64, int64, uint32
-from smelt.errors import ArgumentError
+from smelt.errors import ArgumentError, TraceError
 from smelt.graph.alias import without_aliases
 from smelt.graph.checks import Check
 from smelt.graph.node import Node, private_nodes, topological
@@ -201,6 +201,11 @@ class Jit(Generic[P, T]):
         for k, x in enumerate(raw):
             if type(x) is Tensor:
                 storage = x._node.attribute
+                if isinstance(storage, Placeholder):
+                    raise TraceError(
+                        "jit: an argument, or a tensor of the closure, is a stand-in that escaped from another trace",
+                        hint="Return tensors from a traced function; what it leaves elsewhere has no value.",
+                    )
                 if k in declared:
                     storage = contiguous_storage(storage)
                     marks.append((storage.dtype, storage.device))

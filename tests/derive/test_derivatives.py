@@ -129,6 +129,13 @@ def test_trees_and_something_else() -> None:
     assert gradient["w"].tolist() == [6.0, 12.0]
 
 
+def test_operands_of_one_function_that_depend_on_each_other_count_once() -> None:
+    x, key = sm.asarray([[0.5, -1.0], [2.0, 0.25], [1.0, 1.5]]), sm.ones((1, 2))
+    # With one key, every query has the one value, which is the first of them.
+    slope = sm.grad(lambda x: sm.attention(x, key, x[:1]).sum())(x)
+    assert slope.tolist() == [[3.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
+
+
 def test_a_gradient_by_tensors_on_the_way() -> None:
     x = sm.asarray([1.0, 2.0])
     y = x * 3
