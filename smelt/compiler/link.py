@@ -84,6 +84,7 @@ class _Linker:
         self.libraries: dict[str, int] = {}
         self.steps: list[Step] = []
         self.kernels: list[tuple[Any, ...]] = []  # the fields of a KernelRecord for each launch
+        self.depth = 0
 
     def add(self, item: AnyWork, place: Places) -> tuple[int, int]:
         """Write an item down, given where values lie; the numbers of its first and last launch."""
@@ -114,7 +115,7 @@ class _Linker:
                 tuple(self.integers[item.names[v.name]] for v in built.kernel.parameters),
             )
         )
-        self.kernels.append(_fields(item, self.explain))
+        self.kernels.append((*_fields(item, self.explain), self.depth))
 
     def control(self, kind: str, *places: Place, amount: int = 0) -> int:
         """A control step; its number, so that it can be told its target later."""
@@ -206,8 +207,10 @@ class _Linker:
         inner: dict[Value, Place] = {value: (ARENA, at + offset) for value, offset in item.offsets[number].items()}
         inner |= dict(zip(block.leaves, seen, strict=True))
         inner |= dict(zip(block.stored, given, strict=False))
+        self.depth += 1
         for work in block.work:
             self.add(work, inner)
+        self.depth -= 1
         return [_place(value, inner) for value in block.stored]
 
 
@@ -242,7 +245,7 @@ def _fields(item: Work, explain: bool) -> tuple[Any, ...]:
         sum(nbytes(node) for node in dict.fromkeys(item.nodes)),
         built.kernel.operations if isinstance(built.kernel, Routine) else _flops(item.group),
     )
-    return tuple(getattr(record, name) for name in KernelRecord.__dataclass_fields__)
+    return tuple(getattr(record, name) for name in KernelRecord.__dataclass_fields__ if name != "depth")
 
 
 def _describe(node: Node) -> str:

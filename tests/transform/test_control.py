@@ -579,3 +579,4 @@ def test_explain_shows_the_kernels_of_bodies(capsys: pytest.CaptureFixture[str])
     assert "loop" in printed
     assert "parameter 0" in printed
     assert "tanh" in " ".join(explanation.kernels[0].nodes)
+    assert explanation.kernels[0].depth == 1
