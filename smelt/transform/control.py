@@ -157,9 +157,14 @@ def _guarded(test: Callable[[S], Any], body: Callable[[S], S], state: S, steps: 
 def _counted(low: IndexLike, length: IndexLike, body: Callable[[Any, S], S], state: S) -> S:
     """A loop of a known length over integers from `low` on."""
     iteration = _stand_in(int64, (), weak=True)
-    number = wrap(build.add(iteration, build.size_node(low, int64)))
+    number = iteration
+    if isinstance(length, int):
+        # Changes nothing but shows between which numbers it lies: indexing by it needs no check then.
+        last = build.const(max(length - 1, 0), int64)
+        number = build.minimum(build.maximum(iteration, build.const(0, int64)), last)
+    number = build.add(number, build.size_node(low, int64))
     first = State(state, "fori_loop", "state")
-    roots, stand_ins, _ = first.traced(lambda now: (body(number, now), None))
+    roots, stand_ins, _ = first.traced(lambda now: (body(wrap(number), now), None))
     result: S = _repeated(first, roots, stand_ins, iteration, length)
     return result
 
