@@ -50,6 +50,13 @@ def written(node: Node, name: str) -> Node:
     return node
 
 
+def keep_location(old: Node, new: Node) -> None:
+    """Remember for a node what is known of the one that it stands for."""
+    known = _written.get(old)
+    if known is not None:
+        _written[new] = known
+
+
 def checks_of(order: Iterable[Node]) -> dict[Node, Check]:
     """For the nodes of a graph: scalars that are `FINE` or an index outside its axis, and what to say then."""
     found: dict[Node, Check] = {}
