@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any
 
+from smelt.compiler.places import LoopPlaces, Place, Places, place_of
 from smelt.compiler.record import GraphRecord, output_fields
 from smelt.compiler.trace import Argument, GraphKey, count_starts
 from smelt.compiler.work import (
@@ -20,18 +21,14 @@ from smelt.compiler.work import (
     offsets_of,
     temporaries,
 )
-from smelt.device.protocol import REGISTER, Control, Device, Launch, Step
+from smelt.device.protocol import Control, Device, Launch, Step
 from smelt.fuse import Group, amount_node, base
 from smelt.graph.index import Index, IndexLike, product_of, upper
 from smelt.graph.node import Node
 from smelt.graph.ops import Loop, Op
 from smelt.graph.shapes import row_major
-from smelt.kernel import Routine, Temporary
-from smelt.plan import ARENA, INPUTS, SCALARS, Alias, KernelRecord, Placed, Stored
-
-WORD = 8  # bytes of a scalar, counter or register
-Place = tuple[int, int]  # a base and an offset
-Places = Mapping[Value, Place]
+from smelt.kernel import Routine
+from smelt.plan import ARENA, INPUTS, Alias, KernelRecord, Placed, Stored
 
 
 def link(
@@ -117,6 +114,7 @@ class _Linker:
         self.libraries: dict[str, int] = {}
         self.steps: list[Step] = []
         self.kernels: list[tuple[Any, ...]] = []  # the fields of a KernelRecord for each launch
+        self.depth = 0
 
     def add(self, item: AnyWork, place: Places) -> tuple[int, int]:
         """Write an item down, given where values lie; the numbers of its first and last launch."""
@@ -143,11 +141,11 @@ class _Linker:
                 tasks or 0,
                 built.grain,
                 built.kernel.threads,
-                tuple(self.slot(_place(node, place)) for node in item.nodes),
+                tuple(self.slot(place_of(node, place)) for node in item.nodes),
                 tuple(self.integers[item.names[v.name]] for v in built.kernel.parameters),
             )
         )
-        self.kernels.append(_fields(item, self.explain))
+        self.kernels.append((*_fields(item, self.explain), self.depth))
 
     def control(self, kind: str, *places: Place, amount: int = 0) -> int:
         """A control step; its number, so that it can be told its target later."""
@@ -157,7 +155,7 @@ class _Linker:
     def measured(self, kind: str, *places: Place, amount: IndexLike, place: Places) -> int:
         """A control step with an amount that may depend on dims."""
         if isinstance(amount, Index):
-            return self.control(kind, *places, _place(base(amount_node(amount)), place))
+            return self.control(kind, *places, place_of(base(amount_node(amount)), place))
         return self.control(kind, *places, amount=amount)
 
     def land(self, *steps: int) -> None:
@@ -172,7 +170,7 @@ class _Linker:
 
     def branch(self, item: ControlWork, place: Places) -> None:
         """unless p: else; …; jump: end; else: …; end:"""
-        predicate, *operands = [_place(base(x), place) for x in item.node.sources]
+        predicate, *operands = [place_of(base(x), place) for x in item.node.sources]
         results = [place[value] for value in item.values]
         otherwise = self.control("unless", predicate)
         self.block(item, 0, operands, results, place)
@@ -182,54 +180,41 @@ class _Linker:
         self.land(end)
 
     def loop(self, item: LoopWork, place: Places) -> None:
-        """copy …; point …; set i; top: until i: end; (test; unless: end;) body; rotate …; advance …; again i: top;
-        end: copy …
+        """point …; set i; top: until i: end; (test; unless: end;) body; rotate …; advance …; again i: top; end: copy …
 
-        Each iteration reads a state in one of its places and writes the other; the first reads the source. Where the
-        number of iterations is known, the last writes the result's. States in place are copied there before.
+        Each iteration reads a state in one of its places and writes the other; the first reads the source. A state that
+        stays in its place is copied there before.
         """
         loop: Loop = item.node.attribute
-        sizes, first = item.sizes, loop.states + loop.constants
-        sources = [_place(base(source), place) for source in item.node.sources]
-        results = [place[value] for value in item.values]
-        at = place[item.memory][1]
-        counter = (ARENA, at + item.counters)
-        registers = [(REGISTER, at + item.counters + WORD * (1 + k)) for k in range(item.registers)]
-        moving = [j for j in range(loop.states) if j not in item.in_place]
-        nows, nexts, walks = _cut(registers, len(moving), len(moving))
-        pairs = [(results[j], (ARENA, at + spare)) for j, spare in zip(moving, item.spare, strict=True)]
-        if isinstance(loop.length, int) and loop.length % 2 == 0:
-            pairs = [(spare, result) for result, spare in pairs]
-        for j in item.in_place:
-            self.measured("copy", results[j], sources[j], amount=sizes.states[j], place=place)
-        for j, now, following, pair in zip(moving, nows, nexts, pairs, strict=True):
-            self.control("point", now, sources[j])
-            self.control("point", following, pair[0])
-        ways = list(zip(walks, (*sizes.xs, *sizes.ys), strict=True))
-        for (walk, way), begin in zip(ways, (*sources[first : first + loop.xs], *results[loop.states :]), strict=True):
-            self.control("point", walk, begin)
-            if way.start != 0:
-                self.measured("advance", walk, amount=way.start, place=place)
-        self.control("set", counter)
-        top = len(self.steps)
-        ends: list[int] = []
-        before, after = (dict(enumerate(results)) | dict(zip(moving, found, strict=True)) for found in (nows, nexts))
-        seen = [before[j] for j in range(loop.states)]
-        seen += [*sources[loop.states : first], *walks[: loop.xs], counter]
-        if sizes.length is not None:
-            ends.append(self.measured("until", counter, amount=sizes.length, place=place))
+        at = LoopPlaces.of(item, place)
+        turning = [(state, state.turns) for state in at.states if state.turns is not None]
+        for state in at.states:
+            if state.turns is None:
+                self.measured("copy", state.result, state.source, amount=state.nbytes, place=place)
+            else:
+                self.control("point", state.turns.now, state.source)
+                self.control("point", state.turns.following, state.turns.first)
+        for x in (*at.xs, *at.ys):
+            self.control("point", x.register, x.whole)
+            if x.walk.start != 0:
+                self.measured("advance", x.register, amount=x.walk.start, place=place)
+        self.control("set", at.counter)
+        top, ends = len(self.steps), []
+        seen = [*(state.before for state in at.states), *at.constants, *(x.register for x in at.xs), at.counter]
+        if loop.length is not None:
+            ends.append(self.measured("until", at.counter, amount=loop.length, place=place))
         if loop.test is not None:
             [flag] = self.block(item, 0, seen, (), place)
             ends.append(self.control("unless", flag))
-        self.block(item, -1, seen, [*(after[j] for j in range(loop.states)), *walks[loop.xs :]], place)
-        for now, following, pair in zip(nows, nexts, pairs, strict=True):
-            self.control("rotate", now, following, *pair)
-        for walk, way in ways:
-            self.measured("advance", walk, amount=way.step, place=place)
-        self.jump(self.control("again", counter), top)
+        self.block(item, -1, seen, [*(state.after for state in at.states), *(y.register for y in at.ys)], place)
+        for _, turns in turning:
+            self.control("rotate", *turns)
+        for x in (*at.xs, *at.ys):
+            self.measured("advance", x.register, amount=x.walk.step, place=place)
+        self.jump(self.control("again", at.counter), top)
         self.land(*ends)
-        for j, now in zip(moving, nows, strict=True):
-            self.measured("copy", results[j], now, amount=sizes.states[j], place=place)
+        for state, turns in turning:
+            self.measured("copy", state.result, turns.now, amount=state.nbytes, place=place)
 
     def block(
         self, item: ControlWork, number: int, seen: Sequence[Place], given: Sequence[Place], place: Places
@@ -239,26 +224,11 @@ class _Linker:
         inner: dict[Value, Place] = {value: (ARENA, at + offset) for value, offset in item.offsets[number].items()}
         inner |= dict(zip(block.leaves, seen, strict=True))
         inner |= dict(zip(block.stored, given, strict=False))
+        self.depth += 1
         for work in block.work:
             self.add(work, inner)
-        return [_place(value, inner) for value in block.stored]
-
-
-def _cut(registers: list[Place], *counts: int) -> tuple[list[Place], ...]:
-    """A list in pieces of these sizes, and the rest."""
-    pieces = []
-    for count in counts:
-        pieces.append(registers[:count])
-        registers = registers[count:]
-    return (*pieces, registers)
-
-
-def _place(node: Value, place: Places) -> Place:
-    at = place.get(node)
-    if at is not None or isinstance(node, Temporary):
-        return at or place[node]
-    argument: Argument = node.attribute
-    return (INPUTS + argument.number, 0) if argument.kind == "input" else (SCALARS, WORD * argument.number)
+        self.depth -= 1
+        return [place_of(value, inner) for value in block.stored]
 
 
 def _fields(item: Work, explain: bool) -> tuple[Any, ...]:
@@ -275,7 +245,7 @@ def _fields(item: Work, explain: bool) -> tuple[Any, ...]:
         sum(nbytes(node) for node in dict.fromkeys(item.nodes)),
         built.kernel.operations if isinstance(built.kernel, Routine) else _flops(item.group),
     )
-    return tuple(getattr(record, name) for name in KernelRecord.__dataclass_fields__)
+    return tuple(getattr(record, name) for name in KernelRecord.__dataclass_fields__ if name != "depth")
 
 
 def _describe(node: Node) -> str:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from smelt.dtypes import DType
 from smelt.graph.alias import without_aliases
-from smelt.graph.checks import Check, checks_of
+from smelt.graph.body_checks import with_checks
+from smelt.graph.checks import Check
 from smelt.graph.closed import bodies_of, with_bodies
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.graph.node import Node, Shape, constant_value, make, topological
@@ -166,6 +167,9 @@ def is_slot(node: Node) -> bool:
     return math.isfinite(value) and value not in (0.0, 1.0, -1.0)
 
 
+_CHECKED = frozenset({Op.GATHER, Op.SCATTER}) | CONTROL  # where an index may lie outside its axis
+
+
 def trace(roots: Sequence[Node]) -> Traced:
     """The key of the graph below the roots, and its arguments. Checks of indices are further roots, after the given
     ones.
@@ -174,8 +178,8 @@ def trace(roots: Sequence[Node]) -> Traced:
     roots = without_aliases(roots)
     order = topological(roots)
     checks: dict[Node, Check] = {}
-    if any(node.op is Op.GATHER or node.op is Op.SCATTER for node in order):
-        checks = checks_of(order)
+    if any(node.op in _CHECKED for node in order):
+        roots, checks = with_checks(roots)
         roots = [*roots, *checks]
         order = topological(roots)
     for node in order:

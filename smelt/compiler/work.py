@@ -111,8 +111,8 @@ class LoopWork(ControlWork):
     """The test, if there is one, then the body.
 
     A state has two places that take turns, its result's and a spare one; those `in_place` have only the first. At
-    `counters` in the memory lies the number of the iteration, then the registers: those that say where each state that
-    moves lies now, those that say where it will lie next, then one for each x and y.
+    `counters` in the memory lies the number of the iteration, then the registers: for each state that moves, where it
+    lies now and where it will lie next, then one for each x and y.
     """
 
     sizes: LoopSizes = field(default=LoopSizes(0, (), (), ()))

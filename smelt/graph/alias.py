@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from smelt.graph.checks import rewritten
 from smelt.graph.closed import bodies_of, with_bodies
 from smelt.graph.node import Node, make, topological, with_sources
 from smelt.graph.ops import CONTROL, Op
@@ -38,7 +39,7 @@ def without_aliases(roots: Sequence[Node]) -> list[Node]:
         elif node in bodies:
             new[node] = make(node.op, node.dtype, node.shape, sources, with_bodies(node.attribute, bodies[node]))
         else:
-            new[node] = with_sources(node, sources)
+            new[node] = rewritten(node, with_sources(node, sources), 0)
     return [new[root] for root in roots]
 
 

@@ -6,10 +6,11 @@ parameters again. `loop` and `branch` make the nodes that run bodies, and give o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from smelt.dtypes import DType, int64
+from smelt.graph.checks import rewritten
 from smelt.graph.node import Node, Shape, find, topological, with_sources
 from smelt.graph.ops import CONTROL, VIEWS, Branch, Loop, Op
 from smelt.graph.verify import made, value_types
@@ -31,17 +32,22 @@ def parameter(number: int, dtype: DType, shape: Shape) -> Node:
     return made(Op.PARAMETER, dtype, shape, (), number)
 
 
-def close(graphs: Sequence[Sequence[Node]], stand_ins: Sequence[Node], at: int | None = None) -> Closed:
+def close(
+    graphs: Sequence[Sequence[Node]],
+    stand_ins: Sequence[Node],
+    at: int | None = None,
+    own: Sequence[Container[Node]] = (),
+) -> Closed:
     """Graphs with the same parameters, in the place of the stand-ins and of whatever does not depend on them.
 
     Parameters are numbered in the order of the stand-ins. Every largest part that depends on none of them is hoisted:
     it becomes a parameter, too, all of them in one row before stand-in number `at`, or after the last. Views of such a
-    part stay inside, and so do numbers and counts, which take no memory.
+    part stay inside, and so do numbers and counts, which take no memory, and nodes that are called a body's `own`.
     """
     roots = [root for graph in graphs for root in graph]
     at = len(stand_ins) if at is None else at
     order = topological(roots)
-    inside = set(stand_ins)
+    inside = {*stand_ins, *(node for node in order for nodes in own if node.op is not Op.LEAF and node in nodes)}
     for node in order:
         if node.leaf is None and not inside.isdisjoint(node.sources):
             inside.add(node)
@@ -74,6 +80,8 @@ def substituted(roots: Sequence[Node], new: Mapping[Node, Node]) -> list[Node]:
         if node not in done:
             fresh = node.leaf is None
             done[node] = with_sources(node, tuple([done[source] for source in node.sources])) if fresh else node
+            if node.op is Op.GATHER or node.op is Op.SCATTER:
+                rewritten(node, done[node], 0)
     return [done[root] for root in roots]
 
 

@@ -67,9 +67,22 @@ class _Tables(threading.local):
 _tables = _Tables()
 
 
+class PrivateNodes:
+    """The nodes that were made in a `with private_nodes()` block."""
+
+    def __init__(self, table: _Table) -> None:
+        self._table = table
+
+    def __contains__(self, node: object) -> bool:
+        if not isinstance(node, Node):
+            return False
+        reference = self._table.get(_key(node.op, node.dtype, node.shape, node.sources, node.attribute))
+        return reference is not None and reference() is node
+
+
 @contextlib.contextmanager
-def private_nodes() -> Iterator[None]:
-    """Nodes made inside are shared with no node outside.
+def private_nodes() -> Iterator[PrivateNodes]:
+    """Nodes made inside are shared with no node outside, and so can be told from these.
 
     The compiler works like this: a user's node may have a value already, and one that the compiler happens to make
     equal to it must not.
@@ -77,7 +90,7 @@ def private_nodes() -> Iterator[None]:
     before = _tables.current
     _tables.current = {}
     try:
-        yield
+        yield PrivateNodes(_tables.current)
     finally:
         _tables.current = before
 
@@ -101,10 +114,14 @@ def _sweep() -> None:
         del reference  # its key may have been the last to hold the nodes of a body, which die now
 
 
+def _key(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...], attribute: Any) -> tuple[Any, ...]:
+    return (op, dtype, shape, attribute, *map(id, sources))
+
+
 def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node:
     """The node with these fields. The caller has checked that they fit together."""
     # A node keeps its sources alive, so their ids are good for as long as the entry is.
-    key = (op, dtype, shape, attribute, *map(id, sources))
+    key = (op, dtype, shape, attribute, *map(id, sources))  # as in `_key`, without a call
     table = _tables.current
     reference = table.get(key)
     if reference is not None:
@@ -130,7 +147,7 @@ def make(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), att
 
 def find(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node | None:
     """The node with these fields, if it is alive."""
-    reference = _tables.current.get((op, dtype, shape, attribute, *map(id, sources)))
+    reference = _tables.current.get(_key(op, dtype, shape, sources, attribute))
     return None if reference is None else reference()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -15,9 +15,11 @@ from smelt.graph.index import Dim, Index, size_of
 from smelt.graph.index_text import TokenReader
 from smelt.graph.node import Node, Shape, constant_bytes, make
 from smelt.graph.ops import (
+    Branch,
     Composition,
     Contraction,
     Gathering,
+    Loop,
     Op,
     Reduction,
     Scanning,
@@ -48,43 +50,58 @@ def parse_graph(text: str, leaves: Sequence[Node] | None = None) -> list[Node]:
 
     Raises ParseError, with the number of the line, for anything that is not a well-formed graph.
     """
-    parser = _Parser(leaves)
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            parser.line(TokenReader(line, number))
-    if parser.roots is None:
-        raise ParseError("the graph has no return line")
-    return parser.roots
+    lines = iter([TokenReader(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()])
+    parser = _Parser(leaves, lines)
+    parser.header()
+    roots = parser.graph()
+    for reader in lines:
+        reader.fail("nothing after the return line")
+    return roots
 
 
 class _Parser:
-    def __init__(self, leaves: Sequence[Node] | None) -> None:
-        self.given = leaves
+    def __init__(self, leaves: Sequence[Node] | None, lines: Iterator[TokenReader], depth: int = 0) -> None:
+        self.given, self.lines, self.depth = leaves, lines, depth
         self.leaves: dict[int, Node] = {}
         self.leaf_count = 0
-        self.dims: dict[str, Index] | None = None
+        self.dims: dict[str, Index] = {}
         self.nodes: list[Node] = []
-        self.roots: list[Node] | None = None
 
-    def line(self, reader: TokenReader) -> None:
-        if self.dims is None:
-            self.header(reader)
-        elif self.roots is not None:
-            reader.fail("nothing after the return line")
-        elif reader.accept("return"):
-            self.roots = self.sources(reader)
-        else:
+    def next_line(self) -> TokenReader:
+        reader = next(self.lines, None)
+        if reader is None:
+            raise ParseError("the graph has no return line")
+        return reader
+
+    def graph(self) -> list[Node]:
+        """The roots of a graph, from its first line on."""
+        while True:
+            reader = self.next_line()
+            if reader.accept("return"):
+                roots = self.sources(reader)
+                reader.end()
+                return roots
             try:
                 self.nodes.append(self.node(reader))
             except InternalError as error:
                 raise ParseError(f"line {reader.line}: {str(error).splitlines()[0]}") from None
-        reader.end()
 
-    def header(self, reader: TokenReader) -> None:
+    def body(self, name: str) -> tuple[Node, ...]:
+        """A closed graph under its name."""
+        reader = self.next_line()
+        reader.expect(name)
+        reader.end()
+        if self.depth == _MOST_DEPTH:
+            reader.fail(f"bodies at most {_MOST_DEPTH} deep")
+        inner = _Parser(self.given, self.lines, self.depth + 1)
+        inner.leaves, inner.leaf_count, inner.dims = self.leaves, self.leaf_count, self.dims
+        return tuple(inner.graph())
+
+    def header(self) -> None:
+        reader = self.next_line()
         reader.expect("graph", "leaves", "(")
         self.leaf_count = reader.integer()
         reader.expect(")", "dims")
-        self.dims = {}
         for name, low, high in _items(reader, lambda: (reader.name(), reader.integer(), reader.integer())):
             if name in self.dims:
                 reader.fail(f"one dim called {name!r}")
@@ -92,6 +109,7 @@ class _Parser:
                 self.dims[name] = Dim(name, low, high)
             except SmeltError:
                 reader.fail("bounds with 0 <= low <= high")
+        reader.end()
 
     def node(self, reader: TokenReader) -> Node:
         reader.expect("%")
@@ -103,13 +121,21 @@ class _Parser:
             reader.fail(f"an op before here, not {word!r:.40},")
         op = _OPS[word]
         if op is Op.LEAF:
-            return self.leaf(reader)
+            leaf = self.leaf(reader)
+            reader.end()
+            return leaf
         raw = _WORDS[op](reader) if op in _WORDS else None
         sources = tuple(self.sources(reader))
         attribute = self.attribute(op, raw, reader)
         dtype, shape = self.type(reader)
         if op is Op.CONST:
             attribute = _constant(raw, dtype, reader)
+        reader.end()
+        if op is Op.LOOP:
+            attribute = attribute._replace(body=self.body("body"))
+            attribute = attribute if attribute.length is not None else attribute._replace(test=self.body("test"))
+        elif op is Op.BRANCH:
+            attribute = Branch(self.body("true"), self.body("false"))
         node = make(op, dtype, shape, sources, attribute)
         verify_node(node)
         return node
@@ -168,14 +194,36 @@ class _Parser:
                 return Sorting(axes[0], *raw) if len(axes) == 1 else reader.fail("one axis before here")
             case Op.CONTRACT:
                 return Contraction(*(tuple(_items(reader, reader.integer)) for _ in range(3)))
+            case Op.LOOP:
+                return self.loop(reader)
             case Op.COMPOSITE:
                 return Composition(raw, tuple(_items(reader, lambda: _parameter(reader), "{}")))
         return raw
 
+    def loop(self, reader: TokenReader) -> Loop:
+        """What is said of a loop; its bodies follow."""
+        reader.expect("(")
+        counts = []
+        for name in ("states", "constants", "xs"):
+            reader.expect(name)
+            counts.append(reader.integer())
+            if name != "xs":
+                reader.expect(",")
+        length, reverse = None, False
+        while not reader.accept(")"):
+            reader.expect(",")
+            if length is None and not reverse and reader.accept("length"):
+                length = self.size(reader)
+            else:
+                reader.expect("reverse")
+                reverse = True
+        states, constants, xs = counts
+        return Loop((), None, states, constants, xs, length, reverse)
+
     def size(self, reader: TokenReader, after: str = "") -> Any:
         if after:
             reader.expect(after)
-        return size_of(reader.index(self.dims or {}))
+        return size_of(reader.index(self.dims))
 
     def span(self, reader: TokenReader) -> Span:
         start, size = self.size(reader), self.size(reader, ":")
@@ -253,6 +301,7 @@ def _constant(value: Any, dtype: DType, reader: TokenReader) -> bytes:
     return data
 
 
+_MOST_DEPTH: Final = 50  # of bodies in bodies
 BODY_NAMES: Final = {Op.LOOP: ("body", "test"), Op.BRANCH: ("true", "false")}
 _DTYPES: Final = {dtype.name: dtype for dtype in ALL}
 _OPS: Final = {op.value: op for op in Op}
@@ -279,4 +328,6 @@ _WORDS: Final[dict[Op, Callable[[TokenReader], Any]]] = {
         bool(_choice(reader, ("values", "indices"))),
     ),
     Op.COMPOSITE: TokenReader.name,
+    Op.PARAMETER: TokenReader.integer,
+    Op.ITEM: TokenReader.integer,
 }

@@ -310,7 +310,7 @@ def _loop(node: Node) -> None:
     _need(node, 0 <= states <= len(body) and min(constants, xs) >= 0, "its numbers are not negative")
     _need(node, first + xs == len(node.sources), "it has as many sources as it says")
     _need(node, (length is None) != (test is None), "there is a length or a test")
-    _need(node, type(reverse) is bool and (not isinstance(length, int) or length >= 0), "the length is not negative")
+    _need(node, type(reverse) is bool and (length is None or _not_negative(length)), "the length is not negative")
     types = [(x.dtype, x.shape) for x in node.sources[:first]]
     _need(node, types[:states] == [(x.dtype, x.shape) for x in body[:states]], "states keep their types")
     if test is not None:

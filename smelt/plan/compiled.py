@@ -59,6 +59,7 @@ class KernelRecord:
     tasks: str
     bytes_moved: int
     flops: int
+    depth: int = 0  # how many loops and branches it lies in
 
 
 @dataclass(eq=False)

@@ -16,7 +16,7 @@ from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import build
 from smelt.graph.closed import branch, close, loop, open_body
 from smelt.graph.index import Index, IndexLike, as_index, size_of
-from smelt.graph.node import Node, Shape, constant_value
+from smelt.graph.node import Node, PrivateNodes, Shape, constant_value, private_nodes
 from smelt.graph.ops import Branch, Loop, Op
 from smelt.graph.shapes import as_size, row_major, shape_text
 from smelt.runtime import Placeholder
@@ -41,12 +41,15 @@ def cond(pred: Any, true_fn: Callable[..., T], false_fn: Callable[..., T], /, *o
     predicate = _flag(pred, "cond", "the predicate")
     given = leaves_of(operands, "cond", "operand")
     stand_ins = [_stand_in(node.dtype, node.shape, weak) for node, weak in zip(given.nodes, given.weak, strict=True)]
-    results = []
+    results: list[Leaves] = []
+    own: list[PrivateNodes] = []
     for function in (true_fn, false_fn):
-        with runtime.tracing_body("cond", repeats=False):
+        # Whatever a branch computes stays inside, so that it is only computed if the branch is chosen.
+        with runtime.tracing_body("cond", repeats=False), private_nodes() as made:
             results.append(leaves_of(function(*given.rebuilt(stand_ins)), "cond", "result"))
+            own.append(made)
     true, false = agreed("cond", *results)
-    closed = close([true, false], stand_ins)
+    closed = close([true, false], stand_ins, own=own)
     arguments = [*given.nodes, *closed.hoisted]
     if predicate.op is Op.CONST:
         values = open_body(closed.bodies[not constant_value(predicate)], arguments)
@@ -157,9 +160,14 @@ def _guarded(test: Callable[[S], Any], body: Callable[[S], S], state: S, steps: 
 def _counted(low: IndexLike, length: IndexLike, body: Callable[[Any, S], S], state: S) -> S:
     """A loop of a known length over integers from `low` on."""
     iteration = _stand_in(int64, (), weak=True)
-    number = wrap(build.add(iteration, build.size_node(low, int64)))
+    number = iteration
+    if isinstance(length, int):
+        # Changes nothing but shows between which numbers it lies: indexing by it needs no check then.
+        last = build.const(max(length - 1, 0), int64)
+        number = build.minimum(build.maximum(iteration, build.const(0, int64)), last)
+    number = build.add(number, build.size_node(low, int64))
     first = State(state, "fori_loop", "state")
-    roots, stand_ins, _ = first.traced(lambda now: (body(number, now), None))
+    roots, stand_ins, _ = first.traced(lambda now: (body(wrap(number), now), None))
     result: S = _repeated(first, roots, stand_ins, iteration, length)
     return result
 

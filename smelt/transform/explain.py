@@ -126,4 +126,5 @@ def _titled(title: str, text: str) -> str:
 
 
 def _kernel_line(number: int, record: KernelRecord) -> str:
-    return f"{number:>3} {record.name}: {record.sink} <- {' '.join(record.nodes)}  ({record.tasks} tasks)"
+    name = "  " * record.depth + record.name  # bodies of loops and branches are indented
+    return f"{number:>3} {name}: {record.sink} <- {' '.join(record.nodes)}  ({record.tasks} tasks)"

@@ -13,10 +13,11 @@ import smelt as sm
 from smelt import runtime, tree
 from smelt.config import configure
 from smelt.device import memory
-from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
+from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError, TraceError
 from smelt.graph.interpret import interpret
 from smelt.graph.node import live_nodes
 from smelt.tensor import Tensor
+from smelt.transform.explain import examine
 
 RANDOM = np.random.default_rng(0)
 x4 = RANDOM.normal(size=4).astype(np.float32)
@@ -564,10 +565,48 @@ def test_mistakes_are_explained(kind: type[Exception], message: str, call: Calla
         call()
 
 
-def test_indices_outside_are_safe() -> None:
-    x = sm.asarray(x4)
-    got = sm.fori_loop(0, 9, lambda i, s: s.at[i].add(1.0) + x[i] * 0, x)
-    np.testing.assert_allclose(got.numpy(), x4 + 1, rtol=1e-6)
+x = sm.asarray(x4)
+last = sm.asarray(3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sm.fori_loop(0, 9, lambda i, s: s + x[i], 0.0), "indexing: index 8 is out of range"),
+        (lambda: sm.fori_loop(0, 9, lambda i, s: s.at[i].add(1.0), x), "add: index 8 is out of range"),
+        (lambda: sm.scan(lambda c, i: (c, x[i]), 0, sm.asarray([1, 7, 2]))[1], "index 7 is out of range"),
+        (lambda: sm.while_loop(lambda s: x[s] > -9, lambda s: s + 1, 0, max_steps=6), "index 5 is out"),
+        (
+            lambda: sm.while_loop(lambda s: s[1] & (x[s[0]] > -9), lambda s: (s[0] + 3, s[0] < 3), (0, True))[0],
+            "index 6",
+        ),
+        (lambda: sm.cond(x.sum() < 99, lambda: x[last * 2], lambda: x[0]), "index 6 is out of range"),
+        (
+            lambda: sm.fori_loop(0, 3, lambda i, s: sm.fori_loop(0, 3, lambda j, t: t + x[i + j], s), 0.0),
+            "index 4 is out of range",
+        ),
+    ],
+)
+def test_indices_outside_are_reported(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(IndexRangeError, match=message):
+        call().numpy()
+    with pytest.raises(IndexRangeError, match=message):
+        sm.jit(call)()
+
+
+def test_only_the_chosen_branch_is_computed() -> None:
+    """What a branch computes of tensors that it reaches by itself is not computed for the other one."""
+    assert sm.cond(x.sum() > 99, lambda: x[last * 2], lambda: x[0]).item() == x4[0]
+    outside = sm.exp(x)
+    explanation = examine(lambda x: sm.cond(x[0] > 99, lambda: sm.tanh(x), lambda: outside + sm.exp(x)), x)
+    depth = {name: record.depth for record in explanation.kernels for name in record.nodes}
+    assert depth["tanh"] == depth["exp"] == 1
+
+
+def test_indices_inside_need_no_check() -> None:
+    f = sm.jit(lambda x: sm.fori_loop(0, 4, lambda i, s: s + x[i], 0.0))
+    assert f(x).item() == pytest.approx(x4.sum(), rel=1e-5)
+    assert [record.depth for record in examine(f, x).kernels].count(1) == 1
 
 
 # --- looking at it
@@ -579,3 +618,4 @@ def test_explain_shows_the_kernels_of_bodies(capsys: pytest.CaptureFixture[str])
     assert "loop" in printed
     assert "parameter 0" in printed
     assert "tanh" in " ".join(explanation.kernels[0].nodes)
+    assert explanation.kernels[0].depth == 1
