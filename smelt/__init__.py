@@ -98,6 +98,7 @@ from smelt.tensor.special import *
 from smelt.tensor.trigonometry import *
 
 if TYPE_CHECKING:
+    from smelt.transform.checkpoint import checkpoint as checkpoint
     from smelt.transform.control import cond as cond
     from smelt.transform.control import fori_loop as fori_loop
     from smelt.transform.control import scan as scan
@@ -125,6 +126,7 @@ __version__ = "0.1.0"
 # Loaded when first used, so that `import smelt` stays instant.
 _LAZY = dict.fromkeys(
     (
+        "checkpoint",
         "cond",
         "custom_vjp",
         "explain",

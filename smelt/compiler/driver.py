@@ -21,6 +21,7 @@ from smelt.compiler.work import (
     LoopWork,
     Work,
     all_launches,
+    in_order,
     kernel_text,
 )
 from smelt.config import settings
@@ -91,7 +92,7 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
         outputs, results, stored = _outputs(roots)
         groups = partition(stored, pieces, attentions)
     maker = _Maker(device, stages)
-    work = maker.work(groups)
+    work = in_order(maker.work(groups), stored)
     with stages.stage("render"):
         units = _render(list(maker.new.values()), device)
     with stages.stage("compile"):

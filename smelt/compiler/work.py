@@ -16,7 +16,7 @@ from smelt.graph.index import product_of, upper
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.kernel import Kernel, Routine, Temporary, print_kernel
-from smelt.plan import Lifetime, assign
+from smelt.plan import Lifetime, Step, assign, reordered
 
 Value = Node | Temporary  # what lies behind a buffer
 
@@ -146,6 +146,25 @@ def all_launches(work: Sequence[AnyWork]) -> Iterator[Work]:
         else:
             for block in item.blocks:
                 yield from all_launches(block.work)
+
+
+def in_order(work: Sequence[AnyWork], stored: Sequence[Node]) -> list[AnyWork]:
+    """The launches in an order that frees memory early. What is `stored` has memory of its own."""
+    steps: list[Step] = []
+    for item in work:
+        own = [value for value in item.nodes if not _is_leaf(value)]
+        # Routines work on memory step by step: what they touch, they may write.
+        touches = isinstance(item, ControlWork) or isinstance(item.built.kernel, Routine)
+        inside: list[Value] = [value for value in own if isinstance(value, Temporary)] if touches else []
+        writes = [*inside, *(own if isinstance(item, Work) and touches else item.written)]
+        steps.append(Step(frozenset(own).difference(writes), frozenset(writes)))
+    kept = set(stored)
+    sizes = {value: nbytes(value) for item in work for value in item.nodes if value not in kept and not _is_leaf(value)}
+    return [work[k] for k in reordered(steps, sizes)]
+
+
+def _is_leaf(value: Value) -> bool:
+    return isinstance(value, Node) and value.op is Op.LEAF
 
 
 def _planned(

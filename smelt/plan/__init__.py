@@ -6,6 +6,7 @@ Always holds: values that are alive at the same launch do not overlap; outputs a
 from smelt.plan.compiled import ARENA, INPUTS, SCALARS, Alias, CompiledGraph, KernelRecord, Placed, Stored, concrete
 from smelt.plan.memory import Lifetime, assign, peak
 from smelt.plan.needs import MemoryPlan
+from smelt.plan.order import Step, reordered
 
 __all__ = [
     "ARENA",
@@ -17,8 +18,10 @@ __all__ = [
     "Lifetime",
     "MemoryPlan",
     "Placed",
+    "Step",
     "Stored",
     "assign",
     "concrete",
     "peak",
+    "reordered",
 ]

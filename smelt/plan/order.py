@@ -7,7 +7,7 @@ they read alive.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Step(NamedTuple):
@@ -17,7 +17,7 @@ class Step(NamedTuple):
     writes: frozenset[Hashable]
 
 
-def reordered(steps: Sequence[Step], sizes: Mapping[Hashable, int]) -> list[int]:
+def reordered(steps: Sequence[Step], sizes: Mapping[Any, int]) -> list[int]:
     """The numbers of the steps in a new order. `sizes` are the bytes of values that live only between launches."""
     waits, followers = _dependencies(steps)
     users: dict[Hashable, int] = {}  # launches that have not touched a value yet

@@ -4,6 +4,7 @@
 Always holds: a transformed function gives what the original gives; tracing leaves no trace on the arguments.
 """
 
+from smelt.transform.checkpoint import checkpoint
 from smelt.transform.control import cond, fori_loop, scan, while_loop
 from smelt.transform.custom import custom_vjp, stop_gradient
 from smelt.transform.explain import Explanation, examine, explain
@@ -16,6 +17,7 @@ __all__ = [
     "Explanation",
     "Jit",
     "Vmap",
+    "checkpoint",
     "cond",
     "custom_vjp",
     "examine",
