@@ -165,6 +165,7 @@ def test_while_loop_with_a_limit() -> None:
     for limit in (0, 1, 4, 50):
         got = sm.while_loop(lambda s: s < 100, lambda s: s * 3, 1, max_steps=limit).item()
         assert got == min(3**limit, 243)
+    assert sm.while_loop(lambda s: True, lambda s: s + 1, 0, max_steps=5).item() == 5
 
 
 # --- states
@@ -523,6 +524,12 @@ def mistakes() -> Iterator[tuple[str, type[Exception], str, Callable[[], Any]]]:
         ShapeError,
         r"carry\['a'\] changes its shape",
         lambda: sm.scan(lambda c, v: ({"a": c["a"][:2]}, None), {"a": x}, m),
+    )
+    yield (
+        "shape under a tensor as bound",
+        ShapeError,
+        r"state\['a'\] changes",
+        lambda: sm.fori_loop(0, x[0].astype(sm.int64), lambda i, s: {"a": s["a"][:2]}, {"a": x}),
     )
     yield "rank", ShapeError, "changes its shape", lambda: sm.fori_loop(0, 3, lambda i, s: s + x, 0.0)
     yield "structure", ArgumentError, "structure", lambda: sm.fori_loop(0, 3, lambda i, s: (s, s), x)
