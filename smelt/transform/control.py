@@ -31,6 +31,7 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 _ASKED = "the result of the test"
+_MOST = 1 << 62  # iterations
 
 
 def cond(pred: Any, true_fn: Callable[..., T], false_fn: Callable[..., T], /, *operands: Any) -> T:
@@ -74,10 +75,7 @@ def while_loop(test: Callable[[S], Any], body: Callable[[S], S], state: S, *, ma
     """
     if max_steps is None:
         return _while(test, body, state, "while_loop")
-    steps = as_size(max_steps, "while_loop")
-    if as_index(steps).low < 0:
-        raise ArgumentError(f"while_loop: max_steps must not be negative, got {max_steps}")
-    return _guarded(test, body, state, steps)
+    return _guarded(test, body, state, _steps(max_steps, "while_loop", "max_steps"))
 
 
 def fori_loop(low: Any, high: Any, body: Callable[[Any, S], S], state: S) -> S:
@@ -92,8 +90,10 @@ def fori_loop(low: Any, high: Any, body: Callable[[Any, S], S], state: S) -> S:
     first, last = bounds
     if not isinstance(first, Node) and not isinstance(last, Node):
         length = size_of(as_index(last) - as_index(first))
-        if isinstance(length, int) or length.low >= 0:
-            return _counted(first, max(length, 0) if isinstance(length, int) else length, body, state)
+        if isinstance(length, int):
+            return _counted(first, _steps(max(length, 0), "fori_loop", "the number of iterations"), body, state)
+        if length.low >= 0:
+            return _counted(first, length, body, state)
     nodes = [bound if isinstance(bound, Node) else build.size_node(bound, int64) for bound in bounds]
     end = wrap(nodes[1])
 
@@ -213,11 +213,17 @@ def _bound(value: Any, which: str) -> Node | IndexLike:
     return build.cast(node, int64)
 
 
+def _steps(value: Any, name: str, what: str) -> IndexLike:
+    """A number of iterations that a loop can count."""
+    steps = as_size(value, name)
+    if as_index(steps).low < 0 or as_index(steps).high >= _MOST:
+        raise ArgumentError(f"{name}: {what} is {value}", rule="it must be at least 0, and less than 2**62.")
+    return steps
+
+
 def _length(rows: Leaves, length: int | None) -> IndexLike:
     """How many slices there are; all xs and `length` must say the same."""
-    wanted = None if length is None else as_size(length, "scan")
-    if wanted is not None and as_index(wanted).low < 0:
-        raise ArgumentError(f"scan: length must not be negative, got {length}")
+    wanted = None if length is None else _steps(length, "scan", "length")
     for node, path in zip(rows.nodes, rows.paths, strict=True):
         if node.rank == 0:
             raise ShapeError(f"scan: {path} is a scalar", rule="xs are cut along their first axis.")
