@@ -611,6 +611,19 @@ def test_only_the_chosen_branch_is_computed() -> None:
     assert depth["tanh"] == depth["exp"] == 1
 
 
+def test_values_that_are_asked_for_inside_a_branch() -> None:
+    kept: list[Tensor] = []
+
+    def branch() -> Tensor:
+        doubled = x * 2
+        kept.append(sm.exp(sm.asarray(2.0)))
+        return doubled + float(doubled.sum()) + kept[-1]
+
+    chosen = sm.cond(x.sum() < 99, branch, lambda: x)
+    kept[0].numpy()
+    np.testing.assert_allclose(chosen.numpy(), x4 * 2 + 2 * x4.sum() + np.exp(2.0), rtol=1e-5)
+
+
 def test_indices_inside_need_no_check() -> None:
     f = sm.jit(lambda x: sm.fori_loop(0, 4, lambda i, s: s + x[i], 0.0))
     assert f(x).item() == pytest.approx(x4.sum(), rel=1e-5)
