@@ -175,7 +175,6 @@ def _check(record: GraphRecord, key: Any) -> None:
         and all(output[1] in range(record.n_inputs) for output in record.outputs if output[0] == "alias")
         and all(_fits(record.outputs[k], entries[root]) for k, root in zip(record.results, roots, strict=True))
         and all(type(name) is str for name in record.libraries)
-        and all(type(step.amount) is int for step in record.launches if isinstance(step, Control))
         and all(launch.threads > 0 for launch in launches)
         and all(_may_overwrite(record, entries, *pair) for pair in record.in_place)
     )

@@ -250,7 +250,8 @@ class _Writer:
     def control(self, node: Node) -> tuple[Any, ...]:
         """The attribute of a loop or branch without its bodies, and those as graphs of entries."""
         bodies = [without_aliases(body) for body in bodies_of(node)]
-        written = tuple([self.graph(topological(body), body, {}) for body in bodies])
+        # A number that is computed in a body may have got a value elsewhere, which no body can read.
+        written = tuple([self.graph(topological(body, through_leaves=True), body, {}) for body in bodies])
         facts = with_bodies(node.attribute, [()] * len(bodies))
         if isinstance(facts, Loop) and facts.length is not None:
             facts = facts._replace(length=self.dims.rename((facts.length,))[0])

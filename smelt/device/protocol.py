@@ -57,6 +57,7 @@ CONTROLS: Final[dict[str, Operands]] = {
 }
 REGISTER: Final = -1  # as the base of a slot: where the pointer that lies at the slot's offset in the arena points to
 _COUNTERS: Final = ("set", "again", "until")
+_MOST: Final = 1 << 62  # bytes, or iterations
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ def _check_control(step: Control, slots: Sequence[tuple[int, int]], steps: int) 
     known = CONTROLS.get(step.kind)
     if known is None or not known.slots <= len(step.buffers) <= known.slots + known.measured:
         raise ValueError(f"a control step {step.kind!r:.20} with {len(step.buffers)} slots")
+    if type(step.target) is not int or type(step.amount) is not int or abs(step.amount) >= _MOST:
+        raise ValueError(f"a control step {step.kind} with numbers of the wrong kind")
     if any(not 0 <= slot < len(slots) for slot in step.buffers) or not 0 <= step.target <= steps:
         raise ValueError(f"a control step {step.kind} that names what does not exist")
     bases = [slots[slot][0] for slot in step.buffers]

@@ -47,9 +47,11 @@ def close(
     roots = [root for graph in graphs for root in graph]
     at = len(stand_ins) if at is None else at
     order = topological(roots)
-    inside = {*stand_ins, *(node for node in order for nodes in own if node.op is not Op.LEAF and node in nodes)}
+    inside = set(stand_ins)
     for node in order:
-        if node.leaf is None and not inside.isdisjoint(node.sources):
+        if node.leaf is not None or node.op is Op.LEAF:
+            continue  # it has a value, which does not depend on anything
+        if not inside.isdisjoint(node.sources) or any(node in nodes for nodes in own):
             inside.add(node)
     asked = [source for node in order if node in inside for source in node.sources]
     hoisted = dict.fromkeys(base for node in (*asked, *roots) if node not in inside for base in _bases(node))

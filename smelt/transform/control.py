@@ -24,9 +24,14 @@ from smelt.tensor import wrap
 from smelt.tensor.handle import Handle
 from smelt.transform.state import Leaves, State, agreed, leaves_of
 
+__all__ = ["cond", "fori_loop", "scan", "while_loop"]
+
 S = TypeVar("S")
 C = TypeVar("C")
 T = TypeVar("T")
+
+_ASKED = "the result of the test"
+_MOST = 1 << 62  # iterations
 
 
 def cond(pred: Any, true_fn: Callable[..., T], false_fn: Callable[..., T], /, *operands: Any) -> T:
@@ -70,10 +75,7 @@ def while_loop(test: Callable[[S], Any], body: Callable[[S], S], state: S, *, ma
     """
     if max_steps is None:
         return _while(test, body, state, "while_loop")
-    steps = as_size(max_steps, "while_loop")
-    if as_index(steps).low < 0:
-        raise ArgumentError(f"while_loop: max_steps must not be negative, got {max_steps}")
-    return _guarded(test, body, state, steps)
+    return _guarded(test, body, state, _steps(max_steps, "while_loop", "max_steps"))
 
 
 def fori_loop(low: Any, high: Any, body: Callable[[Any, S], S], state: S) -> S:
@@ -88,18 +90,18 @@ def fori_loop(low: Any, high: Any, body: Callable[[Any, S], S], state: S) -> S:
     first, last = bounds
     if not isinstance(first, Node) and not isinstance(last, Node):
         length = size_of(as_index(last) - as_index(first))
-        if isinstance(length, int) or length.low >= 0:
-            return _counted(first, max(length, 0) if isinstance(length, int) else length, body, state)
+        if isinstance(length, int):
+            return _counted(first, _steps(max(length, 0), "fori_loop", "the number of iterations"), body, state)
+        if length.low >= 0:
+            return _counted(first, length, body, state)
     nodes = [bound if isinstance(bound, Node) else build.size_node(bound, int64) for bound in bounds]
     end = wrap(nodes[1])
-    _, found = _while(
-        lambda now: now[0] < end,
-        lambda now: (now[0] + 1, body(now[0], now[1])),
-        (wrap(nodes[0]), state),
-        "fori_loop",
-        counts=True,
-    )
-    return found
+
+    def counting(now: Any) -> Any:
+        number, inner = now
+        return number + 1, body(number, inner)
+
+    return _while(lambda now: now[0] < end, counting, (wrap(nodes[0]), state), "fori_loop", counts=True)[1]
 
 
 def scan(
@@ -136,11 +138,11 @@ def scan(
 
 
 def _while(test: Callable[[S], Any], body: Callable[[S], S], state: S, name: str, counts: bool = False) -> S:
-    """A loop with a test. With `counts` the first leaf counts, and is a weak integer for the body."""
-    first = State(state, name, "state", weakly=counts)
-    roots, stand_ins, asked = first.traced(lambda now: (body(now), _asked(test, now, name)))
-    if not roots:
-        raise ArgumentError(f"{name}: the state has no tensors", rule="nothing could ever end the loop.")
+    """A loop with a test. With `counts` the state is a pair of a weak integer and the user's state."""
+    first = State(state, name, "state", counts)
+    roots, stand_ins, asked = first.traced(lambda now: (body(now), _flag(test(now), name, _ASKED)))
+    if not roots or (asked.op is Op.CONST and constant_value(asked)):
+        raise ArgumentError(f"{name}: the test does not depend on the state", rule="the loop would never end.")
     closed = close([roots, [asked]], stand_ins)
     attribute = Loop(closed.bodies[0], closed.bodies[1], len(roots), len(closed.hoisted), 0, None)
     result: S = first.rebuilt(loop(attribute, [*first.nodes, *closed.hoisted]))
@@ -150,7 +152,7 @@ def _while(test: Callable[[S], Any], body: Callable[[S], S], state: S, name: str
 def _guarded(test: Callable[[S], Any], body: Callable[[S], S], state: S, steps: IndexLike) -> S:
     """A loop of a known length, whose body does nothing once the test has failed."""
     first = State(state, "while_loop", "state")
-    roots, stand_ins, asked = first.traced(lambda now: (body(now), _asked(test, now, "while_loop")))
+    roots, stand_ins, asked = first.traced(lambda now: (body(now), _flag(test(now), "while_loop", _ASKED)))
     closed = close([roots, stand_ins], stand_ins)
     guarded = branch(Branch(*closed.bodies), asked, [*stand_ins, *closed.hoisted])
     result: S = _repeated(first, guarded, stand_ins, _stand_in(int64, ()), steps)
@@ -186,24 +188,17 @@ def _stand_in(dtype: dtypes.DType, shape: Shape, weak: bool = False) -> Node:
 
 def _flag(value: Any, name: str, what: str) -> Node:
     """A scalar that is true or false: a bool, or a number that is zero or not."""
-    node = leaves_of(value, name, what).nodes
-    if len(node) != 1:
+    nodes = leaves_of(value, name, what).nodes
+    if len(nodes) != 1:
         raise ArgumentError(f"{name}: {what} is {value!r:.80}", rule="it must be one bool.")
-    if node[0].shape != ():
+    [node] = nodes
+    if node.shape != ():
         raise ShapeError(
-            f"{name}: {what} has shape {shape_text(node[0].shape)}",
+            f"{name}: {what} has shape {shape_text(node.shape)}",
             rule="it must be a scalar.",
             hint="Use any() or all() for a verdict on all elements, and sm.where to choose element by element.",
         )
-    return node[0] if node[0].dtype is bool_ else build.ne(node[0], build.const(0, node[0].dtype))
-
-
-def _asked(test: Callable[[Any], Any], now: Any, name: str) -> Node:
-    """The test of a loop on a state."""
-    node = _flag(test(now), name, "the result of the test")
-    if node.op is Op.CONST and constant_value(node):
-        raise ArgumentError(f"{name}: the test is always true", rule="the loop would never end.")
-    return node
+    return node if node.dtype is bool_ else build.ne(node, build.const(0, node.dtype))
 
 
 def _bound(value: Any, which: str) -> Node | IndexLike:
@@ -218,11 +213,17 @@ def _bound(value: Any, which: str) -> Node | IndexLike:
     return build.cast(node, int64)
 
 
+def _steps(value: Any, name: str, what: str) -> IndexLike:
+    """A number of iterations that a loop can count."""
+    steps = as_size(value, name)
+    if as_index(steps).low < 0 or as_index(steps).high >= _MOST:
+        raise ArgumentError(f"{name}: {what} is {value}", rule="it must be at least 0, and less than 2**62.")
+    return steps
+
+
 def _length(rows: Leaves, length: int | None) -> IndexLike:
     """How many slices there are; all xs and `length` must say the same."""
-    wanted = None if length is None else as_size(length, "scan")
-    if wanted is not None and as_index(wanted).low < 0:
-        raise ArgumentError(f"scan: length must not be negative, got {length}")
+    wanted = None if length is None else _steps(length, "scan", "length")
     for node, path in zip(rows.nodes, rows.paths, strict=True):
         if node.rank == 0:
             raise ShapeError(f"scan: {path} is a scalar", rule="xs are cut along their first axis.")
@@ -235,6 +236,3 @@ def _length(rows: Leaves, length: int | None) -> IndexLike:
     if wanted is None:
         raise ArgumentError("scan: neither xs nor a length is given", hint="Give length= where there are no xs.")
     return wanted
-
-
-__all__ = ["cond", "fori_loop", "scan", "while_loop"]

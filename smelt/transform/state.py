@@ -50,12 +50,20 @@ def leaves_of(value: Any, name: str, what: str) -> Leaves:
 
 
 class State(Leaves):
-    """The state with which a loop begins. `weakly`: its first leaf counts, and meets others like a Python number."""
+    """The state with which a loop begins.
 
-    def __init__(self, value: Any, name: str, what: str, weakly: bool = False) -> None:
+    With `counts` it is a pair: an integer that counts, which meets others like a Python number, and the user's state.
+    """
+
+    def __init__(self, value: Any, name: str, what: str, counts: bool = False) -> None:
         found = leaves_of(value, name, what)
         super().__init__(found.nodes, found.weak, found.structure, what)
-        self.name, self.weakly = name, weakly
+        self.name, self.counts = name, counts
+
+    @property
+    def paths(self) -> list[str]:
+        inner = tree.paths(self.structure.children[1]) if self.counts else tree.paths(self.structure)
+        return [self.what + path for path in ([""] if self.counts else []) + inner]
 
     def traced(self, step: Callable[[Any], tuple[Any, T]]) -> tuple[list[Node], list[Node], T]:
         """Run a body on stand-ins: its next state, the stand-ins, and what else it gives.
@@ -83,7 +91,7 @@ class State(Leaves):
 
     def _stand_in(self, k: int) -> Node:
         node = self.nodes[k]
-        weak = self.weak[k] or (self.weakly and k == 0)
+        weak = self.weak[k] or (self.counts and k == 0)
         return Placeholder(node.dtype, node.shape, row_major(node.shape), weak).node()
 
     def _widen(self, found: Leaves) -> bool:

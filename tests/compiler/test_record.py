@@ -139,6 +139,8 @@ def test_loops_are_read_back(cache: Path, monkeypatch: pytest.MonkeyPatch) -> No
         {"target": -1},
         {"amount": "1"},
         {"amount": None},
+        {"amount": -(1 << 70)},
+        {"target": 1.5},
     ],
     ids=repr,
 )

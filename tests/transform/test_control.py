@@ -165,6 +165,7 @@ def test_while_loop_with_a_limit() -> None:
     for limit in (0, 1, 4, 50):
         got = sm.while_loop(lambda s: s < 100, lambda s: s * 3, 1, max_steps=limit).item()
         assert got == min(3**limit, 243)
+    assert sm.while_loop(lambda s: True, lambda s: s + 1, 0, max_steps=5).item() == 5
 
 
 # --- states
@@ -524,6 +525,12 @@ def mistakes() -> Iterator[tuple[str, type[Exception], str, Callable[[], Any]]]:
         r"carry\['a'\] changes its shape",
         lambda: sm.scan(lambda c, v: ({"a": c["a"][:2]}, None), {"a": x}, m),
     )
+    yield (
+        "shape under a tensor as bound",
+        ShapeError,
+        r"state\['a'\] changes",
+        lambda: sm.fori_loop(0, x[0].astype(sm.int64), lambda i, s: {"a": s["a"][:2]}, {"a": x}),
+    )
     yield "rank", ShapeError, "changes its shape", lambda: sm.fori_loop(0, 3, lambda i, s: s + x, 0.0)
     yield "structure", ArgumentError, "structure", lambda: sm.fori_loop(0, 3, lambda i, s: (s, s), x)
     yield "no pair", ArgumentError, "must give a pair", lambda: sm.scan(lambda c, v: c, x, m)
@@ -531,7 +538,8 @@ def mistakes() -> Iterator[tuple[str, type[Exception], str, Callable[[], Any]]]:
     yield "length", ShapeError, "and 3 slices are wanted", lambda: sm.scan(lambda c, v: (c, None), x, m, length=3)
     yield "no length", ArgumentError, "neither xs nor a length", lambda: sm.scan(lambda c, v: (c, None), x, None)
     yield "scalar xs", ShapeError, "is a scalar", lambda: sm.scan(lambda c, v: (c, None), x, 1.0)
-    yield "negative", ArgumentError, "negative", lambda: sm.scan(lambda c, v: (c, None), x, None, length=-1)
+    yield "too many", ArgumentError, "less than", lambda: sm.fori_loop(0, 10**20, lambda i, s: s, x)
+    yield "negative", ArgumentError, "at least 0", lambda: sm.scan(lambda c, v: (c, None), x, None, length=-1)
     yield "test shape", ShapeError, "must be a scalar", lambda: sm.while_loop(lambda s: s > 0, lambda s: s, x)
     yield "endless", ArgumentError, "never end", lambda: sm.while_loop(lambda s: True, lambda s: s, x)
     yield "predicate", ShapeError, "the predicate has shape", lambda: sm.cond(x > 0, lambda: x, lambda: x)
@@ -601,6 +609,19 @@ def test_only_the_chosen_branch_is_computed() -> None:
     explanation = examine(lambda x: sm.cond(x[0] > 99, lambda: sm.tanh(x), lambda: outside + sm.exp(x)), x)
     depth = {name: record.depth for record in explanation.kernels for name in record.nodes}
     assert depth["tanh"] == depth["exp"] == 1
+
+
+def test_values_that_are_asked_for_inside_a_branch() -> None:
+    kept: list[Tensor] = []
+
+    def branch() -> Tensor:
+        doubled = x * 2
+        kept.append(sm.exp(sm.asarray(2.0)))
+        return doubled + float(doubled.sum()) + kept[-1]
+
+    chosen = sm.cond(x.sum() < 99, branch, lambda: x)
+    kept[0].numpy()
+    np.testing.assert_allclose(chosen.numpy(), x4 * 2 + 2 * x4.sum() + np.exp(2.0), rtol=1e-5)
 
 
 def test_indices_inside_need_no_check() -> None:
