@@ -29,17 +29,8 @@ POSITIONAL = inspect.Parameter.POSITIONAL_ONLY
 # Public names that are not functions from arguments to tensors.
 NOT_OPS = {"Tensor", "DType", "Dim", "realize", "__array_namespace_info__", "set_default_device", "get_default_device"}
 TRANSFORMS = {
-    "jit",
-    "explain",
-    "grad",
-    "jvp",
-    "value_and_grad",
-    "vjp",
-    "vmap",
-    "jacobian",
-    "hessian",
-    "custom_vjp",
-    "stop_gradient",
+    *("jit", "explain", "vmap", "cond", "while_loop", "fori_loop", "scan"),
+    *("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "checkpoint", "custom_vjp", "stop_gradient"),
 }
 
 

@@ -4,6 +4,7 @@
 - A state that every iteration gives on as it is, is a constant.
 - A source that takes no memory (a number, a count, a scalar of the call, views of these) is put into the bodies.
 - A branch on a number is the body that it chooses.
+- A loop that another one repeats and adds to, as the way back of a gradient does, runs once for both.
 """
 
 from __future__ import annotations
@@ -22,22 +23,39 @@ Values = dict[int, Node]  # of a loop or branch, by number: those that are read
 def simple_bodies(roots: Sequence[Node], simplify: Simplify) -> list[Node]:
     """The graph with its loops and branches simplified. Sources come first, so they are in their last form."""
     order = topological(roots)
+    run = _larger_loops(order)
     read: dict[Node, set[int]] = {}
     for node in order:
         if node.op is Op.ITEM:
-            read.setdefault(node.sources[0], set()).add(node.attribute)
+            read.setdefault(run.get(node.sources[0], node.sources[0]), set()).add(node.attribute)
     new: dict[Node, Node] = {}
     values: dict[Node, Values] = {}
     for node in order:
         if node.op is Op.ITEM:
-            new[node] = values[node.sources[0]][node.attribute]
+            new[node] = values[run.get(node.sources[0], node.sources[0])][node.attribute]
             continue
         new[node] = replaced = with_sources(node, tuple([new[source] for source in node.sources]))
-        if node.op in CONTROL:
-            bodies = [simplify(body) for body in bodies_of(replaced)]
-            simple = make(node.op, node.dtype, node.shape, replaced.sources, with_bodies(node.attribute, bodies))
-            values[node] = (_loop if node.op is Op.LOOP else _branch)(simple, sorted(read[node]), simplify)
+        chosen = run.get(node, node)
+        if node.op in CONTROL and chosen not in values:
+            bodies = [simplify(body) for body in bodies_of(chosen)]
+            attribute = with_bodies(chosen.attribute, bodies)
+            simple = make(node.op, node.dtype, node.shape, replaced.sources, attribute)
+            values[chosen] = (_loop if node.op is Op.LOOP else _branch)(simple, sorted(read[chosen]), simplify)
     return [new[root] for root in roots]
+
+
+def _larger_loops(order: Sequence[Node]) -> dict[Node, Node]:
+    """For loops that another one repeats, that one: the same but for further ys."""
+    alike: dict[object, list[Node]] = {}
+    for node in order:
+        if node.op is Op.LOOP:
+            alike.setdefault((node.sources, node.attribute._replace(body=())), []).append(node)
+    found: dict[Node, Node] = {}
+    for loops in alike.values():
+        largest = max(loops, key=lambda node: len(node.attribute.body))
+        body = largest.attribute.body
+        found |= {node: largest for node in loops if body[: len(node.attribute.body)] == node.attribute.body}
+    return found
 
 
 def _branch(node: Node, read: Sequence[int], simplify: Simplify) -> Values:

@@ -11,6 +11,7 @@ import pytest
 import smelt as sm
 from smelt import tree
 from smelt.errors import GradientError
+from smelt.transform import examine
 
 RNG = np.random.default_rng(0)
 W = RNG.standard_normal((3, 3)) * 0.5
@@ -225,3 +226,11 @@ def test_no_iterations() -> None:
     by_w, by_h = sm.grad(lambda w, h: _scanned(w, h, empty) + h.sum(), (0, 1))(w, h)
     assert by_w.tolist() == np.zeros((3, 3)).tolist()
     assert by_h.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_value_and_its_gradient_run_the_loop_once() -> None:
+    w, h, xs = _arguments()
+    both = sm.jit(sm.value_and_grad(_scanned))
+    both(w, h, xs)
+    bodies = [record for record in examine(both, w, h, xs).kernels if "tanh" in record.nodes]
+    assert len(bodies) == 2  # on the way there, and computed again on the way back
