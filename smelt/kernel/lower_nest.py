@@ -15,6 +15,8 @@ from smelt.kernel.segments import Segment, segments
 class Nest(Values):
     """Loops around leaves."""
 
+    copying = False  # whether a stage is being filled
+
     def opened(self, loop: Loop) -> None:
         """A hook: the loop has just been entered."""
 
@@ -42,7 +44,9 @@ class Nest(Values):
         variable = Variable(self.fresh("i"), 0, segment.count - 1)
         body: list[Statement] = []
         self.step(loop, partial, segment, of(variable), body, inside)
-        self.emit(For(variable, segment.count, body, "loop", self.plan.unroll.get(loop, 1)))
+        # Copies wait for memory: unrolled they gain nothing, and whole transposes would be written out many times.
+        factor = 1 if self.copying else self.plan.unroll.get(loop, 1)
+        self.emit(For(variable, segment.count, body, "loop", factor))
 
     def step(
         self,

@@ -29,7 +29,6 @@ class Stages(Reductions):
         self.grid_depth = 0  # of the scope inside its grid loop
         self.used: set[object] = set()  # what came to something: stages, kept nodes, groups
         self._memory: dict[tuple[object, ...], Buffer] = {}
-        self.copying = False
 
     # --- the room that an axis takes in local memory
 
