@@ -28,7 +28,7 @@ POSITIONAL = inspect.Parameter.POSITIONAL_ONLY
 
 # Public names that are not functions from arguments to tensors.
 NOT_OPS = {"Tensor", "DType", "Dim", "realize", "__array_namespace_info__", "set_default_device", "get_default_device"}
-TRANSFORMS = {"jit", "explain"}
+TRANSFORMS = {"jit", "explain", "cond", "while_loop", "fori_loop", "scan"}
 
 
 class Case(NamedTuple):
