@@ -135,6 +135,16 @@ def test_scan_over_nothing_but_a_length() -> None:
     agree(lambda f, x: f.scan(lambda c, _: (c * 2, c.sum()), x, None, length=5), x4)
 
 
+def test_scan_without_a_carry() -> None:
+    agree(lambda f, m: f.scan(lambda c, v: (c, (v * 2, v)), (), m, reverse=True), rows)
+
+
+def test_loops_over_nothing_give_nothing() -> None:
+    assert sm.fori_loop(0, 3, lambda i, s: s, ()) == ()
+    assert sm.scan(lambda c, v: (c, None), (), sm.arange(3)) == ((), None)
+    assert sm.cond(sm.asarray(True), lambda: None, lambda: None) is None
+
+
 def test_scan_without_ys() -> None:
     total, ys = sm.scan(lambda c, v: (c + v, None), sm.zeros((4,)), sm.asarray(rows))
     assert ys is None
