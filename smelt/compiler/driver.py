@@ -13,7 +13,7 @@ from smelt.config import settings
 from smelt.device.protocol import Device, Library
 from smelt.fuse import (
     ROUTINES,
-    Attention,
+    Chain,
     Group,
     Layout,
     build_region,
@@ -69,12 +69,12 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
         verify_graph(roots)
     with stages.stage("fuse"):
         roots, pieces = split_reductions(prepared(roots, _layout))
-        attentions: list[Attention] = []
-        if not device.profile.group_threads:  # work-groups multiply no words, and attention in several kernels
+        chains: list[Chain] = []
+        if not device.profile.group_threads:  # work-groups multiply no words, and contract in several kernels
             roots, pieces = whole_words(roots, pieces, device.profile)
-            roots, pieces, attentions = weigh_last(roots, pieces)
+            roots, pieces, chains = weigh_last(roots, pieces)
         outputs, results, stored = _outputs(roots)
-        groups = partition(stored, pieces, attentions)
+        groups = partition(stored, pieces, chains)
     work: list[Work] = []
     new: dict[tuple[str, str], Built] = {}
     for group in groups:

@@ -4,9 +4,10 @@ Always holds: every root is stored; every stored value is written completely by 
 region reads it; each region is a pure function of the buffers that it loads.
 """
 
-from smelt.fuse.attention import Attention, weigh_last
+from smelt.fuse.attention import weigh_last
 from smelt.fuse.build import build_region
 from smelt.fuse.canonical import name_slots
+from smelt.fuse.chains import Chain
 from smelt.fuse.layout import Layout, contiguous
 from smelt.fuse.merge import merge_axes
 from smelt.fuse.overwrite import overwritable
@@ -17,7 +18,7 @@ from smelt.fuse.whole_words import whole_words
 
 __all__ = [
     "ROUTINES",
-    "Attention",
+    "Chain",
     "Group",
     "Layout",
     "Operand",

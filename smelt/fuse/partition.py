@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from smelt.cost import COSTLY
-from smelt.fuse.attention import Attention
+from smelt.fuse.chains import Chain
 from smelt.fuse.movement import Place, source_place, within
 from smelt.fuse.routine_nodes import ROUTINES, bases, only_renames
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
@@ -54,7 +54,8 @@ class Group:
     picks: dict[Variable, tuple[Node, Place]] = field(default_factory=dict)  # what each of them stands for
     reductions: list[frozenset[Variable]] = field(default_factory=list)  # what each reduction varies over
     contraction: Node | None = None
-    keys: dict[Node, Index] = field(default_factory=dict)  # the axis that the folds of an attention share
+    keys: dict[Node, Index] = field(default_factory=dict)  # the axis that the folds of a chain share
+    members: frozenset[Node] = frozenset()  # of that chain
     scanned: Index | None = None  # the axis that scans walk
     operands: set[Node] = field(default_factory=set)  # nodes that only the contraction's operands need
     waiting: set[Node] = field(default_factory=set)  # asked for and not computed here
@@ -88,13 +89,13 @@ def storable(root: Node) -> Node:
     return make(Op.CAST, root.dtype, root.shape, (root,)) if root.op in SOURCES else root
 
 
-def partition(
-    roots: Sequence[Node], pieces: Collection[Node] = (), attentions: Sequence[Attention] = ()
-) -> list[Group]:
-    """Kernels, in an order in which they can run. The roots must be `storable`; they and the `pieces` are stored."""
+def partition(roots: Sequence[Node], pieces: Collection[Node] = (), chains: Sequence[Chain] = ()) -> list[Group]:
+    """Kernels, in an order in which they can run. The roots must be `storable`; they and the `pieces` are stored.
+
+    Members of a chain are computed in its kernel; what several chains share, in each of theirs.
+    """
     order = topological(roots)
-    results = {attention.result: attention for attention in attentions}
-    members = {node: attention for attention in attentions for node in attention.members}
+    results = {chain.result: chain for chain in chains}
     light, epilogues, cones = _light(order), _epilogues(order), _cones(order, roots)
     stored = {*roots, *pieces}
     askers: dict[Node, list[Group]] = {}
@@ -117,11 +118,11 @@ def partition(
         group.waiting.discard(node)
         group.inside.append(node)
         group.work += node.op in ELEMENTWISE
+        chain = results.get(node)
+        if chain is not None and not group.members and _takes_chain(group, node):
+            group.keys, group.members = dict.fromkeys(chain.folds, group.fresh(chain.keys)), chain.members
         if node.op is Op.CONTRACT and group.contraction is None:
             group.contraction = node
-        attention = results.get(node)
-        if attention is not None and group.keys == {} and _takes_attention(group, node):
-            group.keys = dict.fromkeys(attention.folds, group.fresh(attention.keys))
         if node.op is Op.SCAN:
             group.scanned = group.places[node][0].indices[node.attribute.axis]
         operand = node.op is Op.CONTRACT or node in group.operands
@@ -145,12 +146,12 @@ def partition(
         # The tasks of a long reduction are its pieces; what they need of another reduction is made before.
         apart = apart or (node.op is Op.REDUCE and any(group.sink in pieces for group in asking))
         apart = apart or (len(asking) == 1 and _cut(asking[0], cones[node]))
-        taken = node in members and all(members[node].folds[0] in group.keys for group in asking)
-        legal = taken or (not apart and all(_legal(group, node, light) for group in asking))
-        if node not in stored and alone and legal:
+        taken = bool(asking) and all(node in group.members for group in asking)
+        legal = alone and not apart and all(_legal(group, node, light) for group in asking)
+        if node not in stored and (taken or legal):
             for group in asking:
                 absorb(group, node)
-            if shared and node.op not in VIEWS:
+            if shared and not taken and node.op not in VIEWS:
                 for source in node.sources:
                     depth[source] = max(depth.get(source, 0), depth.get(node, 0) + 1)
             continue
@@ -366,7 +367,8 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
     if group.work >= NODE_LIMIT or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
         return False
     if node in group.operands:
-        prologue = sum(inner in group.operands and inner.op not in VIEWS for inner in group.inside)
+        own = (inner for inner in group.inside if inner.op not in VIEWS and inner not in group.members)
+        prologue = sum(inner in group.operands for inner in own)
         return node in light and len(places) == 1 and prologue < PROLOGUE_LIMIT
     if node.op is Op.CONCAT:
         return len(node.sources) <= PIECES_LIMIT and len(places) == 1
@@ -386,8 +388,8 @@ def _legal_contraction(group: Group, places: list[Place]) -> bool:
     return _is_same(group, places)
 
 
-def _takes_attention(group: Group, result: Node) -> bool:
-    """Whether a kernel can compute a whole attention: its result at the very elements that the kernel stores."""
+def _takes_chain(group: Group, result: Node) -> bool:
+    """Whether a kernel can compute a whole chain: its result at the very elements that the kernel stores."""
     plain = group.contraction is None and group.scanned is None and not group.reductions
     return plain and _is_same(group, group.places[result])
 

@@ -16,8 +16,8 @@ from smelt.dtypes import DType, compute_dtype
 from smelt.errors import ArgumentError, DTypeError, InternalError, ShapeError, SmeltError
 from smelt.graph import build_elementwise as e
 from smelt.graph.build_index import gather
-from smelt.graph.build_movement import permute, reshape
-from smelt.graph.build_reduce import matmul, reduce, size_node
+from smelt.graph.build_movement import reshape
+from smelt.graph.build_reduce import inner_products, matmul, reduce, size_node
 from smelt.graph.index import Index, IndexLike, product_of
 from smelt.graph.node import Node, Shape
 from smelt.graph.ops import Composition, Op
@@ -301,24 +301,41 @@ def _infer_attention(q: Node, k: Node, v: Node, *mask: Node, causal: Any, scale:
     return Inferred(q.dtype, (*batch, q.shape[-2], v.shape[-1]), kept)
 
 
-@register("attention", _infer_attention, (3, 4), causal=False, scale=None)
-def _attention(q: Node, k: Node, v: Node, *mask: Node, causal: bool, scale: float | None) -> Node:
-    """softmax(scale * q @ k.T) @ v. Causal: query i sees the keys up to i. A bool mask says which scores count."""
+class Scores(NamedTuple):
+    """The scores of an attention as its softmax reads them; `bare` where no condition has ruled any out, which is
+    theirs wherever all the `conditions` hold.
+    """
+
+    masked: Node
+    bare: Node
+    conditions: tuple[Node, ...]
+
+
+def attention_scores(q: Node, k: Node, *mask: Node, causal: bool, scale: float | None) -> Scores:
+    """The scores of an attention, in the type in which they are computed."""
     dtype = compute_dtype(q.dtype)
-    transposed = (*range(k.rank - 2), k.rank - 1, k.rank - 2)
-    scores = matmul(q, permute(k, transposed), dtype)
-    if scale is None:
-        factor = e.rsqrt(size_node(q.shape[-1], dtype))
-        scores = e.mul(scores, factor)
-    else:
-        scores = e.scale(scores, scale)
+    scores = inner_products(q, k, dtype)
+    scores = e.mul(scores, e.rsqrt(size_node(q.shape[-1], dtype))) if scale is None else e.scale(scores, scale)
+    bare, conditions = scores, list[Node]()
     never = e.const(-math.inf, dtype)
     if causal:
         rows = reshape(e.iota(q.shape[-2], dtypes.int32), (q.shape[-2], 1))
         columns = reshape(e.iota(k.shape[-2], dtypes.int32), (1, k.shape[-2]))
-        scores = e.where(e.le(columns, rows), scores, never)
+        conditions.append(e.le(columns, rows))
+        scores = e.where(conditions[-1], scores, never)
     for m in mask:
-        scores = e.where(m, scores, never) if m.dtype.is_bool else e.add(scores, _wide(m))
+        if m.dtype.is_bool:
+            conditions.append(m)
+            scores = e.where(m, scores, never)
+        else:
+            scores, bare = e.add(scores, _wide(m)), e.add(bare, _wide(m))
+    return Scores(scores, bare, tuple(conditions))
+
+
+@register("attention", _infer_attention, (3, 4), causal=False, scale=None)
+def _attention(q: Node, k: Node, v: Node, *mask: Node, causal: bool, scale: float | None) -> Node:
+    """softmax(scale * q @ k.T) @ v. Causal: query i sees the keys up to i. A bool mask says which scores count."""
+    scores = attention_scores(q, k, *mask, causal=causal, scale=scale).masked
     return e.cast(matmul(_softmax(scores, scores.rank - 1), _wide(v)), q.dtype)
 
 

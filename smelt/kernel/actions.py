@@ -136,9 +136,10 @@ class Sub:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """In the `online` loop over an axis, leave out the blocks where a condition is false throughout.
+    """In the loops over an axis, leave out the blocks where a condition is false throughout.
 
-    The condition is axis <= bound + constant. Blocks where it holds throughout do without it.
+    The condition is axis <= bound + constant or axis >= bound + constant. Blocks where it holds throughout do without
+    it. This concerns the `online` loop, and sums whose summands are zero where the condition does not hold.
     """
 
     axis: str

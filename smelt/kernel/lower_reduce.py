@@ -87,9 +87,13 @@ class Reductions(Nest):
         accumulator = self.accumulator(reduction, fold.axes)
         self.push(self.top.body)
         self.begin([self.whole(axis, self.plan.cut(reduction, axis)) for axis in fold.axes])
-        self.nest(self.reduction_loops(reduction), leaf)
+        self.walk(reduction, leaf)
         self.scopes.pop()
         return self.folded(accumulator, fold.op, fold.axes)
+
+    def walk(self, reduction: Expression, leaf: Callable[[], None]) -> None:
+        """All the loops of a reduction, whose axes have just begun."""
+        self.nest(self.reduction_loops(reduction), leaf)
 
     def reduction_loops(self, reduction: Expression) -> list[Loop]:
         """The loops of a reduction: as `order` has them, or axis by axis."""

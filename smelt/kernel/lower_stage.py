@@ -195,7 +195,7 @@ class Stages(Reductions):
     # --- keep
 
     def reduce(self, reduction: Expression, depth: int) -> None:
-        filling = {node: self._kept(node, reduction, depth) for node in self._to_keep(reduction)}
+        filling = {node: self._kept(node, reduction, depth) for node in self.to_keep(reduction)}
 
         def also() -> None:
             for node, reload in filling.items():
@@ -206,7 +206,7 @@ class Stages(Reductions):
         self.top.reloads.update(filling)  # only now: during the phase it is not all there
         self.used.update(filling)
 
-    def _to_keep(self, reduction: Expression) -> list[Expression]:
+    def to_keep(self, reduction: Expression) -> list[Expression]:
         """The kept nodes that this phase makes first."""
         if self.copying or not self.plan.keeps:
             return []
