@@ -59,9 +59,15 @@ class Skips(Stages):
         whole = [segment for segment in found if segment.start == 0 and not segment.masked]
         for segment in whole:
             for start, count, known in self._runs(segment, skip, limit):
-                if count != 0:
-                    part = replace(segment, start=start * segment.width, count=count)
-                    self.enter(Loop(partial.axis, 0), partial, part, self._knowing(skip, known, inside))
+                if count == 0:
+                    continue
+                # In a scope around the loop, so that what is staged where the loop is entered knows as well.
+                scope = self.push(self.top.body)
+                if known:
+                    scope.known |= {skip.condition}
+                part = replace(segment, start=start * segment.width, count=count)
+                self.enter(Loop(partial.axis, 0), partial, part, inside)
+                self.scopes.pop()
         for segment in found:
             if segment not in whole:
                 self.enter(Loop(partial.axis, 0), partial, segment, inside)
@@ -81,14 +87,6 @@ class Skips(Stages):
             full = self._clamped((last + (width - 1)) // width, count)
             yield none, full - none, False
             yield full, count - full, True
-
-    def _knowing(self, skip: SkipPlan, known: bool, inside: Callable[[], None]) -> Callable[[], None]:
-        def body() -> None:
-            if known:
-                self.top.known |= {skip.condition}
-            inside()
-
-        return body
 
     def _clamped(self, value: Index, count: Index) -> Index:
         """A number of blocks, as a variable from 0 to `count`."""

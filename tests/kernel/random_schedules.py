@@ -119,11 +119,18 @@ def random_reductions(rng: random.Random, region: Region) -> list[Action]:
         parts = random_split(rng, axis, rng.random() < 0.3).parts if rng.random() < 0.7 else ()
         actions.append(Sub(name, axis.name, parts))
     maxima = [e for _, e in reductions if e.attribute.op == "max"]
+    sums = [e for _, e in reductions if e.attribute.op == "add"]
+    conditions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op in ("le", "lt", "mask")]
     if maxima and rng.random() < 0.5:
         axis = maxima[0].attribute.axes[0]
         actions.append(Online(axis.name))
-        conditions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op in ("le", "lt", "mask")]
         if conditions and rng.random() < 0.7:
-            name, e = rng.choice(conditions)
-            actions.append(Skip(axis.name, rng.choice([a.name for a in region.axes if a in e.axes]), name))
+            actions.append(random_skip(rng, region, axis, conditions))
+    elif sums and conditions and rng.random() < 0.7:
+        actions.append(random_skip(rng, region, rng.choice(sums).attribute.axes[0], conditions))
     return actions
+
+
+def random_skip(rng: random.Random, region: Region, axis: Variable, conditions: list[tuple[str, Expression]]) -> Skip:
+    name, e = rng.choice(conditions)
+    return Skip(axis.name, rng.choice([a.name for a in region.axes if a in e.axes and a != axis] or [axis.name]), name)

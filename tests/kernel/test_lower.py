@@ -208,6 +208,25 @@ def test_flash_attention(runner: str, causal: bool, length: int) -> None:
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("by_keys", [False, True])
+@pytest.mark.parametrize("offset", [-5, 0, 3])
+@pytest.mark.parametrize("length", [7, 13, 32])
+def test_sums_leave_out_what_a_mask_excludes(runner: str, by_keys: bool, offset: int, length: int) -> None:
+    case = r.scored(length, length + 3, 8, offset, by_keys)
+    row, summed, other = ("k", "q", "Q") if by_keys else ("q", "k", "K")
+    schedule = (
+        f"split {row} (3 reg) tail balance; split d (2 reg, 4 lane); split {summed} (8 loop);"
+        f"order {row}.0 d.0 {summed}.0 {summed}.1; stage {other} at {row}.0 ({summed}/8, e, {summed}%8);"
+        f"stage slope at {summed}.0 ({row}, {summed}/8, {summed}%8); skip {summed} {row} condition"
+    )
+    outcome(case, schedule, runner)
+    kernel = lower(case.region, parse_schedule(schedule))
+    masked = [s for s in statements(kernel.body) if getattr(s, "op", "") == "where"]
+    exponentials = [s for s in statements(kernel.body) if getattr(s, "op", "") == "exp"]
+    assert length < 32 or len(masked) < len(exponentials)  # whole blocks do without the mask
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("name", ["softmax", "matmul", "layer_norm", "attention"])
 def test_special_values_go_through(runner: str, name: str) -> None:
     cuts = {"softmax": "split c (2 reg, 8 lane)", "matmul": "split n (8 lane); split k (3 reg)"}
