@@ -138,9 +138,9 @@ def _sums(match: _Match, new: Mapping[Node, Node]) -> Node:
 
 def _match(node: Node) -> _Match | None:
     """softmax(x) @ v, if that is what a node is, whoever else reads what it is made of."""
-    if node.op is not Op.CONTRACT:
+    if node.op is not Op.CONTRACT or _summed(node) != 1:
         return None
-    ways = (_softmax(node, side.side, side.axis) for side in sides(node))
+    ways = (_softmax(node, side.number, side.axis) for side in sides(node))
     return next((way for way in ways if way is not None), None)
 
 
@@ -172,6 +172,11 @@ def _softmax(node: Node, side: int, position: int) -> _Match | None:
         return None
     inside += [division, *_down(division.sources[1], folds[-1]), e, found.maximum, *found.between, *below.members]
     return _Match(node, side, position, division, e, folds[-1], found.maximum, frozenset(inside))
+
+
+def _summed(node: Node) -> int:
+    left, right, out = node.attribute
+    return len({*left, *right} - {*out})
 
 
 def _down(node: Node, end: Node) -> list[Node]:

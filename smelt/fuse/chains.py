@@ -14,7 +14,7 @@ e for each of its inner contractions, and no kernel stores more than a block of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from smelt.fuse.movement import Place, source_place
@@ -33,7 +33,7 @@ RENAMING = frozenset({Op.RESHAPE, Op.PERMUTE})
 class Chain(NamedTuple):
     """A kernel around the scores that it computes: it takes in `result` and all the `members`.
 
-    The `folds` among those walk one common axis, of `keys` elements.
+    If there are `folds` among those, they walk one common axis, of `keys` elements.
     """
 
     result: Node
@@ -93,42 +93,41 @@ def _private(chains: Sequence[Chain], readers: Mapping[Node, Sequence[Node]], st
 # --- a contraction of scores
 
 
-class Sides(NamedTuple):
-    """The operand of a contraction that may hold scores, with the axis along which it is summed."""
+class Side(NamedTuple):
+    """The operand of a contraction that may hold scores, with the longest axis along which it is summed."""
 
-    side: int
+    number: int
     axis: int
-    rows: IndexLike
     features: IndexLike
-    shared: IndexLike  # elements that both operands and the result count: the batch
+    batch: IndexLike
 
 
-def sides(node: Node) -> Iterable[Sides]:
-    """Both ways to look at a contraction over one axis of two operands, if the sizes allow a chain."""
+def sides(node: Node) -> Iterator[Side]:
+    """Both ways to look at a contraction over axes of both operands, if the sizes allow a chain."""
     left, right, out = node.attribute
     summed = [label for label in dict.fromkeys(left + right) if label not in out]
-    if len(summed) != 1 or summed[0] not in left or summed[0] not in right or not node.dtype.is_float:
+    if not summed or not node.dtype.is_float or any(label not in left or label not in right for label in summed):
         return
-    for side, labels, others in ((0, left, right), (1, right, left)):
-        shape, other = node.sources[side].shape, node.sources[1 - side].shape
-        sizes = list(zip(labels, shape, strict=True))
-        rows = product_of(size for label, size in sizes if label not in others)
-        batch = product_of(size for label, size in sizes if label in others and label in out)
-        features = product_of(size for label, size in zip(others, other, strict=True) if label not in labels)
-        axis = labels.index(summed[0])
-        staged = upper(shape[axis]) * upper(features)
+    for number, labels, others in ((0, left, right), (1, right, left)):
+        sizes = dict(zip(labels, node.sources[number].shape, strict=True))
+        other = dict(zip(others, node.sources[1 - number].shape, strict=True))
+        rows = product_of(size for label, size in sizes.items() if label not in others)
+        features = product_of(size for label, size in other.items() if label not in labels)
+        batch = product_of(size for label, size in sizes.items() if label in others and label in out)
+        walked = max(summed, key=lambda label: upper(sizes[label]))
+        staged = upper(product_of((features, *(sizes[label] for label in summed))))
         if upper(rows) >= LEAST_ROWS and upper(features) <= MOST_FEATURES and staged <= MOST_STAGED:
-            yield Sides(side, axis, rows, features, batch)
+            yield Side(number, labels.index(walked), features, batch)
 
 
 def _contraction(node: Node) -> Chain | None:
-    for side, axis, _, features, batch in sides(node):
-        e, w = node.sources[side], node.sources[1 - side]
+    for number, axis, features, batch in sides(node):
+        e, w = node.sources[number], node.sources[1 - number]
         if features == 1 or e.dtype is not node.dtype:
             continue
         found = scores_below(e, anywhere(e), axis, _most(e.shape[axis]))
         if found is not None and (upper(batch) > 1 or _is_large(e, found, (node, w))):
-            return Chain(node, (node,), found.members, e.shape[axis])
+            return Chain(node, (), found.members, e.shape[axis])
     return None
 
 

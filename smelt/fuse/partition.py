@@ -120,7 +120,9 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = (), chains: Sequ
         group.work += node.op in ELEMENTWISE
         chain = results.get(node)
         if chain is not None and not group.members and _takes_chain(group, node):
-            group.keys, group.members = dict.fromkeys(chain.folds, group.fresh(chain.keys)), chain.members
+            group.members = chain.members
+            if chain.folds:
+                group.keys = dict.fromkeys(chain.folds, group.fresh(chain.keys))
         if node.op is Op.CONTRACT and group.contraction is None:
             group.contraction = node
         if node.op is Op.SCAN:

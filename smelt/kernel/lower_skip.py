@@ -33,24 +33,28 @@ class Skips(Stages):
     """`skip` in the loops of sums; `online` has its own."""
 
     def walk(self, reduction: Expression, leaf: Callable[[], None]) -> None:
-        skip = self._skip_of(reduction)
-        if skip is None:
+        axis = next((axis for axis in reduction.attribute.axes if self._is_skipped(reduction, axis)), None)
+        if axis is None:
             super().walk(reduction, leaf)
             return
         if self.to_keep(reduction):
             raise Illegal("skip: what a sum keeps would be missing where blocks are left out")
-        first, *rest = self.reduction_loops(reduction)
+        skip = self.plan.skips[axis]
         self.used.add(skip)
-        self.skipping(self.top.partials[first.axis], skip, lambda: self.nest(rest, leaf))
+        loops = self.reduction_loops(reduction)
+        at = loops.index(Loop(axis, 0))
 
-    def _skip_of(self, reduction: Expression) -> SkipPlan | None:
-        """The condition under which alone a sum has something to add."""
-        op, axes = reduction.attribute
-        skip = self.plan.skips.get(axes[0])
-        if skip is None or len(axes) > 1 or op != "add" or axes[0] in self.plan.online:
-            return None
-        bounded = skip.bound in self.facts.axes(reduction)
-        return skip if bounded and vanishes(reduction.arguments[0], skip.condition) else None
+        def skipped() -> None:
+            self.skipping(self.top.partials[axis], skip, lambda: self.nest(loops[at + 1 :], leaf))
+
+        self.nest(loops[:at], skipped)
+
+    def _is_skipped(self, reduction: Expression, axis: Variable) -> bool:
+        """Whether a sum has something to add only where the condition for one of its axes holds."""
+        skip = self.plan.skips.get(axis)
+        if skip is None or reduction.attribute.op != "add" or axis in self.plan.online:
+            return False
+        return skip.bound in self.facts.axes(reduction) and vanishes(reduction.arguments[0], skip.condition)
 
     def skipping(self, partial: Partial, skip: SkipPlan, inside: Callable[[], None]) -> None:
         """The outermost loop of an axis, without the blocks where the condition never holds."""

@@ -23,6 +23,7 @@ from smelt.schedule.vectors import fitting, vector_lanes
 class _Roles(NamedTuple):
     q: Variable  # the rows of the tile
     k: Variable  # the axis that is summed block by block
+    outer: tuple[Variable, ...]  # other axes that are summed, around that one
     d: Variable | None  # along the rows of the result
     batch: tuple[Variable, ...]
     scores: Expression  # what is computed for a block
@@ -49,7 +50,8 @@ def chain_schedules(region: Region, profile: Profile) -> Iterator[tuple[Action, 
         cut += [Split(k.name, ((keys, "reg"), (block, "lane"))), Order(rows.loops), Online(k.name)]
     else:
         cut += [Split(d.name, ((vectors, "reg"), (width, "lane"))), Split(k.name, ((panel, "loop"),))]
-        cut.append(Order((*rows.loops, f"{d.name}.0", f"{k.name}.0", f"{k.name}.1")))
+        outer = [f"{axis.name}.0" for axis in roles.outer]
+        cut.append(Order((*rows.loops, f"{d.name}.0", *outer, f"{k.name}.0", f"{k.name}.1")))
         cut.append(_staged_scores(roles, names, panel, block))
     bind = [Bind(rows.grid)] if rows.grid else []
     stages = list(_staged_operands(region, roles, rows, names, panel)) if rows.grid else []
@@ -76,9 +78,10 @@ def _staged_operands(
 
 def _contraction_roles(region: Region) -> _Roles | None:
     y = dict(region.roles).get("y")
-    if y is None or y.op != "reduce" or len(y.attribute.axes) != 1 or y.arguments[0].op != "mul":
+    if y is None or y.op != "reduce" or y.arguments[0].op != "mul":
         return None
-    (k,), (output,) = y.attribute.axes, region.outputs
+    k = max(y.attribute.axes, key=lambda axis: upper(extent(axis)))
+    (output,) = region.outputs
     factors = y.arguments[0].arguments
     scores = next((e for e in factors if _sums_below(e, k)), None)
     if scores is None or len(factors) != 2:
@@ -92,7 +95,8 @@ def _contraction_roles(region: Region) -> _Roles | None:
     q = max(only, key=lambda axis: upper(extent(axis)))
     operands = _operands(scores, k, q)
     batch = tuple(axis for axis in axes if axis not in (q, wide[0]))
-    return None if operands is None else _Roles(q, k, wide[0], batch, scores, operands)
+    outer = tuple(axis for axis in y.attribute.axes if axis is not k)
+    return None if operands is None else _Roles(q, k, outer, wide[0], batch, scores, operands)
 
 
 def _log_sum_roles(region: Region) -> _Roles | None:
@@ -106,7 +110,7 @@ def _log_sum_roles(region: Region) -> _Roles | None:
     for q in sorted(axes, key=lambda axis: -upper(extent(axis))):
         operands = _operands(scores, k, q)
         if operands is not None:
-            return _Roles(q, k, None, tuple(axis for axis in axes if axis is not q), scores, operands)
+            return _Roles(q, k, (), None, tuple(axis for axis in axes if axis is not q), scores, operands)
     return None
 
 

@@ -127,7 +127,9 @@ def random_reductions(rng: random.Random, region: Region) -> list[Action]:
         if conditions and rng.random() < 0.7:
             actions.append(random_skip(rng, region, axis, conditions))
     elif sums and conditions and rng.random() < 0.7:
-        actions.append(random_skip(rng, region, rng.choice(sums).attribute.axes[0], conditions))
+        folded = [axis for e in sums for axis in e.attribute.axes]
+        likely = [axis for axis in folded if any(axis in e.axes for _, e in conditions)]
+        actions.append(random_skip(rng, region, rng.choice(likely or folded), conditions))
     return actions
 
 
