@@ -29,8 +29,9 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
 class _Lowering(Scans):
     def run(self, name: str) -> Kernel:
         self._check_region()
-        for output in self.region.outputs:
-            self._store_output(output)
+        outputs = self.region.outputs
+        for stored in (outputs,) if self.plan.together else [(output,) for output in outputs]:
+            self._store(stored)
         self._check_use()
         counts = [s.count for s in self.body if isinstance(s, For) and s.kind == "grid"]
         tasks = sum(counts, as_index(0)) if counts else as_index(1)
@@ -72,6 +73,9 @@ class _Lowering(Scans):
         for stage in self.plan.stages:
             if stage not in self.used:
                 raise Illegal(f"stage: the node is not used inside {stage.at}")
+        for group in self.plan.groups.values():
+            if group not in self.used:
+                raise Illegal("group: the reductions cannot be made in one loop")
         for node in self.plan.keeps:
             if node not in self.used:
                 raise Illegal("keep: no phase before the last makes the node")
@@ -79,20 +83,27 @@ class _Lowering(Scans):
 
     # --- outputs
 
-    def _store_output(self, output: Output) -> None:
+    def _store(self, outputs: tuple[Output, ...]) -> None:
+        """The nest of an output, in whose innermost body others are stored as well."""
+        output = outputs[0]
         axes = self.region.parallel_axes(output)
         head, outer, reduction = self._loops(output)
+        if reduction is not None and len(outputs) > 1:
+            raise Illegal("together: a loop of a reduction stands outside")
         grid = [loop for loop in self.plan.grid if loop.axis in axes]
-        if self.plan.grid and (not grid or head[: len(grid)] != grid):
+        shared = all(loop.axis in self.region.parallel_axes(stored) for stored in outputs for loop in grid)
+        if self.plan.grid and (not grid or head[: len(grid)] != grid or not shared):
             raise Illegal("bind: the grid must be the outermost loops of every output")
-        self.output, self.consumers = output, (output.value,)
+        self.output, self.consumers = output, tuple(stored.value for stored in outputs)
+        self.wanted = frozenset().union(*(self.facts.below(stored.value) for stored in outputs))
         self.push(self.body)
         self.roots = {axis: self.whole(axis, self.plan.cuts[axis]) for axis in axes}
         self.begin(list(self.roots.values()))
 
         def leaf() -> None:
             if outer is None or reduction is None:
-                self._finish(output)
+                for stored in outputs:
+                    self._finish(stored)
             else:
                 self._continue(output, reduction, outer)
 

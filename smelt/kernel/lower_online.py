@@ -79,9 +79,8 @@ class Online(Skips):
         if group is None or self.available(reduction) or self.available(group.maximum):
             super().finish(reduction)
             return
-        assert self.output is not None
-        bindings, wanted = self.top.bindings, self.facts.below(self.output.value)
-        sums = [s for s in group.sums if s in wanted and all(axis in bindings for axis in self.facts.axes(s))]
+        bindings = self.top.bindings
+        sums = [s for s in group.sums if s in self.wanted and all(axis in bindings for axis in self.facts.axes(s))]
         if not sums or self.copying:
             super().finish(reduction)
             return

@@ -8,7 +8,7 @@ those where it never holds, which do not run. A sum may leave them out if its su
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -32,22 +32,23 @@ class Limit(NamedTuple):
 class Skips(Stages):
     """`skip` in the loops of sums; `online` has its own."""
 
-    def walk(self, reduction: Expression, leaf: Callable[[], None]) -> None:
-        axis = next((axis for axis in reduction.attribute.axes if self._is_skipped(reduction, axis)), None)
+    def walk(self, members: tuple[Expression, ...], steps: Sequence[Callable[[], None]]) -> None:
+        axes = members[0].attribute.axes
+        axis = next((axis for axis in axes if all(self._is_skipped(member, axis) for member in members)), None)
         if axis is None:
-            super().walk(reduction, leaf)
+            super().walk(members, steps)
             return
-        if self.to_keep(reduction):
+        if any(self.to_keep(member) for member in members):
             raise Illegal("skip: what a sum keeps would be missing where blocks are left out")
         skip = self.plan.skips[axis]
         self.used.add(skip)
-        loops = self.reduction_loops(reduction)
-        at = loops.index(Loop(axis, 0))
+        shared, own = self.divided_loops(members)
+        at = shared.index(Loop(axis, 0))
 
-        def skipped() -> None:
-            self.skipping(self.top.partials[axis], skip, lambda: self.nest(loops[at + 1 :], leaf))
+        def inside() -> None:
+            self.nest(shared[at + 1 :], lambda: self.each(own, steps))
 
-        self.nest(loops[:at], skipped)
+        self.nest(shared[:at], lambda: self.skipping(self.top.partials[axis], skip, inside))
 
     def _is_skipped(self, reduction: Expression, axis: Variable) -> bool:
         """Whether a sum has something to add only where the condition for one of its axes holds."""

@@ -27,9 +27,7 @@ class Stages(Reductions):
         self.output: Output | None = None  # being stored
         self.roots: dict[Variable, Partial] = {}  # the axes of its nest, before their first loop
         self.grid_depth = 0  # of the scope inside its grid loop
-        self.used: set[object] = set()  # what came to something: stages, kept nodes, groups
         self._memory: dict[tuple[object, ...], Buffer] = {}
-        self.copying = False
 
     # --- the room that an axis takes in local memory
 

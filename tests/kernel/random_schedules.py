@@ -5,7 +5,22 @@ from __future__ import annotations
 import random
 
 from smelt.graph.index import Variable
-from smelt.kernel.actions import Action, Bind, Keep, Online, Order, Schedule, Skip, Split, Stage, Stream, Sub, Unroll
+from smelt.kernel.actions import (
+    Action,
+    Bind,
+    Group,
+    Keep,
+    Online,
+    Order,
+    Schedule,
+    Skip,
+    Split,
+    Stage,
+    Stream,
+    Sub,
+    Together,
+    Unroll,
+)
 from smelt.kernel.region import Expression, Region, walk
 
 LANES = (2, 4, 8)
@@ -112,12 +127,18 @@ def stage_order(rng: random.Random, region: Region, e: Expression) -> tuple[str,
 def random_reductions(rng: random.Random, region: Region) -> list[Action]:
     """Cuts of single reductions, and what attention needs."""
     actions: list[Action] = []
+    if len(region.outputs) > 1 and rng.random() < 0.6:
+        actions.append(Together())
     reductions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op == "reduce"]
     if reductions and rng.random() < 0.2:
         name, e = rng.choice(reductions)
         axis = rng.choice(e.attribute.axes)
         parts = random_split(rng, axis, rng.random() < 0.3).parts if rng.random() < 0.7 else ()
         actions.append(Sub(name, axis.name, parts))
+    if len(reductions) > 1 and rng.random() < 0.3:
+        axes = rng.choice(reductions)[1].attribute.axes
+        alike = [name for name, e in reductions if e.attribute.axes == axes or rng.random() < 0.05]
+        actions.append(Group(tuple(rng.sample(alike, rng.randint(min(2, len(alike)), len(alike))))))
     maxima = [e for _, e in reductions if e.attribute.op == "max"]
     sums = [e for _, e in reductions if e.attribute.op == "add"]
     conditions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op in ("le", "lt", "mask")]
