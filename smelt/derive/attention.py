@@ -6,17 +6,18 @@ of any block of scores are computed again wherever they are needed: p = exp(s - 
     dv = p.T @ do        ds = p * (do @ v.T - sum(do * o))        dq = scale * ds @ k        dk = scale * ds.T @ q
 
 and each of the three products is one kernel (`fuse.chains`). Everything is plain nodes, so that derivatives of these
-follow by the ordinary rules.
+follow by the ordinary rules; the logarithm of the sum is a composite only so that it shares the forward pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
 
 from smelt.derive.moves import narrowed, wide
 from smelt.dtypes import compute_dtype
 from smelt.graph import build as b
-from smelt.graph.composites import Scores, attention_scores
+from smelt.graph.composites import attention_scores
 from smelt.graph.node import Node
 
 
@@ -25,8 +26,7 @@ def attention_back(node: Node, ct: Node, wanted: Set[Node]) -> Iterator[tuple[No
     q, k, v, *mask = node.sources
     parameters = dict(node.attribute.parameters)
     dtype = compute_dtype(q.dtype)
-    scores = attention_scores(q, k, *mask, **parameters)
-    weights = _weights(scores)
+    weights = _weights(q, k, mask, parameters)
     if v in wanted:
         yield v, b.cast(narrowed(b.matmul(_transposed(weights), wide(ct)), v.shape), v.dtype)
     if not any(source in wanted for source in (q, k, *mask)):
@@ -43,12 +43,10 @@ def attention_back(node: Node, ct: Node, wanted: Set[Node]) -> Iterator[tuple[No
             yield m, b.cast(narrowed(slope, m.shape), m.dtype)
 
 
-def _weights(scores: Scores) -> Node:
+def _weights(q: Node, k: Node, mask: Sequence[Node], parameters: Mapping[str, Any]) -> Node:
     """The softmax of the scores, from one number per row."""
-    x = scores.masked
-    largest = b.reduce("max", x, (x.rank - 1,), keep_axes=True)
-    total = b.reduce("add", b.exp(b.sub(x, largest)), (x.rank - 1,), keep_axes=True)
-    weights = b.exp(b.sub(scores.bare, b.add(largest, b.log(total))))
+    scores = attention_scores(q, k, *mask, **parameters)
+    weights = b.exp(b.sub(scores.bare, b.composite("attention_log_sums", q, k, *mask, **parameters)))
     # Written as a condition: what is zero throughout need not be computed.
     for condition in reversed(scores.conditions):
         weights = b.where(condition, weights, b.const(0, weights.dtype))

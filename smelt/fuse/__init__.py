@@ -8,10 +8,11 @@ from smelt.fuse.attention import weigh_last
 from smelt.fuse.build import build_region
 from smelt.fuse.canonical import name_slots
 from smelt.fuse.chains import Chain
+from smelt.fuse.group import Group
 from smelt.fuse.layout import Layout, contiguous
 from smelt.fuse.merge import merge_axes
 from smelt.fuse.overwrite import overwritable
-from smelt.fuse.partition import Group, partition, storable
+from smelt.fuse.partition import partition, storable
 from smelt.fuse.routine_nodes import ROUTINES, Operand, operands, prepared
 from smelt.fuse.split import split_reductions
 from smelt.fuse.whole_words import whole_words

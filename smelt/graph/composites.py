@@ -294,11 +294,14 @@ def _infer_attention(q: Node, k: Node, v: Node, *mask: Node, causal: Any, scale:
             raise DTypeError(f"{name}: the mask is {m.dtype}", rule=f"it must be bool or {q.dtype}.")
         if broadcast_shapes(m.shape, scores, name) != scores:
             raise ShapeError(f"{name}: the mask {shape_text(m.shape)} is larger than the scores {shape_text(scores)}")
-    features = q.shape[-1]
+    kept = _attention_parameters(name, q.shape[-1], causal, scale)
+    return Inferred(q.dtype, (*batch, q.shape[-2], v.shape[-1]), kept)
+
+
+def _attention_parameters(name: str, features: IndexLike, causal: Any, scale: Any) -> Parameters:
     if scale is None and not isinstance(features, Index):
         scale = 1.0 / math.sqrt(features) if features else 1.0
-    kept = {"causal": _flag(name, "causal", causal), "scale": None if scale is None else _number(name, "scale", scale)}
-    return Inferred(q.dtype, (*batch, q.shape[-2], v.shape[-1]), kept)
+    return {"causal": _flag(name, "causal", causal), "scale": None if scale is None else _number(name, "scale", scale)}
 
 
 class Scores(NamedTuple):
@@ -337,6 +340,27 @@ def _attention(q: Node, k: Node, v: Node, *mask: Node, causal: bool, scale: floa
     """softmax(scale * q @ k.T) @ v. Causal: query i sees the keys up to i. A bool mask says which scores count."""
     scores = attention_scores(q, k, *mask, causal=causal, scale=scale).masked
     return e.cast(matmul(_softmax(scores, scores.rank - 1), _wide(v)), q.dtype)
+
+
+def _infer_log_sums(q: Node, k: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
+    name = "attention_log_sums"
+    _need_float(name, q, k)
+    shape: Shape = (*broadcast_shapes(q.shape[:-2], k.shape[:-2], name), q.shape[-2], k.shape[-2])
+    for m in mask:
+        shape = broadcast_shapes(shape, m.shape, name)
+    kept = _attention_parameters(name, q.shape[-1], causal, scale)
+    return Inferred(compute_dtype(q.dtype), (*shape[:-1], 1), kept)
+
+
+@register("attention_log_sums", _infer_log_sums, (2, 3), causal=False, scale=None)
+def _attention_log_sums(q: Node, k: Node, *mask: Node, causal: bool, scale: float | None) -> Node:
+    """For each query, the logarithm of the sum of exponentials of its scores: all that the gradient of attention needs
+    of them. A composite, so that it is written out as attention is and finds the same nodes.
+    """
+    x = attention_scores(q, k, *mask, causal=causal, scale=scale).masked
+    largest = reduce("max", x, (x.rank - 1,), keep_axes=True)
+    total = reduce("add", e.exp(e.sub(x, largest)), (x.rank - 1,), keep_axes=True)
+    return e.add(largest, e.log(total))
 
 
 # --- cross entropy

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
-from smelt.kernel import Bind, Online, Order, Region, Skip, Split, Stage, Sub
+from smelt.kernel import Bind, Online, Order, Region, Skip, Split, Stage, Sub, Together
 from smelt.kernel.actions import Action
 from smelt.kernel.region import Expression, extent, walk
 from smelt.schedule.vectors import fitting, vector_lanes
@@ -54,7 +54,8 @@ def attention_schedules(region: Region, profile: Profile) -> Iterator[tuple[Acti
         Split(k, ((keys, "reg"), (block, "lane"))),
     ]
     parts = [*cut, Sub(names[dict(region.roles)["y"]], k), Order((*rows.loops, f"{d}.0")), Online(k)]
-    bind = [Bind(rows.grid)] if rows.grid else []
+    bind: list[Action] = [Bind(rows.grid)] if rows.grid else []
+    bind += [Together()] if len(region.outputs) > 1 else []
     stage = [Stage(names[roles.keys], rows.grid[-1], panel_layout(k, inner, keys * block))] if rows.grid else []
     for skip in (*_skips(roles, names), None):
         skipped = [] if skip is None else [skip]
@@ -93,7 +94,7 @@ def _roles(region: Region) -> _Roles | None:
     y = dict(region.roles).get("y")
     if y is None or y.op != "reduce" or len(y.attribute.axes) != 1 or y.arguments[0].op != "mul":
         return None
-    (k,), (output,) = y.attribute.axes, region.outputs
+    (k,), output = y.attribute.axes, region.outputs[0]
     weights = next((e for e in y.arguments[0].arguments if e.op == "exp" and e.arguments[0].op == "sub"), None)
     if weights is None:
         return None
