@@ -29,7 +29,7 @@ from smelt.device.protocol import Device, Library
 from smelt.dtypes import DType, int64
 from smelt.fuse import (
     ROUTINES,
-    Attention,
+    Chain,
     Group,
     Layout,
     base,
@@ -88,9 +88,9 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
     if settings().verify:
         verify_graph(roots)
     with stages.stage("fuse"):
-        roots, pieces, attentions = _fused(roots, device)
+        roots, pieces, chains = _fused(roots, device)
         outputs, results, stored = _outputs(roots)
-        groups = partition(stored, pieces, attentions)
+        groups = partition(stored, pieces, chains)
     maker = _Maker(device, stages)
     work = in_order(maker.work(groups), stored)
     with stages.stage("render"):
@@ -118,7 +118,7 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
     return simple_bodies(roots, simplify) if any(node.op in CONTROL for node in order) else roots
 
 
-def _fused(roots: Sequence[Node], device: Device) -> tuple[list[Node], set[Node], list[Attention]]:
+def _fused(roots: Sequence[Node], device: Device) -> tuple[list[Node], set[Node], list[Chain]]:
     """The graph as kernels are cut out of it, what has to be stored for that, and the attentions in it."""
     roots, pieces = split_reductions(prepared(roots, _layout))
     if device.profile.group_threads:  # work-groups multiply no words, and attention in several kernels
@@ -195,13 +195,13 @@ class _Maker:
     def block(self, body: Sequence[Node], leaves: Sequence[Node]) -> Block:
         """The launches of a body, all of whose roots are stored."""
         with self.stages.stage("fuse"):
-            roots, pieces, attentions = _fused(open_body(body, leaves), self.device)
+            roots, pieces, chains = _fused(open_body(body, leaves), self.device)
             stored: list[Node] = []
             for root in map(storable, roots):
                 while root in stored:  # a value that is given twice is copied
                     root = make(Op.CAST, root.dtype, root.shape, (root,))
                 stored.append(root)
-            groups = partition(stored, pieces, attentions)
+            groups = partition(stored, pieces, chains)
         return Block(self.work(groups), stored, leaves)
 
 

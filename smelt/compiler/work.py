@@ -53,7 +53,7 @@ class Work:
 
     @property
     def written(self) -> Sequence[Value]:
-        return self.nodes[: 1 + len(self.group.beside)]
+        return self.nodes[: 1 + len(self.group.also)]
 
 
 class BlockMemory(Temporary):

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Set
 from typing import Any, Final
 
+from smelt.derive.attention import attention_back
 from smelt.derive.moves import broadcast_back, total, wide, zeros
 from smelt.dtypes import int64
 from smelt.graph import build as b
@@ -133,5 +134,6 @@ COMPOSITE_RULES: Final[dict[str, CompositeRule]] = {
     "cross_entropy": _cross_entropy,
     "layer_norm": _norm(centers=True),
     "rms_norm": _norm(centers=False),
+    "attention": attention_back,
     **dict.fromkeys(SLOPES, _activation),
 }

@@ -75,6 +75,13 @@ def broadcast_back(x: Node, axes: Sequence[int], shape: Shape) -> Node:
     return build.expand(build.reshape(x, kept), shape)
 
 
+def narrowed(x: Node, shape: Shape) -> Node:
+    """The sum over the axes along which a value of this shape was repeated to become as large as x."""
+    lead = x.rank - len(shape)
+    repeated = [axis for axis in range(x.rank) if axis < lead or (shape[axis - lead] == 1 != x.shape[axis])]
+    return build.reshape(total(x, repeated, keep_axes=True), shape)
+
+
 def flat_last(x: Node, axes: Sequence[int]) -> tuple[Node, tuple[int, ...]]:
     """The axes merged into one that comes last, and the order in which axes were brought there."""
     order = (*(axis for axis in range(x.rank) if axis not in axes), *axes)

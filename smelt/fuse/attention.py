@@ -13,37 +13,31 @@ import functools
 from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
+from smelt.fuse.chains import (
+    MOST_STAGED,
+    RENAMING,
+    Chain,
+    anywhere,
+    exponentials,
+    find_chain,
+    fold_below,
+    scores_below,
+    sides,
+    undisturbed,
+)
 from smelt.fuse.movement import Place, source_place
 from smelt.graph import build
-from smelt.graph.index import ZERO, IndexLike, product_of, upper, variable
+from smelt.graph.index import ZERO, IndexLike
 from smelt.graph.node import Node, make, topological, users, with_sources
-from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
-
-LEAST_QUERIES = 8  # rows that are worth transposing the keys for
-MOST_FEATURES = 256  # elements of a result's row, which one loop accumulates
-MOST_STAGED = 1 << 21  # keys times features, which lie in local memory
-_RENAMING = frozenset({Op.RESHAPE, Op.PERMUTE})
-_SEARCHED = 16  # nodes between the scores and their maximum, at most
-
-
-class Attention(NamedTuple):
-    """One attention: `result` is the division, and the members are computed in its kernel.
-
-    The contraction, the maximum and the sum (`folds`) walk the same axis, of `keys` elements.
-    """
-
-    result: Node
-    folds: tuple[Node, Node, Node]
-    members: frozenset[Node]
-    keys: IndexLike
+from smelt.graph.ops import ELEMENTWISE, Op
 
 
 class Weighed(NamedTuple):
-    """A graph whose attentions divide last, and what became of the nodes that must be stored."""
+    """A graph whose attentions divide last, what became of the nodes that must be stored, and its chains."""
 
     roots: list[Node]
     pieces: set[Node]
-    attentions: list[Attention]
+    chains: list[Chain]
 
 
 class _Match(NamedTuple):
@@ -56,35 +50,45 @@ class _Match(NamedTuple):
     exponential: Node
     total: Node
     maximum: Node
-    scores: tuple[Node, ...]  # from what the maximum is of down to the contraction that makes it
+    inside: frozenset[Node]  # everything that is computed between the scores and the contraction
+
+    def chain(self) -> Chain:
+        keys = self.contraction.sources[self.side].shape[self.axis]
+        return Chain(self.contraction, (self.contraction, self.maximum, self.total), self.inside, keys)
 
 
 def weigh_last(roots: Sequence[Node], pieces: Set[Node]) -> Weighed:
-    """Find every attention, and move its division to the end. The `pieces` are stored, like the roots."""
+    """Find every attention and every other chain, and move the division of attentions to the end.
+
+    The `pieces` are stored, like the roots.
+    """
     order = topological(roots)
     if sum(node.op is Op.CONTRACT for node in order) < 2:
         return Weighed(list(roots), set(pieces), [])
-    search = _Search(order, {*roots, *pieces})
+    matches = {node: match for node in order if (match := _match(node)) is not None}
+    found = [match.chain() for match in matches.values()]
+    found += [chain for node in order if node not in matches and (chain := find_chain(node)) is not None]
+    kept = undisturbed(found, users(order), {*roots, *pieces})
+    return _rewritten(order, kept, matches, roots, pieces)
+
+
+def _rewritten(
+    order: Sequence[Node], chains: list[Chain], matches: Mapping[Node, _Match], roots: Sequence[Node], pieces: Set[Node]
+) -> Weighed:
+    attentions = {chain.result: matches[chain.result] for chain in chains if chain.result in matches}
     new: dict[Node, Node] = {}
-    found: list[tuple[_Match, Node, Node]] = []
+    weighed: list[Chain] = []
     for node in order:
-        sources = tuple([new[source] for source in node.sources])
-        new[node] = with_sources(node, sources)
-        match = search.match(node)
+        new[node] = with_sources(node, tuple([new[source] for source in node.sources]))
+        match = attentions.get(node)
         if match is not None:
             contraction = _with_weights(match, new, new[match.exponential])
-            result = build.binary("div", contraction, _sums(match, new))
-            found.append((match, contraction, result))
-            new[node] = result
-    attentions = [_attention(*item, new) for item in found]
-    return Weighed([new[root] for root in roots], {new[piece] for piece in pieces}, attentions)
-
-
-def _attention(match: _Match, contraction: Node, result: Node, new: Mapping[Node, Node]) -> Attention:
-    folds = (contraction, new[match.maximum], new[match.total])
-    inside = (new[match.exponential], new[match.exponential.sources[0]], *(new[node] for node in match.scores))
-    keys = match.contraction.sources[match.side].shape[match.axis]
-    return Attention(result, folds, frozenset((*folds, *inside)), keys)
+            new[node] = build.binary("div", contraction, _sums(match, new))
+            folds = (contraction, new[match.maximum], new[match.total])
+            members = {contraction, *(new[inner] for inner in match.inside)}
+            weighed.append(Chain(new[node], folds, frozenset(members), match.chain().keys))
+    weighed += [chain.renamed(new) for chain in chains if chain.result not in attentions]
+    return Weighed([new[root] for root in roots], {new[piece] for piece in pieces}, weighed)
 
 
 # --- what the graph becomes
@@ -132,92 +136,59 @@ def _sums(match: _Match, new: Mapping[Node, Node]) -> Node:
 # --- where an attention is
 
 
-class _Search:
-    def __init__(self, order: Sequence[Node], stored: Set[Node]) -> None:
-        self.readers, self.stored = users(order), stored
-
-    def match(self, node: Node) -> _Match | None:
-        if node.op is not Op.CONTRACT or not node.dtype.is_float:
-            return None
-        left, right, out = node.attribute
-        summed = [label for label in dict.fromkeys(left + right) if label not in out]
-        if len(summed) != 1 or summed[0] not in left or summed[0] not in right:
-            return None
-        for side, labels, others in ((0, left, right), (1, right, left)):
-            shape, other = node.sources[side].shape, node.sources[1 - side].shape
-            queries = product_of(size for label, size in zip(labels, shape, strict=True) if label not in others)
-            features = product_of(size for label, size in zip(others, other, strict=True) if label not in labels)
-            axis = labels.index(summed[0])
-            staged = upper(shape[axis]) * upper(features)
-            if upper(queries) >= LEAST_QUERIES and upper(features) <= MOST_FEATURES and staged <= MOST_STAGED:
-                found = self._softmax(node, side, axis)
-                if found is not None:
-                    return found
+def _match(node: Node) -> _Match | None:
+    """softmax(x) @ v, if that is what a node is, whoever else reads what it is made of."""
+    if node.op is not Op.CONTRACT or _summed(node) != 1:
         return None
+    ways = (_softmax(node, side.number, side.axis) for side in sides(node))
+    return next((way for way in ways if way is not None), None)
 
-    def _softmax(self, node: Node, side: int, position: int) -> _Match | None:
-        """exp(x - max(x)) / sum(exp(x - max(x))), if that is what a source of a contraction is.
 
-        A multiplication by the reciprocal of the sums will do as well.
-        """
-        division, place = node.sources[side], _whole(node.sources[side])
-        walked = place.indices[position]
-        user = node
-        while division.op in _RENAMING and self._only(division, {user}):
-            user, place, division = division, source_place(division, place), division.sources[0]
-        axis = next((k for k, i in enumerate(place.indices) if i == walked), None)
-        divides = self._is(division, "div", {user}) or self._is(division, "mul", {user})
-        if axis is None or walked == ZERO or not divides or division.dtype is not node.dtype:
-            return None
-        others = Place(tuple(i for k, i in enumerate(place.indices) if k != axis))
-        if any(v in i.variables() for v in walked.variables() for i in others.indices):
-            return None
-        e, sums = division.sources[0], _divisor(division)
-        total = None if sums is None else _fold(sums, place, "add", axis, others)
-        if total is None or total.sources[0] is not e or not self._is(e, "exp", {division, total}):
-            return None
-        difference = e.sources[0]
-        if not self._is(difference, "sub", {e}):
-            return None
-        x, maximum = difference.sources[0], _fold(difference.sources[1], place, "max", axis, others)
-        if maximum is None or maximum.sources[0] is not x or total in self.stored or maximum in self.stored:
-            return None
-        scores = self._scores(x, {difference, maximum}, _SEARCHED)
-        # The sums and the maximum reach the rest only through the nodes that are taken in.
-        if scores is None or not self._leads_only(total, division) or not self._leads_only(maximum, difference):
-            return None
-        return _Match(node, side, position, division, e, total, maximum, tuple(scores))
+def _softmax(node: Node, side: int, position: int) -> _Match | None:
+    """exp(x - max(x)) / sum(exp(x - max(x))), if that is what a source of a contraction is.
 
-    def _scores(self, x: Node, readers: set[Node], left: int) -> list[Node] | None:
-        """The way from x down to a contraction: elementwise nodes and new names that nobody else reads."""
-        if left == 0 or not self._only(x, readers):
-            return None
-        if x.op is Op.CONTRACT:
-            return [x]
-        if x.op not in ELEMENTWISE and x.op not in _RENAMING:
-            return None
-        ways = [self._scores(source, {x}, left - 1) for source in dict.fromkeys(x.sources)]
-        found = [way for way in ways if way is not None]
-        return [x, *found[0]] if len(found) == 1 else None
+    A multiplication by the reciprocal of the sums will do as well.
+    """
+    division, place = node.sources[side], anywhere(node.sources[side])
+    walked = place.indices[position]
+    inside: list[Node] = []
+    while division.op in RENAMING and division.leaf is None:
+        inside.append(division)
+        place, division = source_place(division, place), division.sources[0]
+    axis = next((k for k, i in enumerate(place.indices) if i == walked), None)
+    divides = division.op in ELEMENTWISE and division.attribute in ("div", "mul") and division.leaf is None
+    if axis is None or walked == ZERO or not divides or division.dtype is not node.dtype:
+        return None
+    others = Place(tuple(i for k, i in enumerate(place.indices) if k != axis))
+    if any(v in i.variables() for v in walked.variables() for i in others.indices):
+        return None
+    e, sums = division.sources[0], _divisor(division)
+    folds = None if sums is None else fold_below(sums, place, "add", axis, others)
+    found = exponentials(e, place, axis)
+    if folds is None or found is None or folds[-1].sources[0] is not e:
+        return None
+    below = scores_below(found.x, place, axis, MOST_STAGED)
+    if below is None:
+        return None
+    inside += [division, *_down(division.sources[1], folds[-1]), e, found.maximum, *found.between, *below.members]
+    return _Match(node, side, position, division, e, folds[-1], found.maximum, frozenset(inside))
 
-    def _is(self, node: Node, function: str, readers: set[Node]) -> bool:
-        return node.op in ELEMENTWISE and node.attribute == function and self._only(node, readers)
 
-    def _only(self, node: Node, readers: set[Node]) -> bool:
-        """Whether a node is computed for these readers alone."""
-        return node.leaf is None and node not in self.stored and set(self.readers[node]) <= readers
+def _summed(node: Node) -> int:
+    left, right, out = node.attribute
+    return len({*left, *right} - {*out})
 
-    def _leads_only(self, node: Node, reader: Node) -> bool:
-        """Whether a node reaches only one reader, through views."""
-        return all(
-            user is reader
-            or ((user.op in VIEWS or _inverts(user)) and user not in self.stored and self._leads_only(user, reader))
-            for user in self.readers[node]
-        )
+
+def _down(node: Node, end: Node) -> list[Node]:
+    """The nodes along first sources."""
+    chain = [node]
+    while chain[-1] is not end:
+        chain.append(chain[-1].sources[0])
+    return chain
 
 
 def _inverts(node: Node) -> bool:
-    return node.op in ELEMENTWISE and node.attribute == "reciprocal"
+    return node.op in ELEMENTWISE and node.leaf is None and node.attribute == "reciprocal"
 
 
 def _divisor(division: Node) -> Node | None:
@@ -227,7 +198,7 @@ def _divisor(division: Node) -> Node | None:
         return divisor
     chain: list[Node] = []
     at = divisor
-    while at.op in _RENAMING or at.op is Op.EXPAND:
+    while at.op in RENAMING or at.op is Op.EXPAND:
         chain.append(at)
         at = at.sources[0]
     if not _inverts(at):
@@ -238,16 +209,3 @@ def _divisor(division: Node) -> Node | None:
 def _seen(view: Node, source: Node) -> Node:
     """A view, of something else."""
     return make(view.op, source.dtype, view.shape, (source,), view.attribute)
-
-
-def _whole(node: Node) -> Place:
-    """Any element of a node."""
-    return Place(tuple(ZERO if size == 1 else variable(f"a{k}", 0, size - 1) for k, size in enumerate(node.shape)))
-
-
-def _fold(node: Node, place: Place, op: str, axis: int, wanted: Place) -> Node | None:
-    """The reduction over one axis that a node repeats along that axis."""
-    while node.op in _RENAMING or node.op is Op.EXPAND:
-        place, node = source_place(node, place), node.sources[0]
-    folds = node.op is Op.REDUCE and node.leaf is None and node.attribute == (op, (axis,))
-    return node if folds and place == wanted else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from smelt.dtypes import ROUNDED_BY_FLOAT32, DType, bool_, compute_dtype, float32, int4, int32, int64, uint4, uint64
+from smelt.fuse.group import Group, Result
 from smelt.fuse.layout import Layout
 from smelt.fuse.movement import Place, pad_mask
-from smelt.fuse.partition import Group, concat_pieces, demands
+from smelt.fuse.partition import concat_pieces, demands
 from smelt.graph.index import ZERO, Atom, Index, IndexLike, Operation, Variable, as_index, of
 from smelt.graph.node import Node, constant_value
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
@@ -23,22 +24,20 @@ _UNROUNDED = frozenset({"neg", "abs", "sign", "max", "min", "floor", "ceil", "tr
 
 
 def build_region(group: Group, layout: Callable[[Node], Layout]) -> tuple[Region, list[Node]]:
-    """The region of a group, and the node behind each of its buffers in calling order (what it stores first)."""
+    """The region of a group, and the node behind each of its buffers in calling order (the sinks first)."""
     builder = _Builder(group, layout)
-    outputs = [Output(builder.sink_buffer(), group.place.indices, builder.value(group.result, group.place))]
-    for k, node in enumerate(group.beside):
-        buffer = Buffer(f"o{k}", node.dtype, node.shape, layout(node).strides)
-        outputs.append(Output(buffer, group.place.indices, builder.value(node, group.place)))
+    stored = [Result(group.sink, group.place, group.result, group.offset), *group.also]
+    outputs = tuple(builder.output(f"o{k}" if k else "o", result) for k, result in enumerate(stored))
     expressions = list(walk([output.value for output in outputs]))
     loads = [e.attribute.buffer.name for e in expressions if e.op == "load"]
     reduced = [v for e in expressions if e.op == "reduce" for v in e.attribute.axes]
     axes = tuple(dict.fromkeys((*group.axes, *reduced)))
-    region = Region(tuple(outputs), axes, _parameters(outputs, axes), tuple(builder.roles.items()))
+    region = Region(outputs, axes, _parameters(outputs, axes), tuple(builder.roles.items()))
     nodes = {buffer.name: node for node, buffer in builder.buffers.items()}
-    return region, [group.sink, *group.beside, *(nodes[name] for name in dict.fromkeys(loads))]
+    return region, [*(result.sink for result in stored), *(nodes[name] for name in dict.fromkeys(loads))]
 
 
-def _parameters(outputs: Sequence[Output], axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
+def _parameters(outputs: tuple[Output, ...], axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
     """Integers that the kernel needs from its caller: dims and slots, wherever they occur."""
     found: set[Variable] = set()
 
@@ -50,8 +49,7 @@ def _parameters(outputs: Sequence[Output], axes: tuple[Variable, ...]) -> tuple[
     for axis in axes:
         note(axis.first, axis.last)
     buffers = [output.buffer for output in outputs]
-    for output in outputs:
-        note(*output.index)
+    note(*(i for output in outputs for i in output.index))
     for e in walk([output.value for output in outputs]):
         found |= e.axes
         if e.op == "load":
@@ -77,15 +75,17 @@ class _Builder:
             for place in group.places[node] if node not in self.views else ():
                 self.memo[node, place] = self._compute(node, place)
 
-    def sink_buffer(self) -> Buffer:
-        sink, offset = self.group.sink, self.group.offset
+    def output(self, name: str, stored: Result) -> Output:
+        return Output(self._buffer(name, stored), stored.place.indices, self.value(stored.result, stored.place))
+
+    def _buffer(self, name: str, stored: Result) -> Buffer:
+        sink, shape = stored.sink, stored.result.shape
         layout = self.layout(sink)
-        if offset is None:
-            shape = self.group.result.shape
-            return Buffer("o", sink.dtype, shape, layout.strides if shape == sink.shape else row_major(shape))
-        axis, start = offset
+        if stored.offset is None:
+            return Buffer(name, sink.dtype, shape, layout.strides if shape == sink.shape else row_major(shape))
+        axis, start = stored.offset
         at = as_index(start) * layout.strides[axis]
-        return Buffer("o", sink.dtype, self.group.result.shape, layout.strides, at.constant if not at.terms else at)
+        return Buffer(name, sink.dtype, shape, layout.strides, at.constant if not at.terms else at)
 
     def value(self, node: Node, place: Place) -> Expression:
         asked = (node, place)

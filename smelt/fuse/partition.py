@@ -12,10 +12,11 @@ Bounds: a kernel reads each of its inputs and writes its result once; its arithm
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from smelt.cost import COSTLY
-from smelt.fuse.attention import Attention
+from smelt.fuse.chains import Chain
+from smelt.fuse.group import Group, Result
+from smelt.fuse.join import joined
 from smelt.fuse.movement import Place, source_place, within
 from smelt.fuse.routine_nodes import ROUTINES, bases, only_renames
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
@@ -34,69 +35,18 @@ PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users 
 SMALL = 1 << 15  # elements below which one thread is enough anyway
 
 
-@dataclass(eq=False)
-class Group:
-    """One kernel: it stores `sink`, or if that is a concat the piece that begins at `offset` (axis, start).
-
-    What it computes `beside` the sink, at the same elements, it stores as well. The sink of a reshape is stored in the
-    shape of `result`, what it reshapes.
-    """
-
-    sink: Node
-    axes: tuple[Variable, ...]
-    place: Place  # of the result, in terms of the axes
-    result: Node  # what is computed: the sink, one source of a concat, or the source of a reshape
-    offset: tuple[int, IndexLike] | None = None
-    places: dict[Node, list[Place]] = field(default_factory=dict)  # which elements of each node are asked for
-    inside: list[Node] = field(default_factory=list)  # nodes computed here, users before sources
-    beside: list[Node] = field(default_factory=list)  # those of them that are stored too
-    work: int = 0  # how many of them are elementwise: views cost nothing
-    reduced: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # new axes of reductions
-    picked: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # stand-ins for indices
-    picks: dict[Variable, tuple[Node, Place]] = field(default_factory=dict)  # what each of them stands for
-    reductions: list[frozenset[Variable]] = field(default_factory=list)  # what each reduction varies over
-    contraction: Node | None = None
-    keys: dict[Node, Index] = field(default_factory=dict)  # the axis that the folds of an attention share
-    scanned: Index | None = None  # the axis that scans walk
-    operands: set[Node] = field(default_factory=set)  # nodes that only the contraction's operands need
-    waiting: set[Node] = field(default_factory=set)  # asked for and not computed here
-    counter: int = 0
-    expected: int = 0  # nodes that only this kernel would ask for, and has not given away
-
-    def fresh(self, size: IndexLike) -> Index:
-        """A new reduced axis; an axis of size 1 needs none."""
-        if size == 1:
-            return ZERO
-        self.counter += 1
-        return variable(f"r{self.counter - 1}", 0, as_index(size) - 1)
-
-    def pick(self, gather: Node, place: Place) -> tuple[Index, ...]:
-        """For each index tensor of a gather, a variable that stands for its element."""
-        key = (gather, place)
-        if key not in self.picked:
-            x, *indices = gather.sources
-            sizes = {-1 - axis: size for axis, size in zip(gather.attribute.axes, x.shape, strict=True)}
-            found: list[Index] = []
-            for k, index in enumerate(indices):
-                stand_in = Variable(f"g{len(self.picks)}", 0, as_index(sizes[k]) - 1)
-                self.picks[stand_in] = (index, place)
-                found.append(of(stand_in))
-            self.picked[key] = tuple(found)
-        return self.picked[key]
-
-
 def storable(root: Node) -> Node:
     """A root as a node that a kernel can store: sources are copied."""
     return make(Op.CAST, root.dtype, root.shape, (root,)) if root.op in SOURCES else root
 
 
-def partition(
-    roots: Sequence[Node], pieces: Collection[Node] = (), attentions: Sequence[Attention] = ()
-) -> list[Group]:
-    """Kernels, in an order in which they can run. The roots must be `storable`; they and the `pieces` are stored."""
+def partition(roots: Sequence[Node], pieces: Collection[Node] = (), chains: Sequence[Chain] = ()) -> list[Group]:
+    """Kernels, in an order in which they can run. The roots must be `storable`; they and the `pieces` are stored.
+
+    Members of a chain are computed in its kernel; what several chains share, in each of theirs.
+    """
     order = topological(roots)
-    results = {attention.result: attention for attention in attentions}
-    members = {node: attention for attention in attentions for node in attention.members}
+    results = {chain.result: chain for chain in chains}
     light, epilogues, cones = _light(order), _epilogues(order), _cones(order, roots)
     stored = {*roots, *pieces}
     read_whole: set[Node] = set()  # by routines, which ask no kernel
@@ -120,11 +70,13 @@ def partition(
         group.waiting.discard(node)
         group.inside.append(node)
         group.work += node.op in ELEMENTWISE
+        chain = results.get(node)
+        if chain is not None and not group.members and _takes_chain(group, node):
+            group.members = chain.members
+            if chain.folds:
+                group.keys = dict.fromkeys(chain.folds, group.fresh(chain.keys))
         if node.op is Op.CONTRACT and group.contraction is None:
             group.contraction = node
-        attention = results.get(node)
-        if attention is not None and group.keys == {} and _takes_attention(group, node):
-            group.keys = dict.fromkeys(attention.folds, group.fresh(attention.keys))
         if node.op is Op.SCAN:
             group.scanned = group.places[node][0].indices[node.attribute.axis]
         operand = node.op is Op.CONTRACT or node in group.operands
@@ -149,19 +101,19 @@ def partition(
         # The tasks of a long reduction are its pieces; what they need of another reduction is made before.
         apart = apart or (node.op is Op.REDUCE and any(group.sink in pieces for group in asking))
         apart = apart or (len(asking) == 1 and _cut(asking[0], cones[node]))
-        taken = node in members and all(members[node].folds[0] in group.keys for group in asking)
-        legal = taken or (not apart and all(_legal(group, node, light) for group in asking))
-        if node not in stored and alone and legal:
+        taken = bool(asking) and all(node in group.members for group in asking)
+        legal = alone and not apart and all(_legal(group, node, light) for group in asking)
+        if node not in stored and (taken or legal):
             for group in asking:
                 absorb(group, node)
-            if shared and node.op not in VIEWS:
+            if shared and not taken and node.op not in VIEWS:
                 for source in node.sources:
                     depth[source] = max(depth.get(source, 0), depth.get(node, 0) + 1)
             continue
         alone = len(asking) == 1 and node not in read_whole
         if node in stored and alone and legal and _is_beside(asking[0], node):
             # Nobody else reads it inside the graph: it is stored by the way.
-            asking[0].beside.append(node)
+            asking[0].also.append(Result(node, asking[0].places[node][0], node))
             absorb(asking[0], node)
             continue
         for group in asking:
@@ -174,7 +126,7 @@ def partition(
                 askers[node].remove(group)
                 absorb(group, node)
     groups.reverse()
-    return groups
+    return joined(groups, order)
 
 
 def _is_stored(node: Node) -> bool:
@@ -372,7 +324,7 @@ def _epilogues(order: Sequence[Node]) -> set[Node]:
 
 def _is_beside(group: Group, node: Node) -> bool:
     """Whether a kernel that computes a node on its way can store it next to its sink: the very same elements."""
-    plain = group.offset is None and group.result is group.sink and group.scanned is None and not group.keys
+    plain = group.offset is None and group.result is group.sink and group.scanned is None and not group.members
     return plain and node.op in ELEMENTWISE and node.shape == group.sink.shape and _is_same(group, group.places[node])
 
 
@@ -387,7 +339,8 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
     if group.work >= NODE_LIMIT or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
         return False
     if node in group.operands:
-        prologue = sum(inner in group.operands and inner.op not in VIEWS for inner in group.inside)
+        own = (inner for inner in group.inside if inner.op not in VIEWS and inner not in group.members)
+        prologue = sum(inner in group.operands for inner in own)
         return node in light and len(places) == 1 and prologue < PROLOGUE_LIMIT
     if node.op is Op.CONCAT:
         return len(node.sources) <= PIECES_LIMIT and len(places) == 1
@@ -407,8 +360,8 @@ def _legal_contraction(group: Group, places: list[Place]) -> bool:
     return _is_same(group, places)
 
 
-def _takes_attention(group: Group, result: Node) -> bool:
-    """Whether a kernel can compute a whole attention: its result at the very elements that the kernel stores."""
+def _takes_chain(group: Group, result: Node) -> bool:
+    """Whether a kernel can compute a whole chain: its result at the very elements that the kernel stores."""
     plain = group.contraction is None and group.scanned is None and not group.reductions
     return plain and _is_same(group, group.places[result])
 

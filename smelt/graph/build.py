@@ -40,7 +40,7 @@ from smelt.graph.build_elementwise import (
 )
 from smelt.graph.build_index import gather, nonzero, scan, scatter, sort
 from smelt.graph.build_movement import broadcast_to, concat, expand, pad, permute, reshape, slice_, window
-from smelt.graph.build_reduce import contract, matmul, reduce, size_node
+from smelt.graph.build_reduce import contract, inner_products, matmul, reduce, size_node
 from smelt.graph.composites import composite
 from smelt.graph.shapes import broadcast_shapes, infer_reshape
 
@@ -88,6 +88,7 @@ __all__ = [
     "reduce",
     "contract",
     "matmul",
+    "inner_products",
     "scan",
     "sort",
     "gather",

@@ -16,8 +16,8 @@ from smelt.dtypes import DType, compute_dtype
 from smelt.errors import ArgumentError, DTypeError, InternalError, ShapeError, SmeltError
 from smelt.graph import build_elementwise as e
 from smelt.graph.build_index import gather
-from smelt.graph.build_movement import permute, reshape
-from smelt.graph.build_reduce import matmul, reduce, size_node
+from smelt.graph.build_movement import reshape
+from smelt.graph.build_reduce import inner_products, matmul, reduce, size_node
 from smelt.graph.index import Index, IndexLike, product_of
 from smelt.graph.node import Node, Shape
 from smelt.graph.ops import Composition, Op
@@ -294,32 +294,73 @@ def _infer_attention(q: Node, k: Node, v: Node, *mask: Node, causal: Any, scale:
             raise DTypeError(f"{name}: the mask is {m.dtype}", rule=f"it must be bool or {q.dtype}.")
         if broadcast_shapes(m.shape, scores, name) != scores:
             raise ShapeError(f"{name}: the mask {shape_text(m.shape)} is larger than the scores {shape_text(scores)}")
-    features = q.shape[-1]
+    kept = _attention_parameters(name, q.shape[-1], causal, scale)
+    return Inferred(q.dtype, (*batch, q.shape[-2], v.shape[-1]), kept)
+
+
+def _attention_parameters(name: str, features: IndexLike, causal: Any, scale: Any) -> Parameters:
     if scale is None and not isinstance(features, Index):
         scale = 1.0 / math.sqrt(features) if features else 1.0
-    kept = {"causal": _flag(name, "causal", causal), "scale": None if scale is None else _number(name, "scale", scale)}
-    return Inferred(q.dtype, (*batch, q.shape[-2], v.shape[-1]), kept)
+    return {"causal": _flag(name, "causal", causal), "scale": None if scale is None else _number(name, "scale", scale)}
+
+
+class Scores(NamedTuple):
+    """The scores of an attention as its softmax reads them; `bare` where no condition has ruled any out, which is
+    theirs wherever all the `conditions` hold.
+    """
+
+    masked: Node
+    bare: Node
+    conditions: tuple[Node, ...]
+
+
+def attention_scores(q: Node, k: Node, *mask: Node, causal: bool, scale: float | None) -> Scores:
+    """The scores of an attention, in the type in which they are computed."""
+    dtype = compute_dtype(q.dtype)
+    scores = inner_products(q, k, dtype)
+    scores = e.mul(scores, e.rsqrt(size_node(q.shape[-1], dtype))) if scale is None else e.scale(scores, scale)
+    bare, conditions = scores, list[Node]()
+    never = e.const(-math.inf, dtype)
+    if causal:
+        rows = reshape(e.iota(q.shape[-2], dtypes.int32), (q.shape[-2], 1))
+        columns = reshape(e.iota(k.shape[-2], dtypes.int32), (1, k.shape[-2]))
+        conditions.append(e.le(columns, rows))
+        scores = e.where(conditions[-1], scores, never)
+    for m in mask:
+        if m.dtype.is_bool:
+            conditions.append(m)
+            scores = e.where(m, scores, never)
+        else:
+            scores, bare = e.add(scores, _wide(m)), e.add(bare, _wide(m))
+    return Scores(scores, bare, tuple(conditions))
 
 
 @register("attention", _infer_attention, (3, 4), causal=False, scale=None)
 def _attention(q: Node, k: Node, v: Node, *mask: Node, causal: bool, scale: float | None) -> Node:
     """softmax(scale * q @ k.T) @ v. Causal: query i sees the keys up to i. A bool mask says which scores count."""
-    dtype = compute_dtype(q.dtype)
-    transposed = (*range(k.rank - 2), k.rank - 1, k.rank - 2)
-    scores = matmul(q, permute(k, transposed), dtype)
-    if scale is None:
-        factor = e.rsqrt(size_node(q.shape[-1], dtype))
-        scores = e.mul(scores, factor)
-    else:
-        scores = e.scale(scores, scale)
-    never = e.const(-math.inf, dtype)
-    if causal:
-        rows = reshape(e.iota(q.shape[-2], dtypes.int32), (q.shape[-2], 1))
-        columns = reshape(e.iota(k.shape[-2], dtypes.int32), (1, k.shape[-2]))
-        scores = e.where(e.le(columns, rows), scores, never)
-    for m in mask:
-        scores = e.where(m, scores, never) if m.dtype.is_bool else e.add(scores, _wide(m))
+    scores = attention_scores(q, k, *mask, causal=causal, scale=scale).masked
     return e.cast(matmul(_softmax(scores, scores.rank - 1), _wide(v)), q.dtype)
+
+
+def _infer_log_sums(q: Node, k: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
+    name = "attention_log_sums"
+    _need_float(name, q, k)
+    shape: Shape = (*broadcast_shapes(q.shape[:-2], k.shape[:-2], name), q.shape[-2], k.shape[-2])
+    for m in mask:
+        shape = broadcast_shapes(shape, m.shape, name)
+    kept = _attention_parameters(name, q.shape[-1], causal, scale)
+    return Inferred(compute_dtype(q.dtype), (*shape[:-1], 1), kept)
+
+
+@register("attention_log_sums", _infer_log_sums, (2, 3), causal=False, scale=None)
+def _attention_log_sums(q: Node, k: Node, *mask: Node, causal: bool, scale: float | None) -> Node:
+    """For each query, the logarithm of the sum of exponentials of its scores: all that the gradient of attention needs
+    of them. A composite, so that it is written out as attention is and finds the same nodes.
+    """
+    x = attention_scores(q, k, *mask, causal=causal, scale=scale).masked
+    largest = reduce("max", x, (x.rank - 1,), keep_axes=True)
+    total = reduce("add", e.exp(e.sub(x, largest)), (x.rank - 1,), keep_axes=True)
+    return e.add(largest, e.log(total))
 
 
 # --- cross entropy

@@ -11,6 +11,7 @@ from __future__ import annotations
 from smelt.kernel.actions import (
     Action,
     Bind,
+    Group,
     Illegal,
     Keep,
     Online,
@@ -21,6 +22,7 @@ from smelt.kernel.actions import (
     Stage,
     Stream,
     Sub,
+    Together,
     Unroll,
     parse_action,
     parse_schedule,
@@ -39,6 +41,7 @@ from smelt.kernel.verify import verify
 __all__ = [
     "Action",
     "Bind",
+    "Group",
     "Illegal",
     "Keep",
     "Kernel",
@@ -53,6 +56,7 @@ __all__ = [
     "Step",
     "Stream",
     "Sub",
+    "Together",
     "Temporary",
     "Unroll",
     "evaluate_region",

@@ -136,9 +136,10 @@ class Sub:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """In the `online` loop over an axis, leave out the blocks where a condition is false throughout.
+    """In the loops over an axis, leave out the blocks where a condition is false throughout.
 
-    The condition is axis <= bound + constant. Blocks where it holds throughout do without it.
+    The condition is axis <= bound + constant or axis >= bound + constant. Blocks where it holds throughout do without
+    it. This concerns the `online` loop, and sums whose summands are zero where the condition does not hold.
     """
 
     axis: str
@@ -149,7 +150,28 @@ class Skip:
         return f"skip {self.axis} {self.bound} {self.condition}"
 
 
-Action = Split | Bind | Order | Stage | Keep | Unroll | Stream | Online | Sub | Skip
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Run reductions over the same axes together: they share the outermost loop of each axis, and what is staged there.
+
+    Inside it, each walks the loops that are left by itself.
+    """
+
+    reductions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"group {' '.join(self.reductions)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Store all outputs in one nest of loops, that of the first, which has the axes of all others."""
+
+    def __str__(self) -> str:
+        return "together"
+
+
+Action = Split | Bind | Order | Stage | Keep | Unroll | Stream | Online | Sub | Skip | Group | Together
 Schedule = tuple[Action, ...]
 
 
@@ -211,5 +233,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[..., Action]], ...] = tuple(
         (rf"online {_AXIS}", Online),
         (rf"sub {_NAME} {_AXIS} {_PARTS}", lambda r, a, p: Sub(r, a, _parse_parts(p))),
         (rf"skip {_AXIS} {_AXIS} {_NAME}", Skip),
+        (rf"group {_LIST}", lambda names: Group(_names(names))),
+        (r"together", Together),
     )
 )

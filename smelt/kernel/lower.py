@@ -29,8 +29,8 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
 class _Lowering(Scans):
     def run(self, name: str) -> Kernel:
         self._check_region()
-        for outputs in self._nests():
-            self._store_outputs(outputs)
+        for outputs in [self.region.outputs] if self.plan.together else self._nests():
+            self._store(outputs)
         self._check_use()
         counts = [s.count for s in self.body if isinstance(s, For) and s.kind == "grid"]
         tasks = sum(counts, as_index(0)) if counts else as_index(1)
@@ -72,6 +72,9 @@ class _Lowering(Scans):
         for stage in self.plan.stages:
             if stage not in self.used:
                 raise Illegal(f"stage: the node is not used inside {stage.at}")
+        for group in self.plan.groups.values():
+            if group not in self.used:
+                raise Illegal("group: the reductions cannot be made in one loop")
         for node in self.plan.keeps:
             if node not in self.used:
                 raise Illegal("keep: no phase before the last makes the node")
@@ -79,29 +82,34 @@ class _Lowering(Scans):
 
     # --- outputs
 
-    def _nests(self) -> list[list[Output]]:
+    def _nests(self) -> list[tuple[Output, ...]]:
         """Outputs that are stored in one nest of loops: neighbors over the same axes, none of which reads another."""
         written = {output.buffer.name for output in self.region.outputs}
         reads = any(e.op == "load" and e.attribute.buffer.name in written for e in self.region.order())
-        nests: list[list[Output]] = []
+        nests: list[tuple[Output, ...]] = []
         for output in self.region.outputs:
             first = nests[-1][0] if nests else None
             alike = first is not None and self.region.parallel_axes(first) == self.region.parallel_axes(output)
             scanned = first is not None and (self.facts.scans(first.value) or self.facts.scans(output.value))
             if alike and not reads and not scanned and self._loops(nests[-1][0]) == self._loops(output):
-                nests[-1].append(output)
+                nests[-1] = (*nests[-1], output)
             else:
-                nests.append([output])
+                nests.append((output,))
         return nests
 
-    def _store_outputs(self, outputs: list[Output]) -> None:
+    def _store(self, outputs: tuple[Output, ...]) -> None:
+        """The nest of an output, in whose innermost body others are stored as well."""
         output = outputs[0]
         axes = self.region.parallel_axes(output)
         head, outer, reduction = self._loops(output)
+        if reduction is not None and self.plan.together:
+            raise Illegal("together: a loop of a reduction stands outside")
         grid = [loop for loop in self.plan.grid if loop.axis in axes]
-        if self.plan.grid and (not grid or head[: len(grid)] != grid):
+        shared = all(loop.axis in self.region.parallel_axes(stored) for stored in outputs for loop in grid)
+        if self.plan.grid and (not grid or head[: len(grid)] != grid or not shared):
             raise Illegal("bind: the grid must be the outermost loops of every output")
-        self.outputs, self.consumers = outputs, tuple(one.value for one in outputs)
+        self.output, self.consumers = output, tuple(stored.value for stored in outputs)
+        self.wanted = frozenset().union(*(self.facts.below(stored.value) for stored in outputs))
         self.push(self.body)
         self.roots = {axis: self.whole(axis, self.plan.cuts[axis]) for axis in axes}
         self.begin(list(self.roots.values()))
@@ -163,7 +171,7 @@ class _Lowering(Scans):
             raise Illegal(f"order: {outside[0]} stands outside, but {axis.name} is online")
         return reduction
 
-    def _finish(self, outputs: list[Output]) -> None:
+    def _finish(self, outputs: tuple[Output, ...]) -> None:
         """In the innermost body: the values, then their stores, so that one may lie where another was read."""
         found: list[tuple[Output, Value]] = []
         for output in outputs:
@@ -176,7 +184,7 @@ class _Lowering(Scans):
 
     # --- a reduction whose outer loop is open already
 
-    def _continue(self, outputs: list[Output], reduction: Expression, outer: Loop) -> None:
+    def _continue(self, outputs: tuple[Output, ...], reduction: Expression, outer: Loop) -> None:
         """One iteration of the outer loop: take up the partial result, add to it, and finish or put it away."""
         start, end = self._stretch(outer.axis)
         size = extent(outer.axis)

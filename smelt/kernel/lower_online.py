@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from smelt.graph.index import Index, Variable, as_index, maximum, minimum, nonnegative, of
+from smelt.graph.index import Index, Variable, as_index, minimum, nonnegative, of
 from smelt.graph.ops import identity
 from smelt.kernel.actions import Illegal
-from smelt.kernel.ir import Accumulator, Let, Reduce, Update, Value
+from smelt.kernel.ir import Accumulator, Reduce, Update, Value
 from smelt.kernel.lower_scope import Partial, Reload, part_variable
-from smelt.kernel.lower_stage import Stages
+from smelt.kernel.lower_skip import Skips
 from smelt.kernel.plan import Loop, Plan, SkipPlan, StagePlan
 from smelt.kernel.region import Expression, Region, extent
-from smelt.kernel.segments import Segment, largest_tile, reach, segments
+from smelt.kernel.segments import largest_tile, reach
 
 _NEVER = -1e30  # at most this is "masked out": its exponential is zero next to any score
 
@@ -31,7 +31,7 @@ class Group(NamedTuple):
     sums: dict[Expression, Expression]
 
 
-class Online(Stages):
+class Online(Skips):
     """`online`, with `sub` and `skip` inside it."""
 
     def __init__(self, region: Region, plan: Plan) -> None:
@@ -80,8 +80,7 @@ class Online(Stages):
             super().finish(reduction)
             return
         bindings = self.top.bindings
-        wanted = {e for output in self.outputs for e in self.facts.below(output.value)}
-        sums = [s for s in group.sums if s in wanted and all(axis in bindings for axis in self.facts.axes(s))]
+        sums = [s for s in group.sums if s in self.wanted and all(axis in bindings for axis in self.facts.axes(s))]
         if not sums or self.copying:
             super().finish(reduction)
             return
@@ -106,7 +105,7 @@ class Online(Stages):
                 raise Illegal(f"online: no group over {axis.name} can be made in one loop")
         for axis, skip in self.plan.skips.items():
             if skip not in self.used:
-                raise Illegal(f"skip: {axis.name} is not online")
+                raise Illegal(f"skip: no loop over {axis.name} can leave anything out")
 
     # --- the loop
 
@@ -125,7 +124,9 @@ class Online(Stages):
         if skip is None:
             self.nest([Loop(axis, 0)], lambda: self._step(group, totals, running))
         else:
-            self._skipping(group, totals, running, partial, skip)
+            self._check_masked(m, skip)
+            self.used.add(skip)
+            self.skipping(partial, skip, lambda: self._step(group, totals, running))
         self.scopes.pop()
         self._active.pop()
         self.consumers = outer
@@ -233,65 +234,13 @@ class Online(Stages):
         if any(m in self.facts.below(e) for m in self._active):
             raise Illegal("online: what depends on the maximum cannot be staged or kept around its loop")
 
-    # --- skip
-
-    def _skipping(
-        self, group: Group, totals: dict[Expression, Value], running: Value, partial: Partial, skip: SkipPlan
-    ) -> None:
-        """Blocks where the condition holds throughout run without it; blocks where it never holds do not run."""
-        axis = partial.axis
-        self.used.add(skip)
-        offset = self._offset(group.maximum, axis, skip)
-        row = self.top.bindings[skip.bound]  # open: the maximum varies over it
-        first = row.start + offset
-        last = first + (math.prod(part.extent for part in row.parts) - 1)
-        found = segments(partial.total, partial.cut, 0)
-        whole = [s for s in found if s.start == 0 and not s.masked]
-        for segment in whole:
-            full = self._clamped((first + 1) // segment.width, segment.count)
-            some = self._clamped(last // segment.width + 1, segment.count)
-            for start, count, known in ((as_index(0), full, True), (full * segment.width, some - full, False)):
-                if count == 0:
-                    continue
-                part = Segment(start, count, segment.width, segment.tiles)
-                self.enter(Loop(axis, 0), partial, part, lambda k=known: self._known(group, totals, running, skip, k))  # type: ignore[misc]
-        for segment in found:
-            if segment not in whole:
-                self.enter(Loop(axis, 0), partial, segment, lambda: self._step(group, totals, running))
-
-    def _known(
-        self, group: Group, totals: dict[Expression, Value], running: Value, skip: SkipPlan, known: bool
-    ) -> None:
-        if known:
-            self.top.known |= {skip.condition}
-        self._step(group, totals, running)
-
-    def _clamped(self, value: Index, count: Index) -> Index:
-        """A number of blocks, as a variable from 0 to `count`."""
-        clamped = minimum(count, maximum(0, value))
-        if clamped.value is not None:
-            return clamped
-        variable = Variable(self.fresh("q"), 0, count)
-        self.emit(Let(variable, clamped))
-        return of(variable)
-
-    def _offset(self, m: Expression, axis: Variable, skip: SkipPlan) -> Index:
-        """c, where the condition is axis <= bound + c."""
-        (x,), condition = m.arguments, skip.condition
-        masked = x.op == "where" and x.arguments[0] is condition and x.arguments[2].op == "const"
+    def _check_masked(self, m: Expression, skip: SkipPlan) -> None:
+        """The blocks that are left out must not matter to the maximum."""
+        (x,), (axis,) = m.arguments, m.attribute.axes
+        masked = x.op == "where" and x.arguments[0] is skip.condition and x.arguments[2].op == "const"
         if not masked or not x.arguments[2].attribute <= _NEVER:
             raise Illegal("skip: the maximum must be over where(condition, x, a very negative constant)")
-        match condition.op:
-            case "mask" if len(condition.attribute) == 1:
-                slack = condition.attribute[0].b - condition.attribute[0].a - 1
-            case "le" | "lt" if all(argument.op == "index" for argument in condition.arguments):
-                a, b = (argument.attribute for argument in condition.arguments)
-                slack = b - a - (1 if condition.op == "lt" else 0)
-            case _:
-                raise Illegal("skip: the condition must compare two indices")
-        offset: Index = slack + of(axis) - of(skip.bound)
-        if any(variable in self.facts.position for variable in offset.variables()):
-            raise Illegal(f"skip: the condition must be {axis.name} <= {skip.bound.name} + constant")
-        if x.arguments[2].attribute != -math.inf and not nonnegative(offset):
+        offset, is_upper = self.limit(axis, skip)
+        seen = is_upper and nonnegative(offset)  # of every row at least the first element
+        if x.arguments[2].attribute != -math.inf and not seen:
             raise Illegal("skip: a row may be masked out altogether, and then all its elements count")
-        return offset

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from smelt.graph.index import Variable
 from smelt.graph.ops import identity
@@ -20,6 +21,9 @@ class Reductions(Nest):
     def __init__(self, region: Region, plan: Plan) -> None:
         super().__init__(region, plan)
         self.consumers: tuple[Expression, ...] = ()  # whose loops are being opened
+        self.wanted: frozenset[Expression] = frozenset()  # what the outputs that are being stored are made of
+        self.used: set[object] = set()  # what came to something: stages, kept nodes, groups
+        self.copying = False  # the loops are those of a copy into memory
 
     def prepare(self, e: Expression) -> None:
         """Finish every reduction that an expression needs, those that others need first."""
@@ -56,13 +60,35 @@ class Reductions(Nest):
         """Make a reduction, in the outermost scope where its axes are open and what it needs has been made."""
         if self.available(reduction):
             return
-        for needed in self.external(reduction):
-            self.finish(needed)
-        depth = self.reduction_depth(reduction)
-        outer, self.consumers = self.consumers, reduction.arguments
+        members = self._members(reduction)
+        for member in members:
+            for needed in self.external(member):
+                self.finish(needed)
+        depth = max(self.reduction_depth(member) for member in members)
+        outer, self.consumers = self.consumers, tuple(member.arguments[0] for member in members)
         with self.moved_out(depth):
-            self.reduce(reduction, depth)
+            if len(members) == 1:
+                self.reduce(reduction, depth)
+            else:
+                self._reduce_together(members, depth)
         self.consumers = outer
+
+    def _members(self, reduction: Expression) -> tuple[Expression, ...]:
+        """The reductions to make together with this one, and itself: those of its group that are wanted here."""
+        group, open_axes = self.plan.groups.get(reduction, ()), self.top.bindings.keys()
+        found = [e for e in group if e in self.wanted and not self.available(e) and {*self.facts.axes(e)} <= open_axes]
+        return tuple(found) if len(found) > 1 and not self.copying else (reduction,)
+
+    def _reduce_together(self, members: tuple[Expression, ...], depth: int) -> None:
+        axes = members[0].attribute.axes
+        made = [(member, self.accumulator(member, axes)) for member in members]
+        self.push(self.top.body)
+        self.begin([self.whole(axis, self.plan.cuts[axis]) for axis in axes])
+        self.walk(members, [partial(self.update, accumulator, member) for member, accumulator in made])
+        self.scopes.pop()
+        for member, accumulator in made:
+            self.top.memo[member] = (self.folded(accumulator, member.attribute.op, axes), depth)
+        self.used.add(self.plan.groups[members[0]])
 
     def reduction_depth(self, reduction: Expression) -> int:
         """The depth of the scope in which a reduction is made."""
@@ -87,9 +113,24 @@ class Reductions(Nest):
         accumulator = self.accumulator(reduction, fold.axes)
         self.push(self.top.body)
         self.begin([self.whole(axis, self.plan.cut(reduction, axis)) for axis in fold.axes])
-        self.nest(self.reduction_loops(reduction), leaf)
+        self.walk((reduction,), [leaf])
         self.scopes.pop()
         return self.folded(accumulator, fold.op, fold.axes)
+
+    def walk(self, members: tuple[Expression, ...], steps: Sequence[Callable[[], None]]) -> None:
+        """All the loops of reductions, whose axes have just begun, with a step of each in the innermost bodies."""
+        shared, own = self.divided_loops(members)
+        self.nest(shared, lambda: self.each(own, steps))
+
+    def divided_loops(self, members: tuple[Expression, ...]) -> tuple[list[Loop], list[Loop]]:
+        """The loops that reductions share, and those that each walks by itself."""
+        loops = self.reduction_loops(members[0])
+        shared = len(loops) if len(members) == 1 else 1 + max(at for at, loop in enumerate(loops) if loop.level == 0)
+        return loops[:shared], loops[shared:]
+
+    def each(self, loops: list[Loop], steps: Sequence[Callable[[], None]]) -> None:
+        for step in steps:
+            self.nest(loops, step)
 
     def reduction_loops(self, reduction: Expression) -> list[Loop]:
         """The loops of a reduction: as `order` has them, or axis by axis."""

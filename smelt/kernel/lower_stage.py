@@ -24,10 +24,9 @@ class Stages(Reductions):
 
     def __init__(self, region: Region, plan: Plan) -> None:
         super().__init__(region, plan)
-        self.outputs: list[Output] = []  # being stored
+        self.output: Output | None = None  # being stored
         self.roots: dict[Variable, Partial] = {}  # the axes of its nest, before their first loop
         self.grid_depth = 0  # of the scope inside its grid loop
-        self.used: set[object] = set()  # what came to something: stages, kept nodes, groups
         self._memory: dict[tuple[object, ...], Buffer] = {}
 
     # --- the room that an axis takes in local memory
@@ -194,7 +193,7 @@ class Stages(Reductions):
     # --- keep
 
     def reduce(self, reduction: Expression, depth: int) -> None:
-        filling = {node: self._kept(node, reduction, depth) for node in self._to_keep(reduction)}
+        filling = {node: self._kept(node, reduction, depth) for node in self.to_keep(reduction)}
 
         def also() -> None:
             for node, reload in filling.items():
@@ -205,7 +204,7 @@ class Stages(Reductions):
         self.top.reloads.update(filling)  # only now: during the phase it is not all there
         self.used.update(filling)
 
-    def _to_keep(self, reduction: Expression) -> list[Expression]:
+    def to_keep(self, reduction: Expression) -> list[Expression]:
         """The kept nodes that this phase makes first."""
         if self.copying or not self.plan.keeps:
             return []
@@ -241,7 +240,8 @@ class Stages(Reductions):
 
     def _output_for(self, node: Expression, own: tuple[Variable, ...], depth: int) -> Output:
         """The output, if a node can lie in it until its elements are stored."""
-        output = self.outputs[0]
+        output = self.output
+        assert output is not None
         buffer, axes = output.buffer, self.facts.axes(node)
         if set(axes) != set(self.region.parallel_axes(output)):
             raise Illegal("keep: a node in the output must have the output's own axes")

@@ -17,6 +17,7 @@ from smelt.kernel.actions import (
     TAILS,
     Action,
     Bind,
+    Group,
     Illegal,
     Keep,
     Online,
@@ -28,6 +29,7 @@ from smelt.kernel.actions import (
     Stage,
     Stream,
     Sub,
+    Together,
     Unroll,
 )
 from smelt.kernel.region import Expression, Region, walk
@@ -89,6 +91,8 @@ class Plan:
     stream: bool = False
     online: list[Variable] = field(default_factory=list)
     skips: dict[Variable, SkipPlan] = field(default_factory=dict)
+    groups: dict[Expression, tuple[Expression, ...]] = field(default_factory=dict)  # of each reduction in one
+    together: bool = False  # all outputs are stored in the nest of the first
     threads: int = 1  # of a group: the product of all thread parts
     lane: int = 1  # the widest vector that the schedule uses; copies use it too
 
@@ -148,6 +152,10 @@ class _Planner:
         for action in schedule:
             if not isinstance(action, Split | Sub):
                 self.apply(action)
+        if self.plan.together and "out" in self.plan.keeps.values():
+            raise Illegal("keep: where outputs are stored together, none of them can hold a node meanwhile")
+        if any(axis in self.plan.online for node in self.plan.groups for axis in node.attribute.axes):
+            raise Illegal("group: the axis is online")
         self.threads()
         lanes = [cut.lane for cut in (*self.plan.cuts.values(), *self.plan.subs.values()) if cut.lane is not None]
         self.plan.lane = max(lanes, default=1)
@@ -193,6 +201,10 @@ class _Planner:
                 if self.axis(axis) in plan.skips:
                     raise Illegal(f"skip: {axis} has a condition already")
                 plan.skips[self.axis(axis)] = SkipPlan(self.axis(limit), self.node(condition))
+            case Group():
+                self.group(action)
+            case Together():
+                self.together()
 
     def split(self, action: Split) -> None:
         axis = self.axis(action.axis)
@@ -267,6 +279,29 @@ class _Planner:
         if node.op == "reduce":
             raise Illegal(f"keep: {action.node} is a reduction, which is made once anyway")
         self.plan.keeps[node] = action.place
+
+    def group(self, action: Group) -> None:
+        members = tuple(self.node(name) for name in action.reductions)
+        if len(set(members)) < max(2, len(members)) or any(node.op != "reduce" for node in members):
+            raise Illegal("group: it takes two different reductions or more")
+        axes = members[0].attribute.axes
+        if any(node.attribute.axes != axes for node in members):
+            raise Illegal("group: the reductions are over different axes")
+        if any(node in self.plan.groups for node in members):
+            raise Illegal("group: a reduction is in a group already")
+        if any((node, axis) in self.plan.subs for node in members for axis in axes):
+            raise Illegal("group: a reduction cuts its axis its own way")
+        if any(e in members for node in members for e in walk(node.arguments)):
+            raise Illegal("group: one reduction needs another")
+        self.plan.groups.update(dict.fromkeys(members, members))
+
+    def together(self) -> None:
+        first, *others = (set(self.region.parallel_axes(output)) for output in self.region.outputs)
+        if not others or not all(axes <= first for axes in others):
+            raise Illegal("together: there must be several outputs, and the first must have the axes of all")
+        if any(e.op == "scan" for e in self.region.order()):
+            raise Illegal("together: scans are made in the nest of one output")
+        self.plan.together = True
 
     def check_layout(self, action: Stage, order: tuple[Dimension, ...]) -> None:
         """Each axis is there once, or as its blocks and the places in them."""

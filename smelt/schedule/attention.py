@@ -7,12 +7,13 @@ mask rules out are skipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
-from smelt.kernel import Bind, Online, Order, Region, Skip, Split, Stage, Sub
+from smelt.kernel import Bind, Online, Order, Region, Skip, Split, Stage, Sub, Together
 from smelt.kernel.actions import Action
 from smelt.kernel.region import Expression, extent, walk
 from smelt.schedule.vectors import fitting, vector_lanes
@@ -38,41 +39,55 @@ def attention_schedules(region: Region, profile: Profile) -> Iterator[tuple[Acti
     if roles is None:
         return
     names = {e: name for name, e in region.named().items()}
-    q, k, d = roles.q.name, roles.k.name, roles.d.name
+    k, d = roles.k.name, roles.d.name
     lanes = vector_lanes(region, profile)
     width = fitting(lanes, roles.d)
     vectors = -(-upper(extent(roles.d)) // width)
     registers = profile.vector_registers * 3 // 4
-    rows = max(1, min(QUERIES, registers // vectors, registers // KEY_VECTORS))
+    rows = cut_rows(roles.q, roles.batch, max(1, min(QUERIES, registers // vectors, registers // KEY_VECTORS)))
     block = fitting(lanes, roles.k)
     keys = min(KEY_VECTORS, -(-upper(extent(roles.k)) // block))
-    whole = extent(roles.q)
-    inner = [axis for axis in region.axes if axis in roles.keys.axes and axis not in (roles.k, *roles.batch)]
-    batch = tuple(f"{axis.name}.0" for axis in roles.batch)
-    tasks = 1
-    for axis in roles.batch:
-        tasks *= upper(extent(axis))
-    cut: list[Action] = []
-    if isinstance(whole, int):
-        blocks = -(-whole // rows) if tasks >= TASKS else max(1, min(ROWS, -(-whole // TASKS * tasks)) // rows)
-        cut.append(Split(q, ((blocks, "loop"), (rows, "reg")), "balance"))
-        loops = (*batch, f"{q}.0", f"{q}.1")
-    else:
-        cut.append(Split(q, ((rows, "reg"),), "unit"))
-        loops = (*batch, f"{q}.0")
-    cut.append(Split(d, ((vectors, "reg"), (width, "lane"))))
-    cut.append(Split(k, ((keys, "reg"), (block, "lane"))))
-    grid = loops[:-1]
-    parts = [*cut, Sub(names[dict(region.roles)["y"]], k), Order((*loops, f"{d}.0")), Online(k)]
-    bind = [Bind(grid)] if grid else []
-    # Each block of keys lies in one piece: rows a page apart would all fall into the same lines of the cache.
-    panel = keys * block
-    layout = (f"{k}/{panel}", *(axis.name for axis in inner), f"{k}%{panel}") if panel > 1 else (k,)
-    stage = [Stage(names[roles.keys], grid[-1], layout)] if grid else []
+    inner = [axis.name for axis in region.axes if axis in roles.keys.axes and axis not in (roles.k, *roles.batch)]
+    cut: list[Action] = [
+        rows.cut,
+        Split(d, ((vectors, "reg"), (width, "lane"))),
+        Split(k, ((keys, "reg"), (block, "lane"))),
+    ]
+    parts = [*cut, Sub(names[dict(region.roles)["y"]], k), Order((*rows.loops, f"{d}.0")), Online(k)]
+    bind: list[Action] = [Bind(rows.grid)] if rows.grid else []
+    bind += [Together()] if len(region.outputs) > 1 else []
+    stage = [Stage(names[roles.keys], rows.grid[-1], panel_layout(k, inner, keys * block))] if rows.grid else []
     for skip in (*_skips(roles, names), None):
         skipped = [] if skip is None else [skip]
         yield (*parts, *bind, *stage, *skipped)
     yield (*parts, *bind)
+
+
+class Rows(NamedTuple):
+    """How the rows of a tile are cut, the loops of the result's batch and rows, and those of them that are tasks."""
+
+    cut: Split
+    loops: tuple[str, ...]
+    grid: tuple[str, ...]
+
+
+def cut_rows(q: Variable, batch: tuple[Variable, ...], rows: int) -> Rows:
+    """Tiles of rows, in blocks that are worth transposing an operand for and are enough to share out."""
+    outer = tuple(f"{axis.name}.0" for axis in batch)
+    tasks = math.prod(upper(extent(axis)) for axis in batch)
+    whole = extent(q)
+    if not isinstance(whole, int):
+        return Rows(Split(q.name, ((rows, "reg"),), "unit"), (*outer, f"{q.name}.0"), outer)
+    blocks = -(-whole // rows) if tasks >= TASKS else max(1, min(ROWS, -(-whole // TASKS * tasks)) // rows)
+    cut = Split(q.name, ((blocks, "loop"), (rows, "reg")), "balance")
+    return Rows(cut, (*outer, f"{q.name}.0", f"{q.name}.1"), (*outer, f"{q.name}.0"))
+
+
+def panel_layout(k: str, inner: Sequence[str], panel: int) -> tuple[str, ...]:
+    """How a transposed operand lies: each block of the axis in one piece, since rows a page apart would all fall into
+    the same lines of the cache.
+    """
+    return (f"{k}/{panel}", *inner, f"{k}%{panel}") if panel > 1 else (*inner, k)
 
 
 def _roles(region: Region) -> _Roles | None:
@@ -85,7 +100,7 @@ def _roles(region: Region) -> _Roles | None:
         or y.arguments[0].op != "mul"
     ):
         return None
-    (k,), (output,) = y.attribute.axes, region.outputs
+    (k,), output = y.attribute.axes, region.outputs[0]
     weights = next((e for e in y.arguments[0].arguments if e.op == "exp" and e.arguments[0].op == "sub"), None)
     if weights is None:
         return None

@@ -16,6 +16,7 @@ from smelt.kernel.actions import Action, print_schedule
 from smelt.kernel.region import Expression, extent
 from smelt.schedule.access import cost, depth_cost, phases, reductions, walks
 from smelt.schedule.attention import attention_schedules
+from smelt.schedule.chained import chain_schedules
 from smelt.schedule.contraction import contraction_schedules, find_roles
 from smelt.schedule.scans import scan_schedules, scans
 from smelt.schedule.vectors import fitting, split, streams, vector_axis, vector_lanes
@@ -71,6 +72,10 @@ def candidates(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]
         return
     if dict(region.roles).get("y") is not None:
         yield from attention_schedules(region, profile)
+        yield from chain_schedules(region, profile)
+        if len(region.outputs) > 1:  # joined for those two alone
+            yield ()
+            return
         yield from contraction_schedules(region, profile)
     if scans(region):
         yield from scan_schedules(region, profile)

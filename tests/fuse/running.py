@@ -26,13 +26,13 @@ def run_fused(
     roots = [storable(root) for root in roots]
     for group in partition(list(dict.fromkeys(roots))):
         if 0 in (size.evaluate(dims) if isinstance(size, Index) else size for size in group.result.shape):
-            for node in (group.sink, *group.beside):
+            for node in (group.sink, *(result.sink for result in group.also)):
                 values.setdefault(node, np.zeros(int(np.prod(concrete(node))), node.dtype.numpy))
             continue
         region, nodes = build_region(group, contiguous)
         if merge:
             region = merge_axes(region)
-        for node in (group.sink, *group.beside):
+        for node in (group.sink, *(result.sink for result in group.also)):
             if node not in values:
                 values[node] = np.zeros(int(np.prod(concrete(node))), node.dtype.numpy)
         names = [buffer.name for buffer in region.buffers()]

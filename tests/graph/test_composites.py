@@ -231,6 +231,7 @@ def test_expansions_fuse_well() -> None:
         build.composite("layer_norm", x, w, w): 2,
         build.composite("rms_norm", x, w): 1,
         build.composite("attention", x, x, x): 4,
+        build.composite("attention_log_sums", x, x): 3,
         build.composite("cross_entropy", x, y): 2,
         build.composite("gelu", x): 0,
     }
@@ -250,6 +251,7 @@ def test_equal_composites_are_one_node() -> None:
 def test_all_composites_are_known() -> None:
     assert composite_names() == [
         "attention",
+        "attention_log_sums",
         "cross_entropy",
         "gelu",
         "layer_norm",

@@ -5,7 +5,22 @@ from __future__ import annotations
 import random
 
 from smelt.graph.index import Variable
-from smelt.kernel.actions import Action, Bind, Keep, Online, Order, Schedule, Skip, Split, Stage, Stream, Sub, Unroll
+from smelt.kernel.actions import (
+    Action,
+    Bind,
+    Group,
+    Keep,
+    Online,
+    Order,
+    Schedule,
+    Skip,
+    Split,
+    Stage,
+    Stream,
+    Sub,
+    Together,
+    Unroll,
+)
 from smelt.kernel.region import Expression, Region, walk
 
 LANES = (2, 4, 8)
@@ -112,18 +127,33 @@ def stage_order(rng: random.Random, region: Region, e: Expression) -> tuple[str,
 def random_reductions(rng: random.Random, region: Region) -> list[Action]:
     """Cuts of single reductions, and what attention needs."""
     actions: list[Action] = []
+    if len(region.outputs) > 1 and rng.random() < 0.6:
+        actions.append(Together())
     reductions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op == "reduce"]
     if reductions and rng.random() < 0.2:
         name, e = rng.choice(reductions)
         axis = rng.choice(e.attribute.axes)
         parts = random_split(rng, axis, rng.random() < 0.3).parts if rng.random() < 0.7 else ()
         actions.append(Sub(name, axis.name, parts))
+    if len(reductions) > 1 and rng.random() < 0.3:
+        axes = rng.choice(reductions)[1].attribute.axes
+        alike = [name for name, e in reductions if e.attribute.axes == axes or rng.random() < 0.05]
+        actions.append(Group(tuple(rng.sample(alike, rng.randint(min(2, len(alike)), len(alike))))))
     maxima = [e for _, e in reductions if e.attribute.op == "max"]
+    sums = [e for _, e in reductions if e.attribute.op == "add"]
+    conditions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op in ("le", "lt", "mask")]
     if maxima and rng.random() < 0.5:
         axis = maxima[0].attribute.axes[0]
         actions.append(Online(axis.name))
-        conditions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op in ("le", "lt", "mask")]
         if conditions and rng.random() < 0.7:
-            name, e = rng.choice(conditions)
-            actions.append(Skip(axis.name, rng.choice([a.name for a in region.axes if a in e.axes]), name))
+            actions.append(random_skip(rng, region, axis, conditions))
+    elif sums and conditions and rng.random() < 0.7:
+        folded = [axis for e in sums for axis in e.attribute.axes]
+        likely = [axis for axis in folded if any(axis in e.axes for _, e in conditions)]
+        actions.append(random_skip(rng, region, rng.choice(likely or folded), conditions))
     return actions
+
+
+def random_skip(rng: random.Random, region: Region, axis: Variable, conditions: list[tuple[str, Expression]]) -> Skip:
+    name, e = rng.choice(conditions)
+    return Skip(axis.name, rng.choice([a.name for a in region.axes if a in e.axes and a != axis] or [axis.name]), name)

@@ -324,6 +324,47 @@ def windowed(length: int = 9, width: int = 3, offset: int = -2, low: float = flo
     return Case(region(out(o, [q, d], value), [q, d, k, e], m=m, p=p, y=y, condition=condition))
 
 
+def scored(
+    queries: int = 7, keys: int = 9, width: int = 4, offset: int = 0, by_keys: bool = False, kind: str = "masked"
+) -> Case:
+    """A product with what is made of another product, zero where a mask excludes it, as gradients of attention are.
+
+    It sums over the keys, or `by_keys` over the queries, so that there is a row for each key. What `skip` cannot work
+    with: `plain` has no mask, `one` has ones instead of zeros, `less` has the mask around something that is added to.
+    """
+    q, k, d, e = (axis(n, s) for n, s in zip("qkde", (queries, keys, width, width), strict=True))
+    left, right = load(buffer("Q", queries, width), q, e), load(buffer("K", keys, width), k, e)
+    condition = op("le", index(k), index(of(q) + offset))
+    x = op("exp", op("neg", op("abs", reduce("add", op("mul", left, right), e))))
+    p = x if kind == "plain" else op("where", condition, x, 1.0 if kind == "one" else 0.0)
+    slope = op("mul", p, op("sub", load(buffer("r", queries), q), 0.5)) if kind != "less" else op("add", p, 0.5)
+    row, summed = (k, q) if by_keys else (q, k)
+    w = load(buffer("W", queries if by_keys else keys, width), summed, d)
+    y = reduce("add", op("mul", slope, w), summed)
+    # The plain one uses the condition elsewhere, so that it has a name.
+    value = op("where", reduce("max", condition, summed), y, 0.0) if kind == "plain" else y
+    roles = {"Q": left, "K": right, "x": x, "p": p, "slope": slope, "y": y, "condition": condition}
+    o = buffer("o", keys if by_keys else queries, width)
+    return Case(region(out(o, [row, d], value), [row, d, summed, e], **roles))
+
+
+def scored_twice(queries: int = 7, keys: int = 9, width: int = 4, causal: bool = True) -> Case:
+    """Two products with what is made of one other product, and its row sums: the second and third output need less."""
+    q, k, d, e = (axis(n, s) for n, s in zip("qkde", (queries, keys, width, width), strict=True))
+    left, right = load(buffer("Q", queries, width), q, e), load(buffer("K", keys, width), k, e)
+    condition = op("le", index(k), index(q))
+    p = op("exp", op("neg", op("abs", reduce("add", op("mul", left, right), e))))
+    p = op("where", condition, p, 0.0) if causal else p
+    slope = op("mul", p, op("sub", load(buffer("r", queries), q), 0.5))
+    w = load(buffer("W", queries, width), q, d)
+    y, z = reduce("add", op("mul", slope, w), q), reduce("add", op("mul", p, w), q)
+    total = reduce("add", p, q)
+    outputs = [out(buffer("o", keys, width), [k, d], y), out(buffer("s", keys, width), [k, d], op("mul", z, 2.0))]
+    outputs.append(out(buffer("t", keys), [k], op("add", total, 1.0)))
+    roles = {"Q": left, "p": p, "slope": slope, "y": y, "z": z, "total": total}
+    return Case(region(outputs, [k, d, q, e], **roles, **({"condition": condition} if causal else {})))
+
+
 def symbolic_rows(rows: int = 5, columns: int = 37) -> Case:
     """Layer-norm-like rows whose length is a parameter."""
     n = parameter("N", 1, 100)
@@ -430,6 +471,9 @@ CASES = {
     "attention_causal": lambda: attention(length=5, width=4, causal=True),
     "log_sum_exp": log_sum_exp,
     "windowed": lambda: windowed(5),
+    "scored": scored,
+    "scored_twice": scored_twice,
+    "scored_by_keys": lambda: scored(by_keys=True, offset=-1),
     "symbolic_rows": symbolic_rows,
     "integers": integers,
     "embedding": embedding,
@@ -495,3 +539,14 @@ CASES["running"] = running
 CASES["running_down"] = lambda: running("max", first=True)
 CASES["running_twice"] = running_twice
 CASES["counting"] = counting
+
+
+def two_scans(rows: int = 3, columns: int = 7) -> Case:
+    """Two outputs, of which one is a running sum."""
+    r, c = axis("r", rows), axis("c", columns)
+    v = load(buffer("x", rows, columns), r, c)
+    outputs = [out(buffer("o", rows, columns), [r, c], scan("add", v, c)), out(buffer("p", rows, columns), [r, c], v)]
+    return Case(region(outputs, [r, c]))
+
+
+CASES["two_scans"] = two_scans

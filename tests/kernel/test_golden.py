@@ -38,6 +38,11 @@ EXAMPLES: dict[str, tuple[Callable[[], Case], str]] = {
         "split q (6 reg) tail balance; split d (4 reg, 16 lane); split k (4 reg, 16 lane);"
         "sub y k (); stage Kt at h.0 (e, k); online k; skip k q condition; bind h.0 grid",
     ),
+    "scores": (
+        lambda: r.scored(1024, 1024, 64, by_keys=True),
+        "split k (6 reg) tail balance; split d (4 reg, 16 lane); split q (64 loop); order k.0 d.0 q.0 q.1;"
+        "stage Q at k.0 (q/64, e, q%64); stage slope at q.0 (k, q/64, q%64); skip q k condition",
+    ),
 }
 
 

@@ -208,6 +208,42 @@ def test_flash_attention(runner: str, causal: bool, length: int) -> None:
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("by_keys", [False, True])
+@pytest.mark.parametrize("offset", [-5, 0, 3])
+@pytest.mark.parametrize("length", [7, 13, 32])
+def test_sums_leave_out_what_a_mask_excludes(runner: str, by_keys: bool, offset: int, length: int) -> None:
+    case = r.scored(length, length + 3, 8, offset, by_keys)
+    row, summed, other = ("k", "q", "Q") if by_keys else ("q", "k", "K")
+    schedule = (
+        f"split {row} (3 reg) tail balance; split d (2 reg, 4 lane); split {summed} (8 loop);"
+        f"order {row}.0 d.0 {summed}.0 {summed}.1; stage {other} at {row}.0 ({summed}/8, e, {summed}%8);"
+        f"stage slope at {summed}.0 ({row}, {summed}/8, {summed}%8); skip {summed} {row} condition"
+    )
+    outcome(case, schedule, runner)
+    kernel = lower(case.region, parse_schedule(schedule))
+    masked = [s for s in statements(kernel.body) if getattr(s, "op", "") == "where"]
+    exponentials = [s for s in statements(kernel.body) if getattr(s, "op", "") == "exp"]
+    assert length < 32 or len(masked) < len(exponentials)  # whole blocks do without the mask
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [7, 32])
+def test_several_outputs_share_one_loop(runner: str, causal: bool, length: int) -> None:
+    case = r.scored_twice(length, length + 3, 8, causal)
+    schedule = (
+        "split k (3 reg) tail balance; split d (2 reg, 4 lane); split q (8 loop); order k.0 d.0 q.0 q.1;"
+        "stage Q at k.0 (q/8, e, q%8); stage p at q.0 (k, q/8, q%8); stage slope at q.0 (k, q/8, q%8);"
+        "group y z total; together" + ("; skip q k condition" if causal else "")
+    )
+    outcome(case, schedule, runner)
+    kernel = lower(case.region, parse_schedule(schedule))
+    products = [s for s in statements(kernel.body) if getattr(s, "op", "") == "exp"]
+    alone = lower(case.region, parse_schedule(schedule.replace("group y z total; together", "unroll q.1 2")))
+    assert 2 * len(products) <= len([s for s in statements(alone.body) if getattr(s, "op", "") == "exp"])
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("name", ["softmax", "matmul", "layer_norm", "attention"])
 def test_special_values_go_through(runner: str, name: str) -> None:
     cuts = {"softmax": "split c (2 reg, 8 lane)", "matmul": "split n (8 lane); split k (3 reg)"}

@@ -67,6 +67,9 @@ def random_case(rng: random.Random) -> Case:
         lambda: r.running(rng.choice(("max", "min")), small(), size(), rng.random() < 0.5, bool_),
         lambda: r.running_twice(small(), size()),
         lambda: r.counting(rng.choice((0, 1, 7, 13))),
+        lambda: r.scored(size(), rng.choice((5, 9, 16)), small(), rng.choice((-3, 0, 0, 2)), rng.random() < 0.5),
+        lambda: r.scored_twice(size(), rng.choice((5, 9, 16)), small(), rng.random() < 0.7),
+        lambda: r.scored(size(), size(), small(), 0, rng.random() < 0.5, rng.choice(("plain", "one", "less"))),
     ]
     return rng.choice(kinds)()
 

@@ -1,0 +1,71 @@
+"""What one kernel computes, while that is being decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from smelt.fuse.movement import Place
+from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, variable
+from smelt.graph.node import Node
+
+
+class Result(NamedTuple):
+    """A further node that a kernel stores, in terms of its axes: see `Group`."""
+
+    sink: Node
+    place: Place
+    result: Node
+    offset: tuple[int, IndexLike] | None = None
+
+
+@dataclass(eq=False)
+class Group:
+    """One kernel: it stores `sink`, or if that is a concat the piece that begins at `offset` (axis, start).
+
+    The sink of a reshape is stored in the shape of `result`, what it reshapes. Kernels that were joined store several
+    results (`also`).
+    """
+
+    sink: Node
+    axes: tuple[Variable, ...]
+    place: Place  # of the result, in terms of the axes
+    result: Node  # what is computed: the sink, one source of a concat, or the source of a reshape
+    offset: tuple[int, IndexLike] | None = None
+    also: list[Result] = field(default_factory=list)
+    places: dict[Node, list[Place]] = field(default_factory=dict)  # which elements of each node are asked for
+    inside: list[Node] = field(default_factory=list)  # nodes computed here, users before sources
+    work: int = 0  # how many of them are elementwise: views cost nothing
+    reduced: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # new axes of reductions
+    picked: dict[tuple[Node, Place], tuple[Index, ...]] = field(default_factory=dict)  # stand-ins for indices
+    picks: dict[Variable, tuple[Node, Place]] = field(default_factory=dict)  # what each of them stands for
+    reductions: list[frozenset[Variable]] = field(default_factory=list)  # what each reduction varies over
+    contraction: Node | None = None
+    keys: dict[Node, Index] = field(default_factory=dict)  # the axis that the folds of a chain share
+    members: frozenset[Node] = frozenset()  # of that chain
+    scanned: Index | None = None  # the axis that scans walk
+    operands: set[Node] = field(default_factory=set)  # nodes that only the contraction's operands need
+    waiting: set[Node] = field(default_factory=set)  # asked for and not computed here
+    counter: int = 0
+    expected: int = 0  # nodes that only this kernel would ask for, and has not given away
+
+    def fresh(self, size: IndexLike) -> Index:
+        """A new reduced axis; an axis of size 1 needs none."""
+        if size == 1:
+            return ZERO
+        self.counter += 1
+        return variable(f"r{self.counter - 1}", 0, as_index(size) - 1)
+
+    def pick(self, gather: Node, place: Place) -> tuple[Index, ...]:
+        """For each index tensor of a gather, a variable that stands for its element."""
+        key = (gather, place)
+        if key not in self.picked:
+            x, *indices = gather.sources
+            sizes = {-1 - axis: size for axis, size in zip(gather.attribute.axes, x.shape, strict=True)}
+            found: list[Index] = []
+            for k, index in enumerate(indices):
+                stand_in = Variable(f"g{len(self.picks)}", 0, as_index(sizes[k]) - 1)
+                self.picks[stand_in] = (index, place)
+                found.append(of(stand_in))
+            self.picked[key] = tuple(found)
+        return self.picked[key]
