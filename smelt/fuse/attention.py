@@ -63,7 +63,7 @@ def weigh_last(roots: Sequence[Node], pieces: Set[Node]) -> Weighed:
     The `pieces` are stored, like the roots.
     """
     order = topological(roots)
-    if sum(node.op is Op.CONTRACT for node in order) < 2:
+    if not any(node.op is Op.CONTRACT for node in order):
         return Weighed(list(roots), set(pieces), [])
     matches = {node: match for node in order if (match := _match(node)) is not None}
     found = [match.chain() for match in matches.values()]
