@@ -82,7 +82,7 @@ def _staged_operands(
         yield Stage(names[operand], rows.grid[-1], panel_layout(roles.k.name, axes(operand, roles.k), panel))
     # What has to be computed or widened is, once and not in every block.
     for operand in roles.beside:
-        if not _is_at_hand(operand):
+        if not _is_at_hand(operand) and roles.q in operand.axes:
             yield Stage(names[operand], rows.loops[-1], (roles.q.name, *axes(operand, roles.q)))
     for operand in roles.others:
         if not _is_at_hand(operand) and roles.d is not None and operand not in roles.operands:
@@ -96,12 +96,13 @@ def _is_at_hand(e: Expression) -> bool:
 
 def _contraction_roles(region: Region) -> _Roles | None:
     y = dict(region.roles)["y"]
-    sums = tuple(e for output in region.outputs for e in walk([output.value]) if _is_sum(e, y))
-    found = [_factors(e, max(y.attribute.axes, key=lambda axis: upper(extent(axis)))) for e in sums]
-    if len(sums) != len(region.outputs) or any(factors is None for factors in found):
+    if y.op != "reduce":
         return None
     k = max(y.attribute.axes, key=lambda axis: upper(extent(axis)))
-    pairs = [factors for factors in found if factors is not None]
+    sums = tuple(e for output in region.outputs for e in walk([output.value]) if _is_sum(e, y))
+    pairs = [factors for factors in (_factors(e, k) for e in sums) if factors is not None]
+    if not len(sums) == len(pairs) == len(region.outputs):
+        return None
     axes = region.parallel_axes(region.outputs[0])
     scores, others = pairs[0]
     only = [axis for axis in axes if axis in scores.axes and axis not in others.axes]
@@ -111,10 +112,10 @@ def _contraction_roles(region: Region) -> _Roles | None:
     q = max(only, key=lambda axis: upper(extent(axis)))
     every = tuple(e for e in walk([e for e, _ in pairs]) if any(e is scores for scores, _ in pairs))
     operands = _operands(every, k, q)
-    batch = tuple(axis for axis in axes if axis not in (q, wide[0]))
-    outer = tuple(axis for axis in y.attribute.axes if axis is not k)
     if operands is None:
         return None
+    batch = tuple(axis for axis in axes if axis not in (q, wide[0]))
+    outer = tuple(axis for axis in y.attribute.axes if axis is not k)
     weighed = tuple(dict.fromkeys(other for _, other in pairs))
     return _Roles(q, k, outer, wide[0], batch, sums, every, *operands, weighed)
 
