@@ -27,6 +27,7 @@ MOST_FEATURES = 256  # elements of a result's row, which one loop accumulates, a
 MOST_STAGED = 1 << 21  # elements of an operand that lies in local memory
 MOST_MEMBERS = 48  # nodes that a chain computes inside
 LEAST_SHARE = 2  # how many times larger than all that is read and written scores without a batch must be
+FEW_FEATURES = 128  # elements of a result's row up to which that is not asked of scores with a batch
 RENAMING = frozenset({Op.RESHAPE, Op.PERMUTE})
 
 
@@ -126,7 +127,8 @@ def _contraction(node: Node) -> Chain | None:
         if features == 1 or e.dtype is not node.dtype:
             continue
         found = scores_below(e, anywhere(e), axis, _most(e.shape[axis]))
-        if found is not None and (upper(batch) > 1 or _is_large(e, found, (node, w))):
+        many = upper(batch) > 1 and upper(features) <= min(upper(e.shape[axis]), FEW_FEATURES)
+        if found is not None and (many or _is_large(e, found, (node, w))):
             return Chain(node, (), found.members, e.shape[axis])
     return None
 

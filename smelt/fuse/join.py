@@ -110,7 +110,8 @@ def _read(group: Group) -> Iterator[Node]:
 def _join(main: Group, other: Group, flow: _Flow, position: dict[Node, int]) -> Group | None:
     """A kernel that takes in what another one computes, all of whose axes it has."""
     alike = set(other.keys) < set(main.keys) if other.keys else not main.keys
-    if not alike or main.picks or other.picks:
+    # A kernel whose own result is empty does not run at all.
+    if not alike or main.picks or other.picks or 0 in main.result.shape:
         return None
     values = _matched(main, other)
     if values is None or flow.waits(main, other) or flow.waits(other, main):

@@ -19,6 +19,7 @@ from smelt.kernel.region import Expression, extent, walk
 from smelt.schedule.vectors import fitting, vector_lanes
 
 QUERIES = 6  # rows of the tile, at most
+FEW_ROWS = 4  # rows below which a tile reads more than it computes
 KEY_VECTORS = 4  # vectors of keys in a block
 ROWS = 192  # queries that are worth transposing the keys for once more
 TASKS = 12  # tasks that keep the cores busy
@@ -43,8 +44,7 @@ def attention_schedules(region: Region, profile: Profile) -> Iterator[tuple[Acti
     lanes = vector_lanes(region, profile)
     width = fitting(lanes, roles.d)
     vectors = -(-upper(extent(roles.d)) // width)
-    registers = profile.vector_registers * 3 // 4
-    rows = cut_rows(roles.q, roles.batch, max(1, min(QUERIES, registers // vectors, registers // KEY_VECTORS)))
+    rows = cut_rows(roles.q, roles.batch, tile_rows(vectors, profile))
     block = fitting(lanes, roles.k)
     keys = min(KEY_VECTORS, -(-upper(extent(roles.k)) // block))
     inner = [axis.name for axis in region.axes if axis in roles.keys.axes and axis not in (roles.k, *roles.batch)]
@@ -63,6 +63,17 @@ def attention_schedules(region: Region, profile: Profile) -> Iterator[tuple[Acti
     yield (*parts, *bind)
 
 
+def tile_rows(vectors: int, profile: Profile) -> int:
+    """Rows of a tile whose results have so many vectors.
+
+    Where results leave registers for few rows only, scores get as many as they can use: that their products read each
+    vector more often is worth more than that results stay in registers.
+    """
+    registers = profile.vector_registers * 3 // 4
+    most = max(1, min(QUERIES, registers // KEY_VECTORS))
+    return min(most, registers // vectors) if registers // vectors >= min(FEW_ROWS, most) else most
+
+
 class Rows(NamedTuple):
     """How the rows of a tile are cut, the loops of the result's batch and rows, and those of them that are tasks."""
 
@@ -78,8 +89,11 @@ def cut_rows(q: Variable, batch: tuple[Variable, ...], rows: int) -> Rows:
     whole = extent(q)
     if not isinstance(whole, int):
         return Rows(Split(q.name, ((rows, "reg"),), "unit"), (*outer, f"{q.name}.0"), outer)
-    blocks = -(-whole // rows) if tasks >= TASKS else max(1, min(ROWS, -(-whole // TASKS * tasks)) // rows)
-    cut = Split(q.name, ((blocks, "loop"), (rows, "reg")), "balance")
+    tiles = -(-whole // rows)
+    if tasks < TASKS:
+        blocks = max(1, tiles // max(1, min(ROWS, -(-whole // TASKS * tasks)) // rows))
+        tiles = -(-tiles // blocks)  # blocks of about the same size
+    cut = Split(q.name, ((tiles, "loop"), (rows, "reg")), "balance")
     return Rows(cut, (*outer, f"{q.name}.0", f"{q.name}.1"), (*outer, f"{q.name}.0"))
 
 

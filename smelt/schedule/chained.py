@@ -16,7 +16,7 @@ from smelt.graph.index import Variable, upper
 from smelt.kernel import Bind, Group, Online, Order, Region, Skip, Split, Stage, Together
 from smelt.kernel.actions import Action
 from smelt.kernel.region import Expression, extent, walk
-from smelt.schedule.attention import KEY_VECTORS, QUERIES, Rows, cut_rows, panel_layout
+from smelt.schedule.attention import KEY_VECTORS, Rows, cut_rows, panel_layout, tile_rows
 from smelt.schedule.vectors import fitting, vector_lanes
 
 
@@ -29,6 +29,8 @@ class _Roles(NamedTuple):
     sums: tuple[Expression, ...]  # over the blocks, one for each output; none for the logarithm of a sum
     scores: tuple[Expression, ...]  # what is computed for a block, those that others are made of first
     operands: tuple[Expression, ...]  # of the inner contractions: those that vary along the block
+    beside: tuple[Expression, ...]  # the other operands of those, which vary along the rows
+    others: tuple[Expression, ...]  # what the scores are multiplied with
 
 
 def chain_schedules(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
@@ -41,10 +43,9 @@ def chain_schedules(region: Region, profile: Profile) -> Iterator[tuple[Action, 
     lanes = vector_lanes(region, profile)
     block = fitting(lanes, k)
     keys = min(KEY_VECTORS, -(-upper(extent(k)) // block))
-    registers = profile.vector_registers * 3 // 4
     width = 1 if d is None else fitting(lanes, d)
     vectors = 1 if d is None else -(-upper(extent(d)) // width)
-    rows = cut_rows(q, roles.batch, max(1, min(QUERIES, registers // vectors, registers // KEY_VECTORS)))
+    rows = cut_rows(q, roles.batch, tile_rows(vectors, profile))
     panel = keys * block
     cut: list[Action] = [rows.cut]
     if d is None:
@@ -74,19 +75,34 @@ def _staged_scores(roles: _Roles, scores: str, panel: int) -> Stage:
 def _staged_operands(
     region: Region, roles: _Roles, rows: Rows, names: dict[Expression, str], panel: int
 ) -> Iterator[Stage]:
+    def axes(operand: Expression, *without: Variable) -> list[str]:
+        return [axis.name for axis in region.axes if axis in operand.axes and axis not in (*without, *roles.batch)]
+
     for operand in roles.operands:
-        inner = [axis.name for axis in region.axes if axis in operand.axes and axis not in (roles.k, *roles.batch)]
-        yield Stage(names[operand], rows.grid[-1], panel_layout(roles.k.name, inner, panel))
+        yield Stage(names[operand], rows.grid[-1], panel_layout(roles.k.name, axes(operand, roles.k), panel))
+    # What has to be computed or widened is, once and not in every block.
+    for operand in roles.beside:
+        if not _is_at_hand(operand) and roles.q in operand.axes:
+            yield Stage(names[operand], rows.loops[-1], (roles.q.name, *axes(operand, roles.q)))
+    for operand in roles.others:
+        if not _is_at_hand(operand) and roles.d is not None and operand not in roles.operands:
+            yield Stage(names[operand], rows.grid[-1], (*axes(operand, roles.d), roles.d.name))
+
+
+def _is_at_hand(e: Expression) -> bool:
+    """Whether a value lies in memory as it is needed."""
+    return e.op == "load" and not e.arguments and e.attribute.buffer.dtype is e.dtype
 
 
 def _contraction_roles(region: Region) -> _Roles | None:
     y = dict(region.roles)["y"]
-    sums = tuple(e for output in region.outputs for e in walk([output.value]) if _is_sum(e, y))
-    found = [_factors(e, max(y.attribute.axes, key=lambda axis: upper(extent(axis)))) for e in sums]
-    if len(sums) != len(region.outputs) or any(factors is None for factors in found):
+    if y.op != "reduce":
         return None
     k = max(y.attribute.axes, key=lambda axis: upper(extent(axis)))
-    pairs = [factors for factors in found if factors is not None]
+    sums = tuple(e for output in region.outputs for e in walk([output.value]) if _is_sum(e, y))
+    pairs = [factors for factors in (_factors(e, k) for e in sums) if factors is not None]
+    if not len(sums) == len(pairs) == len(region.outputs):
+        return None
     axes = region.parallel_axes(region.outputs[0])
     scores, others = pairs[0]
     only = [axis for axis in axes if axis in scores.axes and axis not in others.axes]
@@ -96,9 +112,12 @@ def _contraction_roles(region: Region) -> _Roles | None:
     q = max(only, key=lambda axis: upper(extent(axis)))
     every = tuple(e for e in walk([e for e, _ in pairs]) if any(e is scores for scores, _ in pairs))
     operands = _operands(every, k, q)
+    if operands is None:
+        return None
     batch = tuple(axis for axis in axes if axis not in (q, wide[0]))
     outer = tuple(axis for axis in y.attribute.axes if axis is not k)
-    return None if operands is None else _Roles(q, k, outer, wide[0], batch, sums, every, operands)
+    weighed = tuple(dict.fromkeys(other for _, other in pairs))
+    return _Roles(q, k, outer, wide[0], batch, sums, every, *operands, weighed)
 
 
 def _is_sum(e: Expression, y: Expression) -> bool:
@@ -126,7 +145,8 @@ def _log_sum_roles(region: Region) -> _Roles | None:
     for q in sorted(axes, key=lambda axis: -upper(extent(axis))):
         operands = _operands((scores,), k, q)
         if operands is not None:
-            return _Roles(q, k, (), None, tuple(axis for axis in axes if axis is not q), (), (scores,), operands)
+            batch = tuple(axis for axis in axes if axis is not q)
+            return _Roles(q, k, (), None, batch, (), (scores,), *operands, ())
     return None
 
 
@@ -135,11 +155,18 @@ def _sums_below(roots: Sequence[Expression], k: Variable) -> list[Expression]:
     return [r for r in walk(roots) if r.op == "reduce" and r.arguments[0].op == "mul" and k in r.axes]
 
 
-def _operands(scores: Sequence[Expression], k: Variable, q: Variable) -> tuple[Expression, ...] | None:
-    """The operands of the inner contractions that vary along the block; None if one has the rows as well."""
+def _operands(
+    scores: Sequence[Expression], k: Variable, q: Variable
+) -> tuple[tuple[Expression, ...], tuple[Expression, ...]] | None:
+    """The operands of the inner contractions: those that vary along the block, and the others; None if one has the
+    rows as well.
+    """
     sums = _sums_below(scores, k)
-    found = [e for r in sums for e in r.arguments[0].arguments if k in e.axes]
-    return None if len(found) != len(sums) or any(q in e.axes for e in found) else tuple(dict.fromkeys(found))
+    every = [e for r in sums for e in r.arguments[0].arguments]
+    along = [e for e in every if k in e.axes]
+    if len(along) != len(sums) or any(q in e.axes for e in along):
+        return None
+    return tuple(dict.fromkeys(along)), tuple(dict.fromkeys(e for e in every if k not in e.axes))
 
 
 def _skips(roles: _Roles, names: dict[Expression, str]) -> Iterator[Skip]:

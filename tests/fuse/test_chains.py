@@ -57,6 +57,22 @@ def test_it_need_not_be_attention() -> None:
     check(lambda q, k, v: (sm.tanh(q @ k.mT) * (v @ q.mT).mT) @ k, 1, HEADS, HEADS, HEADS)
 
 
+def test_inner_sums_may_be_symbolic() -> None:
+    n = sm.Dim("n", 1, 8)
+    function = sm.jit(lambda a, b: sm.tanh(a @ b) @ b.mT, shapes=[(3, 20, n), (3, n, 20)])
+    for size in (1, 5):
+        a, b = arrays((3, 20, size), (3, size, 20))
+        got = function(sm.asarray(a).astype(sm.float32), sm.asarray(b).astype(sm.float32)).numpy()
+        np.testing.assert_allclose(got, np.tanh(a @ b) @ b.swapaxes(1, 2), atol=1e-4)
+
+
+def test_nothing_to_attend_to() -> None:
+    function = sm.jit(gradients())
+    slopes = function(sm.ones((2, 0, 4)), sm.ones((2, 9, 4)), sm.ones((2, 9, 3)))
+    assert [slope.shape for slope in slopes] == [(2, 0, 4), (2, 9, 4), (2, 9, 3)]
+    assert not any(slope.numpy().any() for slope in slopes)
+
+
 def test_the_logarithm_of_a_sum_of_exponentials() -> None:
     def log_sums(q: sm.Tensor, k: sm.Tensor) -> sm.Tensor:
         x = q @ k.mT
