@@ -106,13 +106,7 @@ def panel_layout(k: str, inner: Sequence[str], panel: int) -> tuple[str, ...]:
 
 def _roles(region: Region) -> _Roles | None:
     y = dict(region.roles).get("y")
-    if (
-        y is None
-        or len(region.outputs) > 1
-        or y.op != "reduce"
-        or len(y.attribute.axes) != 1
-        or y.arguments[0].op != "mul"
-    ):
+    if y is None or y.op != "reduce" or len(y.attribute.axes) != 1 or y.arguments[0].op != "mul":
         return None
     (k,), output = y.attribute.axes, region.outputs[0]
     weights = next((e for e in y.arguments[0].arguments if e.op == "exp" and e.arguments[0].op == "sub"), None)

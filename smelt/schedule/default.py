@@ -73,7 +73,7 @@ def candidates(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]
     if dict(region.roles).get("y") is not None:
         yield from attention_schedules(region, profile)
         yield from chain_schedules(region, profile)
-        if len(region.outputs) > 1:  # joined for those two alone
+        if len(region.outputs) > 1 and len(reductions(region)) > 1:  # joined for those two alone
             yield ()
             return
         yield from contraction_schedules(region, profile)
