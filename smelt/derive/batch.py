@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from smelt.derive import control
 from smelt.derive.custom import Call, Custom, Stopped, Variable
-from smelt.derive.moves import zeros
+from smelt.derive.moves import filled, zeros
 from smelt.dtypes import bool_, int64
 from smelt.errors import InternalError
 from smelt.graph import build, composites
@@ -83,8 +83,9 @@ class _Batching:
         def pull_back(given: Mapping[int, Node]) -> list[Node | None]:
             stand_ins = {k: single_element(ct) for k, ct in given.items()}
             found = single.pull_back(stand_ins)
-            parts = [zeros(x.shape, x) if part is None else part for part, x in zip(found, sources, strict=True)]
-            return list(batch(parts, {**self.stand_ins, **{stand_ins[k]: given[k] for k in given}}, self.size))
+            return list(
+                batch(filled(found, sources), {**self.stand_ins, **{stand_ins[k]: given[k] for k in given}}, self.size)
+            )
 
         return self._calls.setdefault(single, Call(pull_back))
 

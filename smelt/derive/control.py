@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smelt.derive.custom import Variable
-from smelt.derive.moves import zeros
+from smelt.derive.moves import filled, zeros
 from smelt.dtypes import DType, int64
 from smelt.errors import GradientError
 from smelt.graph import build
@@ -43,10 +43,6 @@ def _types(nodes: Sequence[Node]) -> list[Type]:
     return [(node.dtype, node.shape) for node in nodes]
 
 
-def _filled(found: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
-    return [zeros(x.shape, x) if node is None else node for node, x in zip(found, like, strict=True)]
-
-
 def _chosen(nodes: Sequence[Any], places: Sequence[int]) -> list[Any]:
     return [nodes[k] for k in places]
 
@@ -71,7 +67,7 @@ def loop_back(
         )
     states, constants, xs = _parts(node)
     kept = loop(old._replace(body=(*old.body, *_states(node))), node.sources)[len(old.body) :]
-    values = [zeros(shape, _like(dtype)) for dtype, shape in value_types(old)]
+    values = [build.const(0, dtype, shape) for dtype, shape in value_types(old)]
     moving, adding, cut = _floats(states), [k for k in _floats(constants) if wanted(constants[k])], _floats(xs)
     ys = [k for k in range(len(states), len(old.body)) if k in given]
     first = [given.get(k, values[k]) for k in moving]
@@ -85,7 +81,7 @@ def loop_back(
     number = build.sub(build.sub(build.size_node(old.length, int64), build.const(1, int64)), step)
     roots = open_body(old.body, [*own_states, *own_constants, *own_xs, number])
     inputs = [*_chosen(own_states, moving), *_chosen(own_constants, adding), *_chosen(own_xs, cut)]
-    found = _filled(pull_back(_chosen(roots, [*moving, *ys]), [*own_cts, *own_ys], inputs), inputs)
+    found = filled(pull_back(_chosen(roots, [*moving, *ys]), [*own_cts, *own_ys], inputs), inputs)
     added = [build.add(a, b) for a, b in zip(sums, found[len(moving) : len(moving) + len(adding)], strict=True)]
     body = (*found[: len(moving)], *added, *found[len(moving) + len(adding) :])
     attribute = Loop(
@@ -115,7 +111,7 @@ def branch_back(
     for body in node.attribute:
         roots = open_body(body, own)
         inputs = _chosen(own, chosen)
-        bodies.append(tuple(_filled(pull_back(_chosen(roots, list(given)), cotangents, inputs), inputs)))
+        bodies.append(tuple(filled(pull_back(_chosen(roots, list(given)), cotangents, inputs), inputs)))
     results = branch(Branch(*bodies), predicate, [*operands, *given.values()])
     return list(zip(_chosen(operands, chosen), results, strict=True))
 
@@ -132,10 +128,6 @@ def _states(node: Node) -> list[Node]:
     """The parameters of a loop's body that are its states."""
     types = parameter_types(node)[: node.attribute.states]
     return [parameter(k, dtype, shape) for k, (dtype, shape) in enumerate(types)]
-
-
-def _like(dtype: DType) -> Node:
-    return build.const(0, dtype)
 
 
 # --- forward
@@ -168,7 +160,7 @@ def loop_forward(node: Node, tangents: Sequence[Node | None], push_forward: Push
             break
         moving = sorted([*moving, *further])  # a state that starts without a tangent may get one
     ys = [k for k in range(old.states, len(roots)) if changes[k] is not None]
-    pushed = _filled(_chosen(changes, [*moving, *ys]), _chosen(roots, [*moving, *ys]))
+    pushed = filled(_chosen(changes, [*moving, *ys]), _chosen(roots, [*moving, *ys]))
     values = [*roots[: old.states], *pushed[: len(moving)], *roots[old.states :], *pushed[len(moving) :]]
     test = None if old.test is None else tuple(open_body(old.test, [*own_states, *own_constants]))
     attribute = Loop(
@@ -180,7 +172,7 @@ def loop_forward(node: Node, tangents: Sequence[Node | None], push_forward: Push
         length=old.length,
         reverse=old.reverse,
     )
-    starts = _filled([tangents[k] for k in moving], _chosen(states, moving))
+    starts = filled([tangents[k] for k in moving], _chosen(states, moving))
     bent, sliced = [tangents[old.states + k] for k in bending], [tangents[first + k] for k in cut]
     sources = [*states, *starts, *constants, *bent, *xs, *sliced]
     results = loop(attribute, [source for source in sources if source is not None])
@@ -200,7 +192,7 @@ def branch_forward(node: Node, tangents: Sequence[Node | None], push_forward: Pu
     pushed = [push_forward(roots, given) for roots in opened]
     chosen = [k for k in range(len(opened[0])) if any(found[k] is not None for found in pushed)]
     bodies = [
-        tuple(_filled(_chosen(found, chosen), _chosen(roots, chosen)))
+        tuple(filled(_chosen(found, chosen), _chosen(roots, chosen)))
         for found, roots in zip(pushed, opened, strict=True)
     ]
     return dict(zip(chosen, branch(Branch(*bodies), predicate, [*operands, *changes.values()]), strict=True))

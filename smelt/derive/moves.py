@@ -15,6 +15,11 @@ def zeros(shape: Shape, like: Node) -> Node:
     return build.const(0, like.dtype, shape)
 
 
+def filled(found: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
+    """Zeros where there is no dependence."""
+    return [zeros(x.shape, x) if node is None else node for node, x in zip(found, like, strict=True)]
+
+
 def wide(x: Node) -> Node:
     """x in the type in which formulas of several steps are computed."""
     return build.cast(x, compute_dtype(x.dtype))

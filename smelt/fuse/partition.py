@@ -110,8 +110,8 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = (), chains: Sequ
                 for source in node.sources:
                     depth[source] = max(depth.get(source, 0), depth.get(node, 0) + 1)
             continue
-        alone = len(asking) == 1 and node not in read_whole
-        if node in stored and alone and legal and _is_beside(asking[0], node):
+        only_reader = len(asking) == 1 and node not in read_whole
+        if node in stored and only_reader and legal and _is_beside(asking[0], node):
             # Nobody else reads it inside the graph: it is stored by the way.
             asking[0].also.append(Result(node, asking[0].places[node][0], node))
             absorb(asking[0], node)

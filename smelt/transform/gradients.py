@@ -7,7 +7,7 @@ from typing import Any
 
 from smelt import tree
 from smelt.derive.jvp import push_forward
-from smelt.derive.moves import zeros
+from smelt.derive.moves import filled
 from smelt.derive.vjp import pull_back
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import build
@@ -130,11 +130,6 @@ def _parted(result: Any, name: str) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise ArgumentError(f"{name}: with has_aux the function must return (value, something else)")
     return result[0], result[1]
-
-
-def filled(found: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
-    """Zeros where there is no dependence."""
-    return [zeros(x.shape, x) if node is None else node for node, x in zip(found, like, strict=True)]
 
 
 def _matching(value: Any, nodes: Sequence[Node], structure: tree.Structure, name: str, what: str) -> list[Node]:

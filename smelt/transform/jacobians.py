@@ -8,7 +8,7 @@ from typing import Any
 from smelt import tree
 from smelt.derive.batch import batch
 from smelt.derive.jvp import push_forward
-from smelt.derive.moves import zeros
+from smelt.derive.moves import filled, zeros
 from smelt.derive.vjp import pull_back
 from smelt.dtypes import int64
 from smelt.graph import build
@@ -19,7 +19,6 @@ from smelt.runtime import Placeholder
 from smelt.tensor import wrap
 from smelt.tensor.derivatives import scalar_root
 from smelt.transform.arguments import Derived, Variables, called, function_of, positions, tensor_nodes, variables
-from smelt.transform.gradients import filled
 
 
 def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Derived:
@@ -64,7 +63,7 @@ def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> D
         slopes = filled(pull_back([root], [build.const(1, root.dtype)], inputs), inputs)
         columns = [_columns(slopes, x) for x in inputs]  # by the leaf of the second derivative, then the first
         rows = [[column[k] for column in columns] for k in range(len(inputs))]
-        return _arranged_nodes([_arranged(row, places, stand_ins, argnums) for row in rows], places, stand_ins, argnums)
+        return _nested([_arranged(row, places, stand_ins, argnums) for row in rows], places, stand_ins, argnums)
 
     return Derived(function, derived)
 
@@ -110,10 +109,10 @@ def _columns(outputs: Sequence[Node], x: Node) -> list[Node]:
 
 
 def _arranged(nodes: Sequence[Node], places: list[int], stand_ins: dict[int, Variables], argnums: Any) -> Any:
-    return _arranged_nodes([wrap(node) for node in nodes], places, stand_ins, argnums)
+    return _nested([wrap(node) for node in nodes], places, stand_ins, argnums)
 
 
-def _arranged_nodes(values: Sequence[Any], places: list[int], stand_ins: dict[int, Variables], argnums: Any) -> Any:
+def _nested(values: Sequence[Any], places: list[int], stand_ins: dict[int, Variables], argnums: Any) -> Any:
     """One value for each leaf of the chosen arguments, as the arguments are built."""
     rest = iter(values)
     found = [tree.unflatten(stand_ins[k].structure, [next(rest) for _ in stand_ins[k].nodes]) for k in places]

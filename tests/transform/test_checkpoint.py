@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt import tree
 from smelt.errors import ArgumentError
 
 RNG = np.random.default_rng(0)
@@ -30,14 +31,8 @@ def _arguments(rows: int = 5, width: int = 4, layers: int = 3) -> tuple[sm.Tenso
 
 
 def _same(got: Any, expected: Any) -> None:
-    for a, b in zip(sm_leaves(got), sm_leaves(expected), strict=True):
+    for a, b in zip(tree.flatten(got)[0], tree.flatten(expected)[0], strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
-
-
-def sm_leaves(value: Any) -> list[sm.Tensor]:
-    from smelt import tree
-
-    return tree.flatten(value)[0]
 
 
 @pytest.mark.parametrize("keep", ["nothing", "products"])
