@@ -82,10 +82,9 @@ class _Batching:
 
         def pull_back(given: Mapping[int, Node]) -> list[Node | None]:
             stand_ins = {k: single_element(ct) for k, ct in given.items()}
-            found = single.pull_back(stand_ins)
-            return list(
-                batch(filled(found, sources), {**self.stand_ins, **{stand_ins[k]: given[k] for k in given}}, self.size)
-            )
+            found = filled(single.pull_back(stand_ins), sources)
+            cotangents = {stand_ins[k]: ct for k, ct in given.items()}
+            return list(batch(found, {**self.stand_ins, **cotangents}, self.size))
 
         return self._calls.setdefault(single, Call(pull_back))
 
