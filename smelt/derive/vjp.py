@@ -15,7 +15,7 @@ from smelt.derive.composites import COMPOSITE_RULES
 from smelt.derive.custom import Custom, Stopped
 from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
 from smelt.derive.moves import broadcast_back, cut, inverse, total, wide, zeros
-from smelt.derive.windows import unsliced, unwindowed
+from smelt.derive.windows import unpadded, unsliced, unwindowed
 from smelt.errors import InternalError
 from smelt.graph import build
 from smelt.graph.composites import expand
@@ -125,8 +125,7 @@ def _expand(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
 
 def _pad(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     x, fill = node.sources
-    inside = [(before, size, 1) for (before, _), size in zip(node.attribute, x.shape, strict=True)]
-    yield x, build.slice_(ct, inside)
+    yield x, unpadded(ct, node.attribute)
     if fill in wanted:
         unit = build.const(1, ct.dtype)
         outside = build.pad(zeros(x.shape, ct), node.attribute, unit)

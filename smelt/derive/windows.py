@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from smelt.derive.moves import cut, flip, spread, widen, zeros
 from smelt.graph import build
-from smelt.graph.index import IndexLike, as_index, size_of
+from smelt.graph.index import IndexLike, as_index, size_of, upper
 from smelt.graph.node import Node, Shape
 from smelt.graph.ops import Op, Span, Window
 
@@ -24,6 +24,50 @@ def unsliced(ct: Node, spans: Sequence[Span], shape: Shape) -> Node:
         ct = spread(ct, axis, abs(span.step))
         widths.append((size_of(start), size_of(as_index(size) - start - reach - 1)))
     return build.pad(ct, widths, build.const(0, ct.dtype))
+
+
+def unpadded(ct: Node, widths: Sequence[tuple[IndexLike, IndexLike]]) -> Node:
+    """What was there before a padding. Where a product was computed, the rest of it is not: after a convolution's way
+    back, that would be a larger image of which a part is copied.
+    """
+    for axis, (before, after) in enumerate(widths):
+        static = isinstance(before, int) and isinstance(after, int)
+        if static and _product_below(ct, axis)[0] is not None:
+            ct = _trimmed(ct, axis, upper(before), upper(after))
+        else:
+            ct = cut(ct, axis, before, size_of(as_index(ct.shape[axis]) - before - after))
+    return ct
+
+
+def _trimmed(x: Node, axis: int, before: int, after: int) -> Node:
+    """x without its ends along an axis, cut off as near to what it is made of as possible."""
+    if before == after == 0:
+        return x
+    if x.leaf is None and x.op is Op.RESHAPE and _product_below(x, axis)[0] is not None:
+        source = x.sources[0]
+        inner = _trimmed(source, source.rank - (x.rank - axis), before, after)
+        return build.reshape(inner, (*x.shape[:axis], inner.shape[inner.rank - (x.rank - axis)], *x.shape[axis + 1 :]))
+    if x.leaf is None and x.op is Op.CONTRACT:
+        left, right, out = x.attribute
+        a, b = (
+            _trimmed(source, labels.index(out[axis]), before, after) if out[axis] in labels else source
+            for source, labels in zip(x.sources, (left, right), strict=True)
+        )
+        return build.contract(a, b, left, right, out, x.dtype)
+    if x.leaf is None and x.op is Op.WINDOW and axis < x.rank - 1:
+        window = x.attribute
+        if axis != window.axis or window.step == 1:
+            inner = _trimmed(x.sources[0], axis, before, after)
+            return build.window(inner, window.axis, window.size, window.step, window.dilation)
+    if x.leaf is None and x.op is Op.PAD:
+        widths = list(x.attribute)
+        source, (first, last) = x.sources[0], widths[axis]
+        if first == last == 0:
+            return build.pad(_trimmed(source, axis, before, after), widths, x.sources[1])
+        if isinstance(first, int) and isinstance(last, int) and before <= first and after <= last:
+            widths[axis] = (first - before, last - after)
+            return build.pad(source, widths, x.sources[1])
+    return cut(x, axis, before, size_of(as_index(x.shape[axis]) - before - after))
 
 
 def unwindowed(ct: Node, window: Window, length: IndexLike) -> Node:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from smelt.dtypes import float32
+from smelt.dtypes import compute_dtype, float32
 from smelt.graph import build
 from smelt.graph.index import IndexLike, product_of, upper
 from smelt.graph.node import Node, topological, with_sources
-from smelt.graph.ops import Op
+from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 
 LONG = 1 << 18  # elements below which one thread is as good
 PIECE = 1 << 16  # elements of a piece, at least
@@ -22,6 +22,8 @@ PIECES = 64  # at most
 FOLDED = 64  # elements that a piece folds into one, at least: more would be written than is saved
 ROWS = 64  # results that are tasks enough, where neighbors in memory are folded together
 COLUMNS = 1 << 16  # and where they are not: then a task takes many columns
+PRODUCTS = 8  # pieces of a contraction, at most
+PRODUCT_LENGTH = 1 << 10  # products that a piece of a contraction adds up, at least
 
 
 class Split(NamedTuple):
@@ -32,14 +34,17 @@ class Split(NamedTuple):
 
 
 def split_reductions(roots: Sequence[Node]) -> Split:
-    """Cut every reduction that is long and gives little."""
+    """Cut every reduction and every contraction that is long and gives little."""
     new: dict[Node, Node] = {}
     pieces: set[Node] = set()
     for node in topological(roots):
         sources = tuple([new[source] for source in node.sources])
         replaced = with_sources(node, sources)
-        count = _pieces(replaced) if node.op is Op.REDUCE else None
-        new[node] = replaced if count is None else _in_two_steps(replaced, *count, pieces)
+        if node.op is Op.REDUCE and (cut := _pieces(replaced)) is not None:
+            replaced = _in_two_steps(replaced, *cut, pieces)
+        elif node.op is Op.CONTRACT and (cut := _product_pieces(replaced)) is not None:
+            replaced = _contracted_in_two_steps(replaced, *cut, pieces)
+        new[node] = replaced
     return Split([new[root] for root in roots], pieces)
 
 
@@ -80,6 +85,58 @@ def _in_two_steps(node: Node, axis: int, count: int, pieces: set[Node]) -> Node:
         rest = build.reduce(op, _part(x, axis, count * length, size - count * length), axes)
         result = build.binary(op, result, rest)
     return build.cast(result, node.dtype)
+
+
+def _product_pieces(node: Node) -> tuple[int, int] | None:
+    """The label to cut a contraction along and the number of pieces, if its sums are long and its results few. Such is
+    the gradient of a convolution's weight, where otherwise each task would pack all of the images.
+    """
+    left, right, out = node.attribute
+    kept = upper(product_of(node.shape))
+    summed = {
+        label: size
+        for label, size in zip(left, node.sources[0].shape, strict=True)
+        if label in right and label not in out
+    }
+    length = upper(product_of(list(summed.values())))
+    if kept >= COLUMNS or kept * length < LONG or length < 2 * PRODUCT_LENGTH or _weighs(node):
+        return None
+    counts = range(min(PRODUCTS, length // PRODUCT_LENGTH), 1, -1)
+    # The first axis that can be cut evenly: what belongs to a piece should lie together.
+    found = ((label, n) for label, size in summed.items() if isinstance(size, int) for n in counts if size % n == 0)
+    return next(found, None)
+
+
+def _weighs(node: Node) -> bool:
+    """Whether a contraction may be the end of an attention: weights by exp, and no windows. Those stay in one piece."""
+    found, seen, stack = False, {node}, list(node.sources)
+    while stack:
+        x = stack.pop()
+        if x.op is Op.WINDOW:
+            return False
+        if x in seen or x.leaf is not None or not (x.op in ELEMENTWISE or x.op in VIEWS):
+            continue
+        found = found or (x.op is Op.UNARY and x.attribute == "exp")
+        seen.add(x)
+        stack.extend(x.sources)
+    return found
+
+
+def _contracted_in_two_steps(node: Node, label: int, count: int, pieces: set[Node]) -> Node:
+    left, right, out = node.attribute
+    fresh = 1 + max(*left, *right)
+
+    def cut(x: Node, labels: Sequence[int]) -> tuple[Node, tuple[int, ...]]:
+        axis = labels.index(label)
+        size = x.shape[axis]
+        assert isinstance(size, int)
+        apart = build.reshape(x, (*x.shape[:axis], count, size // count, *x.shape[axis + 1 :]))
+        return apart, (*labels[:axis], fresh, *labels[axis:])
+
+    (a, left), (b, right) = (cut(x, labels) for x, labels in zip(node.sources, (left, right), strict=True))
+    piece = build.contract(a, b, left, right, (fresh, *out), compute_dtype(node.dtype))
+    pieces.add(piece)
+    return build.cast(build.reduce("add", piece, (0,)), node.dtype)
 
 
 def _part(x: Node, axis: int, start: int, size: int) -> Node:

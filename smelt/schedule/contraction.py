@@ -9,14 +9,14 @@ a block wait in local memory between blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
 from smelt.kernel import Bind, Order, Region, Split, Stage, Unroll
 from smelt.kernel.actions import Action
-from smelt.kernel.region import extent
+from smelt.kernel.region import Expression, extent
 from smelt.schedule.access import lies_in_panels, stride
 from smelt.schedule.vectors import fitting, split, vector_lanes
 
@@ -28,12 +28,14 @@ BLOCK_ROWS = 96  # rows of A that are worth packing B for once more
 FEW_ROWS = 64  # rows up to which reading B once is what matters
 STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
 STREAMED_ROWS = 8  # rows of a weight that are added up at a time
+SHORT_COLUMNS = 4  # columns that are not worth a vector if there are others
+LONG_COLUMNS = 16  # and how many others
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The axes of a contraction: rows (of A), columns (of B, next to each other in the result), summed, and shared by
-    both.
+    """The axes of a contraction: rows (of A), columns (of B, next to each other in the result if that has enough of
+    them), summed, and all others of the result; among these, `rows` are more rows of A.
     """
 
     a: str
@@ -42,6 +44,7 @@ class Roles:
     n: Variable
     k: Variable
     batch: tuple[Variable, ...]
+    rows: tuple[Variable, ...]
     inner_k: tuple[Variable, ...]
 
 
@@ -54,16 +57,29 @@ def find_roles(region: Region) -> Roles | None:
     summed = y.attribute.axes
     output = region.outputs[0]
     axes = region.parallel_axes(output)
-    last = next((axis for axis in axes if stride(output.buffer, output.index, axis) == 1), None)
-    if last is None:
+    columns = next((axis for axis in axes if stride(output.buffer, output.index, axis) == 1), None)
+    if columns is None:
         return None
-    a, b = ("A", "B") if last in roles["B"].axes else ("B", "A")
-    if last in roles[a].axes or last not in roles[b].axes:
+    if upper(extent(columns)) <= SHORT_COLUMNS:
+        columns = _longer(roles["A"], roles["B"], axes, columns)
+    a, b = ("A", "B") if columns in roles["B"].axes else ("B", "A")
+    if columns in roles[a].axes or columns not in roles[b].axes:
         return None
     only_a = [axis for axis in axes if axis in roles[a].axes and axis not in roles[b].axes]
     m = max(only_a, key=lambda axis: upper(extent(axis)), default=None)
-    batch = tuple(axis for axis in axes if axis not in (m, last))
-    return Roles(a, b, m, last, summed[-1], batch, tuple(summed[:-1]))
+    rows = tuple(axis for axis in only_a if axis != m)
+    batch = tuple(axis for axis in axes if axis not in (m, columns))
+    return Roles(a, b, m, columns, summed[-1], batch, rows, tuple(summed[:-1]))
+
+
+def _longer(a: Expression, b: Expression, axes: Sequence[Variable], short: Variable) -> Variable:
+    """Columns instead of some that do not fill a vector: the longest axis of one factor alone, if it is long enough for
+    that, and the rows are not then the few.
+    """
+    own = [axis for axis in axes if (axis in a.axes) != (axis in b.axes) and isinstance(extent(axis), int)]
+    sizes = {axis: upper(extent(axis)) for axis in own}
+    best = max(own, key=lambda axis: sizes[axis], default=short)
+    return best if sizes.get(best, 0) >= LONG_COLUMNS else short
 
 
 def contraction_schedules(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
@@ -88,8 +104,9 @@ def _packed(region: Region, roles: Roles, lanes: int, profile: Profile) -> Itera
     height, width = _tile(columns, lanes, profile)
     if not lies_in_panels(dict(region.roles)[roles.b], roles.n, width * lanes):
         return
+    assert roles.m is not None
     n, k = roles.n.name, roles.k.name
-    rows = _rows(roles, height, columns // (width * lanes), profile)
+    rows = _rows(roles.m, height, _batches(roles) * columns // (width * lanes), 1, profile)
     outer = (*(f"{axis.name}.0" for axis in roles.batch), *rows.outer)
     most = profile.l2_bytes // PACKED_SHARE // (width * lanes * dict(region.roles)[roles.b].dtype.itemsize)
     block = -(-depth // -(-depth // max(8, most)))
@@ -119,7 +136,8 @@ def _panels(region: Region, roles: Roles, lanes: int, profile: Profile) -> Itera
     cut = _blocking(upper(columns), upper(depth), width * lanes, region, roles, profile)
     if cut.panels == 1:
         return
-    rows = _rows(roles, height, -(-upper(columns) // (cut.panels * width * lanes)), profile)
+    tasks = _batches(roles) * -(-upper(columns) // (cut.panels * width * lanes))
+    rows = _rows(roles.m, height, tasks, 1, profile)
     outer = (*(f"{axis.name}.0" for axis in roles.batch), *rows.outer)
     actions: list[Action] = [rows.cut, Split(n, ((cut.panels, "loop"), (width, "reg"), (lanes, "lane")))]
     if cut.depth < upper(depth):
@@ -151,15 +169,13 @@ class _Rows:
     inner: str
 
 
-def _rows(roles: Roles, height: int, tasks: int, profile: Profile) -> _Rows:
-    assert roles.m is not None
-    m, rows = roles.m.name, extent(roles.m)
-    for axis in roles.batch:
-        tasks *= upper(extent(axis))
+def _rows(axis: Variable, height: int, tasks: int, times: int, profile: Profile) -> _Rows:
+    """`tasks` there are without cutting; each row stands for so many `times` rows."""
+    m, rows = axis.name, extent(axis)
     wanted = TASKS_PER_CORE * profile.cores
     if not isinstance(rows, int):
         return _Rows(Split(m, ((height, "reg"),), "unit"), (), f"{m}.0")
-    blocks = min(-(-wanted // tasks), rows // BLOCK_ROWS)
+    blocks = min(-(-wanted // tasks), rows * times // BLOCK_ROWS, rows)
     if tasks >= wanted or blocks < 2:
         return _Rows(Split(m, ((height, "reg"),), "balance"), (), f"{m}.0")
     tiles = -(-rows // height)
@@ -174,11 +190,14 @@ class _Blocking:
     depth: int
 
 
+def _batches(roles: Roles) -> int:
+    return math.prod(upper(extent(axis)) for axis in roles.batch)
+
+
 def _blocking(columns: int, depth: int, panel: int, region: Region, roles: Roles, profile: Profile) -> _Blocking:
     room = profile.l2_bytes // PACKED_SHARE // dict(region.roles)[roles.b].dtype.itemsize  # elements of a block
     there = -(-columns // panel)
-    tasks = math.prod(upper(extent(axis)) for axis in roles.batch)
-    share = max(1, there * tasks // (TASKS_PER_CORE * profile.cores))  # panels of a task
+    share = max(1, there * _batches(roles) // (TASKS_PER_CORE * profile.cores))  # panels of a task
     panels = max(1, min(STREAMED_COLUMNS // panel, share, there))
     most = max(8, room // (panels * panel))
     return _Blocking(panels, -(-depth // -(-depth // most)))
@@ -194,9 +213,14 @@ def _tiled(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterat
     if beside is not None:
         height = TILE_ROWS
         actions.append(Split(beside.name, ((TILE_VECTORS // width, "reg"),), "balance"))
-    rows = _rows(roles, height, -(-upper(extent(roles.n)) // (width * lanes)), profile)
+    # B is packed once for all rows, so their other axes are loops inside.
+    shared = tuple(axis for axis in roles.batch if axis not in roles.rows)
+    more = math.prod(upper(extent(axis)) for axis in roles.rows)
+    tasks = math.prod(upper(extent(axis)) for axis in shared) * -(-upper(extent(roles.n)) // (width * lanes))
+    rows = _rows(roles.m, height, tasks, more, profile)
     actions += [rows.cut, *split(roles.n, width, lanes)]
-    outer = (*(f"{axis.name}.0" for axis in roles.batch), *rows.outer)
+    outer = (*(f"{axis.name}.0" for axis in shared), *rows.outer)
+    inside_rows = (*(f"{axis.name}.0" for axis in roles.rows), rows.inner)
     summed = (*roles.inner_k, roles.k)
     b_axes = dict(region.roles)[roles.b].axes
     near = () if beside is None else (beside.name,)
@@ -207,16 +231,16 @@ def _tiled(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterat
         cut, size = block
         actions.append(Split(cut.name, ((size, "loop"),)))
         inside = tuple(f"{axis.name}.{int(axis == cut)}" for axis in summed)
-        loops = (*outer, f"{n}.0", f"{cut.name}.0", rows.inner, *inside)
+        loops = (*outer, f"{n}.0", f"{cut.name}.0", *inside_rows, *inside)
         inner, at = inside[-1], f"{cut.name}.0"
     else:
-        loops = (*outer, f"{n}.0", rows.inner, *(f"{axis.name}.0" for axis in summed))
+        loops = (*outer, f"{n}.0", *inside_rows, *(f"{axis.name}.0" for axis in summed))
         inner, at = f"{k}.0", f"{n}.0"
     actions.append(Order(loops))
     bind = Bind((*outer, f"{n}.0"))
     stage = Stage(roles.b, at, staged)
     a_value = dict(region.roles)[roles.a]
-    if a_value.op not in ("load", "cast"):
+    if a_value.op not in ("load", "cast") or (a_value.op == "load" and a_value.attribute.mask):
         yield (
             *actions,
             bind,

@@ -9,6 +9,7 @@ import pytest
 
 import smelt as sm
 from smelt.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from smelt.transform.explain import examine
 
 
 def test_corners() -> None:
@@ -207,3 +208,16 @@ def test_history_that_was_released_is_named() -> None:
     y.numpy()
     with pytest.raises(GradientError, match=r"read too early, which released their history: float32\(2,\)"):
         (y * y).sum().gradient(x)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_gradient_by_an_image_is_one_kernel_without_its_padding(stride: int) -> None:
+    x, weight = sm.ones(2, 3, 9, 8), sm.ones(4, 3, 3, 3)
+    slope = sm.grad(lambda x: sm.conv2d(x, weight, padding=1, stride=stride).sum())
+    assert len(examine(slope, x).kernels) == 1
+    windows = np.lib.stride_tricks.sliding_window_view(np.ones((11, 10)), (3, 3))
+    expected = np.zeros((11, 10))
+    for i in range(0, windows.shape[0], stride):
+        for j in range(0, windows.shape[1], stride):
+            expected[i : i + 3, j : j + 3] += 4
+    np.testing.assert_array_equal(slope(x)[1, 2].numpy(), expected[1:-1, 1:-1])

@@ -7,6 +7,7 @@ import pytest
 
 import smelt as sm
 from smelt import dtypes
+from smelt.compiler import simplify
 from smelt.dtypes import DType
 from smelt.fuse import partition, split_reductions
 from smelt.graph import build
@@ -87,3 +88,47 @@ def test_nan_and_infinity_reach_the_result() -> None:
             np.testing.assert_array_equal(t.max().numpy(), x.max())
             np.testing.assert_array_equal(t.argmin().numpy(), x.argmin())
         x[place] = 0
+
+
+# --- contractions
+
+
+def convolution_of_weights(x: sm.Tensor, ct: sm.Tensor) -> sm.Tensor:
+    """The gradient by the weight of a 3×3 convolution."""
+    weight = sm.zeros(ct.shape[1], x.shape[1], 3, 3, dtype=x.dtype)
+    return sm.grad(lambda w: (sm.conv2d(x, w, padding=1) * ct).sum())(weight)
+
+
+def floats(*shape: int) -> sm.Tensor:
+    return sm.asarray(np.zeros(shape, np.float32))
+
+
+def products(a: sm.Tensor) -> list[tuple[IndexLike, ...]]:
+    return [node.shape for node in split_reductions(simplify([a._node])).pieces if node.op is Op.CONTRACT]
+
+
+def test_a_contraction_of_long_sums_and_few_results_is_cut_along_its_first_axis() -> None:
+    assert products(convolution_of_weights(floats(8, 4, 56, 56), floats(8, 5, 56, 56))) == [(8, 5, 4, 3, 3)]
+    assert products(convolution_of_weights(floats(1, 4, 56, 56), floats(1, 5, 56, 56))) == [(2, 5, 4, 3, 3)]
+    assert products(floats(30, 7000) @ floats(7000, 20)) == [(5, 30, 20)]
+
+
+def test_contractions_that_stay_whole() -> None:
+    assert not products(floats(300, 7000) @ floats(7000, 300))  # tasks enough
+    assert not products(floats(30, 2000) @ floats(2000, 20))  # short sums
+    assert not products(floats(30, 7001) @ floats(7001, 20))  # a prime
+    q, k = floats(1, 8, 1, 16), floats(1, 8, 8192, 16)
+    assert not products(sm.attention(q, k, k))  # one kernel without the scores
+
+
+@pytest.mark.parametrize("dtype", [sm.float32, sm.bfloat16, sm.float64])
+@pytest.mark.parametrize("shape", [(8, 3, 20, 21), (2, 2, 61, 59)])
+def test_weights_of_convolutions(shape: tuple[int, ...], dtype: DType) -> None:
+    rng = np.random.default_rng(5)
+    batch, _, height, width = shape
+    x, ct = (rng.integers(-2, 3, s) / 4 for s in (shape, (batch, 5, height, width)))
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    expected = np.einsum("noyx,ncyxij->ocij", ct, windows)
+    got = convolution_of_weights(*(sm.asarray(a).astype(dtype) for a in (x, ct)))
+    np.testing.assert_allclose(got.astype(sm.float64).numpy(), expected, rtol=2**-8 if dtype is sm.bfloat16 else 0)

@@ -52,6 +52,16 @@ def test_rows_are_reduced_along_memory() -> None:
     assert schedule(floats(512, 100).sum(0)) == "split i0 (4 reg, 16 lane); order i0.0; bind i0.0 grid"
 
 
+def test_columns_that_fill_no_vector_give_way_to_others() -> None:
+    """The gradient of a convolution's weight: vectors of output channels, and images packed once for all windows."""
+    x, ct = floats(2, 64, 56, 56), floats(2, 64, 56, 56)
+    slope = sm.grad(lambda weight: (sm.conv2d(x, weight, padding=1) * ct).sum())(floats(64, 64, 3, 3))
+    text = schedule(slope)
+    assert "split i0 (4 reg, 16 lane)" in text
+    assert "order i1.0 i0.0 r1.0 i2.0 i3.0 i1.1 r0.0 r1.1 r2.0" in text
+    assert "stage A at r1.0 (r0, r1, r2, i0); stage B at i1.1 (i1, r0, r1, r2)" in text
+
+
 def test_wide_rows_are_folded_a_page_and_a_few_at_a_time() -> None:
     assert schedule(floats(512, 1000).sum(0)) == (
         "split i0 (8 loop, 8 reg, 16 lane); split r0 (8 loop); order i0.0 r0.0 i0.1 r0.1; bind i0.0 grid; unroll r0.1 8"
