@@ -147,7 +147,12 @@ _LAZY = dict.fromkeys(
 )
 
 
+_PARTS = ("nn", "optim")  # modules that are loaded when first used: `import smelt` stays instant
+
+
 def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        return importlib.import_module(f"smelt.{name}")
     if name in _LAZY:
         value = getattr(importlib.import_module(_LAZY[name]), name)
         globals()[name] = value
@@ -189,6 +194,8 @@ __all__ = [
     "fori_loop",
     "scan",
     "random",
+    "nn",
+    "optim",
     "types",
     "e",
     "inf",

@@ -53,9 +53,15 @@ flat_structures: dict[tuple[type, Hashable, int], Structure] = {}  # by kind, da
 flat_dictionaries: dict[tuple[Any, ...], FlatDictionary] = {}  # by the keys as they stand
 
 
+Place = tuple[Any, str]  # an object, and the name of an attribute
+
+
 class _Node(NamedTuple):
     flatten: Callable[[Any], tuple[Iterable[Any], Hashable]]
     unflatten: Callable[[Hashable, list[Any]], Any]
+    fixed: Callable[[Any], list[bool]] | None
+    names: Callable[[Any], list[str]] | None
+    places: Callable[[Any], list[Place]] | None
 
 
 _registry: dict[type, _Node] = {}
@@ -65,11 +71,18 @@ def register(
     kind: type,
     flatten: Callable[[Any], tuple[Iterable[Any], Hashable]],
     unflatten: Callable[[Hashable, list[Any]], Any],
+    *,
+    fixed: Callable[[Any], list[bool]] | None = None,
+    names: Callable[[Any], list[str]] | None = None,
+    places: Callable[[Any], list[Place]] | None = None,
 ) -> None:
     """Make instances of a class inner nodes: `flatten(x)` gives (children, data); `unflatten(data, children)` gives x
     back.
+
+    Where children are always leaves, more can be said: `fixed(data)` which of them count as constants where others are
+    differentiated by, `names(data)` how to get to each, and `places(x)` attributes that calls may set.
     """
-    _registry[kind] = _Node(flatten, unflatten)
+    _registry[kind] = _Node(flatten, unflatten, fixed, names, places)
 
 
 class FlatDictionary(NamedTuple):
@@ -134,6 +147,12 @@ def flatten_into(tree: Any, leaves: list[Any]) -> Structure:
 def _are_leaves(values: tuple[Any, ...]) -> bool:
     """Whether no value is an inner node: asked once per type, since trees of hundreds of tensors are common."""
     return not any(kind in _registry or issubclass(kind, tuple) for kind in set(builtins.map(type, values)))
+
+
+def is_inner(value: Any) -> bool:
+    """Whether a value is an inner node, other than None."""
+    kind = type(value)
+    return value is not None and (kind in _registry or (isinstance(value, tuple) and hasattr(kind, "_fields")))
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
@@ -207,8 +226,30 @@ def paths(structure: Structure) -> list[str]:
     if structure.kind is None:
         return [""]
     steps = [f"[{k}]" for k in range(len(structure.children))]
-    if structure.kind is dict:
+    names = None if structure.kind not in _registry else _registry[structure.kind].names
+    if names is not None:
+        steps = names(structure.data)
+    elif structure.kind is dict:
         steps = [f"[{key!r}]" for key in structure.data]  # type: ignore[attr-defined]
     elif structure.kind not in _registry:
         steps = [f".{name}" for name in structure.kind._fields]  # type: ignore[attr-defined]
     return [step + rest for step, child in zip(steps, structure.children, strict=True) for rest in paths(child)]
+
+
+def fixed(structure: Structure) -> list[bool]:
+    """For each leaf, whether it counts as a constant where others are differentiated by."""
+    if structure.kind is None:
+        return [False]
+    node = _registry.get(structure.kind)
+    if node is not None and node.fixed is not None:
+        return node.fixed(structure.data)
+    return [flag for child in structure.children for flag in fixed(child)]
+
+
+def places(tree: Any) -> list[Place]:
+    """The attributes of objects in a tree that calls may set; the same order for trees of the same structure."""
+    node = _registry.get(type(tree))
+    if node is not None and node.places is not None:
+        return node.places(tree)
+    opened = _opened(tree)
+    return [] if opened is None else [place for child in opened[0] for place in places(child)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from smelt import runtime, tree
 from smelt.derive.custom import Variable
 from smelt.errors import ArgumentError
+from smelt.graph import build
 from smelt.graph.alias import alias
 from smelt.graph.node import Node
 from smelt.tensor import Tensor, wrap
@@ -31,22 +32,41 @@ class Derived:
 
 
 class Variables(NamedTuple):
-    """A tree whose leaves are variables of their own, and the nodes of these."""
+    """A tree whose leaves are variables of their own, and the nodes of these; where a tree has constants among its
+    leaves, as modules have, `constants` are their nodes, and None stands for a variable.
+    """
 
     tree: Any
     nodes: list[Node]
     structure: tree.Structure
+    constants: list[Node | None]
+
+    @property
+    def every(self) -> list[Node]:
+        """The nodes of all leaves."""
+        rest = iter(self.nodes)
+        return [next(rest) if constant is None else constant for constant in self.constants]
 
     def like(self, values: Sequence[Node]) -> Any:
-        """A tree of the same structure with other values."""
-        return tree.unflatten(self.structure, [wrap(value) for value in values])
+        """A tree of the same structure with other values, and zeros for constants."""
+        rest = iter(values)
+        found = [next(rest) if x is None else build.const(0, x.dtype, x.shape) for x in self.constants]
+        return tree.unflatten(self.structure, [wrap(value) for value in found])
 
 
 def variables(value: Any, name: str, what: str) -> Variables:
     """Stand-ins for a tree of float tensors, told apart from everything that the function reaches otherwise."""
     leaves, structure = tree.flatten(value)
-    nodes = [alias(float_node(leaf, name, what), Variable()) for leaf in leaves]
-    return Variables(tree.unflatten(structure, [wrap(node) for node in nodes]), nodes, structure)
+    constants: list[Node | None] = [None] * len(leaves)
+    if structure.kind is not None:
+        for k, fixed in enumerate(tree.fixed(structure)):
+            constants[k] = leaves[k]._node if fixed else None
+    nodes: list[Node] = []
+    for k, leaf in enumerate(leaves):
+        if constants[k] is None:
+            nodes.append(alias(float_node(leaf, name, what), Variable()))
+            leaves[k] = wrap(nodes[-1])
+    return Variables(tree.unflatten(structure, leaves), nodes, structure, constants)
 
 
 def function_of(value: Any, name: str) -> Callable[..., Any]:
@@ -87,3 +107,33 @@ def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A function's result; tensors made inside keep their history, whatever it reads."""
     with runtime.transforming():
         return function(*args, **kwargs)
+
+
+def called_with(
+    function: Callable[..., Any], args: Sequence[Any], stand_ins: Mapping[int, Variables], kwargs: Mapping[str, Any]
+) -> Any:
+    """A function's result with variables in the place of some arguments. What it sets in these, modules with running
+    means, is set in the arguments as well.
+    """
+    replaced = [stand_ins[k].tree if k in stand_ins else value for k, value in enumerate(args)]
+    before = {k: values_at(tree.places(one.tree)) for k, one in stand_ins.items()}
+    result = called(function, *replaced, **kwargs)
+    for k, one in stand_ins.items():
+        hand_over(tree.places(one.tree), before[k], tree.places(args[k]))
+    return result
+
+
+def hand_over(inner: Sequence[tree.Place], before: Sequence[Any], outer: Sequence[tree.Place]) -> None:
+    """Set what a function has changed in stand-ins in what they stand for."""
+    for value, old, place in zip(values_at(inner), before, outer, strict=True):
+        if value is not old:
+            setattr(*place, value)
+
+
+def values_at(places: Sequence[tree.Place]) -> list[Any]:
+    return [getattr(holder, name) for holder, name in places]
+
+
+def set_values(places: Sequence[tree.Place], values: Sequence[Any]) -> None:
+    for (holder, name), value in zip(places, values, strict=True):
+        setattr(holder, name, value)

@@ -15,7 +15,8 @@ from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
 from smelt.tensor import Tensor, wrap
 from smelt.tensor.derivatives import scalar_root
-from smelt.transform.arguments import Derived, called, function_of, positions, tensor_nodes, variables
+from smelt.transform.arguments import Derived, called_with, function_of, positions, tensor_nodes, variables
+from smelt.transform.waiting import let_wait
 
 
 def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Derived:
@@ -36,14 +37,14 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     def derived(*args: Any, **kwargs: Any) -> Any:
         places = positions(argnums, len(args), name)
         stand_ins = {k: variables(args[k], name, f"argument {k}") for k in places}
-        replaced = [stand_ins[k].tree if k in stand_ins else value for k, value in enumerate(args)]
-        result = called(function, *replaced, **kwargs)
+        result = called_with(function, args, stand_ins, kwargs)
         value, auxiliary = _parted(result, name) if has_aux else (result, None)
         root = scalar_root(value, name)
         inputs = [node for k in places for node in stand_ins[k].nodes]
         found = iter(filled(pull_back([root], [build.const(1, root.dtype)], inputs), inputs))
         gradients = [stand_ins[k].like([next(found) for _ in stand_ins[k].nodes]) for k in places]
         gradient = gradients[0] if isinstance(argnums, int) else tuple(gradients)
+        let_wait(value)
         return ((value, auxiliary) if has_aux else value), gradient
 
     return Derived(function, derived)
@@ -81,7 +82,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     """
     name = "vjp"
     stand_ins = [variables(primal, name, f"primal {k}") for k, primal in enumerate(primals)]
-    result = called(function, *(one.tree for one in stand_ins))
+    result = called_with(function, primals, dict(enumerate(stand_ins)), {})
     value, auxiliary = _parted(result, name) if has_aux else (result, None)
     roots, structure = tensor_nodes(value, name, "the value")
     inputs = [node for one in stand_ins for node in one.nodes]
@@ -113,9 +114,10 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     stand_ins = [variables(primal, name, f"primal {k}") for k, primal in enumerate(primals)]
     changes: dict[Node, Node] = {}
     for k, (one, tangent) in enumerate(zip(stand_ins, tangents, strict=True)):
-        given = _matching(tangent, one.nodes, one.structure, name, f"tangent {k}")
-        changes.update(zip(one.nodes, given, strict=True))
-    result = called(function, *(one.tree for one in stand_ins))
+        given = _matching(tangent, one.every, one.structure, name, f"tangent {k}")
+        variable = set(one.nodes)
+        changes.update((node, change) for node, change in zip(one.every, given, strict=True) if node in variable)
+    result = called_with(function, primals, dict(enumerate(stand_ins)), {})
     value, auxiliary = _parted(result, name) if has_aux else (result, None)
     roots, structure = tensor_nodes(value, name, "the value")
     found = filled(push_forward(roots, changes), roots)

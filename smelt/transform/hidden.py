@@ -1,7 +1,8 @@
-"""Hidden inputs of a function: tensors that it reaches through its closure and its globals."""
+"""Hidden inputs of a function: tensors that it reaches through its closure, its globals, or its module."""
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,20 +15,21 @@ from smelt.transform.marks import Identity, value_mark
 Reader = Callable[[list[Any]], Any]
 
 
-def hidden_readers(function: Any) -> list[Reader]:
-    """One reader per name outside the function.
-
-    A reader appends the tensors that it finds, and returns a mark of what else there is. Names are looked up at every
-    call, so that whatever they are bound to by then is seen.
-    """
+def hidden_names(function: Any) -> Iterator[Callable[[], Any]]:
+    """For each name outside a function, what looks it up; for a module or its method, the module as well."""
+    owner = function if tree.is_inner(function) else getattr(function, "__self__", None)
+    if tree.is_inner(owner):
+        yield lambda: owner
+    if function is owner:
+        function = inspect.unwrap(type(function).__call__)
     while not hasattr(function, "__code__"):
         function = getattr(function, "__wrapped__", None)
         if function is None:
-            return []
-    readers = [_reader(_cell(cell)) for cell in function.__closure__ or ()]
+            return
+    yield from (_cell(cell) for cell in function.__closure__ or ())
     names = dict.fromkeys(name for inner in _codes(function.__code__) for name in inner.co_names)
     scope = function.__globals__
-    return readers + [_reader(_global(scope, name)) for name in names if name in scope]
+    yield from (_global(scope, name) for name in names if name in scope)
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -56,7 +58,11 @@ _BY_THEMSELVES = frozenset(
 )  # equal if identical
 
 
-def _reader(read: Callable[[], Any]) -> Reader:
+def reader(read: Callable[[], Any]) -> Reader:
+    """Appends the tensors that are found under a name, and returns a mark of what else there is. The name is looked up
+    at every call, so that whatever it is bound to by then is seen.
+    """
+
     def append(raw: list[Any]) -> Any:
         value = read()
         if type(value) is Tensor:
@@ -64,7 +70,7 @@ def _reader(read: Callable[[], Any]) -> Reader:
             return None
         if type(value) in _BY_THEMSELVES:
             return value
-        if not isinstance(value, tuple | list | dict):
+        if not tree.is_inner(value):
             return _mark(value)
         try:
             leaves, structure = tree.flatten(value)
@@ -82,6 +88,14 @@ def _reader(read: Callable[[], Any]) -> Reader:
         return (structure, tuple(marks))
 
     return append
+
+
+def may_be_set(read: Callable[[], Any]) -> bool:
+    """Whether there are modules under a name whose attributes calls may set."""
+    try:
+        return bool(tree.places(read()))
+    except ArgumentError:  # no tree
+        return False
 
 
 def _mark(value: Any) -> Any:

@@ -18,7 +18,7 @@ from smelt.graph.shapes import row_major
 from smelt.runtime import Placeholder
 from smelt.tensor import wrap
 from smelt.tensor.derivatives import scalar_root
-from smelt.transform.arguments import Derived, Variables, called, function_of, positions, tensor_nodes, variables
+from smelt.transform.arguments import Derived, Variables, called_with, function_of, positions, tensor_nodes, variables
 
 
 def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Derived:
@@ -36,7 +36,7 @@ def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
 
     def derived(*args: Any, **kwargs: Any) -> Any:
         places, stand_ins = _variables(args, argnums, name)
-        result = called(function, *_replaced(args, stand_ins), **kwargs)
+        result = called_with(function, args, stand_ins, kwargs)
         roots, structure = tensor_nodes(result, name, "the value")
         inputs = [node for k in places for node in stand_ins[k].nodes]
         rows = [_rows(root, inputs) for root in roots]
@@ -58,7 +58,7 @@ def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> D
 
     def derived(*args: Any, **kwargs: Any) -> Any:
         places, stand_ins = _variables(args, argnums, name)
-        root = scalar_root(called(function, *_replaced(args, stand_ins), **kwargs), name)
+        root = scalar_root(called_with(function, args, stand_ins, kwargs), name)
         inputs = [node for k in places for node in stand_ins[k].nodes]
         slopes = filled(pull_back([root], [build.const(1, root.dtype)], inputs), inputs)
         columns = [_columns(slopes, x) for x in inputs]  # by the leaf of the second derivative, then the first
@@ -71,10 +71,6 @@ def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> D
 def _variables(args: Any, argnums: int | Sequence[int], name: str) -> tuple[list[int], dict[int, Variables]]:
     places = positions(argnums, len(args), name)
     return places, {k: variables(args[k], name, f"argument {k}") for k in places}
-
-
-def _replaced(args: Any, stand_ins: dict[int, Variables]) -> list[Any]:
-    return [stand_ins[k].tree if k in stand_ins else value for k, value in enumerate(args)]
 
 
 def _basis(node: Node) -> Node:
@@ -113,7 +109,8 @@ def _arranged(nodes: Sequence[Node], places: list[int], stand_ins: dict[int, Var
 
 
 def _nested(values: Sequence[Any], places: list[int], stand_ins: dict[int, Variables], argnums: Any) -> Any:
-    """One value for each leaf of the chosen arguments, as the arguments are built."""
+    """One value for each leaf of the chosen arguments, as the arguments are built; None for constants among them."""
     rest = iter(values)
-    found = [tree.unflatten(stand_ins[k].structure, [next(rest) for _ in stand_ins[k].nodes]) for k in places]
+    rows = [[next(rest) if constant is None else None for constant in stand_ins[k].constants] for k in places]
+    found = [tree.unflatten(stand_ins[k].structure, row) for k, row in zip(places, rows, strict=True)]
     return found[0] if isinstance(argnums, int) else tuple(found)

@@ -29,7 +29,8 @@ from smelt.graph.ops import Op
 from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor, wrap
-from smelt.transform.hidden import Reader, hidden_readers
+from smelt.transform.arguments import set_values, values_at
+from smelt.transform.hidden import Reader, hidden_names, may_be_set, reader
 from smelt.transform.kept import Packing, Watch, packable, with_packed
 from smelt.transform.marks import value_mark
 from smelt.transform.symbolic import ShapeCheck, argument_shapes, contiguous_storage, symbolic_placeholder
@@ -60,6 +61,7 @@ class _Entry:
     checks: tuple[Check, ...]  # about the last results of the compiled graph, which are none of the function's
     kept: list[tuple[int, Packing]]  # leaves whose packed copies are further inputs
     watch: Watch | None  # weights that might be packed
+    changed: list[int]  # places in the arguments (`tree.places`) that the last results belong to
     plain: _Entry | None = None  # the same with weights as they are
     compiled: CompiledGraph = field(init=False)
     is_simple: bool = False  # only pointers change from call to call
@@ -75,7 +77,7 @@ class Jit(Generic[P, T]):
         donate: int | Iterable[int] = (),
         shapes: Sequence[Any] | None = None,
     ) -> None:
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
         self.__wrapped__ = function
         self._names = _argument_names(function)
         self._static = _positions(self._names, [static] if isinstance(static, int | str) else list(static))
@@ -83,6 +85,7 @@ class Jit(Generic[P, T]):
         self._shapes = shapes
         self._entries: dict[Any, _Entry] = {}
         self._hidden: list[Reader] | None = None  # found at the first call, when all names are bound
+        self._modules: list[Callable[[], Any]] = []
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -190,7 +193,9 @@ class Jit(Generic[P, T]):
         if kwargs:
             structure += [(name, self._flatten_one(name, kwargs[name], raw)) for name in sorted(kwargs)]
         if self._hidden is None:
-            self._hidden = hidden_readers(self.__wrapped__)
+            names = list(hidden_names(self.__wrapped__))
+            self._hidden = [reader(read) for read in names]
+            self._modules = [read for read in names if may_be_set(read)]
         self._read_hidden(raw, structure)
         declared = set() if self._shapes is None else self._declared(args)
         leaves: list[Any] = []
@@ -229,6 +234,10 @@ class Jit(Generic[P, T]):
             found.update(number + j for j, shape in enumerate(table.get(k, ())) if shape is not None)
             number += count
         return found
+
+    def _reached(self) -> list[Any]:
+        """Modules that the function reaches by itself: calls may set attributes of theirs."""
+        return [value for value in (read() for read in self._modules) if tree.is_inner(value)]
 
     def _flatten_one(self, name: int | str, value: Any, raw: list[Any]) -> Any:
         if name in self._static and type(value) is not Tensor:
@@ -292,9 +301,17 @@ class Jit(Generic[P, T]):
         # Nodes of its own: an equal one outside may have a value, of a tensor that will be another one later.
         with runtime.tracing() as recorded, private_nodes():
             recorded.hidden.update(hidden)
-            result = self.__wrapped__(*new_args, **new_kwargs)
-            parts, structure = tree.flatten(result)
-            roots = [default_weak(part._node) for part in parts if isinstance(part, Tensor)]
+            places = tree.places((new_args, new_kwargs, self._reached()))
+            before = values_at(places)
+            try:
+                result = self.__wrapped__(*new_args, **new_kwargs)
+                parts, structure = tree.flatten(result)
+                after = values_at(places)
+            finally:
+                set_values(places, before)  # stand-ins have no business in modules of the closure
+            changed = [k for k, old in enumerate(before) if after[k] is not old]
+            returned = [part for part in parts if isinstance(part, Tensor)]
+            roots = [default_weak(part._node) for part in (*returned, *(after[k] for k in changed))]
             roots = without_aliases(roots)
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
             numbers = source | reached
@@ -316,15 +333,15 @@ class Jit(Generic[P, T]):
             inputs.append(number)
         if check is not None:
             check.order(traced.dims)
-        places = [leaf for leaf in (*leaves, *captured) if isinstance(leaf, Storage)]
-        device = runtime.common_device(places)
+        given = [leaf for leaf in (*leaves, *captured) if isinstance(leaf, Storage)]
+        device = runtime.common_device(given)
         entry = _Entry(
             None if inputs == list(range(first)) else inputs,
             [view.offset for view in traced.inputs],
             captured,
             runtime.pack_scalars(traced.scalars, device),
             device,
-            any(storage.device != device.name for storage in places) or bool(recorded.draws),
+            any(storage.device != device.name for storage in given) or bool(recorded.draws),
             struct.pack(f"{len(traced.starts)}q", *traced.starts),
             check,
             recorded.draws,
@@ -334,6 +351,7 @@ class Jit(Generic[P, T]):
             traced.checks,
             [(numbers[one.leaf], one.packing) for one in kept],
             Watch([numbers[use.leaf] for use in weights]) if weights and not packed else None,
+            changed,
         )
         return traced, entry
 
@@ -383,9 +401,14 @@ class Jit(Generic[P, T]):
                 or any(entry.offsets)
                 or entry.inputs is not None
                 or entry.watch is not None
+                or entry.changed
             )
             tensors_only = all(known is None for known in entry.results)
             entry.is_simple = tensors_only and not (changing or entry.checks) and entry.compiled.plain is not None
+        if entry.changed:
+            places = tree.places((args, kwargs, self._reached()))
+            for k in reversed(entry.changed):
+                setattr(*places[k], wrap(runtime.leaf(results.pop())))
         if entry.structure is tree.LEAF and entry.results[0] is None:
             return wrap(runtime.leaf(results[0]))
         fresh = iter(results)

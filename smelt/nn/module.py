@@ -1,0 +1,367 @@
+"""Modules: plain classes whose tensors are found by structure.
+
+A module is a tree: its leaves are the tensors that it reaches through attributes, other modules, lists, tuples and
+dictionaries, each tensor once, however many names it has (tied weights stay tied). Everything else is part of the
+structure: sizes, flags, functions. So a module goes through `jit`, `grad`, `vmap` and optimizers like any other tree,
+and comes out as a module of the same class.
+
+Leaves are *fixed* where they are buffers (running means), frozen, or no floats: transforms differentiate by the others.
+A function that changes buffers of a module that it was given changes them for its caller, also through transforms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Self, TypeVar
+
+from smelt import tree
+from smelt.dtypes import DType
+from smelt.errors import ArgumentError, InternalError
+from smelt.nn import calls
+from smelt.tensor import Tensor
+from smelt.tensor.arguments import flag
+
+M = TypeVar("M", bound="Module")
+
+_FLAGS = ("buffer_names", "training", "frozen")  # attributes that every module has
+
+
+class _Leaf(NamedTuple):
+    """The place of a tensor among the leaves, and whether it is fixed."""
+
+    number: int
+    fixed: bool
+
+
+class _Static(NamedTuple):
+    """A value that is part of the structure. Its type counts: 1 is not True."""
+
+    kind: type
+    value: Any
+
+
+class _Inner(NamedTuple):
+    """A module, list, tuple or dictionary: its class, and for each name or key what is there."""
+
+    kind: type
+    items: tuple[tuple[Any, Any], ...]
+
+
+class Identity:
+    """An object that has no hash, by identity."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class Module:
+    """The base of all modules. Subclasses set attributes in `__init__` and compute in `__call__` (or `forward`).
+
+    >>> import smelt as sm
+    >>> class Net(sm.nn.Module):
+    ...     def __init__(self):
+    ...         self.first, self.second = sm.nn.Linear(4, 8), sm.nn.Linear(8, 2)
+    ...
+    ...     def __call__(self, x):
+    ...         return self.second(self.first(x).relu())
+    >>> net = Net()
+    >>> net(sm.ones(3, 4)).shape
+    (3, 2)
+    >>> [name for name, _ in net.named_parameters()]
+    ['first.weight', 'first.bias', 'second.weight', 'second.bias']
+    """
+
+    buffer_names: tuple[str, ...] = ()  # attributes that are no parameters
+    training: bool = True
+    frozen: bool = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _register(cls)
+        if "__call__" in cls.__dict__:
+            cls.__call__ = calls.recorded(cls.__call__)  # type: ignore[method-assign]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        forward = getattr(self, "forward", None)
+        if forward is None:
+            raise ArgumentError(
+                f"{type(self).__name__} cannot be called", hint="Define __call__(self, ...) in the class."
+            )
+        return forward(*args, **kwargs)
+
+    # --- what is inside
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all below it, each once, with the paths to them."""
+        seen: set[int] = set()
+        for path, value in _walk(self, prefix, seen):
+            if isinstance(value, Module):
+                yield path, value
+
+    def modules(self) -> list[Module]:
+        """This module and all below it."""
+        return [module for _, module in self.named_modules()]
+
+    def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Parameters and buffers by all their names: a tied tensor has several."""
+        for path, value in _walk(self, "", None):
+            if isinstance(value, Tensor):
+                yield path, value
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Parameters, each once, with the paths to them; frozen ones, too."""
+        buffers = {id(tensor) for _, tensor in self.named_buffers()}
+        seen: set[int] = set()
+        for path, tensor in self.named_tensors():
+            if id(tensor) not in buffers and id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield path, tensor
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """Tensors that are no parameters, with the paths to them."""
+        for path, module in self.named_modules():
+            for name in module.buffer_names:
+                tensor = getattr(module, name, None)
+                if isinstance(tensor, Tensor):
+                    yield f"{path}.{name}" if path else name, tensor
+
+    def parameters(self) -> list[Tensor]:
+        """The parameters, each once."""
+        return [tensor for _, tensor in self.named_parameters()]
+
+    def buffers(self) -> list[Tensor]:
+        """The tensors that are no parameters."""
+        return [tensor for _, tensor in self.named_buffers()]
+
+    def register_buffer(self, name: str, tensor: Tensor | None) -> None:
+        """Set an attribute that is no parameter: it is saved, but neither differentiated by nor updated."""
+        setattr(self, name, tensor)
+        if name not in self.buffer_names:
+            self.buffer_names = (*self.buffer_names, name)
+
+    # --- modes
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch this module and all below it to training, or with False to evaluation."""
+        return self._switched("training", flag(mode, "train", "mode"))
+
+    def eval(self) -> Self:
+        """Switch this module and all below it to evaluation: dropout does nothing, running means are used."""
+        return self.train(False)
+
+    def freeze(self) -> Self:
+        """Count all parameters below as constants: their gradients are zeros, and optimizers leave them alone."""
+        return self._switched("frozen", True)
+
+    def unfreeze(self) -> Self:
+        """The way back from `freeze`."""
+        return self._switched("frozen", False)
+
+    def _switched(self, name: str, value: bool) -> Self:
+        for module in self.modules():
+            if getattr(type(module), name) == value:  # so that it is the same structure as before the first switch
+                vars(module).pop(name, None)
+            else:
+                setattr(module, name, value)
+        return self
+
+    # --- the same with other tensors
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """A module of the same structure, with a function applied to each tensor."""
+        leaves, structure = tree.flatten(self)
+        result: Self = tree.unflatten(structure, [function(leaf) for leaf in leaves])
+        return result
+
+    def copy(self) -> Self:
+        """Another module with the same tensors: what is set there is not seen here."""
+        return self.map(lambda tensor: tensor)
+
+    def astype(self, dtype: DType) -> Self:
+        """A module whose float tensors have this type."""
+        return self.map(lambda tensor: tensor.astype(dtype) if tensor.dtype.is_float else tensor)
+
+    def to_device(self, device: str) -> Self:
+        """A module whose tensors lie on a device."""
+        return self.map(lambda tensor: tensor.to_device(device))
+
+    # --- files
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All tensors by name, as PyTorch names them."""
+        return dict(self.named_tensors())
+
+    def load_state_dict(self, tensors: Mapping[str, Any], strict: bool = True) -> Self:
+        """Take tensors by name. Their shapes must be the ones here; their types become the ones here.
+
+        Unless `strict` is False, every name here must be given, and no others; of tied tensors one name is enough.
+        """
+        from smelt.nn.state import load_tensors
+
+        load_tensors(self, tensors, strict)
+        return self
+
+    # --- pictures
+
+    def summary(self, *inputs: Any) -> str:
+        """A table of all modules with their results and parameters. Inputs are tensors, or shapes of float32 tensors;
+        nothing is computed.
+
+        >>> import smelt as sm
+        >>> print(sm.nn.Sequential(sm.nn.Linear(4, 8), sm.nn.ReLU(), sm.nn.Linear(8, 2)).summary((1, 4)))
+        module  kind        result   parameters
+                Sequential  (1, 2)           58
+        0       Linear      (1, 8)           40
+        1       ReLU        (1, 8)            0
+        2       Linear      (1, 2)           18
+        58 parameters, 232 bytes
+        """
+        from smelt.nn.summary import summary
+
+        return summary(self, inputs)
+
+    def extra_repr(self) -> str:
+        """What stands between the parentheses: the numbers, strings and flags among the attributes."""
+        plain = {k: v for k, v in vars(self).items() if k not in _FLAGS and isinstance(v, int | float | str | tuple)}
+        return ", ".join(f"{name}={value!r}" for name, value in plain.items() if not name.startswith("_"))
+
+    def __repr__(self) -> str:
+        lines = [line for name, child in self._children() for line in _indented(f"({name}): {child!r}")]
+        head = f"{type(self).__name__}({self.extra_repr()}"
+        return "\n".join([head, *lines, ")"]) if lines else f"{head})"
+
+    def _children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly below."""
+        for name, value in vars(self).items():
+            yield from _nearest(value, name)
+
+
+def _nearest(value: Any, path: str) -> Iterator[tuple[str, Module]]:
+    if isinstance(value, Module):
+        yield path, value
+    elif isinstance(value, list | tuple | dict):
+        for key, item in _items(value):
+            yield from _nearest(item, f"{path}.{key}")
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.split("\n")]
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    """Names or keys, with what is there."""
+    if isinstance(value, Module):
+        return list(vars(value).items())
+    return list(value.items()) if isinstance(value, dict) else list(enumerate(value))
+
+
+def _walk(value: Any, path: str, seen: set[int] | None) -> Iterator[tuple[str, Any]]:
+    """Modules and tensors below a value with the paths to them, in the order of attributes; with `seen` each once."""
+    if isinstance(value, Module | Tensor):
+        if seen is not None:
+            if id(value) in seen:
+                return
+            seen.add(id(value))
+        yield path, value
+    if isinstance(value, Module | list | tuple | dict):
+        for key, item in _items(value):
+            yield from _walk(item, f"{path}.{key}" if path else str(key), seen)
+
+
+# --- modules as trees
+
+
+def _register(cls: type[Module]) -> None:
+    tree.register(cls, _flatten, _unflatten, fixed=_fixed, names=_names, places=_places)
+
+
+def _flatten(module: Module) -> tuple[list[Tensor], _Inner]:
+    leaves: dict[int, tuple[_Leaf, Tensor]] = {}
+    data = _described(module, leaves, False, False)
+    return [tensor for _, tensor in leaves.values()], data
+
+
+def _described(value: Any, leaves: dict[int, tuple[_Leaf, Tensor]], frozen: bool, buffer: bool) -> Any:
+    """What a value is, with its tensors replaced by their places."""
+    if isinstance(value, Tensor):
+        known = leaves.get(id(value))
+        if known is None:
+            known = leaves[id(value)] = (_Leaf(len(leaves), frozen or buffer), value)
+        return known[0]
+    if isinstance(value, Module):
+        frozen = frozen or value.frozen
+        names = value.buffer_names
+        return _Inner(
+            type(value),
+            tuple([(key, _described(item, leaves, frozen, key in names)) for key, item in vars(value).items()]),
+        )
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return _Inner(kind, tuple([(None, _described(item, leaves, frozen, buffer)) for item in value]))
+    if kind is dict:
+        return _Inner(kind, tuple([(key, _described(item, leaves, frozen, buffer)) for key, item in value.items()]))
+    try:
+        hash(value)
+    except TypeError:
+        return _Static(Identity, Identity(value))
+    return _Static(kind, value)
+
+
+def _unflatten(data: Any, leaves: list[Any]) -> Any:
+    return _rebuilt(data, leaves)
+
+
+def _rebuilt(data: Any, leaves: list[Any]) -> Any:
+    kind = type(data)
+    if kind is _Leaf:
+        return leaves[data.number]
+    if kind is _Static:
+        return data.value.value if data.kind is Identity else data.value
+    if kind is not _Inner:
+        raise InternalError(f"a module has no part {data!r}")
+    if data.kind is list or data.kind is tuple:
+        return data.kind([_rebuilt(item, leaves) for _, item in data.items])
+    found = {key: _rebuilt(item, leaves) for key, item in data.items}
+    if data.kind is dict:
+        return found
+    module = object.__new__(data.kind)
+    module.__dict__.update(found)
+    return module
+
+
+def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, _Leaf]]:
+    if type(data) is _Leaf:
+        yield path, data
+    elif type(data) is _Inner:
+        for k, (key, item) in enumerate(data.items):
+            step = f".{key}" if issubclass(data.kind, Module) else f"[{k if key is None else key!r}]"
+            yield from _leaves(item, path + step)
+
+
+def _fixed(data: Any) -> list[bool]:
+    found = {leaf.number: leaf.fixed for _, leaf in _leaves(data)}
+    return [found[k] for k in range(len(found))]
+
+
+def _names(data: Any) -> list[str]:
+    """For each leaf, its first name."""
+    found: dict[int, str] = {}
+    for path, leaf in _leaves(data):
+        found.setdefault(leaf.number, path)
+    return [found[k] for k in range(len(found))]
+
+
+def _places(module: Module) -> list[tree.Place]:
+    """The buffers below a module."""
+    return [(one, name) for one in module.modules() for name in one.buffer_names]
+
+
+_register(Module)

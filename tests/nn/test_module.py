@@ -1,0 +1,286 @@
+"""Modules as trees: what is found in them, what stays together, what transforms make of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt import tree
+from smelt.errors import ArgumentError, ShapeError
+
+
+class Scale(sm.nn.Module):
+    """Multiplies, and remembers a running mean."""
+
+    buffer_names = ("mean",)
+
+    def __init__(self) -> None:
+        self.weight = sm.asarray([1.0, 2.0, 3.0])
+        self.mean = sm.zeros(3)
+
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        if self.training:
+            self.mean = 0.5 * self.mean + 0.5 * x.mean(0)
+        return x * self.weight - self.mean
+
+
+class Tied(sm.nn.Module):
+    """A weight with two names."""
+
+    def __init__(self) -> None:
+        self.first = sm.nn.Linear(3, 3, bias=False)
+        self.second = sm.nn.Linear(3, 3, bias=False)
+        self.second.weight = self.first.weight
+
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        return self.second(self.first(x))
+
+
+class Nested(sm.nn.Module):
+    """Everything that a module can hold."""
+
+    def __init__(self) -> None:
+        self.parts = [sm.nn.Linear(2, 2), {"inner": sm.nn.Linear(2, 2, bias=False)}]
+        self.pair = (sm.ones(2), 3)
+        self.number, self.name, self.flag, self.nothing = 1, "one", True, None
+        self.array = np.arange(3)
+        self.function = sm.relu
+
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        return self.function(self.parts[1]["inner"](self.parts[0](x))) + self.pair[0]  # type: ignore[index,operator]
+
+
+X = sm.asarray([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]])
+
+
+def test_a_module_is_rebuilt_from_its_leaves() -> None:
+    module = Nested()
+    leaves, structure = tree.flatten(module)
+    other = tree.unflatten(structure, leaves)
+    assert vars(other).keys() == vars(module).keys()
+    assert other.parts[0].weight is module.parts[0].weight  # type: ignore[union-attr,attr-defined]
+    assert other.parts is not module.parts
+    assert (other.number, other.name, other.flag, other.nothing) == (1, "one", True, None)
+    assert type(other.number) is int and type(other.flag) is bool
+    assert other.array is module.array
+    assert tree.flatten(other)[1] is structure
+    assert tree.paths(structure)[:2] == [".parts[0].weight", ".parts[0].bias"]
+
+
+def test_names_are_those_of_pytorch() -> None:
+    assert list(Nested().state_dict()) == ["parts.0.weight", "parts.0.bias", "parts.1.inner.weight", "pair.0"]
+    net = sm.nn.Sequential(sm.nn.Linear(2, 3), sm.relu, sm.nn.Sequential(sm.nn.Linear(3, 1)))
+    assert list(net.state_dict()) == ["0.weight", "0.bias", "2.0.weight", "2.0.bias"]
+    assert [name for name, _ in net.named_modules()] == ["", "0", "2", "2.0"]
+
+
+@pytest.mark.parametrize("kind", [bool, float])
+def test_attributes_that_are_equal_but_not_the_same_make_another_structure(kind: type) -> None:
+    one, other = Nested(), Nested()
+    other.number = kind(1)
+    assert tree.flatten(one)[1] != tree.flatten(other)[1]
+
+
+def test_tied_weights_stay_tied() -> None:
+    module = Tied()
+    assert len(module.parameters()) == 1
+    assert list(module.state_dict()) == ["first.weight", "second.weight"]
+    slope = sm.grad(lambda m: m(X).sum())(module)
+    assert slope.first.weight is slope.second.weight
+    optimizer = sm.optim.SGD(lr=0.1)
+    new, _ = optimizer.update(module, slope, optimizer.init(module))
+    assert new.first.weight is new.second.weight
+    new.load_state_dict({"second.weight": sm.ones(3, 3)})
+    assert new.first.weight is new.second.weight
+    assert new.first.weight.tolist() == [[1.0] * 3] * 3
+
+
+def test_a_gradient_is_a_module_with_zeros_for_what_is_fixed() -> None:
+    module = Scale()
+    slope = sm.grad(lambda m: m(X).sum())(module)
+    assert isinstance(slope, Scale)
+    assert slope.weight.tolist() == [4.0, 6.0, 8.0]
+    assert slope.mean.tolist() == [0.0] * 3
+    frozen = sm.grad(lambda m: m(X).sum())(module.freeze())
+    assert frozen.weight.tolist() == [0.0] * 3
+    assert sm.grad(lambda m: m(X).sum())(module.unfreeze()).weight.tolist() == [4.0, 6.0, 8.0]
+
+
+def test_integers_in_a_module_are_no_obstacle() -> None:
+    module = Scale()
+    module.register_buffer("steps", sm.asarray(3))
+    assert sm.grad(lambda m: m(X).sum())(module).weight.tolist() == [4.0, 6.0, 8.0]
+    assert list(module.state_dict()) == ["weight", "mean", "steps"]
+    assert [name for name, _ in module.named_buffers()] == ["mean", "steps"]
+
+
+def grads(m: Scale) -> Any:
+    return sm.value_and_grad(lambda m: m(X).sum())(m)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: m(X),
+        sm.jit(lambda m: m(X)),
+        grads,
+        sm.jit(grads),
+        lambda m: sm.jvp(lambda m: m(X), (m,), (m,)),
+        lambda m: sm.vjp(lambda m: m(X), m),
+        sm.checkpoint(lambda m: m(X)),
+        lambda m: sm.jit(lambda x: m(x) + 0)(X),
+        lambda m: sm.jit(m)(X),
+        lambda m: sm.jit(m.__call__)(X),
+    ],
+    ids=["plain", "jit", "grad", "jit of grad", "jvp", "vjp", "checkpoint", "closure", "jit(module)", "method"],
+)
+def test_running_means_are_changed_for_the_caller(call: Any) -> None:
+    module = Scale()
+    call(module)
+    assert module.mean.tolist() == [1.0, 1.5, 2.0]
+    call(module)
+    assert module.mean.tolist() == [1.5, 2.25, 3.0]
+    call(module.eval())
+    assert module.mean.tolist() == [1.5, 2.25, 3.0]
+    call(module.train())
+    assert module.mean.tolist() == [1.75, 2.625, 3.5]
+
+
+def test_vmap_refuses_running_means() -> None:
+    with pytest.raises(ArgumentError, match="mean of Scale"):
+        sm.vmap(lambda m, x: m(x), in_axes=(None, 0))(Scale(), sm.ones(4, 2, 3))
+    assert sm.vmap(lambda m, x: m(x), in_axes=(None, 0))(Scale().eval(), sm.ones(4, 2, 3)).shape == (4, 2, 3)
+
+
+def test_a_failing_trace_leaves_no_stand_ins() -> None:
+    module = Scale()
+
+    @sm.jit
+    def fails(x: sm.Tensor) -> sm.Tensor:
+        module(x)
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        fails(X)
+    assert module.mean.tolist() == [0.0] * 3
+
+
+def test_jit_traces_again_for_another_structure_only() -> None:
+    traces: list[int] = []
+
+    @sm.jit
+    def run(module: sm.nn.Module, x: sm.Tensor) -> sm.Tensor:
+        traces.append(1)
+        return module(x)
+
+    module = Scale()
+    for _ in range(3):
+        run(module, X)
+    run(module.copy(), X)
+    assert len(traces) == 1
+    run(module.eval(), X)
+    run(module.train(), X)
+    assert len(traces) == 2
+    run(module.freeze(), X)
+    run(module.unfreeze(), X)
+    assert len(traces) == 3
+
+
+def test_a_closure_sees_new_weights() -> None:
+    module = sm.nn.Linear(3, 3)
+    run = sm.jit(module)
+    assert run(X).tolist() == module(X).tolist()
+    module.weight = module.weight + 1
+    assert run(X).tolist() == module(X).tolist()
+
+
+def test_modules_go_through_loops() -> None:
+    optimizer = sm.optim.SGD(lr=0.01, momentum=0.9)
+
+    def step(state: Any) -> Any:
+        module, kept = state
+        slopes = sm.grad(lambda m: m(X).square().sum())(module)
+        return optimizer.update(module, slopes, kept)
+
+    module = sm.nn.Linear(3, 2)
+    start = (module, optimizer.init(module))
+    looped = sm.fori_loop(0, 5, lambda _, state: step(state), start)
+    for _ in range(5):
+        start = step(start)
+    np.testing.assert_allclose(looped[0].weight.numpy(), start[0].weight.numpy(), rtol=1e-5)
+
+
+def test_loading() -> None:
+    module = Nested()
+    tensors = {name: np.full(tensor.shape, 2.0) for name, tensor in module.state_dict().items()}
+    module.load_state_dict(tensors)
+    assert module.parts[0].weight.tolist() == [[2.0, 2.0]] * 2  # type: ignore[union-attr,attr-defined]
+    assert module.parts[0].weight.dtype is sm.float32  # type: ignore[union-attr,attr-defined]
+    assert module.pair[0].tolist() == [2.0, 2.0]  # type: ignore[attr-defined]
+    del tensors["pair.0"]
+    with pytest.raises(ArgumentError, match=r"missing: pair\.0"):
+        module.load_state_dict(tensors)
+    module.load_state_dict(tensors, strict=False)
+    with pytest.raises(ArgumentError, match="not in the module: more"):
+        module.load_state_dict(module.state_dict() | {"more": sm.ones(2)})
+    with pytest.raises(ShapeError, match=r"pair\.0 has shape \(3,\)"):
+        module.load_state_dict(module.state_dict() | {"pair.0": sm.ones(3)})
+    assert module.pair[0].tolist() == [2.0, 2.0]  # type: ignore[attr-defined]
+
+
+def test_types_and_copies() -> None:
+    module = Scale()
+    module.register_buffer("steps", sm.asarray(3))
+    narrow = module.astype(sm.bfloat16)
+    assert narrow.weight.dtype is sm.bfloat16 and narrow.steps.dtype is sm.asarray(3).dtype  # type: ignore[attr-defined]
+    other = module.copy()
+    other.weight = sm.zeros(3)
+    assert module.weight.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_containers() -> None:
+    layers = sm.nn.ModuleList([sm.nn.Linear(2, 2) for _ in range(3)])
+    layers.append(sm.nn.Linear(2, 5))
+    assert len(layers) == 4 and layers[-1].out_features == 5
+    assert len(layers[1:3]) == 2 and layers[1:3][0] is layers[1]
+    layers[0] = sm.nn.Linear(2, 7)
+    assert [one.out_features for one in layers] == [7, 2, 2, 5]
+    named = sm.nn.ModuleDict({"a": sm.nn.Linear(1, 2)})
+    named["b"] = sm.nn.Linear(2, 3)
+    assert named.keys() == ["a", "b"] and len(named) == 2 and "b" in named
+    assert list(named.state_dict()) == ["a.weight", "a.bias", "b.weight", "b.bias"]
+    for key in ("keys", "training", "a.b", ""):
+        with pytest.raises(ArgumentError, match="cannot be a key"):
+            named[key] = sm.nn.Linear(1, 1)
+    with pytest.raises(KeyError):
+        named["c"]
+    with pytest.raises(ArgumentError, match="part 1 is of type int"):
+        sm.nn.Sequential(sm.nn.Linear(1, 1), 3)
+
+
+def test_a_module_without_a_call() -> None:
+    class Nothing(sm.nn.Module):
+        pass
+
+    class Forward(sm.nn.Module):
+        def forward(self, x: int) -> int:
+            return x + 1
+
+    with pytest.raises(ArgumentError, match="Nothing cannot be called"):
+        Nothing()()
+    assert Forward()(1) == 2
+
+
+def test_pictures() -> None:
+    net = sm.nn.Sequential(sm.nn.Linear(4, 8), Tied().eval(), Scale())
+    assert repr(net).splitlines()[1] == "  (0): Linear(in_features=4, out_features=8)"
+    table = sm.nn.Sequential(sm.nn.Linear(4, 3), Scale().freeze()).summary((2, 4))
+    assert table.splitlines()[1:] == [
+        "        Sequential  (2, 3)          18",
+        "0       Linear      (2, 3)          15",
+        "1       Scale       (2, 3)           3",
+        "18 parameters, 72 bytes; 3 frozen; 3 numbers in buffers",
+    ]
