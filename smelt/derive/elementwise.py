@@ -98,8 +98,12 @@ def _trigamma(x: Node) -> Node:
     return b.where(mirrored, b.sub(b.div(b.const(math.pi**2, x.dtype, x.shape), _square(sine)), result), result)
 
 
-def _chosen(name: str, t: Node, mine: Node, other: Node) -> Node:
-    """Of the larger or smaller of two. Equal ones share, but a constant, as in relu, takes all."""
+def _chosen(name: str, t: Node, mine: Node, other: Node, result: Node) -> Node:
+    """Of the larger or smaller of two. Equal ones share, but a constant, as in relu, takes all: then the result is
+    beyond it exactly where the other one is, and what relu is taken of need not be kept.
+    """
+    if is_constant(other):
+        mine = result
     first, second = (other, mine) if name == "max" else (mine, other)
     nothing = zeros(t.shape, t)
     tied = nothing if is_constant(other) else b.where(b.eq(mine, other), b.scale(t, 0.5), nothing)
@@ -148,6 +152,6 @@ BINARY_MAPS: Final[dict[str, tuple[BinaryMap, BinaryMap | None]]] = {
     ),
     "hypot": (lambda t, x, z, y: _legs(t, x, y), lambda t, x, z, y: _legs(t, z, y)),
     "copysign": (_copysign, None),
-    "max": (lambda t, x, z, y: _chosen("max", t, x, z), lambda t, x, z, y: _chosen("max", t, z, x)),
-    "min": (lambda t, x, z, y: _chosen("min", t, x, z), lambda t, x, z, y: _chosen("min", t, z, x)),
+    "max": (lambda t, x, z, y: _chosen("max", t, x, z, y), lambda t, x, z, y: _chosen("max", t, z, x, y)),
+    "min": (lambda t, x, z, y: _chosen("min", t, x, z, y), lambda t, x, z, y: _chosen("min", t, z, x, y)),
 }

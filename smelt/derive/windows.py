@@ -119,11 +119,22 @@ def _contracted(ct: Node, window: Window, length: IndexLike) -> Node | None:
     along = left.index(place)
     reach = (window.size - 1) * window.dilation
     a = spread(a, along, window.step)
-    a = widen(a, along, reach, size_of(as_index(length) - a.shape[along]))
+    a = _widened(a, along, reach, size_of(as_index(length) - a.shape[along]))
     a = build.window(a, along, window.size, 1, window.dilation)
     b = flip(b, right.index(element))
     result = build.contract(a, b, (*left, element), right, out[:-1], product.dtype)
     return build.reshape(result, (*ct.shape[: window.axis], length, *ct.shape[window.axis + 1 : -1]))
+
+
+def _widened(x: Node, axis: int, before: IndexLike, after: IndexLike) -> Node:
+    """x with zeros around it along an axis, put there before windows of other axes are made: one padding of what is
+    stored, not one of all windows.
+    """
+    if x.leaf is None and x.op is Op.WINDOW and axis not in (x.attribute.axis, x.rank - 1):
+        window = x.attribute
+        inner = _widened(x.sources[0], axis, before, after)
+        return build.window(inner, window.axis, window.size, window.step, window.dilation)
+    return widen(x, axis, before, after)
 
 
 def _product_below(ct: Node, axis: int) -> tuple[Node | None, int]:

@@ -51,8 +51,8 @@ class Program:
     """Steps, ready to run. Base 0 must point to `arena_bytes` bytes: intermediates, then scratch per thread."""
 
     __slots__ = (
-        *("arena_bytes", "threads", "workspace_bytes"),
-        *("_address", "_bases_bytes", "_integers_bytes", "_parts", "_run"),
+        *("arena_bytes", "is_timed", "threads", "workspace_bytes"),
+        *("_address", "_bases_bytes", "_integers_bytes", "_parts", "_run", "_run_timed", "_taken"),
     )
 
     def __init__(
@@ -88,7 +88,10 @@ class Program:
         )
         self._parts.append(_stored(program))
         self._address = ctypes.addressof(self._parts[-1])
-        self._run = _runtime()
+        self._run, self._run_timed = _runtime()
+        # The launches of a loop may be any number: they are not timed one by one.
+        self._taken = (ctypes.c_long * len(steps))() if len(launches) == len(steps) else None
+        self.is_timed = False
 
     def run(self, bases: bytes, integers: bytes) -> None:
         """Run every step. `bases` and `integers` are packed 8-byte values; base 0 is the arena.
@@ -98,13 +101,16 @@ class Program:
         """
         if len(bases) < self._bases_bytes or len(integers) < self._integers_bytes:
             raise InternalError("a program was run with too few pointers or integers")
+        if self.is_timed and self._taken is not None:
+            self._run_timed(self._address, bases, integers, self.threads, self._taken)
+            return
         following = self._run(self._address, bases, integers, self.threads, 0)
         while following:
             following = self._run(self._address, bases, integers, self.threads, following)
 
     def launch_seconds(self) -> list[float] | None:
-        """Launches are not timed one by one here."""
-        return None
+        """How long each launch of the latest timed run took; None where there was none, or if there are loops."""
+        return [1e-9 * nanoseconds for nanoseconds in self._taken] if self.is_timed and self._taken else None
 
 
 class CPU:
@@ -231,7 +237,14 @@ def threads() -> int:
 _runtime_lock = threading.Lock()
 
 
-def _runtime() -> Callable[[int, bytes, bytes, int, int], int]:
+class _Runtime(NamedTuple):
+    """What runs a program: at one go, or timing its launches."""
+
+    run: Callable[[int, bytes, bytes, int, int], int]
+    run_timed: Callable[[int, bytes, bytes, int, Any], None]
+
+
+def _runtime() -> _Runtime:
     with _runtime_lock:
         return _load_runtime()
 
@@ -243,15 +256,16 @@ def _runtime_source() -> str:
 
 
 @functools.cache
-def _load_runtime() -> Callable[[int, bytes, bytes, int, int], int]:
+def _load_runtime() -> _Runtime:
     from smelt.device import toolchain
 
     [library] = toolchain.build([_runtime_source()])
     after_fork = ctypes.CFUNCTYPE(None)(library.address("smelt_after_fork"))
     os.register_at_fork(after_in_child=after_fork)
-    words = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_long)
-    run = ctypes.CFUNCTYPE(ctypes.c_long, *words)
-    return run(library.address("smelt_run"))
+    words = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
+    run = ctypes.CFUNCTYPE(ctypes.c_long, *words, ctypes.c_long)
+    run_timed = ctypes.CFUNCTYPE(None, *words, ctypes.POINTER(ctypes.c_long))
+    return _Runtime(run(library.address("smelt_run")), run_timed(library.address("smelt_run_timed")))
 
 
 def _renew_lock() -> None:

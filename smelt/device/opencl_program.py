@@ -43,6 +43,7 @@ class Program:
         self.kernels = {k: libraries[step.library].kernel(step) for k, step in launches.items()}
         self.counts = {k: _count(step) for k, step in launches.items()}
         self._events: list[Any] | None = []
+        self.is_timed = True  # the queue knows it anyway
 
     def run(self, bases: bytes, integers: bytes) -> None:
         """Enqueue every launch in order. `bases` and `integers` are packed 8-byte values; base 0 is the arena."""

@@ -131,6 +131,8 @@ class DeviceMemory(Protocol):
 class Program(Protocol):
     """A list of steps, ready to run. Base 0 must point to `arena_bytes` bytes."""
 
+    is_timed: bool  # whether runs find out what each launch takes, which may cost a little
+
     @property
     def arena_bytes(self) -> int: ...
 
@@ -142,7 +144,7 @@ class Program(Protocol):
     def run(self, bases: bytes, integers: bytes) -> None: ...
 
     def launch_seconds(self) -> list[float] | None:
-        """How long each launch of the latest run took, by the device's own clock; None if it has none."""
+        """How long each launch of the latest run took, if `is_timed`; None where that is not known."""
         ...
 
 

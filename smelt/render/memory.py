@@ -174,6 +174,9 @@ class Memory:
         return value
 
     def _lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type) -> str:
+        picked = self._picked(buffer, where, lane, t)
+        if picked is not None:
+            return picked
         bits = self.lane_bits(where.mask, lane) if where.mask.conditions or where.mask.by_lane else ""
 
         def element() -> str:
@@ -181,6 +184,36 @@ class Memory:
             return f"{bits} >> {self.text.names[lane.name]} & 1 ? {value} : 0" if bits else value
 
         return self._list(lane, t, where.vectors, element) if where.vectors else self.each_lane(lane, t, element)
+
+    def _picked(self, buffer: Buffer, where: Access, lane: Part, t: Type) -> str | None:
+        """A few neighbors in memory, each in the lanes that ask for it, as where every pixel is shown twice; None where
+        lanes lie further apart, or where that is not known here.
+        """
+        admitted = _admitted(where.mask, lane)
+        if where.vectors or not admitted:
+            return None
+        variable = next((v for v in where.address.variables() if v.name == lane.name), None)
+        if variable is None:
+            return None
+        base = where.address.substitute({variable: admitted[0]})
+        offsets = {k: (where.address.substitute({variable: k}) - base).value for k in admitted}
+        known = [offset for offset in offsets.values() if offset is not None]
+        if len(known) < len(offsets) or min(known) < 0 or max(known) >= t.lanes:
+            return None
+        count = 1 + max(known)
+        if count == t.lanes and len(admitted) < t.lanes:  # no zero is left over
+            return None
+        pointer = self.pointer(buffer, base)
+        value = f"({t.name})*(const {t.name}_u *){pointer}"
+        if count < t.lanes:
+            bits = f"{self._helper('first_bits')}({count})"
+            value = f"{self.library.function('masked_load', t)}({pointer}, {bits})"
+        row = self.fresh("r")
+        picks = ", ".join(str(offsets.get(k, t.lanes - 1)) for k in range(t.lanes))
+        if where.mask.conditions:
+            value = f"{self.text.conditions(where.mask.conditions)} ? {value} : ({t.name}){{0}}"
+        self.lines.append(f"{t.name} {row} = {value};")
+        return f"__builtin_shufflevector({row}, {row}, {picks})"
 
     def _list(self, lane: Part, t: Type, vectors: Mapping[str, str], spell: Callable[[], str]) -> str:
         """A vector of elements written one by one, each with the elements of other vectors in its lane."""
@@ -246,6 +279,17 @@ class Memory:
         if dtype in NARROW:
             return f"{self.library.function(f'narrow_{dtype.name}', Type(NARROW[dtype], t.lanes))}({value})"
         return value
+
+
+def _admitted(mask: LaneMask, lane: Part) -> list[int]:
+    """The lanes that a mask admits, where that is known here."""
+    first, after = [n.value for n in mask.first], [n.value for n in mask.after]
+    bounds = [n for n in (*first, *after) if n is not None]
+    if mask.other or len(bounds) < len(first) + len(after):
+        return []
+    least = max([0, *(n for n in after if n is not None)])
+    most = min([lane.extent, *(n for n in first if n is not None)])
+    return list(range(least, most))
 
 
 def _lane_loop(number: str, lane: Part) -> str:

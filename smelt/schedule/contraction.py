@@ -28,7 +28,7 @@ BLOCK_ROWS = 96  # rows of A that are worth packing B for once more
 FEW_ROWS = 64  # rows up to which reading B once is what matters
 STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
 STREAMED_ROWS = 8  # rows of a weight that are added up at a time
-SHORT_COLUMNS = 4  # columns that are not worth a vector if there are others
+SHORT_COLUMNS = 8  # columns that are not worth a vector if there are others
 LONG_COLUMNS = 16  # and how many others
 
 

@@ -221,3 +221,14 @@ def test_the_gradient_by_an_image_is_one_kernel_without_its_padding(stride: int)
         for j in range(0, windows.shape[1], stride):
             expected[i : i + 3, j : j + 3] += 4
     np.testing.assert_array_equal(slope(x)[1, 2].numpy(), expected[1:-1, 1:-1])
+
+
+def test_what_relu_is_taken_of_is_not_kept() -> None:
+    """The result says where it was positive: the product, relu and the way back are two kernels."""
+    x, w = sm.asarray([[1.0, -1.0], [2.0, 0.5]]), sm.asarray([[1.0, 2.0], [3.0, 1.0]])
+    slope = sm.grad(lambda x: (x @ w).relu().sum())
+    assert len(examine(slope, x).kernels) == 2
+    for number in (-1.0, 0.0, 2.0, math.nan, math.inf):
+        for clip in (lambda x: x.maximum(0.5), lambda x: x.minimum(0.5)):
+            once = sm.grad(clip)(sm.asarray(number)).tolist()
+            assert once == (1.0 if float(clip(sm.asarray(number))) == number else 0.0), number

@@ -93,6 +93,15 @@ ACCESSES: dict[str, tuple[Any, Any, Any]] = {
     "scalar condition": (lambda j: j, lambda j: j, lambda j, n: (less(n, 10),)),
     "both conditions": (lambda j: j, lambda j: j, lambda j, n: (less(n, 10), less(j, n))),
     "condition under division": (lambda j: j, lambda j: j, lambda j, n: (less(j // 3, n), less(0, (j + 1) % 4))),
+    "pairs": (lambda j: 3 + j // 2, lambda j: j, None),
+    "pairs, the first": (lambda j: 3 + j // 2, lambda j: j, lambda j, n: (less(j, 11),)),
+    "pairs, some, under a condition": (
+        lambda j: j // 3,
+        lambda j: j,
+        lambda j, n: (less(2, j), less(j, 14), less(n, 10)),
+    ),
+    "pairs from behind": (lambda j: (31 - j) // 2, lambda j: j, None),
+    "remainders": (lambda j: 5 + j % 4, lambda j: j, None),
     "never": (lambda j: j, lambda j: j, lambda j, n: (less(j + 20, 20),)),
     "always": (lambda j: j, lambda j: j, lambda j, n: (less(j, 16),)),
 }

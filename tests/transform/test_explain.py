@@ -76,3 +76,12 @@ def test_names_of_the_user_never_reach_the_source() -> None:
     assert "void k0" in source
     assert "stdio" not in source
     assert "#include" not in source
+
+
+def test_every_launch_is_timed() -> None:
+    x = sm.ones(300, 300)
+    found = examine(lambda x: (x @ x).sort(), x)
+    assert found.launch_seconds is not None and len(found.launch_seconds) >= 2
+    assert all(0 < seconds < 60 for seconds in found.launch_seconds)
+    assert "launches, in ms: " in str(found)
+    assert examine(lambda x: sm.fori_loop(0, 3, lambda k, x: x + 1, x), x).launch_seconds is None  # any number of them
