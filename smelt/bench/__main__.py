@@ -18,6 +18,9 @@ from smelt.bench.cpu.suite import cores, measure_cpu
 from smelt.bench.op_cases import CASES
 from smelt.bench.ops import measure_ops
 from smelt.bench.report import Row, Verdict, machine, machine_text, table, to_json
+from smelt.bench.train.cases import CASES as NETWORKS
+from smelt.bench.train.suite import PEERS as TRAINED
+from smelt.bench.train.suite import measure_train
 from smelt.errors import SmeltError
 
 _EXAMPLES = """\
@@ -30,6 +33,8 @@ examples:
   python -m smelt.bench cpu                             kernels and networks against NumPy, PyTorch and JAX
   python -m smelt.bench cpu --only matmul-f32 softmax   some groups or cases of it
   python -m smelt.bench grad                            values with gradients against PyTorch and JAX
+  python -m smelt.bench train                           whole training steps against PyTorch and JAX
+  python -m smelt.bench train --only mlp --against jax  one of them against one peer
   python -m smelt.bench coldpath                        where the time of a first compilation goes
 """
 
@@ -38,9 +43,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one suite: 0 when everything ran, 1 when something failed (with --strict: or missed a bar), 130 on Ctrl-C."""
     arguments = _parser().parse_args(words)
     try:
-        return {"core": _core, "ops": _ops, "cpu": _cpu, "grad": _grad, "coldpath": _coldpath}[arguments.suite](
-            arguments
-        )
+        return _SUITES[arguments.suite](arguments)
     except SmeltError as error:
         print(f"smelt.bench: {error}", file=sys.stderr)
         return 1
@@ -95,9 +98,22 @@ def _parser() -> argparse.ArgumentParser:
         )
         suite.add_argument("--quick", action="store_true", help="few rounds: a rough look, without bars")
         suite.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
+    train = suites.add_parser(
+        "train",
+        help="whole training steps against PyTorch and JAX",
+        epilog="cases:\n" + "\n".join(f"  {name:<12}{case.summary}" for name, case in NETWORKS.items()),
+        formatter_class=layout,
+    )
+    train.add_argument("--only", nargs="+", choices=NETWORKS, metavar="NAME", help="only these cases")
+    train.add_argument(
+        "--threads", type=int, choices=counts, default=min(2, cores()), metavar="N", help="2 unless given"
+    )
+    train.add_argument("--against", nargs="+", choices=TRAINED, metavar="PEER", help=f"only: {', '.join(TRAINED)}")
+    train.add_argument("--quick", action="store_true", help="few rounds and small networks: a rough look, without bars")
+    train.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
     coldpath = suites.add_parser("coldpath", help="seconds per stage of a first compilation, with a cold cache")
     coldpath.add_argument("--quick", action="store_true", help="a small model")
-    for suite in (core, ops, cpu, grad, coldpath):
+    for suite in (core, ops, cpu, grad, train, coldpath):
         suite.add_argument("--json", metavar="FILE", help="write JSON too; '-' prints it instead of the table")
     return parser
 
@@ -143,6 +159,15 @@ def _grad(arguments: argparse.Namespace) -> int:
     return _reported("grad", rows, facts, arguments)
 
 
+def _train(arguments: argparse.Namespace) -> int:
+    facts = machine() | {"peers": versions()}
+    names = arguments.only or (["mlp", "gpt-small"] if arguments.quick else ["mlp", "lenet", "gpt"])
+    peers = TRAINED if arguments.against is None else arguments.against
+    return _reported(
+        "train", measure_train(names, arguments.threads, peers, arguments.quick, _progress), facts, arguments
+    )
+
+
 def _reported(suite: str, rows: list[Row], facts: dict[str, Any], arguments: argparse.Namespace) -> int:
     _write(arguments.json, f"{machine_text(facts)}\n\n{table(rows)}", to_json(suite, rows, facts))
     verdicts = {row.verdict for row in rows}
@@ -156,6 +181,9 @@ def _coldpath(arguments: argparse.Namespace) -> int:
     text = json.dumps({"suite": "coldpath", "machine": facts, **found}, indent=2, ensure_ascii=False)
     _write(arguments.json, f"{machine_text(facts)}\n\n{coldpath_table(found)}", text)
     return 0
+
+
+_SUITES = {"core": _core, "ops": _ops, "cpu": _cpu, "grad": _grad, "train": _train, "coldpath": _coldpath}
 
 
 def _progress(text: str) -> None:
