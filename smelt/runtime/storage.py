@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 class Signature:
     """What compiled code depends on: one object per distinct combination, so that signatures compare by identity."""
 
-    __slots__ = ("device", "dtype", "shape", "strides")
+    __slots__ = ("device", "dtype", "packed_bytes", "shape", "strides")
 
     def __init__(self, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: str) -> None:
         self.dtype, self.shape, self.strides, self.device = dtype, shape, strides, device
+        in_order = strides == row_major(shape)
+        self.packed_bytes = math.prod(shape) * dtype.itemsize if in_order else -1  # of a block that is this alone
 
 
 _signatures: dict[tuple[Any, ...], Signature] = {}
@@ -147,8 +149,8 @@ class Storage:
 
     def is_whole(self) -> bool:
         """Whether this is all of a block of smelt's own memory, in order."""
-        own = self.memory.recycled and self.offset == 0 and self.strides == row_major(self.shape)
-        return own and self.memory.nbytes == math.prod(self.shape) * self.dtype.itemsize
+        memory = self.memory
+        return memory.recycled and self.offset == 0 and memory.nbytes == self.signature.packed_bytes
 
     def is_donated(self) -> bool:
         return self._memory is None

@@ -61,6 +61,7 @@ class _Entry:
     checks: tuple[Check, ...]  # about the last results of the compiled graph, which are none of the function's
     kept: list[tuple[int, Packing]]  # leaves whose packed copies are further inputs
     watch: Watch | None  # weights that might be packed
+    donated: list[int]  # leaves of donated arguments
     changed: list[int]  # places in the arguments (`tree.places`) that the last results belong to
     plain: _Entry | None = None  # the same with weights as they are
     compiled: CompiledGraph = field(init=False)
@@ -82,6 +83,7 @@ class Jit(Generic[P, T]):
         self._names = _argument_names(function)
         self._static = _positions(self._names, [static] if isinstance(static, int | str) else list(static))
         self._donate = (donate,) if isinstance(donate, int) else tuple(donate)
+        self._donated_names = {self._names[k] for k in self._donate if k < len(self._names)}
         self._shapes = shapes
         self._entries: dict[Any, _Entry] = {}
         self._hidden: list[Reader] | None = None  # found at the first call, when all names are bound
@@ -271,6 +273,7 @@ class Jit(Generic[P, T]):
         shapes = argument_shapes(self._shapes, args)
         check = None if self._shapes is None else ShapeCheck()
         source: dict[Node, int] = {}
+        donated: list[int] = []
 
         def stand_in(value: Any, shape: Any) -> Any:
             number = len(source)
@@ -291,7 +294,11 @@ class Jit(Generic[P, T]):
                 return value
             parts, structure = tree.flatten(value)
             wanted = shapes.get(k, [None] * len(parts))
-            return tree.unflatten(structure, [stand_in(*pair) for pair in zip(parts, wanted, strict=True)])
+            before = len(source)
+            replaced = tree.unflatten(structure, [stand_in(*pair) for pair in zip(parts, wanted, strict=True)])
+            if k in self._donate or k in self._donated_names:
+                donated.extend(number for number in range(before, len(source)) if isinstance(leaves[number], Storage))
+            return replaced
 
         new_args = [replace(k, value) for k, value in enumerate(args)]
         if check is not None:
@@ -351,6 +358,7 @@ class Jit(Generic[P, T]):
             traced.checks,
             [(numbers[one.leaf], one.packing) for one in kept],
             Watch([numbers[use.leaf] for use in weights]) if weights and not packed else None,
+            donated,
             changed,
         )
         return traced, entry
@@ -378,8 +386,9 @@ class Jit(Generic[P, T]):
             integers = struct.pack(f"{len(dims)}q", *dims.values()) + integers
             sizes = entry.compiled.sizes(dims)
         into: dict[int, DeviceMemory] = {}
-        if self._donate:
-            into = _given_up(entry, storages, self._donated(args, kwargs))
+        donated = self._donated(entry, leaves, args, kwargs) if self._donate else []
+        if donated:
+            into = _given_up(entry, storages, donated)
         first = NOWHERE if scalars is None else scalars.pointer
         memories = entry.compiled.run(pointers, first, integers, sizes, into)
         results = runtime.outputs(entry.compiled, memories, storages, entry.offsets, dims)
@@ -389,8 +398,8 @@ class Jit(Generic[P, T]):
             del results[count:]
         if self._donate:
             kept = {id(storage.memory) for storage in results}
-            for storage in self._donated(args, kwargs):
-                if id(storage.memory) not in kept:
+            for storage in donated:
+                if not storage.is_donated() and id(storage.memory) not in kept:
                     storage.donate()
         else:
             changing = (
@@ -415,15 +424,16 @@ class Jit(Generic[P, T]):
         values = [wrap(runtime.leaf(next(fresh))) if known is None else known for known in entry.results]
         return tree.unflatten(entry.structure, values)
 
-    def _donated(self, args: Any, kwargs: Any) -> list[Storage]:
+    def _donated(self, entry: _Entry, leaves: list[Any], args: Any, kwargs: Any) -> list[Storage]:
         """The storages of donated arguments that have not been given up before."""
-        found: dict[int, Storage] = {}
-        for k in self._donate:
-            name = self._names[k] if k < len(self._names) else ""
-            for part in tree.flatten(args[k] if k < len(args) else kwargs.get(name))[0]:
-                if type(part) is Tensor and not part._node.attribute.is_donated():
-                    found[id(part._node.attribute)] = part._node.attribute
-        return list(found.values())
+        found = [leaves[k] for k in entry.donated]
+        if self._shapes is not None:  # leaves may be copies
+            found = []
+            for k in self._donate:
+                name = self._names[k] if k < len(self._names) else ""
+                parts = tree.flatten(args[k] if k < len(args) else kwargs.get(name))[0]
+                found += [part._node.attribute for part in parts if type(part) is Tensor]
+        return [storage for storage in found if not storage.is_donated()]
 
 
 def _given_up(entry: _Entry, storages: list[Storage], donated: list[Storage]) -> dict[int, DeviceMemory]:
