@@ -67,6 +67,10 @@ class Optimizer:
             raise ArgumentError(f"{type(self).__name__}: lr is {lr!r}", rule="a learning rate is not negative.")
         self.steps, self.lr = steps, lr
 
+    def what_may_change(self) -> Any:
+        """A rate that is set later is seen by functions that `jit` has compiled before."""
+        return self.lr
+
     def init(self, parameters: Any) -> State:
         """What the optimizer remembers before the first update of a module, or another tree of tensors."""
         own = [leaf for leaf, fixed in _leaves(parameters) if not fixed]

@@ -99,5 +99,8 @@ def may_be_set(read: Callable[[], Any]) -> bool:
 
 
 def _mark(value: Any) -> Any:
-    """Numbers and strings count by value; other objects by identity."""
-    return value_mark(value) if isinstance(value, bool | int | float | str) else Identity(value)
+    """Numbers and strings count by value; other objects by identity, and by what they say may change about them."""
+    if isinstance(value, bool | int | float | str):
+        return value_mark(value)
+    changes = getattr(type(value), "what_may_change", None)
+    return Identity(value) if changes is None else (Identity(value), _mark(changes(value)))
