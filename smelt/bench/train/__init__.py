@@ -1,0 +1,1 @@
+"""The train suite: whole training steps against PyTorch and JAX."""

@@ -1,0 +1,74 @@
+"""The training steps in smelt: modules and Adam, compiled as one function; `smelt-plain` is the same without `jit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import smelt as sm
+from smelt import nn
+from smelt.bench.train.cases import BETAS, CASES, EPSILON, RATE, SIZES, Gpt
+
+
+class _Block(nn.Module):
+    def __init__(self, size: Gpt) -> None:
+        width = size.width
+        self.heads = size.heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.inward, self.outward = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        batch, length, width = x.shape
+        parts = self.inward(self.norm1(x)).reshape(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        seen = sm.attention(query, key, value, causal=True)
+        x = x + self.outward(seen.permute(0, 2, 1, 3).reshape(batch, length, width))
+        return x + self.down(sm.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class _Gpt(nn.Module):
+    def __init__(self, size: Gpt) -> None:
+        self.tokens = nn.Embedding(size.vocabulary, size.width)
+        self.positions = nn.Embedding(size.length, size.width)
+        self.blocks = [_Block(size) for _ in range(size.layers)]
+        self.norm = nn.LayerNorm(size.width)
+        self.head = nn.Linear(size.width, size.vocabulary, bias=False)
+
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        h = self.tokens(x) + self.positions.weight
+        for block in self.blocks:
+            h = block(h)
+        return self.head(self.norm(h)).flatten(0, 1)
+
+
+def _model(case: str) -> nn.Module:
+    if case in SIZES:
+        return _Gpt(SIZES[case])
+    if case == "mlp":
+        return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    return nn.Sequential(
+        *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)),
+    )
+
+
+def training(library: str, case: str, threads: int) -> Callable[[], float]:
+    """One step on the same batch again, as a function that gives the loss."""
+    model = _model(case).load_state_dict(CASES[case].weights())
+    optimizer = sm.optim.Adam(lr=RATE, betas=BETAS, eps=EPSILON)
+    x, y = (sm.asarray(part) for part in CASES[case].batch())
+
+    def step(model: nn.Module, state: Any, x: sm.Tensor, y: sm.Tensor) -> Any:
+        loss, slopes = sm.value_and_grad(lambda m: sm.cross_entropy(m(x), y.reshape(-1)))(model)
+        return (*optimizer.update(model, slopes, state), loss)
+
+    run_step: Any = step if library == "smelt-plain" else sm.jit(step, donate=(0, 1))
+    state = [model, optimizer.init(model)]
+
+    def run() -> float:
+        *state[:], loss = run_step(*state, x, y)
+        return float(loss)
+
+    return run
