@@ -15,13 +15,14 @@ from collections.abc import Collection, Iterator, Sequence
 
 from smelt.cost import COSTLY
 from smelt.fuse.chains import Chain
-from smelt.fuse.group import Group, Result
+from smelt.fuse.group import Group, Piece, Result
 from smelt.fuse.join import joined
-from smelt.fuse.movement import Place, source_place, within
+from smelt.fuse.movement import Place, source_place, split_strides, within
 from smelt.fuse.routine_nodes import ROUTINES, bases, only_renames
-from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
+from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, size_of, upper, variable
 from smelt.graph.node import Node, make, topological, users
 from smelt.graph.ops import CONTROL, ELEMENTWISE, SOURCES, VIEWS, Op
+from smelt.graph.shapes import row_major
 from smelt.kernel.region import extent
 
 NODE_LIMIT = 250  # elementwise nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
@@ -201,11 +202,18 @@ def _sinks(node: Node) -> Iterator[Group]:
         axes, place = _axes(node)
         yield Group(node, axes, place, node)
         return
-    start: IndexLike = 0
+    whole, start = row_major(node.shape), as_index(0)
     for source in node.sources:
-        axes, place = _axes(source)
-        yield Group(node, axes, place, source, (node.attribute, start))
-        start = as_index(start) + source.shape[node.attribute]
+        result, strides = source, whole
+        # A piece that merges axes, as attention's heads, is stored in the axes that its own kernel has.
+        while result.op is Op.RESHAPE and result.leaf is None:
+            finer = split_strides(result.shape, strides, result.sources[0].shape)
+            if finer is None:
+                break
+            result, strides = result.sources[0], finer
+        axes, place = _axes(result)
+        yield Group(node, axes, place, result, Piece(size_of(start * whole[node.attribute]), strides))
+        start = start + source.shape[node.attribute]
 
 
 def _axes(node: Node) -> tuple[tuple[Variable, ...], Place]:
@@ -324,7 +332,7 @@ def _epilogues(order: Sequence[Node]) -> set[Node]:
 
 def _is_beside(group: Group, node: Node) -> bool:
     """Whether a kernel that computes a node on its way can store it next to its sink: the very same elements."""
-    plain = group.offset is None and group.result is group.sink and group.scanned is None and not group.members
+    plain = group.piece is None and group.result is group.sink and group.scanned is None and not group.members
     return plain and node.op in ELEMENTWISE and node.shape == group.sink.shape and _is_same(group, group.places[node])
 
 
@@ -414,7 +422,7 @@ def _recomputable(node: Node, depth: int) -> bool:
     if node.op not in ELEMENTWISE or node.attribute in COSTLY or depth >= RECOMPUTE_DEPTH:
         return False
     size = product_of(node.shape)
-    return sum(_reads_all(source, size) for source in node.sources) <= 1
+    return sum(_reads_all(source, size) for source in set(node.sources)) <= 1  # x * x reads one input
 
 
 def _reads_all(source: Node, size: IndexLike) -> bool:
