@@ -132,7 +132,12 @@ class LoopWork(ControlWork):
         given: list[tuple[Block, Sequence[Node]]] = [] if test is None else [(test, ())]
         memory, offsets, (counters, *spare) = _planned([*given, (body, body.stored)], kept)
         blocks = (body,) if test is None else (test, body)
-        return cls(node, blocks, items(node), memory, offsets, (), sizes, in_place, registers, counters, spare)
+        sources = [base(source) for source in node.sources]
+        # Where a state stays in its place, that may be its source's.
+        below = [
+            [x] if j in in_place and sources.count(x) == 1 else [] for j, x in enumerate(sources[: len(sizes.states)])
+        ]
+        return cls(node, blocks, items(node), memory, offsets, below, sizes, in_place, registers, counters, spare)
 
 
 AnyWork = Work | ControlWork
