@@ -31,6 +31,7 @@ CUT_MINIMUM = 32  # nodes that a kernel must be spared by storing a value only b
 PLACE_LIMIT = 4  # elements of one node that one element of a kernel may need
 PROLOGUE_LIMIT = 16  # nodes computed inside the operands of a contraction
 RECOMPUTE_DEPTH = 8  # cheap nodes in a row that may be computed in several kernels
+UNCACHED = 1 << 20  # elements that are read back from memory, not from a cache
 PIECES_LIMIT = 4  # parts of a concat that are selected between element by element
 PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users in one kernel
 SMALL = 1 << 15  # elements below which one thread is enough anyway
@@ -97,7 +98,7 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = (), chains: Sequ
             continue
         asking = askers.get(node, [])
         shared = len(asking) > 1
-        alone = not shared or _recomputable(node, depth.get(node, 0))
+        alone = not shared or _recomputable(node, depth.get(node, 0), len(asking))
         apart = node in epilogues and any(group.reductions for group in asking)
         # The tasks of a long reduction are its pieces; what they need of another reduction is made before.
         apart = apart or (node.op is Op.REDUCE and any(group.sink in pieces for group in asking))
@@ -413,15 +414,18 @@ def _legal_reduction(group: Group, node: Node, places: list[Place]) -> bool:
     return upper(rows) >= PARALLEL_ROWS or upper(whole) <= SMALL
 
 
-def _recomputable(node: Node, depth: int) -> bool:
+def _recomputable(node: Node, depth: int, kernels: int) -> bool:
     """Whether computing a node in several kernels costs no more than storing it once and reading it back."""
     if node.op in VIEWS:
         return True
     if node.op is Op.PAD:
         return depth < RECOMPUTE_DEPTH
-    if node.op not in ELEMENTWISE or node.attribute in COSTLY or depth >= RECOMPUTE_DEPTH:
+    if node.op not in ELEMENTWISE or depth >= RECOMPUTE_DEPTH:
         return False
     size = product_of(node.shape)
+    # A costly function takes about as long as the write and the read of a value that no cache holds, and no memory.
+    if node.attribute in COSTLY and (kernels > 2 or upper(size) < UNCACHED):
+        return False
     return sum(_reads_all(source, size) for source in set(node.sources)) <= 1  # x * x reads one input
 
 

@@ -97,6 +97,13 @@ def test_cotangents_of_slices_that_overlap_or_leave_gaps() -> None:
     np.testing.assert_array_equal(got.numpy(), [1, 1, 1, 3, 2, 2, 0, 3, 7, 4])
 
 
+def test_cross_entropy_of_many_classes_takes_the_memory_of_its_logits_once() -> None:
+    x, w = sm.random.normal((64, 8)), sm.random.normal((8, 20000))
+    labels = sm.arange(64) * 300
+    loss = sm.value_and_grad(lambda x, w: sm.cross_entropy(x @ w, labels), argnums=(0, 1))
+    assert sm.jit(loss).memory(x, w).intermediates < 1.1 * 4 * 64 * 20000
+
+
 def test_values_may_be_read_inside() -> None:
     def function(x: sm.Tensor) -> sm.Tensor:
         y = x * 2

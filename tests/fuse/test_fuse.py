@@ -45,6 +45,15 @@ def test_a_square_that_two_kernels_need_is_computed_in_both() -> None:
     assert kernels(*roots) == [["exp"], ["mul", "reduce"], ["mul", "reduce"]]
 
 
+def test_a_costly_function_is_computed_twice_rather_than_written_to_memory() -> None:
+    def sums(rows: int) -> list[list[str]]:
+        y = build.exp(leaf(F32, (rows, 1024)))
+        return kernels(build.reduce("add", y, (1,)), build.reduce("max", y, (1,)))
+
+    assert sums(64) == [["exp"], ["reduce"], ["reduce"]]
+    assert sums(1024) == [["exp", "reduce"], ["exp", "reduce"]]
+
+
 def test_layer_norm_is_one_kernel() -> None:
     x, w, b = leaf(F32, (256, 64)), leaf(F32, (64,)), leaf(F32, (64,))
     assert len(kernels(build.composite("layer_norm", x, w, b, eps=1e-5))) == 1
