@@ -202,7 +202,7 @@ class _Maker:
                     root = make(Op.CAST, root.dtype, root.shape, (root,))
                 stored.append(root)
             groups = partition(stored, pieces, chains)
-        return Block(self.work(groups), stored, leaves)
+        return Block(in_order(self.work(groups), stored), stored, leaves)
 
 
 def _expanded(roots: Sequence[Node]) -> list[Node]:

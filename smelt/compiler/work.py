@@ -6,7 +6,7 @@ temporary of the graph around it, so that blocks of bodies inside bodies nest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from smelt.dtypes import int64, uint8
@@ -132,7 +132,12 @@ class LoopWork(ControlWork):
         given: list[tuple[Block, Sequence[Node]]] = [] if test is None else [(test, ())]
         memory, offsets, (counters, *spare) = _planned([*given, (body, body.stored)], kept)
         blocks = (body,) if test is None else (test, body)
-        return cls(node, blocks, items(node), memory, offsets, (), sizes, in_place, registers, counters, spare)
+        sources = [base(source) for source in node.sources]
+        # Where a state stays in its place, that may be its source's.
+        below = [
+            [x] if j in in_place and sources.count(x) == 1 else [] for j, x in enumerate(sources[: len(sizes.states)])
+        ]
+        return cls(node, blocks, items(node), memory, offsets, below, sizes, in_place, registers, counters, spare)
 
 
 AnyWork = Work | ControlWork
@@ -149,18 +154,35 @@ def all_launches(work: Sequence[AnyWork]) -> Iterator[Work]:
 
 
 def in_order(work: Sequence[AnyWork], stored: Sequence[Node]) -> list[AnyWork]:
-    """The launches in an order that frees memory early. What is `stored` has memory of its own."""
+    """The launches in an order that frees memory early. What is `stored` has memory of its own.
+
+    A launch that could write a result over a leaf waits for the others that read this leaf: its owner may give it up.
+    """
     steps: list[Step] = []
+    results = set(stored)
     for item in work:
         own = [value for value in item.nodes if not _is_leaf(value)]
         # Routines work on memory step by step: what they touch, they may write.
         touches = isinstance(item, ControlWork) or isinstance(item.built.kernel, Routine)
         inside: list[Value] = [value for value in own if isinstance(value, Temporary)] if touches else []
         writes = [*inside, *(own if isinstance(item, Work) and touches else item.written)]
-        steps.append(Step(frozenset(own).difference(writes), frozenset(writes)))
-    kept = set(stored)
-    sizes = {value: nbytes(value) for item in work for value in item.nodes if value not in kept and not _is_leaf(value)}
+        writes += _leaves_below(item, results)
+        steps.append(Step(frozenset(item.nodes).difference(writes), frozenset(writes)))
+    # Numbers count for nothing: an update that frees much must not wait because its step size takes four bytes.
+    sizes = {
+        value: nbytes(value)
+        for item in work
+        for value in item.nodes
+        if value.shape and value not in results and not _is_leaf(value)
+    }
     return [work[k] for k in reordered(steps, sizes)]
+
+
+def _leaves_below(item: AnyWork, results: Set[Value]) -> Iterator[Value]:
+    """The leaves that results of a launch may be written over."""
+    for written, candidates in zip(item.nodes, item.overwritable, strict=False):
+        if written in results:
+            yield from (x for x in candidates if _is_leaf(x) and (x.shape, x.dtype) == (written.shape, written.dtype))
 
 
 def _is_leaf(value: Value) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from smelt.dtypes import Scalar, compute_dtype
 from smelt.graph import build
 from smelt.graph.index import IndexLike, as_index, product_of, size_of, upper
-from smelt.graph.node import Node, Shape
+from smelt.graph.node import Node, Shape, constant_value
 from smelt.graph.ops import Op, Span
 
 
@@ -30,6 +30,33 @@ def total(x: Node, axes: Sequence[int], *, keep_axes: bool = False) -> Node:
     if not axes:
         return x
     return build.cast(build.reduce("add", wide(x), axes, keep_axes=keep_axes), x.dtype)
+
+
+def added(a: Node, b: Node) -> Node:
+    """The sum of two cotangents; those of neighboring slices are laid side by side, as nothing but zeros meets them."""
+    for first, second in ((a, b), (b, a)):
+        axis = _axis_between(first, second)
+        if axis is not None:
+            widths = list(first.attribute)
+            widths[axis] = (first.attribute[axis][0], second.attribute[axis][1])
+            return build.pad(build.concat([first.sources[0], second.sources[0]], axis), widths, first.sources[1])
+    return build.add(a, b)
+
+
+def _axis_between(a: Node, b: Node) -> int | None:
+    """The axis along which what one node pads with zeros ends where what the other one pads begins."""
+    if a.op is not Op.PAD or b.op is not Op.PAD or not (_is_zero(a.sources[1]) and _is_zero(b.sources[1])):
+        return None
+    apart = [axis for axis, (one, other) in enumerate(zip(a.attribute, b.attribute, strict=True)) if one != other]
+    if len(apart) != 1:
+        return None
+    [axis] = apart
+    end = as_index(a.attribute[axis][0]) + a.sources[0].shape[axis]
+    return axis if end == as_index(b.attribute[axis][0]) else None
+
+
+def _is_zero(x: Node) -> bool:
+    return x.op is Op.CONST and constant_value(x) == 0
 
 
 def whole(shape: Shape) -> list[Span]:

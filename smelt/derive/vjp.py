@@ -14,7 +14,7 @@ from smelt.derive import control, indexing, ordering
 from smelt.derive.composites import COMPOSITE_RULES
 from smelt.derive.custom import Custom, Stopped
 from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
-from smelt.derive.moves import broadcast_back, cut, inverse, total, wide, zeros
+from smelt.derive.moves import added, broadcast_back, cut, inverse, total, wide, zeros
 from smelt.derive.windows import unpadded, unsliced, unwindowed
 from smelt.errors import InternalError
 from smelt.graph import build
@@ -41,7 +41,7 @@ def pull_back(
         for node, part in parts:
             if node in wanted:
                 known = sums.get(node)
-                sums[node] = part if known is None else build.add(known, part)
+                sums[node] = part if known is None else added(known, part)
 
     contribute(zip(outputs, cotangents, strict=True))
     groups, items = Groups(order), items_of(order)

@@ -11,7 +11,7 @@ from smelt.fuse.group import Group, Result
 from smelt.fuse.layout import Layout
 from smelt.fuse.movement import Place, pad_mask
 from smelt.fuse.partition import concat_pieces, demands
-from smelt.graph.index import ZERO, Atom, Index, IndexLike, Operation, Variable, as_index, of
+from smelt.graph.index import ZERO, Atom, Index, IndexLike, Operation, Variable, of
 from smelt.graph.node import Node, constant_value
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 from smelt.graph.ranges import Ranges
@@ -26,7 +26,7 @@ _UNROUNDED = frozenset({"neg", "abs", "sign", "max", "min", "floor", "ceil", "tr
 def build_region(group: Group, layout: Callable[[Node], Layout]) -> tuple[Region, list[Node]]:
     """The region of a group, and the node behind each of its buffers in calling order (the sinks first)."""
     builder = _Builder(group, layout)
-    stored = [Result(group.sink, group.place, group.result, group.offset), *group.also]
+    stored = [Result(group.sink, group.place, group.result, group.piece), *group.also]
     outputs = tuple(builder.output(f"o{k}" if k else "o", result) for k, result in enumerate(stored))
     expressions = list(walk([output.value for output in outputs]))
     loads = [e.attribute.buffer.name for e in expressions if e.op == "load"]
@@ -57,7 +57,8 @@ def _parameters(outputs: tuple[Output, ...], axes: tuple[Variable, ...]) -> tupl
             note(*(pick.last for pick in e.attribute.picks))
     for buffer in buffers:
         note(*buffer.shape, *buffer.strides, buffer.offset)
-    return tuple(sorted(found - set(axes), key=lambda v: v.name))
+    # By number, s9 before s10: layers that differ only in the numbers of their slots share kernels.
+    return tuple(sorted(found - set(axes), key=lambda v: (len(v.name), v.name)))
 
 
 class _Builder:
@@ -80,12 +81,9 @@ class _Builder:
 
     def _buffer(self, name: str, stored: Result) -> Buffer:
         sink, shape = stored.sink, stored.result.shape
-        layout = self.layout(sink)
-        if stored.offset is None:
-            return Buffer(name, sink.dtype, shape, layout.strides if shape == sink.shape else row_major(shape))
-        axis, start = stored.offset
-        at = as_index(start) * layout.strides[axis]
-        return Buffer(name, sink.dtype, shape, layout.strides, at.constant if not at.terms else at)
+        if stored.piece is not None:
+            return Buffer(name, sink.dtype, shape, stored.piece.strides, stored.piece.start)
+        return Buffer(name, sink.dtype, shape, self.layout(sink).strides if shape == sink.shape else row_major(shape))
 
     def value(self, node: Node, place: Place) -> Expression:
         asked = (node, place)

@@ -10,28 +10,35 @@ from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, va
 from smelt.graph.node import Node
 
 
+class Piece(NamedTuple):
+    """Where a part of a concat lies in the memory of the whole, counted in elements."""
+
+    start: IndexLike
+    strides: tuple[IndexLike, ...]  # of the axes of the result
+
+
 class Result(NamedTuple):
     """A further node that a kernel stores, in terms of its axes: see `Group`."""
 
     sink: Node
     place: Place
     result: Node
-    offset: tuple[int, IndexLike] | None = None
+    piece: Piece | None = None
 
 
 @dataclass(eq=False)
 class Group:
-    """One kernel: it stores `sink`, or if that is a concat the piece that begins at `offset` (axis, start).
+    """One kernel: it stores `sink`, or if that is a concat one `piece` of it.
 
-    The sink of a reshape is stored in the shape of `result`, what it reshapes. Kernels that were joined store several
-    results (`also`).
+    The sink of a reshape is stored in the shape of `result`, what it reshapes; so is a piece. Kernels that were joined
+    store several results (`also`).
     """
 
     sink: Node
     axes: tuple[Variable, ...]
     place: Place  # of the result, in terms of the axes
     result: Node  # what is computed: the sink, one source of a concat, or the source of a reshape
-    offset: tuple[int, IndexLike] | None = None
+    piece: Piece | None = None
     also: list[Result] = field(default_factory=list)
     places: dict[Node, list[Place]] = field(default_factory=dict)  # which elements of each node are asked for
     inside: list[Node] = field(default_factory=list)  # nodes computed here, users before sources

@@ -124,7 +124,7 @@ def _join(main: Group, other: Group, flow: _Flow, position: dict[Node, int]) -> 
         known = both.places.setdefault(node, [])
         known += [place for place in (_moved(place, values) for place in places) if place not in known]
     both.inside = sorted({*main.inside, *other.inside}, key=lambda node: -position[node])
-    theirs = (Result(other.sink, other.place, other.result, other.offset), *other.also)
+    theirs = (Result(other.sink, other.place, other.result, other.piece), *other.also)
     both.also = [*main.also, *(result._replace(place=_moved(result.place, values)) for result in theirs)]
     return both
 

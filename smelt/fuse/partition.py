@@ -15,13 +15,14 @@ from collections.abc import Collection, Iterator, Sequence
 
 from smelt.cost import COSTLY
 from smelt.fuse.chains import Chain
-from smelt.fuse.group import Group, Result
+from smelt.fuse.group import Group, Piece, Result
 from smelt.fuse.join import joined
-from smelt.fuse.movement import Place, source_place, within
+from smelt.fuse.movement import Place, source_place, split_strides, within
 from smelt.fuse.routine_nodes import ROUTINES, bases, only_renames
-from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, upper, variable
+from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, size_of, upper, variable
 from smelt.graph.node import Node, make, topological, users
 from smelt.graph.ops import CONTROL, ELEMENTWISE, SOURCES, VIEWS, Op
+from smelt.graph.shapes import row_major
 from smelt.kernel.region import extent
 
 NODE_LIMIT = 250  # elementwise nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
@@ -30,6 +31,7 @@ CUT_MINIMUM = 32  # nodes that a kernel must be spared by storing a value only b
 PLACE_LIMIT = 4  # elements of one node that one element of a kernel may need
 PROLOGUE_LIMIT = 16  # nodes computed inside the operands of a contraction
 RECOMPUTE_DEPTH = 8  # cheap nodes in a row that may be computed in several kernels
+UNCACHED = 1 << 20  # elements that are read back from memory, not from a cache
 PIECES_LIMIT = 4  # parts of a concat that are selected between element by element
 PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users in one kernel
 SMALL = 1 << 15  # elements below which one thread is enough anyway
@@ -96,7 +98,7 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = (), chains: Sequ
             continue
         asking = askers.get(node, [])
         shared = len(asking) > 1
-        alone = not shared or _recomputable(node, depth.get(node, 0))
+        alone = not shared or _recomputable(node, depth.get(node, 0), len(asking))
         apart = node in epilogues and any(group.reductions for group in asking)
         # The tasks of a long reduction are its pieces; what they need of another reduction is made before.
         apart = apart or (node.op is Op.REDUCE and any(group.sink in pieces for group in asking))
@@ -201,11 +203,18 @@ def _sinks(node: Node) -> Iterator[Group]:
         axes, place = _axes(node)
         yield Group(node, axes, place, node)
         return
-    start: IndexLike = 0
+    whole, start = row_major(node.shape), as_index(0)
     for source in node.sources:
-        axes, place = _axes(source)
-        yield Group(node, axes, place, source, (node.attribute, start))
-        start = as_index(start) + source.shape[node.attribute]
+        result, strides = source, whole
+        # A piece that merges axes, as attention's heads, is stored in the axes that its own kernel has.
+        while result.op is Op.RESHAPE and result.leaf is None:
+            finer = split_strides(result.shape, strides, result.sources[0].shape)
+            if finer is None:
+                break
+            result, strides = result.sources[0], finer
+        axes, place = _axes(result)
+        yield Group(node, axes, place, result, Piece(size_of(start * whole[node.attribute]), strides))
+        start = start + source.shape[node.attribute]
 
 
 def _axes(node: Node) -> tuple[tuple[Variable, ...], Place]:
@@ -324,7 +333,7 @@ def _epilogues(order: Sequence[Node]) -> set[Node]:
 
 def _is_beside(group: Group, node: Node) -> bool:
     """Whether a kernel that computes a node on its way can store it next to its sink: the very same elements."""
-    plain = group.offset is None and group.result is group.sink and group.scanned is None and not group.members
+    plain = group.piece is None and group.result is group.sink and group.scanned is None and not group.members
     return plain and node.op in ELEMENTWISE and node.shape == group.sink.shape and _is_same(group, group.places[node])
 
 
@@ -405,16 +414,19 @@ def _legal_reduction(group: Group, node: Node, places: list[Place]) -> bool:
     return upper(rows) >= PARALLEL_ROWS or upper(whole) <= SMALL
 
 
-def _recomputable(node: Node, depth: int) -> bool:
+def _recomputable(node: Node, depth: int, kernels: int) -> bool:
     """Whether computing a node in several kernels costs no more than storing it once and reading it back."""
     if node.op in VIEWS:
         return True
     if node.op is Op.PAD:
         return depth < RECOMPUTE_DEPTH
-    if node.op not in ELEMENTWISE or node.attribute in COSTLY or depth >= RECOMPUTE_DEPTH:
+    if node.op not in ELEMENTWISE or depth >= RECOMPUTE_DEPTH:
         return False
     size = product_of(node.shape)
-    return sum(_reads_all(source, size) for source in node.sources) <= 1
+    # A costly function takes about as long as the write and the read of a value that no cache holds, and no memory.
+    if node.attribute in COSTLY and (kernels > 2 or upper(size) < UNCACHED):
+        return False
+    return sum(_reads_all(source, size) for source in set(node.sources)) <= 1  # x * x reads one input
 
 
 def _reads_all(source: Node, size: IndexLike) -> bool:

@@ -50,6 +50,41 @@ def test_a_chain_of_them_stays_in_one_place() -> None:
     np.testing.assert_allclose(sm.jit(function)(sm.from_numpy(X)).numpy(), np.sort(expected, axis=0), rtol=1e-6)
 
 
+def test_an_update_waits_for_others_that_read_what_it_replaces() -> None:
+    """The update of the last weight could run before the way back through that weight."""
+
+    def step(weights: tuple[sm.Tensor, ...], x: sm.Tensor) -> list[sm.Tensor]:
+        def loss(weights: tuple[sm.Tensor, ...]) -> sm.Tensor:
+            first, second, third = weights
+            return (sm.tanh(sm.tanh(x @ first) @ second) @ third).sum()
+
+        return [w - 0.1 * slope for w, slope in zip(weights, sm.grad(loss)(weights), strict=True)]
+
+    weights = tuple(sm.asarray(np.full(shape, 0.1, np.float32)) for shape in ((67, 60), (60, 50), (50, 40)))
+    found = examine(step, weights, sm.from_numpy(X)).compiled.in_place
+    assert [result for result, _ in found] == [0, 1, 2]
+
+
+def test_a_loop_runs_where_its_states_came_from() -> None:
+    def run(w: sm.Tensor, v: sm.Tensor) -> tuple[sm.Tensor, ...]:
+        w, v = sm.fori_loop(0, 3, lambda i, s: (s[0] * 2 - s[1], s[1] + 1), (w, v))
+        return w, v
+
+    function, w, v = sm.jit(run, donate=(0, 1)), sm.asarray(X), sm.asarray(X)
+    places_before = [w.numpy().ctypes.data, v.numpy().ctypes.data]
+    w, v = function(w, v)
+    assert [w.numpy().ctypes.data, v.numpy().ctypes.data] == places_before
+    np.testing.assert_allclose(w.numpy(), (((X * 2 - X) * 2 - X - 1) * 2) - X - 2, rtol=1e-4, atol=1e-4)
+
+
+def test_a_loop_that_also_reads_the_first_value_of_a_state_copies_it() -> None:
+    def run(w: sm.Tensor) -> sm.Tensor:
+        return sm.fori_loop(0, 3, lambda i, s: s * 2 - w, w)
+
+    assert examine(run, sm.from_numpy(X)).compiled.in_place == ()
+    np.testing.assert_allclose(sm.jit(run, donate=0)(sm.asarray(X)).numpy(), X, rtol=1e-4, atol=1e-4)
+
+
 DIFFERENT: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "it is read later": (
         lambda s: sm.sort(s * 2, axis=0) + s,

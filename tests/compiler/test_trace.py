@@ -1,10 +1,12 @@
 """Keys: what may change from call to call is taken out of the graph, and nothing else."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
+import smelt as sm
 from smelt import dtypes
 from smelt.compiler import trace
 from smelt.compiler.trace import rebuild, reshape_strides
@@ -12,6 +14,7 @@ from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.graph.ops import Op, Span
 from smelt.runtime import Storage, leaf
+from smelt.transform import examine
 
 
 def tensor(*shape: int, dtype: Any = np.float32) -> Node:
@@ -63,6 +66,20 @@ def test_slices_of_computed_values_start_at_a_slot() -> None:
     [root] = rebuild(first.key)
     start = root.attribute[0].start
     assert (start.low, start.high) == (0, 4)
+
+
+def test_kernels_are_shared_whatever_the_numbers_of_their_slots() -> None:
+    """Three slices in each of eight layers: slots 9, 10 and 11 come in this order, like 0, 1 and 2."""
+
+    def layers(x: sm.Tensor) -> sm.Tensor:
+        for _ in range(8):
+            x = sm.sort(x)
+            x = x[:-2] * x[1:-1] - x[2:]
+            x = sm.pad(x, (1, 1))
+        return x
+
+    regions = Counter(record.region for record in examine(layers, sm.arange(20.0)).kernels if "slice" in record.nodes)
+    assert list(regions.values()) == [8]
 
 
 def test_aliasing_is_part_of_the_key() -> None:

@@ -78,6 +78,33 @@ def test_a_long_chain_needs_no_recursion() -> None:
     assert abs(float(forward) - 3 * 1.0001**5000) < 1e-2
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)])
+def test_cotangents_of_neighboring_slices_lie_side_by_side(order: tuple[int, ...]) -> None:
+    spans = [slice(0, 4), slice(4, 7), slice(7, 10)]
+
+    def loss(x: sm.Tensor) -> sm.Tensor:
+        return sum(((x[:, spans[k]] ** (k + 2)).sum() for k in order), start=sm.asarray(0.0))
+
+    x = np.random.default_rng(0).standard_normal((6, 10)).astype(np.float32)
+    parts = [(k + 2) * x[:, span] ** (k + 1) for k, span in enumerate(spans)]
+    np.testing.assert_allclose(sm.jit(sm.grad(loss))(sm.asarray(x)).numpy(), np.concatenate(parts, 1), rtol=1e-5)
+
+
+def test_cotangents_of_slices_that_overlap_or_leave_gaps() -> None:
+    def loss(x: sm.Tensor) -> sm.Tensor:
+        return x[:4].sum() + 2 * x[3:6].sum() + 3 * x[7:9].sum() + 4 * x[8:].sum()
+
+    got = sm.jit(sm.grad(loss))(sm.zeros((10,)))
+    np.testing.assert_array_equal(got.numpy(), [1, 1, 1, 3, 2, 2, 0, 3, 7, 4])
+
+
+def test_cross_entropy_of_many_classes_takes_the_memory_of_its_logits_once() -> None:
+    x, w = sm.random.normal((64, 8)), sm.random.normal((8, 20000))
+    labels = sm.arange(64) * 300
+    loss = sm.value_and_grad(lambda x, w: sm.cross_entropy(x @ w, labels), argnums=(0, 1))
+    assert sm.jit(loss).memory(x, w).intermediates < 1.1 * 4 * 64 * 20000
+
+
 def test_values_may_be_read_inside() -> None:
     def function(x: sm.Tensor) -> sm.Tensor:
         y = x * 2

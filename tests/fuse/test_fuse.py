@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from smelt import dtypes
 from smelt.compiler import simplify
 from smelt.fuse import build_region, contiguous, merge_axes, partition
-from smelt.fuse.movement import reshape_index
+from smelt.fuse.movement import reshape_index, split_strides
 from smelt.graph import build
 from smelt.graph.index import variable
 from smelt.graph.interpret import interpret
@@ -35,6 +35,23 @@ def test_softmax_is_one_kernel() -> None:
     assert kernels(build.composite("softmax", leaf(F32, (128, 64)), axis=-1)) == [
         ["reduce", "sub", "exp", "reduce", "reciprocal", "mul"]
     ]
+
+
+def test_a_square_that_two_kernels_need_is_computed_in_both() -> None:
+    x = leaf(F32, (64, 32))
+    y = build.exp(x)
+    square = build.mul(y, y)
+    roots = build.reduce("add", square, (1,)), build.reduce("max", square, (0,))
+    assert kernels(*roots) == [["exp"], ["mul", "reduce"], ["mul", "reduce"]]
+
+
+def test_a_costly_function_is_computed_twice_rather_than_written_to_memory() -> None:
+    def sums(rows: int) -> list[list[str]]:
+        y = build.exp(leaf(F32, (rows, 1024)))
+        return kernels(build.reduce("add", y, (1,)), build.reduce("max", y, (1,)))
+
+    assert sums(64) == [["exp"], ["reduce"], ["reduce"]]
+    assert sums(1024) == [["exp", "reduce"], ["exp", "reduce"]]
 
 
 def test_layer_norm_is_one_kernel() -> None:
@@ -98,7 +115,7 @@ def test_scans_are_stored_for_reductions_other_axes_and_other_places() -> None:
 def test_the_parts_of_a_concat_are_written_in_place() -> None:
     parts = [build.unary("exp", leaf(F32, (3, 4))), leaf(F32, (3, 2)), build.unary("sin", leaf(F32, (3, 5)))]
     groups = partition([build.concat(parts, 1)])
-    assert [group.offset for group in reversed(groups)] == [(1, 0), (1, 4), (1, 6)]
+    assert [group.piece and group.piece.start for group in reversed(groups)] == [0, 4, 6]
     assert sorted(len(group.inside) for group in groups) == [0, 1, 1]
 
 
@@ -204,6 +221,28 @@ def test_reshape_as_an_index(shape: tuple[int, ...], source: tuple[int, ...]) ->
     for at in np.ndindex(*shape):
         where = tuple(i.evaluate({f"i{k}": v for k, v in enumerate(at)}) for i in index)
         assert array[where] == array.reshape(shape)[at]
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "finer", "expected"),
+    [
+        ((2, 6), (20, 1), (2, 3, 2), (20, 2, 1)),
+        ((2, 6), (20, 1), (1, 2, 1, 6, 1), (40, 20, 6, 1, 0)),
+        ((4, 6), (9, 1), (2, 2, 3, 2), (18, 9, 2, 1)),
+        ((1, 6), (9, 1), (6,), (1,)),
+        ((2, 6), (20, 1), (3, 4), None),
+        ((2, 6), (20, 1), (12,), None),
+    ],
+)
+def test_axes_cut_into_several(
+    shape: tuple[int, ...], strides: tuple[int, ...], finer: tuple[int, ...], expected: tuple[int, ...] | None
+) -> None:
+    found = split_strides(shape, strides, finer)
+    if expected is None or found is None:
+        assert found == expected
+    else:  # the stride of an axis of one element means nothing
+        pairs = zip(finer, found, expected, strict=True)
+        assert all(size == 1 or stride == wanted for size, stride, wanted in pairs)
 
 
 JUMPS = {"floor", "ceil", "trunc", "round", "sign", "floordiv", "mod", "eq", "ne", "lt", "le", "pow", "tan", "isnan"}
