@@ -18,8 +18,11 @@ from smelt.bench.cpu.suite import cores, measure_cpu
 from smelt.bench.op_cases import CASES
 from smelt.bench.ops import measure_ops
 from smelt.bench.report import Row, Verdict, machine, machine_text, table, to_json
+from smelt.bench.training import SUMMARY as COMPILE_SUMMARY
+from smelt.bench.training import measure_compile
 from smelt.errors import SmeltError
 
+_COMPILE = "compile"  # beside the groups of `grad`
 _EXAMPLES = """\
 examples:
   python -m smelt.bench core                            every measure: a few minutes
@@ -30,6 +33,7 @@ examples:
   python -m smelt.bench cpu                             kernels and networks against NumPy, PyTorch and JAX
   python -m smelt.bench cpu --only matmul-f32 softmax   some groups or cases of it
   python -m smelt.bench grad                            values with gradients against PyTorch and JAX
+  python -m smelt.bench grad --only compile             what compiling a training step costs
   python -m smelt.bench coldpath                        where the time of a first compilation goes
 """
 
@@ -81,13 +85,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     grad = suites.add_parser(
         "grad",
-        help="values with gradients against PyTorch and JAX",
-        epilog="groups and cases:\n" + "\n".join(_group_lines(GRADIENTS)),
+        help="values with gradients against PyTorch and JAX, and what compiling them costs",
+        epilog="groups and cases:\n" + "\n".join([*_group_lines(GRADIENTS), f"  {_COMPILE}: {COMPILE_SUMMARY}"]),
         formatter_class=layout,
     )
     counts = range(1, cores() + 1)
-    for suite, groups in ((cpu, GROUPS), (grad, GRADIENTS)):
-        names = [*groups, *(name for group in groups.values() for name in group.cases)]
+    for suite, groups, others in ((cpu, GROUPS, ()), (grad, GRADIENTS, (_COMPILE,))):
+        names = [*groups, *(name for group in groups.values() for name in group.cases), *others]
         suite.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="only these")
         suite.add_argument("--threads", nargs="+", type=int, choices=counts, metavar="N", help="1 and 2 unless given")
         suite.add_argument(
@@ -139,7 +143,13 @@ def _grad(arguments: argparse.Namespace) -> int:
     facts = machine() | {"peers": versions()}
     threads = arguments.threads or range(1, min(2, cores()) + 1)
     peers = arguments.against or PEERS
-    rows = measure_cpu(arguments.only or [], threads, peers, arguments.quick, _progress, GRADIENTS)
+    names = [name for name in arguments.only or () if name != _COMPILE]
+    rows: list[Row] = []
+    if names or not arguments.only:
+        rows += measure_cpu(names, threads, peers, arguments.quick, _progress, GRADIENTS)
+    if not arguments.only or _COMPILE in arguments.only:
+        _progress(f"{_COMPILE}: {COMPILE_SUMMARY}")
+        rows += measure_compile(arguments.quick)
     return _reported("grad", rows, facts, arguments)
 
 
