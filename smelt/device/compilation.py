@@ -211,7 +211,8 @@ class _Run:
     def finish(self) -> bytes | None:
         """Wait for the end: None if all went well, else what the compiler said."""
         try:
-            _, said = self._process.communicate(timeout=self.seconds_left)
+            # One that has ended was in time, however late we come to look.
+            _, said = self._process.communicate(timeout=TIME_LIMIT if self.has_ended else self.seconds_left)
         except subprocess.TimeoutExpired:
             raise CompilerError(
                 f"the C compiler {self._name!r} did not finish within {TIME_LIMIT:g} seconds",

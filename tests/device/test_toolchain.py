@@ -87,6 +87,18 @@ def test_sources_are_compiled_from_when_they_are_known() -> None:
     assert toolchain.compile_count() == before + 6
 
 
+def test_a_compiler_that_ended_in_time_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the caller was busy with other things."""
+    with toolchain.building() as builder:
+        builder.add(answer(18, "in time"))
+        assert builder._compilation is not None
+        [run] = builder._compilation._runs
+        run._process.wait()
+        monkeypatch.setattr(run, "_deadline", 0.0)
+        [library] = builder.finish()
+    assert call(library) == 18
+
+
 def test_what_is_given_up_leaves_nothing_behind(private_temporary_folder: Path) -> None:
     with pytest.raises(ZeroDivisionError), toolchain.building() as builder:
         builder.add(answer(17, "given up"))
