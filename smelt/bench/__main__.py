@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from smelt.bench.coldpath import coldpath_table, measure_coldpath
+from smelt.bench.compiling import SUMMARY as COMPILE_SUMMARY
+from smelt.bench.compiling import measure_compile
 from smelt.bench.core import MEASURES
 from smelt.bench.cpu.cases import GRADIENTS, GROUPS, Group
 from smelt.bench.cpu.library import PEERS, versions
@@ -23,6 +25,7 @@ from smelt.bench.train.suite import PEERS as TRAINED
 from smelt.bench.train.suite import measure_train
 from smelt.errors import SmeltError
 
+_COMPILE = "compile"  # beside the groups of `grad`
 _EXAMPLES = """\
 examples:
   python -m smelt.bench core                            every measure: a few minutes
@@ -35,6 +38,7 @@ examples:
   python -m smelt.bench grad                            values with gradients against PyTorch and JAX
   python -m smelt.bench train                           whole training steps against PyTorch and JAX
   python -m smelt.bench train --only mlp --against jax  one of them against one peer
+  python -m smelt.bench grad --only compile             what compiling a training step costs
   python -m smelt.bench coldpath                        where the time of a first compilation goes
 """
 
@@ -84,13 +88,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     grad = suites.add_parser(
         "grad",
-        help="values with gradients against PyTorch and JAX",
-        epilog="groups and cases:\n" + "\n".join(_group_lines(GRADIENTS)),
+        help="values with gradients against PyTorch and JAX, and what compiling them costs",
+        epilog="groups and cases:\n" + "\n".join([*_group_lines(GRADIENTS), f"  {_COMPILE}: {COMPILE_SUMMARY}"]),
         formatter_class=layout,
     )
     counts = range(1, cores() + 1)
-    for suite, groups in ((cpu, GROUPS), (grad, GRADIENTS)):
-        names = [*groups, *(name for group in groups.values() for name in group.cases)]
+    for suite, groups, others in ((cpu, GROUPS, ()), (grad, GRADIENTS, (_COMPILE,))):
+        names = [*groups, *(name for group in groups.values() for name in group.cases), *others]
         suite.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="only these")
         suite.add_argument("--threads", nargs="+", type=int, choices=counts, metavar="N", help="1 and 2 unless given")
         suite.add_argument(
@@ -155,7 +159,13 @@ def _grad(arguments: argparse.Namespace) -> int:
     facts = machine() | {"peers": versions()}
     threads = arguments.threads or range(1, min(2, cores()) + 1)
     peers = arguments.against or PEERS
-    rows = measure_cpu(arguments.only or [], threads, peers, arguments.quick, _progress, GRADIENTS)
+    names = [name for name in arguments.only or () if name != _COMPILE]
+    rows: list[Row] = []
+    if names or not arguments.only:
+        rows += measure_cpu(names, threads, peers, arguments.quick, _progress, GRADIENTS)
+    if not arguments.only or _COMPILE in arguments.only:
+        _progress(f"{_COMPILE}: {COMPILE_SUMMARY}")
+        rows += measure_compile(arguments.quick)
     return _reported("grad", rows, facts, arguments)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import smelt as sm
 from smelt import runtime
 from smelt.bench import models
+from smelt.bench.compiling import planning, training
 from smelt.bench.timing import paired
 from smelt.compiler import compile_graph, trace
 from smelt.tensor.handle import node_of
@@ -100,7 +101,13 @@ def _timed(function: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-TASKS: dict[str, Callable[..., dict[str, Any]]] = {"gpt2": gpt2, "coldpath": coldpath, "matmul": matmul}
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "gpt2": gpt2,
+    "coldpath": coldpath,
+    "matmul": matmul,
+    "training": training,
+    "planning": planning,
+}
 
 if __name__ == "__main__":
     print(json.dumps(TASKS[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -7,7 +7,6 @@ A measure is a function that gives rows; `MEASURES` names them all. What needs a
 from __future__ import annotations
 
 import compileall
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -19,9 +18,10 @@ from typing import Any
 import numpy as np
 
 import smelt as sm
+from smelt.bench.first_calls import child_task, first_calls
 from smelt.bench.models import check_close
 from smelt.bench.report import Row
-from smelt.bench.timing import Clock, best_of, private_cache, processes_in_turn, run_json, run_process
+from smelt.bench.timing import Clock, best_of, private_cache, processes_in_turn, run_process
 from smelt.transform import examine
 
 DISPATCH_SECONDS, LEAF_SECONDS = 15e-6, 0.3e-6
@@ -192,23 +192,12 @@ def _beyond(name: str, base: Sequence[float], whole: Sequence[float], bar: float
 
 def gpt2(quick: bool) -> list[Row]:
     """A GPT-2-sized forward pass: what the first call costs beyond any other, with a cold and a warm disk cache."""
-    cold: list[dict[str, Any]] = []
-    warm: list[dict[str, Any]] = []
-    for _ in range(1 if quick else 3):
-        with private_cache() as environment:
-            for results in (cold, warm):
-                results.append(_task("gpt2", {"size": "tiny" if quick else "gpt2", "calls": 5}, environment))
+    found = first_calls("gpt2", {"size": "tiny" if quick else "gpt2", "calls": 5}, 1 if quick else 3)
     name = "gpt2 (tiny, for a quick look)" if quick else "gpt2"
-    rows = []
-    for cache, results, bar in (("cold", cold, COLD_SECONDS), ("warm", warm, WARM_SECONDS)):
-        extra = statistics.median(result["first"] - result["median"] for result in results)
-        detail = "first calls " + ", ".join(f"{result['first']:.2f}" for result in results) + " s"
-        # A small model cannot miss a bar that was set for a large one.
-        rows.append(Row(f"{name}: first call, {cache} cache", extra, "s", None if quick else bar, detail=detail))
-    median = statistics.median(result["median"] for result in cold + warm)
-    numpy = statistics.median(result["numpy"] for result in cold + warm)
-    detail = f"{cold[0]['kernels']} kernels; NumPy {1e3 * numpy:.1f} ms"
-    return [*rows, Row(f"{name}: any other call", median, "ms", detail=detail)]
+    # A small model cannot miss a bar that was set for a large one.
+    rows = found.rows(name, *((None, None) if quick else (COLD_SECONDS, WARM_SECONDS)))
+    detail = f"{found.cold[0]['kernels']} kernels; NumPy {1e3 * found.median('numpy'):.1f} ms"
+    return [*rows, Row(f"{name}: any other call", found.median("median"), "ms", detail=detail)]
 
 
 def matmul(quick: bool) -> list[Row]:
@@ -216,7 +205,7 @@ def matmul(quick: bool) -> list[Row]:
     rows = []
     for size in MATMUL_SIZES:
         m, n, k = size
-        found = _task("matmul", {"size": size, "quick": quick}, ONE_THREAD)
+        found = child_task("matmul", {"size": size, "quick": quick}, ONE_THREAD)
         speeds = [2e-9 * m * n * k / found[key] for key in ("smelt", "numpy")]
         detail = (
             f"{speeds[0]:.0f} against {speeds[1]:.0f} GFLOP/s; {_count(found['kernels'], 'kernel')}; "
@@ -225,11 +214,6 @@ def matmul(quick: bool) -> list[Row]:
         name = f"matmul: {m}×{n}×{k} + bias, gelu"
         rows.append(Row(name, found["ratio"], "×", MATMUL_RATIO, at_least=True, detail=detail))
     return rows
-
-
-def _task(name: str, options: dict[str, Any], environment: dict[str, str]) -> dict[str, Any]:
-    result: dict[str, Any] = run_json(["-m", "smelt.bench.child", name, json.dumps(options)], environment)
-    return result
 
 
 def _rounds(quick: bool) -> int:

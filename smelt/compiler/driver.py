@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from smelt.compiler.bodies import simple_bodies
@@ -12,6 +12,7 @@ from smelt.compiler.link import link
 from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.stages import Stages
 from smelt.compiler.trace import Argument, GraphKey, LeafView, leaf_view, rebuild
+from smelt.compiler.units import Units
 from smelt.compiler.work import (
     AnyWork,
     Block,
@@ -19,6 +20,7 @@ from smelt.compiler.work import (
     Built,
     ControlWork,
     LoopWork,
+    Value,
     Work,
     all_launches,
     in_order,
@@ -41,6 +43,7 @@ from smelt.fuse import (
     overwritable,
     partition,
     prepared,
+    signature,
     split_reductions,
     storable,
     weigh_last,
@@ -61,7 +64,6 @@ from smelt.rewrite import rewrite
 from smelt.schedule import choose, routine_steps
 
 KERNEL_LIMIT = 4096  # kernels kept in memory
-UNIT_KERNELS = 24  # kernels in one translation unit; more are compiled side by side
 
 
 _kernels: dict[tuple[str, str], Built] = {}  # by device, and the text of the region or routine
@@ -91,13 +93,12 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
         roots, pieces, chains = _fused(roots, device)
         outputs, results, stored = _outputs(roots)
         groups = partition(stored, pieces, chains)
-    maker = _Maker(device, stages)
-    work = in_order(maker.work(groups), stored)
-    with stages.stage("render"):
-        units = _render(list(maker.new.values()), device)
-    with stages.stage("compile"):
-        _build(units, device)
-        _remember(maker.new)
+    with device.building() as builder:
+        maker = _Maker(device, stages, Units(device, builder, stages))
+        work = in_order(maker.work(groups), stored)
+        for library in maker.units.finish():
+            _libraries[library.key] = library
+    _remember(maker.new)
     with stages.stage("plan"):
         record = link(key, device, work, outputs, results, stored, explain)
         compiled = assemble(record, device, [_libraries[name] for name in record.libraries])
@@ -128,11 +129,12 @@ def _fused(roots: Sequence[Node], device: Device) -> tuple[list[Node], set[Node]
 
 
 class _Maker:
-    """Makes launches of groups. Kernels that are not known yet are collected in `new`."""
+    """Makes launches of groups. Kernels that are not known yet are collected in `new`, and compiled meanwhile."""
 
-    def __init__(self, device: Device, stages: Stages) -> None:
-        self.device, self.stages = device, stages
+    def __init__(self, device: Device, stages: Stages, units: Units) -> None:
+        self.device, self.stages, self.units = device, stages, units
         self.new: dict[tuple[str, str], Built] = {}
+        self.alike: dict[Hashable, tuple[Work, list[int]]] = {}  # by mark: a launch, and the parts of its nodes
         self.parameters = itertools.count()
 
     def work(self, groups: Sequence[Group]) -> list[AnyWork]:
@@ -144,18 +146,40 @@ class _Maker:
             elif any(size == 0 for size in group.result.shape):
                 continue
             elif group.sink.op in ROUTINES:
-                work += _routine_work(group, self.device, self.new)
+                work += self.routine_work(group)
             else:
                 work.append(self.region_work(group))
+            self.units.advance()
         return work
 
+    def routine_work(self, group: Group) -> Iterator[Work]:
+        """The launches of a node that is a routine."""
+        for routine, buffers in routine_steps(group.sink, _layout, self.device.profile):
+            yield Work(group, self.routine_kernel(routine), list(buffers), {v.name: v.name for v in routine.parameters})
+
     def region_work(self, group: Group) -> Work:
+        with self.stages.stage("regions"):
+            mark, numbered = signature(group, _layout) or (None, [])
+            known = self.alike.get(mark)
+        if known is not None:
+            first, parts = known
+            nodes = [numbered[part] for part in parts]
+            seen = dict(zip(first.nodes, nodes, strict=True))
+            places = [[seen[value] for value in found] for found in first.overwritable]
+            return Work(group, first.built, nodes, first.names, places)
+        work = self.new_region_work(group)
+        if mark is not None:
+            number: dict[Value, int] = {node: k for k, node in enumerate(numbered)}
+            self.alike[mark] = work, [number[node] for node in work.nodes]
+        return work
+
+    def new_region_work(self, group: Group) -> Work:
         with self.stages.stage("regions"):
             region, nodes = build_region(group, _layout)
             places = [[nodes[k] for k in found] for found in overwritable(region)]
             region, names = name_slots(merge_axes(region))
             text = print_region(region)
-        built = _kernel(region, text, self.device, self.new, self.stages)
+        built = self.kernel(region, text)
         # A phase that keeps values in the output needs its memory for itself.
         return Work(group, built, nodes, names, () if "keep" in built.schedule else places)
 
@@ -171,7 +195,31 @@ class _Maker:
 
     def remade(self, item: Work, routine: Routine) -> Work:
         """A launch with another routine."""
-        return replace(item, built=_routine_kernel(routine, self.device, self.new))
+        return replace(item, built=self.routine_kernel(routine))
+
+    def kernel(self, region: Region, text: str) -> Built:
+        """The kernel for a region: known, already on its way, or lowered now."""
+        key = (self.device.name, text)
+        known = _kernels.get(key) or self.new.get(key)
+        if known is not None:
+            return known
+        with self.stages.stage("schedule"):
+            schedule, kernel = choose(region, self.device.profile)
+        if settings().verify:
+            with self.stages.stage("verify"):
+                verify(kernel)
+        return self.made(key, Built(kernel, text, schedule.grain, schedule.text()))
+
+    def routine_kernel(self, routine: Routine) -> Built:
+        text = print_routine(routine)
+        key = (self.device.name, text)
+        return _kernels.get(key) or self.new.get(key) or self.made(key, Built(routine, text, routine.grain))
+
+    def made(self, key: tuple[str, str], built: Built) -> Built:
+        """Note a kernel that was not known."""
+        self.new[key] = built
+        self.units.add(built)
+        return built
 
     def loop_leaves(self, node: Node) -> list[Node]:
         """What stands for the parameters of a loop's bodies."""
@@ -205,21 +253,16 @@ class _Maker:
         return Block(in_order(self.work(groups), stored), stored, leaves)
 
 
-def _expanded(roots: Sequence[Node]) -> list[Node]:
-    new: dict[Node, Node] = {}
-    for node in topological(roots):
-        sources = tuple([new[source] for source in node.sources])
-        replaced = with_sources(node, sources)
-        new[node] = _written_out(replaced) if node.op is Op.COMPOSITE else replaced
+def _expanded(roots: Sequence[Node], done: Iterable[Node] = ()) -> list[Node]:
+    """The graph without composites, given nodes below which there are none."""
+    new = {node: node for node in done}
+    for node in topological(roots, known=new):
+        replaced = with_sources(node, tuple([new[source] for source in node.sources]))
+        if node.op is Op.COMPOSITE:
+            # Composites may be made of composites.
+            [replaced] = _expanded([composites.expand(replaced)], replaced.sources)
+        new[node] = replaced
     return [new[root] for root in roots]
-
-
-def _written_out(node: Node) -> Node:
-    """A composite in primitive ops; composites may be made of composites."""
-    expansion = composites.expand(node)
-    if any(inner.op is Op.COMPOSITE for inner in topological([expansion])):
-        return _expanded([expansion])[0]
-    return expansion
 
 
 def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], list[Node]]:
@@ -257,52 +300,6 @@ def _layout(node: Node) -> Layout:
         argument: Argument = node.attribute
         return Layout(node.shape, argument.strides)
     return contiguous(node)
-
-
-def _kernel(region: Region, text: str, device: Device, new: dict[tuple[str, str], Built], stages: Stages) -> Built:
-    """The kernel for a region: known, already on its way, or lowered now."""
-    key = (device.name, text)
-    known = _kernels.get(key) or new.get(key)
-    if known is not None:
-        return known
-    with stages.stage("schedule"):
-        schedule, kernel = choose(region, device.profile)
-    if settings().verify:
-        with stages.stage("verify"):
-            verify(kernel)
-    built = new[key] = Built(kernel, text, schedule.grain, schedule.text())
-    return built
-
-
-def _routine_work(group: Group, device: Device, new: dict[tuple[str, str], Built]) -> Iterator[Work]:
-    """The launches of a node that is a routine."""
-    for routine, buffers in routine_steps(group.sink, _layout, device.profile):
-        built = _routine_kernel(routine, device, new)
-        yield Work(group, built, list(buffers), {v.name: v.name for v in routine.parameters})
-
-
-def _routine_kernel(routine: Routine, device: Device, new: dict[tuple[str, str], Built]) -> Built:
-    text = print_routine(routine)
-    key = (device.name, text)
-    return _kernels.get(key) or new.setdefault(key, Built(routine, text, routine.grain))
-
-
-def _render(new: list[Built], device: Device) -> list[tuple[list[Built], str]]:
-    """Translation units for new kernels, as even as possible."""
-    for number, built in enumerate(new):
-        built.kernel = replace(built.kernel, name=f"k{number}")
-        built.workspace = device.workspace_bytes(built.kernel)
-    count = 1 if len(new) < 4 else 1 + -(-len(new) // UNIT_KERNELS)
-    parts = [new[k::count] for k in range(min(count, len(new)))]
-    return [(part, device.render([built.kernel for built in part])) for part in parts]
-
-
-def _build(units: list[tuple[list[Built], str]], device: Device) -> None:
-    libraries = device.build([source for _, source in units])
-    for (part, source), library in zip(units, libraries, strict=True):
-        _libraries[library.key] = library
-        for built in part:
-            built.source, built.library = source, library.key
 
 
 def _remember(new: dict[tuple[str, str], Built]) -> None:

@@ -155,9 +155,14 @@ def _check(record: GraphRecord, key: Any) -> None:
     entries, roots, bounds = key
     scalars = sum(entry[0] is Op.CONST and entry[2] is None for entry in all_entries(entries))
     integers = len(bounds) + count_starts(key)
-    stored = sum(output[0] == "stored" for output in record.outputs)
+    stored = [output for output in record.outputs if output[0] == "stored"]
+    inputs: dict[int, list[Any]] = {}  # the leaves of each input, which may be seen in several ways
+    for entry in entries:
+        if entry[0] is Op.LEAF:
+            inputs.setdefault(entry[4], []).append(entry)
     numbers = [record.n_inputs, record.scratch_bytes, record.arena_bytes, *record.results]
     numbers += [number for base, offset in record.slots for number in (base - REGISTER, offset)]
+    numbers += [number for pair in record.in_place for number in pair]
     launches = [step for step in record.launches if isinstance(step, Launch)]
     numbers += [n for launch in launches for n in (launch.library, launch.tasks, launch.grain, launch.threads)]
     check_controls(record.launches, record.slots)
@@ -166,7 +171,7 @@ def _check(record: GraphRecord, key: Any) -> None:
         and record.bounds == bounds
         and len(record.results) == len(roots)
         and all(number < len(record.outputs) for number in record.results)
-        and all(base <= 1 + record.n_inputs + stored for base, _ in record.slots)
+        and all(base <= 1 + record.n_inputs + len(stored) for base, _ in record.slots)
         and all(offset == 0 for base, offset in record.slots if base >= INPUTS)
         and all(offset < 8 * scalars for base, offset in record.slots if base == SCALARS)
         and all(launch.library < len(record.libraries) for launch in launches)
@@ -176,17 +181,12 @@ def _check(record: GraphRecord, key: Any) -> None:
         and all(_fits(record.outputs[k], entries[root]) for k, root in zip(record.results, roots, strict=True))
         and all(type(name) is str for name in record.libraries)
         and all(launch.threads > 0 for launch in launches)
-        and all(_may_overwrite(record, entries, *pair) for pair in record.in_place)
+        and all(number in inputs for _, number in record.in_place)
+        # A result has the type of an input that it is written over.
+        and all(_fits(stored[result], entry) for result, number in record.in_place for entry in inputs[number])
     )
     if not sound:
         raise ValueError("a record that does not fit its graph")
-
-
-def _may_overwrite(record: GraphRecord, entries: Any, result: int, number: int) -> bool:
-    """Whether a result has the type of an input that it is written over."""
-    stored = [output for output in record.outputs if output[0] == "stored"]
-    inputs = [entry for entry in entries if entry[0] is Op.LEAF and entry[4] == number]
-    return bool(inputs) and all(_fits(stored[result], entry) for entry in inputs)
 
 
 def _fits(output: tuple[Any, ...], entry: tuple[Any, ...]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import selectors
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from smelt.cost.profile import profile
 from smelt.device.discovery import Compiler, settle_flags
@@ -35,17 +36,74 @@ def run_count() -> int:
     return _runs
 
 
-def compile_each(chosen: Compiler, sources: dict[str, str], done: Callable[[str, Path], None]) -> None:
-    """Compile sources, given by key, into shared libraries; `done(key, library)` is called as each is there.
+@contextlib.contextmanager
+def compiling(chosen: Compiler, done: Callable[[str, Path], None]) -> Iterator[Compilation]:
+    """Compile sources into shared libraries while the caller goes on; `done(key, library)` is called as each is there.
 
-    The library is gone when `done` returns. A source that the compiler refuses raises `InternalError`.
+    The library is gone when `done` returns. A source that the compiler refuses raises `InternalError`, from whichever
+    method takes note of it. Nothing runs on after the block.
     """
-    with _temporary_folder() as folder, _running(chosen, sources, folder) as runs:
+    with _temporary_folder() as folder:
+        work = Compilation(chosen, folder, done)
+        try:
+            yield work
+        finally:
+            work.stop()
+
+
+class Compilation:
+    """Runs of the compiler, as many at a time as there are cores, and sources that wait for their turn."""
+
+    def __init__(self, chosen: Compiler, folder: Path, done: Callable[[str, Path], None]) -> None:
+        self._chosen, self._folder, self._done = chosen, folder, done
+        self._waiting: dict[str, str] = {}  # sources by key
+        self._runs: list[_Run] = []
+
+    def add(self, key: str, source: str) -> None:
+        """Have a source compiled."""
+        self._waiting[key] = source
+        self.advance()
+
+    def advance(self) -> None:
+        """Take note of runs that have ended, and start others in their place; this waits for nothing."""
+        for run in [run for run in self._runs if run.has_ended]:
+            self._take(run)
+        while self._waiting and len(self._runs) < profile().cores:
+            # What takes longest must not be what all others have to wait for in the end.
+            key = max(self._waiting, key=lambda key: len(self._waiting[key]))
+            with _interrupts_later():
+                self._runs.append(_Run(self._chosen, key, self._waiting.pop(key), self._folder))
+
+    def finish(self) -> None:
+        """Wait for all runs."""
+        while self._runs:
+            self._take(_first_to_speak(self._runs))
+            self.advance()
+
+    def stop(self) -> None:
+        """Kill what still runs."""
+        for run in self._runs:
+            run.stop()
+
+    def _take(self, run: _Run) -> None:
+        """The end of a run: its library is handed on."""
+        said = run.finish()
+        if said is not None and not _compiles_with_fewer_flags(self._chosen, run, self._folder):
+            raise refused(run.key, run.source, said)
+        self._runs.remove(run)
+        run.stop()
+        self._done(run.key, run.output)
+
+
+def _first_to_speak(runs: list[_Run]) -> _Run:
+    """The run that ends or says something first; at the deadline of one of them, any."""
+    if len(runs) == 1:
+        return runs[0]
+    with selectors.DefaultSelector() as selector:
         for run in runs:
-            said = run.finish()
-            if said is not None and not _compiles_with_fewer_flags(chosen, run, folder):
-                raise refused(run.key, run.source, said)
-            done(run.key, run.output)
+            selector.register(run.messages, selectors.EVENT_READ, run)
+        ready = selector.select(min(run.seconds_left for run in runs))
+    return ready[0][0].data if ready else min(runs, key=lambda run: run.seconds_left)
 
 
 def refused(key: str, source: str, said: bytes) -> InternalError:
@@ -95,8 +153,12 @@ def _no_room(why: str) -> CompilerError:
 
 def _compiles_with_fewer_flags(chosen: Compiler, failed: _Run, folder: Path) -> bool:
     for fewer in chosen.with_fewer_flags():
-        with _running(fewer, {failed.key: failed.source}, folder) as runs:
-            said = next(runs).finish()
+        with _interrupts_later():
+            run = _Run(fewer, failed.key, failed.source, folder)
+        try:
+            said = run.finish()
+        finally:
+            run.stop()
         if said is None:
             settle_flags(chosen, fewer)
             return True
@@ -132,10 +194,25 @@ class _Run:
             raise CompilerError(f"the C compiler {self._name!r} does not start: {error.strerror}") from None
         self._deadline = time.monotonic() + TIME_LIMIT
 
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    @property
+    def messages(self) -> IO[bytes]:
+        """What the compiler says; it closes when the compiler ends."""
+        assert self._process.stderr is not None
+        return self._process.stderr
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
+
     def finish(self) -> bytes | None:
         """Wait for the end: None if all went well, else what the compiler said."""
         try:
-            _, said = self._process.communicate(timeout=max(0.0, self._deadline - time.monotonic()))
+            # One that has ended was in time, however late we come to look.
+            _, said = self._process.communicate(timeout=TIME_LIMIT if self.has_ended else self.seconds_left)
         except subprocess.TimeoutExpired:
             raise CompilerError(
                 f"the C compiler {self._name!r} did not finish within {TIME_LIMIT:g} seconds",
@@ -195,28 +272,3 @@ def _interrupts_later() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if pending:
             signal.raise_signal(signal.SIGINT)
-
-
-@contextlib.contextmanager
-def _running(chosen: Compiler, sources: dict[str, str], folder: Path) -> Iterator[Iterator[_Run]]:
-    """Runs of the compiler in the order of the sources, as many at a time as there are cores; in the end all stop."""
-    started: list[_Run] = []
-
-    def start(key: str) -> _Run:
-        with _interrupts_later():
-            started.append(_Run(chosen, key, sources[key], folder))
-        return started[-1]
-
-    def each() -> Iterator[_Run]:
-        keys, ahead = list(sources), profile().cores
-        waiting = [start(key) for key in keys[:ahead]]
-        for key in keys[ahead:]:
-            yield waiting.pop(0)
-            waiting.append(start(key))
-        yield from waiting
-
-    try:
-        yield each()
-    finally:
-        for run in started:
-            run.stop()

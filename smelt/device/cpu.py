@@ -8,6 +8,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from smelt.config import settings
@@ -20,7 +21,7 @@ from smelt.errors import InternalError, MemoryLimitError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.device.toolchain import Library
+    from smelt.device.toolchain import Builder, Library
     from smelt.kernel.ir import Kernel
     from smelt.kernel.routine import Routine
 
@@ -163,10 +164,17 @@ class CPU:
 
     def build(self, sources: Sequence[str]) -> list[Library]:
         """C sources as loaded libraries."""
+        with self.building() as builder:
+            for source in sources:
+                builder.add(source)
+            return builder.finish()
+
+    def building(self) -> AbstractContextManager[Builder]:
+        """C sources to loaded libraries, each from when it is known."""
         # The first kernels of a process compile beside the runtime that will run them.
         from smelt.device import toolchain
 
-        return toolchain.build([_runtime_source(), *sources])[1:] if sources else []
+        return toolchain.building(beside=[_runtime_source()])
 
     def stored(self, keys: Sequence[str]) -> list[Library] | None:
         """The libraries that were built under these keys; None if one is missing."""

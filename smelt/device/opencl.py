@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -247,6 +248,10 @@ class OpenCL:
         context = open_context()
         return [build(context, source) for source in sources]
 
+    @contextmanager
+    def building(self) -> Iterator[Builder]:
+        yield Builder(open_context())
+
     def stored(self, keys: Sequence[str]) -> list[Library] | None:
         context = open_context()
         found = [stored(context, key) for key in keys]
@@ -261,6 +266,25 @@ class OpenCL:
         arena_bytes: int,
     ) -> Program:
         return Program(open_context(), steps, libraries, slots, arena_bytes)
+
+
+class Builder:
+    """Builds one source after the other: drivers compile in this process."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._libraries: list[Library] = []
+
+    def add(self, source: str) -> None:
+        """Build a source."""
+        self._libraries.append(build(self._context, source))
+
+    def advance(self) -> None:
+        """Nothing waits."""
+
+    def finish(self) -> list[Library]:
+        """The libraries of all sources."""
+        return self._libraries
 
 
 def describe() -> dict[str, Any]:

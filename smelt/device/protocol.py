@@ -10,6 +10,7 @@ for an object and a place in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -105,6 +106,22 @@ class Library(Protocol):
     def key(self) -> str: ...
 
 
+class Builder(Protocol):
+    """Sources on their way to loaded code."""
+
+    def add(self, source: str) -> None:
+        """Begin to build a source."""
+        ...
+
+    def advance(self) -> None:
+        """Let sources that wait take their turn; this waits for nothing."""
+        ...
+
+    def finish(self) -> Sequence[Library]:
+        """The libraries of all sources, in their order, when they are there."""
+        ...
+
+
 class DeviceMemory(Protocol):
     """A block of a device's memory: `pointer` is what its programs take, `view` what NumPy sees."""
 
@@ -187,6 +204,10 @@ class Device(Protocol):
         ...
 
     def build(self, sources: Sequence[str]) -> Sequence[Library]: ...
+
+    def building(self) -> AbstractContextManager[Builder]:
+        """Build sources that become known one by one; what is not finished at the end of the block is given up."""
+        ...
 
     def stored(self, keys: Sequence[str]) -> Sequence[Library] | None:
         """The libraries that were built under these keys, by this process or an earlier one; None if one is missing."""

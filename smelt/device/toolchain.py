@@ -11,14 +11,19 @@ import ctypes
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from smelt.device.discovery import Compiler, compiler
 from smelt.diskcache import disk_cache
 from smelt.errors import InternalError
 
-__all__ = ["Compiler", "Library", "build", "compile_count", "compiler", "stored"]
+if TYPE_CHECKING:
+    from smelt.device.compilation import Compilation
+
+__all__ = ["Builder", "Compiler", "Library", "build", "building", "compile_count", "compiler", "stored"]
 
 
 class Library:
@@ -88,11 +93,72 @@ def build(sources: Sequence[str]) -> list[Library]:
 
     A source that does not compile is a mistake of smelt's and raises `InternalError`, with the source kept for a look.
     """
-    found: list[Library] = []
-    while len(found) < len(sources):
-        # Comes round again where another thread gave up on something that we waited for: then it is ours to try.
-        found = _build_round(compiler(), sources)
-    return found
+    with building() as builder:
+        for source in sources:
+            builder.add(source)
+        return builder.finish()
+
+
+@contextmanager
+def building(beside: Sequence[str] = ()) -> Iterator[Builder]:
+    """Build sources that become known one by one, each from the moment that it is. What is not done at the end of the
+    block is given up.
+
+    Sources `beside` them are needed soon as well: they are built along with the first one.
+    """
+    with ExitStack() as stack:
+        yield Builder(stack, beside)
+
+
+class Builder:
+    """Sources on their way to libraries."""
+
+    def __init__(self, stack: ExitStack, beside: Sequence[str]) -> None:
+        self._stack, self._beside = stack, beside
+        self._slots: list[_Slot] = []
+        self._compilation: Compilation | None = None
+        # Whatever interrupts us, a plain lock is free again after its block, and nobody waits for us in vain.
+        self._building = threading.Lock()
+        stack.enter_context(self._building)
+
+    def add(self, source: str) -> None:
+        """Begin to build a source; this waits for nothing but the disk."""
+        for one in self._beside:
+            self._begin(one)
+        self._beside = ()
+        self._slots.append(self._begin(source))
+
+    def advance(self) -> None:
+        """Let sources that wait for a core take their turn."""
+        if self._compilation is not None:
+            self._compilation.advance()
+
+    def finish(self) -> list[Library]:
+        """The libraries of all sources, in their order, when they are there."""
+        if self._compilation is not None:
+            self._compilation.finish()
+        # Nobody waits for us while we wait for others.
+        self._stack.close()
+        return [_built(slot) for slot in self._slots]
+
+    def _begin(self, source: str) -> _Slot:
+        chosen = compiler()
+        key = _maker(chosen) + hashlib.sha256(source.encode()).hexdigest()
+        with _lock:
+            slot = _slots.get(key)
+            is_mine = slot is None or slot.is_abandoned
+            if slot is None or is_mine:
+                slot = _slots[key] = _Slot(key, source, self._building)
+        if is_mine and not _load_stored(slot):
+            self._compile(chosen, slot)
+        return slot
+
+    def _compile(self, chosen: Compiler, slot: _Slot) -> None:
+        from smelt.device import compilation
+
+        if self._compilation is None:
+            self._compilation = self._stack.enter_context(compilation.compiling(chosen, _take))
+        self._compilation.add(slot.key, slot.source)
 
 
 def stored(keys: Sequence[str]) -> list[Library] | None:
@@ -122,26 +188,10 @@ def _maker(chosen: Compiler) -> str:
     return hashlib.sha256(chosen.identity.encode()).hexdigest()[:32]
 
 
-def _build_round(chosen: Compiler, sources: Sequence[str]) -> list[Library]:
-    maker = _maker(chosen)
-    keys = [maker + hashlib.sha256(source.encode()).hexdigest() for source in sources]
-    mine: list[_Slot] = []
-    building = threading.Lock()
-    # Whatever interrupts us, a plain lock is free again after its block, and nobody waits for us in vain.
-    with building:
-        with _lock:
-            for key, source in zip(keys, sources, strict=True):
-                known = _slots.get(key)
-                if known is None or known.is_abandoned:
-                    mine.append(_Slot(key, source, building))
-                    _slots[key] = mine[-1]
-            slots = [_slots[key] for key in keys]
-        missing = [slot for slot in mine if not _load_stored(slot)]
-        if missing:
-            _compile(chosen, missing)
-    for slot in slots:
-        _wait_for(slot)
-    return [slot.library for slot in slots if slot.library is not None]
+def _built(slot: _Slot) -> Library:
+    """The library of a slot, when its builder has settled it; should that have given up, it is ours to try."""
+    _wait_for(slot)
+    return slot.library or build([slot.source])[0]
 
 
 def _wait_for(slot: _Slot) -> None:
@@ -164,21 +214,17 @@ def _load_stored(slot: _Slot) -> bool:
     return handle is not None
 
 
-def _compile(chosen: Compiler, missing: list[_Slot]) -> None:
-    from smelt.device import compilation
+def _take(key: str, output: Path) -> None:
+    """Load through the cache where there is one, so that what runs now is what later processes will run."""
+    slot = _slots[key]
+    cache = disk_cache()
+    if cache is not None:
+        cache.store_library(key, output)
+    if _load_stored(slot):
+        return
+    try:
+        _settle(slot, Library(ctypes.CDLL(str(output)), key))
+    except OSError as error:
+        from smelt.device import compilation
 
-    slots = {slot.key: slot for slot in missing}
-
-    def done(key: str, output: Path) -> None:
-        """Load through the cache where there is one, so that what runs now is what later processes will run."""
-        cache = disk_cache()
-        if cache is not None:
-            cache.store_library(key, output)
-        if _load_stored(slots[key]):
-            return
-        try:
-            _settle(slots[key], Library(ctypes.CDLL(str(output)), key))
-        except OSError as error:
-            raise compilation.refused(key, slots[key].source, str(error).encode()) from None
-
-    compilation.compile_each(chosen, {slot.key: slot.source for slot in missing}, done)
+        raise compilation.refused(key, slot.source, str(error).encode()) from None

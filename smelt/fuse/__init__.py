@@ -4,6 +4,7 @@ Always holds: every root is stored; every stored value is written completely by 
 region reads it; each region is a pure function of the buffers that it loads.
 """
 
+from smelt.fuse.alike import signature
 from smelt.fuse.attention import weigh_last
 from smelt.fuse.build import build_region
 from smelt.fuse.canonical import name_slots
@@ -37,6 +38,7 @@ __all__ = [
     "overwritable",
     "partition",
     "prepared",
+    "signature",
     "split_reductions",
     "storable",
     "weigh_last",

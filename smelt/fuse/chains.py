@@ -126,9 +126,12 @@ def _contraction(node: Node) -> Chain | None:
         e, w = node.sources[number], node.sources[1 - number]
         if features == 1 or e.dtype is not node.dtype:
             continue
-        found = scores_below(e, anywhere(e), axis, _most(e.shape[axis]))
         many = upper(batch) > 1 and upper(features) <= min(upper(e.shape[axis]), FEW_FEATURES)
-        if found is not None and (many or _is_large(e, found, (node, w))):
+        # Most products are told here, before what is below them is walked through.
+        if not many and not _is_large(e, (), (node, w)):
+            continue
+        found = scores_below(e, anywhere(e), axis, _most(e.shape[axis]))
+        if found is not None and (many or _is_large(e, found.contractions, (node, w))):
             return Chain(node, (), found.members, e.shape[axis])
     return None
 
@@ -192,9 +195,11 @@ def anywhere(node: Node) -> Place:
     return Place(tuple(ZERO if size == 1 else variable(f"a{k}", 0, size - 1) for k, size in enumerate(node.shape)))
 
 
-def _is_large(scores: Node, below: Below, others: Iterable[Node]) -> bool:
-    """Whether storing the scores would take much more memory than everything else that the kernel touches."""
-    operands = dict.fromkeys(source for node in below.contractions for source in node.sources)
+def _is_large(scores: Node, contractions: Sequence[Node], others: Iterable[Node]) -> bool:
+    """Whether storing the scores would take much more memory than all else that the kernel touches: what goes into the
+    contractions that make them, and the others.
+    """
+    operands = dict.fromkeys(source for node in contractions for source in node.sources)
     touched = sum(upper(product_of(node.shape)) for node in (*operands, *others))
     return upper(product_of(scores.shape)) >= LEAST_SHARE * touched
 
@@ -251,7 +256,11 @@ def _log_sum(node: Node, largest: Node, logarithm: Node) -> Chain | None:
         return None
     below = scores_below(found.x, place, axis, _most(e.shape[axis]))
     rows = product_of(size for k, size in enumerate(e.shape) if k != axis)
-    if below is None or upper(rows) < LEAST_ROWS or not (_has_batch(below) or _is_large(e, below, (node,))):
+    if (
+        below is None
+        or upper(rows) < LEAST_ROWS
+        or not (_has_batch(below) or _is_large(e, below.contractions, (node,)))
+    ):
         return None
     members = {*below.members, found.maximum, *found.between, *maxima, e, *sums, logarithm}
     return Chain(node, (found.maximum, total), frozenset(members), e.shape[axis])

@@ -47,6 +47,7 @@ class _Flow:
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = list(groups)
+        self.reads: dict[Group, list[Node]] = {}
         self.makers: dict[Node, list[Group]] = {}
         for group in groups:
             for node in _stored(group):
@@ -62,7 +63,9 @@ class _Flow:
 
     def before(self, group: Group) -> Iterator[Group]:
         """The kernels that make what a kernel reads."""
-        for node in _read(group):
+        if group not in self.reads:
+            self.reads[group] = list(_read(group))
+        for node in self.reads[group]:
             yield from self.makers.get(node, ())
 
     def waits(self, group: Group, other: Group) -> bool:

@@ -8,6 +8,7 @@ has integer bounds; `nonnegative` proves more, by putting variables at the end o
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -289,9 +290,10 @@ def as_index(value: IndexLike) -> Index:
     return value if isinstance(value, Index) else Index({}, value)
 
 
+@functools.lru_cache(maxsize=4096)  # kernels by the hundred have the same axes, quickly equal when they are one object
 def variable(name: str, first: IndexLike, last: IndexLike) -> Index:
     """A variable as an expression; the bounds are inclusive."""
-    return Index({(Variable(name, first, last),): 1}, 0)
+    return of(Variable(name, first, last))
 
 
 def of(atom: Atom) -> Index:

@@ -209,21 +209,20 @@ def topological(
 
     Nodes that are `known`, and what is below them, are left out.
     """
-    order: list[Node] = []
+    order: dict[Node, None] = {}
     seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
+    stack = list(reversed(list(roots)))
     while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-            continue
-        if node in seen or node in known:
-            continue
-        seen.add(node)
-        stack.append((node, True))
-        if through_leaves or node.leaf is None:
-            stack.extend((source, False) for source in reversed(node.sources) if source not in seen)
-    return order
+        node = stack[-1]
+        if node in seen:  # all of its sources are done, or it is itself
+            order[stack.pop()] = None
+        elif node in known:
+            stack.pop()
+        else:
+            seen.add(node)
+            if node.sources and (through_leaves or node.leaf is None):
+                stack += [source for source in reversed(node.sources) if source not in seen]
+    return list(order)
 
 
 def users(order: Iterable[Node]) -> dict[Node, list[Node]]:

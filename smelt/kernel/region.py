@@ -207,16 +207,17 @@ def extent(axis: Variable) -> IndexLike:
 
 def walk(roots: Iterable[Expression]) -> Iterator[Expression]:
     """The expressions below the roots, arguments first, each once, without recursion."""
+    order: dict[Expression, None] = {}
     seen: set[Expression] = set()
-    stack = [(root, False) for root in reversed(list(roots))]
+    stack = list(reversed(list(roots)))
     while stack:
-        e, done = stack.pop()
-        if done:
-            yield e
-        elif e not in seen:
+        e = stack[-1]
+        if e in seen:  # all of its arguments are done, or it is itself
+            order[stack.pop()] = None
+        else:
             seen.add(e)
-            stack.append((e, True))
-            stack.extend((a, False) for a in reversed(e.arguments) if a not in seen)
+            stack += [a for a in reversed(e.arguments) if a not in seen]
+    return iter(order)
 
 
 def mask_expression(mask: Mask) -> Expression:

@@ -7,6 +7,7 @@ placing large values first comes within a few percent of it.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -46,21 +47,21 @@ def _rounded(nbytes: int) -> int:
 
 def _largest_first(values: Sequence[Lifetime]) -> tuple[list[int], int]:
     offsets = [0] * len(values)
-    placed: list[tuple[int, int, Lifetime]] = []  # offset, end, lifetime; sorted by offset
+    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last; sorted
     total = 0
     for k in sorted(range(len(values)), key=lambda k: (-values[k].nbytes, k)):
-        value, size = values[k], _rounded(values[k].nbytes)
+        nbytes, begin, finish = values[k]
+        size = _rounded(nbytes)
         at = 0
-        for offset, end, other in placed:
-            if other.last < value.first or value.last < other.first:
+        for offset, end, first, last in placed:
+            if last < begin or finish < first:
                 continue
             if at + size <= offset:
                 break
             at = max(at, end)
         offsets[k] = at
         total = max(total, at + size)
-        placed.append((at, at + size, value))
-        placed.sort(key=lambda item: item[:2])
+        insort(placed, (at, at + size, begin, finish))
     return offsets, total
 
 

@@ -7,6 +7,7 @@ they read alive.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 
@@ -20,33 +21,52 @@ class Step(NamedTuple):
 def reordered(steps: Sequence[Step], sizes: Mapping[Any, int]) -> list[int]:
     """The numbers of the steps in a new order. `sizes` are the bytes of values that live only between launches."""
     waits, followers = _dependencies(steps)
-    users: dict[Hashable, int] = {}  # launches that have not touched a value yet
-    for step in steps:
+    touching: dict[Hashable, list[int]] = {}  # by value, the steps that read or write it
+    for k, step in enumerate(steps):
         for value in step.reads | step.writes:
-            users[value] = users.get(value, 0) + 1
+            touching.setdefault(value, []).append(k)
+    users = {value: len(those) for value, those in touching.items()}  # launches that have not touched a value yet
     alive: set[Hashable] = set()
-    ready = [k for k, count in enumerate(waits) if count == 0]
+    gains: dict[int, int] = {}  # of the steps that are ready: bytes that each frees, less those that it takes
+    # Both may hold what is no longer so. Of equal gains, and of losses, the first step in the given order is next.
+    by_gain: list[tuple[int, int]] = []
+    by_number: list[int] = []
     order: list[int] = []
 
-    def gain(k: int) -> int:
-        """Bytes that a step frees, less those that it takes."""
+    def weigh(k: int) -> None:
         step = steps[k]
         freed = sum(sizes.get(value, 0) for value in step.reads | step.writes if users[value] == 1)
-        return freed - sum(sizes.get(value, 0) for value in step.writes if value not in alive)
+        gains[k] = freed - sum(sizes.get(value, 0) for value in step.writes if value not in alive)
+        heappush(by_gain, (-gains[k], k))
 
-    while ready:
-        gains = {k: gain(k) for k in ready}
-        best = max(ready, key=lambda k: (gains[k], -k))
-        chosen = best if gains[best] >= 0 else min(ready)
-        ready.remove(chosen)
+    def begin(k: int) -> None:
+        weigh(k)
+        heappush(by_number, k)
+
+    for k, count in enumerate(waits):
+        if count == 0:
+            begin(k)
+    while gains:
+        while gains.get(by_gain[0][1]) != -by_gain[0][0]:
+            heappop(by_gain)
+        while by_number[0] not in gains:
+            heappop(by_number)
+        loss, best = by_gain[0]
+        chosen = best if loss <= 0 else by_number[0]
+        del gains[chosen]
         order.append(chosen)
-        alive |= steps[chosen].writes
+        changed: set[int] = set()
         for value in steps[chosen].reads | steps[chosen].writes:
             users[value] -= 1
+            if users[value] == 1 or (value in steps[chosen].writes and value not in alive):
+                changed.update(touching[value])
+        alive |= steps[chosen].writes
+        for k in changed & gains.keys():
+            weigh(k)
         for k in followers[chosen]:
             waits[k] -= 1
             if waits[k] == 0:
-                ready.append(k)
+                begin(k)
     return order
 
 
@@ -54,16 +74,16 @@ def _dependencies(steps: Sequence[Step]) -> tuple[list[int], list[list[int]]]:
     """For each step, how many others it waits for, and which wait for it."""
     waits = [0] * len(steps)
     followers: list[list[int]] = [[] for _ in steps]
-    writers: dict[Hashable, list[int]] = {}
-    readers: dict[Hashable, list[int]] = {}
+    writers: dict[Hashable, int] = {}  # the last one so far: it has waited for all that was done to the value before
+    readers: dict[Hashable, list[int]] = {}  # since then
     for k, step in enumerate(steps):
-        before = {j for value in step.reads | step.writes for j in writers.get(value, ())}
-        before |= {j for value in step.writes for j in readers.get(value, ())}
+        before = {writers[value] for value in step.reads | step.writes if value in writers}
+        before |= {j for value in step.writes for j in readers.pop(value, ())}
         waits[k] = len(before)
         for j in before:
             followers[j].append(k)
         for value in step.writes:
-            writers.setdefault(value, []).append(k)
+            writers[value] = k
         for value in step.reads:
             readers.setdefault(value, []).append(k)
     return waits, followers

@@ -45,6 +45,28 @@ def test_measures_in_fresh_processes_run(name: str, capsys: pytest.CaptureFixtur
     assert f"{name}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_compiling_gradients_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["grad", "--quick", "--only", "compile", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    names = [result["name"] for result in found["results"]]
+    assert [name.rpartition(": ")[2] for name in names[:2]] == ["first call, cold cache", "first call, warm cache"]
+    assert names[-1].startswith("planning of ")
+    assert all(result["bar"] is None for result in found["results"])  # those are set for large models
+
+
+@pytest.mark.parametrize("words", [["--only", "compile"], ["--only", "compile", "--strict"]])
+def test_compiling_alone_contends_with_nobody(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "measure_compile", lambda quick: [Row("a first call", 0.5, "s", 0.6)])
+    assert command.main(["grad", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "a first call" in lines[-1]
+    assert "pass" in lines[-1]
+    assert not any("machine: " in line for line in lines)
+
+
 def test_the_cold_path_is_shown_by_stage(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["coldpath", "--quick", "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)

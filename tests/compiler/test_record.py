@@ -89,6 +89,10 @@ def test_truncated_entries_are_made_again(cache: Path, keep: int) -> None:
         {"outputs": [["alias", 7, [3, 4], [4, 1], 0]]},
         {"results": "abc", "launches": []},
         {"n_inputs": None},
+        {"in_place": [[-1, 0]]},
+        {"in_place": [[0, 99]]},
+        {"in_place": [[5, 0]]},
+        {"in_place": [[0, [0]]]},
     ],
 )
 def test_records_that_do_not_make_sense_are_dropped(cache: Path, change: dict[str, Any]) -> None:

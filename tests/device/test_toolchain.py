@@ -74,6 +74,40 @@ def test_source_becomes_code() -> None:
     assert toolchain.build([]) == []
 
 
+def test_sources_are_compiled_from_when_they_are_known() -> None:
+    before = toolchain.compile_count()
+    with toolchain.building(beside=[answer(0, "beside")]) as builder:
+        assert toolchain.compile_count() == before
+        for number in range(5):
+            builder.add(answer(number, "one by one"))
+            builder.advance()
+            assert before < toolchain.compile_count()
+        libraries = builder.finish()
+    assert [call(library) for library in libraries] == [0, 1, 2, 3, 4]
+    assert toolchain.compile_count() == before + 6
+
+
+def test_a_compiler_that_ended_in_time_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the caller was busy with other things."""
+    with toolchain.building() as builder:
+        builder.add(answer(18, "in time"))
+        assert builder._compilation is not None
+        [run] = builder._compilation._runs
+        run._process.wait()
+        monkeypatch.setattr(run, "_deadline", 0.0)
+        [library] = builder.finish()
+    assert call(library) == 18
+
+
+def test_what_is_given_up_leaves_nothing_behind(private_temporary_folder: Path) -> None:
+    with pytest.raises(ZeroDivisionError), toolchain.building() as builder:
+        builder.add(answer(17, "given up"))
+        raise ZeroDivisionError
+    assert list(private_temporary_folder.iterdir()) == []
+    [library] = toolchain.build([answer(17, "given up")])
+    assert call(library) == 17
+
+
 def test_equal_sources_are_compiled_once() -> None:
     before = toolchain.compile_count()
     source = answer(1, "once")
@@ -242,13 +276,13 @@ def test_ctrl_c_stops_everything(tmp_path: Path, private_temporary_folder: Path)
 def test_a_waiting_thread_takes_over_what_another_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first compilation fails after the second thread has begun to wait for it; the second compiles itself."""
     source, first_is_in, second_waits = answer(15, "take over"), threading.Event(), threading.Event()
-    true_compile = toolchain._compile
+    true_compile = toolchain.Builder._compile
     turns: list[int] = []
 
-    def compile_(chosen: toolchain.Compiler, missing: list[toolchain._Slot]) -> None:
+    def compile_(builder: toolchain.Builder, chosen: toolchain.Compiler, slot: toolchain._Slot) -> None:
         turns.append(0)
         if len(turns) > 1:
-            true_compile(chosen, missing)
+            true_compile(builder, chosen, slot)
             return
         first_is_in.set()
         second_waits.wait()
@@ -260,7 +294,7 @@ def test_a_waiting_thread_takes_over_what_another_gave_up(monkeypatch: pytest.Mo
         second_waits.set()
         true_wait(slot)
 
-    monkeypatch.setattr(toolchain, "_compile", compile_)
+    monkeypatch.setattr(toolchain.Builder, "_compile", compile_)
     monkeypatch.setattr(toolchain, "_wait_for", wait_for)
     outcomes: list[object] = []
 

@@ -1,0 +1,90 @@
+"""Translation units: kernels that are compiled together, while the compiler goes on to make others.
+
+A unit is given away as soon as it has enough lines, so that the C compiler is at work on the first kernels of a graph
+before the last ones are known. Few large units share more; many small ones keep all cores busy to the end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from smelt.compiler.stages import Stages
+from smelt.compiler.work import Built
+from smelt.device.protocol import Builder, Device, Library
+from smelt.kernel import Kernel, Routine
+from smelt.kernel.ir import Barrier, For, If, Let, Local, Statement, Update
+
+UNIT_LINES = 2000  # of a unit that is worth a run of the C compiler of its own
+LEAST_LINES = 200  # of each part when what is left at the end is shared among the cores
+ROUTINE_LINES = 50  # their text is known only to the renderer
+
+
+class Units:
+    """The units of one graph."""
+
+    def __init__(self, device: Device, builder: Builder, stages: Stages) -> None:
+        self.device, self.builder, self.stages = device, builder, stages
+        self.count = 0
+        self.open: list[tuple[int, Built]] = []  # kernels that wait for others, with their lines
+        self.given: list[tuple[list[Built], str]] = []  # units that are being compiled, with their source
+
+    def add(self, built: Built) -> None:
+        """Have a kernel compiled."""
+        built.kernel = replace(built.kernel, name=f"k{self.count}")
+        built.workspace = self.device.workspace_bytes(built.kernel)
+        self.count += 1
+        self.open.append((_lines(built.kernel), built))
+        if sum(lines for lines, _ in self.open) >= UNIT_LINES:
+            self._give([built for _, built in self.open])
+            self.open = []
+
+    def advance(self) -> None:
+        """Let the next unit begin where one is done."""
+        if self.given:
+            self.builder.advance()
+
+    def finish(self) -> list[Library]:
+        """Wait for all libraries, and tell each kernel where it is found."""
+        total = sum(lines for lines, _ in self.open)
+        parts: list[list[Built]] = [[] for _ in range(max(1, min(self.device.profile.cores, total // LEAST_LINES)))]
+        weights = [0] * len(parts)
+        for lines, built in sorted(self.open, key=lambda pair: -pair[0]):
+            lightest = weights.index(min(weights))
+            weights[lightest] += lines
+            parts[lightest].append(built)
+        for part in parts:
+            if part:
+                self._give(part)
+        if not self.given:
+            return []
+        with self.stages.stage("compile"):
+            libraries = list(self.builder.finish())
+        for (part, source), library in zip(self.given, libraries, strict=True):
+            for built in part:
+                built.source, built.library = source, library.key
+        return libraries
+
+    def _give(self, part: list[Built]) -> None:
+        with self.stages.stage("render"):
+            source = self.device.render([built.kernel for built in part])
+        with self.stages.stage("compile"):
+            self.builder.add(source)
+        self.given.append((part, source))
+
+
+def _lines(kernel: Kernel | Routine) -> int:
+    """About how many lines the C compiler has to deal with."""
+    return ROUTINE_LINES if isinstance(kernel, Routine) else sum(map(_copies, kernel.body))
+
+
+def _copies(statement: Statement) -> int:
+    """Statements are written once for each register of a tile, and once more for each time that a loop is unrolled."""
+    if isinstance(statement, For):
+        return statement.unroll * sum(map(_copies, statement.body))
+    if isinstance(statement, If):
+        return sum(map(_copies, (*statement.body, *statement.other)))
+    if isinstance(statement, Let | Barrier | Local):
+        return 1
+    value = statement.accumulator if isinstance(statement, Update) else statement.value
+    return math.prod(part.extent for part in value.parts if not part.is_lane)
