@@ -1,7 +1,7 @@
 """Dropout: a random share of the elements, or of the channels, replaced in training.
 
 The numbers are the next ones of the global sequence (`sm.random.seed`), under `jit` new ones at every call, or those of
-the `key` at the call. In evaluation nothing happens.
+the `key` at the call: `vmap` over keys gives each element its own. In evaluation nothing happens.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from smelt.dtypes import compute_dtype
 from smelt.nn.module import Module
-from smelt.nn.sizes import share, tensor, with_rank
+from smelt.nn.sizes import floats, share, with_rank
 from smelt.tensor import Tensor, random
 from smelt.tensor.elementwise import where
 
@@ -39,7 +39,7 @@ class _Dropout(Module):
         return self._dropped(x, key)
 
     def _checked(self, x: Tensor) -> Tensor:
-        return tensor(x)
+        return floats(x)
 
     def _together(self, x: Tensor) -> tuple[int, ...]:
         """The shape of the draw: 1 along axes that stay or go together."""
@@ -68,7 +68,7 @@ class _ChannelDropout(_Dropout):
 
     def _checked(self, x: Tensor) -> Tensor:
         axes = f"(batch), channels and {self.axes} spatial axes"
-        return with_rank(x, (self.axes + 1, self.axes + 2), type(self).__name__, axes)
+        return with_rank(floats(x), (self.axes + 1, self.axes + 2), type(self).__name__, axes)
 
     def _together(self, x: Tensor) -> tuple[int, ...]:
         return (*x.shape[: x.ndim - self.axes], *(1,) * self.axes)
@@ -120,7 +120,7 @@ class FeatureAlphaDropout(AlphaDropout):
     """`AlphaDropout` of whole channels: the first two axes are batch and channels."""
 
     def _checked(self, x: Tensor) -> Tensor:
-        return with_rank(x, tuple(range(2, 9)), "FeatureAlphaDropout", "batch, channels and space")
+        return with_rank(floats(x), tuple(range(2, 9)), "FeatureAlphaDropout", "batch, channels and space")
 
     def _together(self, x: Tensor) -> tuple[int, ...]:
         return (*x.shape[:2], *(1,) * (x.ndim - 2))

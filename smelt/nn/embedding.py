@@ -10,7 +10,7 @@ from smelt.graph.shapes import shape_text
 from smelt.nn.module import Module
 from smelt.nn.sizes import count, one_of, tensor
 from smelt.tensor import Tensor, random
-from smelt.tensor.arguments import integer
+from smelt.tensor.arguments import flag, integer
 from smelt.tensor.creation import arange, full, zeros
 from smelt.tensor.elementwise import maximum, where
 from smelt.tensor.lookup import embedding, searchsorted
@@ -120,7 +120,7 @@ class EmbeddingBag(_Table):
         padding_idx: int | None = None,
     ) -> None:
         self.mode = one_of(mode, ("sum", "mean", "max"), "EmbeddingBag", "mode")
-        self.include_last_offset = include_last_offset
+        self.include_last_offset = flag(include_last_offset, "EmbeddingBag", "include_last_offset")
         self._set_rows(num_embeddings, embedding_dim, padding_idx, max_norm)
 
     def __call__(self, x: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:

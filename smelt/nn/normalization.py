@@ -9,7 +9,7 @@ from smelt.dtypes import compute_dtype
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph.shapes import shape_text
 from smelt.nn.module import Module
-from smelt.nn.sizes import count, not_negative, tensor, with_features
+from smelt.nn.sizes import count, floats, not_negative, with_features
 from smelt.tensor import Tensor
 from smelt.tensor.arguments import real_number
 from smelt.tensor.creation import ones, zeros
@@ -47,7 +47,7 @@ class _LastAxes(Module):
         self.normalized_shape = tuple(count(size, name, "a size of normalized_shape", 1) for size in sizes)
 
     def _checked(self, x: Any) -> Tensor:
-        given, axes = tensor(x), len(self.normalized_shape)
+        given, axes = floats(x), len(self.normalized_shape)
         if given.ndim < axes or given.shape[given.ndim - axes :] != self.normalized_shape:
             raise ShapeError(
                 f"{type(self).__name__}: the input has shape {shape_text(given.shape)}",
@@ -83,7 +83,7 @@ class LayerNorm(_LastAxes):
 class RMSNorm(_LastAxes):
     """x divided by the root of its mean square over the axes of `normalized_shape`, times the weight.
 
-    Without an `eps`, it is the smallest step from 1 in the type of x.
+    Without an `eps`, it is the smallest step from 1 in the type that is computed in: float32 for narrower ones.
 
     >>> import smelt as sm
     >>> sm.nn.RMSNorm(2, eps=0.0)(sm.asarray([[3.0, -3.0]])).tolist()
@@ -99,7 +99,7 @@ class RMSNorm(_LastAxes):
 
     def __call__(self, x: Tensor) -> Tensor:
         x = self._checked(x)
-        eps = finfo(x.dtype).eps if self.eps is None else self.eps
+        eps = finfo(compute_dtype(x.dtype)).eps if self.eps is None else self.eps
         return rms_norm(x, self.weight, axes=len(self.normalized_shape), eps=eps)
 
 
@@ -122,7 +122,7 @@ class GroupNorm(Module):
         self.bias = zeros(num_channels) if affine else None
 
     def __call__(self, x: Tensor) -> Tensor:
-        x = with_features(x, 1, self.num_channels, "GroupNorm", "num_channels")
+        x = with_features(floats(x), 1, self.num_channels, "GroupNorm", "num_channels")
         batch, channels, *space = x.shape
         apart = widened(x).reshape(batch, self.num_groups, channels // self.num_groups, *space)
         y = layer_norm(apart, axes=1 + len(space), eps=self.eps).reshape(x.shape)
@@ -144,7 +144,7 @@ class LocalResponseNorm(Module):
         self.k = real_number(k, "LocalResponseNorm", "k")
 
     def __call__(self, x: Tensor) -> Tensor:
-        x = tensor(x)
+        x = floats(x)
         if x.ndim < 3:
             raise ShapeError(
                 f"LocalResponseNorm: the input has shape {shape_text(x.shape)}",

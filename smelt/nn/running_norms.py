@@ -16,7 +16,7 @@ from smelt.graph.shapes import shape_text
 from smelt.nn.module import Module
 from smelt.nn.normalization import affine as scaled
 from smelt.nn.normalization import widened
-from smelt.nn.sizes import count, not_negative, with_features, with_rank
+from smelt.nn.sizes import count, floats, not_negative, with_features, with_rank
 from smelt.tensor import Tensor
 from smelt.tensor.arguments import flag, real_number
 from smelt.tensor.creation import ones, zeros
@@ -65,6 +65,10 @@ class _Running(Module):
                 hint="Use a larger batch, or model.eval().",
             )
 
+    def _tracks(self, x: Tensor) -> bool:
+        """Whether a batch counts: an empty one has no statistics."""
+        return self.training and self.running_mean is not None and 0 not in x.shape
+
     def _track(self, mean: Tensor, variance: Tensor, share: float | Tensor) -> None:
         """Move the buffers towards new statistics. They are constants to whatever is differentiated later."""
         assert self.running_mean is not None
@@ -99,12 +103,12 @@ class _BatchNorm(_Running):
 
     def __call__(self, x: Tensor) -> Tensor:
         name = type(self).__name__
-        x = with_features(with_rank(x, self.ranks, name, self.axes), 1, self.num_features, name, "num_features")
+        x = with_features(with_rank(floats(x), self.ranks, name, self.axes), 1, self.num_features, name, "num_features")
         wide, around = widened(x), (0, *range(2, x.ndim))
         if self.training or self.running_mean is None or self.running_var is None:
             self._several(x, around)
             mean, variance = wide.mean(around), wide.var(around)
-            if self.training and self.num_batches_tracked is not None:
+            if self._tracks(x) and self.num_batches_tracked is not None:
                 self.num_batches_tracked = self.num_batches_tracked + 1
                 self._track(mean, wide.var(around, correction=1), self._share(self.num_batches_tracked))
         else:
@@ -161,7 +165,7 @@ class _InstanceNorm(_Running):
 
     def __call__(self, x: Tensor) -> Tensor:
         name = type(self).__name__
-        x = with_rank(x, self.ranks, name, self.axes)
+        x = with_rank(floats(x), self.ranks, name, self.axes)
         missing = x.ndim == min(self.ranks)
         x = with_features(x, 0 if missing else 1, self.num_features, name, "num_features")
         y = self._each(x.expand_dims(0) if missing else x)
@@ -171,7 +175,7 @@ class _InstanceNorm(_Running):
         wide, space = widened(x), tuple(range(2, x.ndim))
         if self.training or self.running_mean is None or self.running_var is None:
             self._several(x, space)
-            if self.training and self.running_mean is not None:
+            if self._tracks(x):
                 share = self.momentum or 0.0
                 self._track(wide.mean(space).mean(0), wide.var(space, correction=1).mean(0), share)
             y = layer_norm(wide, axes=len(space), eps=self.eps)

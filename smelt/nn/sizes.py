@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from smelt.dtypes import float32
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph.shapes import shape_text
 from smelt.tensor import Tensor
@@ -44,6 +45,12 @@ def one_of(value: Any, choices: tuple[str, ...], name: str, what: str) -> str:
 def tensor(x: Any) -> Tensor:
     """What a module is called with, as a tensor."""
     return x if isinstance(x, Tensor) else asarray(x)
+
+
+def floats(x: Any) -> Tensor:
+    """The same in float32 unless it is a float already, for what has no meaning in integers."""
+    given = tensor(x)
+    return given if given.dtype.is_float else given.astype(float32)
 
 
 def with_features(x: Any, axis: int, size: int, name: str, what: str) -> Tensor:

@@ -208,6 +208,30 @@ def test_batch_norm_remembers_unbiased_statistics() -> None:
     assert norm.running_mean.tolist() == [0.0] * 3  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("name", [name for name in LAYERS if "Norm" in name or "Dropout" in name])
+def test_integers_become_floats(name: str) -> None:
+    make, shape = LAYERS[name]
+    assert make()(sm.ones(4, *shape, dtype=sm.int64)).dtype is sm.float32
+
+
+@pytest.mark.usefixtures("reference_values")
+@pytest.mark.parametrize("name", LAYERS)
+def test_empty_batches(name: str) -> None:
+    make, shape = LAYERS[name]
+    for module in (make(), make().eval()):
+        assert module(sm.zeros(0, *shape)).numpy().shape[0] == 0
+        assert all(np.isfinite(tensor.numpy()).all() for tensor in module.state_dict().values())
+
+
+@pytest.mark.usefixtures("reference_values")
+@pytest.mark.parametrize("name", [name for name in LAYERS if "Norm" in name])
+def test_narrow_numbers_are_rounded_once(name: str) -> None:
+    make, shape = LAYERS[name]
+    module, x = make(), numbers(4, *shape, dtype=sm.bfloat16)
+    narrow, wide = module.astype(sm.bfloat16)(x), module(x.astype(sm.float32))
+    assert narrow.astype(sm.float32).tolist() == wide.astype(sm.bfloat16).astype(sm.float32).tolist()
+
+
 def trained(wrap: Any, steps: int = 3) -> tuple[Any, list[float]]:
     """A small network after some steps, and the losses."""
     sm.random.seed(0)

@@ -213,7 +213,7 @@ def pair(one: Row, dtype: str, torch: Any) -> tuple[Any, Any]:
                 values = rng.standard_normal(tuple(tensor.shape)) + (2 if name == "running_var" else 0)
                 tensor.copy_(torch.from_numpy(np.asarray(np.abs(values) if name == "running_var" else values)))
     ours = getattr(sm.nn, one.name)(*one.arguments, **one.options).astype(getattr(sm, dtype)).eval()
-    ours.load_state_dict({name: tensor.numpy() for name, tensor in theirs.state_dict().items()})
+    ours.load_state_dict({name: tensor.double().numpy() for name, tensor in theirs.state_dict().items()})
     return ours, theirs
 
 
@@ -317,3 +317,12 @@ def test_weights_begin_with_the_same_distribution(torch: Any, name: str) -> None
         values, expected = ours.state_dict()[key].numpy(), tensor.numpy()
         assert values.std() == pytest.approx(expected.std(), rel=0.03 if values.ndim > 1 else 0.4)
         assert np.abs(values).max() == pytest.approx(np.abs(expected).max(), rel=0.2)
+
+
+@pytest.mark.parametrize("one", [one for one in norms() if one.name != "LocalResponseNorm"], ids=str)
+def test_norms_of_narrow_numbers(torch: Any, one: Row) -> None:
+    ours, theirs = pair(one, "bfloat16", torch)
+    (x,) = inputs_of(one, "float32")
+    expected = theirs(torch.from_numpy(x).to(torch.bfloat16)).float().detach().numpy()
+    got = ours(sm.asarray(x).astype(sm.bfloat16)).astype(sm.float32).numpy()
+    np.testing.assert_allclose(got, expected, rtol=2**-6, atol=2**-6)
