@@ -42,7 +42,12 @@ class _Table(Module):
         rows = embedding(x, self.weight)
         if self.padding_idx is None:
             return rows
-        return where((x == self.padding_idx).expand_dims(-1), stop_gradient(rows), rows)
+        return where(self._present(x).expand_dims(-1), rows, stop_gradient(rows))
+
+    def _present(self, x: Tensor) -> Tensor:
+        """Where a row is not that of `padding_idx`; negative numbers count from the end."""
+        numbers = x.astype(int64)
+        return where(numbers < 0, numbers + self.num_embeddings, numbers) != self.padding_idx
 
 
 def _row(value: Any, rows: int, name: str) -> int | None:
@@ -129,7 +134,7 @@ class EmbeddingBag(_Table):
         rows = self._rows(x)
         if per_sample_weights is not None:
             rows = rows * self._factors(x, per_sample_weights)
-        present = None if self.padding_idx is None else x != self.padding_idx
+        present = None if self.padding_idx is None else self._present(x)
         if present is not None:
             nothing = -float("inf") if self.mode == "max" else 0.0
             rows = where(present.expand_dims(-1), rows, nothing)
