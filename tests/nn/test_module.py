@@ -284,3 +284,14 @@ def test_pictures() -> None:
         "1       Scale       (2, 3)           3",
         "18 parameters, 72 bytes; 3 frozen; 3 numbers in buffers",
     ]
+
+
+def test_a_summary_changes_nothing() -> None:
+    sm.random.seed(0)
+    first = sm.random.uniform((3,)).tolist()
+    sm.random.seed(0)
+    model = sm.nn.Sequential(sm.nn.BatchNorm1d(4), sm.nn.Dropout())
+    assert "(2, 4)" in model.summary((2, 4))
+    assert model[0].num_batches_tracked.item() == 0
+    assert model[0].running_mean.tolist() == [0.0] * 4
+    assert sm.random.uniform((3,)).tolist() == first
