@@ -98,6 +98,10 @@ from smelt.tensor.special import *
 from smelt.tensor.trigonometry import *
 
 if TYPE_CHECKING:
+    from smelt import nn as nn
+    from smelt import optim as optim
+    from smelt.formats import load as load
+    from smelt.formats import save as save
     from smelt.transform.checkpoint import checkpoint as checkpoint
     from smelt.transform.control import cond as cond
     from smelt.transform.control import fori_loop as fori_loop
@@ -144,8 +148,7 @@ _LAZY = dict.fromkeys(
         "while_loop",
     ),
     "smelt.transform",
-)
-
+) | dict.fromkeys(("load", "save"), "smelt.formats")
 
 _PARTS = ("nn", "optim")  # modules that are loaded when first used: `import smelt` stays instant
 
@@ -196,6 +199,8 @@ __all__ = [
     "random",
     "nn",
     "optim",
+    "load",
+    "save",
     "types",
     "e",
     "inf",
