@@ -100,6 +100,7 @@ from smelt.tensor.trigonometry import *
 if TYPE_CHECKING:
     from smelt import nn as nn
     from smelt import optim as optim
+    from smelt import train as train
     from smelt.formats import load as load
     from smelt.formats import save as save
     from smelt.transform.checkpoint import checkpoint as checkpoint
@@ -150,7 +151,7 @@ _LAZY = dict.fromkeys(
     "smelt.transform",
 ) | dict.fromkeys(("load", "save"), "smelt.formats")
 
-_PARTS = ("nn", "optim")  # modules that are loaded when first used: `import smelt` stays instant
+_PARTS = ("nn", "optim", "train")  # modules that are loaded when first used: `import smelt` stays instant
 
 
 def __getattr__(name: str) -> Any:
@@ -199,6 +200,7 @@ __all__ = [
     "random",
     "nn",
     "optim",
+    "train",
     "load",
     "save",
     "types",
