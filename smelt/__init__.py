@@ -98,6 +98,7 @@ from smelt.tensor.special import *
 from smelt.tensor.trigonometry import *
 
 if TYPE_CHECKING:
+    from smelt import data as data
     from smelt import nn as nn
     from smelt import optim as optim
     from smelt import train as train
@@ -151,7 +152,7 @@ _LAZY = dict.fromkeys(
     "smelt.transform",
 ) | dict.fromkeys(("load", "save"), "smelt.formats")
 
-_PARTS = ("nn", "optim", "train")  # modules that are loaded when first used: `import smelt` stays instant
+_PARTS = ("data", "nn", "optim", "train")  # modules that are loaded when first used: `import smelt` stays instant
 
 
 def __getattr__(name: str) -> Any:
@@ -198,6 +199,7 @@ __all__ = [
     "fori_loop",
     "scan",
     "random",
+    "data",
     "nn",
     "optim",
     "train",

@@ -21,7 +21,7 @@ EXAMPLES = {
 }
 
 # Packages whose modules are searched whole.
-for package in ("formats", "train"):
+for package in ("formats", "train", "data"):
     for module in pkgutil.iter_modules(importlib.import_module(f"smelt.{package}").__path__):
         inside = importlib.import_module(f"smelt.{package}.{module.name}")
         found = doctest.DocTestFinder().find(inside, extraglobs={"sm": sm, "np": np})
