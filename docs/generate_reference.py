@@ -57,6 +57,7 @@ FAMILIES: dict[str, str] = {
     "Windows": "tensor.folding",
     "Resizing": "tensor.resizing",
     "Layers": "tensor.layers",
+    "Files": "formats.models",
     "Loops and branches inside compiled graphs": "transform.control",
     "Questions about dtypes": "tensor.scalars",
     "The array API namespace": "tensor.namespace",

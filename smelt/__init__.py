@@ -98,6 +98,12 @@ from smelt.tensor.special import *
 from smelt.tensor.trigonometry import *
 
 if TYPE_CHECKING:
+    from smelt import data as data
+    from smelt import nn as nn
+    from smelt import optim as optim
+    from smelt import train as train
+    from smelt.formats import load as load
+    from smelt.formats import save as save
     from smelt.transform.checkpoint import checkpoint as checkpoint
     from smelt.transform.control import cond as cond
     from smelt.transform.control import fori_loop as fori_loop
@@ -144,10 +150,9 @@ _LAZY = dict.fromkeys(
         "while_loop",
     ),
     "smelt.transform",
-)
+) | dict.fromkeys(("load", "save"), "smelt.formats")
 
-
-_PARTS = ("nn", "optim")  # modules that are loaded when first used: `import smelt` stays instant
+_PARTS = ("data", "nn", "optim", "train")  # modules that are loaded when first used: `import smelt` stays instant
 
 
 def __getattr__(name: str) -> Any:
@@ -194,8 +199,12 @@ __all__ = [
     "fori_loop",
     "scan",
     "random",
+    "data",
     "nn",
     "optim",
+    "train",
+    "load",
+    "save",
     "types",
     "e",
     "inf",

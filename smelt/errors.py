@@ -109,6 +109,10 @@ class ParseError(SmeltError, ValueError):
     """Text that is not in the expected form."""
 
 
+class MissingFileError(SmeltError, FileNotFoundError):
+    """Files that are in none of the places where they are looked for."""
+
+
 class InternalError(AssertionError):
     """A failed check inside smelt: a bug in smelt, not in the program that met it."""
 

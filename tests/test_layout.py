@@ -20,7 +20,7 @@ LAYOUT = (
     *("errors", "config", "dtypes", "tree", "locks", "diskcache"),
     *("graph", "derive", "rewrite", "kernel", "cost", "egraph", "fuse", "schedule", "render", "device"),
     *("plan", "compiler", "search", "runtime", "tensor", "transform"),
-    *("nn", "optim", "data", "formats"),
+    *("nn", "optim", "formats", "train", "data"),
     FRONT_DOOR,
     *("llm", "bench", "view", "cli"),
 )

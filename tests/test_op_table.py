@@ -31,6 +31,7 @@ NOT_OPS = {"Tensor", "DType", "Dim", "realize", "__array_namespace_info__", "set
 TRANSFORMS = {
     *("jit", "explain", "vmap", "cond", "while_loop", "fori_loop", "scan"),
     *("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "checkpoint", "custom_vjp", "stop_gradient"),
+    *("load", "save"),
 }
 
 

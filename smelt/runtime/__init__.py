@@ -5,7 +5,7 @@ written again, and a value that has been computed is not computed twice.
 """
 
 from smelt.runtime.devices import DEVICES, available, common_device, default_device, device, set_default
-from smelt.runtime.randomness import advance_random, seed_random, take_random
+from smelt.runtime.randomness import advance_random, random_state, seed_random, set_random_state, take_random
 from smelt.runtime.realize import clear_graphs, find, graph_count, outputs, pack_scalars, realize, report
 from smelt.runtime.sized import realize_sized
 from smelt.runtime.storage import Storage, host_leaf, leaf
@@ -46,11 +46,13 @@ __all__ = [
     "leaf",
     "outputs",
     "pack_scalars",
+    "random_state",
     "realize",
     "realize_sized",
     "report",
     "seed_random",
     "set_default",
+    "set_random_state",
     "take_random",
     "tracing",
     "tracing_body",

@@ -39,6 +39,18 @@ def seed_random(seed: int) -> None:
         _state.seed(seed)
 
 
+def random_state() -> tuple[int, int, int]:
+    """Where the global sequence is: two words of the key, and the number of draws."""
+    with _state.lock:
+        return (*_state.key, _state.draw)
+
+
+def set_random_state(state: tuple[int, int, int]) -> None:
+    """Go on from a state that `random_state` gave."""
+    with _state.lock:
+        _state.key, _state.draw = (state[0] & _WORD, state[1] & _WORD), state[2] & _WORD
+
+
 def advance_random(draws: int) -> tuple[int, int, int]:
     """Key and draw number for the next `draws` draws, which are thereby used up."""
     return _state.advance(draws)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import doctest
+import importlib
+import pkgutil
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,13 @@ EXAMPLES = {
     for example in doctest.DocTestFinder(recurse=False).find(getattr(sm, name), name, globs={"sm": sm, "np": np})
     if example.examples
 }
+
+# Packages whose modules are searched whole.
+for package in ("formats", "train", "data"):
+    for module in pkgutil.iter_modules(importlib.import_module(f"smelt.{package}").__path__):
+        inside = importlib.import_module(f"smelt.{package}.{module.name}")
+        found = doctest.DocTestFinder().find(inside, extraglobs={"sm": sm, "np": np})
+        EXAMPLES |= {example.name: example for example in found if example.examples}
 
 
 @pytest.mark.usefixtures("reference_values")
