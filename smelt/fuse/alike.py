@@ -26,7 +26,7 @@ def signature(group: Group, layout: LayoutOf) -> tuple[Hashable, list[Node]] | N
     computed = [_computed(group, node, numbers) for node in group.inside]
     inside = set(group.inside)
     read = [_read(node, layout) for node in numbers if node not in inside]
-    results = [Result(group.sink, group.place, group.result, group.offset), *group.also]
+    results = [Result(group.sink, group.place, group.result, group.piece), *group.also]
     stored = [_stored(result, numbers) for result in results]
     return (group.axes, tuple(computed), tuple(read), tuple(stored)), list(numbers)
 
@@ -53,4 +53,4 @@ def _read(node: Node, layout: LayoutOf) -> Hashable:
 def _stored(result: Result, numbers: dict[Node, int]) -> Hashable:
     sink = result.sink
     where = _number(sink, numbers), _number(result.result, numbers)
-    return where, sink.dtype, sink.shape, result.place, result.result.shape, result.offset
+    return where, sink.dtype, sink.shape, result.place, result.result.shape, result.piece

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from smelt.bench.train.cases import BETAS, CASES, EPSILON, RATE, SIZES, Gpt
 
 
-class _Block(nn.Module):
+class _Block(nn.Module):  # type: ignore[misc]
     def __init__(self, size: Gpt) -> None:
         super().__init__()
         width = size.width
@@ -30,7 +30,7 @@ class _Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
 
-class _Gpt(nn.Module):
+class _Gpt(nn.Module):  # type: ignore[misc]
     def __init__(self, size: Gpt) -> None:
         super().__init__()
         self.tokens = nn.Embedding(size.vocabulary, size.width)
