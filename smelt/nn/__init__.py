@@ -31,6 +31,8 @@ from smelt.nn.activations import (
     Tanhshrink,
     Threshold,
 )
+from smelt.nn.attention import Attention, MultiheadAttention
+from smelt.nn.cells import GRUCell, LSTMCell, RNNCell
 from smelt.nn.containers import ModuleDict, ModuleList, Sequential
 from smelt.nn.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from smelt.nn.criteria import (
@@ -55,6 +57,15 @@ from smelt.nn.criteria import (
 )
 from smelt.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from smelt.nn.embedding import Embedding, EmbeddingBag
+from smelt.nn.graphs import (
+    GATConv,
+    GCNConv,
+    MessagePassing,
+    SAGEConv,
+    global_add_pool,
+    global_max_pool,
+    global_mean_pool,
+)
 from smelt.nn.linear import Bilinear, Flatten, Identity, Linear, Unflatten
 from smelt.nn.module import Module
 from smelt.nn.normalization import GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
@@ -93,6 +104,8 @@ from smelt.nn.pooling import (
     MaxPool2d,
     MaxPool3d,
 )
+from smelt.nn.positions import ALiBi, LearnedPositions, SinusoidalPositions, alibi_slopes, sinusoidal_positions
+from smelt.nn.recurrent import GRU, LSTM, RNN
 from smelt.nn.resizing import (
     ChannelShuffle,
     Fold,
@@ -103,7 +116,16 @@ from smelt.nn.resizing import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
+from smelt.nn.rotary import RotaryEmbedding
 from smelt.nn.running_norms import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from smelt.nn.segments import segment_max, segment_mean, segment_min, segment_softmax, segment_sum
+from smelt.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
 __all__ = [
     "CELU",
@@ -225,4 +247,35 @@ __all__ = [
     "SoftMarginLoss",
     "TripletMarginLoss",
     "losses",
+    "Attention",
+    "MultiheadAttention",
+    "GRUCell",
+    "LSTMCell",
+    "RNNCell",
+    "GATConv",
+    "GCNConv",
+    "MessagePassing",
+    "SAGEConv",
+    "global_add_pool",
+    "global_max_pool",
+    "global_mean_pool",
+    "ALiBi",
+    "LearnedPositions",
+    "SinusoidalPositions",
+    "alibi_slopes",
+    "sinusoidal_positions",
+    "GRU",
+    "LSTM",
+    "RNN",
+    "RotaryEmbedding",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_softmax",
+    "segment_sum",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
 ]
