@@ -1,11 +1,11 @@
-"""Classify handwritten digits with a network of two layers.
+"""Classify handwritten digits with a network of three layers.
 
-What one learns here: a module, a loss, an optimizer; a training step that `jit` compiles as a whole; a loader that makes
-batches of one size; metrics that are counted where the tensors are; weights in a file.
+What one learns here: a module, a loss, an optimizer with a schedule; a training step that `jit` compiles as a whole; a
+loader that makes batches of one size; metrics that are counted where the tensors are; weights in a file.
 
     python examples/digits_mlp.py
 
-The 1797 digits of 8 by 8 dots come with smelt. After 30 epochs 97 to 99 of 100 digits of the test part are right.
+The 1797 digits of 8 by 8 dots come with smelt. After 40 epochs at least 97 of 100 digits of the test part are right.
 """
 
 from __future__ import annotations
@@ -21,23 +21,33 @@ class Net(sm.nn.Module):
 
     def __init__(self, hidden: int) -> None:
         self.first = sm.nn.Linear(64, hidden)
-        self.second = sm.nn.Linear(hidden, 10)
+        self.second = sm.nn.Linear(hidden, hidden)
+        self.third = sm.nn.Linear(hidden, 10)
+        self.dropout = sm.nn.Dropout(0.5)  # there are few digits: half of the features must do, another half each time
 
     def __call__(self, x: sm.Tensor) -> sm.Tensor:
-        return self.second(self.first(x).relu())
+        x = self.dropout(self.first(x).relu())
+        x = self.dropout(self.second(x).relu())
+        return self.third(x)
+
+
+def loss_of(model: Net, x: sm.Tensor, y: sm.Tensor) -> sm.Tensor:
+    """Smoothed labels ask for nine parts of ten of certainty, and no more."""
+    return sm.nn.losses.cross_entropy(model(x), y, label_smoothing=0.1)
 
 
 def train(model: Net, epochs: int, seed: int) -> Net:
     # The last batch of an epoch would be smaller, and compiled for itself; it is left out, with other digits each time.
     loader = sm.data.DataLoader(sm.data.digits("train"), batch=64, shuffle=True, seed=seed, drop_last=True)
-    optimizer = sm.optim.AdamW(lr=3e-3, weight_decay=0.05)
+    # A schedule is a function of the number of updates, a tensor: it becomes part of the compiled step.
+    optimizer = sm.optim.AdamW(lr=sm.optim.schedules.cosine(3e-3, epochs * len(loader)), weight_decay=0.05)
     state = optimizer.init(model)
 
     # Forward pass, gradient and update are one graph. The old model and state are given up, so that the new ones take
     # their memory.
     @sm.jit(donate=(0, 1))
     def step(model, state, x, y):
-        loss, gradients = sm.value_and_grad(lambda m: sm.nn.losses.cross_entropy(m(x), y))(model)
+        loss, gradients = sm.value_and_grad(loss_of)(model, x, y)
         model, state = optimizer.update(model, gradients, state)
         return model, state, loss
 
@@ -53,8 +63,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--epochs", type=int, default=30, help="how often all digits are seen")
-    parser.add_argument("--hidden", type=int, default=128, help="width of the hidden layer")
+    parser.add_argument("--epochs", type=int, default=40, help="how often all digits are seen")
+    parser.add_argument("--hidden", type=int, default=256, help="width of the hidden layers")
     parser.add_argument("--seed", type=int, default=0, help="of weights and of the order of digits")
     parser.add_argument("--quick", action="store_true", help="a few epochs only: is everything in its place?")
     parser.add_argument("--save", metavar="FILE", help="write the weights to a .safetensors file")
