@@ -16,7 +16,7 @@ DEV_STAMP := $(VENV)/installed-dev$(ZIG:%=-%)
 OPENCL_STAMP := $(VENV)/installed-opencl$(ZIG:%=-%)
 PEERS_STAMP := $(VENV)/installed-peers-tests$(ZIG:%=-%)
 
-.PHONY: help demo test test-all test-peers test-opencl fuzz check format bench-peers clean
+.PHONY: help demo test test-all fashion-mnist test-peers test-opencl fuzz check format bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make test-all  the same with every test and many more examples   (at most 40 minutes)"
 	@echo "make test-peers  install JAX, compare random programs and their derivatives with it  (at most 10 minutes)"
 	@echo "make test-opencl  set up OpenCL for the processor, run its tests, look for races  (at most 15 minutes)"
+	@echo "make fashion-mnist  get the pictures of the LeNet example into the virtual environment (Debian, Ubuntu; no root)"
 	@echo "make fuzz      the generated tests only, with new examples at every run"
 	@echo "make check     lint, formatting and types only"
 	@echo "make format    format the code and apply the safe lint fixes"
@@ -40,6 +41,7 @@ test: check
 	SMELT_TEST_ALL=0 $(RUN) -m pytest -q -n $(WORKERS)
 
 test-all: check
+	-@$(MAKE) --no-print-directory fashion-mnist
 	SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS)
 
 test-peers: $(PEERS_STAMP)
@@ -68,6 +70,16 @@ bench-peers: $(DEV_STAMP)
 clean:
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find smelt tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Debian's package, unpacked where sm.data.fashion_mnist looks. apt checks its signature. Nothing else needs it: without
+# the pictures the test of that example is skipped.
+FASHION := share/datasets/fashion-mnist
+fashion-mnist: $(DEV_STAMP)
+	@[ -d /usr/$(FASHION) ] || [ -d $(VENV)/$(FASHION) ] || { \
+	  rm -rf build/debian && mkdir -p build/debian $(dir $(VENV)/$(FASHION)) && \
+	  (cd build/debian && apt-get -qq download dataset-fashion-mnist && dpkg -x dataset-fashion-mnist_*.deb .) && \
+	  mv build/debian/usr/$(FASHION) $(VENV)/$(FASHION) && rm -rf build/debian; } || { \
+	  echo "Fashion-MNIST could not be had from Debian's package dataset-fashion-mnist (apt-get, dpkg)." >&2; exit 1; }
 
 COMMA := ,
 

@@ -5,7 +5,7 @@ loader that makes batches of one size; metrics that are counted where the tensor
 
     python examples/digits_mlp.py
 
-The 1797 digits of 8 by 8 dots come with smelt. After 40 epochs at least 97 of 100 digits of the test part are right.
+The 1797 digits of 8 by 8 dots come with smelt. After 30 epochs at least 97 of 100 digits of the test part are right.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ class Net(sm.nn.Module):
         self.first = sm.nn.Linear(64, hidden)
         self.second = sm.nn.Linear(hidden, hidden)
         self.third = sm.nn.Linear(hidden, 10)
-        self.dropout = sm.nn.Dropout(0.5)  # there are few digits: half of the features must do, another half each time
 
     def __call__(self, x: sm.Tensor) -> sm.Tensor:
-        x = self.dropout(self.first(x).relu())
-        x = self.dropout(self.second(x).relu())
-        return self.third(x)
+        return self.third(self.second(self.first(x).relu()).relu())
 
 
 def loss_of(model: Net, x: sm.Tensor, y: sm.Tensor) -> sm.Tensor:
-    """Smoothed labels ask for nine parts of ten of certainty, and no more."""
+    """There are few digits, and they are soon known by heart. Smoothed labels ask for nine tenths of certainty, and no
+    more, which does better on digits that were not seen.
+    """
     return sm.nn.losses.cross_entropy(model(x), y, label_smoothing=0.1)
 
 
@@ -63,7 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--epochs", type=int, default=40, help="how often all digits are seen")
+    parser.add_argument("--epochs", type=int, default=30, help="how often all digits are seen")
     parser.add_argument("--hidden", type=int, default=256, help="width of the hidden layers")
     parser.add_argument("--seed", type=int, default=0, help="of weights and of the order of digits")
     parser.add_argument("--quick", action="store_true", help="a few epochs only: is everything in its place?")

@@ -93,8 +93,11 @@ def main() -> None:
         model, state = optimizer.update(model, gradients, state)
         return model, state, loss
 
-    for _ in sm.train.progress(range(20 if options.quick else options.steps), label="training"):
-        model, state, loss = step(model, state)
+    steps = 20 if options.quick else options.steps
+    with sm.train.Progress(total=steps, label="training") as bar:
+        for _ in range(steps):
+            model, state, loss = step(model, state)
+            bar.advance(loss=loss)
 
     found = model(features, edges).argmax(axis=1)
     wrong = [member for member, right in enumerate((found == side).tolist()) if not right]

@@ -13,7 +13,6 @@ of 100 pictures of the test part are right.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 import smelt as sm
@@ -85,7 +84,7 @@ def main() -> None:
         description=__doc__.split("\n\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--epochs", type=int, default=3, help="how often all pictures are seen")
-    parser.add_argument("--data", default=os.environ.get("FASHION_MNIST"), help="folder of the four IDX files")
+    parser.add_argument("--data", metavar="FOLDER", help="where the four IDX files are, if not in a usual place")
     parser.add_argument("--seed", type=int, default=0, help="of weights and of the order of pictures")
     parser.add_argument("--quick", action="store_true", help="one epoch of a tenth of the pictures")
     options = parser.parse_args()

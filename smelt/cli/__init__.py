@@ -40,7 +40,9 @@ def _parser() -> argparse.ArgumentParser:
     devices = commands.add_parser("devices", help="what smelt can compute on: cores, vectors, caches, memory")
     devices.add_argument("--json", action="store_true", help="print JSON instead of a table")
     devices.set_defaults(run=_devices)
-    demo = commands.add_parser("demo", help="compile and run a small network, and show what became of it")
+    demo = commands.add_parser(
+        "demo", help="train a small network to read digits, and show what its step was compiled to"
+    )
     demo.set_defaults(run=_demo)
     return parser
 

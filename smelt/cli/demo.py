@@ -1,157 +1,153 @@
-"""The demonstration: two small programs, what became of them, and how long they take.
+"""The demonstration: a network learns to read digits; then what its training step was compiled to.
 
-Each program is written once with smelt and once with NumPy, as a user of either would. The results are compared before
-anything is timed; both libraries use as many threads as they like.
+Results go to stdout, the progress bar to stderr.
 """
 
 from __future__ import annotations
 
-import re
+import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple
 
 import smelt as sm
-from smelt.bench.models import check_close, gelu_reference, softmax_reference
 from smelt.bench.report import machine, machine_text
-from smelt.bench.timing import Paired, paired
+from smelt.plan import KernelRecord
 from smelt.transform import Explanation, examine
 
-_TOLERANCE = 1e-4
+EPOCHS = 30
+BATCH = 64
 _WIDTH = 100
+_OPS = 60  # characters of a kernel's line for its ops
 _FREE = {"reshape", "expand", "permute"}  # became part of how other ops index, and are not listed
+_SUMS = {"contract", "reduce.add"}  # how gradients by weights and biases end
 
 
-@dataclass(frozen=True)
-class Program:
-    """The same computation twice, and its arguments."""
+class Net(sm.nn.Module):
+    """Scores of ten digits for pictures of 64 dots."""
 
-    title: str
-    code: str
-    smelt: Callable[..., sm.Tensor]
-    numpy: Callable[..., NDArray[Any]]
-    arguments: tuple[NDArray[Any], ...]
+    def __init__(self, hidden: int) -> None:
+        self.first, self.second = sm.nn.Linear(64, hidden), sm.nn.Linear(hidden, hidden)
+        self.third = sm.nn.Linear(hidden, 10)
 
-
-def network(x: sm.Tensor, w1: sm.Tensor, b1: sm.Tensor, w2: sm.Tensor, b2: sm.Tensor) -> sm.Tensor:
-    return ((x @ w1 + b1).relu() @ w2 + b2).softmax(-1)
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        return self.third(self.second(self.first(x).relu()).relu())
 
 
-def network_numpy(
-    x: NDArray[Any], w1: NDArray[Any], b1: NDArray[Any], w2: NDArray[Any], b2: NDArray[Any]
-) -> NDArray[Any]:
-    return softmax_reference(np.maximum(x @ w1 + b1, 0) @ w2 + b2)
+class Trained(NamedTuple):
+    """What training gave, and how long it took."""
 
-
-def block(x: sm.Tensor, w: sm.Tensor, b: sm.Tensor) -> sm.Tensor:
-    return sm.gelu(x.softmax(-1) @ w + b, approximate="tanh")
-
-
-def block_numpy(x: NDArray[Any], w: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    return gelu_reference(softmax_reference(x) @ w + b)
-
-
-def programs() -> list[Program]:
-    """What is shown, with inputs that are the same every time."""
-    generator = np.random.default_rng(0)
-
-    def normal(*shape: int) -> NDArray[np.float32]:
-        return generator.standard_normal(shape, dtype=np.float32) / np.float32(shape[0] ** 0.5)
-
-    return [
-        Program(
-            "a network: a batch of 256 through 784 → 512 → 10",
-            "softmax(relu(x @ w1 + b1) @ w2 + b2)",
-            network,
-            network_numpy,
-            (normal(256, 784), normal(784, 512), normal(512), normal(512, 10), normal(10)),
-        ),
-        Program(
-            "a block: softmax, matmul, gelu on 512 × 512",
-            "gelu(softmax(x) @ w + b)",
-            block,
-            block_numpy,
-            (normal(512, 512), normal(512, 512), normal(512)),
-        ),
-    ]
+    model: Net
+    step: Callable[..., Any]
+    arguments: tuple[Any, ...]  # for one more step
+    first_seconds: float  # of the first step, with tracing and compiling
+    steps: int  # after the first
+    seconds: float  # of these
 
 
 def main() -> int:
-    """Print the demonstration; 0 when all results are right."""
-    print(f"smelt demo on {machine_text(machine())}")
-    for program in programs():
-        tensors = [sm.from_numpy(array) for array in program.arguments]
-        function = sm.jit(program.smelt)
-        expected = program.numpy(*program.arguments)
-        found = function(*tensors).numpy()
-        check_close(found, expected, _TOLERANCE)
-        difference = float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
-        explanation = examine(function, *tensors)
-        times = paired(lambda: function(*tensors), lambda: program.numpy(*program.arguments), window=0.02, most=21)  # noqa: B023
-        print()
-        print(section(program, explanation, times, difference))
-    print("\nEvery stage of your own function: sm.explain(f, *arguments). Benchmarks: python -m smelt.bench --help")
-    return 0
+    """Print the demonstration; 0 when the digits were learned, 1 when not."""
+    print(f"smelt demo on {machine_text(machine())}\n")
+    trained = train()
+    accuracy, confusion = evaluate(trained.model)
+    explanation = examine(trained.step, *trained.arguments)
+    print(
+        "── digits that it has not seen: rows are what they are, columns what they were taken for ".ljust(_WIDTH, "─")
+    )
+    print(f"{confusion}\n")
+    print("── one training step: forward pass, gradients and AdamW, one compiled program ".ljust(_WIDTH, "─"))
+    print("\n".join(kernel_lines(explanation)) + "\n")
+    print("\n".join(update_lines(explanation, len(trained.model.parameters()))) + "\n")
+    print(f"test accuracy: {accuracy:.2%}")
+    print(
+        f"first step, with compiling: {trained.first_seconds:.2f} s; the {trained.steps} steps after it, with feeding: "
+        f"{trained.steps / trained.seconds:.0f} per second"
+    )
+    print(
+        "\nEvery stage of your own function: sm.explain(f, *arguments). The program as a file: examples/digits_mlp.py"
+    )
+    return 0 if accuracy > 0.9 else 1
 
 
-def section(program: Program, explanation: Explanation, times: Paired, difference: float) -> str:
-    """What became of one program."""
-    lines = [f"── {program.title} ".ljust(_WIDTH, "─"), f"   {program.code}", ""]
-    lines += _kernel_lines(explanation)
-    lines += [""]
-    lines += _memory_lines(explanation)
-    speed = times.second_best / times.first_best
-    lines += [
-        "",
-        f"   equal to NumPy within {difference:.0e} of the largest value; best of {times.rounds} alternating rounds:",
-        f"   smelt {1e3 * times.first_best:.3f} ms, NumPy {1e3 * times.second_best:.3f} ms ({speed:.2f} × its speed)",
-    ]
-    return "\n".join(lines)
+def train(epochs: int = EPOCHS) -> Trained:
+    """Train the network on the digits that come with smelt."""
+    sm.random.seed(0)
+    model = Net(256)
+    loader = sm.data.DataLoader(sm.data.digits("train"), batch=BATCH, shuffle=True, drop_last=True)
+    steps = epochs * len(loader)
+    optimizer = sm.optim.AdamW(lr=sm.optim.schedules.cosine(3e-3, steps), weight_decay=0.05)
+    state = optimizer.init(model)
+
+    def loss_of(model: Net, x: sm.Tensor, y: sm.Tensor) -> sm.Tensor:
+        return sm.nn.losses.cross_entropy(model(x), y, label_smoothing=0.1)
+
+    @sm.jit(donate=(0, 1))
+    def step(model: Net, state: Any, x: sm.Tensor, y: sm.Tensor) -> tuple[Net, Any, sm.Tensor]:
+        loss, gradients = sm.value_and_grad(loss_of)(model, x, y)
+        model, state = optimizer.update(model, gradients, state)
+        return model, state, loss
+
+    start = first = time.perf_counter()
+    with sm.train.Progress[Any](total=steps, label="training") as bar:
+        for _ in range(epochs):
+            for x, y in loader:
+                model, state, loss = step(model, state, x, y)
+                bar.advance(loss=loss)
+                if bar.done == 1:
+                    loss.item()  # waits
+                    first = time.perf_counter()
+        loss.item()
+    return Trained(model, step, (model, state, x, y), first - start, steps - 1, time.perf_counter() - first)
 
 
-def _kernel_lines(explanation: Explanation) -> list[str]:
-    lines = [f"   {'kernel':<8}{'fused, in order':<46}{'tasks':>7}{'Mflop':>9}{'kB moved':>10}"]
+def evaluate(model: Net) -> tuple[float, sm.train.ConfusionMatrix]:
+    """The share of unseen digits that are right, and what the others were taken for."""
+    test = sm.data.digits("test")
+    scores, labels = model.eval()(sm.asarray(test.images)), sm.asarray(test.labels)
+    accuracy, confusion = sm.train.Accuracy(), sm.train.ConfusionMatrix(10)
+    accuracy.update(scores, labels)
+    confusion.update(scores, labels)
+    return accuracy.value(), confusion
+
+
+def kernel_lines(explanation: Explanation) -> list[str]:
+    """A line for each launch: the ops that it holds."""
+    lines = [f"{'kernel':<7}{'ops in it':<{_OPS}}{'Mflop':>8}{'kB':>7}"]
     for number, record in enumerate(explanation.kernels):
-        first, *more = _wrapped(fused(record.nodes), 44)
-        lines.append(
-            f"   {number:<8}{first:<46}{record.tasks:>7}{record.flops / 1e6:>9.1f}{record.bytes_moved / 1e3:>10.0f}"
-        )
-        lines += [f"   {'':<8}{text}" for text in more]
+        told = "gradient, update" if is_update(record) and has_sum(record) else "update" if is_update(record) else ""
+        numbers = f"{record.flops / 1e6:>8.2f}{record.bytes_moved / 1e3:>7.0f}"
+        lines.append(f"{number:>4}   {fused(record.nodes, _OPS - 2):<{_OPS}}{numbers}  {told}".rstrip())
     return lines
 
 
-def fused(nodes: tuple[str, ...]) -> list[str]:
-    """The ops of a kernel that compute; a run of the same op is counted."""
-    counted = [(name, len(list(run))) for name, run in groupby(node for node in nodes if node not in _FREE)]
-    return [name if count == 1 else f"{name}×{count}" for name, count in counted]
-
-
-def _wrapped(words: list[str], width: int) -> list[str]:
-    lines = [""]
-    for word in words:
-        if len(lines[-1]) + len(word) + 1 > width:
-            lines.append("")
-        lines[-1] += f" {word}" if lines[-1] else word
-    return lines
-
-
-def _memory_lines(explanation: Explanation) -> list[str]:
-    placed = explanation.memory
-    lines = [f"   {'memory':<8}{'intermediate':<46}{'kB':>7}{'offset':>9}{'kernels':>10}"]
-    lines += [
-        f"   {'':<8}{short(p.text):<46}{p.nbytes / 1e3:>7.0f}{p.offset:>9}{f'{p.first}–{p.last}':>10}" for p in placed
+def update_lines(explanation: Explanation, parameters: int) -> list[str]:
+    """What became of gradients and updates."""
+    updates = [record for record in explanation.kernels if is_update(record)]
+    together = sum(map(has_sum, updates))
+    launches = len(explanation.kernels)
+    return [
+        f"{launches} launches in one call; {together} of {parameters} parameters are updated in the kernel "
+        "that sums up their gradient,",
+        "which is then never stored. "
+        f"Memory for intermediates: {explanation.compiled.intermediate_bytes / 1e3:.0f} kB.",
     ]
-    if not placed:
-        lines = ["   memory  no intermediate is stored"]
-    lines.append(f"   {'':<8}{'peak, with results and scratch':<46}{explanation.peak_bytes / 1e3:>7.0f}")
-    return lines
 
 
-def short(node: str) -> str:
-    """`<binary 'max' float32[256, 512]>` as `max float32[256, 512]`."""
-    parts = re.fullmatch(r"<(\w+)(?: '(\w+)')?.* (\w+\[.*\])>", node)
-    return node if parts is None else f"{parts[2] or parts[1]} {parts[3]}"
+def is_update(record: KernelRecord) -> bool:
+    """Whether a kernel holds the root that Adam divides by."""
+    return "sqrt" in record.nodes
+
+
+def has_sum(record: KernelRecord) -> bool:
+    """Whether a kernel sums up over the batch, as gradients by parameters do."""
+    return not _SUMS.isdisjoint(record.nodes)
+
+
+def fused(nodes: tuple[str, ...], width: int = 1000) -> str:
+    """The ops of a kernel that compute, each with how often it is there, in at most so many characters."""
+    counts = Counter(node for node in nodes if node not in _FREE)
+    words = [name if count == 1 else f"{name}×{count}" for name, count in counts.items()]
+    text = " ".join(words)
+    if len(text) <= width:
+        return text
+    return text[: width - 1].rsplit(" ", 1)[0] + " …"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -78,7 +79,8 @@ _MNIST_FILES: Final = {
 
 def mnist(split: str = "train", directory: PathLike | None = None) -> ImageDataset:
     """Handwritten digits of 28 by 28 dots, images of shape (1, 28, 28). The four IDX files must be in `directory`, or
-    in one of `data/mnist`, `data/MNIST/raw`, `~/.cache/mnist` and `/usr/share/datasets/mnist`.
+    in one of `data/mnist`, `data/MNIST/raw`, `~/.cache/mnist`, `/usr/share/datasets/mnist`, and `share/datasets/mnist`
+    in a virtual environment.
     """
     hint = "Put the four files train-images-idx3-ubyte.gz, train-labels-…, t10k-images-… and t10k-labels-… there."
     return _like_mnist("mnist", split, directory, _places("mnist", "MNIST/raw"), hint)
@@ -86,8 +88,8 @@ def mnist(split: str = "train", directory: PathLike | None = None) -> ImageDatas
 
 def fashion_mnist(split: str = "train", directory: PathLike | None = None) -> ImageDataset:
     """Clothes in ten classes, images of shape (1, 28, 28), as `mnist`. They are looked for in `directory`, or in
-    `data/fashion-mnist`, `data/FashionMNIST/raw`, `~/.cache/fashion-mnist` and `/usr/share/datasets/fashion-mnist`,
-    where Debian's package puts them.
+    `data/fashion-mnist`, `data/FashionMNIST/raw`, `~/.cache/fashion-mnist`, `/usr/share/datasets/fashion-mnist`, where
+    Debian's package puts them, and `share/datasets/fashion-mnist` in a virtual environment.
     """
     hint = "On Debian and Ubuntu: apt install dataset-fashion-mnist. Or pass the directory of the four .gz files."
     return _like_mnist("fashion_mnist", split, directory, _places("fashion-mnist", "FashionMNIST/raw"), hint)
@@ -160,7 +162,8 @@ def _cifar(
 
 def _places(*names: str) -> list[Path]:
     """Where sets are usually put."""
-    roots = [Path("data"), Path.home() / ".cache", Path("/usr/share/datasets")]
+    shared = [Path(prefix) / "share" / "datasets" for prefix in dict.fromkeys((sys.prefix, "/usr"))]
+    roots = [Path("data"), Path.home() / ".cache", *shared]
     return [root / name for root in roots for name in names]
 
 

@@ -129,9 +129,10 @@ def _runs(flags: NDArray[Any]) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def image_grid(path: PathLike, images: Any, columns: int | None = None, scale: int = 1) -> None:
+def image_grid(path: PathLike, images: Any, columns: int | None = None, scale: int = 1, gap: int = 0) -> None:
     """Write images of shape (count, height, width), (count, 1, height, width) or (count, 3, height, width) as one
-    picture, row by row: bytes, or floats from 0 to 1. Each dot becomes a square of `scale` dots.
+    picture, row by row: bytes, or floats from 0 to 1. Each dot becomes a square of `scale` dots; between images there
+    are `gap` white ones.
 
     >>> import os, tempfile
     >>> import smelt as sm
@@ -148,11 +149,15 @@ def image_grid(path: PathLike, images: Any, columns: int | None = None, scale: i
         )
     if scale < 1 or (columns is not None and columns < 1):
         raise ArgumentError(f"image_grid: {columns} columns, each dot {scale} wide", rule="both must be at least 1.")
+    if gap < 0:
+        raise ArgumentError(f"image_grid: the gap is {gap}", rule="it must not be negative.")
     count, channels, height, width = array.shape
     across = columns or math.ceil(math.sqrt(count))
     down = -(-count // across)
-    filler = np.full((down * across - count, channels, height, width), 255 if array.dtype == np.uint8 else 1.0)
-    tiles = np.concatenate([array, filler.astype(array.dtype)]).transpose(0, 2, 3, 1)
-    tiles = tiles.repeat(scale, 1).repeat(scale, 2)
-    rows = tiles.reshape(down, across, height * scale, width * scale, channels).swapaxes(1, 2)
-    save_png(path, rows.reshape(down * height * scale, across * width * scale, channels))
+    white = 255 if array.dtype == np.uint8 else 1
+    high, wide = height * scale + gap, width * scale + gap
+    tiles = np.full((down * across, high, wide, channels), white, array.dtype)
+    tiles[:count, : high - gap, : wide - gap] = array.transpose(0, 2, 3, 1).repeat(scale, 1).repeat(scale, 2)
+    rows = tiles.reshape(down, across, high, wide, channels).swapaxes(1, 2)
+    sheet = rows.reshape(down * high, across * wide, channels)
+    save_png(path, sheet[: down * high - gap, : across * wide - gap])  # no gap at the edges

@@ -167,6 +167,12 @@ def test_images_stand_in_rows(tmp_path: Path) -> None:
     assert picture.shape == (8, 12)
     assert picture[::2, ::2][:2, :6].tolist() == [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7, 10, 11]]
     assert picture[4:, 8:].tolist() == [[255] * 4] * 4
+    sm.train.image_grid(tmp_path / "gaps.png", images, columns=3, gap=1)
+    assert decoded(tmp_path / "gaps.png")[:2, :, 0].tolist() == [
+        [0, 1, 255, 4, 5, 255, 8, 9],
+        [2, 3, 255, 6, 7, 255, 10, 11],
+    ]
+    assert decoded(tmp_path / "gaps.png").shape[:2] == (5, 8)
     sm.train.image_grid(tmp_path / "b.png", sm.zeros(4, 3, 2, 2))
     assert decoded(tmp_path / "b.png").shape == (4, 4, 3)
 
@@ -180,6 +186,7 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
     "small": (lambda p: sm.train.plot(p / "a", {"x": [1]}, size=(10, 10)), ArgumentError, "200 by 120"),
     "lengths": (lambda p: sm.train.plot(p / "a", {"x": ([1], [1, 2])}), ShapeError, "1 steps and 2 values"),
     "images": (lambda p: sm.train.image_grid(p / "a", np.zeros((2, 2))), ShapeError, "image_grid"),
+    "gap": (lambda p: sm.train.image_grid(p / "a", np.zeros((1, 2, 2)), gap=-1), ArgumentError, "negative"),
     "columns": (lambda p: sm.train.image_grid(p / "a", np.zeros((1, 2, 2)), columns=0), ArgumentError, "at least 1"),
 }
 
