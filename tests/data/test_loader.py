@@ -6,6 +6,7 @@ import json
 import threading
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import smelt as sm
-from smelt.data import ArrayDataset, DataLoader
+from smelt.data import ArrayDataset, DataLoader, MappedDataset
 from smelt.errors import ArgumentError, ShapeError
 from tests.data.items import Squares, doubled, noisy
 
@@ -290,3 +291,9 @@ def test_mistakes(name: str) -> None:
     with pytest.raises(error) as caught:
         call()
     assert text in str(caught.value)
+
+
+def test_processes_open_files_themselves(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    loader = DataLoader(MappedDataset(tmp_path / "x.npy"), 4, workers=1, processes=True)
+    assert [x for (x,) in all_of(loader)] == [X[:4].tolist(), X[4:8].tolist(), X[8:].tolist()]
