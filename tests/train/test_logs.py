@@ -34,8 +34,8 @@ def test_a_bar_shows_share_rate_time_left_and_metrics() -> None:
     assert line.startswith("epoch 1   25%  |███████▌  ")
     for part in ("50/200", "5.0/s", "[00:10 < 00:30]", "loss 0.25", "note warm"):
         assert part in line
-    narrow = bar.line(10.0, 75)
-    assert len(narrow) == 75
+    narrow = bar.line(10.0, 85)
+    assert len(narrow) == 85
     assert narrow.endswith("loss 0.25  note warm")
 
 
