@@ -84,6 +84,12 @@ def test_taking_many_at_once_is_the_same_as_one_by_one() -> None:
     assert all_of(DataLoader(OneByOne(), 4, shuffle=True)) == all_of(DataLoader(ArrayDataset(X, Y), 4, shuffle=True))
 
 
+@pytest.mark.parametrize("rows", [X, sm.asarray(X)], ids=["array", "tensor"])
+def test_an_array_is_a_dataset_of_its_rows(rows: Any) -> None:
+    assert all_of(DataLoader(rows, 4)) == [X[:4].tolist(), X[4:8].tolist(), X[8:].tolist()]
+    assert all_of(DataLoader(sm.data.Subset(rows, [3, 1]), 4)) == [X[[3, 1]].tolist()]
+
+
 class Pair(NamedTuple):
     a: Any
     b: Any

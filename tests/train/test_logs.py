@@ -148,8 +148,8 @@ def test_curves_have_their_colors(tmp_path: Path) -> None:
     sm.train.plot(tmp_path / "a.png", {"train": [3.0, 2.0, float("nan"), 1.0], "test": ([0, 3], [2.5, 2.5])}, "Loss")
     picture = decoded(tmp_path / "a.png").reshape(-1, 3)
     assert picture.shape[0] == 800 * 500
-    colors = {tuple(int(part) for part in dot) for dot in np.unique(picture, axis=0)}
-    assert {(255, 255, 255), (31, 98, 168), (214, 93, 14)} <= colors
+    for color in ((255, 255, 255), (31, 98, 168), (214, 93, 14)):
+        assert (picture == color).all(1).sum() > 100
 
 
 @pytest.mark.parametrize("curve", [[1.0], [5.0, 5.0], [0.0, 0.0], [1e-30, 1e30], list(range(5000)), [-1.0, 1.0]])
