@@ -160,7 +160,7 @@ def _cifar(
 
 def _places(*names: str) -> list[Path]:
     """Where sets are usually put."""
-    roots = [Path("data"), Path.home() / ".cache", Path("/usr/share/datasets")]
+    roots = [Path("data"), Path(os.path.expanduser("~"), ".cache"), Path("/usr/share/datasets")]
     return [root / name for root in roots for name in names]
 
 

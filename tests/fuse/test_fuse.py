@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import smelt as sm
 from smelt import dtypes
 from smelt.compiler import simplify
 from smelt.fuse import build_region, contiguous, merge_axes, partition
