@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.graph.node import topological
 
 nn = sm.nn
 
