@@ -102,6 +102,10 @@ class Optimizer:
         check_rate(lr, type(self).__name__)
         self.steps, self.lr = steps, lr
 
+    def __repr__(self) -> str:
+        rate = "a schedule" if callable(self.lr) else self.lr
+        return f"{type(self).__name__}({' → '.join(type(step).__name__ for step in self.steps)}, lr={rate})"
+
     def init(self, parameters: Any) -> State:
         """What the optimizer remembers before the first update of a module, or another tree of tensors."""
         own = free_parameters(parameters)

@@ -194,3 +194,9 @@ def test_names_of_parameters() -> None:
     seen.clear()
     optimizer.init(sm.nn.Sequential(sm.nn.Linear(2, 2), sm.relu))
     assert seen == ["0.weight", "0.bias"]
+
+
+def test_pictures() -> None:
+    assert repr(sm.optim.AdamW()) == "AdamW(AdamMoments → AddDecay, lr=0.001)"
+    chained = sm.optim.chain(sm.optim.ClipNorm(1.0), sm.optim.SGD(lr=sm.optim.schedules.cosine(0.1, 10)))
+    assert repr(chained) == "Optimizer(ClipNorm, lr=a schedule)"
