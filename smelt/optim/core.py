@@ -2,19 +2,21 @@
 
 A step has a state for the parameters together, and turns gradients into updates: `Step.init(parameters)` gives the
 state, `Step.apply(updates, state, parameters, count)` the next updates and the next state. Lists of tensors go in and
-out, one per parameter that is neither fixed nor frozen. An optimizer runs its steps one after the other, and takes the
-last updates, times the learning rate, off the parameters. All of it is plain tensor code, so that under `jit` each
-parameter's update becomes part of the kernel of its gradient.
+out, one per parameter that is neither fixed nor frozen; parameters know their names. An optimizer runs its steps one
+after the other, and takes the last updates, times the learning rate, off the parameters. All of it is plain tensor
+code, so that under `jit` each parameter's update becomes part of the kernel of its gradient.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from smelt import runtime, tree
-from smelt.dtypes import float32, int32
-from smelt.errors import ArgumentError
+from smelt.dtypes import DType, float32, float64, int32
+from smelt.errors import ArgumentError, ShapeError
+from smelt.graph.shapes import shape_text
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
 from smelt.tensor.interop import realize
@@ -24,6 +26,52 @@ T = TypeVar("T")
 
 Schedule = Callable[[Tensor], Any]  # the rate at a count of updates that are done
 Rate = float | Tensor | Schedule
+
+
+class Parameters(list[Tensor]):
+    """The parameters of an update: tensors at some places among the leaves of a tree."""
+
+    def __init__(self, leaves: Sequence[Tensor], structure: tree.Structure, places: Sequence[int]) -> None:
+        super().__init__([leaves[place] for place in places])
+        self.leaves, self.structure, self.places = leaves, structure, places
+
+    @property
+    def names(self) -> list[str]:
+        """Attributes, keys and numbers on the way to each, joined by dots, as in `Module.state_dict`."""
+        paths = tree.paths(self.structure)
+        return [_dotted(paths[place]) for place in self.places]
+
+    def some(self, numbers: Sequence[int]) -> Parameters:
+        """Some of them."""
+        return Parameters(self.leaves, self.structure, [self.places[k] for k in numbers])
+
+    def replaced(self, new: Sequence[Tensor]) -> Any:
+        """The tree, with others in their places."""
+        leaves = list(self.leaves)
+        for place, tensor in zip(self.places, new, strict=True):
+            leaves[place] = tensor
+        return tree.unflatten(self.structure, leaves)
+
+    def in_tree(self, other: Any, name: str) -> list[Tensor]:
+        """What another tree of the same structure, the gradients say, has in their places."""
+        leaves, structure = tree.flatten(other)
+        if structure != self.structure:
+            raise ArgumentError(
+                f"{name}: the structure is {structure}", rule=f"it must be that of the parameters: {self.structure}."
+            )
+        found = [leaves[place] for place in self.places]
+        for k, (parameter, tensor) in enumerate(zip(self, found, strict=True)):
+            if not isinstance(tensor, Tensor) or tensor.shape != parameter.shape:
+                shape = f"shape {shape_text(tensor.shape)}" if isinstance(tensor, Tensor) else type(tensor).__name__
+                raise ShapeError(
+                    f"{name} of {self.names[k] or 'the parameter'}: {shape}",
+                    rule=f"it must be a tensor of shape {shape_text(parameter.shape)}.",
+                )
+        return found
+
+
+def _dotted(path: str) -> str:
+    return re.sub(r"\[(['\"]?)(.*?)\1\]", r".\2", path).lstrip(".")
 
 
 class State(NamedTuple):
@@ -36,12 +84,12 @@ class State(NamedTuple):
 class Step:
     """One step of a chain. This one changes nothing."""
 
-    def init(self, parameters: Sequence[Tensor]) -> Any:
+    def init(self, parameters: Parameters) -> Any:
         """What the step remembers before the first update."""
         return ()
 
     def apply(
-        self, updates: list[Tensor], state: Any, parameters: Sequence[Tensor], count: Tensor
+        self, updates: list[Tensor], state: Any, parameters: Parameters, count: Tensor
     ) -> tuple[list[Tensor], Any]:
         """The next updates, and what to remember; `count` is 1 in the first update."""
         return updates, state
@@ -63,47 +111,55 @@ class Optimizer:
         for step in steps:
             if not isinstance(step, Step):
                 raise ArgumentError(f"Optimizer: {step!r:.80} is not a step", hint="See smelt.optim.steps.")
-        if not callable(lr) and not isinstance(lr, Tensor) and (isinstance(lr, bool) or not lr >= 0):
-            raise ArgumentError(f"{type(self).__name__}: lr is {lr!r}", rule="a learning rate is not negative.")
+        check_rate(lr, type(self).__name__)
         self.steps, self.lr = steps, lr
 
     def what_may_change(self) -> Any:
         """A rate that is set later is seen by functions that `jit` has compiled before."""
         return self.lr
 
+    def __repr__(self) -> str:
+        rate = "a schedule" if callable(self.lr) else self.lr
+        return f"{type(self).__name__}({' → '.join(type(step).__name__ for step in self.steps)}, lr={rate})"
+
     def init(self, parameters: Any) -> State:
         """What the optimizer remembers before the first update of a module, or another tree of tensors."""
-        own = [leaf for leaf, fixed in _leaves(parameters) if not fixed]
+        own = free_parameters(parameters)
         if not own:
             raise ArgumentError(f"{type(self).__name__}: there is nothing to update", hint="Is everything frozen?")
-        return _at_once(State(zeros((), dtype=int32), tuple([step.init(own) for step in self.steps])))
+        return at_once(State(zeros((), dtype=int32), tuple([step.init(own) for step in self.steps])))
 
     def rate(self, count: Tensor) -> Any:
         """The learning rate after so many updates."""
         return self.lr(count) if callable(self.lr) else self.lr
 
-    def update(self, parameters: T, gradients: Any, state: State) -> tuple[T, State]:
-        """The parameters after one step down, and what to remember. Outside of `jit` both are computed at once."""
-        leaves = _leaves(parameters)
-        structure = tree.flatten(parameters)[1]
-        slopes, given = tree.flatten(gradients)
-        if given != structure:
-            raise ArgumentError(
-                f"{type(self).__name__}: the gradients have the structure {given}", rule=f"it must be {structure}."
-            )
-        free = [k for k, (_, fixed) in enumerate(leaves) if not fixed]
-        own = [leaves[k][0] for k in free]
-        updates = [slopes[k] for k in free]
+    def update(self, parameters: T, gradients: Any, state: State, lr: float | Tensor | None = None) -> tuple[T, State]:
+        """The parameters after one step down, and what to remember. Outside of `jit` both are computed at once.
+
+        `lr` is a rate for this update only. Inside `jit` it may be a tensor that changes from call to call, while the
+        optimizer itself is part of the program.
+        """
+        return at_once(self.updated(parameters, gradients, state, lr))
+
+    def updated(self, parameters: T, gradients: Any, state: State, lr: Any = None) -> tuple[T, State]:
+        """The same as `update`, but never computed at once."""
+        own = free_parameters(parameters)
+        updates = own.in_tree(gradients, f"{type(self).__name__}: the gradient")
         count = state.done + 1
+        changes, remembered = self.changes(updates, state.steps, own, count, lr)
+        new = [(p - change).astype(p.dtype) for p, change in zip(own, changes, strict=True)]
+        return own.replaced(new), State(count, remembered)
+
+    def changes(
+        self, updates: list[Tensor], states: Sequence[Any], parameters: Parameters, count: Tensor, lr: Any = None
+    ) -> tuple[list[Tensor], tuple[Any, ...]]:
+        """What is taken off the parameters, and what the steps remember."""
         remembered: list[Any] = []
-        for step, old in zip(self.steps, state.steps, strict=True):
-            updates, new = step.apply(updates, old, own, count)
+        for step, old in zip(self.steps, states, strict=True):
+            updates, new = step.apply(updates, old, parameters, count)
             remembered.append(new)
-        rate = self.rate(state.done)
-        result = [leaf for leaf, _ in leaves]
-        for k, parameter, update in zip(free, own, updates, strict=True):
-            result[k] = (parameter - rate * update).astype(parameter.dtype)
-        return _at_once((tree.unflatten(structure, result), State(count, tuple(remembered))))
+        rate = self.rate(count - 1) if lr is None else lr
+        return [rate * update for update in updates], tuple(remembered)
 
 
 def chain(*steps: Step | Optimizer) -> Optimizer:
@@ -114,14 +170,21 @@ def chain(*steps: Step | Optimizer) -> Optimizer:
     >>> len(optimizer.steps)
     3
     """
-    *before, last = steps
+    *before, last = steps or (None,)
     if not isinstance(last, Optimizer):
         raise ArgumentError(f"chain: the last part is {last!r:.80}", rule="it must be an optimizer.")
     return Optimizer(*before, *last.steps, lr=last.lr)  # type: ignore[arg-type]
 
 
-def _leaves(parameters: Any) -> list[tuple[Tensor, bool]]:
-    """The tensors of a tree, and whether each stays as it is."""
+def check_rate(lr: Any, name: str) -> None:
+    """A learning rate is a number that is not negative, a tensor, or a schedule."""
+    is_number = isinstance(lr, int | float) and not isinstance(lr, bool)
+    if not callable(lr) and not isinstance(lr, Tensor) and not (is_number and lr >= 0):
+        raise ArgumentError(f"{name}: lr is {lr!r:.80}", rule="a learning rate is a number that is not negative.")
+
+
+def free_parameters(parameters: Any) -> Parameters:
+    """The tensors of a tree that optimizers change: floats that are neither buffers nor frozen."""
     leaves, structure = tree.flatten(parameters)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
@@ -129,10 +192,11 @@ def _leaves(parameters: Any) -> list[tuple[Tensor, bool]]:
                 f"an optimizer met a leaf of type {type(leaf).__name__}", rule="parameters are trees of tensors."
             )
     fixed = tree.fixed(structure)
-    return [(leaf, flag or not leaf.dtype.is_float) for leaf, flag in zip(leaves, fixed, strict=True)]
+    places = [k for k, leaf in enumerate(leaves) if leaf.dtype.is_float and not fixed[k]]
+    return Parameters(leaves, structure, places)
 
 
-def _at_once(value: T) -> T:
+def at_once(value: T) -> T:
     """Compute a tree of tensors, unless it is being traced; in the same graph the losses that gradients were taken of,
     which would have to be computed once more later.
     """
@@ -144,4 +208,14 @@ def _at_once(value: T) -> T:
 
 def zeros_like_each(parameters: Sequence[Tensor]) -> list[Tensor]:
     """A tensor of zeros for each parameter; float32 for narrower ones."""
-    return [zeros(p.shape, dtype=p.dtype if p.dtype.itemsize >= 4 else float32) for p in parameters]
+    return [zeros(p.shape, dtype=wide(p.dtype)) for p in parameters]
+
+
+def wide(dtype: DType) -> DType:
+    """The dtype in which sums over many updates are kept."""
+    return dtype if dtype.itemsize >= 4 else float32
+
+
+def widest(tensors: Sequence[Tensor]) -> DType:
+    """The dtype for numbers that all parameters share."""
+    return float64 if any(x.dtype is float64 for x in tensors) else float32

@@ -1,17 +1,17 @@
-"""The steps that optimizers are chains of."""
+"""The steps that optimizers are chains of: decay, clipping, momentum, scaling."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from smelt.dtypes import float32
 from smelt.errors import ArgumentError
-from smelt.optim.core import Step, zeros_like_each
+from smelt.optim.core import Parameters, Step, wide, widest, zeros_like_each
 from smelt.tensor import Tensor
+from smelt.tensor.creation import full
 from smelt.tensor.elementwise import where
 
-__all__ = ["AdamMoments", "AddDecay", "ClipNorm", "Momentum"]
+__all__ = ["AddDecay", "ClipNorm", "ClipValue", "Momentum", "TrustRatio"]
 
 
 class AddDecay(Step):
@@ -23,7 +23,7 @@ class AddDecay(Step):
         self.factor = factor
 
     def apply(
-        self, updates: list[Tensor], state: Any, parameters: Sequence[Tensor], count: Tensor
+        self, updates: list[Tensor], state: Any, parameters: Parameters, count: Tensor
     ) -> tuple[list[Tensor], Any]:
         return [u + self.factor * p for u, p in zip(updates, parameters, strict=True)], state
 
@@ -37,13 +37,24 @@ class ClipNorm(Step):
         self.largest = largest
 
     def apply(
-        self, updates: list[Tensor], state: Any, parameters: Sequence[Tensor], count: Tensor
+        self, updates: list[Tensor], state: Any, parameters: Parameters, count: Tensor
     ) -> tuple[list[Tensor], Any]:
-        total = updates[0].astype(float32).square().sum()
-        for update in updates[1:]:
-            total = total + update.astype(float32).square().sum()
-        factor = (self.largest / (total.sqrt() + 1e-6)).clip(max=1.0)  # the small number is PyTorch's
+        factor = (self.largest / (norm(updates) + 1e-6)).clip(max=1.0)  # the small number is PyTorch's
         return [(u * factor).astype(u.dtype) for u in updates], state
+
+
+class ClipValue(Step):
+    """Keeps each element of the updates between a number and its negative."""
+
+    def __init__(self, largest: float) -> None:
+        if not largest > 0:
+            raise ArgumentError(f"ClipValue: the largest value is {largest!r}", rule="it must be positive.")
+        self.largest = largest
+
+    def apply(
+        self, updates: list[Tensor], state: Any, parameters: Parameters, count: Tensor
+    ) -> tuple[list[Tensor], Any]:
+        return [u.clip(-self.largest, self.largest) for u in updates], state
 
 
 class Momentum(Step):
@@ -52,42 +63,63 @@ class Momentum(Step):
     def __init__(self, factor: float, dampening: float = 0.0, nesterov: bool = False) -> None:
         self.factor, self.dampening, self.nesterov = factor, dampening, nesterov
 
-    def init(self, parameters: Sequence[Tensor]) -> Any:
+    def init(self, parameters: Parameters) -> Any:
         return zeros_like_each(parameters)
 
     def apply(
-        self, updates: list[Tensor], state: Any, parameters: Sequence[Tensor], count: Tensor
+        self, updates: list[Tensor], state: Any, parameters: Parameters, count: Tensor
     ) -> tuple[list[Tensor], Any]:
-        # The first update is taken whole, as PyTorch does.
-        share = 1.0 if self.dampening == 0 else where(count == 1, 1.0, 1.0 - self.dampening)
-        sums = [self.factor * old + share * u for old, u in zip(state, updates, strict=True)]
+        new = updates
+        if self.dampening:  # but for the first update, as in PyTorch
+            new = [where(count == 1, u, (1 - self.dampening) * u) for u in updates]
+        sums = [(self.factor * old + u).astype(old.dtype) for old, u in zip(state, new, strict=True)]
         if self.nesterov:
             return [u + self.factor * total for u, total in zip(updates, sums, strict=True)], sums
         return sums, sums
 
 
-class AdamMoments(Step):
-    """The running mean of the updates, divided by the root of the running mean of their squares."""
-
-    def __init__(self, betas: tuple[float, float], eps: float, amsgrad: bool = False) -> None:
-        self.betas, self.eps, self.amsgrad = betas, eps, amsgrad
-
-    def init(self, parameters: Sequence[Tensor]) -> Any:
-        found = {"mean": zeros_like_each(parameters), "square": zeros_like_each(parameters)}
-        return found | ({"largest": zeros_like_each(parameters)} if self.amsgrad else {})
+class TrustRatio(Step):
+    """Gives each parameter's update the length of the parameter, where neither is zero."""
 
     def apply(
-        self, updates: list[Tensor], state: Any, parameters: Sequence[Tensor], count: Tensor
+        self, updates: list[Tensor], state: Any, parameters: Parameters, count: Tensor
     ) -> tuple[list[Tensor], Any]:
-        first, second = self.betas
-        steps = count.astype(float32)
-        # Both means start at zero, and are too small by these factors.
-        of_mean, of_square = 1 - first**steps, (1 - second**steps).sqrt()
-        means = [first * old + (1 - first) * u for old, u in zip(state["mean"], updates, strict=True)]
-        squares = [second * old + (1 - second) * (u * u) for old, u in zip(state["square"], updates, strict=True)]
-        new = {"mean": means, "square": squares}
-        below = squares
-        if self.amsgrad:
-            below = new["largest"] = [old.maximum(s) for old, s in zip(state["largest"], squares, strict=True)]
-        found = [(m / of_mean) / (s.sqrt() / of_square + self.eps) for m, s in zip(means, below, strict=True)]
+        found = []
+        for update, parameter in zip(updates, parameters, strict=True):
+            own, other = norm([parameter]), norm([update])
+            found.append(update * where((own > 0) & (other > 0), own / where(other > 0, other, 1.0), 1.0))
+        return found, state
+
+
+class SignSteps(Step):
+    """Steps whose sizes grow while the sign of the slope stays, and shrink when it changes: those of `Rprop`."""
+
+    def __init__(self, first: float, factors: tuple[float, float], bounds: tuple[float, float]) -> None:
+        self.first, self.factors, self.bounds = first, factors, bounds
+
+    def init(self, parameters: Parameters) -> Any:
+        sizes = [full(p.shape, self.first, dtype=wide(p.dtype)) for p in parameters]
+        return {"before": zeros_like_each(parameters), "size": sizes}
+
+    def apply(
+        self, updates: list[Tensor], state: Any, parameters: Parameters, count: Tensor
+    ) -> tuple[list[Tensor], Any]:
+        less, more = self.factors
+        found, new = [], {"before": [], "size": []}  # type: ignore[var-annotated]
+        for u, before, size in zip(updates, state["before"], state["size"], strict=True):
+            agreement = u * before
+            size = where(agreement > 0, more * size, where(agreement < 0, less * size, size)).clip(*self.bounds)
+            u = where(agreement < 0, 0.0, u)  # one step without it, after which signs are compared anew
+            new["before"].append(u.astype(before.dtype))
+            new["size"].append(size)
+            found.append(u.sign() * size)
         return found, new
+
+
+def norm(tensors: Sequence[Tensor]) -> Tensor:
+    """The root of the sum of all squares."""
+    dtype = widest(tensors)
+    total = tensors[0].astype(dtype).square().sum()
+    for tensor in tensors[1:]:
+        total = total + tensor.astype(dtype).square().sum()
+    return total.sqrt()

@@ -16,7 +16,7 @@ Reader = Callable[[list[Any]], Any]
 
 
 def hidden_names(function: Any) -> Iterator[Callable[[], Any]]:
-    """For each name outside a function, and each default, what looks it up; for a method of a module, the module too."""
+    """What looks up each name outside a function, and each default; for a method of a module also the module."""
     owner = function if tree.is_inner(function) else getattr(function, "__self__", None)
     if tree.is_inner(owner):
         yield lambda: owner

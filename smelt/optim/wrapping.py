@@ -1,0 +1,90 @@
+"""Optimizers around optimizers: what several of them share, and gradient accumulation."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+from smelt import tree
+from smelt.dtypes import int32
+from smelt.errors import ArgumentError
+from smelt.optim.core import Optimizer, at_once, free_parameters, zeros_like_each
+from smelt.tensor import Tensor
+from smelt.tensor.creation import zeros
+from smelt.tensor.elementwise import where
+
+__all__ = ["Accumulate", "Accumulated"]
+
+T = TypeVar("T")
+
+
+def chosen(condition: Tensor, new: T, old: T) -> T:
+    """One of two trees of tensors."""
+    return tree.map(lambda a, b: a if a is b else where(condition, a, b), new, old)  # type: ignore[no-any-return]
+
+
+class Wrapper:
+    """An optimizer around another: used as one, but not part of a chain."""
+
+    def __init__(self, optimizer: Any) -> None:
+        if not isinstance(optimizer, Optimizer | Wrapper):
+            raise ArgumentError(
+                f"{type(self).__name__}: {optimizer!r:.80} is no optimizer", hint="chain(...) goes inside."
+            )
+        self.optimizer = optimizer
+
+    def init(self, parameters: Any) -> Any:
+        """What to remember before the first update."""
+        raise NotImplementedError
+
+    def update(self, parameters: T, gradients: Any, state: Any, lr: float | Tensor | None = None) -> tuple[T, Any]:
+        """The next parameters, and what to remember; see `Optimizer.update`."""
+        return at_once(self.updated(parameters, gradients, state, lr))
+
+    def updated(self, parameters: T, gradients: Any, state: Any, lr: Any = None) -> tuple[T, Any]:
+        """The same as `update`, but never computed at once."""
+        raise NotImplementedError
+
+
+class Accumulated(NamedTuple):
+    """What `Accumulate` remembers: calls since the last update, the sum of their gradients, the optimizer's state."""
+
+    calls: Tensor
+    sums: list[Tensor]
+    inner: Any
+
+
+class Accumulate(Wrapper):
+    """One update for the mean of the gradients of several calls, as of one batch that many times as large.
+
+    >>> import smelt as sm
+    >>> optimizer = sm.optim.Accumulate(sm.optim.SGD(lr=0.5), every=2)
+    >>> x = sm.asarray([1.0])
+    >>> state = optimizer.init(x)
+    >>> x, state = optimizer.update(x, sm.asarray([1.0]), state)
+    >>> x.tolist()
+    [1.0]
+    >>> x, state = optimizer.update(x, sm.asarray([0.0]), state)
+    >>> x.tolist()
+    [0.75]
+    """
+
+    def __init__(self, optimizer: Any, every: int) -> None:
+        super().__init__(optimizer)
+        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+            raise ArgumentError(f"Accumulate: every is {every!r:.80}", rule="it must be a positive integer.")
+        self.every = every
+
+    def init(self, parameters: Any) -> Accumulated:
+        inner = self.optimizer.init(parameters)
+        return at_once(Accumulated(zeros((), dtype=int32), zeros_like_each(free_parameters(parameters)), inner))
+
+    def updated(self, parameters: T, gradients: Any, state: Accumulated, lr: Any = None) -> tuple[T, Accumulated]:
+        own = free_parameters(parameters)
+        slopes = own.in_tree(gradients, "Accumulate: the gradient")
+        sums = [old + slope for old, slope in zip(state.sums, slopes, strict=True)]
+        calls = state.calls + 1
+        last = calls == self.every
+        means = own.replaced([total / self.every for total in sums])
+        new, inner = self.optimizer.updated(parameters, means, state.inner, lr)
+        kept = Accumulated(where(last, 0, calls), [where(last, 0.0, total) for total in sums], None)
+        return chosen(last, new, parameters), kept._replace(inner=chosen(last, inner, state.inner))
