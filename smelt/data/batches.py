@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from smelt.data.datasets import BatchDataset, Dataset
+from smelt.data.datasets import Dataset, taking
 from smelt.data.order import generator
 from smelt.dtypes import as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
@@ -36,8 +36,9 @@ class Recipe(NamedTuple):
 
     def arrays(self, indices: NDArray[np.int64], epoch: int, number: int) -> Any:
         """A batch as a tree of arrays."""
-        if self.collate is None and isinstance(self.dataset, BatchDataset):
-            batch = self.dataset.take(indices)
+        take = taking(self.dataset) if self.collate is None else None
+        if take is not None:
+            batch = take(indices)
         else:
             batch = (self.collate or stacked)([self.dataset[int(index)] for index in indices])
         if self.augment is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -27,13 +28,17 @@ class Dataset(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-@runtime_checkable
-class BatchDataset(Protocol):
-    """A dataset that gives many items at once, in arrays with a new first axis: what a loader prefers."""
+Take = Callable[["NDArray[np.int64]"], Any]
 
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Any: ...
-    def take(self, indices: NDArray[np.int64], /) -> Any: ...
+
+def taking(dataset: Any) -> Take | None:
+    """How a dataset gives many items at once, in arrays with a new first axis, if it can: by a method `take(indices)`.
+    Of arrays and tensors, whose method means something else, rows are taken.
+    """
+    if isinstance(dataset, np.ndarray | Tensor):
+        return partial(_as_array(dataset).take, axis=0)
+    found: Take | None = getattr(dataset, "take", None)
+    return found
 
 
 class ArrayDataset:
@@ -134,12 +139,10 @@ class Subset:
 
     def __getattr__(self, name: str) -> Any:
         """`take`, if the other dataset has it."""
-        if name == "take" and isinstance(self.__dict__.get("dataset"), BatchDataset):
-            return self._take
-        raise AttributeError(f"Subset has no attribute {name!r}")
-
-    def _take(self, indices: NDArray[np.int64], /) -> Any:
-        return self.dataset.take(self.indices[indices])  # type: ignore[attr-defined]
+        take = taking(self.__dict__.get("dataset")) if name == "take" else None
+        if take is None:
+            raise AttributeError(f"Subset has no attribute {name!r}")
+        return lambda indices: take(self.indices[indices])
 
 
 def random_split(dataset: Dataset, lengths: Sequence[int | float], seed: int = 0) -> list[Subset]:

@@ -85,7 +85,7 @@ def _mapped(file: IO[bytes], part: RawArray) -> NDArray[Any]:
     name, size = os.path.basename(file.name), os.fstat(file.fileno()).st_size
     dtype = as_dtype(part.dtype, "RawArray").numpy
     offset, shape = part.offset, tuple(part.shape)
-    if not all(isinstance(number, int) and number >= 0 for number in (*shape[1:], offset)):
+    if not all(type(number) is int for number in (*shape, offset)) or min(*shape[1:], offset, 0) < 0:
         raise ArgumentError(f"RawArray: shape {shape} at offset {offset}", rule="only the first size may be -1.")
     row = math.prod(shape[1:]) * dtype.itemsize
     if shape[:1] == (-1,):
@@ -128,6 +128,8 @@ def _npy(path: PathLike) -> RawArray:
             MemoryError,
         ) as error:
             _refuse(name, f"it is no .npy file: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
+    if any(type(size) is not int or size < 0 for size in shape):  # NumPy takes True for a size
+        _refuse(name, f"the shape is {shape!s:.80}")
     if fortran and len(shape) > 1:
         _refuse(name, "its rows are not one after the other (Fortran order)")
     if not dtype.isnative or dtype.hasobject:

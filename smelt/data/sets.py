@@ -163,7 +163,7 @@ def _cifar(
 def _places(*names: str) -> list[Path]:
     """Where sets are usually put."""
     shared = [Path(prefix) / "share" / "datasets" for prefix in dict.fromkeys((sys.prefix, "/usr"))]
-    roots = [Path("data"), Path.home() / ".cache", *shared]
+    roots = [Path("data"), Path(os.path.expanduser("~"), ".cache"), *shared]
     return [root / name for root in roots for name in names]
 
 

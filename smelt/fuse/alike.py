@@ -24,10 +24,11 @@ def signature(group: Group, layout: LayoutOf) -> tuple[Hashable, list[Node]] | N
         return None
     numbers: dict[Node, int] = {}
     computed = [_computed(group, node, numbers) for node in group.inside]
-    inside = set(group.inside)
-    read = [_read(node, layout) for node in numbers if node not in inside]
     results = [Result(group.sink, group.place, group.result, group.piece), *group.also]
     stored = [_stored(result, numbers) for result in results]
+    # A kernel may store what it only reads: a piece of a concat.
+    made = {*group.inside, *(result.sink for result in results)}
+    read = [_read(node, layout) for node in numbers if node not in made]
     return (group.axes, tuple(computed), tuple(read), tuple(stored)), list(numbers)
 
 

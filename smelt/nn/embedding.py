@@ -39,13 +39,13 @@ class _Table(Module):
 
     def _rows(self, x: Tensor) -> Tensor:
         """The rows; that of `padding_idx` counts as a constant."""
-        rows = embedding(x, self.weight)
-        if self.padding_idx is None:
-            return rows
-        return where(self._present(x).expand_dims(-1), rows, stop_gradient(rows))
+        rows, present = embedding(x, self.weight), self._present(x)
+        return rows if present is None else where(present.expand_dims(-1), rows, stop_gradient(rows))
 
-    def _present(self, x: Tensor) -> Tensor:
-        """Where a row is not that of `padding_idx`; negative numbers count from the end."""
+    def _present(self, x: Tensor) -> Tensor | None:
+        """Where a row is not that of `padding_idx`, if there is one. Negative numbers count from the end."""
+        if self.padding_idx is None:
+            return None
         numbers = x.astype(int64)
         return where(numbers < 0, numbers + self.num_embeddings, numbers) != self.padding_idx
 
@@ -134,7 +134,7 @@ class EmbeddingBag(_Table):
         rows = self._rows(x)
         if per_sample_weights is not None:
             rows = rows * self._factors(x, per_sample_weights)
-        present = None if self.padding_idx is None else self._present(x)
+        present = self._present(x)
         if present is not None:
             nothing = -float("inf") if self.mode == "max" else 0.0
             rows = where(present.expand_dims(-1), rows, nothing)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+from smelt import runtime
 from smelt.dtypes import float64, int64
 from smelt.errors import ShapeError
 from smelt.graph.shapes import shape_text
@@ -20,6 +21,7 @@ from smelt.nn.sizes import count, floats, not_negative, with_features, with_rank
 from smelt.tensor import Tensor
 from smelt.tensor.arguments import flag, real_number
 from smelt.tensor.creation import ones, zeros
+from smelt.tensor.interop import realize
 from smelt.tensor.layers import layer_norm
 from smelt.transform import stop_gradient
 
@@ -73,6 +75,9 @@ class _Running(Module):
         """Move the buffers towards new statistics. They are constants to whatever is differentiated later."""
         assert self.running_mean is not None
         assert self.running_var is not None
+        if not (runtime.is_tracing() or runtime.is_transforming()):
+            # What the call before left. Calls that nobody updates after would keep every batch there ever was.
+            realize(*(tensor for tensor in (getattr(self, name) for name in self.buffer_names) if tensor is not None))
         self.running_mean = _moved(self.running_mean, mean, share)
         self.running_var = _moved(self.running_var, variance, share)
 

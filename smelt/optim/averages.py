@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from smelt import tree
 from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError
 from smelt.optim.core import at_once, free_parameters, wide
@@ -45,17 +44,15 @@ class EMA:
         own = free_parameters(parameters)
         # A copy, since buffers that are shared could not be given away (`donate`).
         copies = [zeros(p.shape, dtype=wide(p.dtype)) + p for p in own]
-        return at_once(Averaged(zeros((), dtype=int32), own.placed_in(parameters, copies)))
+        return at_once(Averaged(zeros((), dtype=int32), own.replaced(copies)))
 
     def update(self, state: Averaged, parameters: Any) -> Averaged:
         """The average with these parameters in it. Outside of `jit` it is computed at once."""
         own = free_parameters(parameters)
-        leaves, structure = tree.flatten(state.average)
-        if structure != tree.flatten(parameters)[1]:
-            raise ArgumentError("EMA: the average and the parameters have different structures")
+        before = own.in_tree(state.average, "EMA: the average")
         done = state.done + 1
         share: Any = self.decay
         if self.warmup:
             share = ((1 + done).astype(float32) / (10 + done).astype(float32)).clip(max=self.decay)
-        new = [(share * old + (1 - share) * p).astype(old.dtype) for old, p in zip(own.of(leaves), own, strict=True)]
-        return at_once(Averaged(done, own.placed_in(parameters, new)))
+        new = [(share * old + (1 - share) * p).astype(old.dtype) for old, p in zip(before, own, strict=True)]
+        return at_once(Averaged(done, own.replaced(new)))

@@ -29,33 +29,45 @@ Rate = float | Tensor | Schedule
 
 
 class Parameters(list[Tensor]):
-    """The parameters of an update, in the order of the leaves of their tree."""
+    """The parameters of an update: tensors at some places among the leaves of a tree."""
 
-    def __init__(self, tensors: Sequence[Tensor], structure: tree.Structure, places: Sequence[int]) -> None:
-        super().__init__(tensors)
-        self._structure, self._places = structure, places  # of the tree, and among its leaves
+    def __init__(self, leaves: Sequence[Tensor], structure: tree.Structure, places: Sequence[int]) -> None:
+        super().__init__([leaves[place] for place in places])
+        self.leaves, self.structure, self.places = leaves, structure, places
 
     @property
     def names(self) -> list[str]:
         """Attributes, keys and numbers on the way to each, joined by dots, as in `Module.state_dict`."""
-        paths = tree.paths(self._structure)
-        return [_dotted(paths[place]) for place in self._places]
-
-    def of(self, leaves: Sequence[Any]) -> list[Any]:
-        """What stands at their places among all leaves."""
-        return [leaves[place] for place in self._places]
-
-    def placed_in(self, parameters: T, new: Sequence[Tensor]) -> T:
-        """The tree that these are the parameters of, with others in their place."""
-        leaves, structure = tree.flatten(parameters)
-        for place, tensor in zip(self._places, new, strict=True):
-            leaves[place] = tensor
-        result: T = tree.unflatten(structure, leaves)
-        return result
+        paths = tree.paths(self.structure)
+        return [_dotted(paths[place]) for place in self.places]
 
     def some(self, numbers: Sequence[int]) -> Parameters:
         """Some of them."""
-        return Parameters([self[k] for k in numbers], self._structure, [self._places[k] for k in numbers])
+        return Parameters(self.leaves, self.structure, [self.places[k] for k in numbers])
+
+    def replaced(self, new: Sequence[Tensor]) -> Any:
+        """The tree, with others in their places."""
+        leaves = list(self.leaves)
+        for place, tensor in zip(self.places, new, strict=True):
+            leaves[place] = tensor
+        return tree.unflatten(self.structure, leaves)
+
+    def in_tree(self, other: Any, name: str) -> list[Tensor]:
+        """What another tree of the same structure, the gradients say, has in their places."""
+        leaves, structure = tree.flatten(other)
+        if structure != self.structure:
+            raise ArgumentError(
+                f"{name}: the structure is {structure}", rule=f"it must be that of the parameters: {self.structure}."
+            )
+        found = [leaves[place] for place in self.places]
+        for k, (parameter, tensor) in enumerate(zip(self, found, strict=True)):
+            if not isinstance(tensor, Tensor) or tensor.shape != parameter.shape:
+                shape = f"shape {shape_text(tensor.shape)}" if isinstance(tensor, Tensor) else type(tensor).__name__
+                raise ShapeError(
+                    f"{name} of {self.names[k] or 'the parameter'}: {shape}",
+                    rule=f"it must be a tensor of shape {shape_text(parameter.shape)}.",
+                )
+        return found
 
 
 def _dotted(path: str) -> str:
@@ -106,6 +118,10 @@ class Optimizer:
         """A rate that is set later is seen by functions that `jit` has compiled before."""
         return self.lr
 
+    def __repr__(self) -> str:
+        rate = "a schedule" if callable(self.lr) else self.lr
+        return f"{type(self).__name__}({' → '.join(type(step).__name__ for step in self.steps)}, lr={rate})"
+
     def init(self, parameters: Any) -> State:
         """What the optimizer remembers before the first update of a module, or another tree of tensors."""
         own = free_parameters(parameters)
@@ -128,12 +144,11 @@ class Optimizer:
     def updated(self, parameters: T, gradients: Any, state: State, lr: Any = None) -> tuple[T, State]:
         """The same as `update`, but never computed at once."""
         own = free_parameters(parameters)
-        structure = tree.flatten(parameters)[1]
-        updates = slopes_of(own, structure, gradients, type(self).__name__)
+        updates = own.in_tree(gradients, f"{type(self).__name__}: the gradient")
         count = state.done + 1
         changes, remembered = self.changes(updates, state.steps, own, count, lr)
         new = [(p - change).astype(p.dtype) for p, change in zip(own, changes, strict=True)]
-        return own.placed_in(parameters, new), State(count, remembered)
+        return own.replaced(new), State(count, remembered)
 
     def changes(
         self, updates: list[Tensor], states: Sequence[Any], parameters: Parameters, count: Tensor, lr: Any = None
@@ -178,23 +193,7 @@ def free_parameters(parameters: Any) -> Parameters:
             )
     fixed = tree.fixed(structure)
     places = [k for k, leaf in enumerate(leaves) if leaf.dtype.is_float and not fixed[k]]
-    return Parameters([leaves[k] for k in places], structure, places)
-
-
-def slopes_of(own: Parameters, structure: tree.Structure, gradients: Any, name: str) -> list[Tensor]:
-    """The gradients of these parameters."""
-    slopes, given = tree.flatten(gradients)
-    if given != structure:
-        raise ArgumentError(f"{name}: the gradients have the structure {given}", rule=f"it must be {structure}.")
-    found = own.of(slopes)
-    for parameter, slope, number in zip(own, found, range(len(own)), strict=True):
-        if not isinstance(slope, Tensor) or slope.shape != parameter.shape:
-            what = f"shape {shape_text(slope.shape)}" if isinstance(slope, Tensor) else f"type {type(slope).__name__}"
-            raise ShapeError(
-                f"{name}: the gradient of {own.names[number] or 'the parameter'} has {what}",
-                rule=f"it must be a tensor of shape {shape_text(parameter.shape)}.",
-            )
-    return found
+    return Parameters(leaves, structure, places)
 
 
 def at_once(value: T) -> T:

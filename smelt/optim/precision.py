@@ -13,10 +13,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
-from smelt import tree
 from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError
-from smelt.optim.core import at_once, free_parameters, slopes_of, wide
+from smelt.optim.core import at_once, free_parameters, wide
 from smelt.optim.wrapping import Wrapper, chosen
 from smelt.tensor import Tensor
 from smelt.tensor.creation import full, zeros
@@ -86,9 +85,9 @@ class LossScale(Wrapper):
 
     def updated(self, parameters: T, gradients: Any, state: Scaled, lr: Any = None) -> tuple[T, Scaled]:
         own = free_parameters(parameters)
-        slopes = slopes_of(own, tree.flatten(parameters)[1], gradients, "LossScale")
+        slopes = own.in_tree(gradients, "LossScale: the gradient")
         finite = reduce(lambda a, b: a & b, [isfinite(slope).all() for slope in slopes])
-        true = own.placed_in(gradients, [slope.astype(wide(slope.dtype)) / state.scale for slope in slopes])
+        true = own.replaced([slope.astype(wide(slope.dtype)) / state.scale for slope in slopes])
         new, inner = self.optimizer.updated(parameters, true, state.inner, lr)
         row = where(finite, state.finite + 1, 0)
         grows = row == self.growth_interval

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 from smelt import tree
 from smelt.dtypes import int32
 from smelt.errors import ArgumentError
-from smelt.optim.core import Optimizer, at_once, free_parameters, slopes_of, zeros_like_each
+from smelt.optim.core import Optimizer, at_once, free_parameters, zeros_like_each
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
 from smelt.tensor.elementwise import where
@@ -80,11 +80,11 @@ class Accumulate(Wrapper):
 
     def updated(self, parameters: T, gradients: Any, state: Accumulated, lr: Any = None) -> tuple[T, Accumulated]:
         own = free_parameters(parameters)
-        slopes = slopes_of(own, tree.flatten(parameters)[1], gradients, "Accumulate")
+        slopes = own.in_tree(gradients, "Accumulate: the gradient")
         sums = [old + slope for old, slope in zip(state.sums, slopes, strict=True)]
         calls = state.calls + 1
         last = calls == self.every
-        means = own.placed_in(gradients, [total / self.every for total in sums])
+        means = own.replaced([total / self.every for total in sums])
         new, inner = self.optimizer.updated(parameters, means, state.inner, lr)
         kept = Accumulated(where(last, 0, calls), [where(last, 0.0, total) for total in sums], None)
         return chosen(last, new, parameters), kept._replace(inner=chosen(last, inner, state.inner))

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 _EVERY: Final = 0.1  # seconds between two pictures
 _BLOCKS: Final = " ▏▎▍▌▋▊▉█"
-_LONGEST: Final = 30  # characters of the bar itself
+_SHORTEST, _LONGEST = 8, 30  # characters of the bar itself
 
 
 class Progress(Generic[T]):
@@ -90,25 +90,26 @@ class Progress(Generic[T]):
     def _draw(self) -> None:
         self._drawn = time.monotonic()
         width = shutil.get_terminal_size().columns - 1
-        self.stream.write("\r" + self.line(self._drawn - self._began)[:width].ljust(width))
+        self.stream.write("\r" + self.line(self._drawn - self._began, width)[:width].ljust(width))
         self.stream.flush()
 
-    def line(self, seconds: float) -> str:
-        """The bar after so many seconds."""
+    def line(self, seconds: float, width: int = 120) -> str:
+        """The bar after so many seconds; it gets shorter where the rest would not fit into the width."""
         here = self.done - self.start  # what was done before is no measure of the speed
         rate = here / seconds if seconds > 0 else 0.0
-        parts = [self.label] if self.label else []
-        if self.total:
-            share = min(self.done / self.total, 1.0)
-            parts += [f"{share:4.0%}", f"|{_bar(share)}|", f"{self.done}/{self.total}"]
-        else:
-            parts.append(str(self.done))
+        before = [self.label] if self.label else []
+        parts = [f"{self.done}/{self.total}" if self.total else str(self.done)]
         times = _clock(seconds)
         if self.total and rate > 0:
             times += f" < {_clock(max(self.total - self.done, 0) / rate)}"
         parts += [f"{_rate(rate)}", f"[{times}]"]
         parts += [f"{name} {_number(value)}" for name, value in self.metrics.items()]
-        return "  ".join(parts)
+        if self.total:
+            share = min(self.done / self.total, 1.0)
+            before.append(f"{share:4.0%}")
+            room = width - len("  ".join([*before, "||", *parts]))
+            before.append(f"|{_bar(share, max(_SHORTEST, min(_LONGEST, room)))}|")
+        return "  ".join([*before, *parts])
 
 
 def progress(iterable: Iterable[T], total: int | None = None, label: str = "") -> Progress[T]:
@@ -128,10 +129,9 @@ def _is_terminal(stream: TextIO) -> bool:
         return False
 
 
-def _bar(share: float) -> str:
-    eighths = round(share * _LONGEST * 8)
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (_BLOCKS[rest] if rest else "")).ljust(_LONGEST)
+def _bar(share: float, length: int) -> str:
+    full, rest = divmod(round(share * length * 8), 8)
+    return ("█" * full + (_BLOCKS[rest] if rest else "")).ljust(length)
 
 
 def _clock(seconds: float) -> str:

@@ -16,7 +16,7 @@ Reader = Callable[[list[Any]], Any]
 
 
 def hidden_names(function: Any) -> Iterator[Callable[[], Any]]:
-    """For each name outside a function, what looks it up; for a module or its method, the module as well."""
+    """What looks up each name outside a function, and each default; for a method of a module also the module."""
     owner = function if tree.is_inner(function) else getattr(function, "__self__", None)
     if tree.is_inner(owner):
         yield lambda: owner
@@ -27,6 +27,7 @@ def hidden_names(function: Any) -> Iterator[Callable[[], Any]]:
         if function is None:
             return
     yield from (_cell(cell) for cell in function.__closure__ or ())
+    yield from (_default(function, name) for name in _defaults(function))
     names = dict.fromkeys(name for inner in _codes(function.__code__) for name in inner.co_names)
     scope = function.__globals__
     yield from (_global(scope, name) for name in names if name in scope)
@@ -47,6 +48,17 @@ def _cell(cell: Any) -> Callable[[], Any]:
             return None
 
     return read
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    """The values that arguments have if nobody passes them."""
+    code, values = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    return dict(zip(names, values, strict=True)) | (function.__kwdefaults__ or {})
+
+
+def _default(function: Any, name: str) -> Callable[[], Any]:
+    return lambda: _defaults(function).get(name)
 
 
 def _global(scope: dict[str, Any], name: str) -> Callable[[], Any]:

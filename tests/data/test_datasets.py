@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import smelt as sm
@@ -91,6 +91,7 @@ BAD_FILES: dict[str, tuple[bytes, Any, type[Exception]]] = {
     "no npy": (b"1234", lambda p: p, ParseError),
     "empty": (b"", lambda p: p, ParseError),
     "version": (b"\x93NUMPY\x09\x00", lambda p: p, ParseError),
+    "bool": (b"1234", lambda p: RAW(p, sm.int16, (True,)), ArgumentError),
     "kind": (b"", lambda p: 7, ArgumentError),
 }
 
@@ -129,6 +130,7 @@ HEADERS = st.sampled_from(
 )
 
 
+@example(b"{'descr': '<f4', 'fortran_order': False, 'shape': (True,), }", 0, bytes(4))
 @given(HEADERS | st.binary(max_size=80), st.integers(-3, 3), st.binary(max_size=20))
 def test_random_npy_headers_never_crash(
     tmp_path_factory: pytest.TempPathFactory, header: bytes, wrong: int, data: bytes

@@ -6,6 +6,7 @@ import json
 import threading
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import smelt as sm
-from smelt.data import ArrayDataset, DataLoader
+from smelt.data import ArrayDataset, DataLoader, MappedDataset
 from smelt.errors import ArgumentError, ShapeError
 from tests.data.items import Squares, doubled, noisy
 
@@ -81,6 +82,12 @@ def test_taking_many_at_once_is_the_same_as_one_by_one() -> None:
             return X[index], int(Y[index])
 
     assert all_of(DataLoader(OneByOne(), 4, shuffle=True)) == all_of(DataLoader(ArrayDataset(X, Y), 4, shuffle=True))
+
+
+@pytest.mark.parametrize("rows", [X, sm.asarray(X)], ids=["array", "tensor"])
+def test_an_array_is_a_dataset_of_its_rows(rows: Any) -> None:
+    assert all_of(DataLoader(rows, 4)) == [X[:4].tolist(), X[4:8].tolist(), X[8:].tolist()]
+    assert all_of(DataLoader(sm.data.Subset(rows, [3, 1]), 4)) == [X[[3, 1]].tolist()]
 
 
 class Pair(NamedTuple):
@@ -290,3 +297,9 @@ def test_mistakes(name: str) -> None:
     with pytest.raises(error) as caught:
         call()
     assert text in str(caught.value)
+
+
+def test_processes_open_files_themselves(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    loader = DataLoader(MappedDataset(tmp_path / "x.npy"), 4, workers=1, processes=True)
+    assert [x for (x,) in all_of(loader)] == [X[:4].tolist(), X[4:8].tolist(), X[8:].tolist()]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import smelt as sm
 from smelt import dtypes
 from smelt.compiler import simplify
 from smelt.fuse import build_region, contiguous, merge_axes, partition
@@ -275,3 +276,14 @@ def test_fused_graphs_compute_what_the_interpreter_does(seed: int, merge: bool) 
                 np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=tolerance, atol=tolerance)
         else:
             np.testing.assert_array_equal(a, b)
+
+
+def test_pieces_of_concats_that_differ_in_what_they_show_have_kernels_of_their_own() -> None:
+    """One graph: the same shapes, but other strides and other constants."""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    y = x.reshape(3, 2).T
+    one = sm.concat([sm.asarray(x), sm.ones(2, 3)], axis=0)
+    other = sm.concat([sm.asarray(y), sm.zeros(2, 3)], axis=0)
+    sm.realize(one, other)
+    np.testing.assert_array_equal(one.numpy(), np.concatenate([x, np.ones((2, 3))]))
+    np.testing.assert_array_equal(other.numpy(), np.concatenate([y, np.zeros((2, 3))]))

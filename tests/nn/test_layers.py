@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.graph.node import topological
 
 nn = sm.nn
 
@@ -363,3 +364,12 @@ def test_examples_in_docstrings_run(example: Any) -> None:
     said: list[str] = []
     results = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=said.append)
     assert not results.failed, "".join(said)
+
+
+def test_statistics_do_not_keep_the_batches_of_calls_before() -> None:
+    norm = sm.nn.BatchNorm1d(3)
+    lengths = []
+    for _ in range(6):
+        norm(sm.random.normal((4, 3)))
+        lengths.append(len(topological([norm.running_mean._node, norm.num_batches_tracked._node])))
+    assert lengths[-1] == lengths[2]

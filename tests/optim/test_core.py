@@ -77,7 +77,7 @@ def test_mistakes() -> None:
         sm.optim.SGD(lr=-1)
     with pytest.raises(ArgumentError, match="nothing to update"):
         sm.optim.SGD().init(sm.nn.Linear(2, 2).freeze())
-    with pytest.raises(ArgumentError, match="the gradients have the structure"):
+    with pytest.raises(ArgumentError, match="the structure is dict"):
         optimizer = sm.optim.SGD()
         optimizer.update(x, {"x": x}, optimizer.init(x))
     with pytest.raises(ArgumentError, match="must be an optimizer"):

@@ -34,6 +34,9 @@ def test_a_bar_shows_share_rate_time_left_and_metrics() -> None:
     assert line.startswith("epoch 1   25%  |███████▌  ")
     for part in ("50/200", "5.0/s", "[00:10 < 00:30]", "loss 0.25", "note warm"):
         assert part in line
+    narrow = bar.line(10.0, 85)
+    assert len(narrow) == 85
+    assert narrow.endswith("loss 0.25  note warm")
 
 
 @pytest.mark.parametrize(
@@ -145,8 +148,8 @@ def test_curves_have_their_colors(tmp_path: Path) -> None:
     sm.train.plot(tmp_path / "a.png", {"train": [3.0, 2.0, float("nan"), 1.0], "test": ([0, 3], [2.5, 2.5])}, "Loss")
     picture = decoded(tmp_path / "a.png").reshape(-1, 3)
     assert picture.shape[0] == 800 * 500
-    colors = {tuple(int(part) for part in dot) for dot in np.unique(picture, axis=0)}
-    assert {(255, 255, 255), (31, 98, 168), (214, 93, 14)} <= colors
+    for color in ((255, 255, 255), (31, 98, 168), (214, 93, 14)):
+        assert (picture == color).all(1).sum() > 100
 
 
 @pytest.mark.parametrize("curve", [[1.0], [5.0, 5.0], [0.0, 0.0], [1e-30, 1e30], list(range(5000)), [-1.0, 1.0]])

@@ -48,7 +48,7 @@ def test_explanations_hold_the_same_as_data() -> None:
     [placed] = explanation.memory
     assert (placed.nbytes, placed.first, placed.last) == (96 * 16 * 4, 0, 1)
     assert explanation.peak_bytes >= 2 * 96 * 16 * 4
-    assert {"rewrite", "fuse", "regions", "render", "compile", "plan"} <= set(explanation.seconds)
+    assert {"rewrite", "fuse", "regions", "plan"} <= set(explanation.seconds)  # what is known is not compiled again
     assert "2 kernels" in repr(explanation)
 
 

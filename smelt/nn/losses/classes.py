@@ -49,9 +49,9 @@ def cross_entropy(
     if tensor_of(target, name, "target").dtype.is_float:
         return _by_probabilities(x, target, axis, factors, smoothing, reduction)
     labels = _labels(x, target, axis, name)
-    counts, labels = _counting(labels, ignore_index, name)
-    losses = layers.cross_entropy(x, labels, axis=axis, reduction="none")
-    shares = None if factors is None else take(factors, labels.clip(0, x.shape[axis] - 1), axis=0)
+    counts, classes = _counting(labels, ignore_index, name)
+    losses = layers.cross_entropy(x, labels, axis=axis, reduction="none")  # NaN for labels that are no classes
+    shares = None if factors is None else take(factors, classes.clip(0, x.shape[axis] - 1), axis=0)
     if shares is not None:
         losses = losses * shares
     if smoothing:
