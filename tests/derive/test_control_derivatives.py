@@ -234,3 +234,18 @@ def test_a_value_and_its_gradient_run_the_loop_once() -> None:
     both(w, h, xs)
     bodies = [record for record in examine(both, w, h, xs).kernels if "tanh" in record.nodes]
     assert len(bodies) == 2  # on the way there, and computed again on the way back
+
+
+@pytest.mark.parametrize("change", [lambda x: x * 0.5, lambda x: sm.concat([x[:1], x[1:] * x[:1]])])
+def test_numbers_and_slices_inside_do_not_make_it_run_twice(change: Callable[[sm.Tensor], sm.Tensor]) -> None:
+    w, h, xs = _arguments()
+
+    @sm.jit
+    @sm.value_and_grad
+    def both(w: sm.Tensor, h: sm.Tensor, xs: sm.Tensor) -> sm.Tensor:
+        h, ys = sm.scan(lambda h, x: (change(w @ h + x).tanh(), h.sum()), h, xs)
+        return ys.sum() + h.sum()
+
+    both(w, h, xs)
+    bodies = [record for record in examine(both, w, h, xs).kernels if "tanh" in record.nodes]
+    assert len(bodies) == 2
