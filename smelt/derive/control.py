@@ -137,12 +137,12 @@ def _afterwards(
 ) -> tuple[list[int], list[Node]]:
     """Which terms of constants are summed up after the loop, and which of their factors it has to give out for that."""
     later, more = list[int](), list[Node]()
-    for k, term in enumerate(terms):
-        needed = factors(term)
-        if needed is None or any(factor in unchanging for factor in needed):
+    needed = [list(dict.fromkeys(factors(term))) for term in terms]
+    for k in sorted(range(len(terms)), key=lambda k: -len(needed[k])):  # sums may use what products have stacked
+        if any(factor in unchanging for factor in needed[k]):
             continue
-        new = [factor for factor in dict.fromkeys(needed) if factor not in there and factor not in more]
-        if len(new) < len(set(needed)) and all(pays(factor, constants[k]) for factor in new):
+        new = [factor for factor in needed[k] if factor not in there and factor not in more]
+        if len(new) < len(needed[k]) and all(pays(factor, constants[k]) for factor in new):
             later.append(k)
             more += new
     return later, more
