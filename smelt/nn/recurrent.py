@@ -95,11 +95,12 @@ class _Recurrent(Module):
 def _scanned(x: Tensor, first: States, weights: Weights, kind: Kind, reverse: bool) -> tuple[States, Tensor]:
     """A cell over a sequence: its last states, and its hidden states at all steps."""
 
-    def step(states: States, given: Tensor) -> tuple[States, Tensor]:
+    def step(states: States, given: Tensor) -> tuple[States, States]:
         states = kind.step(given, states, weights)
-        return states, states[0]
+        return states, states  # all of them, since the way back needs all; what nobody reads is not stored
 
-    return scan(step, first, kind.from_input(x, weights), reverse=reverse)
+    last, all_states = scan(step, first, kind.from_input(x, weights), reverse=reverse)
+    return last, all_states[0]
 
 
 class RNN(_Recurrent):
