@@ -126,7 +126,7 @@ def main() -> None:
         description=__doc__.split("\n\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--text", metavar="FILE", help="another text (UTF-8)")
-    parser.add_argument("--steps", type=int, default=300, help="updates of the weights")
+    parser.add_argument("--steps", type=int, default=250, help="updates of the weights")
     parser.add_argument("--seed", type=int, default=0, help="of weights, order and sample")
     parser.add_argument("--quick", action="store_true", help="a few steps only: is everything in its place?")
     options = parser.parse_args()
