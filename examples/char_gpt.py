@@ -57,9 +57,8 @@ def loss_of(model: GPT, tokens: sm.Tensor, following: sm.Tensor) -> sm.Tensor:
 
 
 def train(model: GPT, tokens: np.ndarray, steps: int, seed: int) -> GPT:
-    loader = sm.data.DataLoader(
-        sm.data.WindowDataset(tokens, LENGTH, stride=LENGTH // 2), batch=16, shuffle=True, seed=seed, drop_last=True
-    )
+    windows = sm.data.WindowDataset(tokens, LENGTH, stride=LENGTH // 2)
+    loader = sm.data.DataLoader(windows, batch=16, shuffle=True, seed=seed, drop_last=True)
     rate = sm.optim.schedules.warmup(sm.optim.schedules.cosine(3e-3, steps), steps=min(20, steps))
     optimizer = sm.optim.chain(sm.optim.ClipNorm(1.0), sm.optim.AdamW(lr=rate, weight_decay=0.1))
     state = optimizer.init(model)
@@ -133,6 +132,8 @@ def main() -> None:
 
     sm.random.seed(options.seed)
     text = sm.data.read_text(options.text) if options.text else language_reference()
+    if len(text) < 25_000:
+        parser.error(f"the text has {len(text)} characters, and a tenth of 25000 is needed to judge by")
     vocabulary = sm.data.Vocabulary.of(text)
     tokens = vocabulary.encode(text)
     cut = len(tokens) * 9 // 10

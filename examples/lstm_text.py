@@ -115,6 +115,8 @@ def main() -> None:
 
     sm.random.seed(options.seed)
     text = sm.data.read_text(options.text) if options.text else language_reference()
+    if len(text) < 25_000:
+        parser.error(f"the text has {len(text)} characters, and a tenth of 25000 is needed to judge by")
     vocabulary = sm.data.Vocabulary.of(text)
     tokens = vocabulary.encode(text)
     cut = len(tokens) * 9 // 10

@@ -114,6 +114,16 @@ def test_another_text(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["char_gpt", "lstm_text"])
+def test_a_text_that_is_too_short_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("short", encoding="utf-8")
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), "--text", "text.txt"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 2
+    assert "the text has 5 characters" in done.stderr
+
+
+@pytest.mark.slow
 def test_karate(tmp_path: Path) -> None:
     assert run(tmp_path, "karate_gcn").number(r"right side: (\d+) of 34") >= 30
 
