@@ -96,6 +96,12 @@ def draw(model: Denoiser, kinds: sm.Tensor) -> sm.Tensor:
     return last
 
 
+def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """From each picture of one list to each of another."""
+    squares = np.square(a).sum(1)[:, None] + np.square(b).sum(1) - 2 * a @ b.T
+    return np.sqrt(squares.clip(0))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
@@ -115,11 +121,14 @@ def main() -> None:
     print(f"{options.picture}: ten of each digit", file=sys.stderr)
 
     real = sm.data.digits("all")
-    apart = np.square(real.images).sum(1) - 2 * drawn @ real.images.T  # squares of distances, but for drawn ones' own
+    apart, own = distances(drawn, real.images), distances(real.images, real.images)
+    np.fill_diagonal(own, np.inf)  # not to itself
     alike = real.labels[apart.argmin(1)] == kinds
     mean = np.abs(drawn.mean(0) - real.images.mean(0)).max()
     spread = np.abs(drawn.std(0) - real.images.std(0)).max()
     print(f"largest difference to real digits over all dots: mean {mean:.3f}, standard deviation {spread:.3f}")
+    # Digits learned by heart would be much nearer to a real one than real ones are to each other.
+    print(f"mean distance to the nearest real digit: drawn {apart.min(1).mean():.2f}, real {own.min(1).mean():.2f}")
     print(f"drawn digits whose nearest real digit is of the wanted kind: {alike.mean():.3f}")
 
 

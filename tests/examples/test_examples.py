@@ -141,4 +141,7 @@ def test_diffusion(tmp_path: Path) -> None:
     assert done.number(r"wanted kind: ([\d.]+)") >= 0.95
     assert done.number(r"mean ([\d.]+)") <= 0.1
     assert done.number(r"standard deviation ([\d.]+)") <= 0.1
+    assert done.number(r"nearest real digit: drawn ([\d.]+)") >= 0.5 * done.number(
+        r"nearest real digit: .* real ([\d.]+)"
+    )
     done.picture("diffusion.png")
