@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.compiler.trace import all_entries, count_starts
+from smelt.compiler.trace import count_scalars, count_starts
 from smelt.config import settings
 from smelt.device.protocol import REGISTER, Control, Device, Launch, Library, Step, check_controls
 from smelt.diskcache import disk_cache
@@ -153,7 +153,7 @@ def _step(fields: dict[str, Any]) -> Step:
 def _check(record: GraphRecord, key: Any) -> None:
     """Raise ValueError unless a record fits its key and itself: its numbers become pointers."""
     entries, roots, bounds = key
-    scalars = sum(entry[0] is Op.CONST and entry[2] is None for entry in all_entries(entries))
+    scalars = count_scalars(key)
     integers = len(bounds) + count_starts(key)
     stored = [output for output in record.outputs if output[0] == "stored"]
     inputs: dict[int, list[Any]] = {}  # the leaves of each input, which may be seen in several ways

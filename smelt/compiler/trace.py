@@ -7,7 +7,6 @@ Two graphs with equal keys are computed by the same compiled graph. Keys compare
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -197,6 +196,12 @@ def trace(roots: Sequence[Node]) -> Traced:
     return Traced(graph, leaf_views, scalars, starts, tuple(dims), tuple(checks.values()))
 
 
+class _Start(NamedTuple):
+    """The number of a slice start that was taken out of a graph."""
+
+    number: int
+
+
 class _Writer:
     """Writes graphs down, and collects what it takes out of them and out of the bodies inside."""
 
@@ -204,17 +209,24 @@ class _Writer:
         self.inputs: dict[tuple[Node, Shape, tuple[IndexLike, ...], int], int] = {}
         self.scalars: list[bytes] = []
         self.starts: list[int] = []
+        # What was taken out of a node of a body is the same argument in another body that has the node: otherwise two
+        # loops of which one repeats the other would not look alike.
+        self.taken: dict[Node, tuple[int, ...]] = {}
         self.dims = _Dims()
 
     def graph(
-        self, order: Sequence[Node], roots: Sequence[Node], views: dict[Node, LeafView | None]
+        self, order: Sequence[Node], roots: Sequence[Node], views: dict[Node, LeafView | None] | None
     ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        """An entry for each node of the order, and the numbers of the roots. What has a view is an input."""
+        """An entry for each node of the order, and the numbers of the roots. What has a view is an input.
+
+        Bodies have no views.
+        """
         number: dict[Node, int] = {}
         entries: list[Any] = []
         dims, inputs = self.dims, self.inputs
+        taken = self.taken if views is None else {}
         for node in order:
-            view = views.get(node)
+            view = None if views is None else views.get(node)
             shape = dims.rename(node.shape)
             if view is not None:
                 key = (view.leaf, view.shape, view.strides, view.offset)
@@ -222,19 +234,26 @@ class _Writer:
                 entries.append((Op.LEAF, node.dtype, shape, strides, inputs.setdefault(key, len(inputs))))
             elif node.op is Op.CONST:
                 if is_slot(node):
-                    entries.append((Op.CONST, node.dtype, None, len(self.scalars)))
-                    self.scalars.append(node.attribute)
+                    if node not in taken:
+                        taken[node] = (len(self.scalars),)
+                        self.scalars.append(node.attribute)
+                    entries.append((Op.CONST, node.dtype, None, *taken[node]))
                 else:
                     entries.append((Op.CONST, node.dtype, node.attribute))
             elif node.op is Op.SLICE:
                 spans: list[tuple[Any, ...]] = []
+                places = iter(taken.get(node, ()))
+                first = len(self.starts)
                 for span, size in zip(node.attribute, node.sources[0].shape, strict=True):
                     start, count = dims.rename((span.start, span.size))
                     if span.size == size or not isinstance(start, int):
                         spans.append((start, count, span.step))
-                    else:
-                        spans.append((None, count, span.step))
+                        continue
+                    place = next(places, len(self.starts))
+                    if place == len(self.starts):
                         self.starts.append(start)
+                    spans.append((_Start(place), count, span.step))
+                taken.setdefault(node, tuple(range(first, len(self.starts))))
                 entries.append((Op.SLICE, node.dtype, shape, tuple(spans), number[node.sources[0]]))
             else:
                 sources = tuple([number[source] for source in node.sources])
@@ -251,7 +270,7 @@ class _Writer:
         """The attribute of a loop or branch without its bodies, and those as graphs of entries."""
         bodies = [without_aliases(body) for body in bodies_of(node)]
         # A number that is computed in a body may have got a value elsewhere, which no body can read.
-        written = tuple([self.graph(topological(body, through_leaves=True), body, {}) for body in bodies])
+        written = tuple([self.graph(topological(body, through_leaves=True), body, None) for body in bodies])
         facts = with_bodies(node.attribute, [()] * len(bodies))
         if isinstance(facts, Loop) and facts.length is not None:
             facts = facts._replace(length=self.dims.rename((facts.length,))[0])
@@ -287,15 +306,21 @@ def all_entries(entries: Sequence[Any]) -> Iterator[Any]:
 
 def count_starts(key: GraphKey) -> int:
     """How many slice starts were taken out of a graph."""
-    return sum(span[0] is None for entry in all_entries(key[0]) if entry[0] is Op.SLICE for span in entry[3])
+    spans = [span for entry in all_entries(key[0]) if entry[0] is Op.SLICE for span in entry[3]]
+    return len({span[0] for span in spans if isinstance(span[0], _Start)})
+
+
+def count_scalars(key: GraphKey) -> int:
+    """How many constants were taken out of a graph."""
+    return len({entry[3] for entry in all_entries(key[0]) if entry[0] is Op.CONST and entry[2] is None})
 
 
 def rebuild(key: GraphKey) -> list[Node]:
     """The graph of a key: leaves carry `Argument`, slice starts are variables s0, s1, …"""
-    return _rebuilt(key[0], key[1], itertools.count())
+    return _rebuilt(key[0], key[1])
 
 
-def _rebuilt(entries: Sequence[Any], roots: Sequence[int], starts: Iterator[int]) -> list[Node]:
+def _rebuilt(entries: Sequence[Any], roots: Sequence[int]) -> list[Node]:
     nodes: list[Node] = []
     for entry in entries:
         op: Op = entry[0]
@@ -310,8 +335,8 @@ def _rebuilt(entries: Sequence[Any], roots: Sequence[int], starts: Iterator[int]
             source = nodes[entry[4]]
             spans: list[Span] = []
             for span, size in zip(entry[3], source.shape, strict=True):
-                if span[0] is None:
-                    spans.append(_slot_span(f"s{next(starts)}", span[1], span[2], size))
+                if isinstance(span[0], _Start):
+                    spans.append(_slot_span(f"s{span[0].number}", span[1], span[2], size))
                 else:
                     spans.append(Span(*span))
             node = make(op, dtype, entry[2], (source,), tuple(spans))
@@ -319,7 +344,7 @@ def _rebuilt(entries: Sequence[Any], roots: Sequence[int], starts: Iterator[int]
             attribute = entry[3]
             if op in CONTROL:
                 facts, bodies = attribute
-                attribute = with_bodies(facts, [_rebuilt(body, found, starts) for body, found in bodies])
+                attribute = with_bodies(facts, [_rebuilt(body, found) for body, found in bodies])
             node = make(op, dtype, entry[2], tuple([nodes[k] for k in entry[4:]]), attribute)
         nodes.append(node)
     return [nodes[k] for k in roots]

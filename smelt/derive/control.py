@@ -2,7 +2,7 @@
 
 The way back through a loop runs it the other way round. The states before each iteration are kept on the way there;
 whatever else a body computes is computed again. So memory grows with the states times the length, and not with what
-happens inside.
+happens inside. What a constant gets is added up along the way, or afterwards as one product of what is stacked.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smelt.derive.custom import Variable
-from smelt.derive.moves import filled, zeros
+from smelt.derive.moves import cut, filled, zeros
+from smelt.derive.sums import factors, pays, summed
 from smelt.dtypes import DType, int64
 from smelt.errors import GradientError
 from smelt.graph import build
 from smelt.graph.alias import alias
-from smelt.graph.closed import branch, loop, open_body, parameter, parameter_types
+from smelt.graph.closed import branch, items, loop, open_body, parameter, parameter_types
 from smelt.graph.index import IndexLike
-from smelt.graph.node import Node, Shape
-from smelt.graph.ops import Branch, Loop
+from smelt.graph.node import Node, Shape, topological
+from smelt.graph.ops import Branch, Loop, Op
 from smelt.graph.verify import value_types
 
 Type = tuple[DType, Shape]
@@ -66,9 +67,9 @@ def loop_back(
             hint="Say max_steps= in while_loop, or use fori_loop or scan.",
         )
     states, constants, xs = _parts(node)
-    kept = loop(old._replace(body=(*old.body, *_states(node))), node.sources)[len(old.body) :]
+    kept = _states_before(node)
     values = [build.const(0, dtype, shape) for dtype, shape in value_types(old)]
-    moving, adding, cut = _floats(states), [k for k in _floats(constants) if wanted(constants[k])], _floats(xs)
+    moving, adding, sliced = _floats(states), [k for k in _floats(constants) if wanted(constants[k])], _floats(xs)
     ys = [k for k in range(len(states), len(old.body)) if k in given]
     first = [given.get(k, values[k]) for k in moving]
     # The new body: cotangents of states and sums of those of constants; constants; then slices.
@@ -80,23 +81,81 @@ def loop_back(
     (step,) = new([(int64, ())])
     number = build.sub(build.sub(build.size_node(old.length, int64), build.const(1, int64)), step)
     roots = open_body(old.body, [*own_states, *own_constants, *own_xs, number])
-    inputs = [*_chosen(own_states, moving), *_chosen(own_constants, adding), *_chosen(own_xs, cut)]
+    inputs = [*_chosen(own_states, moving), *_chosen(own_constants, adding), *_chosen(own_xs, sliced)]
     found = filled(pull_back(_chosen(roots, [*moving, *ys]), [*own_cts, *own_ys], inputs), inputs)
-    added = [build.add(a, b) for a, b in zip(sums, found[len(moving) : len(moving) + len(adding)], strict=True)]
-    body = (*found[: len(moving)], *added, *found[len(moving) + len(adding) :])
+    for_states, for_constants = found[: len(moving)], found[len(moving) : len(moving) + len(adding)]
+    for_xs = found[len(moving) + len(adding) :]
+    # What there is for each iteration anyway, and what it is stacked.
+    stacks = dict(zip([*own_states, *own_xs, *own_ys], [*kept, *xs, *(given[k] for k in ys)], strict=True))
+    later, more = list[int](), list[Node]()
+    if old.length != 1:
+        later, more = _afterwards(for_constants, [*stacks, *for_xs], own_constants, _chosen(constants, adding))
+    along = [k for k in range(len(adding)) if k not in later]
+    added = [build.add(sums[k], for_constants[k]) for k in along]
+    body = _renumbered([*for_states, *added, *for_xs, *more], new.count, [sums[k].attribute for k in later])
     attribute = Loop(
-        body=body,
+        body=tuple(body),
         test=None,
-        states=len(moving) + len(adding),
+        states=len(moving) + len(along),
         constants=len(constants),
         xs=len(states) + len(xs) + len(ys),
         length=old.length,
         reverse=not old.reverse,
     )
-    nothing = [zeros(x.shape, x) for x in _chosen(constants, adding)]
+    nothing = [zeros(constants[adding[k]].shape, constants[adding[k]]) for k in along]
     results = loop(attribute, [*first, *nothing, *constants, *kept, *xs, *(given[k] for k in ys)])
-    receivers = [*_chosen(states, moving), *_chosen(constants, adding), *_chosen(xs, cut)]
-    return list(zip(receivers, results, strict=True))
+    at = len(moving) + len(along)
+    stacks |= dict(zip([*for_xs, *more], results[at:], strict=True))
+    sums_of = dict(zip(along, results[len(moving) : at], strict=True))
+    sums_of |= {k: summed(for_constants[k], stacks) for k in later}
+    receivers = [*_chosen(states, moving), *_chosen(constants, adding), *_chosen(xs, sliced)]
+    totals = [sums_of[k] for k in range(len(adding))]
+    return list(zip(receivers, [*results[: len(moving)], *totals, *results[at : at + len(sliced)]], strict=True))
+
+
+def _states_before(node: Node) -> list[Node]:
+    """The states before each iteration, stacked. Where a loop gives a state after each iteration, no other is run."""
+    old: Loop = node.attribute
+    values, states = items(node), _parts(node)[0]
+    given = {body: values[k] for k, body in enumerate(old.body) if k >= old.states}
+    missing = [k for k in range(old.states) if old.body[k] not in given]
+    own = _states(node)
+    kept: dict[int, Node] = {}
+    if missing:
+        again = loop(old._replace(body=(*old.body, *_chosen(own, missing))), node.sources)
+        kept = dict(zip(missing, again[len(old.body) :], strict=True))
+    for k, state in enumerate(states):
+        if k not in kept:
+            first, after = build.reshape(state, (1, *state.shape)), given[old.body[k]]
+            joined = build.concat([after, first] if old.reverse else [first, after], 0)
+            kept[k] = cut(joined, 0, 1 if old.reverse else 0, after.shape[0])
+    return [kept[k] for k in range(old.states)]
+
+
+def _afterwards(
+    terms: Sequence[Node], there: Sequence[Node], unchanging: Sequence[Node], constants: Sequence[Node]
+) -> tuple[list[int], list[Node]]:
+    """Which terms of constants are summed up after the loop, and which of their factors it has to give out for that."""
+    later, more = list[int](), list[Node]()
+    needed = [list(dict.fromkeys(factors(term))) for term in terms]
+    for k in sorted(range(len(terms)), key=lambda k: -len(needed[k])):  # sums may use what products have stacked
+        if any(factor in unchanging for factor in needed[k]):
+            continue
+        new = [factor for factor in needed[k] if factor not in there and factor not in more]
+        if len(new) < len(needed[k]) and all(pays(factor, constants[k]) for factor in new):
+            later.append(k)
+            more += new
+    return later, more
+
+
+def _renumbered(body: Sequence[Node], count: int, gone: Sequence[int]) -> list[Node]:
+    """A body whose parameters follow one another again after some are gone."""
+    if not gone:
+        return list(body)
+    types = {node.attribute: (node.dtype, node.shape) for node in topological(body) if node.op is Op.PARAMETER}
+    numbers = {number: at for at, number in enumerate(k for k in range(count) if k not in gone)}
+    arguments = [parameter(numbers[k], *types[k]) if k in types else None for k in range(count)]
+    return open_body(body, arguments)  # type: ignore[arg-type]
 
 
 def branch_back(

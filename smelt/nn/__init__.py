@@ -32,7 +32,14 @@ from smelt.nn.activations import (
     Threshold,
 )
 from smelt.nn.containers import ModuleDict, ModuleList, Sequential
-from smelt.nn.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from smelt.nn.convolution import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from smelt.nn.criteria import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -53,11 +60,29 @@ from smelt.nn.criteria import (
     SoftMarginLoss,
     TripletMarginLoss,
 )
-from smelt.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from smelt.nn.dropout import (
+    AlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+)
 from smelt.nn.embedding import Embedding, EmbeddingBag
-from smelt.nn.linear import Bilinear, Flatten, Identity, Linear, Unflatten
+from smelt.nn.linear import (
+    Bilinear,
+    Flatten,
+    Identity,
+    Linear,
+    Unflatten,
+)
 from smelt.nn.module import Module
-from smelt.nn.normalization import GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
+from smelt.nn.normalization import (
+    GroupNorm,
+    LayerNorm,
+    LocalResponseNorm,
+    RMSNorm,
+)
 from smelt.nn.padding import (
     CircularPad1d,
     CircularPad2d,
@@ -103,9 +128,17 @@ from smelt.nn.resizing import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
-from smelt.nn.running_norms import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from smelt.nn.running_norms import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+)
 
 __all__ = [
+    "ALiBi",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
@@ -113,6 +146,7 @@ __all__ = [
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
     "AlphaDropout",
+    "Attention",
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
@@ -150,8 +184,12 @@ __all__ = [
     "Flatten",
     "Fold",
     "FractionalMaxPool2d",
+    "GATConv",
+    "GCNConv",
     "GELU",
     "GLU",
+    "GRU",
+    "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
     "Hardshrink",
@@ -169,8 +207,11 @@ __all__ = [
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
+    "LSTM",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
+    "LearnedPositions",
     "Linear",
     "LocalResponseNorm",
     "LogSigmoid",
@@ -180,17 +221,21 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "MessagePassing",
     "Mish",
     "Module",
     "ModuleDict",
     "ModuleList",
     "MultiMarginLoss",
+    "MultiheadAttention",
     "NLLLoss",
     "PReLU",
     "PixelShuffle",
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
+    "RNN",
+    "RNNCell",
     "RReLU",
     "ReLU",
     "ReLU6",
@@ -200,10 +245,13 @@ __all__ = [
     "ReplicationPad1d",
     "ReplicationPad2d",
     "ReplicationPad3d",
+    "RotaryEmbedding",
+    "SAGEConv",
     "SELU",
     "Sequential",
     "SiLU",
     "Sigmoid",
+    "SinusoidalPositions",
     "SmoothL1Loss",
     "SoftMarginLoss",
     "Softmax",
@@ -215,6 +263,11 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "Unflatten",
     "Unfold",
@@ -224,5 +277,15 @@ __all__ = [
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",
+    "alibi_slopes",
+    "global_add_pool",
+    "global_max_pool",
+    "global_mean_pool",
     "losses",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_softmax",
+    "segment_sum",
+    "sinusoidal_positions",
 ]

@@ -11,6 +11,8 @@ import pytest
 import smelt as sm
 from smelt import tree
 from smelt.errors import GradientError
+from smelt.graph.node import topological
+from smelt.graph.ops import Loop, Op
 from smelt.transform import examine
 
 RNG = np.random.default_rng(0)
@@ -234,3 +236,96 @@ def test_a_value_and_its_gradient_run_the_loop_once() -> None:
     both(w, h, xs)
     bodies = [record for record in examine(both, w, h, xs).kernels if "tanh" in record.nodes]
     assert len(bodies) == 2  # on the way there, and computed again on the way back
+
+
+@pytest.mark.parametrize("change", [lambda x: x * 0.5, lambda x: sm.concat([x[:1], x[1:] * x[:1]])])
+def test_numbers_and_slices_inside_do_not_make_it_run_twice(change: Callable[[sm.Tensor], sm.Tensor]) -> None:
+    w, h, xs = _arguments()
+
+    @sm.jit
+    @sm.value_and_grad
+    def both(w: sm.Tensor, h: sm.Tensor, xs: sm.Tensor) -> sm.Tensor:
+        h, ys = sm.scan(lambda h, x: (change(w @ h + x).tanh(), h.sum()), h, xs)
+        return ys.sum() + h.sum()
+
+    both(w, h, xs)
+    bodies = [record for record in examine(both, w, h, xs).kernels if "tanh" in record.nodes]
+    assert len(bodies) == 2
+
+
+def _loops(*tensors: sm.Tensor) -> list[Loop]:
+    order = topological([tensor._node for tensor in tensors])
+    return [node.attribute for node in order if node.op is Op.LOOP]
+
+
+def _gated(w: sm.Tensor, h: sm.Tensor, xs: sm.Tensor, reverse: bool = False) -> sm.Tensor:
+    """Two states that are both given out, of a product that is cut into gates."""
+
+    def step(states: Any, x: sm.Tensor) -> Any:
+        h, c = states
+        gates = h @ w + x
+        c = c * 0.5 + gates[:, :3].sigmoid() * gates[:, 3:].tanh()
+        return (c.tanh(), c), (c.tanh(), c)
+
+    _, (hs, _) = sm.scan(step, (h, h), xs, reverse=reverse)
+    return (hs * hs).sum()
+
+
+def _gated_unrolled(w: sm.Tensor, h: sm.Tensor, xs: sm.Tensor, reverse: bool = False) -> sm.Tensor:
+    total, c = sm.asarray(0.0, dtype=w.dtype), h
+    for k in range(xs.shape[0])[:: -1 if reverse else 1]:
+        gates = h @ w + xs[k]
+        c = c * 0.5 + gates[:, :3].sigmoid() * gates[:, 3:].tanh()
+        h = c.tanh()
+        total = total + (h * h).sum()
+    return total
+
+
+GATED = [RNG.standard_normal(shape) * 0.5 for shape in ((3, 6), (2, 3), (5, 2, 6))]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_states_that_are_given_out_need_no_second_loop(reverse: bool) -> None:
+    arguments = [sm.asarray(x) for x in GATED]
+    value, gradients = sm.value_and_grad(lambda *args: _gated(*args, reverse), (0, 1, 2))(*arguments)
+    there, back = _loops(value, *gradients)
+    assert there.reverse is reverse and back.reverse is not reverse
+    _same(gradients, sm.grad(lambda *args: _gated_unrolled(*args, reverse), (0, 1, 2))(*arguments))
+
+
+def test_products_are_summed_up_after_the_loop() -> None:
+    w, h, xs = (sm.asarray(x) for x in GATED)
+    back = _loops(sm.grad(_gated)(w, h, xs))[-1]
+    assert [root.shape for root in back.body[: back.states]] == [(2, 3), (2, 3)]
+    many = sm.ones((40, 3), dtype=sm.float64)  # now what would have to be stored is larger than the sum
+
+    def squared(w: sm.Tensor) -> sm.Tensor:
+        return sm.scan(lambda h, _: ((h @ w).tanh(), None), many, length=4)[0].sum()
+
+    back = _loops(sm.grad(squared)(w[:, :3]))[-1]
+    assert [root.shape for root in back.body[: back.states]] == [(40, 3), (3, 3)]
+
+
+def test_sums_over_many_iterations_are_rounded_once() -> None:
+    arrays = [RNG.standard_normal((8, 8)) * 0.1, RNG.standard_normal(8), RNG.standard_normal((2000, 4, 8)) + 1.0]
+
+    def gated(w: sm.Tensor, b: sm.Tensor, x: sm.Tensor) -> sm.Tensor:
+        def step(h: sm.Tensor, x: sm.Tensor) -> Any:
+            h = (x.sigmoid() * (h @ w + b) + x).tanh()
+            return h, h
+
+        return sm.scan(step, sm.zeros((4, 8), dtype=x.dtype), x)[1].astype(sm.float64).sum()
+
+    exact = sm.grad(gated, (0, 1))(*map(sm.asarray, arrays))
+    narrow = sm.grad(gated, (0, 1))(*[sm.asarray(x).astype(sm.bfloat16) for x in arrays])
+    for got, expected in zip(narrow, exact, strict=True):
+        largest = float(expected.abs().max())
+        np.testing.assert_allclose(got.astype(sm.float64).numpy(), expected.numpy(), rtol=0.05, atol=0.02 * largest)
+
+
+def test_a_gradient_over_a_symbolic_number_of_steps() -> None:
+    w, h, xs = (sm.asarray(x) for x in GATED)
+    n = sm.Dim("n", 1, 9)
+    run = sm.jit(sm.grad(_gated, (0, 1, 2)), shapes=[(3, 6), (2, 3), (n, 2, 6)])
+    for steps in (1, 4):
+        _same(run(w, h, xs[:steps]), sm.grad(_gated_unrolled, (0, 1, 2))(w, h, xs[:steps]))

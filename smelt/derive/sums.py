@@ -1,0 +1,66 @@
+"""Sums over the iterations of a loop, made after it of what all iterations have, stacked.
+
+The gradient by the matrix of a recurrent network is a sum of products, one for each step. Added up step by step, the
+whole matrix is read and written each time, and rounded in its own type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from smelt.derive.moves import total, wide
+from smelt.graph import build
+from smelt.graph.node import Node
+from smelt.graph.ops import Op
+
+
+def factors(term: Node) -> list[Node]:
+    """What has to be stacked for the sum of a term over all iterations: the factors of its products, or the summand."""
+    if term.op is Op.CONTRACT:
+        return list(term.sources)
+    if term.op is Op.PERMUTE or term.op is Op.RESHAPE or _is_rounded(term):
+        return factors(term.sources[0])
+    if term.op is Op.BINARY and term.attribute == "add":
+        return [factor for source in term.sources for factor in factors(source)]
+    if term.op is Op.REDUCE and term.attribute.op == "add":
+        return [_unrounded(term.sources[0])]
+    return [term]
+
+
+def summed(term: Node, stacked: Mapping[Node, Node]) -> Node:
+    """The sum of a term over all iterations, from its factors stacked along a new first axis."""
+    if term.op is Op.CONTRACT:
+        (a, b), (left, right, out) = term.sources, term.attribute
+        step = len(left) + len(right)  # a label that none of them has
+        return build.contract(stacked[a], stacked[b], (step, *left), (step, *right), out, term.dtype)
+    if term.op is Op.PERMUTE:
+        return build.permute(summed(term.sources[0], stacked), term.attribute)
+    if term.op is Op.RESHAPE:
+        return build.reshape(summed(term.sources[0], stacked), term.shape)
+    if _is_rounded(term):
+        return build.cast(summed(term.sources[0], stacked), term.dtype)
+    if term.op is Op.BINARY and term.attribute == "add":
+        return build.add(*(summed(source, stacked) for source in term.sources))
+    if term.op is Op.REDUCE and term.attribute.op == "add":
+        axes = (0, *(axis + 1 for axis in term.attribute.axes))
+        return build.reduce("add", build.cast(stacked[_unrounded(term.sources[0])], term.dtype), axes)
+    return total(stacked[term], (0,))
+
+
+def _is_rounded(term: Node) -> bool:
+    """Whether a term is another one in a narrower type: that is better done to the sum."""
+    return term.op is Op.CAST and wide(term) is not term and wide(term).dtype is term.sources[0].dtype
+
+
+def _unrounded(x: Node) -> Node:
+    """What was widened to be summed up: it is stored as it was."""
+    return x.sources[0] if x.op is Op.CAST and x.sources[0].dtype.is_float else x
+
+
+def pays(factor: Node, constant: Node) -> bool:
+    """Whether writing a factor at each iteration is less work than changing a sum of the size of a constant."""
+    sizes = [[size for size in node.shape if isinstance(size, int)] for node in (factor, constant)]
+    if len(sizes[0]) < factor.rank or len(sizes[1]) < constant.rank:
+        return False
+    return math.prod(sizes[0]) <= math.prod(sizes[1])
