@@ -21,6 +21,7 @@ from smelt.schedule.access import lies_in_panels, stride
 from smelt.schedule.vectors import fitting, split, vector_lanes
 
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
+TURNED_PANELS = 12  # panels of B that a tile of a turned A meets
 PACKED_SHARE = 4  # a packed block takes this part of the second-level cache
 UNROLLED = 8  # steps of a sum in one turn of its loop
 TASKS_PER_CORE = 2  # so that a core that is held up costs little
@@ -91,6 +92,7 @@ def contraction_schedules(region: Region, profile: Profile) -> Iterator[tuple[Ac
     rows = 0 if roles.m is None else upper(extent(roles.m))
     if roles.m is not None and rows >= 4:
         yield from _packed(region, roles, lanes, profile)
+        yield from _turned(region, roles, lanes, profile)
         yield from _panels(region, roles, lanes, profile)
         yield from _tiled(region, roles, lanes, profile)
     yield from _streamed(region, roles, lanes, rows)
@@ -117,6 +119,47 @@ def _packed(region: Region, roles: Roles, lanes: int, profile: Profile) -> Itera
         actions.append(Order((*outer, f"{n}.0", rows.inner, f"{k}.0")))
     actions += [Bind((*outer, f"{n}.0")), Unroll(f"{k}.{int(block < depth)}", UNROLLED)]
     yield tuple(actions)
+
+
+def _turned(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """A lies with its rows side by side, as in the gradient of a weight. Read as it is, each product would touch a line
+    of its own, and where those lie a power of two apart they drive each other out of the caches. So A is packed, too: a
+    tile at a time, which then meets a block of B that is many panels wide. Tasks are blocks of rows and of columns.
+    """
+    sizes = [extent(axis) for axis in (roles.m, roles.n, roles.k) if axis is not None]
+    a = dict(region.roles)[roles.a]
+    if roles.batch or roles.inner_k or not all(isinstance(size, int) for size in sizes) or a.op != "load":
+        return
+    rows, columns, depth = map(upper, sizes)
+    assert roles.m is not None
+    turned = stride(a.attribute.buffer, a.attribute.index, roles.m) == 1 and not a.attribute.mask
+    height, width = _tile(columns, lanes, profile)
+    panel = width * lanes
+    blocks = min(TASKS_PER_CORE * profile.cores, rows // BLOCK_ROWS)
+    if not turned or columns < 2 * panel or blocks < 2:
+        return
+    there, room = -(-columns // panel), profile.l2_bytes // PACKED_SHARE // dict(region.roles)[roles.b].dtype.itemsize
+    panels = -(-there // -(-there // TURNED_PANELS))
+    most = max(8, room // (panels * panel))
+    block = -(-depth // -(-depth // most))
+    m, n, k = roles.m.name, roles.n.name, roles.k.name
+    tiles = -(-rows // height)
+    actions: list[Action] = [
+        Split(m, ((-(-tiles // blocks), "loop"), (height, "reg")), "balance"),
+        Split(n, ((panels, "loop"), (width, "reg"), (lanes, "lane"))),
+    ]
+    if block < depth:
+        actions += [Split(k, ((block, "loop"),)), Order((f"{m}.0", f"{n}.0", f"{k}.0", f"{m}.1", f"{n}.1", f"{k}.1"))]
+    else:
+        actions.append(Order((f"{m}.0", f"{n}.0", f"{m}.1", f"{n}.1", f"{k}.0")))
+    cut = block < depth
+    yield (
+        *actions,
+        Bind((f"{m}.0", f"{n}.0")),
+        Stage(roles.b, f"{k}.0" if cut else f"{n}.0", (f"{n}/{panel}", k, f"{n}%{panel}")),
+        Stage(roles.a, f"{m}.1", (k, m)),
+        Unroll(f"{k}.{int(cut)}", UNROLLED),
+    )
 
 
 def _panels(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:

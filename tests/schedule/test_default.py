@@ -62,6 +62,16 @@ def test_columns_that_fill_no_vector_give_way_to_others() -> None:
     assert "stage A at r1.0 (r0, r1, r2, i0); stage B at i1.1 (i1, r0, r1, r2)" in text
 
 
+def test_a_factor_whose_rows_lie_side_by_side_is_packed_by_tiles() -> None:
+    """The gradient of a weight: a block of one factor is many panels wide, and a tile of the other meets all of it."""
+    text = schedule(floats(2048, 1536).T @ floats(2048, 384))
+    assert "order i0.0 i1.0 r0.0 i0.1 i1.1 r0.1; bind i0.0 i1.0 grid" in text
+    assert "stage B at r0.0 (i1/64, r0, i1%64); stage A at i0.1 (r0, i0)" in text
+    text = schedule(floats(128, 512).T @ floats(128, 784))
+    assert "order i0.0 i1.0 i0.1 i1.1 r0.0; bind i0.0 i1.0 grid" in text
+    assert "stage B at i1.0 (i1/64, r0, i1%64); stage A at i0.1 (r0, i0)" in text
+
+
 def test_wide_rows_are_folded_a_page_and_a_few_at_a_time() -> None:
     assert schedule(floats(512, 1000).sum(0)) == (
         "split i0 (8 loop, 8 reg, 16 lane); split r0 (8 loop); order i0.0 r0.0 i0.1 r0.1; bind i0.0 grid; unroll r0.1 8"
