@@ -21,9 +21,9 @@ from smelt.schedule.access import lies_in_panels, stride
 from smelt.schedule.vectors import fitting, split, vector_lanes
 
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
-TURNED_PANELS = 12  # panels of B that a tile of a turned A meets
+TURNED_PANELS = 16  # panels of B that a tile of a turned A meets
 PACKED_SHARE = 4  # a packed block takes this part of the second-level cache
-UNROLLED = 8  # steps of a sum in one turn of its loop
+UNROLLED = 2  # steps of a sum in one turn of its loop: more are no faster, and cost the C compiler time
 TASKS_PER_CORE = 2  # so that a core that is held up costs little
 BLOCK_ROWS = 96  # rows of A that are worth packing B for once more
 FEW_ROWS = 64  # rows up to which reading B once is what matters
@@ -145,7 +145,7 @@ def _turned(region: Region, roles: Roles, lanes: int, profile: Profile) -> Itera
     m, n, k = roles.m.name, roles.n.name, roles.k.name
     tiles = -(-rows // height)
     actions: list[Action] = [
-        Split(m, ((-(-tiles // blocks), "loop"), (height, "reg")), "balance"),
+        Split(m, ((-(-tiles // blocks), "loop"), (height, "reg"))),
         Split(n, ((panels, "loop"), (width, "reg"), (lanes, "lane"))),
     ]
     if block < depth:
