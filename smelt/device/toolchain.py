@@ -116,6 +116,7 @@ class Builder:
     def __init__(self, stack: ExitStack, beside: Sequence[str]) -> None:
         self._stack, self._beside = stack, beside
         self._slots: list[_Slot] = []
+        self._compiled: dict[str, _Slot] = {}  # here, by key
         self._compilation: Compilation | None = None
         # Whatever interrupts us, a plain lock is free again after its block, and nobody waits for us in vain.
         self._building = threading.Lock()
@@ -157,8 +158,24 @@ class Builder:
         from smelt.device import compilation
 
         if self._compilation is None:
-            self._compilation = self._stack.enter_context(compilation.compiling(chosen, _take))
+            self._compilation = self._stack.enter_context(compilation.compiling(chosen, self._take))
+        self._compiled[slot.key] = slot
         self._compilation.add(slot.key, slot.source)
+
+    def _take(self, key: str, output: Path) -> None:
+        """Load through the cache where there is one, so that what runs now is what later processes will run."""
+        slot = self._compiled[key]
+        cache = disk_cache()
+        if cache is not None:
+            cache.store_library(key, output)
+        if _load_stored(slot):
+            return
+        try:
+            _settle(slot, Library(ctypes.CDLL(str(output)), key))
+        except OSError as error:
+            from smelt.device import compilation
+
+            raise compilation.refused(key, slot.source, str(error).encode()) from None
 
 
 def stored(keys: Sequence[str]) -> list[Library] | None:
@@ -212,19 +229,3 @@ def _load_stored(slot: _Slot) -> bool:
     if handle is not None:
         _settle(slot, Library(handle, slot.key))
     return handle is not None
-
-
-def _take(key: str, output: Path) -> None:
-    """Load through the cache where there is one, so that what runs now is what later processes will run."""
-    slot = _slots[key]
-    cache = disk_cache()
-    if cache is not None:
-        cache.store_library(key, output)
-    if _load_stored(slot):
-        return
-    try:
-        _settle(slot, Library(ctypes.CDLL(str(output)), key))
-    except OSError as error:
-        from smelt.device import compilation
-
-        raise compilation.refused(key, slot.source, str(error).encode()) from None
