@@ -21,9 +21,9 @@ PEERS_STAMP := $(VENV)/installed-peers-tests$(ZIG:%=-%)
 
 help:
 	@echo "make demo      set up, then run the demonstration"
-	@echo "make test      set up, lint, type-check, run the sampled tests   (at most 6 minutes on two cores)"
-	@echo "make test-all  the same with every test and many more examples   (at most 40 minutes)"
-	@echo "make test-peers  install JAX, compare random programs and their derivatives with it  (at most 10 minutes)"
+	@echo "make test      set up, lint, type-check, run the sampled tests   (at most 12 minutes on two cores)"
+	@echo "make test-all  the same with every test and many more examples   (at most 50 minutes)"
+	@echo "make test-peers  install JAX and PyTorch, compare programs, layers and optimizers with them  (at most 20 minutes)"
 	@echo "make test-opencl  set up OpenCL for the processor, run its tests, look for races  (at most 15 minutes)"
 	@echo "make fashion-mnist  get the pictures of the LeNet example into the virtual environment (Debian, Ubuntu; no root)"
 	@echo "make fuzz      the generated tests only, with new examples at every run"
