@@ -20,6 +20,7 @@ from smelt.errors import ArgumentError, InternalError
 from smelt.nn import calls
 from smelt.tensor import Tensor
 from smelt.tensor.arguments import flag
+from smelt.transform.marks import Identity
 
 M = TypeVar("M", bound="Module")
 
@@ -45,21 +46,6 @@ class _Inner(NamedTuple):
 
     kind: type
     items: tuple[tuple[Any, Any], ...]
-
-
-class Identity:
-    """An object that has no hash, by identity."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
 
 
 class Module:
@@ -294,7 +280,8 @@ def _described(value: Any, leaves: dict[int, tuple[_Leaf, Tensor]], frozen: bool
     if isinstance(value, Tensor):
         known = leaves.get(id(value))
         if known is None:
-            known = leaves[id(value)] = (_Leaf(len(leaves), frozen or buffer), value)
+            fixed = frozen or buffer or not value.dtype.is_float
+            known = leaves[id(value)] = (_Leaf(len(leaves), fixed), value)
         return known[0]
     if isinstance(value, Module):
         frozen = frozen or value.frozen

@@ -74,9 +74,7 @@ def find_roles(region: Region) -> Roles | None:
 
 
 def _longer(a: Expression, b: Expression, axes: Sequence[Variable], short: Variable) -> Variable:
-    """Columns instead of some that do not fill a vector: the longest axis of one factor alone, if it is long enough for
-    that, and the rows are not then the few.
-    """
+    """Columns instead of some that do not fill a vector: the longest axis of one factor alone, if that does."""
     own = [axis for axis in axes if (axis in a.axes) != (axis in b.axes) and isinstance(extent(axis), int)]
     sizes = {axis: upper(extent(axis)) for axis in own}
     best = max(own, key=lambda axis: sizes[axis], default=short)
@@ -148,11 +146,11 @@ def _turned(region: Region, roles: Roles, lanes: int, profile: Profile) -> Itera
         Split(m, ((-(-tiles // blocks), "loop"), (height, "reg"))),
         Split(n, ((panels, "loop"), (width, "reg"), (lanes, "lane"))),
     ]
-    if block < depth:
+    cut = block < depth
+    if cut:
         actions += [Split(k, ((block, "loop"),)), Order((f"{m}.0", f"{n}.0", f"{k}.0", f"{m}.1", f"{n}.1", f"{k}.1"))]
     else:
         actions.append(Order((f"{m}.0", f"{n}.0", f"{m}.1", f"{n}.1", f"{k}.0")))
-    cut = block < depth
     yield (
         *actions,
         Bind((f"{m}.0", f"{n}.0")),

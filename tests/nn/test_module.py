@@ -117,6 +117,15 @@ def test_integers_in_a_module_are_no_obstacle() -> None:
     assert [name for name, _ in module.named_buffers()] == ["mean", "steps"]
 
 
+def test_integers_need_not_be_named_as_buffers() -> None:
+    module = Scale()
+    module.order = sm.asarray([2, 0, 1])  # type: ignore[attr-defined]
+    slope = sm.grad(lambda m: m(X[:, m.order]).sum())(module)
+    assert slope.weight.tolist() == [8.0, 4.0, 6.0]
+    optimizer = sm.optim.SGD(lr=0.5)
+    assert optimizer.update(module, slope, optimizer.init(module))[0].order.tolist() == [2, 0, 1]
+
+
 def grads(m: Scale) -> Any:
     return sm.value_and_grad(lambda m: m(X).sum())(m)
 
