@@ -15,7 +15,7 @@ from smelt.device.protocol import Builder, Device, Library
 from smelt.kernel import Kernel, Routine
 from smelt.kernel.ir import Barrier, For, If, Let, Local, Statement, Update
 
-UNIT_LINES = 2000  # of a unit that is worth a run of the C compiler of its own
+UNIT_LINES = 1000  # of a unit that is worth a run of the C compiler of its own
 LEAST_LINES = 200  # of each part when what is left at the end is shared among the cores
 ROUTINE_LINES = 50  # their text is known only to the renderer
 

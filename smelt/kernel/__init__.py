@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from smelt.kernel.actions import (
     Action,
+    Apart,
     Bind,
     Group,
     Illegal,
@@ -40,6 +41,7 @@ from smelt.kernel.verify import verify
 
 __all__ = [
     "Action",
+    "Apart",
     "Bind",
     "Group",
     "Illegal",

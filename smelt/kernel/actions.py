@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from smelt.errors import ParseError
 
 KINDS = ("loop", "reg", "thread", "lane")
-TAILS = ("shrink", "balance", "mask", "unit")
+TAILS = ("shrink", "balance", "overlap", "mask", "unit")
 PLACES = ("local", "out")
 
 Parts = tuple[tuple[int, str], ...]  # (extent, kind) from the outside to the inside
@@ -33,7 +33,8 @@ class Split:
     group; those of later splits are the nearer threads.
 
     tail says what happens where the parts do not fit: `shrink` (one exact smaller tile), `balance` (tiles that differ
-    by at most one register), `mask` (one loop, every access masked), `unit` (one element at a time).
+    by at most one register), `overlap` (the last tile begins early enough to be whole; with `apart` only, so that no
+    element is finished twice), `mask` (one loop, every access masked), `unit` (one element at a time).
     """
 
     axis: str
@@ -171,7 +172,19 @@ class Together:
         return "together"
 
 
-Action = Split | Bind | Order | Stage | Keep | Unroll | Stream | Online | Sub | Skip | Group | Together
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Finish tiles of sums one register of an axis at a time. The sums wait in local memory, and what is made of them
+    is written once instead of once for each register.
+    """
+
+    axis: str
+
+    def __str__(self) -> str:
+        return f"apart {self.axis}"
+
+
+Action = Split | Bind | Order | Stage | Keep | Unroll | Stream | Online | Sub | Skip | Group | Together | Apart
 Schedule = tuple[Action, ...]
 
 
@@ -235,5 +248,6 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[..., Action]], ...] = tuple(
         (rf"skip {_AXIS} {_AXIS} {_NAME}", Skip),
         (rf"group {_LIST}", lambda names: Group(_names(names))),
         (r"together", Together),
+        (rf"apart {_AXIS}", Apart),
     )
 )

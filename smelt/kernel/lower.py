@@ -167,12 +167,25 @@ class _Lowering(Scans):
             raise Illegal(f"order: {outside[0]} stands outside, but {axis.name} may be empty")
         if any((reduction, a) in self.plan.subs for a in reduction.attribute.axes):
             raise Illegal(f"order: {outside[0]} stands outside, but the reduction cuts {axis.name} its own way")
+        if self.plan.apart is not None and self.plan.cuts[self.plan.apart].tail == "overlap":
+            raise Illegal(f"order: {outside[0]} stands outside, but tiles overlap, whose sums would be added to twice")
         if reduction.attribute.axes[0] in self.plan.online:
             raise Illegal(f"order: {outside[0]} stands outside, but {axis.name} is online")
         return reduction
 
     def _finish(self, outputs: tuple[Output, ...]) -> None:
-        """In the innermost body: the values, then their stores, so that one may lie where another was read."""
+        """In the innermost body: what is stored there."""
+        axis = self.plan.apart
+        if axis is None or self.top.bindings[axis].parts[0].extent == 1:
+            self._put(outputs)
+            return
+        for output in outputs:
+            self.prepare(output.value)
+        sums = dict.fromkeys(e for output in outputs for e in self.facts.reductions(output.value) if axis in e.axes)
+        self.waiting_sums(list(sums), axis, lambda: self._put(outputs))
+
+    def _put(self, outputs: tuple[Output, ...]) -> None:
+        """The values, then their stores, so that one may lie where another was read."""
         found: list[tuple[Output, Value]] = []
         for output in outputs:
             self.prepare(output.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.graph.index import ZERO, Index, Variable, as_index, maximum, of
+from smelt.graph.index import ZERO, Index, Variable, as_index, maximum, minimum, of
 from smelt.kernel.ir import For, Let, Statement
 from smelt.kernel.lower_scope import Binding, Partial, tile_of
 from smelt.kernel.lower_values import Values
@@ -59,18 +59,26 @@ class Nest(Values):
     ) -> None:
         """Iteration `at` of a segment, as a scope of its own."""
         scope = self.push(body)
-        start = partial.start + segment.start + at * segment.width
+        place = segment.start + at * segment.width
         if partial.level == partial.cut.levels - 1:
             tile, parts = tile_of(loop.axis, partial.cut.kinds, segment.tiles)
             limit = partial.start + partial.total if segment.masked else None
-            scope.bind(loop.axis, Binding(start, tile, parts, limit, len(self.scopes) - 1, partial))
+            seen = self._named(maximum(place + segment.width - partial.total, 0)) if segment.overlaps else ZERO
+            start = partial.start + place - seen
+            scope.bind(loop.axis, Binding(start, tile, parts, limit, len(self.scopes) - 1, partial, seen))
         else:
-            scope.partials[loop.axis] = Partial(
-                loop.axis, start, segment.inner, partial.cut, partial.level + 1, partial
-            )
+            left = self._named(minimum(partial.total - place, segment.width)) if segment.overlaps else segment.inner
+            start = partial.start + place
+            scope.partials[loop.axis] = Partial(loop.axis, start, left, partial.cut, partial.level + 1, partial)
         self.opened(loop)
         inside()
         self.scopes.pop()
+
+    def _named(self, value: Index) -> Index:
+        """A number as a variable that is known to be just that."""
+        variable = Variable(self.fresh("q"), value, value)
+        self.emit(Let(variable, value))
+        return of(variable)
 
     # --- the grid
 

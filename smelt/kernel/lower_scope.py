@@ -39,15 +39,23 @@ class Partial:
 class Binding:
     """An axis all of whose loops are open: its index is `start` (loops) plus `tile` (parts of the value)."""
 
-    __slots__ = ("condition", "depth", "index", "origin", "parts", "start", "tile")
+    __slots__ = ("condition", "depth", "index", "origin", "parts", "seen", "start", "tile")
 
     def __init__(
-        self, start: Index, tile: Index, parts: tuple[Part, ...], limit: Index | None, depth: int, origin: Partial
+        self,
+        start: Index,
+        tile: Index,
+        parts: tuple[Part, ...],
+        limit: Index | None,
+        depth: int,
+        origin: Partial,
+        seen: Index = ZERO,
     ) -> None:
         self.start, self.tile, self.parts = start, tile, parts
         self.index = start + tile
         self.condition = None if limit is None else Less(self.index, limit)  # where the tile may reach past the end
         self.depth = depth  # of the scope that bound it
+        self.seen = seen  # how many elements of the tile another tile has finished
         self.origin = origin
 
     def within(self, partial: Partial) -> bool:

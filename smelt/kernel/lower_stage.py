@@ -7,11 +7,13 @@ padding of local memory is never used: masks and identities are applied after lo
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 
 from smelt.dtypes import DType, compute_dtype
 from smelt.errors import InternalError
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, of, upper
 from smelt.kernel.actions import Illegal
+from smelt.kernel.ir import For, Statement
 from smelt.kernel.lower_reduce import Reductions
 from smelt.kernel.lower_scope import Binding, Partial, Reload
 from smelt.kernel.plan import Loop, Plan, StagePlan
@@ -189,6 +191,32 @@ class Stages(Reductions):
                 found[axis] = Cut(thread=count, stride=stride)
                 stride *= count
         return found
+
+    # --- apart
+
+    def waiting_sums(self, sums: Sequence[Expression], axis: Variable, inside: Callable[[], None]) -> None:
+        """Put the present tiles of sums into local memory, and open a loop over the registers of an axis there."""
+        tile = self.top.bindings[axis]
+        reloads: dict[Expression, Reload] = {}
+        for reduction in sums:
+            axes = self.facts.axes(reduction)
+            rooms = {a: self.room(a) for a in axes}
+            buffer = self.shared("w", reduction, reduction.dtype, tuple(size for size, _, _ in rooms.values()))
+            tokens = tuple((a, tile.origin if a == axis else self.top.bindings[a]) for a in axes)
+            bases = {a: base for a, (_, base, _) in rooms.items()}
+            reloads[reduction] = reload = Reload(buffer, tuple(of(a) for a in axes), bases, tokens)
+            self.store(buffer, self.reload_index(reload), self.value(reduction), ())
+        count = tile.parts[0].extent - tile.seen
+        variable = Variable(self.fresh("i"), 0, count - 1)
+        body: list[Statement] = []
+        scope = self.push(body)
+        limit = None if tile.condition is None else tile.condition.b
+        at = tile.start + tile.seen + of(variable)
+        scope.bind(axis, Binding(at, ZERO, (), limit, len(self.scopes) - 1, tile.origin))
+        scope.reloads.update(reloads)
+        inside()
+        self.scopes.pop()
+        self.emit(For(variable, count, body))
 
     # --- keep
 

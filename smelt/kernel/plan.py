@@ -16,6 +16,7 @@ from smelt.kernel.actions import (
     PLACES,
     TAILS,
     Action,
+    Apart,
     Bind,
     Group,
     Illegal,
@@ -93,13 +94,14 @@ class Plan:
     skips: dict[Variable, SkipPlan] = field(default_factory=dict)
     groups: dict[Expression, tuple[Expression, ...]] = field(default_factory=dict)  # of each reduction in one
     together: bool = False  # all outputs are stored in the nest of the first
+    apart: Variable | None = None  # the axis whose registers are finished one by one
     threads: int = 1  # of a group: the product of all thread parts
     lane: int = 1  # the widest vector that the schedule uses; copies use it too
 
     @property
     def uses_memory(self) -> bool:
         """True if nodes may be read back from memory."""
-        return bool(self.stages or self.keeps or self.subs)
+        return bool(self.stages or self.keeps or self.subs or self.apart)
 
     def cut(self, reduction: Expression | None, axis: Variable) -> Cut:
         """How an axis is cut, for one reduction or in general."""
@@ -157,6 +159,7 @@ class _Planner:
         if any(axis in self.plan.online for node in self.plan.groups for axis in node.attribute.axes):
             raise Illegal("group: the axis is online")
         self.threads()
+        self.check_apart()
         lanes = [cut.lane for cut in (*self.plan.cuts.values(), *self.plan.subs.values()) if cut.lane is not None]
         self.plan.lane = max(lanes, default=1)
         for stage in self.plan.stages:
@@ -205,6 +208,8 @@ class _Planner:
                 self.group(action)
             case Together():
                 self.together()
+            case Apart(axis):
+                self.apart(axis)
 
     def split(self, action: Split) -> None:
         axis = self.axis(action.axis)
@@ -303,6 +308,30 @@ class _Planner:
             raise Illegal("together: scans are made in the nest of one output")
         self.plan.together = True
 
+    def apart(self, name: str) -> None:
+        axis, outputs = self.axis(name), self.region.outputs
+        if self.plan.apart is not None:
+            raise Illegal("apart: one axis at most is finished register by register")
+        if self.plan.cuts[axis].kinds != ("reg",):
+            raise Illegal(f"apart: {name} must have registers, and neither threads nor lanes")
+        if any(axis not in self.region.parallel_axes(output) for output in outputs):
+            raise Illegal(f"apart: {name} must be an axis of every output")
+        if any(e.op == "scan" for e in self.region.order()):
+            raise Illegal("apart: the values of a scan do not wait")
+        self.plan.apart = axis
+
+    def check_apart(self) -> None:
+        plan = self.plan
+        if plan.apart is not None and plan.threads > 1:
+            raise Illegal("apart: the sums of a group's threads do not wait")
+        overlapping = [axis for axis, cut in plan.cuts.items() if cut.tail == "overlap"]
+        if any(axis != plan.apart for axis in overlapping):
+            raise Illegal("split: tail overlap is for the axis that is apart, or elements would be finished twice")
+        if overlapping and "out" in plan.keeps.values():
+            raise Illegal("split: tail overlap would keep a node where elements are finished already")
+        if overlapping and sum(loop.axis == plan.apart for loop in plan.grid) > 1:
+            raise Illegal("split: tail overlap needs its tiles inside of tasks, if those are blocks of tiles")
+
     def check_layout(self, action: Stage, order: tuple[Dimension, ...]) -> None:
         """Each axis is there once, or as its blocks and the places in them."""
         named: dict[Variable, list[Dimension]] = {}
@@ -374,7 +403,7 @@ def _cut(name: str, parts: Parts, tail: str) -> Cut:
     if any(kinds.count(kind) > 1 for kind in KINDS if kind != "loop"):
         raise Illegal(f"split: {name} has two parts of one kind in the tile")
     tiles = {kind: extent for extent, kind in parts if kind != "loop"}
-    if tail in ("unit", "balance", "mask") and not tiles:
+    if tail != "shrink" and not tiles:
         raise Illegal(f"split: tail {tail} needs a tile")
     if tail == "unit" and {"lane", "thread"} & set(tiles):
         raise Illegal("split: tail unit needs a tile without lanes and threads")

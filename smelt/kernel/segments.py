@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from smelt.graph.index import Index, IndexLike, as_index, size_of
+from smelt.graph.index import Index, IndexLike, as_index, size_of, upper
 
 
 class Cut(NamedTuple):
@@ -66,12 +66,18 @@ class Segment:
     tiles: tuple[int, ...] = ()  # the tile's extents, on the innermost level
     masked: bool = False  # the tile may reach past the end
     inner: IndexLike = 0  # how many elements are left to the loops inside, on outer levels
+    overlaps: bool = False  # the last tile begins early enough to be whole; on outer levels the last block is shorter
 
 
 def segments(total: IndexLike, cut: Cut, level: int) -> list[Segment]:
     """The segments of one level of loops over `total` elements; none of them is known to be empty."""
     total = size_of(total)
-    if level < cut.levels - 1:
+    whole = cut.tail == "overlap" and _are_whole(total, cut, level)
+    if whole and level < cut.levels - 1:
+        found = [Segment(as_index(0), _ceiling(total, cut.width(level)), cut.width(level), (), False, total, True)]
+    elif whole:
+        found = [Segment(as_index(0), _ceiling(total, cut.tile), cut.tile, cut.tiles, overlaps=True)]
+    elif level < cut.levels - 1:
         found = _blocks(total, cut.width(level))
     elif cut.tile == 1:
         found = [Segment(as_index(0), as_index(total), 1, cut.tiles)]
@@ -82,13 +88,23 @@ def segments(total: IndexLike, cut: Cut, level: int) -> list[Segment]:
     return [segment for segment in found if segment.count.high > 0]
 
 
+def _are_whole(total: IndexLike, cut: Cut, level: int) -> bool:
+    """Whether there is a rest, and room for a whole tile in each block, and so for all others, too."""
+    rest = as_index(total) % cut.width(level)
+    return rest != 0 and (rest if level < cut.levels - 1 else as_index(total)).low >= cut.tile
+
+
+def _ceiling(total: IndexLike, width: int) -> Index:
+    return (as_index(total) + (width - 1)) // width
+
+
 def _blocks(total: IndexLike, width: int) -> list[Segment]:
     """An outer level: whole blocks, then what is left."""
     whole = as_index(total) // width
     rest = as_index(total) % width
     return [
         Segment(as_index(0), whole, width, inner=width),
-        Segment(whole * width, (rest + (width - 1)) // width, width, inner=size_of(rest)),
+        Segment(whole * width, _ceiling(rest, width), width, inner=size_of(rest)),
     ]
 
 
@@ -127,13 +143,13 @@ def _balanced(total: int, cut: Cut) -> list[Segment]:
 def _symbolic_tiles(total: Index, cut: Cut) -> list[Segment]:
     step = cut.tile
     if cut.tail == "mask":
-        return [Segment(as_index(0), (total + (step - 1)) // step, step, cut.tiles, masked=True)]
+        return [Segment(as_index(0), _ceiling(total, step), step, cut.tiles, masked=True)]
     whole = total // step
     full = Segment(as_index(0), whole, step, cut.tiles)
     rest = total % step
     if cut.lane is None and cut.thread is None:
         return [full, Segment(whole * step, rest, 1, tuple(1 for _ in cut.tiles))]
-    return [full, Segment(whole * step, (rest + (step - 1)) // step, step, cut.tiles, masked=True)]
+    return [full, Segment(whole * step, _ceiling(rest, step), step, cut.tiles, masked=True)]
 
 
 def _segment(start: int, count: int, width: int, tiles: tuple[int, ...], masked: bool = False) -> Segment:
@@ -149,6 +165,8 @@ def reach(total: IndexLike, cut: Cut, level: int = 0) -> int:
     """One past the last element that the tiles of a walk over `total` elements can touch, overshoot included."""
     end = 0
     for segment in segments(total, cut, level):
+        if segment.overlaps:
+            return upper(total)
         before = segment.start.high + max(0, segment.count.high - 1) * segment.width
         inside = math.prod(segment.tiles) if level == cut.levels - 1 else reach(segment.inner, cut, level + 1)
         end = max(end, before + inside)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
-from smelt.kernel import Bind, Online, Order, Region, Skip, Split, Stage, Sub, Together
+from smelt.kernel import Apart, Bind, Online, Order, Region, Skip, Split, Stage, Sub, Together
 from smelt.kernel.actions import Action
 from smelt.kernel.region import Expression, extent, walk
 from smelt.schedule.vectors import fitting, vector_lanes
@@ -49,7 +49,7 @@ def attention_schedules(region: Region, profile: Profile) -> Iterator[tuple[Acti
     keys = min(KEY_VECTORS, -(-upper(extent(roles.k)) // block))
     inner = [axis.name for axis in region.axes if axis in roles.keys.axes and axis not in (roles.k, *roles.batch)]
     cut: list[Action] = [
-        rows.cut,
+        *rows.cut,
         Split(d, ((vectors, "reg"), (width, "lane"))),
         Split(k, ((keys, "reg"), (block, "lane"))),
     ]
@@ -77,7 +77,7 @@ def tile_rows(vectors: int, profile: Profile) -> int:
 class Rows(NamedTuple):
     """How the rows of a tile are cut, the loops of the result's batch and rows, and those of them that are tasks."""
 
-    cut: Split
+    cut: tuple[Action, ...]
     loops: tuple[str, ...]
     grid: tuple[str, ...]
 
@@ -88,12 +88,13 @@ def cut_rows(q: Variable, batch: tuple[Variable, ...], rows: int) -> Rows:
     tasks = math.prod(upper(extent(axis)) for axis in batch)
     whole = extent(q)
     if not isinstance(whole, int):
-        return Rows(Split(q.name, ((rows, "reg"),), "unit"), (*outer, f"{q.name}.0"), outer)
+        return Rows((Split(q.name, ((rows, "reg"),), "unit"),), (*outer, f"{q.name}.0"), outer)
     tiles = -(-whole // rows)
     if tasks < TASKS:
         blocks = max(1, tiles // max(1, min(ROWS, -(-whole // TASKS * tasks)) // rows))
         tiles = -(-tiles // blocks)  # blocks of about the same size
-    cut = Split(q.name, ((tiles, "loop"), (rows, "reg")), "balance")
+    # The bodies are large: there is one for all tiles.
+    cut = (Split(q.name, ((tiles, "loop"), (rows, "reg")), "overlap"), Apart(q.name))
     return Rows(cut, (*outer, f"{q.name}.0", f"{q.name}.1"), (*outer, f"{q.name}.0"))
 
 

@@ -47,7 +47,7 @@ def chain_schedules(region: Region, profile: Profile) -> Iterator[tuple[Action, 
     vectors = 1 if d is None else -(-upper(extent(d)) // width)
     rows = cut_rows(q, roles.batch, tile_rows(vectors, profile))
     panel = keys * block
-    cut: list[Action] = [rows.cut]
+    cut: list[Action] = [*rows.cut]
     if d is None:
         cut += [Split(k.name, ((keys, "reg"), (block, "lane"))), Order(rows.loops), Online(k.name)]
     else:

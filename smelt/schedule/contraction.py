@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
-from smelt.kernel import Bind, Order, Region, Split, Stage, Unroll
+from smelt.kernel import Apart, Bind, Order, Region, Split, Stage, Unroll
 from smelt.kernel.actions import Action
-from smelt.kernel.region import Expression, extent
+from smelt.kernel.region import Expression, extent, walk
 from smelt.schedule.access import lies_in_panels, stride
 from smelt.schedule.vectors import fitting, split, vector_lanes
 
@@ -31,6 +31,9 @@ STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a p
 STREAMED_ROWS = 8  # rows of a weight that are added up at a time
 SHORT_COLUMNS = 8  # columns that are not worth a vector if there are others
 LONG_COLUMNS = 16  # and how many others
+LONG_SUM = 256  # products, beside which storing and loading their sum costs little
+ROWS_TO_ONE = 64  # for each row that is computed twice
+LONG_FINISH = 8  # operations on each sum that are written once for a row of the tile, not for each of its registers
 
 
 @dataclass(frozen=True)
@@ -89,11 +92,30 @@ def contraction_schedules(region: Region, profile: Profile) -> Iterator[tuple[Ac
     lanes = fitting(vector_lanes(region, profile), roles.n)
     rows = 0 if roles.m is None else upper(extent(roles.m))
     if roles.m is not None and rows >= 4:
-        yield from _packed(region, roles, lanes, profile)
-        yield from _turned(region, roles, lanes, profile)
-        yield from _panels(region, roles, lanes, profile)
-        yield from _tiled(region, roles, lanes, profile)
+        for kind in (_packed, _turned, _panels, _tiled):
+            for actions in kind(region, roles, lanes, profile):
+                yield from _finished(region, roles, actions)
     yield from _streamed(region, roles, lanes, rows)
+
+
+def _finished(region: Region, roles: Roles, actions: tuple[Action, ...]) -> Iterator[tuple[Action, ...]]:
+    """The schedule with tiles that are finished row by row where this makes the kernel smaller: where much is computed
+    from each sum, and where all tiles are alike if the last one overlaps the one before. It costs a store and a load
+    for each sum, and some rows are computed twice: both have to be few beside the products.
+    """
+    assert roles.m is not None
+    rows = extent(roles.m)
+    inside = {e for reduction in region.order() if reduction.op == "reduce" for e in walk([reduction])}
+    steps = sum(roles.m in e.axes and e.op != "load" for e in region.order() if e not in inside)
+    long = math.prod(upper(extent(axis)) for axis in (*roles.inner_k, roles.k)) >= LONG_SUM
+    (cut,) = (action for action in actions if isinstance(action, Split) and action.axis == roles.m.name)
+    again = -upper(rows) % cut.parts[-1][0]
+    if isinstance(rows, int) and 0 < again <= rows // ROWS_TO_ONE and (long or steps >= LONG_FINISH):
+        whole = replace(cut, tail="overlap")
+        yield (*(whole if action is cut else action for action in actions), Apart(roles.m.name))
+    if steps >= LONG_FINISH:
+        yield (*actions, Apart(roles.m.name))
+    yield actions
 
 
 def _packed(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:

@@ -7,6 +7,7 @@ import random
 from smelt.graph.index import Variable
 from smelt.kernel.actions import (
     Action,
+    Apart,
     Bind,
     Group,
     Keep,
@@ -52,7 +53,7 @@ def random_schedule(rng: random.Random, region: Region) -> Schedule:
     if rng.random() < 0.1:
         actions.append(Stream())
     actions += random_memory(rng, region, every)
-    actions += random_reductions(rng, region)
+    actions += random_reductions(rng, region, [action for action in actions if isinstance(action, Split)])
     rng.shuffle(actions)
     return tuple(actions)
 
@@ -62,7 +63,7 @@ def random_split(rng: random.Random, axis: Variable, lanes: bool) -> Split:
     tail = "shrink"
     if rng.random() < 0.6 or (not parts and not lanes):
         parts.append((rng.choice((1, 2, 3, 4, 6)), "reg"))
-        tail = rng.choice(("shrink", "balance", "mask", "unit"))
+        tail = rng.choice(("shrink", "balance", "overlap", "mask", "unit"))
     if lanes:
         parts.append((rng.choice(LANES), "lane"))
         tail = rng.choice(("shrink", "balance", "mask"))
@@ -124,11 +125,15 @@ def stage_order(rng: random.Random, region: Region, e: Expression) -> tuple[str,
     return tuple(chosen)
 
 
-def random_reductions(rng: random.Random, region: Region) -> list[Action]:
-    """Cuts of single reductions, and what attention needs."""
+def random_reductions(rng: random.Random, region: Region, splits: list[Split]) -> list[Action]:
+    """Cuts of single reductions, what attention needs, and tiles that are finished apart."""
     actions: list[Action] = []
     if len(region.outputs) > 1 and rng.random() < 0.6:
         actions.append(Together())
+    tiled = [action.axis for action in splits if any(kind == "reg" for _, kind in action.parts)]
+    overlapping = [action.axis for action in splits if action.tail == "overlap"]
+    if tiled and rng.random() < (0.9 if overlapping else 0.3):
+        actions.append(Apart(rng.choice(overlapping or tiled)))
     reductions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op == "reduce"]
     if reductions and rng.random() < 0.2:
         name, e = rng.choice(reductions)

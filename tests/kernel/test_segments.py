@@ -15,26 +15,28 @@ cuts = st.builds(
     st.lists(st.sampled_from([1, 2, 3, 5]), max_size=2).map(tuple),
     st.sampled_from([None, 1, 2, 3, 6]),
     st.sampled_from([None, 2, 4, 8]),
-    st.sampled_from(["shrink", "balance", "mask", "unit"]),
+    st.sampled_from(["shrink", "balance", "overlap", "mask", "unit"]),
     thread=st.sampled_from([None, 1, 4, 16]),
     stride=st.just(1),
 )
 
 
 def covered(total: IndexLike, cut: Cut, level: int, values: dict[str, int], start: int = 0) -> list[int]:
-    """The elements that the tiles touch, those past the end of a masked tile left out."""
+    """The elements that the tiles touch, without those past the end, and those that another tile has finished."""
     end = start + int(as_index(total).evaluate(values))
     found: list[int] = []
     for segment in segments(total, cut, level):
         for i in range(int(segment.count.evaluate(values))):
-            first = start + int(segment.start.evaluate(values)) + i * segment.width
+            place = start + int(segment.start.evaluate(values)) + i * segment.width
             if level < cut.levels - 1:
-                found += covered(segment.inner, cut, level + 1, values, first)
+                inner = min(segment.width, end - place) if segment.overlaps else segment.inner
+                found += covered(inner, cut, level + 1, values, place)
                 continue
+            first = min(place, end - segment.width) if segment.overlaps else place
             tile = range(first, first + math.prod(segment.tiles))
-            assert segment.masked or all(element < end for element in tile)
+            assert first >= start and (segment.masked or all(element < end for element in tile))
             assert all(size <= most for size, most in zip(segment.tiles, cut.tiles, strict=True))
-            found += [element for element in tile if element < end]
+            found += [element for element in tile if place <= element < end]
     return found
 
 

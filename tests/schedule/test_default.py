@@ -94,9 +94,16 @@ def test_softmax_keeps_its_exponentials_in_the_result() -> None:
 
 def test_matmul_packs_one_operand_and_tiles_registers() -> None:
     text = schedule(floats(512, 300) @ floats(300, 512))
-    assert "split i0 (6 reg) tail balance; split i1 (" in text
+    assert "split i0 (6 reg) tail overlap; split i1 (" in text
     assert "4 reg, 16 lane)" in text
     assert "stage B" in text
+
+
+def test_tiles_are_finished_row_by_row_where_sums_are_long_or_much_is_made_of_them() -> None:
+    assert "apart" not in schedule(floats(600, 300) @ floats(300, 512))  # whole tiles, and nothing to do
+    assert "tail balance" in schedule(floats(64, 300) @ floats(300, 512))  # one row in 32 would be computed twice
+    assert "tail balance" in schedule(floats(512, 100) @ floats(100, 512))  # short sums
+    assert "apart i0" in schedule((floats(600, 300) @ floats(300, 512)).gelu("tanh"))
 
 
 def test_few_columns_make_tasks_of_rows() -> None:
