@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType
-from smelt.graph.alias import without_aliases
+from smelt.graph.alias import is_alias, past_aliases, without_aliases
 from smelt.graph.body_checks import with_checks
-from smelt.graph.checks import Check
+from smelt.graph.checks import Check, checks_of
 from smelt.graph.closed import bodies_of, with_bodies
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.graph.node import Node, Shape, constant_value, make, topological
@@ -155,6 +155,7 @@ _VIEW_RULES: dict[Op, Any] = {
     Op.SLICE: _sliced,
     Op.WINDOW: _windowed,
     Op.RESHAPE: _reshaped,
+    Op.ALIAS: lambda node, view: view,
 }
 
 
@@ -166,7 +167,7 @@ def is_slot(node: Node) -> bool:
     return math.isfinite(value) and value not in (0.0, 1.0, -1.0)
 
 
-_CHECKED = frozenset({Op.GATHER, Op.SCATTER}) | CONTROL  # where an index may lie outside its axis
+_CHECKED = frozenset({Op.GATHER, Op.SCATTER})  # where an index may lie outside its axis
 
 
 def trace(roots: Sequence[Node]) -> Traced:
@@ -174,18 +175,25 @@ def trace(roots: Sequence[Node]) -> Traced:
     ones.
     """
     views: dict[Node, LeafView | None] = {}
-    roots = without_aliases(roots)
-    order = topological(roots)
+    order = past_aliases(roots)
+    ops = {node.op for node in order}
     checks: dict[Node, Check] = {}
-    if any(node.op in _CHECKED for node in order):
-        roots, checks = with_checks(roots)
-        roots = [*roots, *checks]
-        order = topological(roots)
+    if ops & CONTROL:
+        roots, checks = with_checks(without_aliases(roots))
+        order = topological([*roots, *checks])
+    elif ops & _CHECKED:
+        checks = checks_of(order)
+        order += topological(checks, known=set(order))
+    roots = [*roots, *checks]
     for node in order:
         views[node] = leaf_view(node, views)
     needed = set(roots)
     for node in reversed(order):
-        if node in needed and views[node] is None:
+        if node not in needed:
+            continue
+        if is_alias(node):
+            needed.add(node.sources[0])
+        elif views[node] is None:
             needed.update(node.sources)
     writer = _Writer()
     entries, numbers = writer.graph([node for node in order if node in needed], roots, views)
@@ -226,13 +234,17 @@ class _Writer:
         dims, inputs = self.dims, self.inputs
         taken = self.taken if views is None else {}
         for node in order:
+            op = node.op
+            if op is Op.ALIAS and node.leaf is None:
+                number[node] = number[node.sources[0]]
+                continue
             view = None if views is None else views.get(node)
             shape = dims.rename(node.shape)
             if view is not None:
                 key = (view.leaf, view.shape, view.strides, view.offset)
                 strides = dims.rename(view.strides)
                 entries.append((Op.LEAF, node.dtype, shape, strides, inputs.setdefault(key, len(inputs))))
-            elif node.op is Op.CONST:
+            elif op is Op.CONST:
                 if is_slot(node):
                     if node not in taken:
                         taken[node] = (len(self.scalars),)
@@ -240,7 +252,7 @@ class _Writer:
                     entries.append((Op.CONST, node.dtype, None, *taken[node]))
                 else:
                     entries.append((Op.CONST, node.dtype, node.attribute))
-            elif node.op is Op.SLICE:
+            elif op is Op.SLICE:
                 spans: list[tuple[Any, ...]] = []
                 places = iter(taken.get(node, ()))
                 first = len(self.starts)
@@ -258,12 +270,12 @@ class _Writer:
             else:
                 sources = tuple([number[source] for source in node.sources])
                 attribute = node.attribute
-                if node.op is Op.PAD:
+                if op is Op.PAD:
                     attribute = tuple(dims.rename(widths) for widths in attribute)
-                elif node.op in CONTROL:
+                elif op in CONTROL:
                     attribute = self.control(node)
-                entries.append((node.op, node.dtype, shape, attribute, *sources))
-            number[node] = len(number)
+                entries.append((op, node.dtype, shape, attribute, *sources))
+            number[node] = len(entries) - 1
         return tuple(entries), tuple([number[root] for root in roots])
 
     def control(self, node: Node) -> tuple[Any, ...]:
@@ -284,7 +296,10 @@ class _Dims:
         self.found: dict[Variable, Variable] = {}
 
     def rename(self, shape: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
-        if all(type(size) is int for size in shape):
+        for size in shape:  # asked of every node: a loop is faster than `all`
+            if type(size) is not int:
+                break
+        else:
             return shape
         for size in shape:
             if not isinstance(size, int):

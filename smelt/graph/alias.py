@@ -1,7 +1,7 @@
 """Nodes that have the value of their first source, and are told apart from it while functions are differentiated.
 
 The attribute is compared by identity. Further sources are what a derivative of its own reads. Aliases never reach the
-compiler: `without_aliases` takes them out.
+compiler: a trace looks past them, and `without_aliases` takes them out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,28 @@ from smelt.graph.verify import made
 def alias(x: Node, attribute: Any, *others: Node) -> Node:
     """x under another name."""
     return made(Op.ALIAS, x.dtype, x.shape, (x, *others), attribute)
+
+
+def is_alias(node: Node) -> bool:
+    """Whether a node has the value of its first source; one that has been computed is a value of its own."""
+    return node.op is Op.ALIAS and node.leaf is None
+
+
+def past_aliases(roots: Sequence[Node]) -> list[Node]:
+    """As `topological`, without what only derivatives of aliases read."""
+    order: dict[Node, None] = {}
+    seen: set[Node] = set()
+    stack = list(reversed(roots))
+    while stack:
+        node = stack[-1]
+        if node in seen:
+            order[stack.pop()] = None
+            continue
+        seen.add(node)
+        if node.leaf is None:
+            sources = node.sources[:1] if node.op is Op.ALIAS else node.sources
+            stack += [source for source in reversed(sources) if source not in seen]
+    return list(order)
 
 
 def without_aliases(roots: Sequence[Node]) -> list[Node]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from smelt.graph.index import IndexLike, as_index, nonnegative, size_of
+from smelt.graph.index import IndexLike, as_index, least, nonnegative, size_of
 from smelt.graph.node import Node, Shape
 from smelt.graph.ops import Op, Span, Window
 from smelt.graph.shapes import (
@@ -102,7 +102,7 @@ def pad(x: Node, widths: Iterable[tuple[IndexLike, IndexLike]], fill: Node, *, n
         raise DTypeError(
             f"{name}: the fill is {fill.dtype}{shape_text(fill.shape)}", rule=f"it must be a {x.dtype} scalar."
         )
-    if any(as_index(width).low < 0 for pair in amounts for width in pair):
+    if any(least(width) < 0 for pair in amounts for width in pair):
         raise ArgumentError(f"{name}: a width is negative: {amounts}", hint="Use a slice to cut elements off.")
     if all(width == 0 for pair in amounts for width in pair):
         return x
@@ -125,7 +125,7 @@ def _checked_span(span: Span, x: Node, axis: int, name: str) -> Span:
     """The span in its simplest form, after a check that it stays inside the axis."""
     if span.step == 0:
         raise ArgumentError(f"{name}: the step of axis {axis} is 0", rule="steps must not be zero.")
-    if as_index(span.size).low < 0:
+    if least(span.size) < 0:
         raise ArgumentError(f"{name}: the size of axis {axis} may be negative: {span.size}")
     if span.size == 0:
         return Span(0, 0, 1)

@@ -119,7 +119,7 @@ def _original(index: Node) -> tuple[Node, bool]:
 
 def _bare(node: Node) -> Node:
     """A node that is not merely repeated or seen in another shape."""
-    while node.op in (Op.EXPAND, Op.RESHAPE, Op.PERMUTE) and node.leaf is None:
+    while node.op in (Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.ALIAS) and node.leaf is None:
         node = node.sources[0]
     return node
 

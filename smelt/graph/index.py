@@ -330,6 +330,11 @@ def size_of(value: IndexLike) -> IndexLike:
     return value.constant if not value.terms else value
 
 
+def least(size: IndexLike) -> int:
+    """The smallest value that a size can take."""
+    return size if isinstance(size, int) else size.low
+
+
 def upper(size: IndexLike) -> int:
     """The largest value that a size can take."""
     return size if isinstance(size, int) else size.high

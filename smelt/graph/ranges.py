@@ -52,7 +52,7 @@ def _consulted(node: Node) -> tuple[Node, ...]:
     """The sources on which a range depends."""
     if node.leaf is not None or node.op not in _RULES:
         return ()
-    sources = node.sources[:1] if node.op is Op.GATHER else node.sources
+    sources = node.sources[:1] if node.op in (Op.GATHER, Op.ALIAS) else node.sources
     return sources if all(not source.dtype.is_float for source in sources) else ()
 
 
@@ -127,6 +127,7 @@ _RULES: Final[dict[Op, Callable[[Node, list[Range]], Range | None]]] = {
     Op.PAD: _union,
     Op.CONCAT: _union,
     Op.GATHER: _union,
+    Op.ALIAS: _union,
     Op.REDUCE: _reduced,
     Op.SORT: _sorted,
     Op.NONZERO: lambda node, _: (0, as_index(node.sources[0].shape[0]).high),

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from smelt.errors import ArgumentError, AxisError, ShapeError, TraceError
-from smelt.graph.index import Index, IndexLike, Variable, as_index, exact_quotient, product_of, size_of
+from smelt.graph.index import Index, IndexLike, Variable, as_index, exact_quotient, least, product_of, size_of
 from smelt.graph.node import Node, Shape
 
 
@@ -47,7 +47,7 @@ def checked_shape(shape: Iterable[Any], name: str) -> Shape:
     """A shape given by a caller, with sizes in their simplest form."""
     sizes = tuple(size if type(size) is int else as_size(size, name) for size in shape)
     for size in sizes:
-        if (size if type(size) is int else as_index(size).low) < 0:
+        if least(size) < 0:
             raise ShapeError(f"{name}: a size is negative: {shape_text(sizes)}", rule="sizes are zero or more.")
     return sizes
 

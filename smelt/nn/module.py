@@ -275,9 +275,15 @@ def _flatten(module: Module) -> tuple[list[Tensor], _Inner]:
     return [tensor for _, tensor in leaves.values()], data
 
 
+_PLAIN = frozenset({int, float, bool, str, type(None)})  # most attributes of layers
+
+
 def _described(value: Any, leaves: dict[int, tuple[_Leaf, Tensor]], frozen: bool, buffer: bool) -> Any:
     """What a value is, with its tensors replaced by their places."""
-    if isinstance(value, Tensor):
+    kind = type(value)
+    if kind in _PLAIN:
+        return _Static(kind, value)
+    if kind is Tensor or isinstance(value, Tensor):
         known = leaves.get(id(value))
         if known is None:
             fixed = frozen or buffer or not value.dtype.is_float
@@ -290,7 +296,6 @@ def _described(value: Any, leaves: dict[int, tuple[_Leaf, Tensor]], frozen: bool
             type(value),
             tuple([(key, _described(item, leaves, frozen, key in names)) for key, item in vars(value).items()]),
         )
-    kind = type(value)
     if kind is list or kind is tuple:
         return _Inner(kind, tuple([(None, _described(item, leaves, frozen, buffer)) for item in value]))
     if kind is dict:
@@ -324,31 +329,55 @@ def _rebuilt(data: Any, leaves: list[Any]) -> Any:
     return module
 
 
-def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, _Leaf]]:
+def _named_leaves(data: Any, path: str = "") -> Iterator[tuple[str, _Leaf]]:
     if type(data) is _Leaf:
         yield path, data
     elif type(data) is _Inner:
         for k, (key, item) in enumerate(data.items):
             step = f".{key}" if issubclass(data.kind, Module) else f"[{k if key is None else key!r}]"
-            yield from _leaves(item, path + step)
+            yield from _named_leaves(item, path + step)
 
 
 def _fixed(data: Any) -> list[bool]:
-    found = {leaf.number: leaf.fixed for _, leaf in _leaves(data)}
+    found: dict[int, bool] = {}
+    stack = [data]
+    while stack:
+        item = stack.pop()
+        if type(item) is _Leaf:
+            found[item.number] = item.fixed
+        elif type(item) is _Inner:
+            stack += [inner for _, inner in item.items]
     return [found[k] for k in range(len(found))]
 
 
 def _names(data: Any) -> list[str]:
     """For each leaf, its first name."""
     found: dict[int, str] = {}
-    for path, leaf in _leaves(data):
+    for path, leaf in _named_leaves(data):
         found.setdefault(leaf.number, path)
     return [found[k] for k in range(len(found))]
 
 
 def _places(module: Module) -> list[tree.Place]:
     """The buffers below a module."""
-    return [(one, name) for one in module.modules() for name in one.buffer_names]
+    found: list[tree.Place] = []
+    seen: set[int] = set()
+    stack: list[Any] = [module]
+    while stack:
+        value = stack.pop()
+        if type(value) in _PLAIN:
+            continue
+        if isinstance(value, Module):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            found += [(value, name) for name in value.buffer_names]
+            stack += vars(value).values()
+        elif isinstance(value, dict):
+            stack += value.values()
+        elif isinstance(value, list | tuple):
+            stack += value
+    return found
 
 
 _register(Module)

@@ -139,7 +139,9 @@ class Optimizer:
         `lr` is a rate for this update only. Inside `jit` it may be a tensor that changes from call to call, while the
         optimizer itself is part of the program.
         """
-        return at_once(self.updated(parameters, gradients, state, lr))
+        from smelt.optim.programs import update
+
+        return update(self, parameters, gradients, state, lr)
 
     def updated(self, parameters: T, gradients: Any, state: State, lr: Any = None) -> tuple[T, State]:
         """The same as `update`, but never computed at once."""
@@ -187,10 +189,9 @@ def free_parameters(parameters: Any) -> Parameters:
     """The tensors of a tree that optimizers change: floats that are neither buffers nor frozen."""
     leaves, structure = tree.flatten(parameters)
     for leaf in leaves:
-        if not isinstance(leaf, Tensor):
-            raise ArgumentError(
-                f"an optimizer met a leaf of type {type(leaf).__name__}", rule="parameters are trees of tensors."
-            )
+        if not isinstance(leaf, Tensor) or runtime.is_weak(leaf._node):
+            kind = "number" if isinstance(leaf, Tensor) else type(leaf).__name__
+            raise ArgumentError(f"an optimizer met a leaf of type {kind}", rule="parameters are trees of tensors.")
     fixed = tree.fixed(structure)
     places = [k for k, leaf in enumerate(leaves) if leaf.dtype.is_float and not fixed[k]]
     return Parameters(leaves, structure, places)

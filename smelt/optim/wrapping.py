@@ -8,6 +8,7 @@ from smelt import tree
 from smelt.dtypes import int32
 from smelt.errors import ArgumentError
 from smelt.optim.core import Optimizer, at_once, free_parameters, zeros_like_each
+from smelt.optim.programs import update
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
 from smelt.tensor.elementwise import where
@@ -38,7 +39,7 @@ class Wrapper:
 
     def update(self, parameters: T, gradients: Any, state: Any, lr: float | Tensor | None = None) -> tuple[T, Any]:
         """The next parameters, and what to remember; see `Optimizer.update`."""
-        return at_once(self.updated(parameters, gradients, state, lr))
+        return update(self, parameters, gradients, state, lr)
 
     def updated(self, parameters: T, gradients: Any, state: Any, lr: Any = None) -> tuple[T, Any]:
         """The same as `update`, but never computed at once."""

@@ -35,14 +35,17 @@ def test_training(name: str) -> None:
 
 
 @EVERY
-def test_plain_and_donated_steps_have_the_same_bits(name: str) -> None:
+def test_donated_steps_have_the_same_bits_and_plain_ones_nearly(name: str) -> None:
+    """Without `jit` gradients are rounded before the update takes them; in one program they may not be."""
     optimizer = OPTIMIZERS[name]
-    plain, donated = (net(), optimizer.init(net())), (net(), optimizer.init(net()))
-    run = sm.jit(lambda model, state: step(optimizer, model, state), donate=(0, 1))
+    plain, kept, donated = ((net(), optimizer.init(net())) for _ in range(3))
+    run = sm.jit(lambda model, state: step(optimizer, model, state))
+    run_donated = sm.jit(lambda model, state: step(optimizer, model, state), donate=(0, 1))
     for _ in range(5):
-        plain, donated = step(optimizer, *plain), run(*donated)
-    for ours, theirs in zip(arrays(plain), arrays(donated), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+        plain, kept, donated = step(optimizer, *plain), run(*kept), run_donated(*donated)
+    for one, two, three in zip(arrays(plain), arrays(kept), arrays(donated), strict=True):
+        np.testing.assert_array_equal(two, three)
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-7)
 
 
 @EVERY
