@@ -292,10 +292,12 @@ def _described(value: Any, leaves: dict[int, tuple[_Leaf, Tensor]], frozen: bool
     if isinstance(value, Module):
         frozen = frozen or value.frozen
         names = value.buffer_names
-        return _Inner(
-            type(value),
-            tuple([(key, _described(item, leaves, frozen, key in names)) for key, item in vars(value).items()]),
-        )
+        items: list[tuple[str, Any]] = []
+        for key, item in vars(value).items():
+            plain = type(item)  # asked here, since a step's time has room for few calls
+            part = _Static(plain, item) if plain in _PLAIN else _described(item, leaves, frozen, key in names)
+            items.append((key, part))
+        return _Inner(kind, tuple(items))
     if kind is list or kind is tuple:
         return _Inner(kind, tuple([(None, _described(item, leaves, frozen, buffer)) for item in value]))
     if kind is dict:

@@ -48,6 +48,7 @@ class _Entry:
 
     inputs: list[int] | None  # leaf number; -1 - k is the k-th captured storage; None: all leaves in order
     offsets: list[int]  # where each input starts in its leaf, in elements
+    has_offsets: bool
     captured: list[Storage]
     scalars: DeviceMemory | None
     device: Device
@@ -345,6 +346,7 @@ class Jit(Generic[P, T]):
         entry = _Entry(
             None if inputs == list(range(first)) else inputs,
             [view.offset for view in traced.inputs],
+            any(view.offset for view in traced.inputs),
             captured,
             runtime.pack_scalars(traced.scalars, device),
             device,
@@ -378,7 +380,10 @@ class Jit(Generic[P, T]):
             storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in entry.inputs]
         if entry.moves or entry.numbers:
             storages = [storage.on(entry.device.name) for storage in storages]
-        pointers = [storage.shifted(offset) for storage, offset in zip(storages, entry.offsets, strict=True)]
+        if entry.has_offsets:
+            pointers = [storage.shifted(offset) for storage, offset in zip(storages, entry.offsets, strict=True)]
+        else:
+            pointers = [storage.pointer or storage.shifted(0) for storage in storages]  # that raises: it was donated
         dims: dict[str, int] = {}
         integers, sizes, scalars = entry.starts, None, entry.scalars
         if entry.shapes is not None:
@@ -407,7 +412,7 @@ class Jit(Generic[P, T]):
                 or entry.numbers
                 or entry.draws
                 or entry.shapes
-                or any(entry.offsets)
+                or entry.has_offsets
                 or entry.inputs is not None
                 or entry.watch is not None
                 or entry.changed
@@ -438,15 +443,17 @@ class Jit(Generic[P, T]):
 
 def _given_up(entry: _Entry, storages: list[Storage], donated: list[Storage]) -> dict[int, DeviceMemory]:
     """The memory of results that are written over donated arguments: only what nobody else can see."""
-    allowed = {id(storage) for storage in donated}
-    seen = Counter(id(storage.memory) for storage in storages)
+    allowed = set(map(id, donated))
+    if len(set(map(id, storages))) < len(storages):  # what is passed twice stays
+        allowed -= {storage for storage, count in Counter(map(id, storages)).items() if count > 1}
     into: dict[int, DeviceMemory] = {}
     for result, number in entry.compiled.in_place:
         storage = storages[number]
+        if id(storage) not in allowed or entry.offsets[number]:
+            continue
         memory = storage.memory
-        # One reference is the storage's, one is the name here, one the call's.
-        alone = seen[id(memory)] == 1 and sys.getrefcount(memory) == 3
-        if id(storage) in allowed and alone and storage.is_whole() and entry.offsets[number] == 0:
+        # One reference is the storage's, one is the name here, one the call's; other views would have theirs.
+        if sys.getrefcount(memory) == 3 and storage.is_whole():
             into[result] = memory
             storage.donate()
     return into
