@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +135,10 @@ class Storage:
         strides = tuple(stride * size for stride in self.strides)
         return self.memory.view(self.dtype.numpy, self.shape, strides, self.offset * size)
 
+    def element(self) -> Any:
+        """The first element, as a Python number."""
+        return self.memory.view(self.dtype.numpy, (), None, self.offset * self.dtype.itemsize).item()
+
     def shifted(self, elements: int) -> bytes:
         """The pointer to an element, counted from this view's start."""
         return pointer(self.memory.address + (self.offset + elements) * self.dtype.itemsize)
@@ -147,10 +152,17 @@ class Storage:
         self._moved = self.kept = None
         self.pointer = None
 
-    def is_whole(self) -> bool:
-        """Whether this is all of a block of smelt's own memory, in order."""
+    def take(self) -> DeviceMemory | None:
+        """Give the memory up to whoever calls, if this is all of a block of smelt's own, in order, and nobody else
+        holds it.
+        """
         memory = self.memory
-        return memory.recycled and self.offset == 0 and memory.nbytes == self.signature.packed_bytes
+        whole = memory.recycled and self.offset == 0 and memory.nbytes == self.signature.packed_bytes
+        # One reference is this storage's, one is the name here, one the call's; other views would have theirs.
+        if not whole or sys.getrefcount(memory) > 3:
+            return None
+        self.donate()
+        return memory
 
     def is_donated(self) -> bool:
         return self._memory is None

@@ -274,7 +274,7 @@ def one_value(tensor: Tensor, asked: str) -> Any:
             if asked == "bool"
             else "Use tolist() for all values.",
         )
-    return numpy(tensor, asked).reshape(()).item()
+    return storage_of(tensor, asked).element()
 
 
 def array_protocol(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

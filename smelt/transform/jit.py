@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import struct
-import sys
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -449,13 +448,10 @@ def _given_up(entry: _Entry, storages: list[Storage], donated: list[Storage]) ->
     into: dict[int, DeviceMemory] = {}
     for result, number in entry.compiled.in_place:
         storage = storages[number]
-        if id(storage) not in allowed or entry.offsets[number]:
-            continue
-        memory = storage.memory
-        # One reference is the storage's, one is the name here, one the call's; other views would have theirs.
-        if sys.getrefcount(memory) == 3 and storage.is_whole():
-            into[result] = memory
-            storage.donate()
+        if id(storage) in allowed and not entry.offsets[number]:
+            memory = storage.take()
+            if memory is not None:
+                into[result] = memory
     return into
 
 
