@@ -1,6 +1,7 @@
-"""Nodes in memory: staged ahead of the loops that read them, or kept by the phase that first made them.
+"""Nodes in memory: staged ahead of the loops that read them, kept by the phase that first made them, or sums that wait
+to be finished apart.
 
-Both end as a `Reload`: a node, the memory that holds it, and the bindings under which that is true. What lies in the
+All end as a `Reload`: a node, the memory that holds it, and the bindings under which that is true. What lies in the
 padding of local memory is never used: masks and identities are applied after loads.
 """
 
@@ -22,7 +23,7 @@ from smelt.kernel.segments import Cut, reach
 
 
 class Stages(Reductions):
-    """`stage` and `keep`."""
+    """`stage`, `apart` and `keep`."""
 
     def __init__(self, region: Region, plan: Plan) -> None:
         super().__init__(region, plan)

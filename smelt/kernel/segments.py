@@ -89,7 +89,7 @@ def segments(total: IndexLike, cut: Cut, level: int) -> list[Segment]:
 
 
 def _are_whole(total: IndexLike, cut: Cut, level: int) -> bool:
-    """Whether there is a rest, and room for a whole tile in each block, and so for all others, too."""
+    """Whether there is a rest, and room for a whole tile in it, or in all if tiles are not in blocks."""
     rest = as_index(total) % cut.width(level)
     return rest != 0 and (rest if level < cut.levels - 1 else as_index(total)).low >= cut.tile
 

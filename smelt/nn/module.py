@@ -34,6 +34,12 @@ class _Leaf(NamedTuple):
     fixed: bool
 
 
+class _Again(NamedTuple):
+    """A module that has been met before: which of them, in the order in which they were."""
+
+    number: int
+
+
 class _Static(NamedTuple):
     """A value that is part of the structure. Its type counts: 1 is not True."""
 
@@ -270,38 +276,49 @@ def _register(cls: type[Module]) -> None:
 
 
 def _flatten(module: Module) -> tuple[list[Tensor], _Inner]:
-    leaves: dict[int, tuple[_Leaf, Tensor]] = {}
-    data = _described(module, leaves, False, False)
-    return [tensor for _, tensor in leaves.values()], data
+    found = _Found({}, {})
+    data = _described(module, found, False, False)
+    return [tensor for _, tensor in found.leaves.values()], data
+
+
+class _Found(NamedTuple):
+    """What has been met below a module, by identity."""
+
+    leaves: dict[int, tuple[_Leaf, Tensor]]
+    modules: dict[int, _Again]
 
 
 _PLAIN = frozenset({int, float, bool, str, type(None)})  # most attributes of layers
 
 
-def _described(value: Any, leaves: dict[int, tuple[_Leaf, Tensor]], frozen: bool, buffer: bool) -> Any:
-    """What a value is, with its tensors replaced by their places."""
+def _described(value: Any, found: _Found, frozen: bool, buffer: bool) -> Any:
+    """What a value is, with its tensors replaced by their places. Modules with several names stay one."""
     kind = type(value)
     if kind in _PLAIN:
         return _Static(kind, value)
     if kind is Tensor or isinstance(value, Tensor):
+        leaves = found.leaves
         known = leaves.get(id(value))
         if known is None:
             fixed = frozen or buffer or not value.dtype.is_float
             known = leaves[id(value)] = (_Leaf(len(leaves), fixed), value)
         return known[0]
     if isinstance(value, Module):
+        if id(value) in found.modules:
+            return found.modules[id(value)]
+        found.modules[id(value)] = _Again(len(found.modules))
         frozen = frozen or value.frozen
         names = value.buffer_names
         items: list[tuple[str, Any]] = []
         for key, item in vars(value).items():
             plain = type(item)  # asked here, since a step's time has room for few calls
-            part = _Static(plain, item) if plain in _PLAIN else _described(item, leaves, frozen, key in names)
+            part = _Static(plain, item) if plain in _PLAIN else _described(item, found, frozen, key in names)
             items.append((key, part))
         return _Inner(kind, tuple(items))
     if kind is list or kind is tuple:
-        return _Inner(kind, tuple([(None, _described(item, leaves, frozen, buffer)) for item in value]))
+        return _Inner(kind, tuple([(None, _described(item, found, frozen, buffer)) for item in value]))
     if kind is dict:
-        return _Inner(kind, tuple([(key, _described(item, leaves, frozen, buffer)) for key, item in value.items()]))
+        return _Inner(kind, tuple([(key, _described(item, found, frozen, buffer)) for key, item in value.items()]))
     try:
         hash(value)
     except TypeError:
@@ -310,24 +327,26 @@ def _described(value: Any, leaves: dict[int, tuple[_Leaf, Tensor]], frozen: bool
 
 
 def _unflatten(data: Any, leaves: list[Any]) -> Any:
-    return _rebuilt(data, leaves)
+    return _rebuilt(data, leaves, [])
 
 
-def _rebuilt(data: Any, leaves: list[Any]) -> Any:
+def _rebuilt(data: Any, leaves: list[Any], made: list[Any]) -> Any:
     kind = type(data)
     if kind is _Leaf:
         return leaves[data.number]
     if kind is _Static:
         return data.value.value if data.kind is Identity else data.value
+    if kind is _Again:
+        return made[data.number]
     if kind is not _Inner:
         raise InternalError(f"a module has no part {data!r}")
     if data.kind is list or data.kind is tuple:
-        return data.kind([_rebuilt(item, leaves) for _, item in data.items])
-    found = {key: _rebuilt(item, leaves) for key, item in data.items}
+        return data.kind([_rebuilt(item, leaves, made) for _, item in data.items])
     if data.kind is dict:
-        return found
+        return {key: _rebuilt(item, leaves, made) for key, item in data.items}
     module = object.__new__(data.kind)
-    module.__dict__.update(found)
+    made.append(module)
+    module.__dict__.update({key: _rebuilt(item, leaves, made) for key, item in data.items})
     return module
 
 

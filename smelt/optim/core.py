@@ -9,6 +9,7 @@ code, so that under `jit` each parameter's update becomes part of the kernel of 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -29,21 +30,25 @@ Rate = float | Tensor | Schedule
 
 
 class Parameters(list[Tensor]):
-    """The parameters of an update: tensors at some places among the leaves of a tree."""
+    """The parameters of an update, and their names: attributes, keys and numbers on the way to each, joined by dots, as
+    in `Module.state_dict`.
+    """
 
-    def __init__(self, leaves: Sequence[Tensor], structure: tree.Structure, places: Sequence[int]) -> None:
-        super().__init__([leaves[place] for place in places])
-        self.leaves, self.structure, self.places = leaves, structure, places
-
-    @property
-    def names(self) -> list[str]:
-        """Attributes, keys and numbers on the way to each, joined by dots, as in `Module.state_dict`."""
-        paths = tree.paths(self.structure)
-        return [_dotted(paths[place]) for place in self.places]
+    def __init__(self, tensors: Sequence[Tensor], names: Sequence[str]) -> None:
+        super().__init__(tensors)
+        self.names = names
 
     def some(self, numbers: Sequence[int]) -> Parameters:
         """Some of them."""
-        return Parameters(self.leaves, self.structure, [self.places[k] for k in numbers])
+        return Parameters([self[k] for k in numbers], [self.names[k] for k in numbers])
+
+
+class FreeParameters(Parameters):
+    """The parameters of a tree: tensors at some places among its leaves."""
+
+    def __init__(self, leaves: Sequence[Tensor], structure: tree.Structure, places: tuple[int, ...]) -> None:
+        super().__init__([leaves[place] for place in places], _names(structure, places))
+        self.leaves, self.structure, self.places = leaves, structure, places
 
     def replaced(self, new: Sequence[Tensor]) -> Any:
         """The tree, with others in their places."""
@@ -70,8 +75,10 @@ class Parameters(list[Tensor]):
         return found
 
 
-def _dotted(path: str) -> str:
-    return re.sub(r"\[(['\"]?)(.*?)\1\]", r".\2", path).lstrip(".")
+@functools.lru_cache(maxsize=256)
+def _names(structure: tree.Structure, places: tuple[int, ...]) -> tuple[str, ...]:
+    paths = tree.paths(structure)
+    return tuple([re.sub(r"\[(['\"]?)(.*?)\1\]", r".\2", paths[place]).lstrip(".") for place in places])
 
 
 class State(NamedTuple):
@@ -95,7 +102,34 @@ class Step:
         return updates, state
 
 
-class Optimizer:
+class Updater:
+    """What all optimizers are: something that advances parameters, and remembers a state."""
+
+    def init(self, parameters: Any) -> Any:
+        """What to remember before the first update of a module, or another tree of tensors."""
+        raise NotImplementedError
+
+    def advance(
+        self, parameters: Parameters, updates: list[Tensor], state: Any, lr: Any = None
+    ) -> tuple[list[Tensor], Any]:
+        """The next parameters, and what to remember; nothing is computed yet."""
+        raise NotImplementedError
+
+    def update(self, parameters: T, gradients: Any, state: Any, lr: Any = None) -> tuple[T, Any]:
+        """The parameters after one step down, and what to remember. Outside of `jit` both are computed at once.
+
+        `lr` is a rate for this update only. Inside `jit` it may be a tensor that changes from call to call, while the
+        optimizer itself is part of the program.
+        """
+        from smelt.optim.programs import advance
+
+        own = free_parameters(parameters)
+        slopes = own.in_tree(gradients, f"{type(self).__name__}: the gradient")
+        new, remembered = advance(self, own, slopes, state, lr)
+        return own.replaced(new), remembered
+
+
+class Optimizer(Updater):
     """A chain of steps and a learning rate: a number, a tensor, or a schedule.
 
     >>> import smelt as sm
@@ -133,24 +167,13 @@ class Optimizer:
         """The learning rate after so many updates."""
         return self.lr(count) if callable(self.lr) else self.lr
 
-    def update(self, parameters: T, gradients: Any, state: State, lr: float | Tensor | None = None) -> tuple[T, State]:
-        """The parameters after one step down, and what to remember. Outside of `jit` both are computed at once.
-
-        `lr` is a rate for this update only. Inside `jit` it may be a tensor that changes from call to call, while the
-        optimizer itself is part of the program.
-        """
-        from smelt.optim.programs import update
-
-        return update(self, parameters, gradients, state, lr)
-
-    def updated(self, parameters: T, gradients: Any, state: State, lr: Any = None) -> tuple[T, State]:
-        """The same as `update`, but never computed at once."""
-        own = free_parameters(parameters)
-        updates = own.in_tree(gradients, f"{type(self).__name__}: the gradient")
+    def advance(
+        self, parameters: Parameters, updates: list[Tensor], state: Any, lr: Any = None
+    ) -> tuple[list[Tensor], State]:
         count = state.done + 1
-        changes, remembered = self.changes(updates, state.steps, own, count, lr)
-        new = [(p - change).astype(p.dtype) for p, change in zip(own, changes, strict=True)]
-        return own.replaced(new), State(count, remembered)
+        changes, remembered = self.changes(updates, state.steps, parameters, count, lr)
+        new = [(p - change).astype(p.dtype) for p, change in zip(parameters, changes, strict=True)]
+        return new, State(count, remembered)
 
     def changes(
         self, updates: list[Tensor], states: Sequence[Any], parameters: Parameters, count: Tensor, lr: Any = None
@@ -185,16 +208,17 @@ def check_rate(lr: Any, name: str) -> None:
         raise ArgumentError(f"{name}: lr is {lr!r:.80}", rule="a learning rate is a number that is not negative.")
 
 
-def free_parameters(parameters: Any) -> Parameters:
+def free_parameters(parameters: Any) -> FreeParameters:
     """The tensors of a tree that optimizers change: floats that are neither buffers nor frozen."""
     leaves, structure = tree.flatten(parameters)
     for leaf in leaves:
-        if not isinstance(leaf, Tensor) or runtime.is_weak(leaf._node):
-            kind = "number" if isinstance(leaf, Tensor) else type(leaf).__name__
-            raise ArgumentError(f"an optimizer met a leaf of type {kind}", rule="parameters are trees of tensors.")
+        if not isinstance(leaf, Tensor):
+            raise ArgumentError(
+                f"an optimizer met a leaf of type {type(leaf).__name__}", rule="parameters are trees of tensors."
+            )
     fixed = tree.fixed(structure)
-    places = [k for k, leaf in enumerate(leaves) if leaf.dtype.is_float and not fixed[k]]
-    return Parameters(leaves, structure, places)
+    places = tuple([k for k, leaf in enumerate(leaves) if leaf.dtype.is_float and not fixed[k]])
+    return FreeParameters(leaves, structure, places)
 
 
 def at_once(value: T) -> T:

@@ -20,10 +20,8 @@ def missing(beta: float, count: Tensor, dtype: DType) -> Any:
 
 
 def running(beta: float, old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
-    """Running means, one update later: each a step from one value towards the other, begun at the nearer one."""
-    if beta < 0.5:
-        return [x - beta * (x - mean) for mean, x in zip(old, new, strict=True)]
-    return [mean + (1 - beta) * (x - mean) for mean, x in zip(old, new, strict=True)]
+    """Running means, one update later. One that has overflowed stays infinite: differences would make it NaN."""
+    return [beta * mean + (1 - beta) * x for mean, x in zip(old, new, strict=True)]
 
 
 def squared(updates: list[Tensor], parameters: Parameters) -> list[Tensor]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError
-from smelt.optim.core import at_once, free_parameters, wide
+from smelt.optim.core import Parameters, at_once, wide
 from smelt.optim.wrapping import Wrapper, chosen
 from smelt.tensor import Tensor
 from smelt.tensor.creation import full, zeros
@@ -83,14 +83,14 @@ class LossScale(Wrapper):
         """The loss to take gradients of."""
         return loss.astype(wide(loss.dtype)) * state.scale
 
-    def updated(self, parameters: T, gradients: Any, state: Scaled, lr: Any = None) -> tuple[T, Scaled]:
-        own = free_parameters(parameters)
-        slopes = own.in_tree(gradients, "LossScale: the gradient")
-        finite = reduce(lambda a, b: a & b, [isfinite(slope).all() for slope in slopes])
-        true = own.replaced([slope.astype(wide(slope.dtype)) / state.scale for slope in slopes])
-        new, inner = self.optimizer.updated(parameters, true, state.inner, lr)
+    def advance(
+        self, parameters: Parameters, updates: list[Tensor], state: Any, lr: Any = None
+    ) -> tuple[list[Tensor], Scaled]:
+        finite = reduce(lambda a, b: a & b, [isfinite(update).all() for update in updates])
+        true = [update.astype(wide(update.dtype)) / state.scale for update in updates]
+        new, inner = self.optimizer.advance(parameters, true, state.inner, lr)
         row = where(finite, state.finite + 1, 0)
         grows = row == self.growth_interval
         factor = where(finite, where(grows, self.growth_factor, 1.0), self.backoff_factor)
         kept = Scaled(state.scale * factor, where(grows, 0, row), chosen(finite, inner, state.inner))
-        return chosen(finite, new, parameters), kept
+        return chosen(finite, new, list(parameters)), kept

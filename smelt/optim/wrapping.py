@@ -7,8 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 from smelt import tree
 from smelt.dtypes import int32
 from smelt.errors import ArgumentError
-from smelt.optim.core import Optimizer, at_once, free_parameters, zeros_like_each
-from smelt.optim.programs import update
+from smelt.optim.core import Parameters, Updater, at_once, free_parameters, zeros_like_each
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
 from smelt.tensor.elementwise import where
@@ -23,27 +22,15 @@ def chosen(condition: Tensor, new: T, old: T) -> T:
     return tree.map(lambda a, b: a if a is b else where(condition, a, b), new, old)  # type: ignore[no-any-return]
 
 
-class Wrapper:
+class Wrapper(Updater):
     """An optimizer around another: used as one, but not part of a chain."""
 
     def __init__(self, optimizer: Any) -> None:
-        if not isinstance(optimizer, Optimizer | Wrapper):
+        if not isinstance(optimizer, Updater):
             raise ArgumentError(
                 f"{type(self).__name__}: {optimizer!r:.80} is no optimizer", hint="chain(...) goes inside."
             )
         self.optimizer = optimizer
-
-    def init(self, parameters: Any) -> Any:
-        """What to remember before the first update."""
-        raise NotImplementedError
-
-    def update(self, parameters: T, gradients: Any, state: Any, lr: float | Tensor | None = None) -> tuple[T, Any]:
-        """The next parameters, and what to remember; see `Optimizer.update`."""
-        return update(self, parameters, gradients, state, lr)
-
-    def updated(self, parameters: T, gradients: Any, state: Any, lr: Any = None) -> tuple[T, Any]:
-        """The same as `update`, but never computed at once."""
-        raise NotImplementedError
 
 
 class Accumulated(NamedTuple):
@@ -79,13 +66,12 @@ class Accumulate(Wrapper):
         inner = self.optimizer.init(parameters)
         return at_once(Accumulated(zeros((), dtype=int32), zeros_like_each(free_parameters(parameters)), inner))
 
-    def updated(self, parameters: T, gradients: Any, state: Accumulated, lr: Any = None) -> tuple[T, Accumulated]:
-        own = free_parameters(parameters)
-        slopes = own.in_tree(gradients, "Accumulate: the gradient")
-        sums = [old + slope for old, slope in zip(state.sums, slopes, strict=True)]
+    def advance(
+        self, parameters: Parameters, updates: list[Tensor], state: Any, lr: Any = None
+    ) -> tuple[list[Tensor], Accumulated]:
+        sums = [old + update for old, update in zip(state.sums, updates, strict=True)]
         calls = state.calls + 1
         last = calls == self.every
-        means = own.replaced([total / self.every for total in sums])
-        new, inner = self.optimizer.updated(parameters, means, state.inner, lr)
+        new, inner = self.optimizer.advance(parameters, [total / self.every for total in sums], state.inner, lr)
         kept = Accumulated(where(last, 0, calls), [where(last, 0.0, total) for total in sums], None)
-        return chosen(last, new, parameters), kept._replace(inner=chosen(last, inner, state.inner))
+        return chosen(last, new, list(parameters)), kept._replace(inner=chosen(last, inner, state.inner))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -44,6 +44,20 @@ def signature(
         assert strides is not None
     key = (dtype, shape, strides, device)
     return _signatures.get(key) or _signatures.setdefault(key, Signature(*key))
+
+
+class _Holder:
+    """What holds one object, as a storage does its memory."""
+
+    def __init__(self) -> None:
+        self._memory = object()
+
+    def references(self) -> int:
+        memory = self._memory
+        return sys.getrefcount(memory)
+
+
+_ALONE: Final = _Holder().references()  # how many references Python counts where nobody else has one
 
 
 class Storage:
@@ -156,10 +170,10 @@ class Storage:
         """Give the memory up to whoever calls, if this is all of a block of smelt's own, in order, and nobody else
         holds it.
         """
-        memory = self.memory
-        whole = memory.recycled and self.offset == 0 and memory.nbytes == self.signature.packed_bytes
-        # One reference is this storage's, one is the name here, one the call's; other views would have theirs.
-        if not whole or sys.getrefcount(memory) > 3:
+        memory = self._memory
+        if memory is None or not memory.recycled or self.offset or memory.nbytes != self.signature.packed_bytes:
+            return None
+        if sys.getrefcount(memory) > _ALONE:  # other views have references of their own
             return None
         self.donate()
         return memory

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from smelt.cost.profile import Profile
@@ -23,6 +24,7 @@ FEW_ROWS = 4  # rows below which a tile reads more than it computes
 KEY_VECTORS = 4  # vectors of keys in a block
 ROWS = 192  # queries that are worth transposing the keys for once more
 TASKS = 12  # tasks that keep the cores busy
+ROWS_TO_ONE = 16  # for each row that is computed twice
 
 
 class _Roles(NamedTuple):
@@ -93,8 +95,10 @@ def cut_rows(q: Variable, batch: tuple[Variable, ...], rows: int) -> Rows:
     if tasks < TASKS:
         blocks = max(1, tiles // max(1, min(ROWS, -(-whole // TASKS * tasks)) // rows))
         tiles = -(-tiles // blocks)  # blocks of about the same size
-    # The bodies are large: there is one for all tiles.
-    cut = (Split(q.name, ((tiles, "loop"), (rows, "reg")), "overlap"), Apart(q.name))
+    split = Split(q.name, ((tiles, "loop"), (rows, "reg")), "balance")
+    cut: tuple[Action, ...] = (split,)
+    if 0 < -whole % rows <= whole // ROWS_TO_ONE:  # bodies are large: one for all tiles
+        cut = (replace(split, tail="overlap"), Apart(q.name))
     return Rows(cut, (*outer, f"{q.name}.0", f"{q.name}.1"), (*outer, f"{q.name}.0"))
 
 

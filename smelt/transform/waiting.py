@@ -1,7 +1,7 @@
 """Values of differentiated functions that nobody has asked for yet.
 
-An optimizer that computes new parameters outside of `jit` computes these with them: a loss that is printed after the
-update would otherwise be computed a second time.
+An optimizer that is handed gradients outside of `jit` computes these with them: a loss that is printed after the update
+would otherwise be computed a second time.
 """
 
 from __future__ import annotations

@@ -84,6 +84,42 @@ def test_attributes_that_are_equal_but_not_the_same_make_another_structure(kind:
     assert tree.flatten(one)[1] != tree.flatten(other)[1]
 
 
+class Counter(sm.nn.Module):
+    """Counts its calls in a buffer."""
+
+    def __init__(self) -> None:
+        self.register_buffer("calls", sm.asarray(0.0))
+
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        self.calls = self.calls + 1
+        return x
+
+
+class Twice(sm.nn.Module):
+    """Has one module under two names."""
+
+    def __init__(self) -> None:
+        self.linear, self.first = sm.nn.Linear(2, 2), Counter()
+        self.again = {"x": [self.first]}
+
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        return self.again["x"][0](self.linear(self.first(x))).sum()
+
+
+@pytest.mark.parametrize("way", ["plain", "jit", "grad", "both"])
+def test_a_module_with_two_names_stays_one(way: str) -> None:
+    def slope(m: Twice, x: sm.Tensor) -> sm.Tensor:
+        return sm.value_and_grad(lambda m: m(x))(m)[0]  # type: ignore[no-any-return]
+
+    run = {"plain": lambda m, x: m(x), "jit": sm.jit(lambda m, x: m(x)), "grad": slope, "both": sm.jit(slope)}[way]
+    model = Twice()
+    for _ in range(3):
+        run(model, sm.ones(1, 2))
+    assert model.first.calls.item() == 6.0 and model.again["x"][0] is model.first
+    copied = model.copy()
+    assert copied.again["x"][0] is copied.first is not model.first
+
+
 def test_tied_weights_stay_tied() -> None:
     module = Tied()
     assert len(module.parameters()) == 1

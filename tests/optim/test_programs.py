@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from typing import Any
@@ -37,10 +38,74 @@ def test_other_numbers_are_another_program() -> None:
     optimizer = sm.optim.SGD(lr=0.5, weight_decay=1.0)
     first = stepped(optimizer)
     (decay,) = (item for item in optimizer.steps if hasattr(item, "factor"))
-    for factor in (0.5, 2.0, 3.0, 4.0, 5.0):  # more of them than are kept
+    for factor in (0.5, 2.0, 3.0, 4.0, 5.0, 0.5):  # more of them than are kept
         decay.factor = factor
         assert stepped(optimizer) == stepped(sm.optim.SGD(lr=0.5, weight_decay=factor)) != first
     assert len(programs._programs[optimizer]) == 4
+
+
+def test_numpy_numbers_are_rates_as_others() -> None:
+    optimizer = sm.optim.SGD(lr=0.5)
+    for rate in (np.float64(0.5), np.float32(1.0), np.asarray(2.0), np.asarray([1.0, 0.0])):
+        assert stepped(optimizer, rate) == np.subtract([1.0, 2.0], rate * np.asarray([1.0, -1.0])).tolist()
+    optimizer.lr = np.float64(1.0)
+    assert stepped(optimizer) == [0.0, 3.0]
+    (program,) = programs._programs[optimizer].values()
+    assert len(program._entries) <= 3  # a number, a tensor of one element, one of two
+
+
+@pytest.mark.parametrize("name", sm.optim.schedules.__all__)
+def test_every_schedule_has_a_program(name: str) -> None:
+    schedules = sm.optim.schedules
+    arguments: dict[str, tuple[Any, ...]] = {
+        "constant": (0.5,),
+        "cosine": (0.5, 10),
+        "cosine_restarts": (0.5, 10),
+        "exponential": (0.5, 0.5),
+        "join": ([schedules.constant(0.5), schedules.cosine(0.5, 10)], [5]),
+        "linear": (0.5,),
+        "multistep": (0.5, [2, 4]),
+        "one_cycle": (0.5, 10),
+        "polynomial": (0.5,),
+        "step": (0.5, 2),
+        "warmup": (schedules.constant(0.5), 4),
+    }
+    optimizer = sm.optim.SGD(lr=getattr(schedules, name)(*arguments[name]))
+    rate = np.float32(float(optimizer.lr(sm.asarray(0))))  # type: ignore[operator]
+    np.testing.assert_allclose(stepped(optimizer), [1.0 - rate, 2.0 + rate], rtol=1e-5)
+    assert len(programs._programs[optimizer]) == 1
+
+
+def test_a_schedule_around_one_of_ours_is_somebody_elses() -> None:
+    ours, scale = sm.optim.schedules.constant(0.5), [1.0]
+
+    @functools.wraps(ours)
+    def around(count: sm.Tensor) -> Any:
+        return scale[0] * ours(count)
+
+    optimizer = sm.optim.SGD(lr=around)
+    assert stepped(optimizer) == [0.5, 2.5]
+    scale[0] = 2.0
+    assert stepped(optimizer) == [0.0, 3.0]
+
+
+def test_what_is_not_updated_stays_the_same_tensor() -> None:
+    model = sm.nn.Sequential(sm.nn.Linear(2, 2), sm.nn.BatchNorm1d(2), sm.nn.Linear(2, 1).freeze())
+    optimizer = sm.optim.SGD(lr=0.5)
+    slopes = sm.grad(lambda m: m(sm.ones(3, 2)).sum())(model)
+    buffer, frozen = model[1].running_mean, model[2].weight
+    new, _ = optimizer.update(model, slopes, optimizer.init(model))
+    assert new[1].running_mean is buffer and new[2].weight is frozen
+
+
+@pytest.mark.parametrize("kind", [sm.optim.Adam, sm.optim.RMSprop, sm.optim.NAdam])
+def test_an_overflow_stops_one_element_and_no_other(kind: Any) -> None:
+    """A square that is infinite makes its element stand still; it does not become NaN."""
+    optimizer, w = kind(lr=0.1), sm.asarray([1.0, 2.0])
+    state = optimizer.init(w)
+    for slope in ([1e20, 1.0], [1.0, 1.0]):
+        w, state = optimizer.update(w, sm.asarray(slope), state)
+    assert np.isfinite(w.numpy()).all() and w.numpy()[1] < 2.0
 
 
 def test_a_schedule_may_be_set_later_and_changed() -> None:
