@@ -41,7 +41,6 @@ __all__ = [
     "exact_quotient",
     "nonnegative",
     "less",
-    "equal",
 ]
 
 IndexLike = Union["Index", int]
@@ -419,11 +418,6 @@ def _prove(expression: Index, depth: int, steps: list[int]) -> bool:
 def less(a: IndexLike, b: IndexLike) -> bool:
     """True if a < b is proven."""
     return nonnegative(as_index(b) - a - 1)
-
-
-def equal(a: IndexLike, b: IndexLike) -> bool:
-    """True if two sizes are the same for all values of their dims."""
-    return a == b
 
 
 # --- simplification

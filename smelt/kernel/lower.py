@@ -182,7 +182,8 @@ class _Lowering(Scans):
         for output in outputs:
             self.prepare(output.value)
         sums = dict.fromkeys(e for output in outputs for e in self.facts.reductions(output.value) if axis in e.axes)
-        self.waiting_sums(list(sums), axis, lambda: self._put(outputs))
+        # One that only nodes in memory need has not been made.
+        self.waiting_sums([e for e in sums if self.available(e)], axis, lambda: self._put(outputs))
 
     def _put(self, outputs: tuple[Output, ...]) -> None:
         """The values, then their stores, so that one may lie where another was read."""

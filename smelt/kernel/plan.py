@@ -327,6 +327,9 @@ class _Planner:
         overlapping = [axis for axis, cut in plan.cuts.items() if cut.tail == "overlap"]
         if any(axis != plan.apart for axis in overlapping):
             raise Illegal("split: tail overlap is for the axis that is apart, or elements would be finished twice")
+        reduced = {axis for e in self.region.order() if e.op == "reduce" for axis in e.attribute.axes}
+        if any(axis in reduced for axis in overlapping):
+            raise Illegal("split: tail overlap is not for an axis that is reduced, or elements would be added twice")
         if overlapping and "out" in plan.keeps.values():
             raise Illegal("split: tail overlap would keep a node where elements are finished already")
         if overlapping and sum(loop.axis == plan.apart for loop in plan.grid) > 1:

@@ -279,6 +279,7 @@ OTHERS: list[tuple[Callable[[], Case], str, str]] = [
     (r.running, "split r (2 reg); apart r", "the values of a scan do not wait"),
     (lambda: r.matmul(5, 6, 16), "split m (2 reg) tail overlap", "elements would be finished twice"),
     (r.two_outputs, "split r (2 reg) tail overlap; apart r; keep v out", "where elements are finished already"),
+    (lambda: r.softmax(4, 7), "split c (2 reg) tail overlap; apart c", "elements would be added twice"),
     (
         lambda: r.matmul(7, 6, 16),
         "split m (2 loop, 2 reg) tail overlap; apart m; bind m.0 m.1 grid",

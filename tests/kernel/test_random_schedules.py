@@ -101,6 +101,8 @@ def check_text(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("name", RUNNERS)
 @example(seed=468_811_918_911)  # a fold of boolean accumulators whose width is only known from what they gather
+@example(seed=3242)  # sums that wait, but for one that only a staged node needs
+@example(seed=2_726_488_792)  # tiles that overlap along an axis that is reduced as well
 @example(seed=2472)  # a quotient that is 0 because of what else its dividend contains
 @given(seed=st.integers(0, 2**40))
 def test_every_legal_schedule_is_correct(name: str, seed: int) -> None:
