@@ -25,7 +25,8 @@ TURNED_PANELS = 16  # panels of B that a tile of a turned A meets
 PACKED_SHARE = 4  # a packed block takes this part of the second-level cache
 UNROLLED = 2  # steps of a sum in one turn of its loop: more are no faster, and cost the C compiler time
 TASKS_PER_CORE = 2  # so that a core that is held up costs little
-BLOCK_ROWS = 96  # rows of A that are worth packing B for once more
+BLOCK_ROWS = 24  # rows of A that are worth packing B for once more, for each vector of a panel
+BLOCK_PRODUCTS = 1 << 18  # that are worth a task, where columns make too few: about ten microseconds
 FEW_ROWS = 64  # rows up to which reading B once is what matters
 STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
 STREAMED_ROWS = 8  # rows of a weight that are added up at a time
@@ -128,7 +129,7 @@ def _packed(region: Region, roles: Roles, lanes: int, profile: Profile) -> Itera
         return
     assert roles.m is not None
     n, k = roles.n.name, roles.k.name
-    rows = _rows(roles.m, height, _batches(roles) * columns // (width * lanes), 1, profile)
+    rows = _rows(region, roles.m, height, width, _batches(roles) * columns // (width * lanes), 1, profile)
     outer = (*(f"{axis.name}.0" for axis in roles.batch), *rows.outer)
     most = profile.l2_bytes // PACKED_SHARE // (width * lanes * dict(region.roles)[roles.b].dtype.itemsize)
     block = -(-depth // -(-depth // max(8, most)))
@@ -155,7 +156,7 @@ def _turned(region: Region, roles: Roles, lanes: int, profile: Profile) -> Itera
     turned = stride(a.attribute.buffer, a.attribute.index, roles.m) == 1 and not a.attribute.mask
     height, width = _tile(columns, lanes, profile)
     panel = width * lanes
-    blocks = min(TASKS_PER_CORE * profile.cores, rows // BLOCK_ROWS)
+    blocks = min(TASKS_PER_CORE * profile.cores, rows // (BLOCK_ROWS * width))
     if not turned or columns < 2 * panel or blocks < 2:
         return
     there, room = -(-columns // panel), profile.l2_bytes // PACKED_SHARE // dict(region.roles)[roles.b].dtype.itemsize
@@ -200,7 +201,7 @@ def _panels(region: Region, roles: Roles, lanes: int, profile: Profile) -> Itera
     if cut.panels == 1:
         return
     tasks = _batches(roles) * -(-upper(columns) // (cut.panels * width * lanes))
-    rows = _rows(roles.m, height, tasks, 1, profile)
+    rows = _rows(region, roles.m, height, width, tasks, 1, profile)
     outer = (*(f"{axis.name}.0" for axis in roles.batch), *rows.outer)
     actions: list[Action] = [rows.cut, Split(n, ((cut.panels, "loop"), (width, "reg"), (lanes, "lane")))]
     if cut.depth < upper(depth):
@@ -232,13 +233,16 @@ class _Rows:
     inner: str
 
 
-def _rows(axis: Variable, height: int, tasks: int, times: int, profile: Profile) -> _Rows:
-    """`tasks` there are without cutting; each row stands for so many `times` rows."""
+def _rows(region: Region, axis: Variable, height: int, width: int, tasks: int, times: int, profile: Profile) -> _Rows:
+    """`tasks` there are without cutting; each row stands for so many `times` rows. A panel has `width` vectors."""
     m, rows = axis.name, extent(axis)
     wanted = TASKS_PER_CORE * profile.cores
     if not isinstance(rows, int):
         return _Rows(Split(m, ((height, "reg"),), "unit"), (), f"{m}.0")
-    blocks = min(-(-wanted // tasks), rows * times // BLOCK_ROWS, rows)
+    products = math.prod(upper(extent(each)) for each in region.axes)
+    blocks = min(
+        -(-wanted // tasks), rows * times // (BLOCK_ROWS * width), rows, max(products, 1) // (BLOCK_PRODUCTS * tasks)
+    )
     if tasks >= wanted or blocks < 2:
         return _Rows(Split(m, ((height, "reg"),), "balance"), (), f"{m}.0")
     tiles = -(-rows // height)
@@ -280,7 +284,7 @@ def _tiled(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterat
     shared = tuple(axis for axis in roles.batch if axis not in roles.rows)
     more = math.prod(upper(extent(axis)) for axis in roles.rows)
     tasks = math.prod(upper(extent(axis)) for axis in shared) * -(-upper(extent(roles.n)) // (width * lanes))
-    rows = _rows(roles.m, height, tasks, more, profile)
+    rows = _rows(region, roles.m, height, width if beside is None else TILE_VECTORS, tasks, more, profile)
     actions += [rows.cut, *split(roles.n, width, lanes)]
     outer = (*(f"{axis.name}.0" for axis in shared), *rows.outer)
     inside_rows = (*(f"{axis.name}.0" for axis in roles.rows), rows.inner)
