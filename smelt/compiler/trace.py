@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType
-from smelt.graph.alias import is_alias, past_aliases, without_aliases
+from smelt.graph.alias import is_alias, without_aliases
 from smelt.graph.body_checks import with_checks
 from smelt.graph.checks import Check, checks_of
 from smelt.graph.closed import bodies_of, with_bodies
@@ -175,7 +175,7 @@ def trace(roots: Sequence[Node]) -> Traced:
     ones.
     """
     views: dict[Node, LeafView | None] = {}
-    order = past_aliases(roots)
+    order = topological(roots, values_only=True)
     ops = {node.op for node in order}
     checks: dict[Node, Check] = {}
     if ops & CONTROL:

@@ -26,23 +26,6 @@ def is_alias(node: Node) -> bool:
     return node.op is Op.ALIAS and node.leaf is None
 
 
-def past_aliases(roots: Sequence[Node]) -> list[Node]:
-    """As `topological`, without what only derivatives of aliases read."""
-    order: dict[Node, None] = {}
-    seen: set[Node] = set()
-    stack = list(reversed(roots))
-    while stack:
-        node = stack[-1]
-        if node in seen:
-            order[stack.pop()] = None
-            continue
-        seen.add(node)
-        if node.leaf is None:
-            sources = node.sources[:1] if node.op is Op.ALIAS else node.sources
-            stack += [source for source in reversed(sources) if source not in seen]
-    return list(order)
-
-
 def without_aliases(roots: Sequence[Node]) -> list[Node]:
     """The same values, with every alias replaced by what it stands for, also inside of loops and branches; what has
     been computed is a leaf.

@@ -203,11 +203,15 @@ def constant_array(node: Node) -> NDArray[Any]:
 
 
 def topological(
-    roots: Iterable[Node], through_leaves: bool = False, known: Container[Node] = frozenset()
+    roots: Iterable[Node],
+    through_leaves: bool = False,
+    known: Container[Node] = frozenset(),
+    values_only: bool = False,
 ) -> list[Node]:
     """All nodes below the roots, sources before users. Stops at computed values unless told otherwise.
 
-    Nodes that are `known`, and what is below them, are left out.
+    Nodes that are `known`, and what is below them, are left out; with `values_only` also what no value depends on: of
+    an alias only derivatives read more than the first source.
     """
     order: dict[Node, None] = {}
     seen: set[Node] = set()
@@ -221,7 +225,8 @@ def topological(
         else:
             seen.add(node)
             if node.sources and (through_leaves or node.leaf is None):
-                stack += [source for source in reversed(node.sources) if source not in seen]
+                sources = node.sources[:1] if values_only and node.op is Op.ALIAS else node.sources
+                stack += [source for source in reversed(sources) if source not in seen]
     return list(order)
 
 

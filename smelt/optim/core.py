@@ -115,7 +115,7 @@ class Updater:
         """The next parameters, and what to remember; nothing is computed yet."""
         raise NotImplementedError
 
-    def update(self, parameters: T, gradients: Any, state: Any, lr: Any = None) -> tuple[T, Any]:
+    def update(self, parameters: T, gradients: Any, state: Any, lr: float | Tensor | None = None) -> tuple[T, Any]:
         """The parameters after one step down, and what to remember. Outside of `jit` both are computed at once.
 
         `lr` is a rate for this update only. Inside `jit` it may be a tensor that changes from call to call, while the
