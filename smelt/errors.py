@@ -101,6 +101,10 @@ class TraceError(SmeltError, TypeError, ValueError):
     """A question about values asked while a function is being traced."""
 
 
+class TraceWarning(UserWarning):
+    """A function is traced again and again where once would do."""
+
+
 class GradientError(SmeltError, RuntimeError):
     """A derivative by something that the value does not depend on any more."""
 

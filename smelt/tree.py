@@ -53,15 +53,12 @@ flat_structures: dict[tuple[type, Hashable, int], Structure] = {}  # by kind, da
 flat_dictionaries: dict[tuple[Any, ...], FlatDictionary] = {}  # by the keys as they stand
 
 
-Place = tuple[Any, str]  # an object, and the name of an attribute
-
-
 class _Node(NamedTuple):
     flatten: Callable[[Any], tuple[Iterable[Any], Hashable]]
     unflatten: Callable[[Hashable, list[Any]], Any]
     fixed: Callable[[Any], list[bool]] | None
     names: Callable[[Any], list[str]] | None
-    places: Callable[[Any], list[Place]] | None
+    holders: Callable[[Any], list[Any]] | None
 
 
 _registry: dict[type, _Node] = {}
@@ -74,15 +71,15 @@ def register(
     *,
     fixed: Callable[[Any], list[bool]] | None = None,
     names: Callable[[Any], list[str]] | None = None,
-    places: Callable[[Any], list[Place]] | None = None,
+    holders: Callable[[Any], list[Any]] | None = None,
 ) -> None:
     """Make instances of a class inner nodes: `flatten(x)` gives (children, data); `unflatten(data, children)` gives x
     back.
 
     Where children are always leaves, more can be said: `fixed(data)` which of them count as constants where others are
-    differentiated by, `names(data)` how to get to each, and `places(x)` attributes that calls may set.
+    differentiated by, `names(data)` how to get to each, and `holders(x)` objects whose attributes calls may set.
     """
-    _registry[kind] = _Node(flatten, unflatten, fixed, names, places)
+    _registry[kind] = _Node(flatten, unflatten, fixed, names, holders)
 
 
 class FlatDictionary(NamedTuple):
@@ -246,10 +243,13 @@ def fixed(structure: Structure) -> list[bool]:
     return [flag for child in structure.children for flag in fixed(child)]
 
 
-def places(tree: Any) -> list[Place]:
-    """The attributes of objects in a tree that calls may set; the same order for trees of the same structure."""
+def holders(tree: Any) -> list[Any]:
+    """The objects in a tree whose attributes calls may set; the same order for trees of the same structure."""
     node = _registry.get(type(tree))
-    if node is not None and node.places is not None:
-        return node.places(tree)
+    if node is not None and node.holders is not None:
+        return node.holders(tree)
+    if type(tree) is dict:
+        keys = sorted(tree, key=repr)  # which need not sort by themselves: a dictionary may be no tree
+        return [holder for key in keys for holder in holders(tree[key])]
     opened = _opened(tree)
-    return [] if opened is None else [place for child in opened[0] for place in places(child)]
+    return [] if opened is None else [holder for child in opened[0] for holder in holders(child)]

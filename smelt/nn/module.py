@@ -272,7 +272,7 @@ def _walk(value: Any, path: str, seen: set[int] | None) -> Iterator[tuple[str, A
 
 
 def _register(cls: type[Module]) -> None:
-    tree.register(cls, _flatten, _unflatten, fixed=_fixed, names=_names, places=_places)
+    tree.register(cls, _flatten, _unflatten, fixed=_fixed, names=_names, holders=_holders)
 
 
 def _flatten(module: Module) -> tuple[list[Tensor], _Inner]:
@@ -379,9 +379,9 @@ def _names(data: Any) -> list[str]:
     return [found[k] for k in range(len(found))]
 
 
-def _places(module: Module) -> list[tree.Place]:
-    """The buffers below a module."""
-    found: list[tree.Place] = []
+def _holders(module: Module) -> list[Any]:
+    """A module and all below it."""
+    found: list[Any] = []
     seen: set[int] = set()
     stack: list[Any] = [module]
     while stack:
@@ -392,7 +392,7 @@ def _places(module: Module) -> list[tree.Place]:
             if id(value) in seen:
                 continue
             seen.add(id(value))
-            found += [(value, name) for name in value.buffer_names]
+            found.append(value)
             stack += vars(value).values()
         elif isinstance(value, dict):
             stack += value.values()

@@ -10,7 +10,7 @@ from smelt.graph.shapes import shape_text
 from smelt.nn.calls import watching
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
-from smelt.transform.arguments import set_values, values_at
+from smelt.transform.arguments import attributes_of, put_back
 
 if TYPE_CHECKING:
     from smelt.nn.module import Module
@@ -20,14 +20,14 @@ def summary(module: Module, inputs: Sequence[Any]) -> str:
     """One line per module: its path, class, the shapes it gives, the parameters in and below it."""
     results: dict[int, str] = {}
     if inputs:
-        places = tree.places(module)
-        before = values_at(places)
+        modules = tree.holders(module)
+        before = attributes_of(modules)
         # As a trace, so that the global random sequence stays where it is.
         with runtime.tracing(), watching(lambda one, result: results.update({id(one): _shapes(result)})):
             try:
                 module(*[x if isinstance(x, Tensor) else zeros(x) for x in inputs])
             finally:
-                set_values(places, before)  # running means are not those of an example
+                put_back(modules, before)  # running means are not those of an example
     rows = [("module", "kind", "result", "parameters")]
     for path, one in module.named_modules():
         count = sum(tensor.size for tensor in one.parameters())

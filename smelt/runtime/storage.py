@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import weakref
@@ -60,10 +61,13 @@ class _Holder:
 _ALONE: Final = _Holder().references()  # how many references Python counts where nobody else has one
 
 
+next_serial = itertools.count().__next__  # tells what was there before something else began
+
+
 class Storage:
     """A strided view of a block of memory: element strides, and the element at which it starts. Never written again."""
 
-    __slots__ = ("__weakref__", "_memory", "_moved", "kept", "offset", "pointer", "producer", "signature")
+    __slots__ = ("__weakref__", "_memory", "_moved", "kept", "offset", "pointer", "producer", "serial", "signature")
 
     def __init__(self, memory: DeviceMemory, signature: Signature, offset: int = 0) -> None:
         self._memory: DeviceMemory | None = memory
@@ -71,6 +75,7 @@ class Storage:
         self.kept: dict[Any, Storage] | None = None  # the same in another order, by the order
         self.signature = signature
         self.offset = offset
+        self.serial = next_serial()
         self.producer: weakref.ref[Node] | None = None  # the node whose value this is
         # None once it is given up: nothing can be run on it then.
         self.pointer: bytes | None = memory.pointer if offset == 0 else self.shifted(0)

@@ -11,6 +11,7 @@ from smelt.errors import TraceError
 from smelt.graph.index import IndexLike
 from smelt.graph.node import Node, Shape, make, topological
 from smelt.graph.ops import Op
+from smelt.runtime.storage import next_serial
 
 
 class Placeholder:
@@ -31,6 +32,7 @@ class Trace:
     """One function being traced. `draws` counts the random draws that it made; `weakness` remembers `is_weak`."""
 
     def __init__(self) -> None:
+        self.serial = next_serial()  # storages with smaller numbers were there before
         self.random = Placeholder(uint32, (3,), (1,))
         self.random_node: Node | None = None
         self.draws = 0

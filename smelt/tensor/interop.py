@@ -74,7 +74,7 @@ def _shared(obj: Any, dtype: DType | None) -> Node:
             return obj._node
         raise ArgumentError(f"asarray: {obj._node.dtype} cannot become {dtype} without a copy", hint="Leave copy out.")
     if not isinstance(obj, list | tuple | range | np.generic) and not is_weak(obj):
-        array = _array(obj, "asarray")
+        array = array_of(obj, "asarray")
         here = runtime.default_device().name == "cpu"
         if here and (dtype is None or as_dtype(array.dtype) is dtype) and Storage.shares(array):
             return runtime.leaf(Storage.of(array, copy=False))
@@ -154,7 +154,7 @@ def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
         return _scalar(value, dtype, name)
     if isinstance(value, list | tuple) and _holds_tensors(value):
         return _stacked(value, name, dtype)
-    array = _array(value, name)
+    array = array_of(value, name)
     wanted = dtype or _default_dtype(array, value)
     # NumPy would raise or warn about values that do not fit; smelt's own casts have their own rules.
     array = array if as_dtype(array.dtype) is wanted else cast_array(array, wanted)
@@ -184,7 +184,8 @@ def _stacked(value: Any, name: str, dtype: DType | None) -> Node:
     return parts if dtype is None else build.cast(parts, dtype)
 
 
-def _array(value: Any, name: str) -> NDArray[Any]:
+def array_of(value: Any, name: str) -> NDArray[Any]:
+    """A NumPy array of anything else that `asarray` takes, which shares its memory where it can."""
     try:
         if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
             array = np.asarray(value)

@@ -116,24 +116,43 @@ def called_with(
     means, is set in the arguments as well.
     """
     replaced = [stand_ins[k].tree if k in stand_ins else value for k, value in enumerate(args)]
-    before = {k: values_at(tree.places(one.tree)) for k, one in stand_ins.items()}
+    before = {k: attributes_of(tree.holders(one.tree)) for k, one in stand_ins.items()}
     result = called(function, *replaced, **kwargs)
     for k, one in stand_ins.items():
-        hand_over(tree.places(one.tree), before[k], tree.places(args[k]))
+        hand_over(tree.holders(one.tree), before[k], tree.holders(args[k]))
     return result
 
 
-def hand_over(inner: Sequence[tree.Place], before: Sequence[Any], outer: Sequence[tree.Place]) -> None:
+Attributes = list[dict[str, Any]]  # of several objects
+
+
+def attributes_of(holders: Sequence[Any]) -> Attributes:
+    return [dict(vars(holder)) for holder in holders]
+
+
+def changed_attributes(holders: Sequence[Any], before: Attributes) -> dict[tuple[int, str], Any]:
+    """What a function has set: the number of the object, the name of the attribute, and its value now."""
+    return {
+        (k, name): value
+        for k, (holder, old) in enumerate(zip(holders, before, strict=True))
+        for name, value in vars(holder).items()
+        if value is not old.get(name, _NOTHING)
+    }
+
+
+def hand_over(inner: Sequence[Any], before: Attributes, outer: Sequence[Any]) -> None:
     """Set what a function has changed in stand-ins in what they stand for."""
-    for value, old, place in zip(values_at(inner), before, outer, strict=True):
-        if value is not old:
-            setattr(*place, value)
+    for (k, name), value in changed_attributes(inner, before).items():
+        setattr(outer[k], name, value)
 
 
-def values_at(places: Sequence[tree.Place]) -> list[Any]:
-    return [getattr(holder, name) for holder, name in places]
+def put_back(holders: Sequence[Any], before: Attributes) -> None:
+    """Objects as they were."""
+    for (k, name), _ in changed_attributes(holders, before).items():
+        if name in before[k]:
+            setattr(holders[k], name, before[k][name])
+        else:
+            delattr(holders[k], name)
 
 
-def set_values(places: Sequence[tree.Place], values: Sequence[Any]) -> None:
-    for (holder, name), value in zip(places, values, strict=True):
-        setattr(holder, name, value)
+_NOTHING = object()

@@ -20,7 +20,7 @@ from smelt.graph.closed import close, loop, open_body, parameter, substituted
 from smelt.graph.node import Node, topological
 from smelt.graph.ops import Loop, Op
 from smelt.tensor import Tensor, wrap
-from smelt.transform.arguments import Derived, called, function_of, hand_over, tensor_nodes, values_at
+from smelt.transform.arguments import Derived, attributes_of, called, function_of, hand_over, tensor_nodes
 
 
 def _is_product(node: Node) -> bool:
@@ -56,8 +56,8 @@ def checkpoint(function: Callable[..., Any], keep: str = "nothing") -> Derived:
         for k, stand_in in zip(places, stand_ins, strict=True):
             leaves[k] = wrap(stand_in)
         own_args, own_kwargs = tree.unflatten(structure, leaves)
-        inner, outer = tree.places((own_args, own_kwargs)), tree.places((args, kwargs))
-        before = values_at(inner)
+        inner, outer = tree.holders((own_args, own_kwargs)), tree.holders((args, kwargs))
+        before = attributes_of(inner)
         result = called(function, *own_args, **own_kwargs)
         hand_over(inner, before, outer)
         roots, shape = tensor_nodes(result, name, "the value")

@@ -1,118 +1,128 @@
-"""Hidden inputs of a function: tensors that it reaches through its closure, its globals, or its module."""
+"""Hidden inputs: what a function reads that it is not given.
+
+A `Plan` says which names outside of a function to look up at every call: those of its closure, globals and defaults,
+and of the functions that it calls. Tensors that are found there are inputs, so that new ones are seen; numbers,
+strings, modes of modules and small arrays count by value, so that another value is another trace. Of plain objects the
+attributes count that the code mentions.
+
+The plan grows when something is traced (`search.py` follows the code), since every function, class and object on the
+way is part of the key: where another one is met, there is a new trace.
+"""
 
 from __future__ import annotations
 
-import inspect
+import functools
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from smelt import tree
-from smelt.errors import ArgumentError
 from smelt.tensor import Tensor
-from smelt.transform.marks import Identity, value_mark
+from smelt.transform.marks import Identity, array_mark, is_array, value_mark
 
-Reader = Callable[[list[Any]], Any]
+MISSING: Final = Identity(object())  # what stands under a name that is not bound
 
-
-def hidden_names(function: Any) -> Iterator[Callable[[], Any]]:
-    """What looks up each name outside a function, and each default; for a method of a module also the module."""
-    owner = function if tree.is_inner(function) else getattr(function, "__self__", None)
-    if tree.is_inner(owner):
-        yield lambda: owner
-    if function is owner:
-        function = inspect.unwrap(type(function).__call__)
-    while not hasattr(function, "__code__"):
-        function = getattr(function, "__wrapped__", None)
-        if function is None:
-            return
-    yield from (_cell(cell) for cell in function.__closure__ or ())
-    yield from (_default(function, name) for name in _defaults(function))
-    names = dict.fromkeys(name for inner in _codes(function.__code__) for name in inner.co_names)
-    scope = function.__globals__
-    yield from (_global(scope, name) for name in names if name in scope)
+_VALUES: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
+_BY_THEMSELVES: Final = frozenset({types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type})
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
+class Plan:
+    """What to look up: roots by a key of theirs, and for each class the attributes that code mentions."""
 
+    def __init__(self) -> None:
+        self.roots: dict[Any, Callable[[], Any]] = {}
+        self.attributes: dict[type, set[str]] = {}
+        self.loose: set[str] = set()  # attributes of whatever is met
 
-def _cell(cell: Any) -> Callable[[], Any]:
-    def read() -> Any:
-        try:
-            return cell.cell_contents
-        except ValueError:  # not bound yet
-            return None
+    def size(self) -> int:
+        """Grows with the plan."""
+        return len(self.roots) + len(self.loose) + sum(map(len, self.attributes.values()))
 
-    return read
+    def read(self, raw: list[Any], structure: list[Any]) -> None:
+        """Append the tensors under all names to `raw`, and a mark of everything else to `structure`."""
+        for get in self.roots.values():
+            value = get()
+            if type(value) is Tensor:
+                raw.append(value)
+                structure.append(None)
+            else:
+                structure.append(self.mark(value, raw))
 
+    def mark(self, value: Any, raw: list[Any], around: tuple[Any, ...] = (), met: list[Any] | None = None) -> Any:
+        """What stands for a value in the key of a structure; its tensors are appended to `raw`.
 
-def _defaults(function: Any) -> dict[str, Any]:
-    """The values that arguments have if nobody passes them."""
-    code, values = function.__code__, function.__defaults__ or ()
-    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
-    return dict(zip(names, values, strict=True)) | (function.__kwdefaults__ or {})
-
-
-def _default(function: Any, name: str) -> Callable[[], Any]:
-    return lambda: _defaults(function).get(name)
-
-
-def _global(scope: dict[str, Any], name: str) -> Callable[[], Any]:
-    return lambda: scope.get(name)
-
-
-_BY_THEMSELVES = frozenset(
-    {types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type}
-)  # equal if identical
-
-
-def reader(read: Callable[[], Any]) -> Reader:
-    """Appends the tensors that are found under a name, and returns a mark of what else there is. The name is looked up
-    at every call, so that whatever it is bound to by then is seen.
-    """
-
-    def append(raw: list[Any]) -> Any:
-        value = read()
-        if type(value) is Tensor:
+        `met` collects the objects on the way whose attributes the function may set.
+        """
+        kind = type(value)
+        if kind is Tensor:
             raw.append(value)
             return None
-        if type(value) in _BY_THEMSELVES:
+        if kind in _VALUES:
+            return value_mark(value)
+        if kind in _BY_THEMSELVES:
             return value
-        if not tree.is_inner(value):
-            return _mark(value)
-        try:
+        if around and any(value is one for one in around):  # a cycle
+            return len(around)
+        around = (*around, value)
+        if kind is dict:
+            return (kind, tuple([(_key(key), self.mark(item, raw, around, met)) for key, item in value.items()]))
+        if kind is list or kind is tuple:
+            return (kind, tuple([self.mark(item, raw, around, met) for item in value]))
+        if tree.is_inner(value):
+            if met is not None:
+                met += tree.holders(value)
             leaves, structure = tree.flatten(value)
-        except ArgumentError:  # keys that do not sort: no tree, just an object
+            return (structure, tuple([self.mark(leaf, raw, around, met) for leaf in leaves]))
+        if kind is set or kind is frozenset:
+            return (kind, frozenset(map(_key, value)))
+        if is_array(value):
+            return array_mark(value)
+        if isinstance(value, functools.partial):
+            return (Identity(value), self.mark((value.func, value.args, value.keywords), raw, around, met))
+        if kind is types.MethodType:
+            return (value.__func__, self.mark(value.__self__, raw, around, met))
+        changes = getattr(kind, "what_may_change", None)
+        if changes is not None:
+            return (Identity(value), self.mark(changes(value), raw, around, met))
+        if not is_plain(value):
             return Identity(value)
-        if Tensor not in set(map(type, leaves)):  # a log, say, which grows while the function is traced
-            return Identity(value)
-        marks: list[Any] = []
-        for leaf in leaves:
-            if type(leaf) is Tensor:
-                raw.append(leaf)
-                marks.append(None)
-            else:
-                marks.append(_mark(leaf))
-        return (structure, tuple(marks))
+        if met is not None:
+            met.append(value)
+        mentioned = self.attributes.get(kind, self.loose)
+        found = [(name, item) for name, item in _state(value) if name in mentioned or name in self.loose]
+        return (Identity(value), tuple([(name, self.mark(item, raw, around, met)) for name, item in found]))
 
-    return append
-
-
-def may_be_set(read: Callable[[], Any]) -> bool:
-    """Whether there are modules under a name whose attributes calls may set."""
-    try:
-        return bool(tree.places(read()))
-    except ArgumentError:  # no tree
-        return False
+    def reached(self, arguments: Any) -> list[Any]:
+        """Objects whose attributes the function may set, in the order in which they are met; modules among the
+        arguments are none of them.
+        """
+        met: list[Any] = []
+        for leaf in tree.flatten(arguments)[0]:
+            if is_plain(leaf):
+                self.mark(leaf, [], (), met)
+        for get in self.roots.values():
+            self.mark(get(), [], (), met)
+        return list({id(one): one for one in met if hasattr(one, "__dict__")}.values())
 
 
-def _mark(value: Any) -> Any:
-    """Numbers and strings count by value; other objects by identity, and by what they say may change about them."""
-    if isinstance(value, bool | int | float | str):
-        return value_mark(value)
-    changes = getattr(type(value), "what_may_change", None)
-    return Identity(value) if changes is None else (Identity(value), _mark(changes(value)))
+def is_plain(value: Any) -> bool:
+    """Whether a value is an object that keeps its state in attributes."""
+    has_state = hasattr(value, "__dict__") or hasattr(type(value), "__slots__")
+    return has_state and not isinstance(value, type | Tensor | types.ModuleType | types.FunctionType | np.generic)
+
+
+def _state(value: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes of a plain object."""
+    yield from getattr(value, "__dict__", {}).items()
+    for base in type(value).__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name != "__dict__" and hasattr(value, name):
+                yield name, getattr(value, name)
+
+
+def _key(value: Any) -> Any:
+    """A key of a dictionary, or an element of a set."""
+    return value_mark(value) if type(value) in _VALUES or type(value) is tuple else Identity(value)

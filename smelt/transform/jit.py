@@ -1,8 +1,9 @@
 """`jit`: trace a function once per structure of its arguments, then replay it by one native call.
 
-A call flattens its arguments, looks the structure up, and runs the compiled graph. Tensors reached through the
-function's closure and globals are hidden inputs: they are looked up again at every call, so rebinding them is seen.
-Python ints and floats are inputs too, weakly typed; everything else is static and part of the structure.
+A call flattens its arguments, looks the structure up, and runs the compiled graph. Tensors that the function reads from
+outside are hidden inputs (`hidden.py`): they are looked up again at every call, so that new ones are seen. Arrays of
+other libraries are taken as tensors. Python ints and floats are inputs too, weakly typed; everything else is static
+and part of the structure.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+import numpy as np
+
 from smelt import runtime, tree
 from smelt.compiler import CompiledGraph, GraphKey, Traced, trace
 from smelt.device.memory import NOWHERE
@@ -25,13 +28,17 @@ from smelt.graph.alias import without_aliases
 from smelt.graph.checks import Check
 from smelt.graph.node import Node, private_nodes, topological
 from smelt.graph.ops import Op
+from smelt.graph.shapes import shape_text
 from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor, wrap
-from smelt.transform.arguments import set_values, values_at
-from smelt.transform.hidden import Reader, hidden_names, may_be_set, reader
+from smelt.transform.arguments import attributes_of, changed_attributes, put_back
+from smelt.transform.hidden import Plan, is_plain
+from smelt.transform.inputs import argument_names, as_input, static_positions
 from smelt.transform.kept import Packing, Watch, packable, with_packed
-from smelt.transform.marks import value_mark
+from smelt.transform.marks import counts_by_identity, is_array, value_mark
+from smelt.transform.repeats import Repeats
+from smelt.transform.search import search
 from smelt.transform.symbolic import ShapeCheck, argument_shapes, contiguous_storage, symbolic_placeholder
 from smelt.transform.weak import default_weak
 
@@ -62,7 +69,7 @@ class _Entry:
     kept: list[tuple[int, Packing]]  # leaves whose packed copies are further inputs
     watch: Watch | None  # weights that might be packed
     donated: list[int]  # leaves of donated arguments
-    changed: list[int]  # places in the arguments (`tree.places`) that the last results belong to
+    changed: list[tuple[int, str]]  # attributes that the function sets; their values are results as well
     plain: _Entry | None = None  # the same with weights as they are
     compiled: CompiledGraph = field(init=False)
     is_simple: bool = False  # only pointers change from call to call
@@ -80,14 +87,14 @@ class Jit(Generic[P, T]):
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.__wrapped__ = function
-        self._names = _argument_names(function)
-        self._static = _positions(self._names, [static] if isinstance(static, int | str) else list(static))
+        self._names = argument_names(function)
+        self._static = static_positions(self._names, [static] if isinstance(static, int | str) else list(static))
         self._donate = (donate,) if isinstance(donate, int) else tuple(donate)
         self._donated_names = {self._names[k] for k in self._donate if k < len(self._names)}
         self._shapes = shapes
         self._entries: dict[Any, _Entry] = {}
-        self._hidden: list[Reader] | None = None  # found at the first call, when all names are bound
-        self._modules: list[Callable[[], Any]] = []
+        self._repeats = Repeats()
+        self._plan = Plan()  # grows with the traces, when all names are bound
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -95,10 +102,18 @@ class Jit(Generic[P, T]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         if runtime.is_tracing() or runtime.is_transforming():
             return self.__wrapped__(*args, **kwargs)
-        leaves, key = self._flatten(args, kwargs)
+        flat = self._flatten_tensors(args, kwargs)
+        if flat is None:
+            args, kwargs = self._taken(args, kwargs)
+            flat = self._flatten_any(args, kwargs)
+        leaves, key = flat
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = self._trace(args, kwargs, leaves)
+            leaves, key = self._searched(args, kwargs)
+            if key not in self._entries:
+                self._entries[key] = self._trace(args, kwargs, leaves)
+                self._repeats.add(getattr(self, "__name__", "a function"), key)
+            entry = self._entries[key]
         elif entry.watch is not None:
             entry = self._settle(entry, key, args, kwargs, leaves)
         result: T = _replay_simple(entry, leaves) if entry.is_simple else self._replay(entry, leaves, args, kwargs)
@@ -106,12 +121,13 @@ class Jit(Generic[P, T]):
 
     def graph_key(self, *args: P.args, **kwargs: P.kwargs) -> tuple[GraphKey, Device]:
         """The key of the graph that a call with these arguments runs, and where; nothing is compiled for it."""
-        traced, entry = self._record(args, kwargs, self._flatten(args, kwargs)[0])
+        args, kwargs = self._taken(args, kwargs)
+        traced, entry = self._record(args, kwargs, self._searched(args, kwargs)[0])
         return traced.key, entry.device
 
     def program(self, *args: P.args, **kwargs: P.kwargs) -> Program | None:
         """The launch list that a call with these arguments has run."""
-        entry = self._entries.get(self._flatten(args, kwargs)[1])
+        entry = self._entries.get(self._flatten_any(*self._taken(args, kwargs))[1])
         return None if entry is None else entry.compiled.program
 
     def memory(self, *args: P.args, **kwargs: P.kwargs) -> MemoryPlan:
@@ -123,7 +139,8 @@ class Jit(Generic[P, T]):
         >>> plan.inputs, plan.results, plan.intermediates, plan.peak
         (4000, 4000, 0, 8000)
         """
-        leaves, key = self._flatten(args, kwargs)
+        args, kwargs = self._taken(args, kwargs)
+        leaves, key = self._searched(args, kwargs)
         entry = self._entries[key] = self._entries.get(key) or self._trace(args, kwargs, leaves)
         read = [leaf for leaf in leaves if isinstance(leaf, Storage)] + entry.captured
         read += [packing.pack(leaves[k]) for k, packing in entry.kept]
@@ -137,13 +154,30 @@ class Jit(Generic[P, T]):
 
     # --- the way in
 
-    def _flatten(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
-        """Storages and numbers of all dynamic leaves, and the key of the structure."""
-        return self._flatten_tensors(args, kwargs) or self._flatten_any(args, kwargs)
+    def _taken(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments with tensors for the arrays of other libraries, and plain numbers for NumPy's."""
+
+        def taken(name: int | str, value: Any) -> Any:
+            if type(value) is Tensor or name in self._static:
+                return value
+            leaves, structure = tree.flatten(value)
+            if not any(isinstance(leaf, np.generic) or is_array(leaf) for leaf in leaves):
+                return value
+            return tree.unflatten(structure, [as_input(leaf) for leaf in leaves])
+
+        return [taken(k, value) for k, value in enumerate(args)], {name: taken(name, kwargs[name]) for name in kwargs}
+
+    def _searched(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
+        """The arguments flattened, by a plan that knows all that the function reads if it is called with them."""
+        names = [self._names[k] if k < len(self._names) else str(k) for k in range(len(args))]
+        search(self._plan, self.__wrapped__, dict(zip(names, args, strict=True)) | kwargs)
+        return self._flatten_any(args, kwargs)
 
     def _flatten_tensors(self, args: Any, kwargs: Any) -> tuple[list[Any], Any] | None:
-        """The same, for tensors and flat containers of tensors that have been met before: as short as it can be."""
-        if kwargs or self._hidden is None or self._shapes is not None or self._static:
+        """Storages of all leaves and the key of the structure, for tensors and flat containers of tensors that have
+        been met before: as short as it can be.
+        """
+        if kwargs or not self._entries or self._shapes is not None or self._static:
             return None
         raw: list[Any] = []
         structure: list[Any] = []
@@ -165,7 +199,7 @@ class Jit(Generic[P, T]):
                 return None
             structure.append(known)
             raw += value
-        if self._hidden:
+        if self._plan.roots:
             self._read_hidden(raw, structure)
         try:
             leaves = [x._node.attribute for x in raw]
@@ -176,8 +210,7 @@ class Jit(Generic[P, T]):
     def _read_hidden(self, raw: list[Any], structure: list[Any]) -> None:
         """Append the tensors that the function reaches by itself."""
         visible = len(raw)
-        for read in self._hidden or ():
-            structure.append(read(raw))
+        self._plan.read(raw, structure)
         if len(raw) > visible + 1:
             # Two names for one tensor are one input only for as long as they are.
             structure.append(_aliases(raw[visible:]))
@@ -194,10 +227,8 @@ class Jit(Generic[P, T]):
                 structure.append(self._flatten_one(k, value, raw))
         if kwargs:
             structure += [(name, self._flatten_one(name, kwargs[name], raw)) for name in sorted(kwargs)]
-        if self._hidden is None:
-            names = list(hidden_names(self.__wrapped__))
-            self._hidden = [reader(read) for read in names]
-            self._modules = [read for read in names if may_be_set(read)]
+        for value in [leaf for leaf in raw if is_plain(leaf) and counts_by_identity(leaf)]:
+            structure.append(self._plan.mark(value, raw))
         self._read_hidden(raw, structure)
         declared = set() if self._shapes is None else self._declared(args)
         leaves: list[Any] = []
@@ -237,9 +268,9 @@ class Jit(Generic[P, T]):
             number += count
         return found
 
-    def _reached(self) -> list[Any]:
-        """Modules that the function reaches by itself: calls may set attributes of theirs."""
-        return [value for value in (read() for read in self._modules) if tree.is_inner(value)]
+    def _holders(self, args: Any, kwargs: Any) -> list[Any]:
+        """Objects that the function is given or reaches by itself: calls may set attributes of theirs."""
+        return tree.holders((args, kwargs)) + self._plan.reached((args, kwargs))
 
     def _flatten_one(self, name: int | str, value: Any, raw: list[Any]) -> Any:
         if name in self._static and type(value) is not Tensor:
@@ -308,18 +339,16 @@ class Jit(Generic[P, T]):
         # Nodes of its own: an equal one outside may have a value, of a tensor that will be another one later.
         with runtime.tracing() as recorded, private_nodes():
             recorded.hidden.update(hidden)
-            places = tree.places((new_args, new_kwargs, self._reached()))
-            before = values_at(places)
+            holders = self._holders(new_args, new_kwargs)
+            before = attributes_of(holders)
             try:
                 result = self.__wrapped__(*new_args, **new_kwargs)
-                parts, structure = tree.flatten(result)
-                after = values_at(places)
+                changed = changed_attributes(holders, before)
             finally:
-                set_values(places, before)  # stand-ins have no business in modules of the closure
-            changed = [k for k, old in enumerate(before) if after[k] is not old]
+                put_back(holders, before)  # stand-ins have no business in objects of the closure
+            parts, structure = tree.flatten((result, *changed.values()) if changed else result)
             returned = [part for part in parts if isinstance(part, Tensor)]
-            roots = [default_weak(part._node) for part in (*returned, *(after[k] for k in changed))]
-            roots = without_aliases(roots)
+            roots = without_aliases([default_weak(part._node) for part in returned])
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
             numbers = source | reached
             weights = [] if self._shapes or self._donate else packable(roots, numbers, leaves)
@@ -335,6 +364,8 @@ class Jit(Generic[P, T]):
             storage = view.leaf.attribute
             number = numbers.get(view.leaf, hidden.get(id(storage)))
             if number is None:
+                if storage.serial < recorded.serial:
+                    raise _unknown(storage)
                 captured.append(storage)
                 number = -len(captured)
             inputs.append(number)
@@ -360,7 +391,7 @@ class Jit(Generic[P, T]):
             [(numbers[one.leaf], one.packing) for one in kept],
             Watch([numbers[use.leaf] for use in weights]) if weights and not packed else None,
             donated,
-            changed,
+            list(changed),
         )
         return traced, entry
 
@@ -418,15 +449,17 @@ class Jit(Generic[P, T]):
             )
             tensors_only = all(known is None for known in entry.results)
             entry.is_simple = tensors_only and not (changing or entry.checks) and entry.compiled.plain is not None
-        if entry.changed:
-            places = tree.places((args, kwargs, self._reached()))
-            for k in reversed(entry.changed):
-                setattr(*places[k], wrap(runtime.leaf(results.pop())))
         if entry.structure is tree.LEAF and entry.results[0] is None:
             return wrap(runtime.leaf(results[0]))
         fresh = iter(results)
         values = [wrap(runtime.leaf(next(fresh))) if known is None else known for known in entry.results]
-        return tree.unflatten(entry.structure, values)
+        result = tree.unflatten(entry.structure, values)
+        if entry.changed:
+            holders = self._holders(args, kwargs)
+            result, *attributes = result
+            for (k, name), value in zip(entry.changed, attributes, strict=True):
+                setattr(holders[k], name, value)
+        return result
 
     def _donated(self, entry: _Entry, leaves: list[Any], args: Any, kwargs: Any) -> list[Storage]:
         """The storages of donated arguments that have not been given up before."""
@@ -484,6 +517,7 @@ def jit(
     static: int | str | Iterable[int | str] = ...,
     donate: int | Iterable[int] = ...,
     shapes: Sequence[Any] | None = ...,
+    dynamic: bool = ...,
 ) -> Jit[P, T]: ...
 @overload
 def jit(
@@ -491,6 +525,7 @@ def jit(
     static: int | str | Iterable[int | str] = ...,
     donate: int | Iterable[int] = ...,
     shapes: Sequence[Any] | None = ...,
+    dynamic: bool = ...,
 ) -> Callable[[Callable[P, T]], Jit[P, T]]: ...
 def jit(
     function: Any = None,
@@ -499,6 +534,7 @@ def jit(
     static: int | str | Iterable[int | str] = (),
     donate: int | Iterable[int] = (),
     shapes: Sequence[Any] | None = None,
+    dynamic: bool = False,
 ) -> Any:
     """Compile a function of tensors: traced once per structure of its arguments, then one native call.
 
@@ -509,11 +545,19 @@ def jit(
 
         n = sm.Dim("n", 1, 4096)
         f = sm.jit(lambda x: x.softmax(-1), shapes=[(n, 64)])
+
+    With `dynamic=True` sizes that change from call to call become dims by themselves.
     """
     if function is None:
-        return functools.partial(jit, static=static, donate=donate, shapes=shapes)
+        return functools.partial(jit, static=static, donate=donate, shapes=shapes, dynamic=dynamic)
     if not callable(function):
         raise ArgumentError(f"jit: {function!r} is not a function")
+    if dynamic:
+        if shapes is not None:
+            raise ArgumentError("jit: dynamic=True finds the sizes that shapes= declares", hint="Use one of them.")
+        from smelt.transform.dynamic import Dynamic
+
+        return Dynamic(function, static, donate)
     return Jit(function, static, donate, shapes)
 
 
@@ -527,28 +571,14 @@ def _number_storage(value: int | float) -> Storage:
     return storage
 
 
-def _argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of a function's arguments, as a caller counts them."""
-    while not hasattr(function, "__code__"):
-        if not hasattr(function, "__wrapped__"):
-            return ()
-        function = function.__wrapped__
-    code = function.__code__
-    names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return names[1:] if isinstance(function, types.MethodType) else names
-
-
-def _positions(names: tuple[str, ...], static: list[int | str]) -> frozenset[int | str]:
-    """Static arguments by position and by name, whichever way they were given."""
-    found: set[int | str] = set(static)
-    for item in static:
-        if isinstance(item, str) and names and item not in names:
-            raise ArgumentError(f"jit: the function has no argument {item!r}", hint=f"It has: {', '.join(names)}.")
-        if isinstance(item, str) and item in names:
-            found.add(names.index(item))
-        elif isinstance(item, int) and 0 <= item < len(names):
-            found.add(names[item])
-    return frozenset(found)
+def _unknown(storage: Storage) -> TraceError:
+    return TraceError(
+        f"jit: the function reads a tensor {storage.dtype}{shape_text(storage.shape)} that it is not given, and in a "
+        "way that jit cannot follow",
+        rule="a tensor that a compiled function reads from outside must be found again at the next call, when another "
+        "one may be in its place.",
+        hint="Pass it, or the object that holds it, as an argument; or read it by a name: a variable, or an attribute.",
+    )
 
 
 def _aliases(tensors: list[Any]) -> tuple[int, ...]:

@@ -4,9 +4,15 @@ marks.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from smelt.errors import ArgumentError
+import numpy as np
+
+from smelt.errors import ArgumentError, TraceError
+from smelt.tensor import Tensor
+from smelt.tensor.interop import array_of
+
+_READ_AT_MOST: Final = 1 << 20  # bytes of an array that are looked at before every call: a millisecond
 
 
 class Identity:
@@ -34,6 +40,8 @@ def value_mark(value: Any) -> Any:
     if kind is frozenset:
         return (kind, frozenset([value_mark(item) for item in value]))
     try:
+        if is_array(value):
+            raise TypeError
         hash(value)
     except TypeError:
         raise ArgumentError(
@@ -41,3 +49,28 @@ def value_mark(value: Any) -> Any:
             hint="Pass arrays as tensors (sm.asarray), and other data as tuples, strings or numbers.",
         ) from None
     return (kind, value)
+
+
+def counts_by_identity(value: Any) -> bool:
+    """Whether equal means the same: such an object may change."""
+    return getattr(type(value), "__eq__", None) is object.__eq__
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is another library's array, which may change without anybody noticing."""
+    kind = type(value)
+    return not issubclass(kind, Tensor | np.generic | type) and (
+        hasattr(kind, "__dlpack__") or hasattr(kind, "__array__")
+    )
+
+
+def array_mark(value: Any) -> Any:
+    """An array that a function reads from outside, by its content."""
+    array = array_of(value, "jit")
+    if array.nbytes > _READ_AT_MOST:
+        raise TraceError(
+            f"jit: the function reads a {type(value).__name__} of {array.nbytes:,} bytes that it is not given",
+            rule="such an array may be written to at any time, so its content is compared at every call, up to 1 MiB.",
+            hint="Pass it as an argument, or make it a tensor once, outside: sm.asarray(array).",
+        )
+    return (type(value), array.dtype.str, array.shape, hash(array.tobytes()))

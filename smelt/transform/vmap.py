@@ -23,7 +23,7 @@ from smelt.graph.shapes import row_major, shape_text
 from smelt.runtime import Placeholder
 from smelt.tensor import Tensor, wrap
 from smelt.tensor.handle import node_of
-from smelt.transform.arguments import values_at
+from smelt.transform.arguments import attributes_of, changed_attributes
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,16 +88,15 @@ class Vmap(Generic[P, T]):
             stand_ins[stand_in] = one.node
             leaves[one.place] = wrap(stand_in)
         own_args, own_kwargs = tree.unflatten(structure, leaves)
-        places = tree.places((own_args, own_kwargs))
-        before = values_at(places)
+        holders = tree.holders((own_args, own_kwargs))
+        before = attributes_of(holders)
         with runtime.transforming():
             result = self.__wrapped__(*own_args, **own_kwargs)
-        for (holder, name), old in zip(places, before, strict=True):
-            if getattr(holder, name) is not old:
-                raise ArgumentError(
-                    f"vmap: the function changes {name} of {type(holder).__name__}, which all elements share",
-                    hint="Switch the module to evaluation with eval(), or give it the whole batch.",
-                )
+        for k, name in changed_attributes(holders, before):
+            raise ArgumentError(
+                f"vmap: the function changes {name} of {type(holders[k]).__name__}, which all elements share",
+                hint="Switch the module to evaluation with eval(), or give it the whole batch.",
+            )
         batched: T = self._batched(result, stand_ins, size)
         return batched
 

@@ -1,0 +1,105 @@
+"""What the bytecode of a function reads from outside: names of its globals, closure and arguments, each with the
+attributes that are asked for right away.
+
+`self.model.head(x)` reads the argument `self` with the attributes `model`, `head`; `m = self.model` makes `m` another
+name for that. Attributes of anything else, such as the result of a call, are loose: only their names are known.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+
+class Read(NamedTuple):
+    """A name, and the attributes that follow it. Names of globals are told apart from all others."""
+
+    is_global: bool
+    name: str
+    attributes: tuple[str, ...] = ()
+
+
+class Reads(NamedTuple):
+    """Everything that a function and the functions written inside it read, and the names of loose attributes."""
+
+    reads: frozenset[Read]
+    loose: frozenset[str]
+
+
+_GLOBAL: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
+_NO_ATTRIBUTE: Final = frozenset({"EXTENDED_ARG", "CACHE", "NOP"})  # nothing happens there
+
+
+@functools.lru_cache(maxsize=4096)
+def reads_of(code: types.CodeType) -> Reads:
+    """What a function's code reads; names that the function itself binds stand for what they were bound to."""
+    reads, loose = set[Read](), set[str]()
+    bound: dict[str, set[Read]] = {}
+    for number, inner in enumerate(_codes(code)):
+        _scan(inner, f".{number}" if number else "", reads, loose, bound)
+    arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    outside = {*code.co_freevars, *arguments}
+    found = set[Read]()
+    for read in reads:
+        if read.is_global or read.name in outside:
+            found.add(read)
+        origins = [] if read.is_global else list(_origins(read.name, bound, set()))
+        found.update(origin._replace(attributes=origin.attributes + read.attributes) for origin in origins)
+        if read.attributes and not read.is_global and read.name not in outside and not origins:
+            loose.add(read.attributes[0])
+    return Reads(frozenset(read for read in found if read.is_global or read.name in outside), frozenset(loose))
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _origins(name: str, bound: dict[str, set[Read]], seen: set[str]) -> Iterator[Read]:
+    """What a name was bound to, through other names."""
+    if name in seen:
+        return
+    for read in bound.get(name, ()):
+        yield read
+        if not read.is_global:
+            for origin in _origins(read.name, bound, {*seen, name}):
+                yield origin._replace(attributes=origin.attributes + read.attributes)
+
+
+def _scan(code: types.CodeType, suffix: str, reads: set[Read], loose: set[str], bound: dict[str, set[Read]]) -> None:
+    """Collect the reads of one code object; `bound` says which names stand for which reads. Names of an inner function
+    itself get the suffix, so that they are not taken for equal ones around it.
+    """
+
+    def local(name: str) -> Read:
+        return Read(False, name if name in code.co_freevars else name + suffix)
+
+    current: Read | None = None
+    for instruction in dis.get_instructions(code):
+        operation, value = instruction.opname, instruction.argval
+        if operation in _NO_ATTRIBUTE:
+            continue
+        if operation in _ATTRIBUTE:
+            if current is None:
+                loose.add(value)
+            else:
+                current = current._replace(attributes=(*current.attributes, value))
+            continue
+        names = value if isinstance(value, tuple) else (value,)
+        if operation.startswith(("STORE_FAST", "STORE_DEREF")) and current is not None:
+            bound.setdefault(local(names[0]).name, set()).add(current)
+        if current is not None:
+            reads.add(current)
+            current = None
+        if operation in _GLOBAL:
+            current = Read(True, value)
+        elif operation.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT", "STORE_FAST_LOAD")):
+            loaded = names[1:] if operation.startswith("STORE") else names
+            reads.update(map(local, loaded[:-1]))
+            current = local(loaded[-1])

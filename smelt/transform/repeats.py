@@ -1,0 +1,44 @@
+"""Traces that differ in sizes only: after a few of them a note says how one can serve all."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from typing import Any, Final
+
+from smelt.errors import TraceWarning
+from smelt.graph.shapes import shape_text
+from smelt.runtime.storage import Signature
+
+_ENOUGH: Final = 5
+
+
+class Repeats:
+    """Counts the traces of one function."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[Any] = Counter()
+        self.before: dict[Any, tuple[Any, ...]] = {}
+
+    def add(self, name: str, key: tuple[Any, tuple[Any, ...]]) -> None:
+        """Note a trace under its key; warn once, when there have been enough that differ in sizes only."""
+        structure, marks = key
+        kind = (structure, tuple([_without_sizes(mark) for mark in marks]))
+        self.counts[kind] += 1
+        before, self.before[kind] = self.before.get(kind, marks), marks
+        if self.counts[kind] != _ENOUGH:
+            return
+        pairs = [(a.shape, b.shape) for a, b in zip(before, marks, strict=True) if isinstance(b, Signature)]
+        last, now = next((pair for pair in pairs if pair[0] != pair[1]), ((), ()))
+        symbolic = shape_text(tuple(["n" if a != b else b for a, b in zip(last, now, strict=True)]))
+        warnings.warn(
+            f"jit: {name} was traced {_ENOUGH} times for inputs that differ in their sizes only, such as "
+            f"{shape_text(last)} and {shape_text(now)}. One compilation can serve all of them: jit(f, dynamic=True) "
+            f'finds the sizes that change; n = sm.Dim("n", 1, 4096) and jit(f, shapes=[{symbolic}]) declare them.',
+            TraceWarning,
+            stacklevel=4,
+        )
+
+
+def _without_sizes(mark: Any) -> Any:
+    return (mark.dtype, len(mark.shape), mark.device) if isinstance(mark, Signature) else mark

@@ -1,0 +1,210 @@
+"""Which names a function reads, directly and through the functions that it calls: this makes a `Plan` grow.
+
+Code is followed where it is the user's: that of smelt, of Python's library and of installed packages is not. What it
+reads from an object whose class is known is noted for that class.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sysconfig
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from smelt import tree
+from smelt.transform.hidden import MISSING, Plan, is_plain
+from smelt.transform.reads import reads_of
+
+# Methods that write to lists, dictionaries and sets: who calls them does not read.
+_WRITERS: Final = frozenset({"append", "extend", "insert", "add", "update", "clear", "discard", "remove"})
+
+_PLACES: Final = ("stdlib", "platstdlib", "purelib", "platlib")
+_LIBRARIES: Final = (str(Path(__file__).parents[1]), *{sysconfig.get_path(place) for place in _PLACES})
+
+
+def search(plan: Plan, function: Any, arguments: Mapping[str, Any]) -> None:
+    """Add to a plan what a function reads if it is called with these arguments."""
+    found = _Search(plan)
+    found.call(function, MISSING, arguments)
+    for value in arguments.values():
+        found.value(value, ())
+
+
+class _Search:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.seen: set[tuple[Any, ...]] = set()
+
+    def call(self, function: Any, first: Any = MISSING, arguments: Mapping[str, Any] | None = None) -> None:
+        """Follow the code that runs when a value is called. `first` is its first argument, where that is known;
+        `arguments` are those of the function itself that everything begins with.
+        """
+        if isinstance(function, types.FunctionType):
+            if arguments is not None or _is_users(function.__code__.co_filename):
+                self.function(function, first, arguments or {})
+            if hasattr(function, "__wrapped__"):
+                self.call(function.__wrapped__, first, arguments)
+        elif isinstance(function, types.MethodType):
+            self.root(("constant", id(function.__self__)), lambda: function.__self__, ())
+            self.call(function.__func__, function.__self__, arguments)
+        elif isinstance(function, functools.partial):
+            self.plan.roots.setdefault(("constant", id(function)), lambda: function)
+            self.call(function.func, MISSING, None if arguments is None else {})
+            for value in (*function.args, *function.keywords.values()):
+                self.value(value, ())
+        elif hasattr(function, "__wrapped__"):
+            self.call(function.__wrapped__, first, arguments)
+        elif is_plain(function) or tree.is_inner(function):
+            self.root(("constant", id(function)), lambda: function, ())
+
+    def function(self, function: types.FunctionType, first: Any, arguments: Mapping[str, Any]) -> None:
+        code = function.__code__
+        where = (id(function), type(first))
+        if where in self.seen:
+            return
+        self.seen.add(where)
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        given = dict(arguments)
+        if first is not MISSING and names:
+            given[names[0]] = first
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        defaults = _defaults(function)
+        found = reads_of(code)
+        self.plan.loose |= found.loose
+        for is_global, name, attributes in sorted(found.reads):
+            if is_global:
+                if name in function.__globals__:
+                    self.root((id(function.__globals__), name), _global(function.__globals__, name), attributes)
+                elif name == "super" and first is not MISSING:
+                    self.inherited(first, found.loose)
+            elif name in cells:
+                self.root((id(cells[name]),), _cell(cells[name]), attributes)
+            elif name in given:
+                self.value(given[name], attributes)
+            elif name in defaults:
+                self.root((id(function), name), _default(function, name), attributes)
+            else:
+                self.plan.loose.update(attributes)
+
+    def root(self, key: Any, get: Callable[[], Any], attributes: Sequence[str]) -> None:
+        """A name outside of the function, and the attributes that are read."""
+        value = get()
+        while isinstance(value, types.ModuleType):  # its names are as global as others
+            if not attributes or not _is_users(getattr(value, "__file__", None)):
+                return
+            key, get, attributes = (id(value), attributes[0]), _global(vars(value), attributes[0]), attributes[1:]
+            value = get()
+        if inspect.isbuiltin(value) or (isinstance(value, type) and not attributes):
+            return
+        if isinstance(value, list | dict | set) and attributes and attributes[0] in _WRITERS:
+            return
+        self.plan.roots.setdefault(key, get)
+        self.value(value, attributes)
+
+    def value(self, value: Any, attributes: Sequence[str]) -> None:
+        """Follow what the attributes of a value lead to, and note their names for its class."""
+        if isinstance(value, types.FunctionType | types.MethodType | functools.partial) or _is_wrapper(value):
+            self.call(value)
+        elif isinstance(value, type):
+            if attributes:
+                self.member(value, attributes)
+        elif tree.is_inner(value):
+            if ("inside", id(value)) not in self.seen:
+                self.seen.add(("inside", id(value)))
+                self.inside(value)
+            if attributes:
+                self.member(value, attributes)
+        elif is_plain(value):
+            if attributes:
+                self.plan.attributes.setdefault(type(value), set()).add(attributes[0])
+                self.member(value, attributes)
+            else:
+                self.call(_of_class(type(value), "__call__"), value)
+
+    def member(self, value: Any, attributes: Sequence[str]) -> None:
+        """An attribute of an object or a class: a value, or code that runs."""
+        name, *rest = attributes
+        found = inspect.getattr_static(value, name, MISSING)
+        if isinstance(found, staticmethod | classmethod):
+            found = found.__func__
+        first = MISSING if isinstance(value, type) else value
+        if isinstance(found, property):
+            self.call(found.fget, first)
+        elif isinstance(found, functools.cached_property):
+            self.call(found.func, first)
+        elif name not in getattr(value, "__dict__", ()) and (
+            isinstance(found, types.FunctionType) or _is_wrapper(found)
+        ):
+            self.call(found, first)
+        elif found is not MISSING and (name not in getattr(value, "__dict__", ()) or isinstance(value, type)):
+            kind = value if isinstance(value, type) else type(value)
+            self.root((id(kind), name), lambda: getattr(kind, name, MISSING), rest)
+        elif found is not MISSING:
+            self.value(found, rest)
+
+    def inside(self, value: Any) -> None:
+        """The functions and plain objects in a tree, the code of its modules, and what these keep besides tensors."""
+        if isinstance(value, dict | list | tuple):
+            for item in value.values() if isinstance(value, dict) else value:
+                self.value(item, ())
+        for module in tree.holders(value):
+            for name in ("__call__", "forward"):
+                self.call(_of_class(type(module), name), module)
+            for item in vars(module).values():
+                if is_plain(item) or isinstance(item, types.FunctionType):
+                    self.root(("constant", id(item)), functools.partial(_itself, item), ())
+
+    def inherited(self, value: Any, names: Iterable[str]) -> None:
+        """Methods of base classes, which `super()` reaches."""
+        for base in type(value).__mro__[1:]:
+            for name in names:
+                if isinstance(vars(base).get(name), types.FunctionType):
+                    self.call(vars(base)[name], value)
+
+
+def _is_wrapper(value: Any) -> bool:
+    return (
+        hasattr(value, "__wrapped__") and callable(value) and not isinstance(value, type) and not tree.is_inner(value)
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_users(file: str | None) -> bool:
+    return file is not None and not file.startswith(_LIBRARIES)
+
+
+def _of_class(kind: type, name: str) -> Any:
+    """What a class or one of its bases defines under a name."""
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _global(scope: dict[str, Any], name: str) -> Callable[[], Any]:
+    return lambda: scope.get(name, MISSING)
+
+
+def _cell(cell: Any) -> Callable[[], Any]:
+    def read() -> Any:
+        try:
+            return cell.cell_contents
+        except ValueError:  # not bound yet
+            return MISSING
+
+    return read
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    """The values that arguments have if nobody passes them."""
+    code, values = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    return dict(zip(names, values, strict=True)) | (function.__kwdefaults__ or {})
+
+
+def _default(function: Any, name: str) -> Callable[[], Any]:
+    return lambda: _defaults(function).get(name)

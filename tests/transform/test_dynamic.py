@@ -1,0 +1,58 @@
+"""Sizes that change from call to call: a note after a few traces, and one compilation for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt.errors import ArgumentError, TraceWarning
+from tests.transform.test_watching import Counted
+
+
+def rows(count: int, columns: int = 4) -> Any:
+    return np.arange(count * columns, dtype=np.float32).reshape(count, columns)
+
+
+def test_a_note_names_a_way_after_five_sizes() -> None:
+    f = sm.jit(lambda x, w: (x * w).sum(-1))
+    for count in range(2, 6):
+        f(sm.asarray(rows(count)), sm.ones((4,)))
+    with pytest.warns(TraceWarning, match=r"dynamic=True.*shapes=\[\(n, 4\)\]"):
+        f(sm.asarray(rows(9)), sm.ones((4,)))
+    for count in range(10, 16):
+        f(sm.asarray(rows(count)), sm.ones((4,)))  # once is enough
+
+
+def test_a_dynamic_function_is_traced_twice_for_all_sizes() -> None:
+    f = Counted(lambda model, x, y: ((model(x) - y) ** 2).mean(), dynamic=True)
+    model = sm.nn.Linear(4, 4)
+    for count in (3, 7, 5, 31, 2, 3):
+        x = rows(count)
+        found = float(f(model, x, sm.asarray(x)))
+        assert found == pytest.approx(float(((model(sm.asarray(x)) - x) ** 2).mean()), rel=1e-5)
+    assert len(f) == 2
+    assert float(f(model, rows(1), rows(1))) > 0  # one row broadcasts: a graph of its own
+    assert len(f) == 3
+
+
+def test_sizes_that_change_apart_become_dims_of_their_own() -> None:
+    f = Counted(lambda x, y: x.sum() + y.sum(), dynamic=True)
+    for n, m in ((3, 3), (4, 4), (5, 6), (7, 2), (8, 9)):
+        assert float(f(sm.ones((n,)), sm.ones((m,)))) == n + m
+    assert len(f) == 3
+
+
+def test_a_function_that_needs_its_sizes_is_traced_for_each() -> None:
+    f = Counted(lambda x: x.reshape(-1, 2).sum(0) if x.shape[0] % 2 == 0 else x[:2], dynamic=True)
+    for count in (4, 6, 5, 8):
+        x = np.arange(count, dtype=np.float32)
+        expected = x.reshape(-1, 2).sum(0) if count % 2 == 0 else x[:2]
+        np.testing.assert_allclose(f(x).numpy(), expected)
+
+
+def test_dims_are_declared_or_found() -> None:
+    with pytest.raises(ArgumentError, match="Use one of them"):
+        sm.jit(lambda x: x, dynamic=True, shapes=[(sm.Dim("n"),)])
