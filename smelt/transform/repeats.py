@@ -30,11 +30,12 @@ class Repeats:
             return
         pairs = [(a.shape, b.shape) for a, b in zip(before, marks, strict=True) if isinstance(b, Signature)]
         last, now = next((pair for pair in pairs if pair[0] != pair[1]), ((), ()))
-        symbolic = shape_text(tuple(["n" if a != b else b for a, b in zip(last, now, strict=True)]))
+        sizes = ["n" if a != b else str(b) for a, b in zip(last, now, strict=True)]
         warnings.warn(
             f"jit: {name} was traced {_ENOUGH} times for inputs that differ in their sizes only, such as "
             f"{shape_text(last)} and {shape_text(now)}. One compilation can serve all of them: jit(f, dynamic=True) "
-            f'finds the sizes that change; n = sm.Dim("n", 1, 4096) and jit(f, shapes=[{symbolic}]) declare them.',
+            f'finds the sizes that change; n = sm.Dim("n", 1, 4096) and jit(f, shapes=[({", ".join(sizes)},)]) declare '
+            "them.",
             TraceWarning,
             stacklevel=4,
         )

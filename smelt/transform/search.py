@@ -99,7 +99,7 @@ class _Search:
             value = get()
         if inspect.isbuiltin(value) or (isinstance(value, type) and not attributes):
             return
-        if isinstance(value, list | dict | set) and attributes and attributes[0] in _WRITERS:
+        if _is_written(value, attributes):
             return
         self.plan.roots.setdefault(key, get)
         self.value(value, attributes)
@@ -118,10 +118,10 @@ class _Search:
             if attributes:
                 self.member(value, attributes)
         elif is_plain(value):
-            if attributes:
+            if attributes and not _is_written(getattr(value, "__dict__", {}).get(attributes[0]), attributes[1:]):
                 self.plan.attributes.setdefault(type(value), set()).add(attributes[0])
                 self.member(value, attributes)
-            else:
+            elif not attributes:
                 self.call(_of_class(type(value), "__call__"), value)
 
     def member(self, value: Any, attributes: Sequence[str]) -> None:
@@ -163,6 +163,11 @@ class _Search:
             for name in names:
                 if isinstance(vars(base).get(name), types.FunctionType):
                     self.call(vars(base)[name], value)
+
+
+def _is_written(value: Any, attributes: Sequence[str]) -> bool:
+    """Whether something is put into a list, say, of which nothing is read: a log."""
+    return isinstance(value, list | dict | set) and bool(attributes) and attributes[0] in _WRITERS
 
 
 def _is_wrapper(value: Any) -> bool:

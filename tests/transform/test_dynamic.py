@@ -20,7 +20,7 @@ def test_a_note_names_a_way_after_five_sizes() -> None:
     f = sm.jit(lambda x, w: (x * w).sum(-1))
     for count in range(2, 6):
         f(sm.asarray(rows(count)), sm.ones((4,)))
-    with pytest.warns(TraceWarning, match=r"dynamic=True.*shapes=\[\(n, 4\)\]"):
+    with pytest.warns(TraceWarning, match=r"dynamic=True.*shapes=\[\(n, 4,\)\]"):
         f(sm.asarray(rows(9)), sm.ones((4,)))
     for count in range(10, 16):
         f(sm.asarray(rows(count)), sm.ones((4,)))  # once is enough

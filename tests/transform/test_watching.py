@@ -388,12 +388,14 @@ def test_loops_that_people_write_are_traced_once() -> None:
             self.state = self.opt.init(self.model)
             self.average = self.model.copy()
             self.losses: list[Any] = []
+            self.shapes: list[Any] = []
             self.best, self.epoch, self.log = 1e9, 0, {"loss": 0.0}
 
         def loss(self, model: Any, x: Any, y: Any) -> Any:
             return ((model(x) - y) ** 2).mean()
 
         def step(self, x: Any, y: Any) -> Any:
+            self.shapes.append(x.shape)
             loss, grads = sm.value_and_grad(self.loss)(self.model, x, y)
             model, state = self.opt.update(self.model, grads, self.state)
             average = sm.tree.map(lambda a, b: 0.9 * a + 0.1 * b, self.average, model)
