@@ -121,6 +121,22 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 
 def flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     """Append the leaves of a tree to a list; its structure."""
+    try:
+        return _flatten_into(tree, leaves)
+    except RecursionError:
+        raise endless("a tree") from None
+
+
+def endless(what: str) -> ArgumentError:
+    """The error for what a walk through a tree found no end of."""
+    return ArgumentError(
+        f"{what} contains itself, or is nested deeper than Python can follow",
+        rule="trees are finite: lists, tuples and dictionaries down to their leaves.",
+        hint="Leave out the part that leads back to the whole.",
+    )
+
+
+def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     kind = type(tree)
     node = _registry.get(kind)
     if node is not None:
@@ -141,7 +157,7 @@ def flatten_into(tree: Any, leaves: list[Any]) -> Structure:
             as_given = tuple(tree) == data or len(children) < 2
             flat_dictionaries[tuple(tree)] = FlatDictionary(flat, dict.values if as_given else itemgetter(*data))  # type: ignore[misc]
         return flat
-    return _structure(kind, data, tuple([flatten_into(child, leaves) for child in children]))
+    return _structure(kind, data, tuple([_flatten_into(child, leaves) for child in children]))
 
 
 def _are_leaves(values: tuple[Any, ...]) -> bool:
@@ -248,8 +264,15 @@ def fixed(structure: Structure) -> list[bool]:
 
 def places(tree: Any) -> list[Place]:
     """The attributes of objects in a tree that calls may set; the same order for trees of the same structure."""
+    try:
+        return _places(tree)
+    except RecursionError:
+        raise endless("a tree") from None
+
+
+def _places(tree: Any) -> list[Place]:
     node = _registry.get(type(tree))
     if node is not None and node.places is not None:
         return node.places(tree)
     opened = _opened(tree)
-    return [] if opened is None else [place for child in opened[0] for place in places(child)]
+    return [] if opened is None else [place for child in opened[0] for place in _places(child)]
