@@ -16,6 +16,7 @@ import ctypes
 import errno
 import hashlib
 import itertools
+import mmap
 import os
 import re
 import stat
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from smelt.config import settings
-from smelt.errors import InternalError
+from smelt.errors import InternalError, MemoryLimitError
 
 DEFAULT_LIMIT: Final = 1 << 30  # bytes
 
@@ -48,6 +49,8 @@ _ABANDONED_AFTER: Final = 3600.0  # seconds after which a temporary file belongs
 _TOUCH_AFTER: Final = 24 * 3600.0  # an entry's time of last use is kept to the day
 
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})  # say nothing about the entry
+
+_MAPS_OF_A_LIBRARY: Final = 8  # at most
 
 _aliases = itertools.count(1)
 _pruning = threading.Lock()
@@ -84,13 +87,13 @@ class DiskCache:
         self._write(kind, _checked(_KEY, key), data + _checksum(kind, key, data) + _MAGIC)
 
     def load_library(self, key: str) -> ctypes.CDLL | None:
-        """The shared library stored under `key`, loaded, or None."""
+        """The shared library stored under `key`, loaded, or None. `MemoryLimitError` if the process has no room."""
         with self._entry(_LIBRARY, key) as entry:
             if entry is None:
                 return None
             name = _loader_name(entry[0]) if sys.platform == "linux" else str(self.root / _LIBRARY / key)
             try:
-                return ctypes.CDLL(name)
+                return open_library(name)
             except OSError:  # whole, but not for this machine
                 self._drop(_LIBRARY, key)
                 return None
@@ -211,6 +214,32 @@ class DiskCache:
         if not self._warned and settings().debug >= 1:
             self._warned = True
             print(f"smelt: working without the cache in {self.root}: {error.strerror or error}", file=sys.stderr)
+
+
+def open_library(name: str) -> ctypes.CDLL:
+    """Load a shared library; OSError if it does not fit here, `MemoryLimitError` if the process has no room for it."""
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        if not _is_crowded():
+            raise
+    raise MemoryLimitError(
+        "the process has no room for more compiled code",
+        rule="each library takes a few memory maps, and the system allows a process only so many (vm.max_map_count).",
+        hint="Let go of compiled functions that are not needed any more; sizes as smelt.Dim need fewer of them.",
+    )
+
+
+def _is_crowded() -> bool:
+    """Whether the system gives this process no more memory maps."""
+    try:
+        mmap.mmap(-1, mmap.PAGESIZE).close()
+        with open("/proc/sys/vm/max_map_count", encoding="ascii") as limit, open("/proc/self/maps", "rb") as maps:
+            return sum(1 for _ in maps) + _MAPS_OF_A_LIBRARY > int(limit.read())
+    except FileNotFoundError:  # not Linux
+        return False
+    except (OSError, MemoryError):
+        return True
 
 
 _caches: dict[Path, DiskCache] = {}

@@ -279,10 +279,10 @@ def test_a_waiting_thread_takes_over_what_another_gave_up(monkeypatch: pytest.Mo
     true_compile = toolchain.Builder._compile
     turns: list[int] = []
 
-    def compile_(builder: toolchain.Builder, chosen: toolchain.Compiler, slot: toolchain._Slot) -> None:
+    def compile_(builder: toolchain.Builder, chosen: toolchain.Compiler, slot: toolchain._Slot, source: str) -> None:
         turns.append(0)
         if len(turns) > 1:
-            true_compile(builder, chosen, slot)
+            true_compile(builder, chosen, slot, source)
             return
         first_is_in.set()
         second_waits.wait()
@@ -316,7 +316,7 @@ def test_a_waiting_thread_takes_over_what_another_gave_up(monkeypatch: pytest.Mo
 def test_a_forked_child_does_not_wait_for_threads_of_its_parent() -> None:
     source = answer(16, "fork")
     chosen = toolchain.compiler()
-    pending = toolchain._Slot("00" * 32, source, threading.Lock())
+    pending = toolchain._Slot("00" * 32, threading.Lock())
     with toolchain._lock, pending.building:
         toolchain._slots[pending.key] = pending
 
