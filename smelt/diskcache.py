@@ -5,8 +5,8 @@ read the folders and the file are checked through descriptors that follow no lin
 by nobody else. A library is loaded from the very descriptor whose bytes were verified. Entries are written whole
 (temporary file, fsync, rename), so any number of processes may share one cache.
 
-Nothing here raises because of the state of the disk: an entry that is damaged, foreign or half-written is dropped and
-reads as absent, and a folder that cannot be trusted or written means working without a cache.
+Nothing here raises because of the state of the disk: an entry that is damaged, foreign or half-written is dropped with
+one warning a process and reads as absent, and a folder that cannot be trusted or written means working without a cache.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ import stat
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from smelt.config import settings
-from smelt.errors import InternalError, MemoryLimitError
+from smelt.errors import InternalError, Location, MemoryLimitError, user_location
 
 DEFAULT_LIMIT: Final = 1 << 30  # bytes
 
@@ -74,7 +75,7 @@ class DiskCache:
     def __init__(self, root: Path, limit: int = DEFAULT_LIMIT) -> None:
         self.root = root
         self.limit = limit
-        self._warned = False
+        self._warned = self._damaged = False
         self._bytes: int | None = None  # what the cache holds as far as this process knows; None: not counted yet
 
     def load_bytes(self, kind: str, key: str) -> bytes | None:
@@ -160,13 +161,14 @@ class DiskCache:
                     pass
                 except OSError as error:
                     if error.errno not in _OUT_OF_RESOURCES:
-                        _unlink(key, folder)
+                        _remove(key, folder)
+                        self._warn_of_damage(f"{kind}/{key}", error)
             yield entry
 
     def _drop(self, kind: str, name: str) -> None:
         with self._folder(kind, create=False) as folder:
             if folder is not None:
-                _unlink(name, folder)
+                _remove(name, folder)
 
     def _write(self, kind: str, name: str, data: bytes) -> bool:
         with self._folder(kind, create=True) as folder:
@@ -209,6 +211,16 @@ class DiskCache:
             self._drop(kind, name)
             total -= size
         return total
+
+    def _warn_of_damage(self, name: str, error: OSError) -> None:
+        """Once: whatever damaged one entry may have damaged many."""
+        if self._damaged:
+            return
+        self._damaged = True
+        place = user_location() or Location(__file__, 0)
+        why = f"{self.root / name} could not be trusted ({error.strerror or error})"
+        text = f"smelt: {why}, and is made anew. Is the disk all right? Nothing was taken from it."
+        warnings.warn_explicit(text, UserWarning, *place)
 
     def _warn(self, error: OSError) -> None:
         if not self._warned and settings().debug >= 1:
@@ -332,6 +344,18 @@ def _write_whole(name: str, data: bytes, folder: int) -> None:
 def _unlink(name: str, folder: int) -> None:
     with contextlib.suppress(OSError):
         os.unlink(name, dir_fd=folder)
+
+
+def _remove(name: str, folder: int) -> None:
+    """Remove whatever has a name: a folder in the place of an entry would otherwise stay there for ever."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        import shutil
+
+        shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
 
 
 def _files(folder: int) -> list[tuple[float, int, str]]:
