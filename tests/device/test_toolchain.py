@@ -219,9 +219,7 @@ def test_machine_flags_that_are_refused_are_left_out(tmp_path: Path, monkeypatch
 
 
 def test_a_compiler_that_refuses_everything_is_not_our_mistake(tmp_path: Path) -> None:
-    broken = script(
-        tmp_path / "broken", "yes a long story | head -c 9999 >&2; exit 1"
-    )
+    broken = script(tmp_path / "broken", "yes a long story | head -c 9999 >&2; exit 1")
     with configure(compiler=str(broken)), pytest.raises(CompilerError) as caught:
         toolchain.build([answer(12, "failing")])
     assert f"{broken}' refuses even a function of one line; it says: a long story" in str(caught.value)
