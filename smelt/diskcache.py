@@ -5,8 +5,8 @@ read the folders and the file are checked through descriptors that follow no lin
 by nobody else. A library is loaded from the very descriptor whose bytes were verified. Entries are written whole
 (temporary file, fsync, rename), so any number of processes may share one cache.
 
-Nothing here raises because of the state of the disk: an entry that is damaged, foreign or half-written is dropped and
-reads as absent, and a folder that cannot be trusted or written means working without a cache.
+Nothing here raises because of the state of the disk: an entry that is damaged, foreign or half-written is dropped with
+one warning a process and reads as absent, and a folder that cannot be trusted or written means working without a cache.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ import ctypes
 import errno
 import hashlib
 import itertools
+import mmap
 import os
 import re
 import stat
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from smelt.config import settings
-from smelt.errors import InternalError
+from smelt.errors import InternalError, Location, MemoryLimitError, user_location
 
 DEFAULT_LIMIT: Final = 1 << 30  # bytes
 
@@ -48,6 +50,8 @@ _ABANDONED_AFTER: Final = 3600.0  # seconds after which a temporary file belongs
 _TOUCH_AFTER: Final = 24 * 3600.0  # an entry's time of last use is kept to the day
 
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})  # say nothing about the entry
+
+_MAPS_OF_A_LIBRARY: Final = 8  # at most
 
 _aliases = itertools.count(1)
 _pruning = threading.Lock()
@@ -71,7 +75,7 @@ class DiskCache:
     def __init__(self, root: Path, limit: int = DEFAULT_LIMIT) -> None:
         self.root = root
         self.limit = limit
-        self._warned = False
+        self._warned = self._damaged = False
         self._bytes: int | None = None  # what the cache holds as far as this process knows; None: not counted yet
 
     def load_bytes(self, kind: str, key: str) -> bytes | None:
@@ -84,13 +88,13 @@ class DiskCache:
         self._write(kind, _checked(_KEY, key), data + _checksum(kind, key, data) + _MAGIC)
 
     def load_library(self, key: str) -> ctypes.CDLL | None:
-        """The shared library stored under `key`, loaded, or None."""
+        """The shared library stored under `key`, loaded, or None. `MemoryLimitError` if the process has no room."""
         with self._entry(_LIBRARY, key) as entry:
             if entry is None:
                 return None
             name = _loader_name(entry[0]) if sys.platform == "linux" else str(self.root / _LIBRARY / key)
             try:
-                return ctypes.CDLL(name)
+                return open_library(name)
             except OSError:  # whole, but not for this machine
                 self._drop(_LIBRARY, key)
                 return None
@@ -157,13 +161,14 @@ class DiskCache:
                     pass
                 except OSError as error:
                     if error.errno not in _OUT_OF_RESOURCES:
-                        _unlink(key, folder)
+                        _remove(key, folder)
+                        self._warn_of_damage(f"{kind}/{key}", error)
             yield entry
 
     def _drop(self, kind: str, name: str) -> None:
         with self._folder(kind, create=False) as folder:
             if folder is not None:
-                _unlink(name, folder)
+                _remove(name, folder)
 
     def _write(self, kind: str, name: str, data: bytes) -> bool:
         with self._folder(kind, create=True) as folder:
@@ -207,10 +212,46 @@ class DiskCache:
             total -= size
         return total
 
+    def _warn_of_damage(self, name: str, error: OSError) -> None:
+        """Once: whatever damaged one entry may have damaged many."""
+        if self._damaged:
+            return
+        self._damaged = True
+        place = user_location() or Location(__file__, 0)
+        why = f"{self.root / name} could not be trusted ({error.strerror or error})"
+        text = f"smelt: {why}, and is made anew. Is the disk all right? Nothing was taken from it."
+        warnings.warn_explicit(text, UserWarning, *place)
+
     def _warn(self, error: OSError) -> None:
         if not self._warned and settings().debug >= 1:
             self._warned = True
             print(f"smelt: working without the cache in {self.root}: {error.strerror or error}", file=sys.stderr)
+
+
+def open_library(name: str) -> ctypes.CDLL:
+    """Load a shared library; OSError if it does not fit here, `MemoryLimitError` if the process has no room for it."""
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        if not _is_crowded():
+            raise
+    raise MemoryLimitError(
+        "the process has no room for more compiled code",
+        rule="each library takes a few memory maps, and the system allows a process only so many (vm.max_map_count).",
+        hint="Let go of compiled functions that are not needed any more; sizes as smelt.Dim need fewer of them.",
+    )
+
+
+def _is_crowded() -> bool:
+    """Whether the system gives this process no more memory maps."""
+    try:
+        mmap.mmap(-1, mmap.PAGESIZE).close()
+        with open("/proc/sys/vm/max_map_count", encoding="ascii") as limit, open("/proc/self/maps", "rb") as maps:
+            return sum(1 for _ in maps) + _MAPS_OF_A_LIBRARY > int(limit.read())
+    except FileNotFoundError:  # not Linux
+        return False
+    except (OSError, MemoryError):
+        return True
 
 
 _caches: dict[Path, DiskCache] = {}
@@ -303,6 +344,18 @@ def _write_whole(name: str, data: bytes, folder: int) -> None:
 def _unlink(name: str, folder: int) -> None:
     with contextlib.suppress(OSError):
         os.unlink(name, dir_fd=folder)
+
+
+def _remove(name: str, folder: int) -> None:
+    """Remove whatever has a name: a folder in the place of an entry would otherwise stay there for ever."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        import shutil
+
+        shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
 
 
 def _files(folder: int) -> list[tuple[float, int, str]]:

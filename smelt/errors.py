@@ -6,12 +6,14 @@ user's own code, and what to do. An inconsistency inside smelt is an `InternalEr
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import sys
 from typing import NamedTuple
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# Whose frames are not the user's: ours, and those that Python puts in between for `with` blocks of ours.
+_OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, contextlib.__file__)
 
 
 class Location(NamedTuple):
@@ -31,7 +33,7 @@ def user_location() -> Location | None:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE):
+        if not file.startswith(_OURS):
             return Location(file, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None

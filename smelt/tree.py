@@ -118,6 +118,22 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 
 def flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     """Append the leaves of a tree to a list; its structure."""
+    try:
+        return _flatten_into(tree, leaves)
+    except RecursionError:
+        raise endless("a tree") from None
+
+
+def endless(what: str) -> ArgumentError:
+    """The error for what a walk through a tree found no end of."""
+    return ArgumentError(
+        f"{what} contains itself, or is nested deeper than Python can follow",
+        rule="trees are finite: lists, tuples and dictionaries down to their leaves.",
+        hint="Leave out the part that leads back to the whole.",
+    )
+
+
+def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     kind = type(tree)
     node = _registry.get(kind)
     if node is not None:
@@ -138,7 +154,7 @@ def flatten_into(tree: Any, leaves: list[Any]) -> Structure:
             as_given = tuple(tree) == data or len(children) < 2
             flat_dictionaries[tuple(tree)] = FlatDictionary(flat, dict.values if as_given else itemgetter(*data))  # type: ignore[misc]
         return flat
-    return _structure(kind, data, tuple([flatten_into(child, leaves) for child in children]))
+    return _structure(kind, data, tuple([_flatten_into(child, leaves) for child in children]))
 
 
 def _are_leaves(values: tuple[Any, ...]) -> bool:
@@ -245,11 +261,18 @@ def fixed(structure: Structure) -> list[bool]:
 
 def holders(tree: Any) -> list[Any]:
     """The objects in a tree whose attributes calls may set; the same order for trees of the same structure."""
+    try:
+        return _holders(tree)
+    except RecursionError:
+        raise endless("a tree") from None
+
+
+def _holders(tree: Any) -> list[Any]:
     node = _registry.get(type(tree))
     if node is not None and node.holders is not None:
         return node.holders(tree)
     if type(tree) is dict:
         keys = sorted(tree, key=repr)  # which need not sort by themselves: a dictionary may be no tree
-        return [holder for key in keys for holder in holders(tree[key])]
+        return [holder for key in keys for holder in _holders(tree[key])]
     opened = _opened(tree)
-    return [] if opened is None else [holder for child in opened[0] for holder in holders(child)]
+    return [] if opened is None else [holder for child in opened[0] for holder in _holders(child)]

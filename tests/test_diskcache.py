@@ -25,6 +25,8 @@ DATA = bytes(range(256)) * 41
 
 ROOT = Path(__file__).resolve().parent.parent
 
+pytestmark = pytest.mark.filterwarnings("ignore:smelt. .* could not be trusted")
+
 
 @pytest.fixture
 def cache(tmp_path: Path) -> DiskCache:
@@ -107,6 +109,16 @@ def test_a_damaged_entry_is_dropped_and_made_again(cache: DiskCache, damage: str
     assert not entry(cache).exists()
     cache.store_bytes("record", KEY, DATA)
     assert cache.load_bytes("record", KEY) == DATA
+
+
+def test_the_first_damage_that_is_repaired_is_worth_a_warning(cache: DiskCache) -> None:
+    for key in (KEY, OTHER):
+        cache.store_bytes("record", key, DATA)
+        entry(cache, key=key).write_bytes(DATA)
+    with pytest.warns(UserWarning, match=rf"record/{KEY} could not be trusted \(it is damaged\), and is made") as seen:
+        assert cache.load_bytes("record", KEY) is None
+        assert cache.load_bytes("record", OTHER) is None
+    assert [(warning.filename, len(seen)) for warning in seen] == [(__file__, 1)]  # at the user's own line
 
 
 def test_a_whole_entry_in_the_wrong_place_is_dropped(cache: DiskCache) -> None:
@@ -217,10 +229,20 @@ def test_other_things_under_an_entry_s_name_are_not_read(cache: DiskCache) -> No
     cache.store_bytes("record", OTHER, b"")
     os.mkfifo(entry(cache))
     assert cache.load_bytes("record", KEY) is None  # and does not wait for a writer
+    cache.store_bytes("record", KEY, DATA)
+    assert cache.load_bytes("record", KEY) == DATA
+
+
+@pytest.mark.parametrize("inside", [(), ("file", "folder/file")])
+def test_a_folder_in_the_place_of_an_entry_makes_room_for_it(cache: DiskCache, inside: tuple[str, ...]) -> None:
+    cache.store_bytes("record", OTHER, b"")
     entry(cache).mkdir()
+    for name in inside:
+        (entry(cache) / name).parent.mkdir(exist_ok=True)
+        (entry(cache) / name).write_text("in the way")
     assert cache.load_bytes("record", KEY) is None
     cache.store_bytes("record", KEY, DATA)
-    assert cache.load_bytes("record", KEY) is None
+    assert cache.load_bytes("record", KEY) == DATA
 
 
 @pytest.mark.parametrize("debug", [0, 1])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import smelt as sm
 from smelt import tree
 from smelt.errors import ArgumentError
 
@@ -96,3 +97,45 @@ def test_a_prefix_of_another_form_is_refused(prefix: Any, text: str) -> None:
 def test_paths_lead_to_the_leaves() -> None:
     _, structure = tree.flatten(({"a": 1, "b": [2, None, 3]}, Pair(4, 5)))
     assert tree.paths(structure) == ["[0]['a']", "[0]['b'][0]", "[0]['b'][2]", "[1].left", "[1].right"]
+
+
+def circle() -> list[Any]:
+    circle: list[Any] = [sm.ones(2)]
+    circle.append({"again": circle})
+    return circle
+
+
+ENDLESS = {
+    "flatten": lambda: tree.flatten(circle()),
+    "map": lambda: tree.map(lambda x: x, circle()),
+    "jit": lambda: sm.jit(lambda t: t[0] + 1)(circle()),
+    "result": lambda: sm.jit(lambda x: circle())(sm.ones(2)),
+    "grad": lambda: sm.grad(lambda t: t[0].sum())(circle()),
+    "vmap": lambda: sm.vmap(lambda t: t[0])(circle()),
+    "scan": lambda: sm.scan(lambda carry, x: (carry, x), circle(), sm.ones(3)),
+    "optimizer": lambda: sm.optim.SGD(0.1).init(circle()),
+    "save": lambda: sm.save(circle(), "never written"),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_tree_that_contains_itself_is_refused(name: str) -> None:
+    with pytest.raises(ArgumentError, match="contains itself") as caught:
+        ENDLESS[name]()
+    assert "Leave out the part that leads back" in str(caught.value)
+
+
+def test_a_tree_that_is_too_deep_is_refused() -> None:
+    deep: Any = sm.ones(2)
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ArgumentError, match="nested deeper"):
+        sm.jit(lambda t: t)(deep)
+
+
+def test_lists_that_contain_themselves_are_no_arrays() -> None:
+    numbers: list[Any] = [1, 2]
+    numbers.append(numbers)
+    for value in (numbers, [sm.ones(2), numbers]):
+        with pytest.raises(ArgumentError, match="asarray: a list contains itself"):
+            sm.asarray(value)

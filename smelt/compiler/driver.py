@@ -27,7 +27,7 @@ from smelt.compiler.work import (
     kernel_text,
 )
 from smelt.config import settings
-from smelt.device.protocol import Device, Library
+from smelt.device.protocol import Device
 from smelt.dtypes import DType, int64
 from smelt.fuse import (
     ROUTINES,
@@ -67,7 +67,6 @@ KERNEL_LIMIT = 4096  # kernels kept in memory
 
 
 _kernels: dict[tuple[str, str], Built] = {}  # by device, and the text of the region or routine
-_libraries: dict[str, Library] = {}
 _lock = new_lock()
 
 
@@ -96,12 +95,11 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
     with device.building() as builder:
         maker = _Maker(device, stages, Units(device, builder, stages))
         work = in_order(maker.work(groups), stored)
-        for library in maker.units.finish():
-            _libraries[library.key] = library
+        maker.units.finish()
     _remember(maker.new)
     with stages.stage("plan"):
-        record = link(key, device, work, outputs, results, stored, explain)
-        compiled = assemble(record, device, [_libraries[name] for name in record.libraries])
+        record, libraries = link(key, device, work, outputs, results, stored, explain)
+        compiled = assemble(record, device, libraries)
     if digest:
         with stages.stage("store"):
             store_graph(digest, record)

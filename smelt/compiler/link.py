@@ -21,7 +21,7 @@ from smelt.compiler.work import (
     offsets_of,
     temporaries,
 )
-from smelt.device.protocol import Control, Device, Launch, Step
+from smelt.device.protocol import Control, Device, Launch, Library, Step
 from smelt.fuse import Group, amount_node, base
 from smelt.graph.index import Index, IndexLike, product_of, upper
 from smelt.graph.node import Node
@@ -39,8 +39,8 @@ def link(
     results: Sequence[int],
     stored: Sequence[Node],
     explain: bool,
-) -> GraphRecord:
-    """Place every value and write the launches down."""
+) -> tuple[GraphRecord, list[Library]]:
+    """Place every value and write the launches down; and the libraries that they are in."""
     entries, _, bounds = key
     n_inputs = max((entry[4] + 1 for entry in entries if entry[0] is Op.LEAF), default=0)
     names = [f"d{k}" for k in range(len(bounds))] + [f"s{k}" for k in range(count_starts(key))]
@@ -57,8 +57,8 @@ def link(
     ]
     largest = [(p.nbytes, p.text) for p in placed]
     largest += [(o.nbytes, f"result {o.dtype}{list(o.shape)}") for o in outputs if isinstance(o, Stored)]
-    return GraphRecord(
-        tuple(linker.libraries),
+    record = GraphRecord(
+        tuple(library.key for library in linker.libraries),
         tuple(linker.steps),
         tuple(linker.slots),
         max((item.built.workspace for item in all_launches(work)), default=0),
@@ -72,6 +72,7 @@ def link(
         tuple(sorted(largest, reverse=True)[:8]),
         _in_place(work, stored, {output.input for output in outputs if isinstance(output, Alias)}),
     )
+    return record, list(linker.libraries)
 
 
 def _in_place(work: Sequence[AnyWork], stored: Sequence[Node], shown: Set[int]) -> tuple[tuple[int, int], ...]:
@@ -111,7 +112,7 @@ class _Linker:
     def __init__(self, device: Device, integers: dict[str, int], explain: bool) -> None:
         self.device, self.integers, self.explain = device, integers, explain
         self.slots: dict[Place, int] = {}
-        self.libraries: dict[str, int] = {}
+        self.libraries: dict[Library, int] = {}
         self.steps: list[Step] = []
         self.kernels: list[tuple[Any, ...]] = []  # the fields of a KernelRecord for each launch
         self.depth = 0
@@ -133,6 +134,7 @@ class _Linker:
     def launch(self, item: Work, place: Places) -> None:
         built = item.built
         tasks = built.kernel.tasks.value
+        assert built.library is not None
         self.steps.append(
             Launch(
                 self.libraries.setdefault(built.library, len(self.libraries)),

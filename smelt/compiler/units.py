@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from smelt.compiler.stages import Stages
 from smelt.compiler.work import Built
-from smelt.device.protocol import Builder, Device, Library
+from smelt.device.protocol import Builder, Device
 from smelt.kernel import Kernel, Routine
 from smelt.kernel.ir import Barrier, For, If, Let, Local, Statement, Update
 
@@ -44,7 +44,7 @@ class Units:
         if self.given:
             self.builder.advance()
 
-    def finish(self) -> list[Library]:
+    def finish(self) -> None:
         """Wait for all libraries, and tell each kernel where it is found."""
         total = sum(lines for lines, _ in self.open)
         parts: list[list[Built]] = [[] for _ in range(max(1, min(self.device.profile.cores, total // LEAST_LINES)))]
@@ -57,13 +57,12 @@ class Units:
             if part:
                 self._give(part)
         if not self.given:
-            return []
+            return
         with self.stages.stage("compile"):
-            libraries = list(self.builder.finish())
+            libraries = self.builder.finish()
         for (part, source), library in zip(self.given, libraries, strict=True):
             for built in part:
-                built.source, built.library = source, library.key
-        return libraries
+                built.source, built.library = source, library
 
     def _give(self, part: list[Built]) -> None:
         with self.stages.stage("render"):

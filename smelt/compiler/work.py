@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from smelt.device.protocol import Library
 from smelt.dtypes import int64, uint8
 from smelt.fuse import Group, LoopSizes, base
 from smelt.graph.closed import items
@@ -30,7 +31,7 @@ class Built:
     grain: int
     schedule: str = ""
     source: str = ""
-    library: str = ""  # key of the library that holds it
+    library: Library | None = None  # that holds it, once it is compiled
     workspace: int = 0
 
 

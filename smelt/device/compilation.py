@@ -8,23 +8,23 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import selectors
 import shutil
 import signal
-import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from smelt.cost.profile import profile
-from smelt.device.discovery import Compiler, settle_flags
+from smelt.device.child import Child, first_to_speak
+from smelt.device.discovery import INSTALL_HINT, Compiler, settle_flags
 from smelt.diskcache import disk_cache
 from smelt.errors import CompilerError, InternalError
 
 TIME_LIMIT: Final = 120.0  # seconds for one run of the compiler
+_LEAST_SOURCE: Final = "#include <time.h>\nint works(int x) { return x + 1; }\n"
+_LONGEST_ANSWER: Final = 500  # characters of what a compiler said that a message repeats
 _FULL: Final = os.strerror(errno.ENOSPC).encode()  # as compilers say it too: they run in the C locale
 
 _lock = threading.Lock()
@@ -41,7 +41,7 @@ def compiling(chosen: Compiler, done: Callable[[str, Path], None]) -> Iterator[C
     """Compile sources into shared libraries while the caller goes on; `done(key, library)` is called as each is there.
 
     The library is gone when `done` returns. A source that the compiler refuses raises `InternalError`, from whichever
-    method takes note of it. Nothing runs on after the block.
+    method takes note of it; a compiler that refuses everything, `CompilerError`. Nothing runs on after the block.
     """
     with _temporary_folder() as folder:
         work = Compilation(chosen, folder, done)
@@ -66,7 +66,7 @@ class Compilation:
 
     def advance(self) -> None:
         """Take note of runs that have ended, and start others in their place; this waits for nothing."""
-        for run in [run for run in self._runs if run.has_ended]:
+        for run in [run for run in self._runs if run.child.has_ended]:
             self._take(run)
         while self._waiting and len(self._runs) < profile().cores:
             # What takes longest must not be what all others have to wait for in the end.
@@ -77,33 +77,24 @@ class Compilation:
     def finish(self) -> None:
         """Wait for all runs."""
         while self._runs:
-            self._take(_first_to_speak(self._runs))
+            runs = {run.child: run for run in self._runs}
+            self._take(runs[first_to_speak(list(runs))] if len(runs) > 1 else self._runs[0])
             self.advance()
 
     def stop(self) -> None:
         """Kill what still runs."""
         for run in self._runs:
-            run.stop()
+            run.child.stop()
 
     def _take(self, run: _Run) -> None:
         """The end of a run: its library is handed on."""
         said = run.finish()
-        if said is not None and not _compiles_with_fewer_flags(self._chosen, run, self._folder):
+        if said is not None and not _compiles_with_fewer_flags(self._chosen, run.key, run.source, self._folder):
+            _check_works(self._chosen, self._folder)
             raise refused(run.key, run.source, said)
         self._runs.remove(run)
-        run.stop()
+        run.child.stop()
         self._done(run.key, run.output)
-
-
-def _first_to_speak(runs: list[_Run]) -> _Run:
-    """The run that ends or says something first; at the deadline of one of them, any."""
-    if len(runs) == 1:
-        return runs[0]
-    with selectors.DefaultSelector() as selector:
-        for run in runs:
-            selector.register(run.messages, selectors.EVENT_READ, run)
-        ready = selector.select(min(run.seconds_left for run in runs))
-    return ready[0][0].data if ready else min(runs, key=lambda run: run.seconds_left)
 
 
 def refused(key: str, source: str, said: bytes) -> InternalError:
@@ -151,22 +142,39 @@ def _no_room(why: str) -> CompilerError:
     )
 
 
-def _compiles_with_fewer_flags(chosen: Compiler, failed: _Run, folder: Path) -> bool:
+def _compiles_with_fewer_flags(chosen: Compiler, key: str, source: str, folder: Path) -> bool:
     for fewer in chosen.with_fewer_flags():
-        with _interrupts_later():
-            run = _Run(fewer, failed.key, failed.source, folder)
-        try:
-            said = run.finish()
-        finally:
-            run.stop()
-        if said is None:
+        if _complaint(fewer, key, source, folder) is None:
             settle_flags(chosen, fewer)
             return True
     return False
 
 
+def _complaint(chosen: Compiler, key: str, source: str, folder: Path) -> bytes | None:
+    """What a compiler says against a source; None if it takes it."""
+    with _interrupts_later():
+        run = _Run(chosen, key, source, folder)
+    try:
+        return run.finish()
+    finally:
+        run.child.stop()
+
+
+def _check_works(chosen: Compiler, folder: Path) -> None:
+    """Raise `CompilerError` if a compiler takes nothing at all: then it is not our source that is wrong."""
+    *_, least = (chosen, *chosen.with_fewer_flags())
+    said = _complaint(least, "works", _LEAST_SOURCE, folder)
+    if said is not None:
+        answer = said.decode(errors="replace").strip()[:_LONGEST_ANSWER] or "nothing"
+        raise CompilerError(
+            f"the C compiler {' '.join(chosen.command)!r} refuses even a function of one line; it says: {answer}",
+            rule="it must compile C for this machine, and find the headers of the C library.",
+            hint="SMELT_CC names a compiler, with arguments of its own. " + INSTALL_HINT,
+        )
+
+
 class _Run:
-    """One process of the compiler, in a session of its own so that it can be stopped with all its children."""
+    """One process of the compiler."""
 
     def __init__(self, chosen: Compiler, key: str, source: str, folder: Path) -> None:
         self.key = key
@@ -181,67 +189,36 @@ class _Run:
         _count_run()
         # Its temporary files go where they are cleaned up; zig would otherwise keep every object in the user's cache.
         private = dict.fromkeys(("TMPDIR", "ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR"), str(folder))
+        command = [*chosen.command, *chosen.flags, str(text), "-o", str(self.output)]
         try:
-            self._process = subprocess.Popen(
-                [*chosen.command, *chosen.flags, str(text), "-o", str(self.output)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env=os.environ | private | {"LC_ALL": "C"},
-                start_new_session=True,
-            )
+            self.child = Child(command, TIME_LIMIT, "stderr", private)
         except OSError as error:
             raise CompilerError(f"the C compiler {self._name!r} does not start: {error.strerror}") from None
-        self._deadline = time.monotonic() + TIME_LIMIT
-
-    @property
-    def has_ended(self) -> bool:
-        return self._process.poll() is not None
-
-    @property
-    def messages(self) -> IO[bytes]:
-        """What the compiler says; it closes when the compiler ends."""
-        assert self._process.stderr is not None
-        return self._process.stderr
-
-    @property
-    def seconds_left(self) -> float:
-        return max(0.0, self._deadline - time.monotonic())
 
     def finish(self) -> bytes | None:
         """Wait for the end: None if all went well, else what the compiler said."""
         try:
-            # One that has ended was in time, however late we come to look.
-            _, said = self._process.communicate(timeout=TIME_LIMIT if self.has_ended else self.seconds_left)
-        except subprocess.TimeoutExpired:
+            status, said = self.child.finish()
+        except TimeoutError:
             raise CompilerError(
                 f"the C compiler {self._name!r} did not finish within {TIME_LIMIT:g} seconds",
                 hint="Is the machine overloaded or out of memory? SMELT_CC can name another compiler.",
             ) from None
-        if self._process.returncode < 0:
-            cause = signal.Signals(-self._process.returncode).name
+        if status < 0:
             raise CompilerError(
-                f"the C compiler {self._name!r} was stopped by {cause}", hint="The machine may be out of memory."
+                f"the C compiler {self._name!r} was stopped by {signal.Signals(-status).name}",
+                hint="The machine may be out of memory.",
             )
-        if self._process.returncode == 0 and not self.output.exists():
+        if status == 0 and not self.output.exists():
             raise CompilerError(
                 f"the C compiler {self._name!r} said that all was well and made nothing",
                 hint="Is it a C compiler? SMELT_CC can name another one.",
             )
-        if self._process.returncode == 0:
+        if status == 0:
             return None
         if _FULL in said:
             raise _no_room(_FULL.decode())
         return said
-
-    def stop(self) -> None:
-        """Kill what still runs."""
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        if self._process.stderr is not None:
-            self._process.stderr.close()
 
 
 def _count_run() -> None:

@@ -49,11 +49,14 @@ class LaunchSpec(NamedTuple):
 
 
 class Program:
-    """Steps, ready to run. Base 0 must point to `arena_bytes` bytes: intermediates, then scratch per thread."""
+    """Steps, ready to run. Base 0 must point to `arena_bytes` bytes: intermediates, then scratch per thread.
+
+    The libraries that addresses point into stay loaded as long as the program lives.
+    """
 
     __slots__ = (
         *("arena_bytes", "is_timed", "threads", "workspace_bytes"),
-        *("_address", "_bases_bytes", "_integers_bytes", "_parts", "_run", "_run_timed", "_taken"),
+        *("_address", "_bases_bytes", "_integers_bytes", "_libraries", "_parts", "_run", "_run_timed", "_taken"),
     )
 
     def __init__(
@@ -63,12 +66,13 @@ class Program:
         scratch_bytes: int,
         arena_bytes: int,
         threads: int,
+        libraries: Sequence[Library] = (),
     ) -> None:
         _check(steps, slots, scratch_bytes, arena_bytes)
         launches = [step for step in steps if isinstance(step, LaunchSpec)]
         scratch_offset = _aligned(arena_bytes)
         scratch_bytes = _aligned(scratch_bytes)
-        self.threads = threads
+        self.threads, self._libraries = threads, libraries
         self.workspace_bytes = threads * scratch_bytes
         self.arena_bytes = scratch_offset + self.workspace_bytes
         self._bases_bytes = _POINTER_BYTES * (1 + max((base for base, _ in slots), default=0))
@@ -89,7 +93,7 @@ class Program:
         )
         self._parts.append(_stored(program))
         self._address = ctypes.addressof(self._parts[-1])
-        self._run, self._run_timed = _runtime()
+        self._run, self._run_timed, _ = _runtime()
         # The launches of a loop may be any number: they are not timed one by one.
         self._taken = (ctypes.c_long * len(steps))() if len(launches) == len(steps) else None
         self.is_timed = False
@@ -192,7 +196,7 @@ class CPU:
     ) -> Program:
         """Steps over loaded libraries."""
         specs = [step if isinstance(step, Control) else _spec(step, libraries) for step in steps]
-        return self.program(specs, slots, scratch_bytes, arena_bytes)
+        return self.program(specs, slots, scratch_bytes, arena_bytes, libraries)
 
     def program(
         self,
@@ -200,12 +204,13 @@ class CPU:
         slots: Sequence[tuple[int, int]],
         scratch_bytes: int,
         arena_bytes: int,
+        libraries: Sequence[Library] = (),
     ) -> Program:
         """Steps over `slots`, each a base (0: the arena) and an offset in bytes.
 
         `scratch_bytes` is the workspace of one thread, `arena_bytes` what the intermediates take.
         """
-        return Program(steps, slots, scratch_bytes, arena_bytes, threads())
+        return Program(steps, slots, scratch_bytes, arena_bytes, threads(), libraries)
 
 
 def _spec(launch: Launch, libraries: Sequence[Library]) -> LaunchSpec:
@@ -250,6 +255,7 @@ class _Runtime(NamedTuple):
 
     run: Callable[[int, bytes, bytes, int, int], int]
     run_timed: Callable[[int, bytes, bytes, int, Any], None]
+    library: Library  # both are in it, as is the code of the threads
 
 
 def _runtime() -> _Runtime:
@@ -273,7 +279,7 @@ def _load_runtime() -> _Runtime:
     words = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
     run = ctypes.CFUNCTYPE(ctypes.c_long, *words, ctypes.c_long)
     run_timed = ctypes.CFUNCTYPE(None, *words, ctypes.POINTER(ctypes.c_long))
-    return _Runtime(run(library.address("smelt_run")), run_timed(library.address("smelt_run_timed")))
+    return _Runtime(run(library.address("smelt_run")), run_timed(library.address("smelt_run_timed")), library)
 
 
 def _renew_lock() -> None:

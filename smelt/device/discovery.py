@@ -19,7 +19,7 @@ from smelt.diskcache import disk_cache
 from smelt.errors import CompilerError
 
 _CANDIDATES: Final = ("cc", "clang", "gcc")
-_INSTALL_HINT: Final = 'Install a C compiler (gcc or clang), or: pip install "smelt[zig]"'
+INSTALL_HINT: Final = 'Install a C compiler (gcc or clang), or: pip install "smelt[zig]"'
 _VERSION_TIME_LIMIT: Final = 20.0  # seconds
 
 # Never -ffast-math: besides being wrong it halves the fused multiply-adds of a tile kernel. The vectorizer is off
@@ -100,12 +100,17 @@ def settle_flags(refused: Compiler, taken: Compiler) -> None:
 def _named(text: str) -> Compiler:
     import shlex
 
-    command = (text,) if shutil.which(text) else tuple(shlex.split(text))
+    try:
+        command = (text,) if shutil.which(text) else tuple(shlex.split(text))
+    except ValueError as error:
+        raise CompilerError(
+            f"SMELT_CC is {text!r}, which is no command: {error}", hint="Quote arguments as for a shell."
+        ) from None
     if not command or shutil.which(command[0]) is None:
         raise CompilerError(f"the C compiler {text!r} was not found", hint="SMELT_CC names a program or a path to one.")
     found = _inspect(command)
     if found is None:
-        raise CompilerError(f"{text!r} does not work as a C compiler", hint=_INSTALL_HINT)
+        raise CompilerError(f"{text!r} does not work as a C compiler", hint=INSTALL_HINT)
     return found
 
 
@@ -120,7 +125,7 @@ def _first() -> Compiler:
         if found is not None:
             print("smelt: no C compiler on PATH; the ziglang package serves", file=sys.stderr)
             return found
-    raise CompilerError("no C compiler was found", hint=_INSTALL_HINT)
+    raise CompilerError("no C compiler was found", hint=INSTALL_HINT)
 
 
 def _inspect(command: tuple[str, ...]) -> Compiler | None:
@@ -159,20 +164,19 @@ def _remember(found: Compiler) -> None:
 
 
 def _ask_version(command: tuple[str, ...]) -> str | None:
-    import subprocess  # only the first process on a machine gets here
+    from smelt.device.child import Child  # only the first process on a machine gets here
 
     try:
-        answer = subprocess.run(
-            [*command, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_VERSION_TIME_LIMIT,
-            check=True,
-            env=os.environ | {"LC_ALL": "C"},
-        )
-    except (OSError, subprocess.SubprocessError):
+        child = Child([*command, "--version"], _VERSION_TIME_LIMIT, "stdout", {})
+    except OSError:
         return None
-    return answer.stdout.decode(errors="replace").strip().partition("\n")[0]
+    try:
+        status, said = child.finish()
+    except TimeoutError:
+        return None
+    finally:
+        child.stop()
+    return None if status else said.decode(errors="replace").strip().partition("\n")[0]
 
 
 def _family(version: str, is_zig: bool) -> str:

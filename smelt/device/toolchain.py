@@ -8,17 +8,21 @@ the source.
 from __future__ import annotations
 
 import ctypes
+import gc
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Sequence
+import weakref
+from _ctypes import dlclose
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from smelt.device.discovery import Compiler, compiler
-from smelt.diskcache import disk_cache
-from smelt.errors import InternalError
+from smelt.diskcache import disk_cache, open_library
+from smelt.errors import InternalError, MemoryLimitError
 
 if TYPE_CHECKING:
     from smelt.device.compilation import Compilation
@@ -27,9 +31,9 @@ __all__ = ["Builder", "Compiler", "Library", "build", "building", "compile_count
 
 
 class Library:
-    """A loaded shared library. It stays loaded, so addresses are good for the life of the process."""
+    """A loaded shared library. Its addresses are good for as long as somebody holds it."""
 
-    __slots__ = ("_handle", "key")
+    __slots__ = ("__weakref__", "_handle", "key")
 
     def __init__(self, handle: ctypes.CDLL, key: str) -> None:
         self._handle = handle
@@ -46,27 +50,54 @@ class Library:
         return address
 
 
+class _Unneeded(weakref.ref[Library]):
+    """Takes note of the death of a library, for the next one that is loaded to unload it.
+
+    Not at once: Python drops exceptions of what runs when objects die, Ctrl-C among them.
+    """
+
+    __slots__ = ("handle", "key")
+
+    handle: int
+    key: str
+
+    def __new__(cls, library: Library) -> Self:
+        self = super().__new__(cls, library, _unneeded.append)
+        self.handle, self.key = library._handle._handle, library.key
+        return self
+
+
 class _Slot:
     """The place of one source in this process.
 
-    Whoever builds it holds `building` meanwhile. Free without a library: the builder gave up, and the next one tries.
+    Whoever builds it holds `building` meanwhile. Free without a library: the builder gave up, or nobody needs the
+    library any more; whoever does next begins anew.
     """
 
-    __slots__ = ("building", "key", "library", "source")
+    __slots__ = ("_library", "building", "key")
 
-    def __init__(self, key: str, source: str, building: threading.Lock) -> None:
+    def __init__(self, key: str, building: threading.Lock) -> None:
         self.key = key
-        self.source = source
         self.building = building
-        self.library: Library | None = None
+        self._library: _Unneeded | None = None
+
+    @property
+    def library(self) -> Library | None:
+        return None if self._library is None else self._library()
 
     @property
     def is_abandoned(self) -> bool:
         return self.library is None and not self.building.locked()
 
+    def settle(self, library: Library) -> Library:
+        self._library = _Unneeded(library)
+        return library
+
 
 _lock = threading.Lock()
 _slots: dict[str, _Slot] = {}
+_unneeded: deque[_Unneeded] = deque()
+_kept: set[Library] = set()  # what was built beside others, which need it
 
 
 def _after_fork() -> None:
@@ -115,8 +146,10 @@ class Builder:
 
     def __init__(self, stack: ExitStack, beside: Sequence[str]) -> None:
         self._stack, self._beside = stack, beside
-        self._slots: list[_Slot] = []
-        self._compiled: dict[str, _Slot] = {}  # here, by key
+        self._slots: list[tuple[_Slot, str]] = []  # with their sources
+        self._held: list[Library | None] = []  # until the caller has them
+        self._besides: list[_Slot] = []
+        self._compiled: dict[str, tuple[_Slot, str]] = {}  # here, by key
         self._compilation: Compilation | None = None
         # Whatever interrupts us, a plain lock is free again after its block, and nobody waits for us in vain.
         self._building = threading.Lock()
@@ -125,9 +158,9 @@ class Builder:
     def add(self, source: str) -> None:
         """Begin to build a source; this waits for nothing but the disk."""
         for one in self._beside:
-            self._begin(one)
+            self._besides.append(self._begin(one))
         self._beside = ()
-        self._slots.append(self._begin(source))
+        self._slots.append((self._begin(source), source))
 
     def advance(self) -> None:
         """Let sources that wait for a core take their turn."""
@@ -140,7 +173,10 @@ class Builder:
             self._compilation.finish()
         # Nobody waits for us while we wait for others.
         self._stack.close()
-        return [_built(slot) for slot in self._slots]
+        _kept.update(slot.library for slot in self._besides if slot.library is not None)
+        libraries = [_built(slot, source) for slot, source in self._slots]
+        self._held.clear()
+        return libraries
 
     def _begin(self, source: str) -> _Slot:
         chosen = compiler()
@@ -149,33 +185,41 @@ class Builder:
             slot = _slots.get(key)
             is_mine = slot is None or slot.is_abandoned
             if slot is None or is_mine:
-                slot = _slots[key] = _Slot(key, source, self._building)
-        if is_mine and not _load_stored(slot):
-            self._compile(chosen, slot)
+                slot = _slots[key] = _Slot(key, self._building)
+            self._held.append(slot.library)
+        if is_mine and not self._load_stored(slot):
+            self._compile(chosen, slot, source)
         return slot
 
-    def _compile(self, chosen: Compiler, slot: _Slot) -> None:
+    def _load_stored(self, slot: _Slot) -> bool:
+        found = _stored_library(slot.key)
+        if found is not None:
+            self._held.append(slot.settle(found))
+        return found is not None
+
+    def _compile(self, chosen: Compiler, slot: _Slot, source: str) -> None:
         from smelt.device import compilation
 
         if self._compilation is None:
             self._compilation = self._stack.enter_context(compilation.compiling(chosen, self._take))
-        self._compiled[slot.key] = slot
-        self._compilation.add(slot.key, slot.source)
+        self._compiled[slot.key] = (slot, source)
+        self._compilation.add(slot.key, source)
 
     def _take(self, key: str, output: Path) -> None:
         """Load through the cache where there is one, so that what runs now is what later processes will run."""
-        slot = self._compiled[key]
+        slot, source = self._compiled[key]
         cache = disk_cache()
         if cache is not None:
             cache.store_library(key, output)
-        if _load_stored(slot):
+        if self._load_stored(slot):
             return
         try:
-            _settle(slot, Library(ctypes.CDLL(str(output)), key))
+            handle = _loaded(lambda: open_library(str(output)))
         except OSError as error:
             from smelt.device import compilation
 
-            raise compilation.refused(key, slot.source, str(error).encode()) from None
+            raise compilation.refused(key, source, str(error).encode()) from None
+        self._held.append(slot.settle(Library(handle, key)))
 
 
 def stored(keys: Sequence[str]) -> list[Library] | None:
@@ -183,20 +227,18 @@ def stored(keys: Sequence[str]) -> list[Library] | None:
 
     None if one is missing, or was made by another compiler, with other flags or for another processor.
     """
-    cache = disk_cache()
     maker = _maker(compiler())
     found: list[Library] = []
     for key in keys:
         if not key.startswith(maker):
             return None
         slot = _slots.get(key)
-        library = slot.library if slot is not None else None
+        library = (slot and slot.library) or _stored_library(key)
         if library is None:
-            handle = None if cache is None else cache.load_library(key)
-            if handle is None:
-                return None
-            library = Library(handle, key)
-        found.append(library)
+            return None
+        with _lock:
+            slot = _slots.setdefault(key, _Slot(key, threading.Lock()))
+            found.append(slot.library or slot.settle(library))
     return found
 
 
@@ -205,10 +247,10 @@ def _maker(chosen: Compiler) -> str:
     return hashlib.sha256(chosen.identity.encode()).hexdigest()[:32]
 
 
-def _built(slot: _Slot) -> Library:
+def _built(slot: _Slot, source: str) -> Library:
     """The library of a slot, when its builder has settled it; should that have given up, it is ours to try."""
     _wait_for(slot)
-    return slot.library or build([slot.source])[0]
+    return slot.library or build([source])[0]
 
 
 def _wait_for(slot: _Slot) -> None:
@@ -218,14 +260,31 @@ def _wait_for(slot: _Slot) -> None:
             pass
 
 
-def _settle(slot: _Slot, library: Library) -> None:
-    slot.library = library
-    slot.source = ""  # a process may build thousands
-
-
-def _load_stored(slot: _Slot) -> bool:
+def _stored_library(key: str) -> Library | None:
     cache = disk_cache()
-    handle = None if cache is None else cache.load_library(slot.key)
-    if handle is not None:
-        _settle(slot, Library(handle, slot.key))
-    return handle is not None
+    handle = None if cache is None else _loaded(lambda: cache.load_library(key))
+    return None if handle is None else Library(handle, key)
+
+
+Handle = TypeVar("Handle", ctypes.CDLL, ctypes.CDLL | None)
+
+
+def _loaded(load: Callable[[], Handle]) -> Handle:
+    """Load a library, after those that nobody needs any more have made room."""
+    _unload()
+    try:
+        return load()
+    except MemoryLimitError:
+        gc.collect()
+        _unload()
+        return load()
+
+
+def _unload() -> None:
+    while _unneeded:
+        dead = _unneeded.popleft()
+        with _lock:
+            slot = _slots.get(dead.key)
+            if slot is not None and slot._library is dead:
+                del _slots[dead.key]
+        dlclose(dead.handle)

@@ -31,7 +31,8 @@ def save(model: Any, path: PathLike, *, metadata: Mapping[str, str] | None = Non
     """Write the tensors of a module, or of any tree, to a safetensors file.
 
     Names are paths joined by dots, for modules those of `state_dict`. A tensor with several names is written once,
-    and the metadata says what else it is called. An older file is replaced when the new one is complete.
+    and the metadata says what else it is called. An older file is replaced when the new one is complete; links are
+    followed, permissions stay, and what is no regular file (a folder, a pipe, a device) is refused.
 
     >>> import tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "net.safetensors")
@@ -72,7 +73,7 @@ def load(model: Any, path: PathLike | None = None) -> Any:
 
 def named_arrays(model: Any, name: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """The values of all tensors of a tree by their first names; and the first names by the others."""
-    named = list(_named(model, "", name))
+    named = _all_named(model, name)
     realize(*(leaf for _, leaf in named if isinstance(leaf, Tensor)))
     arrays: dict[str, NDArray[Any]] = {}
     others: dict[str, str] = {}
@@ -92,7 +93,7 @@ def with_tensors(model: T, tensors: Mapping[str, Tensor], name: str) -> T:
     """A tree like the given one with tensors by name, which are all checked before any is made."""
     names: dict[int, list[str]] = {}
     leaves: dict[int, Any] = {}
-    for path, leaf in _named(model, "", name):
+    for path, leaf in _all_named(model, name):
         names.setdefault(id(leaf), []).append(path)
         leaves[id(leaf)] = leaf
     chosen = {key: next((path for path in paths if path in tensors), None) for key, paths in names.items()}
@@ -116,8 +117,15 @@ def _fitting(path: str, tensor: Tensor, own: Any, name: str) -> Any:
     return tensor if tensor.dtype is own.dtype else tensor.astype(own.dtype)
 
 
+def _all_named(model: Any, name: str) -> list[tuple[str, Any]]:
+    """All tensors and arrays of a tree by all their names."""
+    try:
+        return list(_named(model, "", name))
+    except RecursionError:
+        raise tree.endless(f"{name}: the tree") from None
+
+
 def _named(value: Any, path: str, name: str) -> Iterator[tuple[str, Any]]:
-    """All tensors and arrays below a value by all their names."""
     if isinstance(value, Tensor | np.ndarray):
         yield path, value
     elif isinstance(value, Module):

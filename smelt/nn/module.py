@@ -11,6 +11,7 @@ A function that changes buffers of a module that it was given changes them for i
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -225,6 +226,7 @@ class Module:
         plain = {k: v for k, v in vars(self).items() if k not in _FLAGS and isinstance(v, int | float | str | tuple)}
         return ", ".join(f"{name}={value!r}" for name, value in plain.items() if not name.startswith("_"))
 
+    @reprlib.recursive_repr()
     def __repr__(self) -> str:
         lines = [line for name, child in self._children() for line in _indented(f"({name}): {child!r}")]
         head = f"{type(self).__name__}({self.extra_repr()}"
@@ -255,8 +257,13 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
     return list(value.items()) if isinstance(value, dict) else list(enumerate(value))
 
 
-def _walk(value: Any, path: str, seen: set[int] | None) -> Iterator[tuple[str, Any]]:
-    """Modules and tensors below a value with the paths to them, in the order of attributes; with `seen` each once."""
+def _walk(value: Any, path: str, seen: set[int] | None, above: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Modules and tensors below a value with the paths to them, in the order of attributes; with `seen` each once.
+
+    What leads back to something `above`, as from a layer to the module it belongs to, has no path.
+    """
+    if id(value) in above:
+        return
     if isinstance(value, Module | Tensor):
         if seen is not None:
             if id(value) in seen:
@@ -265,7 +272,7 @@ def _walk(value: Any, path: str, seen: set[int] | None) -> Iterator[tuple[str, A
         yield path, value
     if isinstance(value, Module | list | tuple | dict):
         for key, item in _items(value):
-            yield from _walk(item, f"{path}.{key}" if path else str(key), seen)
+            yield from _walk(item, f"{path}.{key}" if path else str(key), seen, (*above, id(value)))
 
 
 # --- modules as trees

@@ -32,7 +32,7 @@ def load_tensors(module: Module, tensors: Mapping[str, Any], strict: bool) -> No
             + "; ".join(f"{what}: {_listed(names)}" for what, names in parts if names),
             hint="With strict=False they are left out.",
         )
-    _replace(module, new)
+    _replace(module, new, set())
 
 
 def _listed(names: list[str]) -> str:
@@ -49,20 +49,24 @@ def _fitting(name: str, value: Any, own: Tensor) -> Tensor:
     return tensor if tensor.dtype is own.dtype else tensor.astype(own.dtype)
 
 
-def _replace(value: Any, new: Mapping[int, Tensor]) -> Any:
+def _replace(value: Any, new: Mapping[int, Tensor], seen: set[int]) -> Any:
     """A value with tensors replaced; modules, lists and dictionaries stay the same objects."""
     from smelt.nn.module import Module
 
     if isinstance(value, Tensor):
         return new.get(id(value), value)
+    if isinstance(value, Module | dict | list):
+        if id(value) in seen:
+            return value
+        seen.add(id(value))
     if isinstance(value, Module):
         for name, item in list(vars(value).items()):
-            vars(value)[name] = _replace(item, new)
+            vars(value)[name] = _replace(item, new, seen)
     elif isinstance(value, dict):
         for key, item in list(value.items()):
-            value[key] = _replace(item, new)
+            value[key] = _replace(item, new, seen)
     elif isinstance(value, list):
-        value[:] = [_replace(item, new) for item in value]
+        value[:] = [_replace(item, new, seen) for item in value]
     elif type(value) is tuple:
-        return tuple([_replace(item, new) for item in value])
+        return tuple([_replace(item, new, seen) for item in value])
     return value

@@ -152,7 +152,7 @@ def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
         return value._node if dtype is None else build.cast(value._node, dtype)
     if is_weak(value):
         return _scalar(value, dtype, name)
-    if isinstance(value, list | tuple) and _holds_tensors(value):
+    if isinstance(value, list | tuple) and _holds_tensors(value, name):
         return _stacked(value, name, dtype)
     array = array_of(value, name)
     wanted = dtype or _default_dtype(array, value)
@@ -173,8 +173,16 @@ def _plain(value: Any) -> Any:
     return value if type(value) in (bool, int, float) else int(value) if isinstance(value, int) else float(value)
 
 
-def _holds_tensors(value: Any) -> bool:
-    return any(isinstance(v, Handle) or (isinstance(v, list | tuple) and _holds_tensors(v)) for v in value)
+def _holds_tensors(value: Any, name: str, depth: int = 1) -> bool:
+    if depth > MAXIMUM_RANK:
+        raise ArgumentError(
+            f"{name}: a list contains itself, or lists are nested deeper than {MAXIMUM_RANK} levels",
+            rule="every level of nesting is an axis.",
+        )
+    # All are looked at, so that a list that contains itself is met here and not by whoever goes through it next.
+    return any(
+        [isinstance(v, Handle) or (isinstance(v, list | tuple) and _holds_tensors(v, name, depth + 1)) for v in value]
+    )
 
 
 def _stacked(value: Any, name: str, dtype: DType | None) -> Node:

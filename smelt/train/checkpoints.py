@@ -19,13 +19,13 @@ from smelt import runtime
 from smelt.errors import ArgumentError, ParseError
 from smelt.formats.models import named_arrays, with_tensors
 from smelt.formats.safetensors import SafeTensors, encoded
-from smelt.formats.whole import TEMPORARY, PathLike, write_whole
+from smelt.formats.whole import PathLike, write_whole
 from smelt.tensor.arguments import integer
 
 T = TypeVar("T")
 
 _NAME: Final = re.compile(r"step-(\d{10})\.safetensors")
-_ABANDONED: Final = re.compile(rf"\.step-\d{{10}}\.safetensors\.[0-9a-f]{{16}}{re.escape(TEMPORARY)}")
+_MOST_STEPS: Final = 10**10
 _KEY: Final = "smelt.checkpoint"
 _DIGEST: Final = "smelt.sha256"
 _UNKNOWN: Final = "0" * 64  # stands for the checksum while it is computed
@@ -83,7 +83,7 @@ class Checkpoint:
         that JSON can hold. Then remove what is older than the latest `keep`.
         """
         number = integer(step, "Checkpoint.save", "the step")
-        if not 0 <= number < 10**10:
+        if not 0 <= number < _MOST_STEPS:
             raise ArgumentError(f"Checkpoint.save: the step is {number}", rule="it must be at least 0, with 10 digits.")
         facts = {
             "step": number,
@@ -141,9 +141,6 @@ class Checkpoint:
     def _remove_old(self) -> None:
         for step in self.steps()[: -self.keep]:
             self.path(step).unlink(missing_ok=True)
-        for name in os.listdir(self.folder):  # what a killed process left behind
-            if _ABANDONED.fullmatch(name):
-                (self.folder / name).unlink(missing_ok=True)
 
 
 def _replaced(header: bytes, old: str, new: str) -> bytes:
@@ -165,9 +162,22 @@ def _verified(file: SafeTensors) -> dict[str, Any]:
         )
     try:
         facts = json.loads(file.metadata[_KEY])
-        _ = integer(facts["step"], "", ""), facts["loader"], dict(facts["notes"])
-        if [type(word) for word in facts["random"]] != [int] * 3:
-            raise ValueError(facts["random"])
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise ParseError(f"{os.path.basename(file.path)}: the file is no checkpoint of smelt's") from None
+    except (KeyError, ValueError, RecursionError):
+        facts = None
+    if not _is_typed(facts):
+        raise ParseError(f"{os.path.basename(file.path)}: the file is no checkpoint of smelt's")
     return facts  # type: ignore[no-any-return]
+
+
+def _is_typed(facts: Any) -> bool:
+    """Whether facts are such as `save` writes: a checksum is no proof of who computed it."""
+    if not isinstance(facts, dict) or facts.keys() != {"step", "loader", "random", "notes"}:
+        return False
+    step, words = facts["step"], facts["random"]
+    return (
+        (type(step) is int and 0 <= step < _MOST_STEPS)
+        and isinstance(facts["loader"], dict | None)
+        and isinstance(facts["notes"], dict)
+        and (isinstance(words, list) and len(words) == 3)
+        and all(type(word) is int and 0 <= word < 2**32 for word in words)
+    )

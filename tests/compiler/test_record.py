@@ -21,6 +21,8 @@ from smelt.device.cpu import CPU
 from smelt.device.toolchain import compile_count
 from smelt.diskcache import disk_cache
 
+pytestmark = pytest.mark.filterwarnings("ignore:smelt. .* could not be trusted")
+
 x = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 

@@ -93,8 +93,8 @@ def test_a_compiler_that_ended_in_time_is_not_late(monkeypatch: pytest.MonkeyPat
         builder.add(answer(18, "in time"))
         assert builder._compilation is not None
         [run] = builder._compilation._runs
-        run._process.wait()
-        monkeypatch.setattr(run, "_deadline", 0.0)
+        run.child._process.wait()
+        monkeypatch.setattr(run.child, "_deadline", 0.0)
         [library] = builder.finish()
     assert call(library) == 18
 
@@ -131,7 +131,8 @@ def test_a_damaged_library_is_built_again(monkeypatch: pytest.MonkeyPatch) -> No
     [path] = (Path(settings().cache_dir) / "library").iterdir()
     path.write_bytes(path.read_bytes()[:-100])
     monkeypatch.setattr(toolchain, "_slots", {})
-    [library] = toolchain.build([answer(4, "damage")])
+    with pytest.warns(UserWarning, match="could not be trusted"):
+        [library] = toolchain.build([answer(4, "damage")])
     assert call(library) == 4
 
 
@@ -217,11 +218,25 @@ def test_machine_flags_that_are_refused_are_left_out(tmp_path: Path, monkeypatch
         assert toolchain.compiler().machine_flags == ()
 
 
-def test_a_failing_compiler_is_reported_briefly(tmp_path: Path) -> None:
-    broken = script(tmp_path / "broken", "echo a long story >&2; exit 1")
-    with configure(compiler=str(broken)), pytest.raises(InternalError) as caught:
+def test_a_compiler_that_refuses_everything_is_not_our_mistake(tmp_path: Path) -> None:
+    broken = script(tmp_path / "broken", "yes a long story | head -c 9999 >&2; exit 1")
+    with configure(compiler=str(broken)), pytest.raises(CompilerError) as caught:
         toolchain.build([answer(12, "failing")])
-    assert "a long story" not in str(caught.value)
+    assert f"{broken}' refuses even a function of one line; it says: a long story" in str(caught.value)
+    assert "SMELT_CC" in str(caught.value)
+    assert "bug in smelt" not in str(caught.value)
+    assert len(str(caught.value)) < 1200
+    assert not (Path(settings().cache_dir) / "failed").exists()
+
+
+def test_arguments_that_a_compiler_does_not_know_are_the_setting_s_mistake() -> None:
+    with configure(compiler=f"{true_compiler()} --no-such-flag"), pytest.raises(CompilerError, match="no-such-flag"):
+        toolchain.build([answer(19, "arguments")])
+
+
+def test_a_compiler_without_headers_is_not_our_mistake() -> None:
+    with configure(compiler=f"{true_compiler()} -nostdinc"), pytest.raises(CompilerError, match=r"time\.h"):
+        toolchain.build(["#include <signal.h>\n" + answer(20, "headers")])
 
 
 def test_a_compiler_that_is_killed_is_not_our_mistake(tmp_path: Path) -> None:
@@ -235,6 +250,36 @@ def test_a_compiler_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(compilation, "TIME_LIMIT", 0.25)
     with configure(compiler=str(endless)), pytest.raises(CompilerError, match="did not finish within"):
         toolchain.build([answer(14, "endless")])
+
+
+def ends(pipe: Path) -> threading.Thread:
+    """A thread that ends when nobody holds the other side of a pipe any more."""
+    os.mkfifo(pipe)
+    thread = threading.Thread(target=pipe.read_bytes, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_a_compiler_leaves_running_is_neither_waited_for_nor_left(tmp_path: Path, count: int) -> None:
+    """A helper of the compiler holds its stderr open, and would do so for minutes."""
+    gone = ends(tmp_path / "alive")
+    body = f'sleep 300 3> {tmp_path / "alive"} &\necho a warning >&2; exec {true_compiler()} "$@"'
+    with configure(compiler=str(script(tmp_path / "leaves", body))):
+        libraries = toolchain.build([answer(number, f"leaves {count}") for number in range(count)])
+    assert [call(library) for library in libraries] == list(range(count))
+    gone.join(60)
+    assert not gone.is_alive()
+
+
+def test_a_compiler_that_is_late_is_stopped_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = ends(tmp_path / "alive")
+    late = script(tmp_path / "late", f"sleep 300 3> {tmp_path / 'alive'} & sleep 300")
+    monkeypatch.setattr(compilation, "TIME_LIMIT", 0.25)
+    with configure(compiler=str(late)), pytest.raises(CompilerError, match="did not finish within"):
+        toolchain.build([answer(21, "late")])
+    gone.join(60)
+    assert not gone.is_alive()
 
 
 def test_a_compiler_that_makes_nothing(tmp_path: Path) -> None:
@@ -279,10 +324,10 @@ def test_a_waiting_thread_takes_over_what_another_gave_up(monkeypatch: pytest.Mo
     true_compile = toolchain.Builder._compile
     turns: list[int] = []
 
-    def compile_(builder: toolchain.Builder, chosen: toolchain.Compiler, slot: toolchain._Slot) -> None:
+    def compile_(builder: toolchain.Builder, chosen: toolchain.Compiler, slot: toolchain._Slot, source: str) -> None:
         turns.append(0)
         if len(turns) > 1:
-            true_compile(builder, chosen, slot)
+            true_compile(builder, chosen, slot, source)
             return
         first_is_in.set()
         second_waits.wait()
@@ -316,7 +361,7 @@ def test_a_waiting_thread_takes_over_what_another_gave_up(monkeypatch: pytest.Mo
 def test_a_forked_child_does_not_wait_for_threads_of_its_parent() -> None:
     source = answer(16, "fork")
     chosen = toolchain.compiler()
-    pending = toolchain._Slot("00" * 32, source, threading.Lock())
+    pending = toolchain._Slot("00" * 32, threading.Lock())
     with toolchain._lock, pending.building:
         toolchain._slots[pending.key] = pending
 
@@ -352,6 +397,30 @@ def test_no_compiler_says_what_to_install(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_named_compiler_that_is_missing_is_named(tmp_path: Path) -> None:
     with configure(compiler=str(tmp_path / "nowhere")), pytest.raises(CompilerError, match="nowhere"):
         toolchain.compiler()
+
+
+def test_a_command_that_cannot_be_read_is_the_setting_s_mistake() -> None:
+    with configure(compiler="cc '"), pytest.raises(CompilerError, match="No closing quotation") as caught:
+        toolchain.compiler()
+    assert "SMELT_CC" in str(caught.value)
+
+
+@pytest.mark.parametrize("body", ["sleep 300 &\nwait", "sleep 300 &\necho fake 1.0"])
+def test_a_version_that_never_comes_leaves_nothing_running(
+    body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = ends(tmp_path / "alive")
+    (tmp_path / "slow").write_text(f"#!/bin/sh\nexec 3> {tmp_path / 'alive'}\n{body}\n")
+    (tmp_path / "slow").chmod(0o700)
+    monkeypatch.setattr(discovery, "_VERSION_TIME_LIMIT", 1.0)
+    with configure(compiler=str(tmp_path / "slow")):
+        if "wait" in body:
+            with pytest.raises(CompilerError, match="does not work as a C compiler"):
+                toolchain.compiler()
+        else:
+            assert toolchain.compiler().version == "fake 1.0"
+    gone.join(60)
+    assert not gone.is_alive()
 
 
 def test_a_program_that_is_no_compiler_is_refused() -> None:

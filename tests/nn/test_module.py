@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -340,3 +341,26 @@ def test_a_summary_changes_nothing() -> None:
     assert model[0].num_batches_tracked.item() == 0
     assert model[0].running_mean.tolist() == [0.0] * 4
     assert sm.random.uniform((3,)).tolist() == first
+
+
+def test_a_layer_may_know_the_module_it_belongs_to(tmp_path: Path) -> None:
+    class Head(sm.nn.Module):
+        def __init__(self, owner: sm.nn.Module) -> None:
+            self.linear, self.owner = sm.nn.Linear(2, 2), owner
+
+    class Net(sm.nn.Module):
+        def __init__(self) -> None:
+            self.head = Head(self)
+
+        def __call__(self, x: sm.Tensor) -> sm.Tensor:
+            return self.head.linear(x)
+
+    net, other = Net(), Net()
+    assert list(net.state_dict()) == ["head.linear.weight", "head.linear.bias"]
+    assert "(owner): ..." in repr(net)
+    sm.save(net, tmp_path / "net")
+    loaded = sm.load(other, tmp_path / "net")
+    assert loaded.head.owner is loaded
+    other.load_state_dict(net.state_dict())
+    x = sm.ones(1, 2)
+    assert net(x).tolist() == loaded(x).tolist() == other(x).tolist() == sm.jit(lambda m, x: m(x))(net, x).tolist()

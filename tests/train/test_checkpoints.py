@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +18,8 @@ from hypothesis import strategies as st
 
 import smelt as sm
 from smelt.errors import ArgumentError, ParseError, ShapeError
+from smelt.formats import write_whole
+from smelt.formats.safetensors import encoded
 from smelt.train import Checkpoint
 from tests.conftest import ROOT, TEST_ALL
 
@@ -130,6 +134,49 @@ def test_no_changed_byte_goes_unnoticed(tmp_path_factory: pytest.TempPathFactory
     path.write_bytes(whole)
     with pytest.raises(ParseError):
         checkpoint.load(2, {"x": sm.zeros(3)})
+
+
+GOOD: dict[str, Any] = {"step": 2, "loader": None, "random": [1, 2, 3], "notes": {}}
+FORGED: dict[str, Any] = {
+    "no object": [1, 2],
+    "number": 7,
+    "missing": {"step": 2},
+    "more": {**GOOD, "more": 1},
+    "step text": {**GOOD, "step": "2"},
+    "step bool": {**GOOD, "step": True},
+    "step float": {**GOOD, "step": 2.0},
+    "step negative": {**GOOD, "step": -1},
+    "step huge": {**GOOD, "step": 10**30},
+    "notes pairs": {**GOOD, "notes": [["a", 1]]},
+    "notes text": {**GOOD, "notes": ""},
+    "loader list": {**GOOD, "loader": [1]},
+    "loader text": {**GOOD, "loader": "epoch"},
+    "random text": {**GOOD, "random": "123"},
+    "random bool": {**GOOD, "random": [True, 2, 3]},
+    "random short": {**GOOD, "random": [1, 2]},
+    "random negative": {**GOOD, "random": [1, 2, -3]},
+    "random huge": {**GOOD, "random": [1, 2, 2**32]},
+}
+
+
+def forge(path: Path, facts: Any) -> None:
+    """A file whose checksum is right, made by somebody else."""
+    arrays = {"x": np.zeros(3, np.float32)}
+    header, parts = encoded(arrays, {"smelt.checkpoint": json.dumps(facts), "smelt.sha256": "0" * 64})
+    digest = hashlib.sha256(header + b"".join(part.tobytes() for part in parts)).hexdigest()
+    write_whole(path, [header.replace(b"0" * 64, digest.encode()), *parts])
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_checkpoint_is_refused_whatever_its_checksum_says(name: str, tmp_path: Path) -> None:
+    checkpoint, like = Checkpoint(tmp_path), {"x": sm.zeros(3)}
+    forge(checkpoint.path(2), GOOD)
+    assert checkpoint.load(2, like).step == 2
+    before = sm.runtime.random_state()
+    forge(checkpoint.path(2), FORGED[name])
+    with pytest.raises(ParseError, match="no checkpoint of smelt's"):
+        checkpoint.load(2, like, loader=sm.data.DataLoader([1, 2, 3]))
+    assert sm.runtime.random_state() == before
 
 
 @pytest.mark.filterwarnings("ignore:.*is damaged")
