@@ -152,6 +152,8 @@ def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
         return value._node if dtype is None else build.cast(value._node, dtype)
     if is_weak(value):
         return _scalar(value, dtype, name)
+    if isinstance(value, Index):
+        return build.size_node(value, dtype or dtypes.int64)
     if isinstance(value, list | tuple) and _holds_tensors(value):
         return _stacked(value, name, dtype)
     array = _array(value, name)
@@ -174,7 +176,7 @@ def _plain(value: Any) -> Any:
 
 
 def _holds_tensors(value: Any) -> bool:
-    return any(isinstance(v, Handle) or (isinstance(v, list | tuple) and _holds_tensors(v)) for v in value)
+    return any(isinstance(v, Handle | Index) or (isinstance(v, list | tuple) and _holds_tensors(v)) for v in value)
 
 
 def _stacked(value: Any, name: str, dtype: DType | None) -> Node:

@@ -188,6 +188,11 @@ class Tensor(Handle, Generic[DT, *S]):
     def __iter__(self) -> Iterator[Tensor]:
         if not self._node.shape:
             raise ArgumentError("iteration: a tensor of rank 0 has no elements to go through")
+        if isinstance(self._node.shape[0], Index):
+            raise TraceError(
+                f"iteration: the first axis has the symbolic size {self._node.shape[0]}",
+                hint="Use sm.scan(f, state, x) to go through it inside the compiled function.",
+            )
         return (indexing.index(self, i) for i in range(len(self)))
 
     def __contains__(self, value: Any) -> builtins.bool:
