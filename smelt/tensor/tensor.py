@@ -223,7 +223,7 @@ class Tensor(Handle, Generic[DT, *S]):
     # --- text and identity
 
     def __repr__(self) -> str:
-        return formatting.describe(self)
+        return formatting.represent(self)
 
     def __str__(self) -> str:
         return formatting.show(self)
