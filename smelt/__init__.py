@@ -10,7 +10,7 @@ import importlib
 import math as _math
 from typing import TYPE_CHECKING, Any
 
-from smelt import errors
+from smelt import errors, tracebacks
 from smelt.dtypes import (
     DType,
     bfloat16,
@@ -99,6 +99,7 @@ from smelt.tensor.trigonometry import *
 
 if TYPE_CHECKING:
     from smelt import data as data
+    from smelt import debug as debug
     from smelt import nn as nn
     from smelt import optim as optim
     from smelt import train as train
@@ -129,6 +130,8 @@ newaxis = None
 
 __version__ = "0.1.0"
 
+tracebacks.install()
+
 # Loaded when first used, so that `import smelt` stays instant.
 _LAZY = dict.fromkeys(
     (
@@ -152,7 +155,13 @@ _LAZY = dict.fromkeys(
     "smelt.transform",
 ) | dict.fromkeys(("load", "save"), "smelt.formats")
 
-_PARTS = ("data", "nn", "optim", "train")  # modules that are loaded when first used: `import smelt` stays instant
+_PARTS = (
+    "data",
+    "debug",
+    "nn",
+    "optim",
+    "train",
+)  # loaded when first used, as well
 
 
 def __getattr__(name: str) -> Any:
@@ -200,6 +209,7 @@ __all__ = [
     "scan",
     "random",
     "data",
+    "debug",
     "nn",
     "optim",
     "train",

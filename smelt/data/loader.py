@@ -99,7 +99,8 @@ class DataLoader:
         items = f"{type(self.dataset).__name__} of {len(self.dataset)} items"
         marks = [name for name in ("shuffle", "drop_last", "processes") if getattr(self, name)]
         settings = "".join(f", {name}=True" for name in marks)
-        return f"DataLoader({items}, batch={self.batch}{settings}): epoch {self.epoch}, {self._done} of {len(self)} batches"
+        where = f"epoch {self.epoch}, {self._done} of {len(self)} batches"
+        return f"DataLoader({items}, batch={self.batch}{settings}): {where}"
 
     def state_dict(self) -> dict[str, int]:
         """Where the loader is: batches that it has handed out count as done. Numbers only, so that JSON can hold it."""

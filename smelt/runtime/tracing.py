@@ -133,6 +133,11 @@ def is_transforming() -> bool:
     return _stack.transforms > 0
 
 
+def transform_depth() -> int:
+    """How many such functions run, one inside of the other."""
+    return _stack.transforms
+
+
 def is_traced_input(leaf: Node) -> bool:
     """Whether a leaf may be another one at the next replay: an argument, or a tensor that the function reaches by
     itself.

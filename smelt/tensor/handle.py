@@ -6,7 +6,7 @@ tensors of their own dtype.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,7 @@ _class: type[Any] = Handle
 _INTERVAL = 256
 _until_check = _INTERVAL
 _counts = 0
+_observer: Callable[[Any], None] | None = None
 
 _WEAK = (bool, int, float)
 OPERANDS: tuple[type[Any], ...] = (Handle, bool, int, float, np.ndarray, np.generic, Index)
@@ -59,6 +60,12 @@ def wrap(node: Node) -> Tensor:
     return tensor
 
 
+def observe(observer: Callable[[Tensor], None] | None) -> None:
+    """Show every tensor that is made from now on to an observer; None: to nobody."""
+    global _observer, _until_check
+    _observer, _until_check = observer, -1 if observer else _INTERVAL
+
+
 def _check_growth(tensor: Tensor) -> None:
     """Realize a tensor whose unrealized history is over the limit, so that endless loops need bounded memory.
 
@@ -66,6 +73,9 @@ def _check_growth(tensor: Tensor) -> None:
     drifts: a loop with the same period would otherwise always show the same one of its tensors.
     """
     global _until_check, _counts
+    if _observer is not None:  # `_until_check` stays negative: the way that every tensor takes is no longer for it
+        _observer(tensor)
+        return
     limit = settings().node_limit
     if live_nodes() <= limit:
         _until_check = _INTERVAL
