@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from smelt import nn as nn
     from smelt import optim as optim
     from smelt import train as train
+    from smelt.debug import profile as profile
     from smelt.formats import load as load
     from smelt.formats import save as save
     from smelt.transform.checkpoint import checkpoint as checkpoint
@@ -153,7 +154,7 @@ _LAZY = dict.fromkeys(
         "while_loop",
     ),
     "smelt.transform",
-) | dict.fromkeys(("load", "save"), "smelt.formats")
+) | {"load": "smelt.formats", "profile": "smelt.debug", "save": "smelt.formats"}
 
 _PARTS = (
     "data",
@@ -214,6 +215,7 @@ __all__ = [
     "optim",
     "train",
     "load",
+    "profile",
     "save",
     "types",
     "e",

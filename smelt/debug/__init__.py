@@ -4,5 +4,6 @@ Always holds: outside of these blocks a program is what it is without them.
 """
 
 from smelt.debug.nans import nans
+from smelt.debug.profiling import Profile, profile
 
-__all__ = ["nans"]
+__all__ = ["Profile", "nans", "profile"]
