@@ -10,7 +10,7 @@ import importlib
 import math as _math
 from typing import TYPE_CHECKING, Any
 
-from smelt import errors, tracebacks
+from smelt import errors, tracebacks, tree
 from smelt.dtypes import (
     DType,
     bfloat16,
@@ -181,6 +181,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "errors",
+    "tree",
     "DType",
     "bfloat16",
     "float8_e4m3fn",

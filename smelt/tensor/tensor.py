@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never
 
 import numpy as np
 
-from smelt import dtypes
+from smelt import dtypes, tree
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from smelt.graph import build
@@ -587,3 +587,4 @@ class Tensor(Handle, Generic[DT, *S]):
 
 
 register(Tensor)
+tree.tensor_types.add(Tensor)
