@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from smelt.debug import profile as profile
     from smelt.formats import load as load
     from smelt.formats import save as save
+    from smelt.transform.associative import associative_scan as associative_scan
     from smelt.transform.checkpoint import checkpoint as checkpoint
     from smelt.transform.control import cond as cond
     from smelt.transform.control import fori_loop as fori_loop
@@ -136,6 +137,7 @@ tracebacks.install()
 # Loaded when first used, so that `import smelt` stays instant.
 _LAZY = dict.fromkeys(
     (
+        "associative_scan",
         "checkpoint",
         "cond",
         "custom_vjp",
@@ -209,6 +211,7 @@ __all__ = [
     "while_loop",
     "fori_loop",
     "scan",
+    "associative_scan",
     "random",
     "data",
     "debug",
