@@ -10,7 +10,7 @@ import importlib
 import math as _math
 from typing import TYPE_CHECKING, Any
 
-from smelt import errors
+from smelt import errors, tracebacks, tree
 from smelt.dtypes import (
     DType,
     bfloat16,
@@ -99,11 +99,14 @@ from smelt.tensor.trigonometry import *
 
 if TYPE_CHECKING:
     from smelt import data as data
+    from smelt import debug as debug
     from smelt import nn as nn
     from smelt import optim as optim
     from smelt import train as train
+    from smelt.debug import profile as profile
     from smelt.formats import load as load
     from smelt.formats import save as save
+    from smelt.transform.associative import associative_scan as associative_scan
     from smelt.transform.checkpoint import checkpoint as checkpoint
     from smelt.transform.control import cond as cond
     from smelt.transform.control import fori_loop as fori_loop
@@ -129,9 +132,12 @@ newaxis = None
 
 __version__ = "0.1.0"
 
+tracebacks.install()
+
 # Loaded when first used, so that `import smelt` stays instant.
 _LAZY = dict.fromkeys(
     (
+        "associative_scan",
         "checkpoint",
         "cond",
         "custom_vjp",
@@ -150,9 +156,15 @@ _LAZY = dict.fromkeys(
         "while_loop",
     ),
     "smelt.transform",
-) | dict.fromkeys(("load", "save"), "smelt.formats")
+) | {"load": "smelt.formats", "profile": "smelt.debug", "save": "smelt.formats"}
 
-_PARTS = ("data", "nn", "optim", "train")  # modules that are loaded when first used: `import smelt` stays instant
+_PARTS = (
+    "data",
+    "debug",
+    "nn",
+    "optim",
+    "train",
+)  # loaded when first used, as well
 
 
 def __getattr__(name: str) -> Any:
@@ -171,6 +183,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "errors",
+    "tree",
     "DType",
     "bfloat16",
     "float8_e4m3fn",
@@ -198,12 +211,15 @@ __all__ = [
     "while_loop",
     "fori_loop",
     "scan",
+    "associative_scan",
     "random",
     "data",
+    "debug",
     "nn",
     "optim",
     "train",
     "load",
+    "profile",
     "save",
     "types",
     "e",

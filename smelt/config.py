@@ -40,6 +40,7 @@ class Settings(NamedTuple):
     sanitize: bool = False  # kernels check their accesses; the process must be started with the sanitizers' libraries
     disabled_rules: frozenset[str] = frozenset()  # rewrite rule families switched off
     device: str = "cpu"  # where tensors are made unless said otherwise
+    traceback: str = "short"  # "full": tracebacks of uncaught errors show smelt's own frames, too
 
 
 def _from_environment() -> Settings:
@@ -53,6 +54,7 @@ def _from_environment() -> Settings:
         verify=_integer("SMELT_VERIFY", 0) != 0,
         sanitize=_integer("SMELT_SANITIZE", 0) != 0,
         device=os.environ.get("SMELT_DEVICE") or "cpu",
+        traceback=os.environ.get("SMELT_TRACEBACK") or "short",
     )
 
 

@@ -28,12 +28,17 @@ class Location(NamedTuple):
         return f"{place}:  {text}" if text else place
 
 
+def is_own(file: str) -> bool:
+    """Whether a source file is part of smelt."""
+    return file.startswith(_OURS)
+
+
 def user_location() -> Location | None:
     """The innermost frame of the call stack that is not part of smelt."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_OURS):
+        if not is_own(file):
             return Location(file, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None
@@ -117,6 +122,10 @@ class ParseError(SmeltError, ValueError):
 
 class MissingFileError(SmeltError, FileNotFoundError):
     """Files that are in none of the places where they are looked for."""
+
+
+class NaNError(SmeltError, FloatingPointError):
+    """A NaN, where the user asked to be told."""
 
 
 class InternalError(AssertionError):

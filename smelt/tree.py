@@ -1,7 +1,8 @@
-"""Pytrees: nested tuples, named tuples, lists, dicts and registered classes with leaves in a fixed order.
+"""Pytrees: nested tuples, named tuples, lists, dicts, dataclasses and registered classes with leaves in a fixed order.
 
 `flatten` gives the leaves and a structure that compares by equality and hashes; `unflatten` puts leaves back.
-Dictionaries are walked in the order of their sorted keys, so two equal dictionaries have equal structures.
+Dictionaries are walked in the order of their sorted keys, so two equal dictionaries have equal structures. A dataclass
+that holds tensors is an inner node; one that does not is a single value, such as a configuration.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import builtins
 import functools
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 from smelt.errors import ArgumentError
 
@@ -62,24 +63,133 @@ class _Node(NamedTuple):
 
 
 _registry: dict[type, _Node] = {}
+T = TypeVar("T")
 
 
+@overload
 def register(
-    kind: type,
-    flatten: Callable[[Any], tuple[Iterable[Any], Hashable]],
-    unflatten: Callable[[Hashable, list[Any]], Any],
+    kind: type[T],
+    flatten: Callable[[Any], tuple[Iterable[Any], Hashable]] | None = ...,
+    unflatten: Callable[[Any, list[Any]], Any] | None = ...,
     *,
+    static: Iterable[str] = ...,
+    fixed: Callable[[Any], list[bool]] | None = ...,
+    names: Callable[[Any], list[str]] | None = ...,
+    holders: Callable[[Any], list[Any]] | None = ...,
+) -> type[T]: ...
+@overload
+def register(*, static: Iterable[str] = ...) -> Callable[[type[T]], type[T]]: ...
+def register(
+    kind: Any = None,
+    flatten: Callable[[Any], tuple[Iterable[Any], Hashable]] | None = None,
+    unflatten: Callable[[Any, list[Any]], Any] | None = None,
+    *,
+    static: Iterable[str] = (),
     fixed: Callable[[Any], list[bool]] | None = None,
     names: Callable[[Any], list[str]] | None = None,
     holders: Callable[[Any], list[Any]] | None = None,
-) -> None:
-    """Make instances of a class inner nodes: `flatten(x)` gives (children, data); `unflatten(data, children)` gives x
-    back.
+) -> Any:
+    """Make instances of a class inner nodes of trees: arguments of `jit`, states of loops, what gradients are taken by.
+
+    As a decorator: the attributes are the children, but for those named `static`, which are part of the structure. With
+    functions: `flatten(x)` gives (children, data); `unflatten(data, children)` gives x back.
+
+    >>> @sm.tree.register(static=("name",))
+    ... class Layer:
+    ...     def __init__(self, weight, name):
+    ...         self.weight, self.name = weight, name
+    >>> doubled = sm.jit(lambda layer: sm.tree.map(lambda x: 2 * x, layer))(Layer(sm.ones(2), "first"))
+    >>> doubled.name, doubled.weight.tolist()
+    ('first', [2.0, 2.0])
 
     Where children are always leaves, more can be said: `fixed(data)` which of them count as constants where others are
     differentiated by, `names(data)` how to get to each, and `holders(x)` objects whose attributes calls may set.
     """
-    _registry[kind] = _Node(flatten, unflatten, fixed, names, holders)
+    if kind is None:
+        return functools.partial(register, static=static)
+    if flatten is None or unflatten is None:
+        _registry[kind] = _by_attributes(kind, frozenset(static))
+    else:
+        _registry[kind] = _Node(flatten, unflatten, fixed, names, holders)
+    return kind
+
+
+# --- classes whose attributes are the children
+
+
+class _Kept(NamedTuple):
+    """The attributes of an object: the names of its children, and those that are part of the structure. Marks tell 1,
+    1.0 and True apart, and 0.0 from -0.0.
+    """
+
+    children: tuple[str, ...]
+    static: tuple[tuple[str, Any], ...]
+    marks: tuple[Any, ...]
+
+
+def _by_attributes(kind: type, static: frozenset[str]) -> _Node:
+    """How to take instances of a class apart by their attributes, or by the fields of a dataclass."""
+    fields = getattr(kind, "__dataclass_fields__", None)
+    static |= {name for name, field in (fields or {}).items() if field.metadata.get("static")}
+
+    def flatten(value: Any) -> tuple[Iterable[Any], Hashable]:
+        present = tuple(fields) if fields is not None else tuple(vars(value))
+        kept = tuple((name, getattr(value, name)) for name in present if name in static)
+        for name, item in kept:
+            try:
+                hash(item)
+            except TypeError:
+                raise ArgumentError(
+                    f"tree: the static attribute {name} of {kind.__name__} is a {type(item).__name__}",
+                    rule="what is part of a structure must be hashable.",
+                    hint="Use tuples, strings or numbers, or let it be a child.",
+                ) from None
+        names = tuple(name for name in present if name not in static)
+        marks = tuple((type(item), repr(item) if type(item) is float else None) for _, item in kept)
+        return [getattr(value, name) for name in names], _Kept(names, kept, marks)
+
+    def unflatten(data: Any, children: list[Any]) -> Any:
+        value: Any = object.__new__(kind)  # not by __init__, which may look at values that are not there
+        for name, item in (*zip(data.children, children, strict=True), *data.static):
+            object.__setattr__(value, name, item)
+        return value
+
+    def own_holders(value: Any) -> list[Any]:
+        children = [holder for child in flatten(value)[0] for holder in _holders(child)]
+        return [value, *children] if hasattr(value, "__dict__") else children
+
+    return _Node(flatten, unflatten, None, lambda data: [f".{name}" for name in data.children], own_holders)
+
+
+_dataclasses: dict[type, _Node] = {}  # those that nobody has registered
+tensor_types: set[type] = set()  # what makes a dataclass that holds it an inner node
+
+
+def _node_of(value: Any) -> _Node | None:
+    """How to take an inner node apart that is no named tuple; None for a leaf."""
+    kind = type(value)
+    node = _registry.get(kind)
+    if node is not None or not hasattr(kind, "__dataclass_fields__") or kind in tensor_types:
+        return node
+    if not _holds_tensors(value):
+        return None
+    return _dataclasses.get(kind) or _dataclasses.setdefault(kind, _by_attributes(kind, frozenset()))
+
+
+def _holds_tensors(value: Any) -> bool:
+    kind = type(value)
+    if kind in tensor_types or (kind in _registry and kind not in _CONTAINERS):
+        return True
+    if isinstance(value, dict):
+        value = value.values()
+    elif hasattr(kind, "__dataclass_fields__"):
+        value = [getattr(value, name, None) for name in kind.__dataclass_fields__]
+    elif not isinstance(value, tuple | list):
+        return False
+    return any(_holds_tensors(item) for item in value)
+
+
+_CONTAINERS = frozenset({tuple, list, dict, type(None)})
 
 
 class FlatDictionary(NamedTuple):
@@ -106,7 +216,7 @@ def _sorted_keys(keys: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
 
 register(tuple, lambda x: (x, None), lambda _, children: tuple(children))
 register(list, lambda x: (x, None), lambda _, children: list(children))
-register(dict, _flatten_dict, lambda keys, children: dict(zip(keys, children, strict=True)))  # type: ignore[call-overload]
+register(dict, _flatten_dict, lambda keys, children: dict(zip(keys, children, strict=True)))
 register(type(None), lambda _: ((), None), lambda *_: None)
 
 
@@ -135,7 +245,7 @@ def endless(what: str) -> ArgumentError:
 
 def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     kind = type(tree)
-    node = _registry.get(kind)
+    node = _registry.get(kind) or _node_of(tree)
     if node is not None:
         children, data = node.flatten(tree)
     elif isinstance(tree, tuple) and hasattr(kind, "_fields"):
@@ -159,13 +269,17 @@ def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
 
 def _are_leaves(values: tuple[Any, ...]) -> bool:
     """Whether no value is an inner node: asked once per type, since trees of hundreds of tensors are common."""
-    return not any(kind in _registry or issubclass(kind, tuple) for kind in set(builtins.map(type, values)))
+    return not any(
+        kind in _registry or issubclass(kind, tuple) or hasattr(kind, "__dataclass_fields__")
+        for kind in set(builtins.map(type, values))
+    )
 
 
 def is_inner(value: Any) -> bool:
     """Whether a value is an inner node, other than None."""
-    kind = type(value)
-    return value is not None and (kind in _registry or (isinstance(value, tuple) and hasattr(kind, "_fields")))
+    if value is None:
+        return False
+    return _node_of(value) is not None or (isinstance(value, tuple) and hasattr(type(value), "_fields"))
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
@@ -177,7 +291,7 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     if structure.kind is None:
         return next(leaves)
     children = [_unflatten(child, leaves) for child in structure.children]
-    node = _registry.get(structure.kind)
+    node = _registry.get(structure.kind) or _dataclasses.get(structure.kind)
     return structure.kind(*children) if node is None else node.unflatten(structure.data, children)
 
 
@@ -199,6 +313,9 @@ def spread(prefix: Any, structure: Structure, name: str) -> list[Any]:
     None is a value. `name` is what messages call the prefix.
     """
     opened = None if prefix is None else _opened(prefix)
+    if opened is None and structure.kind is type(prefix) and type(prefix) in _dataclasses:
+        given, kept = _dataclasses[type(prefix)].flatten(prefix)  # it says something about tensors, and holds none
+        opened = tuple(given), kept
     if opened is None:
         return [prefix] * leaf_count(structure)
     children, data = opened
@@ -222,7 +339,7 @@ def _described(kind: type | None, data: Any, count: int) -> str:
 
 def _opened(tree: Any) -> tuple[tuple[Any, ...], Hashable] | None:
     """The children of an inner node with its data; None for a leaf."""
-    node = _registry.get(type(tree))
+    node = _node_of(tree)
     if node is not None:
         children, data = node.flatten(tree)
         return tuple(children), data
@@ -239,12 +356,12 @@ def paths(structure: Structure) -> list[str]:
     if structure.kind is None:
         return [""]
     steps = [f"[{k}]" for k in range(len(structure.children))]
-    names = None if structure.kind not in _registry else _registry[structure.kind].names
-    if names is not None:
-        steps = names(structure.data)
+    node = _registry.get(structure.kind) or _dataclasses.get(structure.kind)
+    if node is not None and node.names is not None:
+        steps = node.names(structure.data)
     elif structure.kind is dict:
         steps = [f"[{key!r}]" for key in structure.data]  # type: ignore[attr-defined]
-    elif structure.kind not in _registry:
+    elif node is None:
         steps = [f".{name}" for name in structure.kind._fields]  # type: ignore[attr-defined]
     return [step + rest for step, child in zip(steps, structure.children, strict=True) for rest in paths(child)]
 
@@ -268,7 +385,7 @@ def holders(tree: Any) -> list[Any]:
 
 
 def _holders(tree: Any) -> list[Any]:
-    node = _registry.get(type(tree))
+    node = _node_of(tree)
     if node is not None and node.holders is not None:
         return node.holders(tree)
     if type(tree) is dict:

@@ -95,6 +95,13 @@ class DataLoader:
         items = len(self.dataset)
         return items // self.batch if self.drop_last else -(-items // self.batch)
 
+    def __repr__(self) -> str:
+        items = f"{type(self.dataset).__name__} of {len(self.dataset)} items"
+        marks = [name for name in ("shuffle", "drop_last", "processes") if getattr(self, name)]
+        settings = "".join(f", {name}=True" for name in marks)
+        where = f"epoch {self.epoch}, {self._done} of {len(self)} batches"
+        return f"DataLoader({items}, batch={self.batch}{settings}): {where}"
+
     def state_dict(self) -> dict[str, int]:
         """Where the loader is: batches that it has handed out count as done. Numbers only, so that JSON can hold it."""
         return {

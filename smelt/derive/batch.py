@@ -20,6 +20,7 @@ from smelt.graph.checks import rewritten
 from smelt.graph.index import IndexLike
 from smelt.graph.node import Node, topological
 from smelt.graph.ops import CONTROL, Op, Span
+from smelt.graph.origins import derived
 from smelt.graph.verify import made
 
 
@@ -73,6 +74,7 @@ class _Batching:
         result = rule(node, self)
         if result.shape != (self.size, *node.shape) or result.dtype is not node.dtype:
             raise InternalError(f"{node!r} was batched to {result!r}, with {self.size} elements")
+        derived(result, node)
         return result
 
     def call(self, node: Node) -> Call:

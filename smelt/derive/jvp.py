@@ -20,6 +20,7 @@ from smelt.graph import build
 from smelt.graph.composites import expand
 from smelt.graph.node import Node, topological, with_sources
 from smelt.graph.ops import CONTROL, SOURCES, Op
+from smelt.graph.origins import derived
 
 Tangents = list[Node | None]
 Rule = Callable[[Node, Tangents], Node | None]
@@ -42,6 +43,7 @@ def push_forward(outputs: Sequence[Node], tangents: Mapping[Node, Node]) -> list
             known[node] = several.get(node.sources[0], {}).get(node.attribute)
         else:
             known[node] = _RULES[node.op](node, given)
+            derived(known[node], node, "tangent of ")
     return [known.get(node) for node in outputs]
 
 

@@ -21,6 +21,7 @@ from smelt.graph import build
 from smelt.graph.composites import expand
 from smelt.graph.node import Node, topological
 from smelt.graph.ops import CONTROL, SOURCES, Op
+from smelt.graph.origins import derived
 
 Parts = Iterable[tuple[Node, Node]]
 Rule = Callable[[Node, Node, Set[Node]], Parts]
@@ -37,9 +38,11 @@ def pull_back(
     wanted = depending(order, inputs)
     sums: dict[Node, Node] = {}
 
-    def contribute(parts: Parts) -> None:
+    def contribute(parts: Parts, of: Node | None = None) -> None:
         for node, part in parts:
             if node in wanted:
+                if of is not None:
+                    derived(part, of, "gradient of ")
                 known = sums.get(node)
                 sums[node] = part if known is None else added(known, part)
 
@@ -48,14 +51,14 @@ def pull_back(
     for node in reversed(order):
         if node.op is Op.ALIAS and isinstance(node.attribute, Custom):
             if groups.is_last(node):
-                contribute(_custom(groups.members(node), sums))
+                contribute(_custom(groups.members(node), sums), node)
         elif node.op in CONTROL:
             given = {item.attribute: sums[item] for item in items.get(node, ()) if item in sums}
             if given:
                 back = control.branch_back if node.op is Op.BRANCH else control.loop_back
-                contribute(back(node, given, wanted.__contains__, pull_back))
+                contribute(back(node, given, wanted.__contains__, pull_back), node)
         elif node in sums and node.op not in SOURCES:
-            contribute(_RULES[node.op](node, sums[node], wanted))
+            contribute(_RULES[node.op](node, sums[node], wanted), node)
     return [sums.get(node) for node in inputs]
 
 

@@ -135,10 +135,11 @@ def _checked_span(span: Span, x: Node, axis: int, name: str) -> Span:
     last = span.start + (span.size - 1) * span.step
     low, high = (span.start, last) if span.step > 0 else (last, span.start)
     if not (_certain(low) and _certain(size - high - 1)):
+        symbolic = not all(isinstance(value, int) for value in (low, high, size))
         raise IndexRangeError(
             f"{name}: elements {low} to {high} do not all lie in axis {axis}\n" + marked((x.shape, {axis})),
             rule=f"the axis has elements 0 to {size - 1}.",
-            hint="" if type(size) is int else "This must hold for every value of the symbolic size.",
+            hint="This must hold for every size: give the Dim bounds that say so." if symbolic else "",
         )
     return span
 

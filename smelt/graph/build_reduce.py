@@ -8,7 +8,7 @@ from typing import Any
 from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph.build_elementwise import cast, const
+from smelt.graph.build_elementwise import add, cast, const
 from smelt.graph.build_movement import reshape
 from smelt.graph.index import Index, IndexLike
 from smelt.graph.node import Node, Shape
@@ -140,4 +140,6 @@ def size_node(size: IndexLike, dtype: DType) -> Node:
     """A size as a scalar: a constant, or for a symbolic size a count that is made when it is known."""
     if not isinstance(size, Index):
         return const(size, dtype)
+    if size.low < 0:  # an expression that may be negative counts from its smallest value
+        return cast(add(size_node(size - size.low, dtypes.int64), const(size.low, dtypes.int64)), dtype)
     return cast(reduce("add", const(1, dtypes.int64, (size,)), (0,)), dtype)

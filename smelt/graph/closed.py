@@ -13,6 +13,7 @@ from smelt.dtypes import DType, int64
 from smelt.graph.checks import rewritten
 from smelt.graph.node import Node, Shape, find, topological, with_sources
 from smelt.graph.ops import CONTROL, VIEWS, Branch, Loop, Op
+from smelt.graph.origins import derived
 from smelt.graph.verify import made, value_types
 
 Body = tuple[Node, ...]
@@ -82,6 +83,7 @@ def substituted(roots: Sequence[Node], new: Mapping[Node, Node]) -> list[Node]:
         if node not in done:
             fresh = node.leaf is None
             done[node] = with_sources(node, tuple([done[source] for source in node.sources])) if fresh else node
+            derived(done[node], node)
             if node.op is Op.GATHER or node.op is Op.SCATTER:
                 rewritten(node, done[node], 0)
     return [done[root] for root in roots]

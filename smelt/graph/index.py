@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
 
 from smelt.errors import ArgumentError, InternalError
-from smelt.graph.index_atoms import Atom, Maximum, Minimum, Operation, Quotient, Remainder, spell_atom
+from smelt.graph import index_numbers as numbers
+from smelt.graph.index_atoms import EVALUATE, Atom, Maximum, Minimum, Operation, Quotient, Remainder, quoted, spell
 
 __all__ = [
     "Atom",
@@ -57,7 +61,7 @@ class Variable(Atom):
         self.name, self.first, self.last = name, as_index(first), as_index(last)
         self.low, self.high = self.first.low, max(self.first.low, self.last.high)
         self.depth = 1 + max(self.first.depth, self.last.depth)
-        self.text = name if _PLAIN_NAME.fullmatch(name) else _quoted(name)
+        self.text = name if _PLAIN_NAME.fullmatch(name) else quoted(name)
         self.hash = hash((name, self.low, self.high))
 
     def __hash__(self) -> int:
@@ -151,10 +155,12 @@ class Index:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Index):
-            return self is other or (self.constant == other.constant and self.terms == other.terms)
-        if isinstance(other, int):
-            return not self.terms and self.constant == other
-        return NotImplemented
+            same = self is other or (self.constant == other.constant and self.terms == other.terms)
+        elif isinstance(other, int | np.integer):
+            same = not self.terms and self.constant == other
+        else:
+            return NotImplemented
+        return same or numbers.equals(self, other)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -163,15 +169,7 @@ class Index:
         return self._hash
 
     def __str__(self) -> str:
-        parts: list[str] = []
-        for product, c in sorted(self.terms.items(), key=lambda item: [atom.text for atom in item[0]]):
-            body = "*".join(spell_atom(atom, len(product) > 1 or c != 1) for atom in product)
-            sign = ("- " if c < 0 else "+ ") if parts else ("-" if c < 0 else "")
-            parts.append(f"{sign}{body}" if abs(c) == 1 else f"{sign}{abs(c)}*{body}")
-        if self.constant or not parts:
-            sign = ("- " if self.constant < 0 else "+ ") if parts else ("-" if self.constant < 0 else "")
-            parts.append(f"{sign}{abs(self.constant)}")
-        return " ".join(parts)
+        return spell(self)
 
     def __repr__(self) -> str:
         return f"Index({self})"
@@ -181,6 +179,8 @@ class Index:
     def __add__(self, other: IndexLike) -> Index:
         if isinstance(other, int):
             return Index(self.terms, self.constant + other) if other else self
+        if not isinstance(other, Index):
+            return numbers.mixed(operator.add, self, other)
         if not self.terms:
             return other + self.constant
         if not other.terms:
@@ -200,13 +200,17 @@ class Index:
         return self * -1
 
     def __sub__(self, other: IndexLike) -> Index:
-        return self + (-other if isinstance(other, int) else other * -1)
+        if isinstance(other, Index | int):
+            return self + other * -1
+        return numbers.mixed(operator.sub, self, other)
 
     def __rsub__(self, other: int) -> Index:
-        return self * -1 + other
+        return self * -1 + other if isinstance(other, int) else numbers.mixed(operator.sub, other, self)
 
     def __mul__(self, other: IndexLike) -> Index:
         if not isinstance(other, int):
+            if not isinstance(other, Index):
+                return numbers.mixed(operator.mul, self, other)
             if other.terms:
                 return _product(self, other) if self.terms else other * self.constant
             other = other.constant
@@ -219,16 +223,32 @@ class Index:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: IndexLike) -> Index:
-        return _divide(self, as_index(other))
+        known = isinstance(other, Index | int)
+        return _divide(self, as_index(other)) if known else numbers.mixed(operator.floordiv, self, other)
 
     def __rfloordiv__(self, other: int) -> Index:
-        return _divide(as_index(other), self)
+        known = isinstance(other, int)
+        return _divide(as_index(other), self) if known else numbers.mixed(operator.floordiv, other, self)
 
     def __mod__(self, other: IndexLike) -> Index:
-        return _remainder(self, as_index(other))
+        known = isinstance(other, Index | int)
+        return _remainder(self, as_index(other)) if known else numbers.mixed(operator.mod, self, other)
 
     def __rmod__(self, other: int) -> Index:
-        return _remainder(as_index(other), self)
+        known = isinstance(other, int)
+        return _remainder(as_index(other), self) if known else numbers.mixed(operator.mod, other, self)
+
+    # --- as a number of the user's: fractions, comparisons
+
+    __truediv__ = numbers.divide
+    __rtruediv__ = numbers.divided
+    __pow__ = numbers.power
+    __rpow__ = numbers.power_of
+    __lt__, __le__, __gt__, __ge__ = numbers.lt, numbers.le, numbers.gt, numbers.ge
+    __bool__ = numbers.truth
+    __array_ufunc__ = None  # NumPy's numbers leave operators to the size
+    if not TYPE_CHECKING:  # they only say why there is no such number
+        __float__, __int__, __index__ = numbers.to_float, numbers.to_integer, numbers.to_integer
 
     # --- use
 
@@ -576,20 +596,4 @@ def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
     if isinstance(atom, Variable):
         return values[atom.name]
     assert isinstance(atom, Operation)
-    a, b = atom.a.evaluate(values), atom.b.evaluate(values)
-    match atom.symbol:
-        case "//":
-            return a // b
-        case "%":
-            return a % b
-        case "min":
-            return (a + b - abs(a - b)) // 2
-        case _:
-            return (a + b + abs(a - b)) // 2
-
-
-def _quoted(name: str) -> str:
-    """A name of the user's as text that parses back, whatever is in it."""
-    import json
-
-    return json.dumps(name)
+    return EVALUATE[atom.symbol](atom.a.evaluate(values), atom.b.evaluate(values))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from smelt.errors import InternalError
 
@@ -103,3 +105,32 @@ def spell_operand(index: Index) -> str:
     single = len(index.terms) == 1 and index.constant == 0 and text == next(iter(index.terms))[0].text
     named = single and not isinstance(next(iter(index.terms))[0], Quotient | Remainder)
     return text if plain or named else f"({text})"
+
+
+# With NumPy's arrays of integers, too.
+EVALUATE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "min": lambda a, b: (a + b - abs(a - b)) // 2,
+    "max": lambda a, b: (a + b + abs(a - b)) // 2,
+}
+
+
+def spell(index: Index) -> str:
+    """An expression as text."""
+    parts: list[str] = []
+    for product, c in sorted(index.terms.items(), key=lambda item: [atom.text for atom in item[0]]):
+        body = "*".join(spell_atom(atom, len(product) > 1 or c != 1) for atom in product)
+        sign = ("- " if c < 0 else "+ ") if parts else ("-" if c < 0 else "")
+        parts.append(f"{sign}{body}" if abs(c) == 1 else f"{sign}{abs(c)}*{body}")
+    if index.constant or not parts:
+        sign = ("- " if index.constant < 0 else "+ ") if parts else ("-" if index.constant < 0 else "")
+        parts.append(f"{sign}{abs(index.constant)}")
+    return " ".join(parts)
+
+
+def quoted(name: str) -> str:
+    """A name of the user's as text that parses back, whatever is in it."""
+    import json
+
+    return json.dumps(name)

@@ -7,7 +7,7 @@ Inside a node floats are computed in float64 (float64 itself is summed in extend
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,21 +24,32 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "NDArray[Any]"
 Leaves = Mapping[Node, Array] | Callable[[Node], Array]
+Observer = Callable[[Node, Any, tuple[Node, ...], bool], None]
 
 
-def interpret(roots: Iterable[Node], leaves: Leaves, dims: Mapping[str, int] | None = None) -> list[Array]:
+def interpret(
+    roots: Iterable[Node], leaves: Leaves, dims: Mapping[str, int] | None = None, observer: Observer | None = None
+) -> list[Array]:
     """The values of the roots. `leaves` gives the array of each LEAF, `dims` the value of each symbolic size by name.
 
-    Results may share memory with each other and with the leaves.
+    Results may share memory with each other and with the leaves. An observer is shown each node with its value (a list
+    of them for a loop or branch), what it reads, and whether it lies in a body.
     """
     wanted = list(roots)
+    program = _Program(leaves, dims or {}, observer)
     with np.errstate(all="ignore"):
-        return _run(wanted, leaves, dims or {})
+        return _run(wanted, program)
 
 
-def _run(
-    roots: Sequence[Node], leaves: Leaves, dims: Mapping[str, int], arguments: Sequence[Array] = ()
-) -> list[Array]:
+class _Program(NamedTuple):
+    """What is the same for all graphs of a program."""
+
+    leaves: Leaves
+    dims: Mapping[str, int]
+    observer: Observer | None
+
+
+def _run(roots: Sequence[Node], program: _Program, arguments: Sequence[Array] | None = None) -> list[Array]:
     """The values of the roots; `arguments` are those of the parameters, in a closed graph."""
     order, expansions = _plan(roots)
     remaining: dict[Node, int] = {}
@@ -51,9 +62,11 @@ def _run(
     for node in order:
         if node.op in CONTROL and node.leaf is None:
             inputs = [values[source] for source in node.sources]
-            values[node] = (_loop if node.op is Op.LOOP else _branch)(node, inputs, leaves, dims)
+            values[node] = (_loop if node.op is Op.LOOP else _branch)(node, inputs, program)
         else:
-            values[node] = _value(node, [values[s] for s in _read(node, expansions)], leaves, dims, arguments)
+            values[node] = _value(node, [values[s] for s in _read(node, expansions)], program, arguments or ())
+        if program.observer is not None:
+            program.observer(node, values[node], _read(node, expansions), arguments is not None)
         for source in _read(node, expansions):
             remaining[source] -= 1
             if remaining[source] == 0:
@@ -61,35 +74,36 @@ def _run(
     return [values[root] for root in roots]
 
 
-def _value(node: Node, inputs: list[Any], leaves: Leaves, dims: Mapping[str, int], arguments: Sequence[Array]) -> Array:
-    shape = _shape(node.shape, dims)
+def _value(node: Node, inputs: list[Any], program: _Program, arguments: Sequence[Array]) -> Array:
+    shape = _shape(node.shape, program.dims)
     if node.op is Op.LEAF or node.leaf is not None:
-        value = _leaf(node, leaves, shape)
+        value = _leaf(node, program.leaves, shape)
     elif node.op is Op.PARAMETER:
         value = arguments[node.attribute]
     elif node.op is Op.ITEM:
         value = inputs[0][node.attribute]
     else:
-        value = np.asarray(_RULES[node.op](node, inputs, shape, dims))
+        value = np.asarray(_RULES[node.op](node, inputs, shape, program.dims))
     if value.shape != shape or value.dtype != node.dtype.numpy:
         raise InternalError(f"{node!r} gave {value.dtype}{list(value.shape)} where {list(shape)} was expected")
     return value
 
 
-def _loop(node: Node, inputs: list[Array], leaves: Leaves, dims: Mapping[str, int]) -> list[Array]:
+def _loop(node: Node, inputs: list[Array], program: _Program) -> list[Array]:
     """The last states and the stacked ys, iteration by iteration."""
     loop: Loop = node.attribute
+    dims = program.dims
     first = loop.states + loop.constants
     states, constants, xs = inputs[: loop.states], inputs[loop.states : first], inputs[first:]
     length = None if loop.length is None else _size(loop.length, dims)
     slices: list[list[Array]] = [[] for _ in loop.body[loop.states :]]
     done = 0
     while done != length:
-        if loop.test is not None and not _run(loop.test, leaves, dims, [*states, *constants])[0]:
+        if loop.test is not None and not _run(loop.test, program, [*states, *constants])[0]:
             break
         at = length - 1 - done if loop.reverse and length is not None else done
         slice_ = [np.asarray(x[at]) for x in xs]
-        made = _run(loop.body, leaves, dims, [*states, *constants, *slice_, np.asarray(done, np.int64)])
+        made = _run(loop.body, program, [*states, *constants, *slice_, np.asarray(done, np.int64)])
         states = made[: loop.states]
         for row, value in zip(slices, made[loop.states :], strict=True):
             row.append(value)
@@ -105,9 +119,9 @@ def _shape(sizes: Sequence[IndexLike], dims: Mapping[str, int]) -> tuple[int, ..
     return tuple(_size(size, dims) for size in sizes)
 
 
-def _branch(node: Node, inputs: list[Array], leaves: Leaves, dims: Mapping[str, int]) -> list[Array]:
+def _branch(node: Node, inputs: list[Array], program: _Program) -> list[Array]:
     predicate, *operands = inputs
-    return _run(node.attribute.true if predicate else node.attribute.false, leaves, dims, operands)
+    return _run(node.attribute.true if predicate else node.attribute.false, program, operands)
 
 
 def _plan(roots: Sequence[Node]) -> tuple[list[Node], dict[Node, Node]]:

@@ -59,6 +59,8 @@ def as_size(value: Any, name: str) -> IndexLike:
     try:
         if not isinstance(value, bool):
             return operator.index(value)
+    except TraceError:  # a tensor's, which says more
+        raise
     except TypeError:  # also from arrays, which only sometimes are integers
         pass
     raise ArgumentError(f"{name}: {value!r:.80} is not a size", hint="Use integers or smelt.Dim for sizes.")

@@ -3,7 +3,19 @@
 Always holds: values that are alive at the same launch do not overlap; outputs and inputs are outside the arena.
 """
 
-from smelt.plan.compiled import ARENA, INPUTS, SCALARS, Alias, CompiledGraph, KernelRecord, Placed, Stored, concrete
+from smelt.plan.compiled import (
+    ARENA,
+    INPUTS,
+    SCALARS,
+    Alias,
+    CompiledGraph,
+    KernelRecord,
+    Placed,
+    Stored,
+    concrete,
+    watch,
+    watcher,
+)
 from smelt.plan.memory import Lifetime, assign, peak
 from smelt.plan.needs import MemoryPlan
 from smelt.plan.order import Step, reordered
@@ -24,4 +36,6 @@ __all__ = [
     "concrete",
     "peak",
     "reordered",
+    "watch",
+    "watcher",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from smelt.device.memory import NOWHERE, size_class
 from smelt.device.protocol import Device, DeviceMemory, Program
@@ -60,6 +60,28 @@ class KernelRecord:
     bytes_moved: int
     flops: int
     depth: int = 0  # how many loops and branches it lies in
+
+
+class Watcher(Protocol):
+    """Whoever wants to know what runs. It is the one that runs programs then."""
+
+    def run(self, compiled: CompiledGraph, bases: bytes, integers: bytes) -> None: ...
+    def compiled(self, compiled: CompiledGraph, began: float) -> None: ...
+
+
+_watcher: Watcher | None = None
+
+
+def watch(watcher: Watcher | None) -> Watcher | None:
+    """Have runs and compilations go to a watcher, or to nobody; the one before."""
+    global _watcher
+    before, _watcher = _watcher, watcher
+    return before
+
+
+def watcher() -> Watcher | None:
+    """Who watches now."""
+    return _watcher
 
 
 @dataclass(eq=False)
@@ -130,7 +152,11 @@ class CompiledGraph:
             return memories
         arena = allocate(self._arena_bytes) if self._arena_bytes else None
         first = NOWHERE if arena is None else arena.pointer
-        self.program.run(b"".join([first, scalars, *inputs, *[memory.pointer for memory in memories]]), integers)
+        bases = b"".join([first, scalars, *inputs, *[memory.pointer for memory in memories]])
+        if _watcher is None:
+            self.program.run(bases, integers)
+        else:
+            _watcher.run(self, bases, integers)
         return memories
 
     def sizes(self, dims: dict[str, int]) -> list[int]:

@@ -20,6 +20,7 @@ from smelt.runtime.tracing import (
     is_weak,
     tracing,
     tracing_body,
+    transform_depth,
     transforming,
 )
 
@@ -56,5 +57,6 @@ __all__ = [
     "take_random",
     "tracing",
     "tracing_body",
+    "transform_depth",
     "transforming",
 ]

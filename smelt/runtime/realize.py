@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -92,12 +93,17 @@ def find(traced: Traced, device: Device) -> CompiledGraph:
     if known is not None:
         return known
     from smelt.compiler import compile_graph
+    from smelt.plan import watcher
 
     with _compiling:
         known = _known(key)
         if known is not None:
             return known
+        began = time.perf_counter()
         compiled = compile_graph(traced.key, device)
+        seeing = watcher()
+        if seeing is not None:
+            seeing.compiled(compiled, began)
         with _lock:
             _graphs[key] = compiled
             while len(_graphs) > GRAPH_LIMIT:

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from smelt.dtypes import DType, uint32
+from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import TraceError
-from smelt.graph.index import IndexLike
+from smelt.graph.index import Index, IndexLike
 from smelt.graph.node import Node, Shape, make, topological
-from smelt.graph.ops import Op
+from smelt.graph.ops import VIEWS, Op
 from smelt.runtime.storage import next_serial
 
 
@@ -89,10 +89,25 @@ def _weakness(node: Node, known: dict[Node, int]) -> int:
         return _CONSTANT
     if node.op is Op.LEAF:
         return _WEAK if isinstance(node.attribute, Placeholder) and node.attribute.weak else _STRONG
+    if _is_count(node):
+        return _WEAK
     if node.shape != () or node.op not in (Op.UNARY, Op.BINARY):
         return _STRONG
     states = [known[source] for source in node.sources]
     return _STRONG if _STRONG in states else max(states)
+
+
+def _is_count(node: Node) -> bool:
+    """Whether a node is a symbolic size as a number (`size_node`), of Python's kind: an integer, or in float64."""
+    if node.op is Op.CAST and node.dtype is float64:
+        node = node.sources[0]
+    if node.op is not Op.REDUCE or node.shape != () or node.dtype is not int64:
+        return False
+    ones = node.sources[0]
+    symbolic = any(isinstance(size, Index) for size in ones.shape)
+    while ones.op in VIEWS:
+        ones = ones.sources[0]
+    return symbolic and ones.op is Op.CONST
 
 
 class _Stack(threading.local):
@@ -118,6 +133,11 @@ def is_transforming() -> bool:
     computed.
     """
     return _stack.transforms > 0
+
+
+def transform_depth() -> int:
+    """How many such functions run, one inside of the other."""
+    return _stack.transforms
 
 
 def is_traced_input(leaf: Node) -> bool:

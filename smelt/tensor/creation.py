@@ -14,7 +14,7 @@ from smelt import dtypes
 from smelt.dtypes import DType, Scalar, as_dtype
 from smelt.errors import ArgumentError
 from smelt.graph import build
-from smelt.graph.index import Index
+from smelt.graph.index import Index, least, maximum, size_of, upper
 from smelt.graph.node import Node
 from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer
 from smelt.tensor.devices import placed
@@ -199,7 +199,7 @@ def arange(
     check_device(device, "arange")
     if stop is None:
         start, stop = 0, start
-    if isinstance(stop, Index):
+    if isinstance(start, Index) or isinstance(stop, Index):
         return _counted(start, stop, step, dtype)
     start, stop, step = (_number(value, "arange") for value in (start, stop, step))
     if step == 0:
@@ -226,19 +226,27 @@ def _number(value: Any, name: str) -> int | float:
     raise ArgumentError(f"{name}: {value!r} is not a finite number")
 
 
-def _counted(start: Any, stop: Index, step: Any, dtype: DTypeLike | None) -> Tensor:
-    if (start, step) != (0, 1) or isinstance(start, float) or isinstance(step, float):
+def _counted(start: Any, stop: Any, step: Any, dtype: DTypeLike | None) -> Tensor:
+    """A range with symbolic ends."""
+    given = (start, stop, step)
+    if not all(isinstance(x, Index | int) for x in given) or isinstance(step, Index) or not step:
         raise ArgumentError(
-            f"arange: start {start!r} and step {step!r} up to the symbolic size {stop}", rule="use 0 and 1."
+            f"arange: from {start} to {stop} by {step}, of which a symbolic size is part",
+            rule="the others must be integers, and the step not 0.",
         )
-    return wrap(build.cast(build.iota(stop, dtypes.int64), as_dtype(dtype or dtypes.int64, "arange")))
+    gap = stop - start if step > 0 else start - stop
+    count = maximum(0, (gap + abs(step) - 1) // abs(step))
+    numbers = _progression(size_of(count), start, step, dtypes.int64, "arange")
+    return wrap(build.cast(numbers, as_dtype(dtype or dtypes.int64, "arange")))
 
 
-def _progression(count: int, start: Scalar, step: Scalar, dtype: DType, name: str) -> Node:
+def _progression(count: Size, start: Scalar | Index, step: Scalar, dtype: DType, name: str) -> Node:
     numbers: Node = build.iota(count, dtype, name=name)
     if step != 1:
         numbers = build.binary("mul", numbers, scalar_node(step, dtype, name))
-    if start != 0:
+    if isinstance(start, Index):
+        numbers = build.binary("add", numbers, build.size_node(start, dtype))
+    elif start != 0:
         numbers = build.binary("add", numbers, scalar_node(start, dtype, name))
     return numbers
 
@@ -247,7 +255,7 @@ def linspace(
     start: float,
     stop: float,
     /,
-    num: int,
+    num: Size,
     *,
     dtype: DTypeLike | None = None,
     device: Any = None,
@@ -259,15 +267,28 @@ def linspace(
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     check_device(device, "linspace")
-    count = integer(num, "linspace", "num")
+    count = num if isinstance(num, Index) else integer(num, "linspace", "num")
     if not 0 <= count < 2**63:
         raise ArgumentError(f"linspace: num must not be negative, nor more than 64 bits, got {count}")
     start, stop = float(_number(start, "linspace")), float(_number(stop, "linspace"))
     closed = flag(endpoint, "linspace", "endpoint")
     gaps = count - 1 if closed else count
-    step = (stop - start) / gaps if gaps > 0 else 0.0
-    numbers = _progression(count, start, step, dtypes.float64, "linspace")
-    if closed and count > 1:  # the last number is exact, whatever the rounding of the step
-        last = build.eq(build.iota(count, dtypes.int64), build.const(count - 1, dtypes.int64))
+    if isinstance(gaps, Index):
+        numbers = _spaced(count, gaps, start, stop)
+    else:
+        numbers = _progression(count, start, (stop - start) / gaps if gaps > 0 else 0.0, dtypes.float64, "linspace")
+    if closed and upper(count) > 1:  # the last number is exact, whatever the rounding of the step
+        place = build.iota(count, dtypes.int64)
+        last = build.eq(place, build.size_node(count - 1, dtypes.int64))
+        if least(count) < 2:  # a single number is the first
+            last = build.bitwise_and(last, build.lt(build.const(0, dtypes.int64), place))
         numbers = build.where(last, build.const(stop, dtypes.float64), numbers)
     return placed(wrap(build.cast(numbers, as_dtype(dtype or dtypes.float32, "linspace"))), device, "linspace")
+
+
+def _spaced(count: Size, gaps: Index, start: float, stop: float) -> Node:
+    """`start` and its successors, of which a symbolic number fit before `stop`."""
+    many = build.maximum(build.size_node(gaps, dtypes.float64), build.const(1.0, dtypes.float64))
+    step = build.div(build.const(stop - start, dtypes.float64), many)
+    steps = build.mul(build.iota(count, dtypes.float64), build.broadcast_to(step, (count,)))
+    return build.binary("add", steps, scalar_node(start, dtypes.float64, "linspace"))

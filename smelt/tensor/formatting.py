@@ -1,4 +1,4 @@
-"""Tensors as text. `repr` describes and never computes; `str` shows values; notebooks get values that exist already."""
+"""Tensors as text. `str` shows values; `repr` and notebooks show those that exist already, and never compute."""
 
 from __future__ import annotations
 
@@ -26,10 +26,24 @@ def is_computed(tensor: Tensor) -> bool:
     )
 
 
+def _state(tensor: Tensor) -> str:
+    """Whether the values are there, are still to be computed, or have been given away."""
+    if not is_computed(tensor) or runtime.is_traced(tensor._node):
+        return "lazy"
+    node = tensor._node
+    return "donated" if (node if node.leaf is None else node.leaf).attribute.is_donated() else ""
+
+
+def represent(tensor: Tensor) -> str:
+    """The text of `repr`: the values that are there, or a description."""
+    return describe(tensor) if _state(tensor) else _values(tensor)
+
+
 def describe(tensor: Tensor) -> str:
-    """The text of `repr`."""
-    lazy = "" if is_computed(tensor) else ", lazy"
-    return f"Tensor(shape={shape_text(tensor.shape)}, dtype={tensor.dtype}, device={tensor.device}{lazy})"
+    """What a tensor is, without its values."""
+    state = _state(tensor)
+    marks = f"device={tensor.device}, {state}" if state else f"device={tensor.device}"
+    return f"Tensor(shape={shape_text(tensor.shape)}, dtype={tensor.dtype}, {marks})"
 
 
 def show(tensor: Tensor) -> str:
@@ -37,10 +51,15 @@ def show(tensor: Tensor) -> str:
     symbolic = any(isinstance(size, Index) for size in tensor.shape)
     if not is_computed(tensor) and (symbolic or runtime.is_tracing() or runtime.is_traced(tensor._node)):
         return describe(tensor)
+    return _values(tensor)
+
+
+def _values(tensor: Tensor) -> str:
     start = "Tensor("
     values = np.array2string(_printable(tensor.numpy()), separator=", ", prefix=start, threshold=_MANY)
     shape = f"shape={shape_text(tensor.shape)}, " if 0 in tensor.shape or len(values) > _MANY else ""
-    return f"{start}{values}, {shape}dtype={tensor.dtype})"
+    place = f", device={tensor.device}" if tensor.device != "cpu" else ""
+    return f"{start}{values}, {shape}dtype={tensor.dtype}{place})"
 
 
 def show_html(tensor: Tensor) -> str:
@@ -48,7 +67,7 @@ def show_html(tensor: Tensor) -> str:
     import html
 
     head = f"<code>{html.escape(describe(tensor))}</code>"
-    if not is_computed(tensor):
+    if _state(tensor):
         return f"<div>{head}</div>"
     body = np.array2string(_printable(tensor.numpy()), separator=", ", threshold=_MANY)
     return f"<div>{head}<pre>{html.escape(body)}</pre></div>"

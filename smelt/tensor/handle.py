@@ -6,7 +6,7 @@ tensors of their own dtype.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from smelt import dtypes, runtime
 from smelt.config import settings
 from smelt.dtypes import DType, Scalar
 from smelt.errors import ArgumentError, DTypeError
-from smelt.graph import build
+from smelt.graph import build, index_numbers
+from smelt.graph.index import Index
 from smelt.graph.node import Node, live_nodes, topological
 from smelt.graph.ops import kind_letter
 
@@ -36,9 +37,10 @@ _class: type[Any] = Handle
 _INTERVAL = 256
 _until_check = _INTERVAL
 _counts = 0
+_observer: Callable[[Any], None] | None = None
 
 _WEAK = (bool, int, float)
-OPERANDS: tuple[type[Any], ...] = (Handle, bool, int, float, np.ndarray, np.generic)
+OPERANDS: tuple[type[Any], ...] = (Handle, bool, int, float, np.ndarray, np.generic, Index)
 
 
 def register(tensor: type[Any]) -> None:
@@ -58,6 +60,12 @@ def wrap(node: Node) -> Tensor:
     return tensor
 
 
+def observe(observer: Callable[[Tensor], None] | None) -> None:
+    """Show every tensor that is made from now on to an observer; None: to nobody."""
+    global _observer, _until_check
+    _observer, _until_check = observer, -1 if observer else _INTERVAL
+
+
 def _check_growth(tensor: Tensor) -> None:
     """Realize a tensor whose unrealized history is over the limit, so that endless loops need bounded memory.
 
@@ -65,6 +73,9 @@ def _check_growth(tensor: Tensor) -> None:
     drifts: a loop with the same period would otherwise always show the same one of its tensors.
     """
     global _until_check, _counts
+    if _observer is not None:  # `_until_check` stays negative: the way that every tensor takes is no longer for it
+        _observer(tensor)
+        return
     limit = settings().node_limit
     if live_nodes() <= limit:
         _until_check = _INTERVAL
@@ -73,6 +84,14 @@ def _check_growth(tensor: Tensor) -> None:
     _until_check = limit // 8 + _counts % 31
     if not runtime.is_tracing() and not runtime.is_transforming() and len(topological([tensor._node])) > limit:
         tensor.realize()
+
+
+def size_number(size: Index, fractional: bool) -> Tensor:
+    """A symbolic size as a number of Python's: it takes the dtype of what it meets."""
+    return wrap(build.size_node(size, dtypes.float64 if fractional else dtypes.int64))
+
+
+index_numbers.register(index_numbers.Program(size_number, runtime.is_tracing))
 
 
 def node_of(value: Any, name: str) -> Node:
@@ -203,13 +222,15 @@ def all_common(values: Sequence[Any], name: str) -> list[Node]:
     strong = {i: node_of(v, name) for i, v in enumerate(values) if not is_weak(v)}
     if not strong:
         strong = {i: node_of(v, name) for i, v in enumerate(values)}
-    first, *others = strong.values()
+    numbers = [node for node in strong.values() if _is_number(node)]
+    first, *others = [node for node in strong.values() if node not in numbers] or numbers
     dtype = first.dtype
     for node in others:
         dtype = promoted(dtype, node.dtype, name)
-    for i, value in enumerate(values):
-        if i not in strong:
-            dtype = dtypes.promote_scalar(dtype, value)
+    for value in [value for i, value in enumerate(values) if i not in strong]:
+        dtype = dtypes.promote_scalar(dtype, value)
+    for node in numbers:
+        dtype = dtypes.promote_scalar(dtype, _EXAMPLES[kind_letter(node.dtype)])
     return [
         build.cast(strong[i], dtype) if i in strong else scalar_node(value, dtype, name)
         for i, value in enumerate(values)

@@ -152,6 +152,8 @@ def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
         return value._node if dtype is None else build.cast(value._node, dtype)
     if is_weak(value):
         return _scalar(value, dtype, name)
+    if isinstance(value, Index):
+        return build.size_node(value, dtype or dtypes.int64)
     if isinstance(value, list | tuple) and _holds_tensors(value, name):
         return _stacked(value, name, dtype)
     array = array_of(value, name)
@@ -181,7 +183,7 @@ def _holds_tensors(value: Any, name: str, depth: int = 1) -> bool:
         )
     # All are looked at, so that a list that contains itself is met here and not by whoever goes through it next.
     return any(
-        [isinstance(v, Handle) or (isinstance(v, list | tuple) and _holds_tensors(v, name, depth + 1)) for v in value]
+        [isinstance(v, Handle | Index) or (isinstance(v, list | tuple) and _holds_tensors(v, name, depth + 1)) for v in value]
     )
 
 

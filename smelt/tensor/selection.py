@@ -155,7 +155,7 @@ def _item(part: Any, name: str) -> _Item:
         return _tensor(part, name)
     if isinstance(part, list | tuple | np.ndarray) or hasattr(part, "__array__"):
         return _array(part, name)
-    if hasattr(part, "__index__"):
+    if hasattr(part, "__index__"):  # a symbolic size among them
         return _Item("int", part)
     raise ArgumentError(f"{name}: {_described(part)} cannot be used as an index", rule=_RULE)
 
@@ -275,6 +275,8 @@ def _out_of_range(number: int, node: Node, axis: int, name: str) -> IndexRangeEr
 
 
 def _position(item: Any, node: Node, axis: int, name: str) -> Size:
+    if isinstance(item, Index):
+        return _from_front(item, node.shape[axis])  # that it lies inside is checked with the slice
     try:
         number = operator.index(item)
     except SmeltError:  # a traced tensor says itself why it cannot be used
@@ -295,26 +297,28 @@ def _sliced(item: slice, size: Size) -> Span:
     step = 1 if step is None else step
     if step == 0:
         raise ArgumentError("indexing: the step of a slice must not be 0")
-    if not isinstance(size, Index):
-        first, last, step = slice(start, stop, step).indices(size)
+    if isinstance(step, Index):
+        raise ArgumentError(f"indexing: the step {step} of a slice is symbolic", rule="use an integer.")
+    if not any(isinstance(bound, Index) for bound in (size, start, stop)):
+        first, last, step = slice(start, stop, step).indices(size)  # type: ignore[arg-type]
         return Span(first, len(range(first, last, step)), step)
     if step < 0:
-        first_default, last_default = size - 1, as_index(-1)
+        first_default, last_default = as_index(size) - 1, as_index(-1)
     else:
-        first_default, last_default = as_index(0), size
+        first_default, last_default = as_index(0), as_index(size)
     low = first_default if start is None else _from_front(start, size)
     high = last_default if stop is None else _from_front(stop, size)
     distance = high - low if step > 0 else low - high
     return Span(low, (distance + abs(step) - 1) // abs(step), step)
 
 
-def _from_front(bound: int, size: Index) -> Index:
-    return size + bound if bound < 0 else as_index(bound)
+def _from_front(bound: Size, size: Size) -> Index:
+    return as_index(size) + bound if bound < 0 else as_index(bound)
 
 
-def _bound(bound: Any) -> int | None:
-    if bound is None:
-        return None
+def _bound(bound: Any) -> Size | None:
+    if bound is None or isinstance(bound, Index):
+        return bound
     if isinstance(bound, bool) or not hasattr(bound, "__index__"):
         raise ArgumentError(f"indexing: {_described(bound)} cannot be part of a slice", rule="use integers or None.")
     return operator.index(bound)

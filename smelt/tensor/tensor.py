@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never
 
 import numpy as np
 
-from smelt import dtypes
+from smelt import dtypes, tree
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from smelt.graph import build
@@ -188,6 +188,11 @@ class Tensor(Handle, Generic[DT, *S]):
     def __iter__(self) -> Iterator[Tensor]:
         if not self._node.shape:
             raise ArgumentError("iteration: a tensor of rank 0 has no elements to go through")
+        if isinstance(self._node.shape[0], Index):
+            raise TraceError(
+                f"iteration: the first axis has the symbolic size {self._node.shape[0]}",
+                hint="Use sm.scan(f, state, x) to go through it inside the compiled function.",
+            )
         return (indexing.index(self, i) for i in range(len(self)))
 
     def __contains__(self, value: Any) -> builtins.bool:
@@ -218,7 +223,7 @@ class Tensor(Handle, Generic[DT, *S]):
     # --- text and identity
 
     def __repr__(self) -> str:
-        return formatting.describe(self)
+        return formatting.represent(self)
 
     def __str__(self) -> str:
         return formatting.show(self)
@@ -582,3 +587,4 @@ class Tensor(Handle, Generic[DT, *S]):
 
 
 register(Tensor)
+tree.tensor_types.add(Tensor)

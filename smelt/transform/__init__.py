@@ -4,6 +4,7 @@
 Always holds: a transformed function gives what the original gives; tracing leaves no trace on the arguments.
 """
 
+from smelt.transform.associative import associative_scan
 from smelt.transform.checkpoint import checkpoint
 from smelt.transform.control import cond, fori_loop, scan, while_loop
 from smelt.transform.custom import custom_vjp, stop_gradient
@@ -14,6 +15,7 @@ from smelt.transform.jit import Jit, jit
 from smelt.transform.vmap import Vmap, vmap
 
 __all__ = [
+    "associative_scan",
     "Explanation",
     "Jit",
     "Vmap",

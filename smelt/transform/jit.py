@@ -99,6 +99,11 @@ class Jit(Generic[P, T]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
+    def __repr__(self) -> str:
+        name = getattr(self.__wrapped__, "__qualname__", repr(self.__wrapped__))
+        donate = f", donate={self._donate}" if self._donate else ""
+        return f"jit({name}{donate}, traces={len(self._entries)})"
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         if runtime.is_tracing() or runtime.is_transforming():
             return self.__wrapped__(*args, **kwargs)

@@ -303,3 +303,10 @@ def test_processes_open_files_themselves(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
     loader = DataLoader(MappedDataset(tmp_path / "x.npy"), 4, workers=1, processes=True)
     assert [x for (x,) in all_of(loader)] == [X[:4].tolist(), X[4:8].tolist(), X[8:].tolist()]
+
+
+def test_a_loader_says_what_it_is_and_where() -> None:
+    loader = sm.data.DataLoader(sm.data.ArrayDataset(np.arange(10)), batch=4, shuffle=True)
+    assert repr(loader) == "DataLoader(ArrayDataset of 10 items, batch=4, shuffle=True): epoch 0, 0 of 3 batches"
+    list(loader)
+    assert "epoch 1, 0 of 3 batches" in repr(loader)

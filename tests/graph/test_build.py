@@ -212,7 +212,7 @@ REFUSED: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (lambda: build.slice_(X, [(0, 2, 0), (0, 3, 1)]), ArgumentError, "the step of axis 0 is 0"),
     (lambda: build.slice_(X, [(0, 3, 1), (0, 3, 1)]), IndexRangeError, "elements 0 to 2 do not all lie in axis 0"),
     (lambda: build.slice_(X, [(-1, 1, 1), (0, 3, 1)]), IndexRangeError, "elements -1 to -1 do not"),
-    (lambda: build.slice_(Z, [(0, 2, 1), (0, 3, 1)]), IndexRangeError, "for every value of the symbolic size"),
+    (lambda: build.slice_(Z, [(0, 2, 1), (0, 3, 1)]), IndexRangeError, "for every size"),
     (lambda: build.slice_(X, [(0, -1, 1), (0, 3, 1)]), ArgumentError, "may be negative"),
     (lambda: build.concat([], 0), ArgumentError, "nothing to join"),
     (lambda: build.concat([X, I], 0), DTypeError, "tensor 0 is float32 and tensor 1 is int32"),

@@ -33,12 +33,15 @@ def test_properties() -> None:
         _ = x.T  # type: ignore[misc]
 
 
-def test_repr_describes_and_never_computes() -> None:
+def test_repr_shows_values_that_are_there_and_never_computes() -> None:
     y = sm.asarray([1.0, 2.0]) + 1
     assert repr(y) == "Tensor(shape=(2,), dtype=float32, device=cpu, lazy)"
     assert y._node.op is Op.BINARY and y._node.leaf is None
     y.realize()
-    assert repr(y) == "Tensor(shape=(2,), dtype=float32, device=cpu)"
+    assert repr(y) == "Tensor([2., 3.], dtype=float32)" and f"{[y]}" == "[Tensor([2., 3.], dtype=float32)]"
+    sm.jit(lambda x: x + 1, donate=0)(y)
+    assert repr(y) == "Tensor(shape=(2,), dtype=float32, device=cpu, donated)"
+    assert "donated" in y._repr_html_() and "<pre>" not in y._repr_html_()
 
 
 def test_print_shows_values() -> None:

@@ -306,3 +306,13 @@ def test_what_others_see_is_not_overwritten() -> None:
     same, twice = sm.jit(lambda x: (x.reshape(10, 100), x * 2), donate=0)(x)  # returned as it is
     np.testing.assert_array_equal(same.numpy().reshape(-1), np.arange(1000.0))
     np.testing.assert_array_equal(twice.numpy(), 2 * np.arange(1000.0))
+
+
+def test_a_jitted_function_says_what_it_is() -> None:
+    @sm.jit(donate=0)
+    def step(x: sm.Tensor) -> sm.Tensor:
+        return x + 1
+
+    assert repr(step).endswith("step, donate=(0,), traces=0)")
+    step(sm.asarray([1.0]))
+    assert repr(step).endswith("step, donate=(0,), traces=1)")

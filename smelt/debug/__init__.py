@@ -1,0 +1,9 @@
+"""Takes programs that run; gives where their NaNs come from, their values on the way, and where their time goes.
+
+Always holds: outside of these blocks a program is what it is without them.
+"""
+
+from smelt.debug.nans import nans
+from smelt.debug.profiling import Profile, profile
+
+__all__ = ["Profile", "nans", "profile"]

@@ -1,0 +1,84 @@
+"""Sizes that are known at the call, in the arithmetic and the comparisons of a user's own code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt.errors import IndexRangeError, TraceError
+
+N = sm.Dim("n", 1, 64)
+TABLE = sm.arange(64, dtype=sm.float32)
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "a slice to n": lambda x: x + TABLE[: x.shape[0]],
+    "a slice from n": lambda x: TABLE[x.shape[0] :].sum() + x,
+    "the last n": lambda x: x + TABLE[-x.shape[0] :],
+    "half": lambda x: x[: x.shape[0] // 2].sum() + x,
+    "the last by its number": lambda x: x[x.shape[0] - 1] * x,
+    "an update of the first n": lambda x: TABLE.at[: x.shape[0]].set(x),
+    "a mean": lambda x: x.sum() / x.shape[0],
+    "a divisor": lambda x: x.shape[0] / (x + 1),
+    "both sides": lambda x: (x.shape[0] - x) * x.shape[0] + x.size,
+    "a root": lambda x: x * x.shape[0] ** -0.5,
+    "a square": lambda x: x * x.shape[0] ** 2,
+    "a power of two": lambda x: x * 2.0 ** x.shape[0],
+    "fractions": lambda x: x * (1 / x.shape[0]) + x.shape[0] / 2 + 0.5 * x.shape[0] + (x.shape[0] - 0.25),
+    "what may be negative": lambda x: x * (x.shape[0] - 10),
+    "numbers of NumPy's": lambda x: x * (x.shape[0] + np.int64(2)) + np.float32(0.5) * x.shape[0],
+    "a function": lambda x: x * sm.sqrt(x.shape[0]) + sm.log(sm.asarray(x.shape[0], dtype=sm.float32)),
+    "a tensor of sizes": lambda x: sm.asarray([x.shape[0], 2]) * 3,
+    "a fill": lambda x: sm.full((3,), x.shape[0]),
+    "the larger": lambda x: sm.maximum(x, x.shape[0]) + max(x.shape[0], 1),
+    "a mask": lambda x: sm.where(sm.arange(x.shape[0]) < x.shape[0] - 1, x, x.shape[0]),
+    "evenly spaced": lambda x: sm.linspace(0, 1, x.shape[0]) + sm.linspace(-1, 2, x.shape[0], endpoint=False),
+    "counts": lambda x: sm.arange(1, x.shape[0] + 1) + sm.arange(2 * x.shape[0], 0, -2) * x,
+    "what bounds decide": lambda x: x if 0 < x.shape[0] <= 64 and x.shape[0] != 65 and x.shape[0] > 0.5 else -x,
+    "what is there": lambda x: x if x.shape[0] else -x,
+    "a gradient": sm.grad(lambda x: (x**2).sum() / x.shape[0]),
+    "a small dtype": lambda x: x.astype(sm.float16) * x.shape[0] ** -0.5 + x.astype(sm.float16) * x.shape[0],
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_symbolic_size_is_a_number(name: str) -> None:
+    function = PROGRAMS[name]
+    compiled = sm.jit(function, shapes=[(N,)])
+    for size in (5, 1, 12):
+        x = sm.arange(size, dtype=sm.float32)
+        got, wanted = compiled(x), function(x)
+        assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=2e-6 if got.dtype is sm.float32 else 1e-3)
+
+
+REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "an order": (lambda x: x if x.shape[0] > 10 else -x, r"whether n > 10 depends on the call(.|\n)*sm\.where"),
+    "a number": (lambda x: x if x.shape[0] == 5 else -x, r"whether n == 5 depends on the call(.|\n)*n in 1\.\.64"),
+    "a shape": (lambda x: x if x.shape == (5,) else -x, "whether n == 5 depends"),
+    "evenness": (lambda x: x if x.shape[0] % 2 == 0 else -x, "whether n % 2 == 0 depends"),
+    "a loop": (lambda x: [x[i] for i in range(x.shape[0])], "sm.fori_loop"),
+    "iteration": (lambda x: [2 * row for row in x], "sm.scan"),
+    "a length": (lambda x: x / len(x), r"x\.shape\[0\]"),
+    "a float": (lambda x: x * math.sqrt(x.shape[0]), r"n \*\* 0\.5"),
+    "a bound": (lambda x: x[: x.shape[0] - 2], r"may be negative|whether"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_depends_on_the_size_names_another_way(name: str) -> None:
+    function, message = REFUSED[name]
+    with pytest.raises((TraceError, IndexRangeError), match=message):
+        sm.jit(function, shapes=[(N,)])(TABLE[:5])
+
+
+def test_a_table_that_is_too_short_is_refused_for_the_sizes_that_need_more() -> None:
+    function = sm.jit(lambda x: x + TABLE[2 : x.shape[0] + 2], shapes=[(N,)])
+    with pytest.raises(IndexRangeError, match="bounds that say so"):
+        function(TABLE[:5])
+    narrow = sm.Dim("n", 1, 62)
+    assert sm.jit(function.__wrapped__, shapes=[(narrow,)])(TABLE[:2]).tolist() == [2.0, 4.0]
