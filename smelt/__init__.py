@@ -10,7 +10,7 @@ import importlib
 import math as _math
 from typing import TYPE_CHECKING, Any
 
-from smelt import errors
+from smelt import errors, names
 from smelt.dtypes import (
     DType,
     bfloat16,
@@ -154,23 +154,9 @@ _LAZY = dict.fromkeys(
 
 _PARTS = ("data", "nn", "optim", "train")  # modules that are loaded when first used: `import smelt` stays instant
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PARTS:
-        return importlib.import_module(f"smelt.{name}")
-    if name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'smelt' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
 __all__ = [
     "errors",
+    "__version__",
     "DType",
     "bfloat16",
     "float8_e4m3fn",
@@ -191,6 +177,15 @@ __all__ = [
     "bool",
     "Dim",
     "Tensor",
+    "grad",
+    "value_and_grad",
+    "vjp",
+    "jvp",
+    "jacobian",
+    "hessian",
+    "checkpoint",
+    "custom_vjp",
+    "stop_gradient",
     "jit",
     "vmap",
     "explain",
@@ -243,3 +238,15 @@ __all__ += scans.__all__
 __all__ += sets.__all__
 __all__ += special.__all__
 __all__ += trigonometry.__all__
+
+if not TYPE_CHECKING:  # a type checker must not take every name for one that is there
+    _missing, __dir__ = names.door(__name__, __all__)
+
+    def __getattr__(name: str) -> Any:
+        if name in _PARTS:
+            return importlib.import_module(f"smelt.{name}")
+        if name in _LAZY:
+            value = getattr(importlib.import_module(_LAZY[name]), name)
+            globals()[name] = value
+            return value
+        return _missing(name)
