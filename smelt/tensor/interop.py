@@ -148,7 +148,7 @@ def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
     """The node of anything that `asarray` takes."""
     if isinstance(value, Handle):
         return value._node if dtype is None else build.cast(value._node, dtype)
-    if is_weak(value):
+    if is_weak(value) and not isinstance(value, np.generic):  # on its own, np.float64 is one
         return _scalar(value, dtype, name)
     if isinstance(value, list | tuple) and _holds_tensors(value):
         return _stacked(value, name, dtype)

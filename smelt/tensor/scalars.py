@@ -105,7 +105,7 @@ def can_cast(from_: DTypeLike | Operand, to: DTypeLike) -> bool:
     >>> sm.can_cast(sm.uint8, sm.int16), sm.can_cast(sm.float32, sm.int64)
     (True, False)
     """
-    if is_weak(from_):
+    if is_weak(from_) and not isinstance(from_, np.generic):
         raise ArgumentError(
             f"can_cast: the number {from_!r} has no dtype of its own",
             rule="give a tensor or a dtype.",
