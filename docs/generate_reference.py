@@ -22,7 +22,8 @@ for. Most functions of a tensor are also methods of the same name; they are one 
   `axis=`, and `keepdim=` for `keepdims=`. Where the two differ in meaning, the array API wins.
 - **Dtypes** promote as in the array API; an integer that meets a float takes the float's dtype. Python numbers are
   weak: they take the dtype of the tensor that they meet, within its kind, and an integer that does not fit is refused.
-  NumPy scalars and arrays have their own dtype. Functions of real numbers give float32 for integers and bools.
+  So is `np.float64`; other NumPy scalars, and arrays, have their own dtype. Functions of real numbers give float32 for
+  integers and bools.
 - **Numbers.** Integers wrap; an integer divided by 0 gives 0, and so does a shift beyond the width. Casts from float to
   integer saturate, and NaN becomes 0. 16-bit floats are computed in float32 and rounded once.
 - **Mistakes** raise the typed errors of `sm.errors` at the call, with the line of the user's program in the message.
@@ -64,6 +65,10 @@ FAMILIES: dict[str, str] = {
     "Devices": "tensor.devices",
     "Compiling": "transform.jit",
     "Batching": "transform.vmap",
+    "Derivatives": "transform.gradients",
+    "Derivatives of all elements": "transform.jacobians",
+    "Constants for derivatives": "transform.custom",
+    "Less memory for derivatives": "transform.checkpoint",
     "Looking inside": "transform.explain",
 }
 DRAWN = ("random", "random_tails", "random_rejection", "random_choices", "initializers")
@@ -91,10 +96,10 @@ def rows(module: Any, prefix: str, names: list[str]) -> list[str]:
     for name, function in vars(module).items():
         if not inspect.isfunction(function) or function.__module__ != module.__name__ or name not in names:
             continue
-        others = [n for n in names if getattr(sm, n, None) is function and n != name] if not prefix else []
+        others = [n for n in sm.__all__ if inspect.unwrap(getattr(sm, n)) is inspect.unwrap(function)]
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-        also = f" Also: {', '.join(f'`{n}`' for n in others)}." if others else ""
-        lines.append(f"| `{signature(prefix + name, function)}` | {summary}{also} |")
+        also = ", ".join(f"`{n}`" for n in others if n != prefix + name)
+        lines.append(f"| `{signature(prefix + name, function)}` | {summary}{f' Also: {also}.' if also else ''} |")
     return lines
 
 

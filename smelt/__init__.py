@@ -10,7 +10,7 @@ import importlib
 import math as _math
 from typing import TYPE_CHECKING, Any
 
-from smelt import errors, tracebacks, tree
+from smelt import errors, names, tracebacks, tree
 from smelt.dtypes import (
     DType,
     bfloat16,
@@ -166,24 +166,10 @@ _PARTS = (
     "train",
 )  # loaded when first used, as well
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PARTS:
-        return importlib.import_module(f"smelt.{name}")
-    if name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'smelt' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
 __all__ = [
     "errors",
     "tree",
+    "__version__",
     "DType",
     "bfloat16",
     "float8_e4m3fn",
@@ -204,6 +190,15 @@ __all__ = [
     "bool",
     "Dim",
     "Tensor",
+    "grad",
+    "value_and_grad",
+    "vjp",
+    "jvp",
+    "jacobian",
+    "hessian",
+    "checkpoint",
+    "custom_vjp",
+    "stop_gradient",
     "jit",
     "vmap",
     "explain",
@@ -259,3 +254,15 @@ __all__ += scans.__all__
 __all__ += sets.__all__
 __all__ += special.__all__
 __all__ += trigonometry.__all__
+
+if not TYPE_CHECKING:  # a type checker must not take every name for one that is there
+    _missing, __dir__ = names.door(__name__, __all__)
+
+    def __getattr__(name: str) -> Any:
+        if name in _PARTS:
+            return importlib.import_module(f"smelt.{name}")
+        if name in _LAZY:
+            value = getattr(importlib.import_module(_LAZY[name]), name)
+            globals()[name] = value
+            return value
+        return _missing(name)

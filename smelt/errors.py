@@ -10,6 +10,7 @@ import contextlib
 import linecache
 import os
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 # Whose frames are not the user's: ours, and those that Python puts in between for `with` blocks of ours.
@@ -53,11 +54,15 @@ class SmeltError(Exception):
 
     def __init__(self, message: str, *, rule: str = "", hint: str = "", location: Location | None = None) -> None:
         self.location = location or user_location()
-        lines = [message]
-        if self.location is not None:
-            lines.append(f"  at {self.location}")
-        lines += [f"  {line}" for text in (rule, hint) if text for line in text.splitlines()]
-        super().__init__("\n".join(lines))
+        super().__init__(_text(message, self.location, rule, hint))
+
+
+def _text(message: str, location: Location | None, *more: str) -> str:
+    lines = [message]
+    if location is not None:
+        lines.append(f"  at {location}")
+    lines += [f"  {line}" for text in more for line in text.splitlines()]
+    return "\n".join(lines)
 
 
 class ShapeError(SmeltError, ValueError):
@@ -102,6 +107,20 @@ class ExchangeError(SmeltError, BufferError, ValueError):
 
 class ProtocolError(SmeltError, AttributeError, TypeError):
     """An object without the methods through which libraries exchange memory."""
+
+
+class UnknownNameError(SmeltError, AttributeError):
+    """A name that smelt does not have, or has under another name. What was meant is found when somebody reads it: many
+    programs only ask whether a name is there.
+    """
+
+    def __init__(self, message: str, hint: Callable[[], str]) -> None:
+        self.location = user_location()
+        self._hint = hint
+        Exception.__init__(self, message)
+
+    def __str__(self) -> str:
+        return _text(self.args[0], self.location, self._hint())
 
 
 class TraceError(SmeltError, TypeError, ValueError):

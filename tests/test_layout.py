@@ -17,7 +17,7 @@ FRONT_DOOR = "smelt"  # `import smelt` itself: smelt/__init__.py
 
 # The pipeline. Each name imports only from those before it; whoever comes after the front door may use the public API.
 LAYOUT = (
-    *("errors", "config", "tracebacks", "dtypes", "tree", "locks", "diskcache"),
+    *("errors", "brought", "names", "config", "tracebacks", "dtypes", "tree", "locks", "diskcache"),
     *("graph", "derive", "rewrite", "kernel", "cost", "egraph", "fuse", "schedule", "render", "device"),
     *("plan", "compiler", "search", "runtime", "tensor", "transform", "debug"),
     *("nn", "optim", "formats", "train", "data"),

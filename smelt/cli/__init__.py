@@ -1,8 +1,8 @@
 """The command line: `smelt <command>`, or `python -m smelt.cli <command>`.
 
 Takes the words of a command; gives an exit status: 0 when all is well, 1 when something is wrong, 2 for words it does
-not know, 130 when interrupted. Always holds: results go to stdout, everything else to stderr, and a command's code is
-loaded only when it runs.
+not know, 130 when interrupted. Without a command it lists them. Always holds: results go to stdout, everything else to
+stderr, and a command's code is loaded only when it runs.
 """
 
 from __future__ import annotations
@@ -31,9 +31,24 @@ def _demo(arguments: argparse.Namespace) -> int:
     return demo.main()
 
 
+_EXAMPLES = """examples:
+  smelt doctor             is everything here that smelt needs?
+  smelt demo               a network learns to read digits, in a few seconds
+  smelt devices --json     for other programs
+
+measurements: python -m smelt.bench --help
+"""
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="smelt", description="A deep-learning compiler with a tensor library on top.")
-    commands = parser.add_subparsers(title="commands", metavar="command", required=True)
+    parser = argparse.ArgumentParser(
+        prog="smelt",
+        description="A deep-learning compiler with a tensor library on top.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=lambda _: parser.print_help())
+    commands = parser.add_subparsers(title="commands", metavar="command")
     doctor = commands.add_parser("doctor", help="what smelt finds here: compiler, processor, memory, cache")
     doctor.add_argument("--json", action="store_true", help="print JSON instead of a table")
     doctor.set_defaults(run=_doctor)
@@ -53,7 +68,7 @@ def main(words: Sequence[str] | None = None) -> int:
     from smelt.errors import SmeltError
 
     try:
-        status: int = arguments.run(arguments)
+        status: int | None = arguments.run(arguments)
         sys.stdout.flush()
     except SmeltError as error:
         print(f"smelt: {error}", file=sys.stderr)
@@ -63,4 +78,4 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    return status
+    return status or 0

@@ -12,6 +12,7 @@ from smelt.data.datasets import Dataset
 from smelt.data.order import checked_seed, permutation
 from smelt.data.workers import Job, in_place, in_processes, in_threads
 from smelt.errors import ArgumentError
+from smelt.names import understood
 from smelt.tensor.arguments import flag, integer
 from smelt.train.progress import Progress
 
@@ -46,6 +47,7 @@ class DataLoader:
     [([0, 1], [True, True]), ([2, 0], [True, False])]
     """
 
+    @understood
     def __init__(
         self,
         dataset: Dataset,

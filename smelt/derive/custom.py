@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from smelt.graph.alias import alias
 from smelt.graph.node import Node
 
 
@@ -20,6 +21,14 @@ class Stopped:
     """A value that counts as a constant."""
 
     __slots__ = ()
+
+
+_STOPPED = Stopped()
+
+
+def stopped(node: Node) -> Node:
+    """A node with the same value, which counts as a constant."""
+    return alias(node, _STOPPED)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

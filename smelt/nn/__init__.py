@@ -1,6 +1,9 @@
 """Neural networks: modules, layers and losses."""
 
-from smelt.nn import losses
+from typing import TYPE_CHECKING
+
+from smelt.names import door
+from smelt.nn import functional, losses
 from smelt.nn.activations import (
     CELU,
     ELU,
@@ -67,7 +70,7 @@ from smelt.nn.graphs import (
     global_mean_pool,
 )
 from smelt.nn.linear import Bilinear, Flatten, Identity, Linear, Unflatten
-from smelt.nn.module import Module
+from smelt.nn.module import Module, Parameter
 from smelt.nn.normalization import GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
 from smelt.nn.padding import (
     CircularPad1d,
@@ -179,6 +182,7 @@ __all__ = [
     "Linear",
     "Unflatten",
     "Module",
+    "Parameter",
     "GroupNorm",
     "LayerNorm",
     "LocalResponseNorm",
@@ -246,6 +250,7 @@ __all__ = [
     "SmoothL1Loss",
     "SoftMarginLoss",
     "TripletMarginLoss",
+    "functional",
     "losses",
     "Attention",
     "MultiheadAttention",
@@ -279,3 +284,6 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__, __all__)

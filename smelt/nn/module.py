@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, Self, TypeVar
 
 from smelt import tree
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, InternalError
+from smelt.names import missing_attribute, understood
 from smelt.nn import calls
 from smelt.tensor import Tensor
 from smelt.tensor.arguments import flag
+from smelt.tensor.interop import asarray
 from smelt.transform.marks import Identity
 
 M = TypeVar("M", bound="Module")
@@ -79,8 +81,15 @@ class Module:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _register(cls)
+        if "__init__" in cls.__dict__ and cls.__module__.startswith("smelt."):
+            cls.__init__ = understood(cls.__init__)  # type: ignore[method-assign]
         if "__call__" in cls.__dict__:
             cls.__call__ = calls.recorded(cls.__call__)  # type: ignore[method-assign]
+
+    if not TYPE_CHECKING:  # a type checker must not take every name for one that is there
+
+        def __getattr__(self, name: str) -> Never:
+            raise missing_attribute(self, name, "Module")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         forward = getattr(self, "forward", None)
@@ -236,6 +245,20 @@ class Module:
         """The modules directly below."""
         for name, value in vars(self).items():
             yield from _nearest(value, name)
+
+
+def Parameter(data: Tensor, requires_grad: bool = True) -> Tensor:
+    """The tensor itself: every float tensor that is an attribute of a module is a parameter of it.
+
+    >>> import smelt as sm
+    >>> sm.nn.Parameter(sm.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+    if not flag(requires_grad, "Parameter", "requires_grad"):
+        raise ArgumentError(
+            "Parameter: requires_grad is False", hint="Write self.register_buffer(name, tensor), or model.freeze()."
+        )
+    return asarray(data)
 
 
 def _nearest(value: Any, path: str) -> Iterator[tuple[str, Module]]:

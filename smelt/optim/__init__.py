@@ -1,5 +1,8 @@
 """Optimizers: chains of small steps from gradients to updates."""
 
+from typing import TYPE_CHECKING
+
+from smelt.names import door
 from smelt.optim import schedules
 from smelt.optim.averages import EMA, Averaged
 from smelt.optim.core import Optimizer, Parameters, State, Step, chain
@@ -68,3 +71,6 @@ __all__ = [
     "groups",
     "schedules",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__, __all__)

@@ -12,12 +12,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeVar
 
 from smelt import runtime, tree
 from smelt.dtypes import DType, float32, float64, int32
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph.shapes import shape_text
+from smelt.names import missing_attribute, understood
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
 from smelt.tensor.interop import realize
@@ -104,6 +105,16 @@ class Step:
 
 class Updater:
     """What all optimizers are: something that advances parameters, and remembers a state."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__ and cls.__module__.startswith("smelt."):
+            cls.__init__ = understood(cls.__init__)  # type: ignore[method-assign]
+
+    if not TYPE_CHECKING:  # a type checker must not take every name for one that is there
+
+        def __getattr__(self, name: str) -> Never:
+            raise missing_attribute(self, name, "Updater")
 
     def init(self, parameters: Any) -> Any:
         """What to remember before the first update of a module, or another tree of tensors."""
@@ -205,7 +216,14 @@ def check_rate(lr: Any, name: str) -> None:
     """A learning rate is a number that is not negative, a tensor, or a schedule."""
     is_number = isinstance(lr, int | float) and not isinstance(lr, bool)
     if not callable(lr) and not isinstance(lr, Tensor) and not (is_number and lr >= 0):
-        raise ArgumentError(f"{name}: lr is {lr!r:.80}", rule="a learning rate is a number that is not negative.")
+        parameters = isinstance(lr, list | dict) or hasattr(lr, "__next__")
+        raise ArgumentError(
+            f"{name}: lr is {lr!r:.80}",
+            rule="a learning rate is a number that is not negative.",
+            hint=f"Parameters come later: opt = sm.optim.{name}(lr=1e-3), then state = opt.init(model)."
+            if parameters
+            else "",
+        )
 
 
 def free_parameters(parameters: Any) -> FreeParameters:

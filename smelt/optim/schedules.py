@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smelt.dtypes import float32
 from smelt.errors import ArgumentError
+from smelt.names import door
 from smelt.optim.core import Schedule
 from smelt.tensor import Tensor
 from smelt.tensor.elementwise import where
@@ -248,3 +249,7 @@ def _schedule(value: Any, name: str) -> Callable[[Tensor], Any]:
         return value  # type: ignore[no-any-return]
     _rate(value, name, "a rate")
     return lambda count: value
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__, __all__)

@@ -56,13 +56,13 @@ def _formula(x: Tensor[DT, *S], name: str, formula: Callable[[Node], Node]) -> T
     return wrap(build.cast(formula(widened(node)), node.dtype))
 
 
-def relu(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def relu(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """x where it is positive, else 0."""
     node = node_of(x, "relu")
     return wrap(build.binary("max", node, build.const(0, node.dtype), name="relu"))
 
 
-def leaky_relu(x: Tensor[DT, *S], /, negative_slope: float = 0.01) -> Tensor[Any, *S]:
+def leaky_relu(x: Tensor[DT, *S], negative_slope: float = 0.01) -> Tensor[Any, *S]:
     """x where it is positive, else `negative_slope * x`."""
     slope = real_number(negative_slope, "leaky_relu", "negative_slope")
 
@@ -72,7 +72,7 @@ def leaky_relu(x: Tensor[DT, *S], /, negative_slope: float = 0.01) -> Tensor[Any
     return _formula(x, "leaky_relu", formula)
 
 
-def prelu(x: Tensor[DT, *S], weight: Operand, /) -> Tensor[Any, *S]:
+def prelu(x: Tensor[DT, *S], weight: Operand) -> Tensor[Any, *S]:
     """x where it is positive, else weight * x; a vector of weights has one for each channel (axis 1) of x.
 
     >>> sm.prelu(sm.asarray([[-1.0, -1.0]]), sm.asarray([0.5, 0.25])).tolist()
@@ -93,7 +93,7 @@ def prelu(x: Tensor[DT, *S], weight: Operand, /) -> Tensor[Any, *S]:
     return wrap(build.cast(build.where(_positive(node), node, build.mul(node, factor)), stored.dtype))
 
 
-def threshold(x: Tensor[DT, *S], threshold: float, value: float, /) -> Tensor[DT, *S]:
+def threshold(x: Tensor[DT, *S], threshold: float, value: float) -> Tensor[DT, *S]:
     """x where it is above the threshold, else the value.
 
     >>> sm.threshold(sm.asarray([1.0, 3.0]), 2.0, -1.0).tolist()
@@ -106,7 +106,7 @@ def threshold(x: Tensor[DT, *S], threshold: float, value: float, /) -> Tensor[DT
     return wrap(build.where(keep, node, other))
 
 
-def relu6(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def relu6(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """x, but not below 0 and not above 6.
 
     >>> sm.relu6(sm.asarray([-1.0, 3.0, 8.0])).tolist()
@@ -115,7 +115,7 @@ def relu6(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
     return _between(x, 0, 6, "relu6")
 
 
-def hard_tanh(x: Tensor[DT, *S], /, min_val: float = -1.0, max_val: float = 1.0) -> Tensor[DT, *S]:
+def hard_tanh(x: Tensor[DT, *S], min_val: float = -1.0, max_val: float = 1.0) -> Tensor[DT, *S]:
     """x, but not below `min_val` and not above `max_val`.
 
     >>> sm.hard_tanh(sm.asarray([-2.0, 0.5, 3.0])).tolist()
@@ -133,7 +133,7 @@ def _between(x: Tensor[DT, *S], low: float, high: float, name: str) -> Tensor[DT
     return wrap(build.binary("min", build.binary("max", node, least, name=name), most, name=name))
 
 
-def hard_sigmoid(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def hard_sigmoid(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """(x + 3) / 6, but not below 0 and not above 1.
 
     >>> sm.hard_sigmoid(sm.asarray([-4.0, 0.0, 4.0])).tolist()
@@ -142,7 +142,7 @@ def hard_sigmoid(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _formula(x, "hard_sigmoid", _ramp)
 
 
-def hard_swish(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def hard_swish(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """x * hard_sigmoid(x).
 
     >>> sm.hard_swish(sm.asarray([-4.0, 0.0, 4.0])).tolist()
@@ -156,7 +156,7 @@ def _ramp(node: Node) -> Node:
     return build.div(build.minimum(inner, build.const(6, node.dtype)), build.const(6, node.dtype, node.shape))
 
 
-def softsign(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def softsign(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """x / (1 + abs(x)).
 
     >>> sm.softsign(sm.asarray([1.0, -3.0])).tolist()
@@ -165,7 +165,7 @@ def softsign(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _formula(x, "softsign", lambda node: build.div(node, build.shift(build.unary("abs", node), 1)))
 
 
-def tanhshrink(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def tanhshrink(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """x - tanh(x).
 
     >>> sm.tanhshrink(sm.asarray([0.0, 30.0])).tolist()
@@ -174,7 +174,7 @@ def tanhshrink(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _formula(x, "tanhshrink", lambda node: build.sub(node, build.tanh(node)))
 
 
-def celu(x: Tensor[DT, *S], /, alpha: float = 1.0) -> Tensor[Any, *S]:
+def celu(x: Tensor[DT, *S], alpha: float = 1.0) -> Tensor[Any, *S]:
     """x where it is positive, else `alpha * (exp(x / alpha) - 1)`, which is smooth at 0.
 
     >>> sm.celu(sm.asarray([2.0, -1000.0]), alpha=0.5).tolist()
@@ -192,7 +192,7 @@ def celu(x: Tensor[DT, *S], /, alpha: float = 1.0) -> Tensor[Any, *S]:
     return _formula(x, "celu", formula)
 
 
-def selu(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def selu(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """`elu` scaled so that the outputs of a deep network keep mean 0 and variance 1.
 
     >>> sm.selu(sm.asarray([0.0, 1.0])).tolist()
@@ -206,7 +206,7 @@ def selu(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _formula(x, "selu", formula)
 
 
-def mish(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def mish(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """x * tanh(softplus(x)).
 
     >>> sm.mish(sm.asarray([0.0, 20.0])).tolist()
@@ -215,7 +215,7 @@ def mish(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _formula(x, "mish", lambda node: build.mul(node, build.tanh(_soft(node))))
 
 
-def glu(x: Tensor, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def glu(x: Tensor, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """The first half of x along an axis (the last one, unless given) times the sigmoid of the second half.
 
     >>> sm.glu(sm.asarray([3.0, 0.0])).tolist()
@@ -225,7 +225,7 @@ def glu(x: Tensor, /, axis: int | None = None, *, dim: int | None = None) -> Ten
     return wrap(build.cast(build.mul(first, _share(second)), dtype))
 
 
-def swiglu(x: Tensor, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def swiglu(x: Tensor, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """`silu` of the first half of x along an axis (the last one, unless given) times the second half.
 
     >>> sm.swiglu(sm.asarray([0.0, 5.0])).tolist()
@@ -255,7 +255,7 @@ def _halves(x: Tensor, axis: int | None, dim: int | None, name: str) -> tuple[No
     return first, second, node.dtype
 
 
-def elu(x: Tensor[DT, *S], /, alpha: float = 1.0) -> Tensor[Any, *S]:
+def elu(x: Tensor[DT, *S], alpha: float = 1.0) -> Tensor[Any, *S]:
     """x where it is positive, else `alpha * (exp(x) - 1)`."""
     factor = real_number(alpha, "elu", "alpha")
 
@@ -265,7 +265,7 @@ def elu(x: Tensor[DT, *S], /, alpha: float = 1.0) -> Tensor[Any, *S]:
     return _formula(x, "elu", formula)
 
 
-def sigmoid(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def sigmoid(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """1 / (1 + exp(-x))."""
 
     return _formula(x, "sigmoid", _share)
@@ -278,7 +278,7 @@ def _share(node: Node) -> Node:
     return build.div(build.where(negative, power, build.const(1, node.dtype)), build.shift(power, 1))
 
 
-def log_sigmoid(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def log_sigmoid(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The logarithm of `sigmoid`, without loss where that is small.
 
     >>> sm.log_sigmoid(sm.asarray([0.0, -1000.0])).tolist()
@@ -292,7 +292,7 @@ def log_sigmoid(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _formula(x, "log_sigmoid", formula)
 
 
-def softplus(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def softplus(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """log(1 + exp(x)), without overflow."""
 
     return _formula(x, "softplus", _soft)
@@ -303,7 +303,7 @@ def _soft(node: Node) -> Node:
     return build.add(build.maximum(node, build.const(0, node.dtype)), tail)
 
 
-def gelu(x: Tensor[DT, *S], /, approximate: str = "none") -> Tensor[Any, *S]:
+def gelu(x: Tensor[DT, *S], approximate: str = "none") -> Tensor[Any, *S]:
     """x times the normal distribution's share below x; approximated with `"tanh"`, or `"quick"` by a sigmoid."""
     if approximate not in ("none", "tanh", "quick"):
         raise ArgumentError(f"gelu: approximate must be 'none', 'tanh' or 'quick', got {approximate!r}")
@@ -312,12 +312,12 @@ def gelu(x: Tensor[DT, *S], /, approximate: str = "none") -> Tensor[Any, *S]:
     return wrap(build.composite("gelu", floating(x, "gelu"), approximate=approximate))
 
 
-def silu(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def silu(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """x * sigmoid(x)."""
     return wrap(build.composite("silu", floating(x, "silu")))
 
 
-def softmin(x: Tensor[DT, *S], /, axis: int | None = None, *, dim: int | None = None) -> Tensor[Any, *S]:
+def softmin(x: Tensor[DT, *S], axis: int | None = None, *, dim: int | None = None) -> Tensor[Any, *S]:
     """`softmax` of -x: the smallest element gets the largest share.
 
     >>> sm.softmin(sm.asarray([0.0, 0.0])).tolist()
@@ -326,12 +326,12 @@ def softmin(x: Tensor[DT, *S], /, axis: int | None = None, *, dim: int | None = 
     return _along("softmax", wrap(build.neg(floating(x, "softmin"))), axis, dim, "softmin")
 
 
-def softmax(x: Tensor[DT, *S], /, axis: int | None = None, *, dim: int | None = None) -> Tensor[Any, *S]:
+def softmax(x: Tensor[DT, *S], axis: int | None = None, *, dim: int | None = None) -> Tensor[Any, *S]:
     """exp(x) divided by its sum along an axis (the last one, unless given)."""
     return _along("softmax", x, axis, dim)
 
 
-def log_softmax(x: Tensor[DT, *S], /, axis: int | None = None, *, dim: int | None = None) -> Tensor[Any, *S]:
+def log_softmax(x: Tensor[DT, *S], axis: int | None = None, *, dim: int | None = None) -> Tensor[Any, *S]:
     """The logarithm of `softmax`, without loss of accuracy for small shares."""
     return _along("log_softmax", x, axis, dim)
 

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-def adaptive_avg_pool1d(x: Tensor, output_size: Numbers, /) -> Tensor:
+def adaptive_avg_pool1d(x: Tensor, output_size: Numbers) -> Tensor:
     """The means of `output_size` windows that cover the last axis evenly.
 
     >>> import smelt as sm
@@ -44,7 +44,7 @@ def adaptive_avg_pool1d(x: Tensor, output_size: Numbers, /) -> Tensor:
     return _adaptive("adaptive_avg_pool1d", 1, "mean", x, output_size)
 
 
-def adaptive_avg_pool2d(x: Tensor, output_size: Numbers | Sequence[int | None], /) -> Tensor:
+def adaptive_avg_pool2d(x: Tensor, output_size: Numbers | Sequence[int | None]) -> Tensor:
     """The means of `output_size` windows that cover the last two axes evenly; None keeps the size of an axis.
 
     >>> import smelt as sm
@@ -54,7 +54,7 @@ def adaptive_avg_pool2d(x: Tensor, output_size: Numbers | Sequence[int | None], 
     return _adaptive("adaptive_avg_pool2d", 2, "mean", x, output_size)
 
 
-def adaptive_avg_pool3d(x: Tensor, output_size: Numbers | Sequence[int | None], /) -> Tensor:
+def adaptive_avg_pool3d(x: Tensor, output_size: Numbers | Sequence[int | None]) -> Tensor:
     """The means of `output_size` windows that cover the last three axes evenly; None keeps the size of an axis.
 
     >>> import smelt as sm
@@ -64,7 +64,7 @@ def adaptive_avg_pool3d(x: Tensor, output_size: Numbers | Sequence[int | None], 
     return _adaptive("adaptive_avg_pool3d", 3, "mean", x, output_size)
 
 
-def adaptive_max_pool1d(x: Tensor, output_size: Numbers, /) -> Tensor:
+def adaptive_max_pool1d(x: Tensor, output_size: Numbers) -> Tensor:
     """The largest values of `output_size` windows that cover the last axis evenly.
 
     >>> import smelt as sm
@@ -74,7 +74,7 @@ def adaptive_max_pool1d(x: Tensor, output_size: Numbers, /) -> Tensor:
     return _adaptive("adaptive_max_pool1d", 1, "max", x, output_size)
 
 
-def adaptive_max_pool2d(x: Tensor, output_size: Numbers | Sequence[int | None], /) -> Tensor:
+def adaptive_max_pool2d(x: Tensor, output_size: Numbers | Sequence[int | None]) -> Tensor:
     """The largest values of `output_size` windows that cover the last two axes evenly; None keeps an axis' size.
 
     >>> import smelt as sm
@@ -84,7 +84,7 @@ def adaptive_max_pool2d(x: Tensor, output_size: Numbers | Sequence[int | None], 
     return _adaptive("adaptive_max_pool2d", 2, "max", x, output_size)
 
 
-def adaptive_max_pool3d(x: Tensor, output_size: Numbers | Sequence[int | None], /) -> Tensor:
+def adaptive_max_pool3d(x: Tensor, output_size: Numbers | Sequence[int | None]) -> Tensor:
     """The largest values of `output_size` windows that cover the last three axes evenly; None keeps an axis' size.
 
     >>> import smelt as sm
@@ -161,7 +161,6 @@ def _between(node: Node, axis: int, begin: Node, end: Node, op: str) -> Node:
 def fractional_max_pool2d(
     x: Tensor,
     kernel_size: Numbers,
-    /,
     output_size: Numbers | None = None,
     output_ratio: float | Sequence[float] | None = None,
     *,

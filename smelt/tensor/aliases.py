@@ -19,8 +19,11 @@ from smelt.tensor.elementwise import (
     remainder,
     subtract,
 )
+from smelt.tensor.interop import asarray
 from smelt.tensor.joining import array_split, concat, unstack, vstack
+from smelt.tensor.linear import matmul
 from smelt.tensor.movement import expand_dims, moveaxis, permute_dims, repeat
+from smelt.tensor.random import permutation, rand, randint, randn, seed
 from smelt.tensor.reductions import max, min
 from smelt.tensor.resizing import interpolate
 from smelt.tensor.trigonometry import acos, acosh, asin, asinh, atan, atan2, atanh, deg2rad, rad2deg
@@ -36,6 +39,9 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "array",
+    "as_tensor",
+    "bmm",
     "cat",
     "clamp",
     "concatenate",
@@ -46,6 +52,8 @@ __all__ = [
     "gt",
     "le",
     "lt",
+    "manual_seed",
+    "mm",
     "mod",
     "movedim",
     "mul",
@@ -54,17 +62,23 @@ __all__ = [
     "permute",
     "power",
     "radians",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
     "repeat_interleave",
     "resize",
     "row_stack",
     "sub",
     "swish",
+    "tensor",
     "tensor_split",
     "true_divide",
     "unbind",
     "unsqueeze",
 ]
 
+tensor = array = as_tensor = asarray
 absolute = abs
 neg = negative
 sub = subtract
@@ -76,6 +90,8 @@ eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_eq
 clamp = clip
 arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
 arcsinh, arccosh, arctanh = asinh, acosh, atanh
+mm = bmm = matmul
+manual_seed, randperm = seed, permutation
 radians, degrees = deg2rad, rad2deg
 swish = silu
 amax, amin = max, min

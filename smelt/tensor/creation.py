@@ -79,9 +79,7 @@ def empty(shape: ShapeLike = (), *sizes: Size, dtype: DTypeLike | None = None, d
     return _filled(as_shape((shape, *sizes), "empty"), 0, dtype or dtypes.float32, device, "empty")
 
 
-def full_like(
-    x: Tensor, /, fill_value: Scalar | Tensor, *, dtype: DTypeLike | None = None, device: Any = None
-) -> Tensor:
+def full_like(x: Tensor, fill_value: Scalar | Tensor, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """A tensor of one value, in the shape and dtype of x.
 
     >>> sm.full_like(sm.zeros(3), 0.5).tolist()
@@ -91,7 +89,7 @@ def full_like(
     return _filled(node.shape, fill_value, dtype or node.dtype, device, "full_like")
 
 
-def zeros_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+def zeros_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """Zeros in the shape and dtype of x.
 
     >>> sm.zeros_like(sm.asarray([1, 2])).tolist()
@@ -101,7 +99,7 @@ def zeros_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = No
     return _filled(node.shape, 0, dtype or node.dtype, device, "zeros_like")
 
 
-def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+def ones_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """Ones in the shape and dtype of x.
 
     >>> sm.ones_like(sm.asarray([1, 2]), dtype=sm.bool).tolist()
@@ -111,7 +109,7 @@ def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = Non
     return _filled(node.shape, 1, dtype or node.dtype, device, "ones_like")
 
 
-def empty_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+def empty_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
     """A tensor in the shape and dtype of x whose values do not matter. They are zeros.
 
     >>> sm.empty_like(sm.ones((2, 5))).shape
@@ -142,7 +140,6 @@ def _constant(value: Scalar, dtype: DType, name: str) -> Node:
 def eye(
     n_rows: Size,
     n_cols: Size | None = None,
-    /,
     *,
     k: int = 0,
     dtype: DTypeLike | None = None,
@@ -163,7 +160,6 @@ def eye(
 def tri(
     rows: Size,
     columns: Size | None = None,
-    /,
     k: int = 0,
     *,
     dtype: DTypeLike | None = None,
@@ -184,7 +180,6 @@ def tri(
 
 def arange(
     start: Scalar | Index,
-    /,
     stop: Scalar | Index | None = None,
     step: Scalar = 1,
     *,
@@ -254,7 +249,6 @@ def _progression(count: Size, start: Scalar | Index, step: Scalar, dtype: DType,
 def linspace(
     start: float,
     stop: float,
-    /,
     num: Size,
     *,
     dtype: DTypeLike | None = None,

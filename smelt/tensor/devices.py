@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["get_default_device", "set_default_device"]
 
 
-def set_default_device(device: str, /) -> None:
+def set_default_device(device: str) -> None:
     """Make new tensors on this device from now on: "cpu" or "opencl".
 
     A computation runs where its inputs lie, and without inputs on the default device. `SMELT_DEVICE` in the environment

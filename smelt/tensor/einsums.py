@@ -32,7 +32,7 @@ class _Term(NamedTuple):
     labels: tuple[str, ...]
 
 
-def einsum(subscripts: str, /, *operands: Operand) -> Tensor:
+def einsum(subscripts: str, *operands: Operand) -> Tensor:
     """Products summed over the labels that the result does not have: `einsum("ij,jk->ik", a, b)` is a matrix product.
 
     A label repeated in one operand means its diagonal; `...` stands for axes that broadcast. Without `->` the result
@@ -187,7 +187,7 @@ def _together(terms: Sequence[_Term], result: tuple[str, ...], i: int, j: int) -
 # --- named products
 
 
-def inner(x: Tensor, y: Operand, /) -> Tensor:
+def inner(x: Tensor, y: Operand) -> Tensor:
     """The sum of the products along the last axes, for all pairs of the other axes; scalars are multiplied.
 
     >>> import smelt as sm
@@ -202,7 +202,7 @@ def inner(x: Tensor, y: Operand, /) -> Tensor:
     return wrap(build.contract(a, b, (*rows, last), (*columns, last), (*rows, *columns), name="inner"))
 
 
-def kron(x: Tensor, y: Operand, /) -> Tensor:
+def kron(x: Tensor, y: Operand) -> Tensor:
     """The Kronecker product: a copy of y for each element of x, times that element, laid out like x.
 
     >>> import smelt as sm

@@ -88,133 +88,133 @@ def _whole(function: str, x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     return wrap(node if node.dtype.is_integer else build.unary(function, node))
 
 
-def negative(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def negative(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """-x."""
     return wrap(build.unary("neg", node_of(x, "negative"), name="negative"))
 
 
-def positive(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def positive(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """x itself."""
     return wrap(node_of(x, "positive"))
 
 
-def abs(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def abs(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """The absolute value. The smallest integer of a signed dtype has none and stays as it is."""
     return wrap(build.unary("abs", node_of(x, "abs")))
 
 
-def sign(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def sign(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """-1, 0 or 1; NaN stays NaN."""
     return wrap(build.unary("sign", node_of(x, "sign")))
 
 
-def bitwise_invert(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def bitwise_invert(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """All bits flipped; logical not for bools."""
     return wrap(build.unary("not", node_of(x, "bitwise_invert"), name="bitwise_invert"))
 
 
-def logical_not(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def logical_not(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """True where x is zero or False."""
     return wrap(build.unary("not", _truth(x, "logical_not")))
 
 
-def exp(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def exp(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """e to the power x."""
     return _real("exp", x)
 
 
-def exp2(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def exp2(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """2 to the power x."""
     return _real("exp2", x)
 
 
-def expm1(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def expm1(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """exp(x) - 1, exact near 0."""
     return _real("expm1", x)
 
 
-def log(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def log(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The natural logarithm."""
     return _real("log", x)
 
 
-def log2(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def log2(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The logarithm to base 2."""
     return _real("log2", x)
 
 
-def log1p(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def log1p(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """log(1 + x), exact near 0."""
     return _real("log1p", x)
 
 
-def sqrt(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def sqrt(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The square root; NaN below 0."""
     return _real("sqrt", x)
 
 
-def rsqrt(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def rsqrt(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """1 / sqrt(x)."""
     return _real("rsqrt", x)
 
 
-def reciprocal(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def reciprocal(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """1 / x."""
     return _real("reciprocal", x)
 
 
-def sin(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def sin(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The sine of an angle in radians."""
     return _real("sin", x)
 
 
-def cos(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def cos(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The cosine of an angle in radians."""
     return _real("cos", x)
 
 
-def tan(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def tan(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The tangent of an angle in radians."""
     return _real("tan", x)
 
 
-def tanh(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def tanh(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The hyperbolic tangent."""
     return _real("tanh", x)
 
 
-def erf(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def erf(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The error function."""
     return _real("erf", x)
 
 
-def floor(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def floor(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """The largest whole number not above x."""
     return _whole("floor", x)
 
 
-def ceil(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def ceil(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """The smallest whole number not below x."""
     return _whole("ceil", x)
 
 
-def trunc(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def trunc(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """x without its fraction."""
     return _whole("trunc", x)
 
 
-def round(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def round(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """The nearest whole number; halves go to the even one."""
     return _whole("round", x)
 
 
-def square(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def square(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """x times x."""
     node = node_of(x, "square")
     return wrap(build.binary("mul", node, node, name="square"))
 
 
-def isnan(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def isnan(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """True where x is not a number."""
     node = node_of(x, "isnan")
     if not node.dtype.is_float:
@@ -222,7 +222,7 @@ def isnan(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return wrap(build.unary("isnan", node))
 
 
-def isinf(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def isinf(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """True where x is infinite, of either sign."""
     node = computed(node_of(x, "isinf"), "isinf")
     if not node.dtype.is_float:
@@ -230,7 +230,7 @@ def isinf(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return wrap(build.eq(build.unary("abs", node), _infinity(node)))
 
 
-def isfinite(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def isfinite(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """True where x is neither infinite nor NaN."""
     node = computed(node_of(x, "isfinite"), "isfinite")
     if not node.dtype.is_float:
@@ -255,22 +255,22 @@ def _binary(function: str, x: Any, y: Any, name: str) -> Tensor:
     return wrap(build.binary(function, a, b, name=name))
 
 
-def add(x: Operand, y: Operand, /) -> Tensor:
+def add(x: Operand, y: Operand) -> Tensor:
     """x + y."""
     return _binary("add", x, y, "add")
 
 
-def subtract(x: Operand, y: Operand, /) -> Tensor:
+def subtract(x: Operand, y: Operand) -> Tensor:
     """x - y."""
     return _binary("sub", x, y, "subtract")
 
 
-def multiply(x: Operand, y: Operand, /) -> Tensor:
+def multiply(x: Operand, y: Operand) -> Tensor:
     """x * y."""
     return _binary("mul", x, y, "multiply")
 
 
-def divide(x: Operand, y: Operand, /) -> Tensor:
+def divide(x: Operand, y: Operand) -> Tensor:
     """x / y; a float also for integers."""
     a, b = pair(x, y, "divide")
     computed(a, "divide")
@@ -279,17 +279,17 @@ def divide(x: Operand, y: Operand, /) -> Tensor:
     return wrap(build.binary("div", a, b, name="divide"))
 
 
-def floor_divide(x: Operand, y: Operand, /) -> Tensor:
+def floor_divide(x: Operand, y: Operand) -> Tensor:
     """x // y, rounded down. An integer divided by 0 gives 0."""
     return _binary("floordiv", x, y, "floor_divide")
 
 
-def remainder(x: Operand, y: Operand, /) -> Tensor:
+def remainder(x: Operand, y: Operand) -> Tensor:
     """x % y, with the sign of y. For integers, the remainder by 0 is 0."""
     return _binary("mod", x, y, "remainder")
 
 
-def pow(x: Operand, y: Operand, /) -> Tensor:
+def pow(x: Operand, y: Operand) -> Tensor:
     """x to the power y."""
     a, b = pair(x, y, "pow")
     if is_weak(y):
@@ -304,67 +304,67 @@ def pow(x: Operand, y: Operand, /) -> Tensor:
     return wrap(build.binary("pow", a, b))
 
 
-def maximum(x: Operand, y: Operand, /) -> Tensor:
+def maximum(x: Operand, y: Operand) -> Tensor:
     """The larger of x and y; NaN where either is NaN."""
     return _binary("max", x, y, "maximum")
 
 
-def minimum(x: Operand, y: Operand, /) -> Tensor:
+def minimum(x: Operand, y: Operand) -> Tensor:
     """The smaller of x and y; NaN where either is NaN."""
     return _binary("min", x, y, "minimum")
 
 
-def bitwise_and(x: Operand, y: Operand, /) -> Tensor:
+def bitwise_and(x: Operand, y: Operand) -> Tensor:
     """x & y, for integers and bools."""
     return _binary("and", x, y, "bitwise_and")
 
 
-def bitwise_or(x: Operand, y: Operand, /) -> Tensor:
+def bitwise_or(x: Operand, y: Operand) -> Tensor:
     """x | y, for integers and bools."""
     return _binary("or", x, y, "bitwise_or")
 
 
-def bitwise_xor(x: Operand, y: Operand, /) -> Tensor:
+def bitwise_xor(x: Operand, y: Operand) -> Tensor:
     """x ^ y, for integers and bools."""
     return _binary("xor", x, y, "bitwise_xor")
 
 
-def bitwise_left_shift(x: Operand, y: Operand, /) -> Tensor:
+def bitwise_left_shift(x: Operand, y: Operand) -> Tensor:
     """x << y; 0 when all bits are shifted out."""
     return _binary("shl", x, y, "bitwise_left_shift")
 
 
-def bitwise_right_shift(x: Operand, y: Operand, /) -> Tensor:
+def bitwise_right_shift(x: Operand, y: Operand) -> Tensor:
     """x >> y, keeping the sign; 0 for shifts beyond the width."""
     return _binary("shr", x, y, "bitwise_right_shift")
 
 
-def equal(x: Operand, y: Operand, /) -> Tensor:
+def equal(x: Operand, y: Operand) -> Tensor:
     """x == y, element by element."""
     return _binary("eq", x, y, "equal")
 
 
-def not_equal(x: Operand, y: Operand, /) -> Tensor:
+def not_equal(x: Operand, y: Operand) -> Tensor:
     """x != y, element by element."""
     return _binary("ne", x, y, "not_equal")
 
 
-def less(x: Operand, y: Operand, /) -> Tensor:
+def less(x: Operand, y: Operand) -> Tensor:
     """x < y."""
     return _binary("lt", x, y, "less")
 
 
-def less_equal(x: Operand, y: Operand, /) -> Tensor:
+def less_equal(x: Operand, y: Operand) -> Tensor:
     """x <= y."""
     return _binary("le", x, y, "less_equal")
 
 
-def greater(x: Operand, y: Operand, /) -> Tensor:
+def greater(x: Operand, y: Operand) -> Tensor:
     """x > y."""
     return _swapped("lt", x, y, "greater")
 
 
-def greater_equal(x: Operand, y: Operand, /) -> Tensor:
+def greater_equal(x: Operand, y: Operand) -> Tensor:
     """x >= y."""
     return _swapped("le", x, y, "greater_equal")
 
@@ -381,17 +381,17 @@ def _logical(function: str, x: Any, y: Any, name: str) -> Tensor:
     return wrap(build.binary(function, _truth(x, name), _truth(y, name), name=name))
 
 
-def logical_and(x: Operand, y: Operand, /) -> Tensor:
+def logical_and(x: Operand, y: Operand) -> Tensor:
     """True where both are nonzero."""
     return _logical("and", x, y, "logical_and")
 
 
-def logical_or(x: Operand, y: Operand, /) -> Tensor:
+def logical_or(x: Operand, y: Operand) -> Tensor:
     """True where either is nonzero."""
     return _logical("or", x, y, "logical_or")
 
 
-def logical_xor(x: Operand, y: Operand, /) -> Tensor:
+def logical_xor(x: Operand, y: Operand) -> Tensor:
     """True where exactly one is nonzero."""
     return _logical("xor", x, y, "logical_xor")
 
@@ -399,13 +399,13 @@ def logical_xor(x: Operand, y: Operand, /) -> Tensor:
 # --- more tensors
 
 
-def where(condition: Operand, x: Operand, y: Operand, /) -> Tensor:
+def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
     """x where the condition holds, y elsewhere."""
     a, b = pair(x, y, "where")
     return wrap(build.where(node_of(condition, "where"), a, b))
 
 
-def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """x, but not below `min` and not above `max`. NaN stays NaN."""
     result: Any = x
     if min is not None:
@@ -415,7 +415,7 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) 
     return wrap(node_of(result, "clip"))
 
 
-def lerp(start: Operand, end: Operand, weight: Operand, /) -> Tensor:
+def lerp(start: Operand, end: Operand, weight: Operand) -> Tensor:
     """The point between start (weight 0) and end (weight 1)."""
     a, b, w = all_common((start, end, weight), "lerp")
     computed(a, "lerp")

@@ -32,9 +32,7 @@ __all__ = [
 _FOUND = "found"  # the dim whose value is counted
 
 
-def nonzero(
-    x: Tensor, /, *, size: int | None = None, fill_value: int | Sequence[int] | None = None
-) -> tuple[Tensor, ...]:
+def nonzero(x: Tensor, *, size: int | None = None, fill_value: int | Sequence[int] | None = None) -> tuple[Tensor, ...]:
     """Where x is not zero: one int64 tensor for each axis, in row-major order.
 
     With `size` the result has that many elements, whatever is found: later ones are left out, missing ones are
@@ -48,7 +46,7 @@ def nonzero(
     return tuple(wrap(axis) for axis in _coordinates(node, size, fills, "nonzero"))
 
 
-def argwhere(x: Tensor, /, *, size: int | None = None, fill_value: int | Sequence[int] | None = None) -> Tensor:
+def argwhere(x: Tensor, *, size: int | None = None, fill_value: int | Sequence[int] | None = None) -> Tensor:
     """Where x is not zero: one row of coordinates for each element. `size` and `fill_value` are those of `nonzero`.
 
     >>> sm.argwhere(sm.asarray([[0, 5], [7, 0]])).tolist()
@@ -72,7 +70,7 @@ def argwhere(x: Tensor, /, *, size: int | None = None, fill_value: int | Sequenc
     return wrap(result)
 
 
-def flatnonzero(x: Tensor, /, *, size: int | None = None, fill_value: int | None = None) -> Tensor:
+def flatnonzero(x: Tensor, *, size: int | None = None, fill_value: int | None = None) -> Tensor:
     """Where the flattened x is not zero, as int64. `size` and `fill_value` are those of `nonzero`.
 
     >>> sm.flatnonzero(sm.asarray([0, 5, 7])).tolist()
@@ -163,7 +161,7 @@ def counted(nodes: Sequence[Node], name: str, argument: str) -> int:
     )
 
 
-def bincount(x: Tensor, /, weights: Tensor | None = None, *, minlength: int = 0, length: int | None = None) -> Tensor:
+def bincount(x: Tensor, weights: Tensor | None = None, *, minlength: int = 0, length: int | None = None) -> Tensor:
     """How often each of the numbers 0, 1, 2, … occurs, up to the largest one; or the sums of their weights.
 
     The result has at least `minlength` elements. With `length` it has exactly that many, and other numbers do not

@@ -37,7 +37,7 @@ __all__ = [
 _BITS: Final[dict[int, DType]] = {16: dtypes.int16, 32: dtypes.int32, 64: dtypes.int64}
 
 
-def bitcast(x: Tensor[DT, *S], dtype: DTypeLike, /) -> Tensor[Any, *S]:
+def bitcast(x: Tensor[DT, *S], dtype: DTypeLike) -> Tensor[Any, *S]:
     """The bits of x as another dtype of the same width. Signaling NaNs of 16-bit floats become quiet.
 
     >>> sm.bitcast(sm.asarray([1.0]), sm.int32).tolist()
@@ -49,7 +49,7 @@ def bitcast(x: Tensor[DT, *S], dtype: DTypeLike, /) -> Tensor[Any, *S]:
     return wrap(build.bitcast(node, target))
 
 
-def copysign(x: Operand, y: Operand, /) -> Tensor:
+def copysign(x: Operand, y: Operand) -> Tensor:
     """The size of x with the sign of y; the signs of zeros and NaN count.
 
     >>> sm.copysign(sm.asarray([1.0, 2.0]), sm.asarray([-0.0, 3.0])).tolist()
@@ -59,7 +59,7 @@ def copysign(x: Operand, y: Operand, /) -> Tensor:
     return wrap(build.binary("copysign", a, b))
 
 
-def signbit(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def signbit(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """True where the sign bit is set: negative numbers, -0.0, and NaN with a sign.
 
     >>> sm.signbit(sm.asarray([-0.0, 0.0, -3.0])).tolist()
@@ -71,7 +71,7 @@ def signbit(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return wrap(build.binary("lt", node, build.const(0, node.dtype), name="signbit"))
 
 
-def nextafter(x: Operand, y: Operand, /) -> Tensor:
+def nextafter(x: Operand, y: Operand) -> Tensor:
     """The next number after x, of its dtype, in the direction of y.
 
     >>> sm.nextafter(sm.asarray([0.0, 1.0]), sm.asarray([1.0, 2.0])).tolist()
@@ -93,7 +93,7 @@ def nextafter(x: Operand, y: Operand, /) -> Tensor:
     return wrap(build.where(unknown, build.const(math.nan, a.dtype), result))
 
 
-def frac(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
+def frac(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     """x without its whole part, with the sign of x.
 
     >>> sm.frac(sm.asarray([2.5, -1.25])).tolist()
@@ -106,7 +106,7 @@ def frac(x: Tensor[DT, *S], /) -> Tensor[DT, *S]:
     return wrap(build.binary("copysign", part, node))
 
 
-def fmod(x: Operand, y: Operand, /) -> Tensor:
+def fmod(x: Operand, y: Operand) -> Tensor:
     """The remainder of x / y with the sign of x. For integers, the remainder by 0 is 0.
 
     >>> sm.fmod(sm.asarray([-7.0, 7.0]), sm.asarray([3.0, -3.0])).tolist()
@@ -122,7 +122,7 @@ def fmod(x: Operand, y: Operand, /) -> Tensor:
     return wrap(build.where(across, build.sub(rest, b), rest))
 
 
-def fmax(x: Operand, y: Operand, /) -> Tensor:
+def fmax(x: Operand, y: Operand) -> Tensor:
     """The larger of x and y; where one is NaN, the other.
 
     >>> sm.fmax(sm.asarray([1.0, sm.nan]), sm.asarray([2.0, 3.0])).tolist()
@@ -131,7 +131,7 @@ def fmax(x: Operand, y: Operand, /) -> Tensor:
     return _ignoring_nan("max", x, y, "fmax")
 
 
-def fmin(x: Operand, y: Operand, /) -> Tensor:
+def fmin(x: Operand, y: Operand) -> Tensor:
     """The smaller of x and y; where one is NaN, the other.
 
     >>> sm.fmin(sm.asarray([1.0, sm.nan]), sm.asarray([2.0, 3.0])).tolist()
@@ -148,7 +148,7 @@ def _ignoring_nan(function: str, x: Any, y: Any, name: str) -> Tensor:
     return wrap(build.where(build.unary("isnan", a), b, build.where(build.unary("isnan", b), a, both)))
 
 
-def heaviside(x: Operand, y: Operand, /) -> Tensor:
+def heaviside(x: Operand, y: Operand) -> Tensor:
     """0 where x is negative, 1 where it is positive, y where it is 0; NaN stays NaN.
 
     >>> sm.heaviside(sm.asarray([-2.0, 0.0, 3.0]), 0.5).tolist()
@@ -164,7 +164,7 @@ def heaviside(x: Operand, y: Operand, /) -> Tensor:
 
 
 def nan_to_num(
-    x: Tensor[DT, *S], /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    x: Tensor[DT, *S], nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor[DT, *S]:
     """NaN replaced by `nan`, infinities by the largest and smallest numbers of the dtype or the numbers given.
 
@@ -184,7 +184,7 @@ def nan_to_num(
     return wrap(result)
 
 
-def isclose(x: Operand, y: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """True where |x - y| <= atol + rtol * |y|, or both are the same infinity, or (`equal_nan`) both are NaN.
 
     >>> sm.isclose(sm.asarray([1.0, 2.0]), sm.asarray([1.000001, 2.1])).tolist()
@@ -193,7 +193,7 @@ def isclose(x: Operand, y: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, e
     return wrap(_close(x, y, rtol, atol, equal_nan, "isclose"))
 
 
-def allclose(x: Operand, y: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+def allclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """True if `isclose` holds everywhere.
 
     >>> sm.allclose(sm.asarray([1.0, 2.0]), sm.asarray([1.000001, 2.0])).item()
@@ -202,7 +202,7 @@ def allclose(x: Operand, y: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, 
     return _everywhere(_close(x, y, rtol, atol, equal_nan, "allclose"))
 
 
-def array_equal(x: Operand, y: Operand, /, equal_nan: bool = False) -> Tensor:
+def array_equal(x: Operand, y: Operand, equal_nan: bool = False) -> Tensor:
     """True if the shapes are the same and so are all elements.
 
     >>> sm.array_equal(sm.asarray([1, 2]), sm.asarray([1, 2, 3])).item()

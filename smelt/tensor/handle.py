@@ -1,7 +1,8 @@
 """From what users pass to nodes, and from nodes to tensors: the first and last step of every public function.
 
-Python scalars are weak: they take the dtype of the tensor that they meet, within its kind. NumPy scalars and arrays are
-tensors of their own dtype.
+Python scalars are weak: they take the dtype of the tensor that they meet, within its kind. So is `np.float64`, which is a
+Python float, and what NumPy gives where nobody asked for a dtype. Other NumPy scalars, and arrays, are tensors of their
+own dtype.
 """
 
 from __future__ import annotations
@@ -213,8 +214,8 @@ def pair(x: Any, y: Any, name: str) -> tuple[Node, Node]:
 
 
 def is_weak(value: Any) -> bool:
-    """True for Python scalars, which have no dtype of their own."""
-    return type(value) in _WEAK or (isinstance(value, _WEAK) and not isinstance(value, np.generic))
+    """True for Python scalars, which take the dtype of what they meet."""
+    return isinstance(value, _WEAK)
 
 
 def all_common(values: Sequence[Any], name: str) -> list[Node]:

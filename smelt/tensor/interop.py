@@ -44,9 +44,7 @@ MAXIMUM_RANK: Final = 64  # of NumPy's arrays, and so of values that can be look
 # --- in
 
 
-def asarray(
-    obj: TensorLike, /, dtype: DTypeLike | None = None, *, device: Any = None, copy: bool | None = None
-) -> Tensor:
+def asarray(obj: TensorLike, dtype: DTypeLike | None = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor of a scalar, nested lists, an array, or anything that speaks DLPack or NumPy's array protocol.
 
     Python numbers become bool, int64 or float32. Without `copy`, memory that others could change is copied, and a
@@ -92,7 +90,7 @@ def _copied(node: Node, name: str) -> Node:
     return runtime.leaf(Storage.of(numpy(wrap(node), name), copy=True))
 
 
-def from_numpy(array: NDArray[Any], /) -> Tensor:
+def from_numpy(array: NDArray[Any]) -> Tensor:
     """A tensor that shares an array's memory, whatever its strides.
 
     >>> sm.from_numpy(np.arange(6.0).reshape(2, 3)[:, ::2]).tolist()
@@ -104,7 +102,7 @@ def from_numpy(array: NDArray[Any], /) -> Tensor:
     return wrap(runtime.leaf(Storage.of(_native(array), copy=False)))
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor that shares the memory of another library's tensor, or a copy of it.
 
     `copy=True` always copies and `copy=False` never does. Memory that Python cannot read, such as a GPU's, is copied to
@@ -129,7 +127,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     return placed(wrap(leaf), device, "from_dlpack")
 
 
-def astype(x: Tensor[DT, *S], dtype: DTypeLike, /, *, copy: bool = True, device: Any = None) -> Tensor[Any, *S]:
+def astype(x: Tensor[DT, *S], dtype: DTypeLike, *, copy: bool = True, device: Any = None) -> Tensor[Any, *S]:
     """The values in another dtype. Floats saturate to integers and NaN becomes 0; integers wrap.
 
     With `copy=False`, a tensor that has the dtype already is returned itself. Tensors never change, so a copy could not
@@ -150,7 +148,7 @@ def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
     """The node of anything that `asarray` takes."""
     if isinstance(value, Handle):
         return value._node if dtype is None else build.cast(value._node, dtype)
-    if is_weak(value):
+    if is_weak(value) and not isinstance(value, np.generic):  # on its own, np.float64 is one
         return _scalar(value, dtype, name)
     if isinstance(value, Index):
         return build.size_node(value, dtype or dtypes.int64)

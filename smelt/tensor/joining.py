@@ -38,7 +38,7 @@ def _axis(axis: Any, dim: Any, name: str) -> Any:
     return axis if dim is None else axis_or_dim(axis or None, dim, name)
 
 
-def concat(xs: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None = None) -> Tensor:
+def concat(xs: Sequence[Tensor], axis: int | None = 0, *, dim: int | None = None) -> Tensor:
     """Tensors one after the other along an axis; flattened first if the axis is None."""
     nodes = _nodes(xs, "concat")
     axis = _axis(axis, dim, "concat")
@@ -47,7 +47,7 @@ def concat(xs: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None = N
     return wrap(build.concat(nodes, axis))
 
 
-def stack(xs: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None) -> Tensor:
+def stack(xs: Sequence[Tensor], axis: int = 0, *, dim: int | None = None) -> Tensor:
     """Tensors of one shape along a new axis."""
     nodes = _nodes(xs, "stack")
     first = nodes[0].shape
@@ -62,7 +62,7 @@ def stack(xs: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None) -> 
     return wrap(build.concat([build.reshape(node, shape) for node in nodes], place))
 
 
-def vstack(xs: Sequence[Tensor], /) -> Tensor:
+def vstack(xs: Sequence[Tensor]) -> Tensor:
     """Tensors one below the other: joined along the first axis, vectors as rows.
 
     >>> import smelt as sm
@@ -72,7 +72,7 @@ def vstack(xs: Sequence[Tensor], /) -> Tensor:
     return wrap(build.concat([with_rank(node, 2) for node in _nodes(xs, "vstack")], 0, name="vstack"))
 
 
-def hstack(xs: Sequence[Tensor], /) -> Tensor:
+def hstack(xs: Sequence[Tensor]) -> Tensor:
     """Tensors side by side: joined along the second axis, vectors along their only one.
 
     >>> import smelt as sm
@@ -83,7 +83,7 @@ def hstack(xs: Sequence[Tensor], /) -> Tensor:
     return wrap(build.concat(nodes, 0 if nodes[0].rank == 1 else 1, name="hstack"))
 
 
-def dstack(xs: Sequence[Tensor], /) -> Tensor:
+def dstack(xs: Sequence[Tensor]) -> Tensor:
     """Tensors one behind the other: joined along the third axis, matrices as (rows, columns, 1).
 
     >>> import smelt as sm
@@ -93,7 +93,7 @@ def dstack(xs: Sequence[Tensor], /) -> Tensor:
     return wrap(build.concat([with_rank(node, 3) for node in _nodes(xs, "dstack")], 2, name="dstack"))
 
 
-def column_stack(xs: Sequence[Tensor], /) -> Tensor:
+def column_stack(xs: Sequence[Tensor]) -> Tensor:
     """Vectors as the columns of a matrix; matrices are joined as they are.
 
     >>> import smelt as sm
@@ -113,7 +113,7 @@ def _nodes(xs: Any, name: str) -> list[Node]:
     return all_common(xs, name)
 
 
-def unstack(x: Tensor, /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+def unstack(x: Tensor, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """The slices of x along an axis, which they no longer have."""
     node = node_of(x, "unstack")
     at = normalized_axis(_axis(axis, dim, "unstack"), node.rank, "unstack")
@@ -123,7 +123,7 @@ def unstack(x: Tensor, /, axis: int = 0, *, dim: int | None = None) -> tuple[Ten
 
 
 def split(
-    x: Tensor, sections_or_indices: int | Sequence[int], /, axis: int | None = None, *, dim: int | None = None
+    x: Tensor, sections_or_indices: int | Sequence[int], axis: int | None = None, *, dim: int | None = None
 ) -> list[Tensor]:
     """Equal parts, if given their number; or the parts between the places to cut, if given those."""
     node = node_of(x, "split")
@@ -140,7 +140,7 @@ def split(
     return [wrap(part) for part in _cuts(node, at, [i * (size // parts) for i in range(1, parts)])]
 
 
-def chunk(x: Tensor, chunks: int, /, axis: int | None = None, *, dim: int | None = None) -> list[Tensor]:
+def chunk(x: Tensor, chunks: int, axis: int | None = None, *, dim: int | None = None) -> list[Tensor]:
     """At most `chunks` parts of the same size; the last may be smaller."""
     node = node_of(x, "chunk")
     at = normalized_axis(axis_or_dim(axis, dim, "chunk", default=0), node.rank, "chunk")
@@ -153,7 +153,7 @@ def chunk(x: Tensor, chunks: int, /, axis: int | None = None, *, dim: int | None
 
 
 def array_split(
-    x: Tensor, sections_or_indices: int | Sequence[int], /, axis: int | None = None, *, dim: int | None = None
+    x: Tensor, sections_or_indices: int | Sequence[int], axis: int | None = None, *, dim: int | None = None
 ) -> list[Tensor]:
     """`split`, where the parts may differ by one element: the first ones are the longer ones.
 

@@ -26,7 +26,6 @@ __all__ = [
 
 def layer_norm(
     x: Tensor[DT, *S],
-    /,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     *,
@@ -47,9 +46,7 @@ def layer_norm(
     return wrap(build.composite("layer_norm", node, *_affine(node, weight, bias), axes=axes, eps=eps))
 
 
-def rms_norm(
-    x: Tensor[DT, *S], /, weight: Tensor | None = None, *, axes: int = 1, eps: float = 1e-5
-) -> Tensor[Any, *S]:
+def rms_norm(x: Tensor[DT, *S], weight: Tensor | None = None, *, axes: int = 1, eps: float = 1e-5) -> Tensor[Any, *S]:
     """x divided by the root of its mean square over its last `axes` axes, times the weight."""
     node = floating(x, "rms_norm")
     return wrap(build.composite("rms_norm", node, *_affine(node, weight, name="rms_norm"), axes=axes, eps=eps))
@@ -63,7 +60,6 @@ def attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    /,
     mask: Tensor | None = None,
     *,
     causal: bool = False,
@@ -125,7 +121,7 @@ def scaled_dot_product_attention(
     return attention(query, key, value, attn_mask, causal=is_causal, scale=scale)
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, /, *, axis: int = -1, reduction: str = "mean") -> Tensor:
+def cross_entropy(logits: Tensor, labels: Tensor, *, axis: int = -1, reduction: str = "mean") -> Tensor:
     """The negative log of the share that softmax gives to the right class.
 
     `labels` are class numbers, of the shape of the logits without the class axis; a number that is no class gives NaN.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
 __all__ = [
+    "dot",
     "matmul",
     "outer",
     "tensordot",
@@ -29,22 +30,22 @@ def _pair(x: Any, y: Any, name: str) -> tuple[Node, Node]:
 
 
 @overload
-def matmul(x: Tensor[DT, *R, M, K], y: Tensor[DT, K, N], /) -> Tensor[DT, *R, M, N]: ...
+def matmul(x: Tensor[DT, *R, M, K], y: Tensor[DT, K, N]) -> Tensor[DT, *R, M, N]: ...
 @overload
-def matmul(x: Tensor[DT, *R, M, K], y: Tensor[DT, *R, K, N], /) -> Tensor[DT, *R, M, N]: ...
+def matmul(x: Tensor[DT, *R, M, K], y: Tensor[DT, *R, K, N]) -> Tensor[DT, *R, M, N]: ...
 @overload
-def matmul(x: Tensor[DT, *R, M, K], y: Tensor[DT, K], /) -> Tensor[DT, *R, M]: ...
+def matmul(x: Tensor[DT, *R, M, K], y: Tensor[DT, K]) -> Tensor[DT, *R, M]: ...
 @overload
-def matmul(x: Tensor[DT, K], y: Tensor[DT, *R, K, N], /) -> Tensor[DT, *R, N]: ...
+def matmul(x: Tensor[DT, K], y: Tensor[DT, *R, K, N]) -> Tensor[DT, *R, N]: ...
 @overload
-def matmul(x: Tensor[DT, K], y: Tensor[DT, K], /) -> Tensor[DT]: ...
-def matmul(x: Any, y: Any, /) -> Any:
+def matmul(x: Tensor[DT, K], y: Tensor[DT, K]) -> Tensor[DT]: ...
+def matmul(x: Any, y: Any) -> Any:
     """The matrix product by NumPy's rules: one axis is a vector, axes before the last two are a batch and broadcast."""
     a, b = _pair(x, y, "matmul")
     return wrap(build.matmul(a, b))
 
 
-def vecdot(x: Tensor, y: Operand, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def vecdot(x: Tensor, y: Operand, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """The sum of the products along an axis (the last one, unless given) of both; the other axes broadcast."""
     a, b = _pair(x, y, "vecdot")
     along = axis_or_dim(axis, dim, "vecdot", default=-1)
@@ -55,12 +56,29 @@ def vecdot(x: Tensor, y: Operand, /, axis: int | None = None, *, dim: int | None
     return wrap(build.reshape(product, product.shape[:-2]))
 
 
+def dot(x: Operand, y: Operand) -> Tensor:
+    """NumPy's dot: the sum of products over the last axis of x and the last but one of y, or the last of a vector.
+
+    Of vectors and matrices it is `matmul`, and with a number multiplication.
+
+    >>> sm.dot(sm.asarray([1.0, 2.0]), sm.asarray([3.0, 4.0])).item()
+    11.0
+    """
+    a, b = _pair(x, y, "dot")
+    if not a.rank or not b.rank:
+        return wrap(build.binary("mul", a, b, name="dot"))
+    folded = a.rank + max(b.rank - 2, 0)  # the label of the axis of b that meets the last one of a
+    labels = [a.rank - 1 if label == folded else label for label in range(a.rank, a.rank + b.rank)]
+    out = [label for label in (*range(a.rank - 1), *labels) if label != a.rank - 1]
+    return wrap(build.contract(a, b, tuple(range(a.rank)), tuple(labels), tuple(out), name="dot"))
+
+
 def _last(node: Node, axis: int) -> Node:
     at = normalized_axis(axis, node.rank, "vecdot")
     return build.permute(node, [a for a in range(node.rank) if a != at] + [at])
 
 
-def outer(x: Tensor, y: Operand, /) -> Tensor:
+def outer(x: Tensor, y: Operand) -> Tensor:
     """Every element of a vector times every element of another."""
     a, b = _pair(x, y, "outer")
     if a.rank != 1 or b.rank != 1:
@@ -68,7 +86,7 @@ def outer(x: Tensor, y: Operand, /) -> Tensor:
     return wrap(build.contract(a, b, (0,), (1,), (0, 1), name="outer"))
 
 
-def tensordot(x: Tensor, y: Operand, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+def tensordot(x: Tensor, y: Operand, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
     """Products summed over the last `axes` axes of x and the first of y, or over a list of axes for each."""
     a, b = _pair(x, y, "tensordot")
     if isinstance(axes, Sequence):

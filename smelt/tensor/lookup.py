@@ -54,7 +54,7 @@ _REDUCTIONS = {
 }
 
 
-def take(x: Tensor, indices: TensorLike, /, axis: int | None = None) -> Tensor:
+def take(x: Tensor, indices: TensorLike, axis: int | None = None) -> Tensor:
     """Elements along an axis, in the order of the indices. The axis may be left out for a vector.
 
     >>> sm.take(sm.asarray([[1, 2, 3], [4, 5, 6]]), [2, 0], axis=1).tolist()
@@ -69,7 +69,7 @@ def take(x: Tensor, indices: TensorLike, /, axis: int | None = None) -> Tensor:
     return wrap(_taken(node, indices, normalized_axis(0 if axis is None else axis, node.rank, "take"), "take"))
 
 
-def index_select(x: Tensor, axis: int, index: TensorLike, /) -> Tensor:
+def index_select(x: Tensor, axis: int, index: TensorLike) -> Tensor:
     """Elements along an axis in the order of a vector of indices (PyTorch's name for `take` with an axis).
 
     >>> sm.index_select(sm.asarray([[1, 2, 3], [4, 5, 6]]), 0, [1, 1]).tolist()
@@ -96,7 +96,7 @@ def _integers(node: Node, name: str) -> Node:
     return computed(node, name) if node.dtype.is_integer else build.cast(node, int64)
 
 
-def take_along_axis(x: Tensor, indices: TensorLike, /, axis: int = -1) -> Tensor:
+def take_along_axis(x: Tensor, indices: TensorLike, axis: int = -1) -> Tensor:
     """For each place in `indices`, the element of x at that place but for its index along the axis.
 
     The other axes of both broadcast. With `argsort` or `argmax`, this gives the elements that those have found.
@@ -115,7 +115,7 @@ def take_along_axis(x: Tensor, indices: TensorLike, /, axis: int = -1) -> Tensor
     return wrap(_along(node, chosen, at, name))
 
 
-def gather(x: Tensor, axis: int, index: TensorLike, /) -> Tensor:
+def gather(x: Tensor, axis: int, index: TensorLike) -> Tensor:
     """PyTorch's gather: `take_along_axis` of the first elements of x along the other axes, as many as the index has.
 
     >>> sm.gather(sm.asarray([[1, 2], [3, 4]]), 1, sm.asarray([[0, 0], [1, 0]])).tolist()
@@ -159,7 +159,7 @@ def _fitting(node: Node, chosen: Node, axis: int, name: str) -> int:
     return at
 
 
-def scatter(x: Tensor, axis: int, index: TensorLike, src: Operand, /, reduce: str | None = None) -> Tensor:
+def scatter(x: Tensor, axis: int, index: TensorLike, src: Operand, reduce: str | None = None) -> Tensor:
     """PyTorch's scatter: a copy of x with the elements of `src` put where `gather` with this index would read.
 
     `src` is a number, or at least as large as the index. Of several values for one place the last stays, or with
@@ -176,7 +176,7 @@ def scatter(x: Tensor, axis: int, index: TensorLike, src: Operand, /, reduce: st
     return wrap(_scattered(x, axis, index, src, _REDUCTIONS[reduce], "scatter"))
 
 
-def scatter_add(x: Tensor, axis: int, index: TensorLike, src: Operand, /) -> Tensor:
+def scatter_add(x: Tensor, axis: int, index: TensorLike, src: Operand) -> Tensor:
     """`scatter` with `reduce="add"`.
 
     >>> sm.scatter_add(sm.zeros(3), 0, sm.asarray([2, 2, 0]), 1.0).tolist()
@@ -212,7 +212,7 @@ def _scattered(x: Any, axis: int, index: Any, src: Any, op: str, name: str) -> N
     return written(build.scatter(op, node, updates, indices, axes, checked=True, name=name), name)
 
 
-def masked_fill(x: Tensor, mask: Operand, value: Operand, /) -> Tensor:
+def masked_fill(x: Tensor, mask: Operand, value: Operand) -> Tensor:
     """A copy of x with a value where the mask, which broadcasts to x, is true.
 
     >>> sm.masked_fill(sm.asarray([1.0, 2.0]), sm.asarray([True, False]), 0).tolist()
@@ -227,7 +227,7 @@ def masked_fill(x: Tensor, mask: Operand, value: Operand, /) -> Tensor:
     return wrap(build.where(where, build.broadcast_to(fill, node.shape), node))
 
 
-def masked_select(x: Tensor, mask: Operand, /) -> Tensor:
+def masked_select(x: Tensor, mask: Operand) -> Tensor:
     """The elements of x where the mask is true, as a vector; both broadcast. Not inside `jit`: the size is not known.
 
     >>> sm.masked_select(sm.asarray([1, 2, 3]), sm.asarray([True, False, True])).tolist()
@@ -249,7 +249,7 @@ def _mask(mask: Any, name: str) -> Node:
     return node
 
 
-def one_hot(x: Tensor, num_classes: int, /, *, dtype: DTypeLike = int64) -> Tensor:
+def one_hot(x: Tensor, num_classes: int, *, dtype: DTypeLike = int64) -> Tensor:
     """For each integer a vector that is 1 there and 0 elsewhere. Integers outside the classes give zeros.
 
     >>> sm.one_hot(sm.asarray([2, 0]), 3).tolist()
@@ -268,7 +268,7 @@ def one_hot(x: Tensor, num_classes: int, /, *, dtype: DTypeLike = int64) -> Tens
     return wrap(build.cast(build.eq(given, classes), as_dtype(dtype, "one_hot")))
 
 
-def embedding(indices: TensorLike, weight: Tensor, /) -> Tensor:
+def embedding(indices: TensorLike, weight: Tensor) -> Tensor:
     """The rows of a table that indices of any shape name.
 
     >>> sm.embedding([[1, 0]], sm.asarray([[1.0, 2.0], [3.0, 4.0]])).tolist()
@@ -281,7 +281,7 @@ def embedding(indices: TensorLike, weight: Tensor, /) -> Tensor:
 
 
 def searchsorted(
-    a: Tensor, v: Operand, /, *, side: str = "left", sorter: TensorLike | None = None, right: bool = False
+    a: Tensor, v: Operand, *, side: str = "left", sorter: TensorLike | None = None, right: bool = False
 ) -> Tensor:
     """Where the elements of v would go into the ascending vector a: before equal ones, or after with side="right".
 

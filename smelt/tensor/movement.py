@@ -57,7 +57,7 @@ __all__ = [
 
 
 def reshape(
-    x: Tensor[DT, *tuple[Any, ...]], /, shape: ShapeLike = (), *sizes: Size, copy: bool | None = None
+    x: Tensor[DT, *tuple[Any, ...]], shape: ShapeLike = (), *sizes: Size, copy: bool | None = None
 ) -> Tensor[DT, *tuple[Any, ...]]:
     """The same elements, in row-major order, in another shape: `reshape(2, -1)` or `reshape((2, -1))`.
 
@@ -68,7 +68,7 @@ def reshape(
     return wrap(build.reshape(node, infer_reshape(node.shape, spread((shape, *sizes)))))
 
 
-def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+def flatten(x: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     """The axes from `start_axis` to `end_axis` (both included) as one."""
     node = node_of(x, "flatten")
     if not node.shape:
@@ -81,7 +81,7 @@ def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     return wrap(build.reshape(node, (*node.shape[:first], middle, *node.shape[last + 1 :])))
 
 
-def ravel(x: Tensor, /) -> Tensor:
+def ravel(x: Tensor) -> Tensor:
     """All elements along one axis, in row-major order.
 
     >>> import smelt as sm
@@ -92,7 +92,7 @@ def ravel(x: Tensor, /) -> Tensor:
     return wrap(build.reshape(node, (product_of(node.shape),)))
 
 
-def unflatten(x: Tensor, axis: int, sizes: Sequence[Size], /) -> Tensor:
+def unflatten(x: Tensor, axis: int, sizes: Sequence[Size]) -> Tensor:
     """One axis as several of these sizes; one of them may be -1.
 
     >>> import smelt as sm
@@ -151,7 +151,7 @@ def with_rank(node: Node, rank: int) -> Node:
     return build.reshape(node, (*(1,) * (missing - after), *node.shape, *(1,) * after))
 
 
-def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
+def squeeze(x: Tensor, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     """Without the given axes, which must have size 1; without all axes of size 1 if none is given."""
     node = node_of(x, "squeeze")
     axis = axis_or_dim(axis, dim, "squeeze")
@@ -168,7 +168,7 @@ def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     return wrap(build.reshape(node, tuple(size for a, size in enumerate(node.shape) if a not in gone)))
 
 
-def expand_dims(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
+def expand_dims(x: Tensor, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     """With new axes of size 1 at the given places (0, unless given) of the result."""
     node = node_of(x, "expand_dims")
     places: Any = axis_or_dim(axis, dim, "expand_dims", default=0)
@@ -182,19 +182,19 @@ def expand_dims(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
 # --- order of axes
 
 
-def permute_dims(x: Tensor, /, axes: int | Sequence[int] = (), *more: int) -> Tensor:
+def permute_dims(x: Tensor, axes: int | Sequence[int] = (), *more: int) -> Tensor:
     """Axes in another order, `(2, 0, 1)` or `2, 0, 1`: axis i of the result is axis `axes[i]` of x."""
     return wrap(build.permute(node_of(x, "permute_dims"), spread((axes, *more)), name="permute_dims"))
 
 
-def transpose(x: Tensor, /, *axes: Any) -> Tensor:
+def transpose(x: Tensor, *axes: Any) -> Tensor:
     """Axes in the given order, or in reverse. `swapaxes` exchanges two."""
     node = node_of(x, "transpose")
     order = spread(axes) if axes and axes != (None,) else tuple(reversed(range(node.rank)))
     return wrap(build.permute(node, order, name="transpose"))
 
 
-def matrix_transpose(x: Tensor[DT, *R, A, B], /) -> Tensor[DT, *R, B, A]:
+def matrix_transpose(x: Tensor[DT, *R, A, B]) -> Tensor[DT, *R, B, A]:
     """The last two axes exchanged."""
     node = node_of(x, "matrix_transpose")
     if node.rank < 2:
@@ -206,7 +206,7 @@ def matrix_transpose(x: Tensor[DT, *R, A, B], /) -> Tensor[DT, *R, B, A]:
     return wrap(build.permute(node, axes, name="matrix_transpose"))
 
 
-def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
+def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     """Two axes exchanged."""
     node = node_of(x, "swapaxes")
     a, b = (normalized_axis(axis, node.rank, "swapaxes") for axis in (axis1, axis2))
@@ -215,7 +215,7 @@ def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
     return wrap(build.permute(node, order))
 
 
-def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
+def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """The `source` axes moved to the places `destination`; the others keep their order."""
     node = node_of(x, "moveaxis")
     start = many_axes(source, node.rank, "moveaxis")
@@ -228,7 +228,7 @@ def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence
     return wrap(build.permute(node, order))
 
 
-def flip(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
+def flip(x: Tensor, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     """The given axes (all, unless given) in reverse."""
     node = node_of(x, "flip")
     axes = many_axes(axis_or_dim(axis, dim, "flip"), node.rank, "flip")
@@ -259,7 +259,7 @@ def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     return wrap(build.slice_(node, spans, name="rot90"))
 
 
-def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None, *, dim: Axes = None) -> Tensor:
+def roll(x: Tensor, shift: int | Sequence[int], axis: Axes = None, *, dim: Axes = None) -> Tensor:
     """Elements moved along the axes; what falls off one end comes in at the other. Without axes, as if x were flat."""
     node = node_of(x, "roll")
     axis = axis_or_dim(axis, dim, "roll")
@@ -303,12 +303,12 @@ def _cut(node: Node, axis: int, start: Size, stop: Size) -> Node:
 # --- repetition
 
 
-def broadcast_to(x: Tensor, /, shape: ShapeLike = (), *sizes: Size) -> Tensor:
+def broadcast_to(x: Tensor, shape: ShapeLike = (), *sizes: Size) -> Tensor:
     """x repeated to a shape, by NumPy's rules: new axes in front, axes of size 1 repeated."""
     return wrap(build.broadcast_to(node_of(x, "broadcast_to"), as_shape((shape, *sizes), "broadcast_to")))
 
 
-def expand(x: Tensor, /, *shape: Any) -> Tensor:
+def expand(x: Tensor, *shape: Any) -> Tensor:
     """`broadcast_to`, where -1 keeps the size of an axis."""
     node = node_of(x, "expand")
     sizes = spread(shape)
@@ -337,7 +337,7 @@ def broadcast_arrays(*xs: Tensor) -> list[Tensor]:
     return [wrap(build.broadcast_to(node, shape)) for node in nodes]
 
 
-def tile(x: Tensor, /, *repetitions: Any) -> Tensor:
+def tile(x: Tensor, *repetitions: Any) -> Tensor:
     """Copies of x side by side: `repetitions` of them along each axis, matched from the last axis backwards."""
     node = node_of(x, "tile")
     counts = _counts(spread(repetitions), "tile")
@@ -350,7 +350,7 @@ def tile(x: Tensor, /, *repetitions: Any) -> Tensor:
     return wrap(build.reshape(build.expand(build.reshape(node, between), grown), shape))
 
 
-def repeat(x: Tensor, repeats: int, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def repeat(x: Tensor, repeats: int, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """Each element `repeats` times in a row, along an axis; without one, of the flattened tensor."""
     node = node_of(x, "repeat")
     axis = axis_or_dim(axis, dim, "repeat")
@@ -370,12 +370,12 @@ def _counts(values: Sequence[Any], name: str) -> tuple[int, ...]:
     return counts
 
 
-def tril(x: Tensor, /, k: int = 0) -> Tensor:
+def tril(x: Tensor, k: int = 0) -> Tensor:
     """x with 0 above the k-th diagonal of its last two axes."""
     return _triangle(x, k, lower=True)
 
 
-def triu(x: Tensor, /, k: int = 0) -> Tensor:
+def triu(x: Tensor, k: int = 0) -> Tensor:
     """x with 0 below the k-th diagonal of its last two axes."""
     return _triangle(x, k, lower=False)
 
@@ -391,7 +391,7 @@ def _triangle(x: Any, k: int, lower: bool) -> Tensor:
     return wrap(build.where(keep, node, build.const(0, node.dtype)))
 
 
-def diagonal(x: Tensor, /, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
+def diagonal(x: Tensor, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
     """The elements whose places on two axes differ by `offset`, along a new last axis.
 
     >>> import smelt as sm
@@ -420,7 +420,7 @@ def diagonal_of(node: Node, offset: int, first: int, second: int, name: str) -> 
     return build.slice_(flat, [*((0, size, 1) for size in lead), (start, count, columns + 1)])
 
 
-def diag(x: Tensor, /, k: int = 0) -> Tensor:
+def diag(x: Tensor, k: int = 0) -> Tensor:
     """A matrix with a vector on its k-th diagonal and zeros elsewhere; for a matrix, its k-th diagonal.
 
     >>> import smelt as sm

@@ -25,7 +25,6 @@ __all__ = [
 
 def vector_norm(
     x: Tensor,
-    /,
     *,
     axis: Axes = None,
     keepdims: bool = False,
@@ -45,7 +44,6 @@ def vector_norm(
 
 def norm(
     x: Tensor,
-    /,
     ord: float = 2,
     axis: Axes = None,
     *,

@@ -31,7 +31,7 @@ class TopK(NamedTuple):
 
 
 def sort(
-    x: Tensor, /, axis: int | None = None, *, descending: bool = False, stable: bool = True, dim: int | None = None
+    x: Tensor, axis: int | None = None, *, descending: bool = False, stable: bool = True, dim: int | None = None
 ) -> Tensor:
     """The elements along an axis (the last one) in ascending or descending order, NaN as the greatest.
 
@@ -42,7 +42,7 @@ def sort(
 
 
 def argsort(
-    x: Tensor, /, axis: int | None = None, *, descending: bool = False, stable: bool = True, dim: int | None = None
+    x: Tensor, axis: int | None = None, *, descending: bool = False, stable: bool = True, dim: int | None = None
 ) -> Tensor:
     """Where the elements of `sort` stood, as int64; the first of equal ones comes first.
 
@@ -64,7 +64,6 @@ def _sorted(
 def topk(
     x: Tensor,
     k: int,
-    /,
     axis: int | None = None,
     *,
     largest: bool = True,

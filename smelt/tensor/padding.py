@@ -33,7 +33,7 @@ MODES = {
 }
 
 
-def pad(x: Tensor, /, widths: Any, mode: str = "constant", *, value: Scalar | Tensor = 0) -> Tensor:
+def pad(x: Tensor, widths: Any, mode: str = "constant", *, value: Scalar | Tensor = 0) -> Tensor:
     """Elements added around x. Widths: one for all sides, (before, after) for all axes, or such a pair for each axis.
 
     Modes: "constant" (`value`), "edge" or "replicate" (the last element again), "reflect" (backwards, without the last

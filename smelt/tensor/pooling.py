@@ -49,7 +49,6 @@ def pool(
     x: Tensor,
     function: str | Fold,
     window: Numbers,
-    /,
     stride: Numbers | None = None,
     padding: Padding = 0,
     dilation: Numbers = 1,
@@ -152,7 +151,6 @@ def _overhang(
 def max_pool1d(
     x: Tensor,
     kernel_size: Numbers,
-    /,
     stride: Numbers | None = None,
     padding: Padding = 0,
     dilation: Numbers = 1,
@@ -170,7 +168,6 @@ def max_pool1d(
 def max_pool2d(
     x: Tensor,
     kernel_size: Numbers,
-    /,
     stride: Numbers | None = None,
     padding: Padding = 0,
     dilation: Numbers = 1,
@@ -188,7 +185,6 @@ def max_pool2d(
 def max_pool3d(
     x: Tensor,
     kernel_size: Numbers,
-    /,
     stride: Numbers | None = None,
     padding: Padding = 0,
     dilation: Numbers = 1,
@@ -234,7 +230,6 @@ def check_space(node: Node, count: int, name: str) -> None:
 def avg_pool1d(
     x: Tensor,
     kernel_size: Numbers,
-    /,
     stride: Numbers | None = None,
     padding: Padding = 0,
     ceil_mode: bool = False,
@@ -253,7 +248,6 @@ def avg_pool1d(
 def avg_pool2d(
     x: Tensor,
     kernel_size: Numbers,
-    /,
     stride: Numbers | None = None,
     padding: Padding = 0,
     ceil_mode: bool = False,
@@ -272,7 +266,6 @@ def avg_pool2d(
 def avg_pool3d(
     x: Tensor,
     kernel_size: Numbers,
-    /,
     stride: Numbers | None = None,
     padding: Padding = 0,
     ceil_mode: bool = False,
@@ -343,7 +336,7 @@ def places(count: Size) -> Node:
 
 
 def lp_pool1d(
-    x: Tensor, norm_type: float, kernel_size: Numbers, /, stride: Numbers | None = None, ceil_mode: bool = False
+    x: Tensor, norm_type: float, kernel_size: Numbers, stride: Numbers | None = None, ceil_mode: bool = False
 ) -> Tensor:
     """The norm of each window along the last axis: the sum of |x| ** norm_type, to the power of 1 / norm_type.
 
@@ -355,7 +348,7 @@ def lp_pool1d(
 
 
 def lp_pool2d(
-    x: Tensor, norm_type: float, kernel_size: Numbers, /, stride: Numbers | None = None, ceil_mode: bool = False
+    x: Tensor, norm_type: float, kernel_size: Numbers, stride: Numbers | None = None, ceil_mode: bool = False
 ) -> Tensor:
     """The norm of each window along the last two axes.
 
@@ -367,7 +360,7 @@ def lp_pool2d(
 
 
 def lp_pool3d(
-    x: Tensor, norm_type: float, kernel_size: Numbers, /, stride: Numbers | None = None, ceil_mode: bool = False
+    x: Tensor, norm_type: float, kernel_size: Numbers, stride: Numbers | None = None, ceil_mode: bool = False
 ) -> Tensor:
     """The norm of each window along the last three axes.
 

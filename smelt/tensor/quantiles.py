@@ -27,9 +27,7 @@ __all__ = [
 ]
 
 
-def median(
-    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
-) -> Tensor:
+def median(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """The middle value along the axes given, or of everything; of an even number, the mean of the middle two.
 
     >>> sm.median(sm.asarray([7.0, 1.0, 3.0, 2.0])).item()
@@ -42,7 +40,6 @@ def median(
 def quantile(
     x: Tensor,
     q: float | Sequence[float],
-    /,
     axis: Axes = None,
     *,
     keepdims: bool = False,

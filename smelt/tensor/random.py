@@ -16,6 +16,7 @@ from smelt.errors import ArgumentError, DTypeError
 from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
+from smelt.names import door
 from smelt.tensor import generator
 from smelt.tensor.arguments import as_shape, integer
 from smelt.tensor.generator import draw_words, joined, key_words, threefry, word
@@ -43,7 +44,7 @@ from smelt.tensor.parameters import (
 from smelt.tensor.random_choices import categorical, choice, multinomial, permutation
 from smelt.tensor.random_rejection import beta, gamma, poisson
 from smelt.tensor.random_tails import truncated_normal
-from smelt.tensor.types import DTypeLike, Operand, ShapeLike
+from smelt.tensor.types import DTypeLike, Operand, ShapeLike, Size
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -61,6 +62,8 @@ __all__ = [
     "bits",
     "uniform",
     "normal",
+    "rand",
+    "randn",
     "truncated_normal",
     "exponential",
     "laplace",
@@ -96,7 +99,7 @@ _SPLIT, _FOLD = 0xFFFFFFFF, 0xFFFFFFFE
 # --- state and keys
 
 
-def seed(value: int, /) -> None:
+def seed(value: int) -> None:
     """Start the global sequence of draws anew.
 
     >>> sm.random.seed(0)
@@ -104,7 +107,7 @@ def seed(value: int, /) -> None:
     runtime.seed_random(_seed(value, "seed"))
 
 
-def key(value: int | Tensor, /) -> Tensor:
+def key(value: int | Tensor) -> Tensor:
     """A key for `key=`, from an integer.
 
     >>> sm.random.key(7).tolist()
@@ -113,7 +116,7 @@ def key(value: int | Tensor, /) -> Tensor:
     return wrap(_pair_of(*_halves(value, "key")))
 
 
-def split(key: Tensor, count: int = 2, /) -> Tensor:
+def split(key: Tensor, count: int = 2) -> Tensor:
     """`count` new keys from one, as the rows of a tensor.
 
     >>> a, b = sm.random.split(sm.random.key(0))
@@ -129,7 +132,7 @@ def split(key: Tensor, count: int = 2, /) -> Tensor:
     return wrap(build.concat([build.reshape(a, (number, 1)), build.reshape(b, (number, 1))], 1))
 
 
-def fold_in(key: Tensor, data: int | Tensor, /) -> Tensor:
+def fold_in(key: Tensor, data: int | Tensor) -> Tensor:
     """A new key from a key and an integer, such as the number of a step or layer.
 
     >>> keys = [sm.random.fold_in(sm.random.key(0), layer) for layer in range(3)]
@@ -228,6 +231,24 @@ def normal(
     (2, 3)
     """
     return _located("normal", shape, (mean, std), "std", dtype, key, generator.gaussian)
+
+
+def rand(shape: ShapeLike = (), *sizes: Size, dtype: DTypeLike = dtypes.float32, key: Tensor | None = None) -> Tensor:
+    """Numbers spread evenly from 0 up to but without 1: `rand((2, 3))` or `rand(2, 3)`.
+
+    >>> sm.random.rand(2, 3).shape
+    (2, 3)
+    """
+    return uniform(as_shape((shape, *sizes), "rand"), dtype=dtype, key=key)
+
+
+def randn(shape: ShapeLike = (), *sizes: Size, dtype: DTypeLike = dtypes.float32, key: Tensor | None = None) -> Tensor:
+    """Numbers from the normal distribution of mean 0 and deviation 1: `randn((2, 3))` or `randn(2, 3)`.
+
+    >>> sm.random.randn(2, 3).shape
+    (2, 3)
+    """
+    return normal(as_shape((shape, *sizes), "randn"), dtype=dtype, key=key)
 
 
 def exponential(
@@ -332,7 +353,6 @@ def bernoulli(
 def randint(
     low: Operand,
     high: Operand,
-    /,
     shape: ShapeLike | None = None,
     *,
     dtype: DTypeLike = dtypes.int64,
@@ -393,3 +413,7 @@ def _below(a: Node, b: Node, span: Node, wide: bool) -> Node:
         return build.binary("mod", joined(a, b), span)
     # The high word of the product of a 32-bit number and the span.
     return build.binary("shr", build.mul(build.cast(a, dtypes.uint64), span), build.const(32, dtypes.uint64))
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door("smelt.random", __all__)

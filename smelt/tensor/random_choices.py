@@ -141,7 +141,7 @@ def _below(shape: Shape, sums: Node, key: Any, name: str) -> Node:
 # --- orders and elements
 
 
-def permutation(x: int | TensorLike, /, *, axis: int = 0, key: Tensor | None = None) -> Tensor:
+def permutation(x: int | TensorLike, *, axis: int = 0, key: Tensor | None = None) -> Tensor:
     """The numbers below `x` in random order, or a tensor with its parts along an axis in random order.
 
     >>> sorted(sm.random.permutation(4).tolist())

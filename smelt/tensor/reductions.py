@@ -55,17 +55,16 @@ def _folded(name: str, op: str, node: Node, axis: Any, keep: bool, dim: Any) -> 
 
 
 @overload
-def sum(x: Tensor[DT, *S], /) -> Tensor[DT]: ...
+def sum(x: Tensor[DT, *S]) -> Tensor[DT]: ...
 @overload
-def sum(x: Tensor[DT, A, *R], /, axis: L[0]) -> Tensor[DT, *R]: ...
+def sum(x: Tensor[DT, A, *R], axis: L[0]) -> Tensor[DT, *R]: ...
 @overload
-def sum(x: Tensor[DT, *R, A], /, axis: L[-1]) -> Tensor[DT, *R]: ...
+def sum(x: Tensor[DT, *R, A], axis: L[-1]) -> Tensor[DT, *R]: ...
 @overload
-def sum(x: Tensor[DT, A, B, *R], /, axis: L[1]) -> Tensor[DT, A, *R]: ...
+def sum(x: Tensor[DT, A, B, *R], axis: L[1]) -> Tensor[DT, A, *R]: ...
 @overload
 def sum(
     x: Tensor[DT, *S],
-    /,
     axis: Axes = ...,
     *,
     dtype: DTypeLike | None = ...,
@@ -75,7 +74,6 @@ def sum(
 ) -> Tensor: ...
 def sum(
     x: Any,
-    /,
     axis: Axes = None,
     *,
     dtype: DTypeLike | None = None,
@@ -94,7 +92,6 @@ def sum(
 
 def prod(
     x: Tensor,
-    /,
     axis: Axes = None,
     *,
     dtype: DTypeLike | None = None,
@@ -124,7 +121,7 @@ def sum_dtype(dtype: DType) -> DType:
     return dtypes.uint64 if dtype.is_integer and not dtype.is_signed else dtypes.int64
 
 
-def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
+def max(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """The largest value along the axes given, or of everything; NaN if there is one.
 
     >>> sm.max(sm.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -133,7 +130,7 @@ def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = 
     return _extreme("max", x, axis, keep_axes(keepdims, keepdim, "max"), dim)
 
 
-def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
+def min(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """The smallest value along the axes given, or of everything; NaN if there is one.
 
     >>> sm.min(sm.asarray([[1, 5], [7, 2]]), axis=1).tolist()
@@ -158,12 +155,12 @@ def refuse_empty(node: Node, axes: tuple[int, ...], name: str) -> None:
         )
 
 
-def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
+def any(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """True where at least one element along the axes is nonzero."""
     return _verdict("any", "max", x, axis, keep_axes(keepdims, keepdim, "any"), dim)
 
 
-def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
+def all(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """True where every element along the axes is nonzero."""
     return _verdict("all", "min", x, axis, keep_axes(keepdims, keepdim, "all"), dim)
 
@@ -174,7 +171,7 @@ def _verdict(name: str, op: str, x: Any, axis: Axes, keep: bool, dim: Axes) -> T
 
 
 def count_nonzero(
-    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
+    x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
 ) -> Tensor:
     """How many elements along the axes are nonzero, as int64.
 
@@ -187,7 +184,6 @@ def count_nonzero(
 
 def mean(
     x: Tensor,
-    /,
     axis: Axes = None,
     *,
     dtype: DTypeLike | None = None,
@@ -207,7 +203,6 @@ def mean(
 
 def var(
     x: Tensor,
-    /,
     axis: Axes = None,
     *,
     correction: float = 0.0,
@@ -228,7 +223,6 @@ def var(
 
 def std(
     x: Tensor,
-    /,
     axis: Axes = None,
     *,
     correction: float = 0.0,
@@ -279,7 +273,7 @@ def _variance(name: str, x: Any, axis: Any, correction: Any, keep: bool, dim: An
 
 
 def logsumexp(
-    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
+    x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
 ) -> Tensor:
     """log(sum(exp(x))) along the axes given, or of everything, without overflow.
 
@@ -302,7 +296,6 @@ def logsumexp(
 
 def argmax(
     x: Tensor,
-    /,
     axis: int | None = None,
     *,
     keepdims: bool = False,
@@ -319,7 +312,6 @@ def argmax(
 
 def argmin(
     x: Tensor,
-    /,
     axis: int | None = None,
     *,
     keepdims: bool = False,

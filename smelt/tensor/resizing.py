@@ -67,7 +67,6 @@ class _Kernel(NamedTuple):
 
 def interpolate(
     x: Tensor,
-    /,
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",

@@ -47,7 +47,7 @@ def _dtype_of(value: Any, name: str) -> DType:
     return as_dtype(value.dtype if isinstance(value, np.ndarray | np.generic) else value, name)
 
 
-def finfo(type: DTypeLike | Operand, /) -> FloatLimits:
+def finfo(type: DTypeLike | Operand) -> FloatLimits:
     """The limits of a float dtype, or of a tensor's.
 
     >>> sm.finfo(sm.float16).max
@@ -67,7 +67,7 @@ def finfo(type: DTypeLike | Operand, /) -> FloatLimits:
     )
 
 
-def iinfo(type: DTypeLike | Operand, /) -> IntegerLimits:
+def iinfo(type: DTypeLike | Operand) -> IntegerLimits:
     """The limits of an integer dtype, or of a tensor's.
 
     >>> sm.iinfo(sm.int8).min, sm.iinfo(sm.uint16).max
@@ -99,13 +99,13 @@ def result_type(*arrays_and_dtypes: DTypeLike | Operand) -> DType:
     return dtype
 
 
-def can_cast(from_: DTypeLike | Operand, to: DTypeLike, /) -> bool:
+def can_cast(from_: DTypeLike | Operand, to: DTypeLike) -> bool:
     """Whether values of a dtype, or of a tensor's, take the dtype `to` by promotion when the two meet.
 
     >>> sm.can_cast(sm.uint8, sm.int16), sm.can_cast(sm.float32, sm.int64)
     (True, False)
     """
-    if is_weak(from_):
+    if is_weak(from_) and not isinstance(from_, np.generic):
         raise ArgumentError(
             f"can_cast: the number {from_!r} has no dtype of its own",
             rule="give a tensor or a dtype.",

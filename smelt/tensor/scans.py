@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None) -> Tensor:
+def cumsum(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None) -> Tensor:
     """The sum of each element and all before it along the axis.
 
     >>> sm.cumsum(sm.asarray([1, 2, 3, 4])).tolist()
@@ -43,7 +43,7 @@ def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = N
     return _running("cumsum", "add", _counted(x, dtype, "cumsum"), axis, dim)
 
 
-def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None) -> Tensor:
+def cumprod(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None) -> Tensor:
     """The product of each element and all before it along the axis.
 
     >>> sm.cumprod(sm.asarray([1, 2, 3, 4])).tolist()
@@ -53,7 +53,7 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = 
 
 
 def cumulative_sum(
-    x: Tensor, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+    x: Tensor, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Tensor:
     """`cumsum` as in the array API: with `include_initial` a zero comes first, and the axis is one longer.
 
@@ -66,7 +66,7 @@ def cumulative_sum(
 
 
 def cumulative_prod(
-    x: Tensor, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+    x: Tensor, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Tensor:
     """`cumprod` as in the array API: with `include_initial` a one comes first, and the axis is one longer.
 
@@ -78,7 +78,7 @@ def cumulative_prod(
     return _cumulative("cumulative_prod", "mul", _counted(x, dtype, "cumulative_prod"), axis, include_initial)
 
 
-def cummax(x: Tensor, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def cummax(x: Tensor, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """The largest element so far along the axis.
 
     >>> sm.cummax(sm.asarray([2, 1, 5, 3])).tolist()
@@ -87,7 +87,7 @@ def cummax(x: Tensor, /, axis: int | None = None, *, dim: int | None = None) -> 
     return _running("cummax", "max", node_of(x, "cummax"), axis, dim)
 
 
-def cummin(x: Tensor, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def cummin(x: Tensor, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """The smallest element so far along the axis.
 
     >>> sm.cummin(sm.asarray([2, 3, 1, 4])).tolist()
@@ -96,7 +96,7 @@ def cummin(x: Tensor, /, axis: int | None = None, *, dim: int | None = None) -> 
     return _running("cummin", "min", node_of(x, "cummin"), axis, dim)
 
 
-def logcumsumexp(x: Tensor, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def logcumsumexp(x: Tensor, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """log(cumsum(exp(x))) along the axis, without overflow.
 
     >>> sm.logcumsumexp(sm.asarray([1000.0, -sm.inf])).tolist()
@@ -134,7 +134,6 @@ def _cumulative(name: str, op: str, node: Node, axis: int | None, include_initia
 
 def diff(
     x: Tensor,
-    /,
     n: int = 1,
     axis: int | None = None,
     *,

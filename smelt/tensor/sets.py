@@ -56,7 +56,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-def unique_values(x: Tensor, /) -> Tensor:
+def unique_values(x: Tensor) -> Tensor:
     """The distinct elements of x, in ascending order.
 
     >>> sm.unique_values(sm.asarray([3, 1, 3])).tolist()
@@ -65,7 +65,7 @@ def unique_values(x: Tensor, /) -> Tensor:
     return wrap(_distinct(x, "unique_values", ("values",))["values"])
 
 
-def unique_counts(x: Tensor, /) -> UniqueCounts:
+def unique_counts(x: Tensor) -> UniqueCounts:
     """The distinct elements of x, and how often each occurs.
 
     >>> values, counts = sm.unique_counts(sm.asarray([3, 1, 3]))
@@ -75,7 +75,7 @@ def unique_counts(x: Tensor, /) -> UniqueCounts:
     return UniqueCounts(**_wrapped(_distinct(x, "unique_counts", ("values", "counts"))))
 
 
-def unique_inverse(x: Tensor, /) -> UniqueInverse:
+def unique_inverse(x: Tensor) -> UniqueInverse:
     """The distinct elements of x, and for each element of x which of them it is.
 
     >>> values, inverse = sm.unique_inverse(sm.asarray([3, 1, 3]))
@@ -85,7 +85,7 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
     return UniqueInverse(**_wrapped(_distinct(x, "unique_inverse", ("values", "inverse_indices"))))
 
 
-def unique_all(x: Tensor, /) -> UniqueAll:
+def unique_all(x: Tensor) -> UniqueAll:
     """The distinct elements of x, where each occurs first, which of them each element is, and how often they occur.
 
     >>> [part.tolist() for part in sm.unique_all(sm.asarray([3, 1, 3]))]
@@ -96,7 +96,6 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 
 def unique(
     x: Tensor,
-    /,
     *,
     return_index: bool = False,
     return_inverse: bool = False,
@@ -122,7 +121,7 @@ def unique(
     return parts if len(parts) > 1 else parts[0]
 
 
-def isin(x: Tensor, test_elements: Tensor, /, *, invert: bool = False) -> Tensor:
+def isin(x: Tensor, test_elements: Tensor, *, invert: bool = False) -> Tensor:
     """True where an element of x equals one of the others (or, with `invert`, none of them).
 
     >>> sm.isin(sm.asarray([3, 1, 4]), sm.asarray([1, 3])).tolist()

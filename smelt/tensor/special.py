@@ -32,7 +32,7 @@ def _real(function: str, x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     return wrap(build.unary(function, floating(x, function)))
 
 
-def log10(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def log10(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The logarithm to base 10.
 
     >>> sm.log10(sm.asarray([1.0, 1000.0])).tolist()
@@ -41,7 +41,7 @@ def log10(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("log10", x)
 
 
-def cbrt(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def cbrt(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The cube root, also of negative numbers.
 
     >>> sm.cbrt(sm.asarray([27.0, -8.0])).tolist()
@@ -50,7 +50,7 @@ def cbrt(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("cbrt", x)
 
 
-def logaddexp(x: Operand, y: Operand, /) -> Tensor:
+def logaddexp(x: Operand, y: Operand) -> Tensor:
     """log(exp(x) + exp(y)), without overflow.
 
     >>> sm.logaddexp(sm.asarray([0.0, 1000.0]), sm.asarray([0.0, 1000.0])).tolist()
@@ -65,7 +65,7 @@ def logaddexp(x: Operand, y: Operand, /) -> Tensor:
     return wrap(build.cast(total, stored.dtype))
 
 
-def xlogy(x: Operand, y: Operand, /) -> Tensor:
+def xlogy(x: Operand, y: Operand) -> Tensor:
     """x * log(y), and 0 where x is 0, unless y is NaN.
 
     >>> sm.xlogy(sm.asarray([0.0, 2.0]), sm.asarray([0.0, 1.0])).tolist()
@@ -78,7 +78,7 @@ def xlogy(x: Operand, y: Operand, /) -> Tensor:
     return wrap(build.cast(build.where(zero, build.const(0, a.dtype), product), stored.dtype))
 
 
-def logit(x: Tensor[DT, *S], /, eps: float | None = None) -> Tensor[Any, *S]:
+def logit(x: Tensor[DT, *S], eps: float | None = None) -> Tensor[Any, *S]:
     """log(x / (1 - x)), the inverse of `sigmoid`; with `eps`, x is first kept between eps and 1 - eps.
 
     >>> sm.logit(sm.asarray([0.5, 1.0])).tolist()
@@ -98,7 +98,7 @@ def logit(x: Tensor[DT, *S], /, eps: float | None = None) -> Tensor[Any, *S]:
     return wrap(build.cast(build.where(low, tail, center), stored.dtype))
 
 
-def erfc(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def erfc(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """1 - erf(x), exact also where it is small.
 
     >>> sm.erfc(sm.asarray([0.0, 5.0])).tolist()
@@ -107,7 +107,7 @@ def erfc(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("erfc", x)
 
 
-def erfinv(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def erfinv(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The number whose error function is x; infinite at -1 and 1, NaN beyond.
 
     >>> sm.erfinv(sm.asarray([0.0, 0.5])).tolist()
@@ -116,7 +116,7 @@ def erfinv(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("erfinv", x)
 
 
-def lgamma(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def lgamma(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The logarithm of the absolute value of the gamma function; infinite at 0 and the negative whole numbers.
 
     >>> sm.lgamma(sm.asarray([1.0, 5.0])).tolist()
@@ -125,7 +125,7 @@ def lgamma(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("lgamma", x)
 
 
-def digamma(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def digamma(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The derivative of `lgamma`; infinite at 0, NaN at the negative whole numbers.
 
     >>> sm.digamma(sm.asarray([1.0])).tolist()

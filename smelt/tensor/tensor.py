@@ -25,6 +25,7 @@ from smelt.tensor import (
     dlpack,
     einsums,
     elementwise,
+    families,
     finding,
     floats,
     folding,
@@ -51,14 +52,17 @@ from smelt.tensor import (
     trigonometry,
 )
 from smelt.tensor.arguments import check_device
-from smelt.tensor.handle import Handle, register, wrap
+from smelt.tensor.habits import Habits
+from smelt.tensor.handle import register, wrap
 from smelt.tensor.types import DT, A, B, DTypeLike, R, S, Size, TensorLike
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+families.prepare()
 
-class Tensor(Handle, Generic[DT, *S]):
+
+class Tensor(Habits, Generic[DT, *S]):
     """A multidimensional array that is computed when it is asked for and never changes.
 
     `Tensor[Float32, Literal[2], Literal[3]]` tells a type checker dtype and shape; see `smelt.types`. Make tensors with
@@ -507,7 +511,8 @@ class Tensor(Handle, Generic[DT, *S]):
     one_hot = lookup.one_hot
     searchsorted = lookup.searchsorted
 
-    matmul = linear.matmul
+    matmul = mm = bmm = linear.matmul
+    dot = linear.dot
     vecdot = linear.vecdot
     outer = linear.outer
     tensordot = linear.tensordot
@@ -546,11 +551,16 @@ class Tensor(Handle, Generic[DT, *S]):
 
     astype = interop.astype
 
-    def to(self, target: Any, /) -> Tensor[Any, *S]:
+    def to(self, target: Any = None, *, dtype: Any = None, device: Any = None) -> Tensor[Any, *S]:
         """`astype` for a dtype, `to_device` for a device."""
-        return self.to_device(target) if isinstance(target, str) and target in DEVICES else self.astype(target)
+        if isinstance(target, str) and target in DEVICES:
+            device = target
+        elif target is not None:
+            dtype = target
+        cast = self if dtype is None else self.astype(dtype)
+        return cast if device is None else cast.to_device(device)
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor[DT, *S]:
+    def to_device(self, device: Any, *, stream: Any = None) -> Tensor[DT, *S]:
         """The tensor on a device, which is copied if it lies on another one. Streams are not for users to name."""
         check_device(device, "to_device")
         if stream is not None:

@@ -43,7 +43,7 @@ def floating_pair(x: Any, y: Any, name: str) -> tuple[Node, Node]:
     return build.cast(a, dtypes.float32), build.cast(b, dtypes.float32)
 
 
-def asin(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def asin(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The angle between -pi/2 and pi/2 whose sine is x; NaN beyond -1 and 1.
 
     >>> sm.asin(sm.asarray([0.0, 1.0])).tolist()
@@ -52,7 +52,7 @@ def asin(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("asin", x)
 
 
-def acos(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def acos(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The angle between 0 and pi whose cosine is x; NaN beyond -1 and 1.
 
     >>> sm.acos(sm.asarray([1.0, -1.0])).tolist()
@@ -61,7 +61,7 @@ def acos(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("acos", x)
 
 
-def atan(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def atan(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The angle between -pi/2 and pi/2 whose tangent is x.
 
     >>> sm.atan(sm.asarray([0.0, sm.inf])).tolist()
@@ -70,7 +70,7 @@ def atan(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("atan", x)
 
 
-def atan2(y: Operand, x: Operand, /) -> Tensor:
+def atan2(y: Operand, x: Operand) -> Tensor:
     """The angle of the point (x, y), between -pi and pi; the signs of zeros count.
 
     >>> sm.atan2(sm.asarray([1.0, 0.0]), sm.asarray([0.0, -1.0])).tolist()
@@ -80,7 +80,7 @@ def atan2(y: Operand, x: Operand, /) -> Tensor:
     return wrap(build.binary("atan2", a, b))
 
 
-def sinh(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def sinh(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The hyperbolic sine.
 
     >>> sm.sinh(sm.asarray([0.0, 1.0])).tolist()
@@ -89,7 +89,7 @@ def sinh(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("sinh", x)
 
 
-def cosh(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def cosh(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The hyperbolic cosine.
 
     >>> sm.cosh(sm.asarray([0.0, 1.0])).tolist()
@@ -98,7 +98,7 @@ def cosh(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("cosh", x)
 
 
-def asinh(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def asinh(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The number whose hyperbolic sine is x.
 
     >>> sm.asinh(sm.asarray([0.0, 1.0])).tolist()
@@ -107,7 +107,7 @@ def asinh(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("asinh", x)
 
 
-def acosh(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def acosh(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The number from 0 on whose hyperbolic cosine is x; NaN below 1.
 
     >>> sm.acosh(sm.asarray([1.0, 2.0])).tolist()
@@ -116,7 +116,7 @@ def acosh(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("acosh", x)
 
 
-def atanh(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def atanh(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """The number whose hyperbolic tangent is x; infinite at -1 and 1, NaN beyond.
 
     >>> sm.atanh(sm.asarray([0.0, 0.5])).tolist()
@@ -125,7 +125,7 @@ def atanh(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _real("atanh", x)
 
 
-def deg2rad(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def deg2rad(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """Degrees as radians.
 
     >>> sm.deg2rad(sm.asarray([0.0, 180.0])).tolist()
@@ -134,7 +134,7 @@ def deg2rad(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
     return _scaled(x, math.pi / 180, "deg2rad")
 
 
-def rad2deg(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def rad2deg(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """Radians as degrees.
 
     >>> sm.rad2deg(sm.asarray([0.0, sm.pi])).tolist()
@@ -148,7 +148,7 @@ def _scaled(x: Tensor[DT, *S], factor: float, name: str) -> Tensor[Any, *S]:
     return wrap(build.cast(build.scale(widened(node), factor), node.dtype))
 
 
-def hypot(x: Operand, y: Operand, /) -> Tensor:
+def hypot(x: Operand, y: Operand) -> Tensor:
     """The square root of x*x + y*y, without overflow in between.
 
     >>> sm.hypot(sm.asarray([3.0]), sm.asarray([4.0])).tolist()
@@ -158,7 +158,7 @@ def hypot(x: Operand, y: Operand, /) -> Tensor:
     return wrap(build.binary("hypot", a, b))
 
 
-def sinc(x: Tensor[DT, *S], /) -> Tensor[Any, *S]:
+def sinc(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """sin(pi x) / (pi x), and 1 at 0.
 
     >>> sm.sinc(sm.asarray([0.0, 0.5, 1.0])).tolist()

@@ -1,5 +1,8 @@
 """What training loops need besides modules and optimizers: a progress bar, metrics, logs, pictures and checkpoints."""
 
+from typing import TYPE_CHECKING
+
+from smelt.names import door
 from smelt.train.checkpoints import Checkpoint, Restored
 from smelt.train.loggers import JSONLogger, Logger, TensorBoardLogger
 from smelt.train.metrics import F1, Accuracy, ConfusionMatrix, Mean, Metric, Precision, Recall, TopK
@@ -25,3 +28,6 @@ __all__ = [
     "plot",
     "progress",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__, __all__)

@@ -4,6 +4,9 @@
 Always holds: a transformed function gives what the original gives; tracing leaves no trace on the arguments.
 """
 
+import sys
+
+from smelt.names import understand
 from smelt.transform.associative import associative_scan
 from smelt.transform.checkpoint import checkpoint
 from smelt.transform.control import cond, fori_loop, scan, while_loop
@@ -37,3 +40,5 @@ __all__ = [
     "vmap",
     "while_loop",
 ]
+
+understand(sys.modules[__name__])

@@ -34,7 +34,7 @@ _ASKED = "the result of the test"
 _MOST = 1 << 62  # iterations
 
 
-def cond(pred: Any, true_fn: Callable[..., T], false_fn: Callable[..., T], /, *operands: Any) -> T:
+def cond(pred: Any, true_fn: Callable[..., T], false_fn: Callable[..., T], *operands: Any) -> T:
     """What one of two functions gives for the operands: the first if `pred` is true, else the second.
 
     Only the chosen one is computed; both must give the same structure of tensors, with the same shapes and dtypes.

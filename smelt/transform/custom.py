@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from smelt import tree
-from smelt.derive.custom import Call, Custom, Stopped
+from smelt.derive.custom import Call, Custom, stopped
 from smelt.derive.moves import zeros
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph.alias import alias
@@ -15,8 +15,6 @@ from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
 from smelt.tensor import Tensor, wrap
 from smelt.transform.arguments import called, tensor_nodes
-
-_STOPPED = Stopped()
 
 
 def stop_gradient(x: Any) -> Any:
@@ -26,7 +24,7 @@ def stop_gradient(x: Any) -> Any:
     >>> sm.grad(lambda x: x * sm.stop_gradient(x))(3.0).tolist()
     3.0
     """
-    return tree.map(lambda leaf: wrap(alias(leaf._node, _STOPPED)) if isinstance(leaf, Tensor) else leaf, x)
+    return tree.map(lambda leaf: wrap(stopped(leaf._node)) if isinstance(leaf, Tensor) else leaf, x)
 
 
 class custom_vjp:

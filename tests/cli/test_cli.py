@@ -21,7 +21,15 @@ def test_help_loads_no_command() -> None:
     assert subprocess.run([sys.executable, "-W", "error", "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("words", [[], ["smelter"], ["doctor", "--yaml"]])
+def test_without_a_command_the_commands_are_listed_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    said = capsys.readouterr().out
+    for command in ("doctor", "devices", "demo"):
+        assert f"\n    {command} " in said
+    assert "\n  smelt doctor " in said
+
+
+@pytest.mark.parametrize("words", [["smelter"], ["doctor", "--yaml"]])
 def test_unknown_words_are_a_usage_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main(words)

@@ -50,6 +50,7 @@ def run(folder: Path, name: str, *words: str) -> Run:
 def test_digits_quick(tmp_path: Path) -> None:
     done = run(tmp_path, "digits_mlp", "--quick", "--save", "net.safetensors")
     assert done.number(r"test accuracy: ([\d.]+)") > 0.8
+    assert done.out.endswith("This was a quick trial: without --quick, at least 0.97 are right.\n")
     assert (tmp_path / "net.safetensors").is_file()
 
 
@@ -67,6 +68,7 @@ def test_files_are_short_and_say_what_they_teach(file: Path) -> None:
     assert f"python examples/{file.name}" in said
     for option in ("--quick", "--seed"):
         assert f'"{option}"' in text
+    assert "This was a quick trial: without --quick, " in text
     assert f"[`{file.name}`]" in (ROOT / "docs" / "guide" / "examples.md").read_text(encoding="utf-8")
 
 

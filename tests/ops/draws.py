@@ -153,6 +153,22 @@ RANDOM = [
         ],
     ),
     OpSpec(
+        "random.rand",
+        lambda *shape, **more: uniform(shape[0] if isinstance(shape[0], tuple) else shape, **more),
+        draws(call(3, 5), call((3, 5)), call(0)),
+        FLOATS,
+        tolerance=Tolerance(4, 8),
+        errors=[BAD_KEY, TOO_MANY, NEGATIVE],
+    ),
+    OpSpec(
+        "random.randn",
+        lambda *shape, **more: normal(shape[0] if isinstance(shape[0], tuple) else shape, **more),
+        draws(call(3, 5), call((3, 5)), call(0)),
+        FLOATS,
+        tolerance=Tolerance(ulps=32, epsilons=32),
+        errors=[BAD_KEY, TOO_MANY, NEGATIVE],
+    ),
+    OpSpec(
         "random.randint",
         randint,
         draws(call(0, 10, (3, 5)), call(0, 1, (2,)), call(3, 127, 31)),

@@ -82,6 +82,25 @@ PRODUCTS = [
         ],
     ),
     OpSpec(
+        "dot",
+        np.dot,
+        lambda dtype: [
+            call(values(dtype, 5), values(dtype, 5)),
+            call(values(dtype, 2, 3), values(dtype, 3)),
+            call(values(dtype, 3), values(dtype, 3, 4)),
+            call(values(dtype, 2, 3), values(dtype, 3, 4)),
+            call(values(dtype, 2, 1, 3), values(dtype, 4, 3, 5)),
+            call(values(dtype), values(dtype, 3)),
+        ],
+        NUMBERS,
+        tolerance=PRODUCT,
+        errors=[
+            wrong(ShapeError, "dot: inner sizes differ\n    (2,) with (3,)", zeros(2), zeros(3)),
+            wrong(ShapeError, "dot: inner sizes differ\n    (2, 3) with (2, 3)", zeros(2, 3), zeros(2, 3)),
+            TWO_BOOLS,
+        ],
+    ),
+    OpSpec(
         "outer",
         np.outer,
         lambda dtype: [call(values(dtype, 3), values(dtype, 5)), call(values(dtype, 0), values(dtype, 5))],

@@ -85,7 +85,7 @@ def test_dtypes_promote_by_the_table(first: dtypes.DType, second: dtypes.DType) 
         (sm.float16, 1.0, sm.float16),
         (sm.bfloat16, 3, sm.bfloat16),
         (sm.float64, 1.0, sm.float64),
-        (sm.float32, np.float64(1), sm.float64),
+        (sm.float32, np.float64(1), sm.float32),
         (sm.float32, np.float16(1), sm.float32),
         (sm.int8, np.int32(1), sm.int32),
     ],

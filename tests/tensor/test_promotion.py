@@ -78,7 +78,20 @@ def test_python_scalars_are_weak(scalar: Any, kinds: str) -> None:
                 assert result.dtype is (dtypes.float32 if isinstance(scalar, float) else dtypes.int64)
 
 
-def test_numpy_scalars_are_tensors_of_their_own_dtype() -> None:
-    assert sm.add(one(dtypes.float32), np.float64(1)).dtype is dtypes.float64
+def test_numpy_float64_scalars_are_weak() -> None:
+    """They come out of NumPy's functions without being asked for: `x * np.sqrt(2)` stays float32."""
+    for dtype in dtypes.FLOATS:
+        for result in (one(dtype) * np.sqrt(2), np.sqrt(2) * one(dtype), sm.add(np.float64(1), one(dtype))):
+            assert result.dtype is dtype
+    assert (one(dtypes.int8) + np.float64(1)).dtype is dtypes.float32
+    assert sm.result_type(sm.float16, np.float64(1)) is sm.float16
+    assert one(dtypes.float32).at[0].set(np.float64(2)).dtype is dtypes.float32
+    assert sm.asarray(np.float64(1)).dtype is sm.result_type(np.float64(1)) is sm.float64  # on its own
+    assert sm.can_cast(np.float64(1), sm.float64)
+
+
+def test_other_numpy_scalars_are_tensors_of_their_own_dtype() -> None:
+    assert sm.add(one(dtypes.float16), np.float32(1)).dtype is dtypes.float32
+    assert sm.add(one(dtypes.int8), np.int64(1)).dtype is dtypes.int64
     with pytest.raises(ArgumentError, match="does not fit in int8"):
         sm.add(one(dtypes.int8), 300)

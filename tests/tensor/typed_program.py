@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar, assert_type
 from typing import Literal as L
 
+import smelt as sm
 from smelt import Tensor, zeros
 from smelt.tensor.types import Float16, Float32
 
@@ -70,3 +71,24 @@ def wrong(
     square @ named  # E
     declared: Tensor[Float32, L[4], L[2]] = x @ w  # E
     del declared
+
+
+def names(x: Tensor, net: sm.nn.Module) -> None:
+    """Names that are there, by any of their names; and names that are not, although the error at run time helps."""
+    assert_type(sm.tensor([1.0]), Tensor)
+    assert_type(sm.nn.functional.relu(x).detach().clone(), Tensor)
+    assert_type(sm.randn(2, 3), Tensor)
+    sm.softmax(x, axis=-1)
+    sm.sofmax(x)  # E
+    sm.no_grad()  # E
+    sm.softmax(x, axsi=-1)  # E
+    x.backward()  # E
+    x.sofmax()  # E
+    net.cuda()  # E
+    sm.nn.Conv2D(1, 2, 3)  # E
+    sm.nn.functional.reluu(x)  # E
+    sm.optim.adam()  # E
+    sm.optim.SGD(lr=0.1).step()  # E
+    sm.random.nornal((2,))  # E
+    sm.data.DataLoder([])  # E
+    sm.train.Acuracy()  # E

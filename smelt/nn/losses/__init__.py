@@ -3,6 +3,10 @@
 The mean over everything is the default of all: `reduction="sum"` adds up, `"none"` gives each loss by itself.
 """
 
+import sys
+from typing import TYPE_CHECKING
+
+from smelt.names import door, understand
 from smelt.nn.losses.classes import cross_entropy, multi_margin_loss, nll_loss
 from smelt.nn.losses.ctc import ctc_loss
 from smelt.nn.losses.distances import (
@@ -41,3 +45,7 @@ __all__ = [
     "hinge_embedding_loss",
     "cosine_embedding_loss",
 ]
+
+understand(sys.modules[__name__])
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__, __all__)

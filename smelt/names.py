@@ -1,0 +1,160 @@
+"""Names that are not there, and words for arguments that are not: what to write instead.
+
+Takes the names of a module or class, and the tables of `brought.py`; gives errors that say what to write, and functions
+that understand other libraries' words for their arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType, ModuleType
+from typing import Any, TypeVar
+
+from smelt.brought import IGNORED, NAMES, TOLD, TWICE, WORDS
+from smelt.errors import ArgumentError, UnknownNameError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Where a name may be that is missed elsewhere: the module, and what users call it.
+_PLACES = {
+    "smelt": "sm",
+    "smelt.tensor.random": "sm.random",
+    "smelt.nn": "sm.nn",
+    "smelt.nn.losses": "sm.nn.losses",
+    "smelt.optim": "sm.optim",
+    "smelt.data": "sm.data",
+    "smelt.train": "sm.train",
+}
+_WORDS = re.compile(r"got (an unexpected keyword argument|multiple values for argument '(?P<twice>.+)')")
+
+
+# --- attributes
+
+
+def door(module: str, names: Sequence[str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module whose public names these are."""
+
+    def missing(name: str) -> Any:
+        if name.startswith("_") or _is_import(sys._getframe(1)):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+        raise UnknownNameError(
+            f"module {module!r} has no attribute {name!r}",
+            lambda: NAMES.get(module, {}).get(name) or _guess(_elsewhere(name) or nearest(name, names)),
+        )
+
+    return missing, lambda: sorted(names)
+
+
+def _is_import(frame: FrameType) -> bool:
+    """Whether the import system asks, itself or through a module's own `__getattr__`: for modules not loaded yet."""
+    if frame.f_code.co_name == "__getattr__" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename.startswith("<frozen importlib")
+
+
+def missing_attribute(value: Any, name: str, kind: str) -> AttributeError:
+    """What to raise for an attribute that an object of one of smelt's classes does not have."""
+    message = f"{type(value).__name__!r} object has no attribute {name!r}"
+    if name.startswith("_"):  # of protocols; nobody mistypes these
+        return AttributeError(message, name=name)
+
+    def hint() -> str:
+        if name in NAMES[kind]:
+            return NAMES[kind][name]
+        if kind == "Tensor" and name.endswith("_") and hasattr(value, name[:-1]):
+            return f"Tensors never change: write x = x.{name[:-1]}(...)."
+        return _guess(nearest(name, [other for other in dir(value) if not other.startswith("_")]))
+
+    return UnknownNameError(message, hint)
+
+
+def _guess(name: str | None) -> str:
+    return f"Did you mean {name}?" if name else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name that was probably meant."""
+    plain = _plain(name)
+    candidates = [other for other in known if abs(len(other) - len(name)) <= 2]  # the comparison below is slow
+    for other in candidates:
+        if _plain(other) == plain:
+            return other
+    import difflib  # loaded when first used: `import smelt` stays instant
+
+    found = difflib.get_close_matches(name.lower(), [other.lower() for other in candidates], n=1, cutoff=0.75)
+    return next((other for other in candidates if other.lower() in found), None)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def _elsewhere(name: str) -> str | None:
+    """Where else a name is."""
+    import importlib
+
+    found = (place for place in _PLACES if name in importlib.import_module(place).__all__)
+    place = next(found, None)
+    return None if place is None else f"{_PLACES[place]}.{name}"
+
+
+# --- arguments
+
+
+def understand(module: ModuleType) -> None:
+    """Let all public functions of a module understand other libraries' words for their arguments."""
+    for name in module.__all__:
+        function = getattr(module, name)
+        if inspect.isfunction(function) and not hasattr(function, "__wrapped__"):  # not done yet
+            setattr(module, name, _once(function))
+
+
+def understood(function: F) -> F:
+    """A function (or `__init__`) that takes other libraries' words for its arguments, too, and says what it takes."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            at = error.__traceback__
+            found = _WORDS.search(str(error))
+            if at is None or at.tb_next is not None or found is None:  # not about the words of this call
+                raise
+        name = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+        if word := found["twice"]:
+            raise ArgumentError(f"{name}: {word} is given by place and by name", hint=TWICE.get(word, ""))
+        return function(*args, **_in_own_words(function, name, kwargs))
+
+    return call  # type: ignore[return-value]
+
+
+_once = functools.cache(understood)  # aliases stay one function
+
+
+def _in_own_words(function: Callable[..., Any], name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments under the names that a function has for them."""
+    parameters = inspect.signature(function).parameters.values()
+    own = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    words: dict[str, Any] = {}
+    for word, value in given.items():
+        if word in own:
+            words[word] = value
+            continue
+        if word in IGNORED:
+            continue
+        meant = next((other for other in WORDS.get(word, ()) if other in own and other not in given), None)
+        if meant is None:
+            raise _unknown_word(name, word, [other for other in own if other != "self"])
+        words[meant] = value
+    return words
+
+
+def _unknown_word(name: str, word: str, own: list[str]) -> ArgumentError:
+    near = nearest(word, own)
+    hint = TOLD.get(word) or _guess(near) or f"It takes: {', '.join(own)}."
+    return ArgumentError(f"{name}: there is no argument {word!r}", hint=hint)

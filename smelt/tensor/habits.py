@@ -1,0 +1,69 @@
+"""Methods that people bring along from other libraries; and what is said about those that there are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Never, Self
+
+from smelt.derive.custom import stopped
+from smelt.errors import ShapeError
+from smelt.graph import build
+from smelt.graph.shapes import shape_text
+from smelt.names import missing_attribute
+from smelt.tensor import devices
+from smelt.tensor.handle import Handle, wrap
+
+if TYPE_CHECKING:
+    from smelt.tensor.tensor import Tensor
+
+
+class _Told:
+    """An attribute that is not there, and which people set as well as read."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Never:
+        raise AttributeError(self.name)  # then `__getattr__` is asked
+
+    def __set__(self, instance: Any, value: Any) -> Never:
+        raise missing_attribute(instance, self.name, "Tensor")
+
+
+class Habits(Handle):
+    """What a Tensor has for the sake of habits. It never changes, so that a copy is the tensor itself."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # a type checker must not take every name for one that is there
+        requires_grad, grad, data = _Told(), _Told(), _Told()
+
+        def __getattr__(self, name: str) -> Never:
+            raise missing_attribute(self, name, "Tensor")
+
+        def __dir__(self) -> list[str]:
+            return [name for name in super().__dir__() if name not in ("requires_grad", "grad", "data")]
+
+    def detach(self) -> Self:
+        """The same values, which count as constants for every derivative: `sm.stop_gradient`."""
+        return wrap(stopped(self._node))  # type: ignore[return-value]
+
+    def clone(self) -> Self:
+        """The tensor itself: nobody can change it."""
+        return self
+
+    copy = contiguous = clone
+
+    def cpu(self) -> Self:
+        """The tensor in main memory."""
+        return devices.placed(self, "cpu", "cpu")  # type: ignore[arg-type, return-value]
+
+    def t(self) -> Tensor:
+        """The transpose of a matrix; a vector as it is."""
+        node = self._node
+        if node.rank > 2:
+            raise ShapeError(
+                f"t: shape {shape_text(node.shape)} has rank {node.rank}",
+                rule="t is the transpose of a matrix.",
+                hint="Use mT for the last two axes, or permute_dims for any order.",
+            )
+        return wrap(build.permute(node, tuple(reversed(range(node.rank)))))
