@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -42,7 +41,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
 
         # A loop that runs gives all of its values at once.
         pending += [item for item in living_items(pending) if item.leaf is None and item not in pending]
-        traced = trace(pending)
+        traced = trace(pending, integers=True)
         storages: list[Storage] = []
         for view in traced.inputs:
             if is_traced_input(view.leaf):
@@ -67,7 +66,6 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
                 constants[node] = leaf(storage)
                 continue
             node.leaf = leaf(storage)
-            storage.producer = weakref.ref(node)
     return [node.leaf or constants.get(node, node) for node in nodes]
 
 
