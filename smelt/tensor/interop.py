@@ -1,7 +1,8 @@
 """Tensors from other libraries' arrays and the other way: NumPy, nested lists, DLPack.
 
 `asarray` copies unless told not to; `from_numpy` and `from_dlpack` share memory, so the array must not be changed while
-the tensor is in use. What a tensor hands out is a read-only view of its memory.
+the tensor is in use. What a tensor hands out is a read-only NumPy array over its memory; by DLPack it is a copy, unless
+the consumer asks for the memory with `copy=False`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
 from smelt.tensor.arguments import check_copy, check_device
 from smelt.tensor.devices import placed
-from smelt.tensor.handle import Handle, is_weak, node_of, wrap
+from smelt.tensor.handle import Handle, check_fits, is_weak, node_of, scalar_node, wrap
 from smelt.tensor.types import DT, DTypeLike, S, TensorLike
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ def asarray(
 ) -> Tensor:
     """A tensor of a scalar, nested lists, an array, or anything that speaks DLPack or NumPy's array protocol.
 
-    Python numbers become bool, int64 or float32. Without `copy`, memory that others could change is copied, and a
-    tensor is taken as it is. `copy=False` shares memory and refuses where it cannot; `copy=True` computes a tensor's
-    values into memory of their own.
+    Python numbers become bool, int64 or float32; integers that do not fit in the dtype are refused, while the elements
+    of arrays and tensors are cast. Of tensors that another library differentiates by, the values are taken. Without
+    `copy`, memory that others could change is copied, and a tensor is taken as it is. `copy=False` shares memory and
+    refuses where it cannot; `copy=True` computes a tensor's values into memory of their own.
 
     >>> sm.asarray([[1, 2], [3, 4]], dtype=sm.float32).shape
     (2, 2)
@@ -155,6 +157,8 @@ def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
     if isinstance(value, list | tuple) and _holds_tensors(value):
         return _stacked(value, name, dtype)
     array = _array(value, name)
+    if isinstance(value, list | tuple | range):
+        _check_integers(array, value, dtype, name)
     wanted = dtype or _default_dtype(array, value)
     # NumPy would raise or warn about values that do not fit; smelt's own casts have their own rules.
     array = array if as_dtype(array.dtype) is wanted else cast_array(array, wanted)
@@ -162,10 +166,26 @@ def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
 
 
 def _scalar(value: Any, dtype: DType | None, name: str) -> Node:
-    wanted = dtype or dtypes.scalar_dtype(_plain(value))
-    if isinstance(value, int) and not isinstance(value, bool) and dtype is None and not -(2**63) <= value < 2**63:
-        raise ArgumentError(f"{name}: an integer of {value.bit_length()} bits does not fit in int64")
-    return build.const(_plain(value), wanted)
+    plain = _plain(value)
+    wanted = dtype or dtypes.scalar_dtype(plain)
+    if isinstance(plain, float):
+        return build.const(plain, wanted)
+    check_fits(plain, wanted, name)
+    return scalar_node(plain, wanted, name)
+
+
+def _check_integers(array: NDArray[Any], value: Any, dtype: DType | None, name: str) -> None:
+    """Refuse lists of integers that the dtype does not hold: numbers that somebody wrote down are never wrapped."""
+    if not array.size or not (dtype is None or dtype.is_integer):
+        return
+    if array.dtype.kind in "iu":
+        for extreme in (array.min(), array.max()):
+            check_fits(int(extreme), dtype or as_dtype(array.dtype), name)
+    elif array.dtype.kind == "f" and np.abs(array).max() >= 2**63:
+        # NumPy makes floats of integers when no integer type holds all of them.
+        whole = np.asarray(value, object).ravel()
+        if all(isinstance(number, int) for number in whole):
+            check_fits(max(whole, key=abs), dtype or dtypes.int64, name)
 
 
 def _plain(value: Any) -> Any:
@@ -180,27 +200,44 @@ def _holds_tensors(value: Any) -> bool:
 def _stacked(value: Any, name: str, dtype: DType | None) -> Node:
     from smelt.tensor.joining import stack
 
-    parts = stack([wrap(to_node(v, name)) for v in value])._node
-    return parts if dtype is None else build.cast(parts, dtype)
+    return stack([wrap(to_node(v, name, dtype)) for v in value])._node
 
 
 def _array(value: Any, name: str) -> NDArray[Any]:
+    if getattr(value, "requires_grad", False) is True and hasattr(value, "detach"):
+        value = value.detach()  # libraries that record derivatives give values out without them only
     try:
-        if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
-            array = np.asarray(value)
-        elif hasattr(value, "__dlpack__"):
-            from smelt.tensor import dlpack
-
-            array, _ = dlpack.incoming(value, None, None)
-        else:
-            array = np.asarray(value)
+        array = _by_protocol(value)
     except SmeltError:
         raise
-    except (ValueError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError, RuntimeError, BufferError) as error:
         reason = "the nested lists are ragged" if "inhomogeneous" in str(error) else str(error)
         raise ArgumentError(f"{name}: no tensor can be made of a {type(value).__name__}: {reason}") from None
     _numeric(array, name)
     return array
+
+
+def _by_protocol(value: Any) -> NDArray[Any]:
+    """NumPy's own way; where that fails, as for types that the other library knows and NumPy does not, DLPack."""
+    speaks = not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__")
+    if speaks and not hasattr(value, "__array__"):
+        return _by_dlpack(value)
+    try:
+        return np.asarray(value)
+    except (TypeError, RuntimeError):
+        if not speaks:
+            raise
+        try:
+            return _by_dlpack(value)
+        except (SmeltError, BufferError, RuntimeError, ValueError):
+            pass
+        raise  # what the library said first
+
+
+def _by_dlpack(value: Any) -> NDArray[Any]:
+    from smelt.tensor import dlpack
+
+    return dlpack.incoming(value, None, None)[0]
 
 
 def _numeric(array: NDArray[Any], name: str) -> None:

@@ -204,7 +204,7 @@ class Tensor(Handle, Generic[DT, *S]):
         dl_device: tuple[builtins.int, builtins.int] | None = None,
         copy: builtins.bool | None = None,
     ) -> Any:
-        """A DLPack capsule, marked read-only; a copy for consumers from before DLPack 1.0, which know no such mark."""
+        """A DLPack capsule of a copy; with `copy=False` of the tensor's own memory, marked read-only."""
         return interop.to_dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
