@@ -13,7 +13,7 @@ import numpy as np
 
 from smelt import dtypes, runtime
 from smelt.dtypes import DType, as_dtype, cast_array
-from smelt.errors import ArgumentError, DTypeError, ExchangeError, ShapeError, SmeltError, TraceError
+from smelt.errors import ArgumentError, DTypeError, ExchangeError, GradientError, ShapeError, SmeltError, TraceError
 from smelt.graph import build
 from smelt.graph.index import Index
 from smelt.graph.node import Node
@@ -90,6 +90,8 @@ def _shared(obj: Any, dtype: DType | None) -> Node:
 def _copied(node: Node, name: str) -> Node:
     """The values of a node in memory of their own; while a function is traced, there is none to copy."""
     if runtime.is_tracing() or runtime.is_traced(node) or any(isinstance(size, Index) for size in node.shape):
+        return node
+    if runtime.is_differentiated(node):  # a copy would be a constant
         return node
     return runtime.leaf(Storage.of(numpy(wrap(node), name), copy=True))
 
@@ -293,6 +295,17 @@ def _refuse_traced(node: Node, asked: str) -> None:
         )
 
 
+def refuse_differentiated(tensor: Tensor, asked: str) -> None:
+    """What other libraries compute from a value is a constant here, whose gradient would be zeros without a word."""
+    if runtime.is_differentiated(tensor._node):
+        raise GradientError(
+            f"{asked}: a value that is being differentiated leaves smelt",
+            rule="what is computed from it elsewhere would count as a constant, and its gradient would be zeros.",
+            hint="Compute with smelt's functions. To use the value as a constant write "
+            "smelt.stop_gradient(x).numpy(); a function with a gradient of its own is a smelt.custom_vjp.",
+        )
+
+
 def numpy(tensor: Tensor, asked: str = "numpy") -> NDArray[Any]:
     """The values as a read-only NumPy array that shares the tensor's memory."""
     if len(tensor._node.shape) > MAXIMUM_RANK:
@@ -316,6 +329,7 @@ def one_value(tensor: Tensor, asked: str) -> Any:
 
 def array_protocol(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
     """What `np.asarray(tensor)` gets."""
+    refuse_differentiated(tensor, "np.asarray")
     array = numpy(tensor, "np.asarray")
     if dtype is not None and np.dtype(dtype) != array.dtype:
         if copy is False:
@@ -330,6 +344,7 @@ def to_dlpack(tensor: Tensor, stream: Any, max_version: Any, device: Any, copy: 
 
     dlpack.check_request(stream, max_version, device, copy)
     check_copy(copy, "dlpack")
+    refuse_differentiated(tensor, "dlpack")
     return dlpack.outgoing(numpy(tensor, "dlpack"), tensor.dtype, max_version, copy)
 
 

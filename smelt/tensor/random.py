@@ -39,6 +39,7 @@ from smelt.tensor.parameters import (
     float_dtype,
     is_number,
     parameter,
+    shape_first,
 )
 from smelt.tensor.random_choices import categorical, choice, multinomial, permutation
 from smelt.tensor.random_rejection import beta, gamma, poisson
@@ -185,6 +186,7 @@ def bits(shape: ShapeLike = (), *, dtype: DTypeLike = dtypes.uint32, key: Tensor
     return wrap(joined(a, b) if wanted.bits == 64 else build.cast(a, wanted))
 
 
+@shape_first
 def uniform(
     shape: ShapeLike | None = None,
     low: Operand = 0.0,
@@ -214,6 +216,7 @@ def uniform(
     return wrap(node if is_number(low) and low == 0 else build.add(node, start))
 
 
+@shape_first
 def normal(
     shape: ShapeLike | None = None,
     mean: Operand = 0.0,
@@ -230,6 +233,7 @@ def normal(
     return _located("normal", shape, (mean, std), "std", dtype, key, generator.gaussian)
 
 
+@shape_first
 def exponential(
     shape: ShapeLike | None = None,
     scale: Operand = 1.0,
@@ -245,6 +249,7 @@ def exponential(
     return _located("exponential", shape, (0.0, scale), "scale", dtype, key, generator.exponential)
 
 
+@shape_first
 def laplace(
     shape: ShapeLike | None = None,
     mean: Operand = 0.0,
@@ -261,6 +266,7 @@ def laplace(
     return _located("laplace", shape, (mean, scale), "scale", dtype, key, _laplace)
 
 
+@shape_first
 def gumbel(
     shape: ShapeLike | None = None,
     mean: Operand = 0.0,

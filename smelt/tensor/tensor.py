@@ -136,7 +136,9 @@ class Tensor(Handle, Generic[DT, *S]):
         return self
 
     def numpy(self) -> NDArray[Any]:
-        """The values as a read-only NumPy array that shares memory with the tensor."""
+        """The values as a read-only NumPy array that shares memory with the tensor. Refused inside of a function that
+        is differentiated by something that they depend on."""
+        interop.refuse_differentiated(self, "numpy")
         return interop.numpy(self)
 
     def gradient(self, *by: Any) -> Any:
