@@ -40,13 +40,13 @@ assert np.allclose(ours.numpy(), standardized(data))
 
 info = sm.__array_namespace_info__()                  # what this namespace can do
 assert info.default_device() == "cpu" and info.default_dtypes()["real floating"] is sm.float32
-assert sm.from_dlpack(np.arange(3)).dtype is sm.int64 # memory is shared both ways through DLPack, with its versions
+assert sm.from_dlpack(np.arange(3)).dtype is sm.int64 # DLPack both ways, with its versions
 ```
 
 Tensors never change, so `x += 1` binds the name to a new tensor, and arguments `copy=` decide only whether memory is
 shared with other libraries. `sm.asarray` copies their memory unless `copy=False` says that it will stay as it is;
-`sm.from_dlpack` and `sm.from_numpy` share it. DLPack capsules are of version 1, marked read-only; consumers from before
-that version get a copy. bfloat16 travels as well.
+`sm.from_dlpack` and `sm.from_numpy` share it. By DLPack a tensor hands out a copy, since others write in place; a
+consumer that asks with `copy=False` gets the tensor's own memory, marked read-only. bfloat16 travels as well.
 
 What follows is written by `python docs/generate_array_api.py` from the tables that the tests of conformance use.
 """

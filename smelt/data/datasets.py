@@ -89,6 +89,17 @@ class TensorDataset(ArrayDataset):
         return tuple([from_numpy(array[at : at + 1].reshape(array.shape[1:])) for array in self.arrays])
 
 
+def side_by_side(dataset: Any) -> Any:
+    """The dataset itself; of a tuple of arrays, which means one row of each, an `ArrayDataset`."""
+    is_pair = isinstance(dataset, tuple) and dataset and all(_has_rows(part) for part in dataset)
+    return ArrayDataset(*dataset) if is_pair else dataset
+
+
+def _has_rows(value: Any) -> bool:
+    """Whether a value is an array, of any library, with at least one axis."""
+    return (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) and len(getattr(value, "shape", ())) > 0
+
+
 class MapDataset:
     """Another dataset with a function applied to each item.
 
@@ -145,15 +156,16 @@ class Subset:
         return lambda indices: take(self.indices[indices])
 
 
-def random_split(dataset: Dataset, lengths: Sequence[int | float], seed: int = 0) -> list[Subset]:
-    """Parts of a dataset without common items, the same for the same seed. Lengths are numbers of items, or shares that
-    add up to 1; what rounding leaves over goes to the first parts.
+def random_split(dataset: Dataset | tuple[Any, ...], lengths: Sequence[int | float], seed: int = 0) -> list[Subset]:
+    """Parts of a dataset, or of a tuple of arrays, without common items, the same for the same seed. Lengths are
+    numbers of items, or shares that add up to 1; what rounding leaves over goes to the first parts.
 
     >>> import smelt as sm
     >>> train, test = sm.data.random_split(range(10), [0.8, 0.2])
     >>> len(train), len(test)
     (8, 2)
     """
+    dataset = side_by_side(dataset)
     count = len(dataset)
     sizes = _sizes(lengths, count)
     order = permutation(count, seed)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smelt.data.batches import Augment, Collate, Recipe, Transform
-from smelt.data.datasets import Dataset
+from smelt.data.datasets import Dataset, side_by_side
 from smelt.data.order import checked_seed, permutation
 from smelt.data.workers import Job, in_place, in_processes, in_threads
 from smelt.errors import ArgumentError
@@ -20,9 +21,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class DataLoader:
-    """Goes through a dataset in batches. Each `for` loop over it is one epoch.
+MANY_LOOKS = 10  # at the first batch in a row: somebody means to go on
 
+
+class DataLoader:
+    """Goes through a dataset in batches. Each `for` loop over it is one epoch, also one that is left early; a look at
+    the first batch, `next(iter(loader))`, is none.
+
+    - `dataset`: anything with a length and items by number; a tuple of arrays or tensors, `(X, Y)`, means their rows
+      side by side, as `ArrayDataset(X, Y)`.
     - `shuffle`: another order in each epoch, which depends on `seed` and the number of the epoch alone.
     - `drop_last`, `pad_last`: leave a smaller last batch out, or fill it up with zeros, so that all have one shape.
       With `pad_last` every batch has one part more: a mask that is True for real items, last or as `batch["mask"]`.
@@ -50,7 +57,7 @@ class DataLoader:
     @understood
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset | tuple[Any, ...],
         batch: int = 1,
         *,
         shuffle: bool = False,
@@ -65,6 +72,7 @@ class DataLoader:
         augment: Augment | None = None,
         collate: Collate | None = None,
     ) -> None:
+        dataset = side_by_side(dataset)
         self.dataset = dataset
         self.batch = _number(batch, "batch", 1)
         self.shuffle, self.seed = flag(shuffle, "DataLoader", "shuffle"), checked_seed(seed, "DataLoader")
@@ -83,6 +91,8 @@ class DataLoader:
         self._recipe = Recipe(dataset, collate, transform, augment, padded, self.seed)
         self._epoch = self._done = 0
         self._resumes = False
+        self._looks = 0
+        self._running: object = None  # tells the latest loop from those before, whose batches no longer count
         self._bar: Progress[Any] | None = None
 
     # --- where it is
@@ -130,17 +140,31 @@ class DataLoader:
                 )
         if state["done"] > len(self):
             raise ArgumentError(f"DataLoader: the state has {state['done']} batches done of {len(self)}")
-        self._epoch, self._done, self._resumes = state["epoch"], state["done"], True
+        self._epoch, self._done, self._resumes, self._running = state["epoch"], state["done"], True, None
 
     # --- going through
 
     def __iter__(self) -> Iterator[Any]:
-        if self._done and not self._resumes:  # the loop before was left early
+        if self._resumes:
+            self._resumes = False
+        elif self._done > 1:  # the loop before was left early
             self._epoch, self._done = self._epoch + 1, 0
-        self._resumes = False
-        return self._batches(self._epoch, self._done)
+        elif self._done == 1:  # only a look at the first batch
+            self._done = 0
+            self._count_look()
+        self._running = running = object()
+        return self._batches(self._epoch, self._done, running)
 
-    def _batches(self, epoch: int, start: int) -> Iterator[Any]:
+    def _count_look(self) -> None:
+        self._looks += 1
+        if self._looks == MANY_LOOKS and self.shuffle:
+            warnings.warn(
+                f"DataLoader: only the first batch was taken {MANY_LOOKS} times: next(iter(loader)) gives the same one "
+                "until a loop goes on. To go on keep an iterator: batches = iter(loader); next(batches).",
+                stacklevel=3,
+            )
+
+    def _batches(self, epoch: int, start: int, running: object) -> Iterator[Any]:
         jobs = self._jobs(epoch, start)
         ahead = max(self.prefetch, self.workers)
         if not self.workers:
@@ -152,12 +176,13 @@ class DataLoader:
             bar = self._bar = Progress(total=len(self), label=f"epoch {epoch}", start=start)
         try:
             for number, batch in enumerate(source, start + 1):
-                if self._epoch == epoch:
+                if self._running is running:
                     self._done = number
+                    self._looks = self._looks if number == 1 else 0
                 yield batch
                 if bar is not None:
                     bar.advance()
-            if self._epoch == epoch:
+            if self._running is running:
                 self._epoch, self._done = epoch + 1, 0
         finally:
             source.close()  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from smelt.formats.whole import PathLike
 from smelt.graph.shapes import shape_text
 from smelt.nn.module import Module
 from smelt.tensor import Tensor
-from smelt.tensor.interop import realize
+from smelt.tensor.interop import numpy, realize
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,7 +85,7 @@ def named_arrays(model: Any, name: str) -> tuple[dict[str, NDArray[Any]], dict[s
             others[path] = first[id(leaf)]
         else:
             first[id(leaf)] = path
-            arrays[path] = leaf.numpy() if isinstance(leaf, Tensor) else leaf
+            arrays[path] = numpy(leaf) if isinstance(leaf, Tensor) else leaf
     return arrays, others
 
 

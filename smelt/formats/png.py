@@ -11,6 +11,7 @@ import numpy as np
 from smelt.errors import ShapeError
 from smelt.formats.whole import PathLike, write_whole
 from smelt.tensor import Tensor
+from smelt.tensor.interop import numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +29,7 @@ def save_png(path: PathLike, pixels: Any) -> None:
     >>> path.read_bytes()[1:4]
     b'PNG'
     """
-    array = pixels.numpy() if isinstance(pixels, Tensor) else np.asarray(pixels)
+    array = numpy(pixels) if isinstance(pixels, Tensor) else np.asarray(pixels)
     if array.ndim == 2:
         array = array[:, :, None]
     if array.ndim != 3 or array.shape[2] not in _KINDS or 0 in array.shape:

@@ -27,6 +27,7 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ParseError
+from smelt.formats.others import refuse_known
 from smelt.formats.whole import PathLike, write_whole
 from smelt.tensor import Tensor
 from smelt.tensor.interop import from_numpy
@@ -91,7 +92,11 @@ class SafeTensors(Mapping[str, Tensor]):
         self.path = os.fspath(path)
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            length = _checked_length(file.read(8), size, self.path)
+            first = file.read(256)
+            if not first.startswith(b"{", 8):
+                refuse_known(first, self.path)
+            file.seek(8)
+            length = _checked_length(first[:8], size, self.path)
             header = _checked_header(file.read(length), size, self.path)
             self._bytes = np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
         self.entries, self.metadata = header

@@ -32,7 +32,9 @@ _FLAGS = ("buffer_names", "training", "frozen")  # attributes that every module 
 
 
 class _Leaf(NamedTuple):
-    """The place of a tensor among the leaves, and whether it is fixed."""
+    """The place of a tensor among the leaves, and whether it is fixed where it stands: a tied one may be in one of its
+    places only, which counts for all.
+    """
 
     number: int
     fixed: bool
@@ -77,7 +79,7 @@ class Module:
 
     buffer_names: tuple[str, ...] = ()  # attributes that are no parameters
     training: bool = True
-    frozen: bool = False
+    frozen: bool = False  # the tensors that this module holds itself, not those of modules below
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -161,11 +163,22 @@ class Module:
         return self.train(False)
 
     def freeze(self) -> Self:
-        """Count all parameters below as constants: their gradients are zeros, and optimizers leave them alone."""
+        """Count all parameters here and below as constants: their gradients are zeros, optimizers leave them alone.
+
+        The flag `frozen` of the module that holds a tensor decides, and `freeze` sets it in all modules that are there
+        now. So a part can be unfrozen again, and a module that is put in later trains. A tensor that several modules
+        hold is frozen if one of them is.
+
+        >>> import smelt as sm
+        >>> model = sm.nn.Sequential(sm.nn.Linear(4, 8), sm.nn.Linear(8, 2)).freeze()
+        >>> _ = model[1].unfreeze()
+        >>> print(model.summary().splitlines()[-1])
+        58 parameters, 232 bytes; 40 frozen
+        """
         return self._switched("frozen", True)
 
     def unfreeze(self) -> Self:
-        """The way back from `freeze`."""
+        """The way back from `freeze`, for this module and all below it."""
         return self._switched("frozen", False)
 
     def _switched(self, name: str, value: bool) -> Self:
@@ -314,48 +327,44 @@ def _register(cls: type[Module]) -> None:
 
 def _flatten(module: Module) -> tuple[list[Tensor], _Inner]:
     found = _Found({}, {})
-    data = _described(module, found, False, False)
+    data = _described(module, found, False)
     return [tensor for _, tensor in found.leaves.values()], data
 
 
 class _Found(NamedTuple):
     """What has been met below a module, by identity."""
 
-    leaves: dict[int, tuple[_Leaf, Tensor]]
+    leaves: dict[int, tuple[int, Tensor]]
     modules: dict[int, _Again]
 
 
 _PLAIN = frozenset({int, float, bool, str, type(None)})  # most attributes of layers
 
 
-def _described(value: Any, found: _Found, frozen: bool, buffer: bool) -> Any:
-    """What a value is, with its tensors replaced by their places. Modules with several names stay one."""
+def _described(value: Any, found: _Found, fixed: bool) -> Any:
+    """What a value is, with tensors replaced by their places, `fixed` or not. Modules with several names stay one."""
     kind = type(value)
     if kind in _PLAIN:
         return _Static(kind, value)
     if kind is Tensor or isinstance(value, Tensor):
         leaves = found.leaves
-        known = leaves.get(id(value))
-        if known is None:
-            fixed = frozen or buffer or not value.dtype.is_float
-            known = leaves[id(value)] = (_Leaf(len(leaves), fixed), value)
-        return known[0]
+        number, _ = leaves.setdefault(id(value), (len(leaves), value))
+        return _Leaf(number, fixed or not value.dtype.is_float)
     if isinstance(value, Module):
         if id(value) in found.modules:
             return found.modules[id(value)]
         found.modules[id(value)] = _Again(len(found.modules))
-        frozen = frozen or value.frozen
-        names = value.buffer_names
+        frozen, names = value.frozen, value.buffer_names
         items: list[tuple[str, Any]] = []
         for key, item in vars(value).items():
             plain = type(item)  # asked here, since a step's time has room for few calls
-            part = _Static(plain, item) if plain in _PLAIN else _described(item, found, frozen, key in names)
+            part = _Static(plain, item) if plain in _PLAIN else _described(item, found, frozen or key in names)
             items.append((key, part))
         return _Inner(kind, tuple(items))
     if kind is list or kind is tuple:
-        return _Inner(kind, tuple([(None, _described(item, found, frozen, buffer)) for item in value]))
+        return _Inner(kind, tuple([(None, _described(item, found, fixed)) for item in value]))
     if kind is dict:
-        return _Inner(kind, tuple([(key, _described(item, found, frozen, buffer)) for key, item in value.items()]))
+        return _Inner(kind, tuple([(key, _described(item, found, fixed)) for key, item in value.items()]))
     try:
         hash(value)
     except TypeError:
@@ -402,7 +411,7 @@ def _fixed(data: Any) -> list[bool]:
     while stack:
         item = stack.pop()
         if type(item) is _Leaf:
-            found[item.number] = item.fixed
+            found[item.number] = item.fixed or found.get(item.number, False)
         elif type(item) is _Inner:
             stack += [inner for _, inner in item.items]
     return [found[k] for k in range(len(found))]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph.shapes import shape_text
-from smelt.tensor import Tensor
-from smelt.tensor.interop import asarray
+from smelt.tensor import Tensor, wrap
+from smelt.tensor.interop import to_node
 
 if TYPE_CHECKING:
     from smelt.nn.module import Module
@@ -18,6 +19,8 @@ MOST_NAMES = 8  # that a message lists
 
 def load_tensors(module: Module, tensors: Mapping[str, Any], strict: bool) -> None:
     """Replace the tensors of a module by those of the same name. All is checked before the first is replaced."""
+    if not isinstance(tensors, Mapping):
+        raise _no_dictionary(tensors)
     own = dict(module.named_tensors())
     new: dict[int, Tensor] = {}
     for name, value in tensors.items():
@@ -35,13 +38,23 @@ def load_tensors(module: Module, tensors: Mapping[str, Any], strict: bool) -> No
     _replace(module, new, set())
 
 
+def _no_dictionary(value: Any) -> ArgumentError:
+    hint = "Give tensors by name, as state_dict() does."
+    if hasattr(value, "state_dict"):
+        hint = "Give its state_dict()."
+    elif isinstance(value, str | os.PathLike):
+        hint = "For a safetensors file, use smelt.load(module, path)."
+    return ArgumentError(f"load_state_dict: a {type(value).__name__} is no dictionary of tensors", hint=hint)
+
+
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
 
 
 def _fitting(name: str, value: Any, own: Tensor) -> Tensor:
-    tensor = asarray(value)  # never the given tensor itself: donating the module must leave it
+    # Never the given tensor itself: donating the module must leave it.
+    tensor = wrap(to_node(value, f"load_state_dict: {name}"))
     if tensor.shape != own.shape:
         raise ShapeError(
             f"load_state_dict: {name} has shape {shape_text(tensor.shape)}", rule=f"it must be {shape_text(own.shape)}."

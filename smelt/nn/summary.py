@@ -47,14 +47,9 @@ def _totals(module: Module) -> str:
     parameters, buffers = module.parameters(), module.buffers()
     count = sum(x.size for x in parameters)
     text = f"{count:,} parameters, {sum(x.size * x.dtype.itemsize for x in parameters):,} bytes"
-    frozen = sum(x.size for one in module.modules() if one.frozen for x in _own(one))
+    leaves, structure = tree.flatten(module)
+    fixed = {id(leaf) for leaf, is_fixed in zip(leaves, tree.fixed(structure), strict=True) if is_fixed}
+    frozen = sum(x.size for x in parameters if x.dtype.is_float and id(x) in fixed)
     if frozen:
         text += f"; {frozen:,} frozen"
     return text + (f"; {sum(x.size for x in buffers):,} numbers in buffers" if buffers else "")
-
-
-def _own(module: Module) -> list[Tensor]:
-    """The parameters that are attributes of the module itself."""
-    return [
-        value for name, value in vars(module).items() if isinstance(value, Tensor) and name not in module.buffer_names
-    ]

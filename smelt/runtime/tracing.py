@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from smelt.derive.custom import Stopped
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import TraceError
 from smelt.graph.index import Index, IndexLike
 from smelt.graph.node import Node, Shape, make, topological
-from smelt.graph.ops import VIEWS, Op
+from smelt.graph.ops import CONTROL, VIEWS, Op
 from smelt.runtime.storage import next_serial
 
 
@@ -114,6 +115,7 @@ class _Stack(threading.local):
     def __init__(self) -> None:
         self.traces: list[Trace] = []
         self.transforms = 0
+        self.variables: frozenset[Node] = frozenset()
 
 
 _stack = _Stack()
@@ -138,6 +140,25 @@ def is_transforming() -> bool:
 def transform_depth() -> int:
     """How many such functions run, one inside of the other."""
     return _stack.transforms
+
+
+def is_differentiated(node: Node) -> bool:
+    """Whether a node depends, through floats, on what a function that runs now is differentiated by."""
+    if not _stack.variables:
+        return False
+    seen = {node}
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if one in _stack.variables:
+            return True
+        # A loop or branch has several values, and the type of the first.
+        passes = one.dtype.is_float or one.op in CONTROL
+        if passes and not (one.op is Op.ALIAS and isinstance(one.attribute, Stopped)):
+            new = [source for source in one.sources if source not in seen]
+            seen.update(new)
+            waiting += new
+    return False
 
 
 def is_traced_input(leaf: Node) -> bool:
@@ -178,10 +199,24 @@ def tracing_body(name: str, repeats: bool) -> Iterator[None]:
 
 
 @contextmanager
-def transforming() -> Iterator[None]:
-    """Tensors made inside keep their history."""
+def transforming(variables: Iterable[Node] = ()) -> Iterator[None]:
+    """Tensors made inside keep their history; the function is differentiated by these variables."""
+    outer = _stack.variables
     _stack.transforms += 1
+    _stack.variables = outer.union(variables)
     try:
         yield
     finally:
         _stack.transforms -= 1
+        _stack.variables = outer
+
+
+@contextmanager
+def free_to_read() -> Iterator[None]:
+    """What runs inside is not differentiated, since its derivative is given: it may take values elsewhere."""
+    outer = _stack.variables
+    _stack.variables = frozenset()
+    try:
+        yield
+    finally:
+        _stack.variables = outer

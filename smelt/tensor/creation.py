@@ -18,7 +18,7 @@ from smelt.graph.index import Index, least, maximum, size_of, upper
 from smelt.graph.node import Node
 from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer
 from smelt.tensor.devices import placed
-from smelt.tensor.handle import node_of, scalar_node, wrap
+from smelt.tensor.handle import check_fits, node_of, scalar_node, wrap
 from smelt.tensor.movement import diagonal_offset
 from smelt.tensor.types import DTypeLike, ShapeLike, Size
 
@@ -134,6 +134,8 @@ def _constant(value: Scalar, dtype: DType, name: str) -> Node:
     # A float for an integer dtype is converted as a cast would; an integer must fit.
     if dtype.is_integer and isinstance(value, float):
         return build.cast(build.const(value, dtypes.float64), dtype)
+    if isinstance(value, int):
+        check_fits(value, dtype, name)
     return scalar_node(value, dtype, name)
 
 
@@ -206,6 +208,9 @@ def arange(
     else:
         count = max(0, math.ceil((stop - start) / step))
     count = int(count)
+    if exact and count:
+        for extreme in (start, start + (count - 1) * step):
+            check_fits(int(extreme), wanted, "arange")
     inside = dtypes.int64 if exact else dtypes.float64
     return placed(wrap(build.cast(_progression(count, start, step, inside, "arange"), wanted)), device, "arange")
 

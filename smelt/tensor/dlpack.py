@@ -1,4 +1,7 @@
-"""DLPack both ways: memory handed from library to library without a copy.
+"""DLPack both ways: memory handed from library to library.
+
+What comes in is shared. What goes out is a copy unless `copy=False` asks for the memory itself: tensors never change,
+and consumers that write in place seldom heed the read-only mark.
 
 NumPy makes and takes the capsules. Element types that NumPy cannot name in a capsule travel as unsigned integers of the
 same width, and the name in the capsule is written or read here.
@@ -167,14 +170,14 @@ def check_request(stream: Any, max_version: Any, device: Any, copy: Any) -> None
 
 
 def outgoing(array: NDArray[Any], dtype: DType, max_version: tuple[int, int] | None, copy: bool | None) -> Any:
-    """A capsule of a read-only array. Consumers too old to know the mark for that get a copy."""
+    """A capsule of a read-only array: of a copy, unless `copy` is False."""
     code = _CODES.get(dtype.name)
     plain = array if code is None else array.view(_PLAIN[code[1]])
     try:
         if _is_old(max_version):
             capsule = plain.__dlpack__(copy=True)
         else:
-            capsule = plain.__dlpack__(max_version=max_version, copy=copy)
+            capsule = plain.__dlpack__(max_version=max_version, copy=copy is not False)
     except BufferError:
         raise ExchangeError(
             f"dlpack: DLPack has no name for {dtype}", hint="Cast first, for example with x.astype(smelt.float32)."

@@ -11,6 +11,7 @@ from smelt.graph.index import Index
 from smelt.graph.ops import Op
 from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
+from smelt.tensor.interop import numpy
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -56,7 +57,7 @@ def show(tensor: Tensor) -> str:
 
 def _values(tensor: Tensor) -> str:
     start = "Tensor("
-    values = np.array2string(_printable(tensor.numpy()), separator=", ", prefix=start, threshold=_MANY)
+    values = np.array2string(_printable(numpy(tensor)), separator=", ", prefix=start, threshold=_MANY)
     shape = f"shape={shape_text(tensor.shape)}, " if 0 in tensor.shape or len(values) > _MANY else ""
     place = f", device={tensor.device}" if tensor.device != "cpu" else ""
     return f"{start}{values}, {shape}dtype={tensor.dtype}{place})"
@@ -69,7 +70,7 @@ def show_html(tensor: Tensor) -> str:
     head = f"<code>{html.escape(describe(tensor))}</code>"
     if _state(tensor):
         return f"<div>{head}</div>"
-    body = np.array2string(_printable(tensor.numpy()), separator=", ", threshold=_MANY)
+    body = np.array2string(_printable(numpy(tensor)), separator=", ", threshold=_MANY)
     return f"<div>{head}<pre>{html.escape(body)}</pre></div>"
 
 

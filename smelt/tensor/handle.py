@@ -145,6 +145,16 @@ def scalar_node(value: Scalar, dtype: DType, name: str) -> Node:
     return build.const(value, dtype)
 
 
+def check_fits(value: int, dtype: DType, name: str) -> None:
+    """Refuse an integer that somebody wrote down with an integer dtype that does not hold it."""
+    if dtype.is_integer and not dtype.minimum <= value <= dtype.maximum:
+        raise ArgumentError(
+            f"{name}: the integer {_short(value)} does not fit in {dtype}",
+            rule=f"{dtype} holds {dtype.minimum} to {dtype.maximum}.",
+            hint="Choose a wider dtype. Casts wrap, if that is what you want: x.astype(...).",
+        )
+
+
 def _short(value: int) -> str:
     # Python refuses to print integers of thousands of digits.
     return str(value) if value.bit_length() < 256 else f"of {value.bit_length()} bits"

@@ -1,7 +1,8 @@
 """Tensors from other libraries' arrays and the other way: NumPy, nested lists, DLPack.
 
 `asarray` copies unless told not to; `from_numpy` and `from_dlpack` share memory, so the array must not be changed while
-the tensor is in use. What a tensor hands out is a read-only view of its memory.
+the tensor is in use. What a tensor hands out is a read-only NumPy array over its memory; by DLPack it is a copy, unless
+the consumer asks for the memory with `copy=False`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from smelt import dtypes, runtime
 from smelt.dtypes import DType, as_dtype, cast_array
-from smelt.errors import ArgumentError, DTypeError, ExchangeError, ShapeError, SmeltError, TraceError
+from smelt.errors import ArgumentError, DTypeError, ExchangeError, GradientError, ShapeError, SmeltError, TraceError
 from smelt.graph import build
 from smelt.graph.index import Index
 from smelt.graph.node import Node
@@ -21,7 +22,7 @@ from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
 from smelt.tensor.arguments import check_copy, check_device
 from smelt.tensor.devices import placed
-from smelt.tensor.handle import Handle, is_weak, node_of, wrap
+from smelt.tensor.handle import Handle, check_fits, is_weak, node_of, scalar_node, wrap
 from smelt.tensor.types import DT, DTypeLike, S, TensorLike
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ MAXIMUM_RANK: Final = 64  # of NumPy's arrays, and so of values that can be look
 def asarray(obj: TensorLike, dtype: DTypeLike | None = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor of a scalar, nested lists, an array, or anything that speaks DLPack or NumPy's array protocol.
 
-    Python numbers become bool, int64 or float32. Without `copy`, memory that others could change is copied, and a
-    tensor is taken as it is. `copy=False` shares memory and refuses where it cannot; `copy=True` computes a tensor's
-    values into memory of their own.
+    Python numbers become bool, int64 or float32; integers that do not fit in the dtype are refused, while the elements
+    of arrays and tensors are cast. Of tensors that another library differentiates by, the values are taken. Without
+    `copy`, memory that others could change is copied, and a tensor is taken as it is. `copy=False` shares memory and
+    refuses where it cannot; `copy=True` computes a tensor's values into memory of their own.
 
     >>> sm.asarray([[1, 2], [3, 4]], dtype=sm.float32).shape
     (2, 2)
@@ -86,6 +88,8 @@ def _shared(obj: Any, dtype: DType | None) -> Node:
 def _copied(node: Node, name: str) -> Node:
     """The values of a node in memory of their own; while a function is traced, there is none to copy."""
     if runtime.is_tracing() or runtime.is_traced(node) or any(isinstance(size, Index) for size in node.shape):
+        return node
+    if runtime.is_differentiated(node):  # a copy would be a constant
         return node
     return runtime.leaf(Storage.of(numpy(wrap(node), name), copy=True))
 
@@ -155,6 +159,8 @@ def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
     if isinstance(value, list | tuple) and _holds_tensors(value, name):
         return _stacked(value, name, dtype)
     array = array_of(value, name)
+    if isinstance(value, list | tuple | range):
+        _check_integers(array, value, dtype, name)
     wanted = dtype or _default_dtype(array, value)
     # NumPy would raise or warn about values that do not fit; smelt's own casts have their own rules.
     array = array if as_dtype(array.dtype) is wanted else cast_array(array, wanted)
@@ -162,10 +168,26 @@ def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
 
 
 def _scalar(value: Any, dtype: DType | None, name: str) -> Node:
-    wanted = dtype or dtypes.scalar_dtype(_plain(value))
-    if isinstance(value, int) and not isinstance(value, bool) and dtype is None and not -(2**63) <= value < 2**63:
-        raise ArgumentError(f"{name}: an integer of {value.bit_length()} bits does not fit in int64")
-    return build.const(_plain(value), wanted)
+    plain = _plain(value)
+    wanted = dtype or dtypes.scalar_dtype(plain)
+    if isinstance(plain, float):
+        return build.const(plain, wanted)
+    check_fits(plain, wanted, name)
+    return scalar_node(plain, wanted, name)
+
+
+def _check_integers(array: NDArray[Any], value: Any, dtype: DType | None, name: str) -> None:
+    """Refuse lists of integers that the dtype does not hold: numbers that somebody wrote down are never wrapped."""
+    if not array.size or not (dtype is None or dtype.is_integer):
+        return
+    if array.dtype.kind in "iu":
+        for extreme in (array.min(), array.max()):
+            check_fits(int(extreme), dtype or as_dtype(array.dtype), name)
+    elif array.dtype.kind == "f" and np.abs(array).max() >= 2**63:
+        # NumPy makes floats of integers when no integer type holds all of them.
+        whole = np.asarray(value, object).ravel()
+        if all(isinstance(number, int) for number in whole):
+            check_fits(max(whole, key=abs), dtype or dtypes.int64, name)
 
 
 def _plain(value: Any) -> Any:
@@ -181,35 +203,55 @@ def _holds_tensors(value: Any, name: str, depth: int = 1) -> bool:
         )
     # All are looked at, so that a list that contains itself is met here and not by whoever goes through it next.
     return any(
-        [isinstance(v, Handle | Index) or (isinstance(v, list | tuple) and _holds_tensors(v, name, depth + 1)) for v in value]
+        [
+            isinstance(v, Handle | Index) or (isinstance(v, list | tuple) and _holds_tensors(v, name, depth + 1))
+            for v in value
+        ]
     )
 
 
 def _stacked(value: Any, name: str, dtype: DType | None) -> Node:
     from smelt.tensor.joining import stack
 
-    parts = stack([wrap(to_node(v, name)) for v in value])._node
-    return parts if dtype is None else build.cast(parts, dtype)
+    return stack([wrap(to_node(v, name, dtype)) for v in value])._node
 
 
 def array_of(value: Any, name: str) -> NDArray[Any]:
     """A NumPy array of anything else that `asarray` takes, which shares its memory where it can."""
+    if getattr(value, "requires_grad", False) is True and hasattr(value, "detach"):
+        value = value.detach()  # libraries that record derivatives give values out without them only
     try:
-        if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
-            array = np.asarray(value)
-        elif hasattr(value, "__dlpack__"):
-            from smelt.tensor import dlpack
-
-            array, _ = dlpack.incoming(value, None, None)
-        else:
-            array = np.asarray(value)
+        array = _by_protocol(value)
     except SmeltError:
         raise
-    except (ValueError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError, RuntimeError, BufferError) as error:
         reason = "the nested lists are ragged" if "inhomogeneous" in str(error) else str(error)
         raise ArgumentError(f"{name}: no tensor can be made of a {type(value).__name__}: {reason}") from None
     _numeric(array, name)
     return array
+
+
+def _by_protocol(value: Any) -> NDArray[Any]:
+    """NumPy's own way; where that fails, as for types that the other library knows and NumPy does not, DLPack."""
+    speaks = not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__")
+    if speaks and not hasattr(value, "__array__"):
+        return _by_dlpack(value)
+    try:
+        return np.asarray(value)
+    except (TypeError, RuntimeError):
+        if not speaks:
+            raise
+        try:
+            return _by_dlpack(value)
+        except (SmeltError, BufferError, RuntimeError, ValueError):
+            pass
+        raise  # what the library said first
+
+
+def _by_dlpack(value: Any) -> NDArray[Any]:
+    from smelt.tensor import dlpack
+
+    return dlpack.incoming(value, None, None)[0]
 
 
 def _numeric(array: NDArray[Any], name: str) -> None:
@@ -265,6 +307,17 @@ def _refuse_traced(node: Node, asked: str) -> None:
         )
 
 
+def refuse_differentiated(tensor: Tensor, asked: str) -> None:
+    """What other libraries compute from a value is a constant here, whose gradient would be zeros without a word."""
+    if runtime.is_differentiated(tensor._node):
+        raise GradientError(
+            f"{asked}: a value that is being differentiated leaves smelt",
+            rule="what is computed from it elsewhere would count as a constant, and its gradient would be zeros.",
+            hint="Compute with smelt's functions. To use the value as a constant write "
+            "smelt.stop_gradient(x).numpy(); a function with a gradient of its own is a smelt.custom_vjp.",
+        )
+
+
 def numpy(tensor: Tensor, asked: str = "numpy") -> NDArray[Any]:
     """The values as a read-only NumPy array that shares the tensor's memory."""
     if len(tensor._node.shape) > MAXIMUM_RANK:
@@ -288,6 +341,7 @@ def one_value(tensor: Tensor, asked: str) -> Any:
 
 def array_protocol(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
     """What `np.asarray(tensor)` gets."""
+    refuse_differentiated(tensor, "np.asarray")
     array = numpy(tensor, "np.asarray")
     if dtype is not None and np.dtype(dtype) != array.dtype:
         if copy is False:
@@ -302,6 +356,7 @@ def to_dlpack(tensor: Tensor, stream: Any, max_version: Any, device: Any, copy: 
 
     dlpack.check_request(stream, max_version, device, copy)
     check_copy(copy, "dlpack")
+    refuse_differentiated(tensor, "dlpack")
     return dlpack.outgoing(numpy(tensor, "dlpack"), tensor.dtype, max_version, copy)
 
 

@@ -188,10 +188,22 @@ def permute_dims(x: Tensor, axes: int | Sequence[int] = (), *more: int) -> Tenso
 
 
 def transpose(x: Tensor, *axes: Any) -> Tensor:
-    """Axes in the given order, or in reverse. `swapaxes` exchanges two."""
+    """Axes in the given order, or in reverse. `swapaxes` exchanges two, as PyTorch's `transpose(0, 1)` does."""
     node = node_of(x, "transpose")
+    if len(axes) == 2 and not isinstance(axes[0], tuple | list):
+        _refuse_exchange(node, axes)
     order = spread(axes) if axes and axes != (None,) else tuple(reversed(range(node.rank)))
     return wrap(build.permute(node, order, name="transpose"))
+
+
+def _refuse_exchange(node: Node, axes: tuple[Any, ...]) -> None:
+    """Two axes of more, or two in the order that they have: somebody means to exchange them."""
+    if normalized_axes(axes, node.rank, "transpose") == (0, 1) or node.rank != 2:
+        raise ArgumentError(
+            f"transpose: the axes {axes[0]} and {axes[1]} of a tensor of rank {node.rank}",
+            rule="transpose takes all axes in their new order.",
+            hint=f"To exchange two write x.swapaxes({axes[0]}, {axes[1]}); permute_dims takes any order.",
+        )
 
 
 def matrix_transpose(x: Tensor[DT, *R, A, B]) -> Tensor[DT, *R, B, A]:

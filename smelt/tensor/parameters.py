@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -12,11 +13,15 @@ from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import build
+from smelt.graph.index import Index
 from smelt.graph.node import Node, Shape
 from smelt.graph.shapes import shape_text
 from smelt.tensor.arguments import as_shape, real_number
 from smelt.tensor.handle import node_of
 from smelt.tensor.types import DTypeLike
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # What a parameter may have to be: the word for messages, and the test of a number.
 Rule = tuple[str, Callable[[float], bool]]
@@ -24,6 +29,29 @@ POSITIVE: Rule = ("positive", lambda value: value > 0)
 NOT_NEGATIVE: Rule = ("at least 0", lambda value: value >= 0)
 PROBABILITY: Rule = ("from 0 to 1", lambda value: 0 <= value <= 1)
 NUMBER: Rule = ("a number, not NaN", lambda value: not math.isnan(value))
+
+
+def shape_first(draw: Callable[P, T]) -> Callable[P, T]:
+    """A draw whose first argument is a shape, and those after it are parameters. `normal(2, 3)` is refused: it may mean
+    two sizes, as `zeros(2, 3)` does.
+    """
+
+    @functools.wraps(draw)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        if len(args) > 1 and _is_size(args[0]) and _is_size(args[1]):
+            name, (size, number) = draw.__name__, args[:2]
+            raise ArgumentError(
+                f"{name}: are {size} and {number} two sizes?",
+                rule="the shape is the first argument, and what follows it are parameters.",
+                hint=f"Write {name}(({size}, {number})) for a shape, and {name}(({size},), {number}) for a parameter.",
+            )
+        return draw(*args, **kwargs)
+
+    return checked
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int | np.integer | Index) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:

@@ -41,6 +41,7 @@ from smelt.tensor.parameters import (
     float_dtype,
     is_number,
     parameter,
+    shape_first,
 )
 from smelt.tensor.random_choices import categorical, choice, multinomial, permutation
 from smelt.tensor.random_rejection import beta, gamma, poisson
@@ -188,6 +189,7 @@ def bits(shape: ShapeLike = (), *, dtype: DTypeLike = dtypes.uint32, key: Tensor
     return wrap(draws.joined(a, b) if wanted.bits == 64 else build.cast(a, wanted))
 
 
+@shape_first
 def uniform(
     shape: ShapeLike | None = None,
     low: Operand = 0.0,
@@ -215,6 +217,7 @@ def uniform(
     return wrap(node if is_number(low) and low == 0 else build.add(node, start))
 
 
+@shape_first
 def normal(
     shape: ShapeLike | None = None,
     mean: Operand = 0.0,
@@ -249,6 +252,7 @@ def randn(shape: ShapeLike = (), *sizes: Size, dtype: DTypeLike = dtypes.float32
     return normal(as_shape((shape, *sizes), "randn"), dtype=dtype, key=key)
 
 
+@shape_first
 def exponential(
     shape: ShapeLike | None = None,
     scale: Operand = 1.0,
@@ -264,6 +268,7 @@ def exponential(
     return _located("exponential", shape, (0.0, scale), "scale", dtype, key)
 
 
+@shape_first
 def laplace(
     shape: ShapeLike | None = None,
     mean: Operand = 0.0,
@@ -280,6 +285,7 @@ def laplace(
     return _located("laplace", shape, (mean, scale), "scale", dtype, key)
 
 
+@shape_first
 def gumbel(
     shape: ShapeLike | None = None,
     mean: Operand = 0.0,

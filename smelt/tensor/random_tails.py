@@ -10,7 +10,7 @@ from smelt.graph import build, draws
 from smelt.graph.node import Node
 from smelt.tensor import generator
 from smelt.tensor.handle import wrap
-from smelt.tensor.parameters import POSITIVE, check_order, draw_shape, float_dtype, parameter
+from smelt.tensor.parameters import POSITIVE, check_order, draw_shape, float_dtype, parameter, shape_first
 from smelt.tensor.types import DTypeLike, Operand, ShapeLike
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ _SCALED_TAIL = (
 )
 
 
+@shape_first
 def truncated_normal(
     shape: ShapeLike | None = None,
     lower: Operand = -2.0,

@@ -140,7 +140,9 @@ class Tensor(Habits, Generic[DT, *S]):
         return self
 
     def numpy(self) -> NDArray[Any]:
-        """The values as a read-only NumPy array that shares memory with the tensor."""
+        """The values as a read-only NumPy array that shares memory with the tensor. Refused inside of a function that
+        is differentiated by something that they depend on."""
+        interop.refuse_differentiated(self, "numpy")
         return interop.numpy(self)
 
     def gradient(self, *by: Any) -> Any:
@@ -213,7 +215,7 @@ class Tensor(Habits, Generic[DT, *S]):
         dl_device: tuple[builtins.int, builtins.int] | None = None,
         copy: builtins.bool | None = None,
     ) -> Any:
-        """A DLPack capsule, marked read-only; a copy for consumers from before DLPack 1.0, which know no such mark."""
+        """A DLPack capsule of a copy; with `copy=False` of the tensor's own memory, marked read-only."""
         return interop.to_dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:

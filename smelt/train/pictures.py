@@ -12,6 +12,7 @@ from smelt.errors import ArgumentError, ShapeError
 from smelt.formats.png import save_png
 from smelt.formats.whole import PathLike
 from smelt.tensor import Tensor
+from smelt.tensor.interop import numpy
 from smelt.train.canvas import Canvas, text_width
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def image_grid(path: PathLike, images: Any, columns: int | None = None, scale: i
     >>> path = os.path.join(tempfile.mkdtemp(), "grid.png")
     >>> sm.train.image_grid(path, sm.random.uniform((10, 8, 8)), columns=5, scale=4)
     """
-    array = images.numpy() if isinstance(images, Tensor) else np.asarray(images)
+    array = numpy(images) if isinstance(images, Tensor) else np.asarray(images)
     if array.ndim == 3:
         array = array[:, None]
     if array.ndim != 4 or array.shape[1] not in (1, 3) or 0 in array.shape:

@@ -117,7 +117,8 @@ def called_with(
     """
     replaced = [stand_ins[k].tree if k in stand_ins else value for k, value in enumerate(args)]
     before = {k: attributes_of(tree.holders(one.tree)) for k, one in stand_ins.items()}
-    result = called(function, *replaced, **kwargs)
+    with runtime.transforming([node for one in stand_ins.values() for node in one.nodes]):
+        result = function(*replaced, **kwargs)
     for k, one in stand_ins.items():
         hand_over(tree.holders(one.tree), before[k], tree.holders(args[k]))
     return result

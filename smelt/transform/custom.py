@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from smelt import tree
+from smelt import runtime, tree
 from smelt.derive.custom import Call, Custom, stopped
 from smelt.derive.moves import zeros
 from smelt.errors import ArgumentError, DTypeError, ShapeError
@@ -56,7 +56,8 @@ class custom_vjp:
         name = f"custom_vjp {self.__wrapped__.__name__}"  # type: ignore[attr-defined]
         if self._forward is None or self._backward is None:
             raise ArgumentError(f"{name}: it has no gradient yet", hint="Call defvjp(forward, backward) first.")
-        result = called(self._forward, *args)
+        with runtime.free_to_read():
+            result = called(self._forward, *args)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ArgumentError(f"{name}: forward must return (value, what the way back needs)")
         value, kept = result

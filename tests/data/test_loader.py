@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import smelt as sm
-from smelt.data import ArrayDataset, DataLoader, MappedDataset
+from smelt.data import ArrayDataset, DataLoader, MappedDataset, random_split
 from smelt.errors import ArgumentError, ShapeError
 from tests.data.items import Squares, doubled, noisy
 
@@ -183,10 +183,79 @@ def test_a_loop_that_is_left_is_followed_by_the_next_epoch() -> None:
     loader = DataLoader(ArrayDataset(Y), 4, shuffle=True)
     whole = DataLoader(ArrayDataset(Y), 4, shuffle=True)
     every = [all_of(whole) for _ in range(2)]
-    for _ in loader:
-        break
+    for done, _ in enumerate(loader, 1):
+        if done == 2:
+            break
     assert loader.epoch == 0
     assert all_of(loader) == every[1]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_look_at_the_first_batch_is_no_epoch(workers: int) -> None:
+    untouched = DataLoader(ArrayDataset(Y), 4, shuffle=True, workers=workers)
+    every = [all_of(untouched) for _ in range(3)]
+    loader = DataLoader(ArrayDataset(Y), 4, shuffle=True, workers=workers)
+    (example,) = next(iter(loader))
+    assert loader.epoch == 0 and [example.tolist()] == list(every[0][0])
+    for epoch in range(2):
+        assert loader.epoch == epoch
+        assert all_of(loader) == every[epoch]
+        next(iter(loader))
+    assert all_of(loader) == every[2] and loader.epoch == 3
+
+
+def test_a_look_at_the_only_batch_is_no_epoch() -> None:
+    loader = DataLoader(ArrayDataset(Y), 100)
+    next(iter(loader))
+    all_of(loader)
+    assert loader.epoch == 1
+
+
+def test_an_older_loop_that_goes_on_does_not_disturb_a_newer_one() -> None:
+    loader = DataLoader(ArrayDataset(Y), 4, shuffle=True)
+    old = iter(loader)
+    next(old)
+    new = iter(loader)
+    next(new)
+    assert len(list(old)) == len(loader) - 1
+    assert loader.epoch == 0 and loader.state_dict()["done"] == 1
+    assert len(list(new)) == len(loader) - 1
+    assert loader.epoch == 1 and loader.state_dict()["done"] == 0
+
+
+def test_only_ever_taking_the_first_batch_is_warned_about() -> None:
+    loader = DataLoader(ArrayDataset(Y), 4, shuffle=True)
+    with pytest.warns(UserWarning, match="keep an iterator"):
+        for _ in range(12):
+            next(iter(loader))
+
+
+class Foreign:
+    """An array of another library."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.shape = np.asarray(array), np.asarray(array).shape
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array
+
+
+@pytest.mark.parametrize("make", [np.asarray, sm.asarray, Foreign])
+def test_a_tuple_of_arrays_means_their_rows_side_by_side(make: Any) -> None:
+    pairs = DataLoader((make(X), make(Y)), batch=4, shuffle=True)
+    assert len(pairs) == len(DataLoader(ArrayDataset(X, Y), 4))
+    assert all_of(pairs) == all_of(DataLoader(ArrayDataset(X, Y), 4, shuffle=True))
+    train, test = random_split((make(X), make(Y)), [len(X) - 2, 2])
+    assert len(train) == len(X) - 2 and len(test[0]) == 2
+    assert [x.shape for x in next(iter(DataLoader((make(X),), batch=4)))] == [(4, *X.shape[1:])]
+    with pytest.raises(ShapeError, match="first axis counts the items"):
+        DataLoader((make(X), make(Y[1:])))
+
+
+def test_a_tuple_of_items_is_a_dataset_of_them() -> None:
+    assert all_of(DataLoader((1, 2, 3), 3)) == all_of(DataLoader([1, 2, 3], 3))
+    assert all_of(DataLoader(((1, 2.0), (3, 4.0)), 2)) == all_of(DataLoader([(1, 2.0), (3, 4.0)], 2))
+    assert len(DataLoader([X, X], 1)) == 2  # a list of arrays is a list of items
 
 
 # --- workers

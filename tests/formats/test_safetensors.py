@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -171,6 +172,40 @@ def test_a_bad_file_is_refused(name: str, tmp_path: Path) -> None:
         sm.load(tmp_path / "bad")
     assert FILES[name].text in str(caught.value)
     assert "bad" in str(caught.value)
+
+
+def zipped(name: str, path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(name, b"nothing")
+
+
+OTHERS: dict[str, tuple[Any, str]] = {
+    "net.pt": (lambda path: zipped("net/data.pkl", path), "a PyTorch file"),
+    "old.pth": (
+        lambda path: path.write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."),
+        "a PyTorch file of the old form",
+    ),
+    "net.pkl": (lambda path: path.write_bytes(b"\x80\x04\x95" + b"0" * 20), "a pickle"),
+    "a.npy": (lambda path: np.save(path, np.ones(3)), "a NumPy array"),
+    "a.npz": (lambda path: np.savez(path, w=np.ones(3)), "a NumPy archive"),
+    "a.zip": (lambda path: zipped("readme.txt", path), "a ZIP archive"),
+    "a.h5": (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + b"0" * 20), "an HDF5 file"),
+    "a.gguf": (lambda path: path.write_bytes(b"GGUF" + b"0" * 20), "a GGUF file"),
+    "lfs.safetensors": (
+        lambda path: path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0"),
+        "a pointer of Git LFS",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_of_other_kinds_are_named_as_such(name: str, tmp_path: Path) -> None:
+    write, kind = OTHERS[name]
+    write(tmp_path / name)
+    with pytest.raises(ParseError, match=f"{name} is {kind}"):
+        sm.load(tmp_path / name)
+    with pytest.raises(ParseError, match=f"{name} is {kind}"):
+        sm.load(sm.nn.Linear(2, 3), tmp_path / name)
 
 
 def test_other_bytes_than_those_of_bools_are_refused(tmp_path: Path) -> None:

@@ -277,6 +277,13 @@ def test_loading() -> None:
     assert module.pair[0].tolist() == [2.0, 2.0]  # type: ignore[attr-defined]
 
 
+def test_loading_what_is_no_dictionary() -> None:
+    layer = sm.nn.Linear(2, 2)
+    for value, hint in ((sm.nn.Linear(2, 2), r"state_dict\(\)"), ("net.pt", r"smelt\.load"), ([sm.ones(2)], "by name")):
+        with pytest.raises(ArgumentError, match=f"no dictionary of tensors(.|\n)*{hint}"):
+            layer.load_state_dict(value)  # type: ignore[arg-type]
+
+
 def test_types_and_copies() -> None:
     module = Scale()
     module.register_buffer("steps", sm.asarray(3))

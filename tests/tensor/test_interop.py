@@ -97,6 +97,85 @@ def test_asarray_with_a_dtype_converts_as_casts_do() -> None:
     assert sm.asarray([1, 2], np.int16).dtype is sm.int16
 
 
+@pytest.mark.parametrize(
+    ("value", "dtype", "culprit"),
+    [
+        (200, sm.int8, "200 does not fit in int8"),
+        (-1, sm.uint8, "-1 does not fit in uint8"),
+        (8, sm.int4, "8 does not fit in int4"),
+        (2**64, sm.uint64, "does not fit in uint64"),
+        (10**400, sm.float32, "does not fit in float32"),
+        ([1, 2, 200], sm.int8, "200 does not fit in int8"),
+        ([[-1]], sm.uint64, "-1 does not fit in uint64"),
+        ((2**40,), sm.int32, "1099511627776 does not fit in int32"),
+        (range(300), sm.uint8, "299 does not fit in uint8"),
+        ([2**63, -1], None, "9223372036854775808 does not fit in int64"),
+        ([sm.asarray(1), 200], sm.int8, "200 does not fit in int8"),
+    ],
+    ids=str,
+)
+def test_integers_that_do_not_fit_are_refused(value: Any, dtype: Any, culprit: str) -> None:
+    with pytest.raises(ArgumentError, match=culprit):
+        sm.asarray(value, dtype=dtype)
+
+
+def test_integers_that_fit_are_taken() -> None:
+    assert sm.asarray([-128, 127], dtype=sm.int8).tolist() == [-128, 127]
+    assert sm.asarray(2**64 - 1, dtype=sm.uint64).item() == 2**64 - 1
+    assert sm.asarray([2**63, -1], dtype=sm.float64).tolist() == [2.0**63, -1.0]
+    assert sm.asarray([3, 0], dtype=sm.bool).tolist() == [True, False]
+    assert sm.asarray([sm.asarray(300), 1], dtype=sm.int8).tolist() == [44, 1]
+    assert sm.arange(-128, 128, dtype=sm.int8).shape == (256,)
+    with pytest.raises(ArgumentError, match="arange: the integer 128 does not fit in int8"):
+        sm.arange(-128, 129, dtype=sm.int8)
+
+
+class Recorded:
+    """A tensor of a library that records derivatives and knows types that NumPy does not."""
+
+    def __init__(self, values: Any, dtype: sm.DType, requires_grad: bool) -> None:
+        self.values, self.dtype, self.requires_grad = values, dtype, requires_grad
+
+    def detach(self) -> Recorded:
+        return Recorded(self.values, self.dtype, False)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on a tensor that requires grad")
+        if self.dtype is sm.bfloat16:
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return np.asarray(self.values, self.dtype.numpy)
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient")
+        return sm.asarray(self.values, dtype=self.dtype).__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("dtype", [sm.float32, sm.bfloat16], ids=str)
+def test_tensors_of_libraries_that_record_derivatives(dtype: sm.DType, requires_grad: bool) -> None:
+    theirs = Recorded([1.0, 2.5], dtype, requires_grad)
+    assert sm.asarray(theirs).dtype is dtype and sm.asarray(theirs).tolist() == [1.0, 2.5]
+    layer = sm.nn.RMSNorm(2)
+    layer.load_state_dict({"weight": theirs})
+    assert layer.weight.dtype is sm.float32 and layer.weight.tolist() == [1.0, 2.5]
+
+
+def test_what_another_library_refuses_is_an_error_of_ours_with_its_reason() -> None:
+    class Sparse(Recorded):
+        def __dlpack__(self, **_: Any) -> Any:
+            raise BufferError("no layout")
+
+    with pytest.raises(ArgumentError, match="made of a Sparse: Got unsupported ScalarType BFloat16"):
+        sm.asarray(Sparse([1.0], sm.bfloat16, False))
+    with pytest.raises(ArgumentError, match="load_state_dict: weight: no tensor can be made of a Sparse"):
+        sm.nn.RMSNorm(2).load_state_dict({"weight": Sparse([1.0], sm.bfloat16, False)})
+
+
 @pytest.mark.parametrize("view", [*VIEWS.values(), memoryview], ids=[*VIEWS, "buffer"])
 def test_asarray_without_a_copy_shares_memory(view: Any) -> None:
     a = np.arange(20.0).reshape(4, 5)

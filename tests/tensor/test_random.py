@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.draws import words
 from smelt.graph.node import topological
@@ -110,3 +111,21 @@ def test_tensors_as_limits_also_inside_jit() -> None:
 
 def test_a_steep_slope_leaves_small_weights() -> None:
     assert not sm.random.kaiming_uniform((2, 3), a=1e200).any()
+
+
+DRAWS = ("normal", "uniform", "laplace", "gumbel", "exponential", "truncated_normal")
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_two_sizes_without_parentheses_are_refused(name: str) -> None:
+    draw = getattr(sm.random, name)
+    with pytest.raises(ArgumentError, match=rf"are 2 and 3 two sizes(.|\n)*{name}\(\(2, 3\)\)"):
+        draw(2, 3)
+    with pytest.raises(ArgumentError, match="two sizes"):  # NumPy's order
+        draw(0, 1, (4,))
+    assert draw((2, 3)).shape == (2, 3) and draw(2).shape == draw((2,)).shape == (2,)
+
+
+def test_a_size_and_parameters() -> None:
+    assert sm.random.normal(2, 3.0, 0.0).tolist() == sm.random.normal((2,), 3, 0).tolist() == [3.0, 3.0]
+    assert sm.random.normal(2, mean=3, std=0).tolist() == [3.0, 3.0]

@@ -222,3 +222,16 @@ def test_a_long_history_realizes_itself() -> None:
             x = x + one
         assert len(topological([x._node])) < 1200
     assert x.item() == 3001.0
+
+
+def test_a_transpose_that_would_do_nothing_is_refused() -> None:
+    """PyTorch's `transpose(0, 1)` exchanges two axes; NumPy's takes all of them in their new order."""
+    x, y = sm.ones((2, 3)), sm.ones((2, 3, 4))
+    for call in (lambda: x.transpose(0, 1), lambda: x.transpose(-2, -1), lambda: sm.transpose(x, 0, 1)):
+        with pytest.raises(ArgumentError, match=r"all axes in their new order(.|\n)*swapaxes"):
+            call()
+    with pytest.raises(ArgumentError, match=r"swapaxes\(1, 2\)"):
+        y.transpose(1, 2)
+    assert x.transpose(1, 0).shape == x.transpose().shape == x.transpose((1, 0)).shape == (3, 2)
+    assert x.transpose((0, 1)).shape == (2, 3)  # an order on its own, perhaps computed
+    assert y.swapaxes(1, 2).shape == y.transpose(0, 2, 1).shape == (2, 4, 3)
