@@ -11,6 +11,7 @@ A function that changes buffers of a module that it was given changes them for i
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -168,13 +169,18 @@ class Module:
     # --- the same with other tensors
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """A module of the same structure, with a function applied to each tensor."""
+        """A module of the same structure, with a function applied to each tensor. Those that stay as they are become
+        copies, so that no two modules have a tensor in common.
+        """
         leaves, structure = tree.flatten(self)
-        result: Self = tree.unflatten(structure, [function(leaf) for leaf in leaves])
+        mapped = [(leaf, function(leaf)) for leaf in leaves]
+        result: Self = tree.unflatten(structure, [copy.copy(new) if new is leaf else new for leaf, new in mapped])
         return result
 
     def copy(self) -> Self:
-        """Another module with the same tensors: what is set there is not seen here."""
+        """Another module with the same values: what is set there is not seen here, and donating one of them leaves the
+        other. No values are copied before that.
+        """
         return self.map(lambda tensor: tensor)
 
     def astype(self, dtype: DType) -> Self:
@@ -188,8 +194,9 @@ class Module:
     # --- files
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All tensors by name, as PyTorch names them."""
-        return dict(self.named_tensors())
+        """All tensors by name, as PyTorch names them: copies, which stay when the module is donated."""
+        copies: dict[int, Tensor] = {}
+        return {name: copies.setdefault(id(tensor), copy.copy(tensor)) for name, tensor in self.named_tensors()}
 
     def load_state_dict(self, tensors: Mapping[str, Any], strict: bool = True) -> Self:
         """Take tensors by name. Their shapes must be the ones here; their types become the ones here.

@@ -41,7 +41,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _fitting(name: str, value: Any, own: Tensor) -> Tensor:
-    tensor = value if isinstance(value, Tensor) else asarray(value)
+    tensor = asarray(value)  # never the given tensor itself: donating the module must leave it
     if tensor.shape != own.shape:
         raise ShapeError(
             f"load_state_dict: {name} has shape {shape_text(tensor.shape)}", rule=f"it must be {shape_text(own.shape)}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -66,7 +65,6 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
                 constants[node] = leaf(storage)
                 continue
             node.leaf = leaf(storage)
-            storage.producer = weakref.ref(node)
     return [node.leaf or constants.get(node, node) for node in nodes]
 
 

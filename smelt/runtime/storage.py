@@ -48,7 +48,7 @@ def signature(
 
 
 class _Holder:
-    """What holds one object, as a storage does its memory."""
+    """What holds one object, as a storage does its memory and a tensor its node."""
 
     def __init__(self) -> None:
         self._memory = object()
@@ -67,7 +67,7 @@ next_serial = itertools.count().__next__  # tells what was there before somethin
 class Storage:
     """A strided view of a block of memory: element strides, and the element at which it starts. Never written again."""
 
-    __slots__ = ("__weakref__", "_memory", "_moved", "kept", "offset", "pointer", "producer", "serial", "signature")
+    __slots__ = ("__weakref__", "_memory", "_moved", "kept", "node", "offset", "pointer", "serial", "signature")
 
     def __init__(self, memory: DeviceMemory, signature: Signature, offset: int = 0) -> None:
         self._memory: DeviceMemory | None = memory
@@ -76,7 +76,7 @@ class Storage:
         self.signature = signature
         self.offset = offset
         self.serial = next_serial()
-        self.producer: weakref.ref[Node] | None = None  # the node whose value this is
+        self.node: weakref.ref[Node] | None = None  # the leaf that stands for it
         # None once it is given up: nothing can be run on it then.
         self.pointer: bytes | None = memory.pointer if offset == 0 else self.shifted(0)
 
@@ -162,11 +162,13 @@ class Storage:
         """The pointer to an element, counted from this view's start."""
         return pointer(self.memory.address + (self.offset + elements) * self.dtype.itemsize)
 
+    def is_shared(self) -> bool:
+        """Whether another tensor than the one that was passed has this value, or some expression needs it."""
+        node = None if self.node is None else self.node()
+        return node is None or sys.getrefcount(node) > _ALONE
+
     def donate(self) -> None:
         """Give the memory up: whoever asks for the value from now on is told so."""
-        node = self.producer() if self.producer is not None else None
-        if node is not None:
-            node.leaf = None  # an equal expression is computed again
         self._memory = None
         self._moved = self.kept = None
         self.pointer = None
@@ -188,9 +190,13 @@ class Storage:
 
 
 def leaf(storage: Storage) -> Node:
-    """The node that stands for a computed value."""
-    found = storage.signature
-    return make_leaf(found.dtype, found.shape, storage)
+    """The node that stands for a computed value: one for as long as it lives."""
+    node = None if storage.node is None else storage.node()
+    if node is None:
+        found = storage.signature
+        node = make_leaf(found.dtype, found.shape, storage)
+        storage.node = weakref.ref(node)
+    return node
 
 
 def host_leaf(values: Any, dtype: DType) -> Node:

@@ -231,11 +231,12 @@ class Tensor(Handle, Generic[DT, *S]):
 
     __hash__ = object.__hash__
 
+    # A copy shares the values for as long as both live; donating one of them leaves the other.
     def __copy__(self) -> Tensor[DT, *S]:
-        return self
+        return wrap(self._node)
 
     def __deepcopy__(self, memo: Any) -> Tensor[DT, *S]:
-        return self
+        return wrap(self._node)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return interop.asarray, (np.array(self.numpy()),)

@@ -462,7 +462,7 @@ class Jit(Generic[P, T]):
         return result
 
     def _donated(self, entry: _Entry, leaves: list[Any], args: Any, kwargs: Any) -> list[Storage]:
-        """The storages of donated arguments that have not been given up before."""
+        """The storages of donated arguments that nobody else has, and that have not been given up before."""
         found = [leaves[k] for k in entry.donated]
         if self._shapes is not None:  # leaves may be copies
             found = []
@@ -470,7 +470,7 @@ class Jit(Generic[P, T]):
                 name = self._names[k] if k < len(self._names) else ""
                 parts = tree.flatten(args[k] if k < len(args) else kwargs.get(name))[0]
                 found += [part._node.attribute for part in parts if type(part) is Tensor]
-        return [storage for storage in found if not storage.is_donated()]
+        return [storage for storage in found if not storage.is_donated() and not storage.is_shared()]
 
 
 def _given_up(entry: _Entry, storages: list[Storage], donated: list[Storage]) -> dict[int, DeviceMemory]:
