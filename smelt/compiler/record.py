@@ -191,11 +191,10 @@ def _check(record: GraphRecord, key: Any) -> None:
 
 def _fits(output: tuple[Any, ...], entry: tuple[Any, ...]) -> bool:
     """Whether an output has the dtype and shape of its root."""
-    shape = () if entry[0] is Op.CONST else entry[2]
     if output[0] == "alias":
-        return bool(output[2] == _sizes_text(shape))
-    nbytes = upper(product_of(shape)) * entry[1].itemsize
-    return bool(output[1:] == (entry[1].name, _sizes_text(shape), nbytes))
+        return bool(output[2] == _sizes_text(entry[2]))
+    nbytes = upper(product_of(entry[2])) * entry[1].itemsize
+    return bool(output[1:] == (entry[1].name, _sizes_text(entry[2]), nbytes))
 
 
 def _frozen(value: Any) -> Any:

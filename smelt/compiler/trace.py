@@ -1,20 +1,23 @@
 """From live nodes to a key: the whole graph, compacted, with everything that may change from call to call taken out.
 
 What changes becomes an argument: the storage of leaves, float constants other than 0 and ±1, and where slices start,
-also inside the bodies of loops and branches.
+also inside the bodies of loops and branches. Outside of `jit`, where every new number is a new graph, integer constants
+do as well, unless their value decides what is generated.
 Two graphs with equal keys are computed by the same compiled graph. Keys compare by equality over the whole graph.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType
-from smelt.graph.alias import is_alias, without_aliases
+from smelt.graph.alias import without_aliases
 from smelt.graph.body_checks import with_checks
+from smelt.graph.build_movement import broadcast_to
 from smelt.graph.checks import Check, checks_of
 from smelt.graph.closed import bodies_of, with_bodies
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
@@ -23,6 +26,7 @@ from smelt.graph.ops import CONTROL, Loop, Op, Span
 from smelt.graph.shapes import row_major
 
 GraphKey = tuple[Any, ...]
+Bases = dict[Node, "LeafView | Node | None"]  # a view of a leaf, a constant that is repeated, or neither
 
 
 class LeafView(NamedTuple):
@@ -43,8 +47,7 @@ class Argument:
     strides: tuple[IndexLike, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
+class Traced(NamedTuple):
     """A key with what was taken out of it, in the order in which the compiled graph takes its arguments."""
 
     key: GraphKey
@@ -159,49 +162,100 @@ _VIEW_RULES: dict[Op, Any] = {
 }
 
 
-def is_slot(node: Node) -> bool:
-    """Whether a constant is taken out of the graph: finite floats other than 0 and ±1."""
-    if not node.dtype.is_float:
-        return False
-    value = constant_value(node)
-    return math.isfinite(value) and value not in (0.0, 1.0, -1.0)
+@lru_cache(maxsize=4096)
+def _is_plain(dtype: DType, bits: bytes) -> bool:
+    """Whether rules look for a number: 0 and ±1, what is not finite, and where the range of integers ends."""
+    value = constant_value(make(Op.CONST, dtype, (), (), bits))
+    ends = (dtype.minimum, dtype.maximum) if dtype.is_integer else ()
+    return not math.isfinite(value) or value in (0, 1, -1, *ends)
 
 
 _CHECKED = frozenset({Op.GATHER, Op.SCATTER})  # where an index may lie outside its axis
+_SPECIAL = _CHECKED | CONTROL
+_BASED = frozenset({Op.LEAF, Op.CONST, *_VIEW_RULES})
+_BY_SECOND = frozenset({"floordiv", "mod", "pow", "shl", "shr"})  # other code for another second operand
 
 
-def trace(roots: Sequence[Node]) -> Traced:
-    """The key of the graph below the roots, and its arguments. Checks of indices are further roots, after the given
-    ones.
+def _varying(order: Sequence[Node], bases: Bases) -> set[Node]:
+    """The integer constants whose values do not decide what is generated: all but divisors, exponents, distances of
+    shifts, and whatever an index is computed from, since its range decides about checks.
     """
-    views: dict[Node, LeafView | None] = {}
-    order = topological(roots, values_only=True)
-    ops = {node.op for node in order}
-    checks: dict[Node, Check] = {}
-    if ops & CONTROL:
-        roots, checks = with_checks(without_aliases(roots))
-        order = topological([*roots, *checks])
-    elif ops & _CHECKED:
-        checks = checks_of(order)
-        order += topological(checks, known=set(order))
-    roots = [*roots, *checks]
+    found = {base for base in bases.values() if type(base) is Node and base.dtype.is_integer}
+    constants = {node for node in found if not _is_plain(node.dtype, node.attribute)}
+    if not constants:
+        return constants
+    stack: list[Node] = []
     for node in order:
-        views[node] = leaf_view(node, views)
-    needed = set(roots)
-    for node in reversed(order):
-        if node not in needed:
-            continue
-        if is_alias(node):
-            needed.add(node.sources[0])
-        elif views[node] is None:
-            needed.update(node.sources)
-    writer = _Writer()
-    entries, numbers = writer.graph([node for node in order if node in needed], roots, views)
+        if node.op is Op.BINARY and node.attribute in _BY_SECOND:
+            stack.append(node.sources[1])
+        elif node.op in _CHECKED:
+            stack += node.sources[1 if node.op is Op.GATHER else 2 :]
+    deciding: set[Node] = set()
+    while stack:
+        node = stack.pop()
+        if node.dtype.is_integer and node.leaf is None and node not in deciding:
+            deciding.add(node)
+            stack += node.sources
+    return constants - deciding
+
+
+def trace(roots: Sequence[Node], integers: bool = False) -> Traced:
+    """The key of the graph below the roots, and its arguments. Checks of indices are further roots, after the given
+    ones. With `integers`, integer constants are arguments as floats are.
+    """
+    order, bases = _needed(roots)
+    ops = {node.op for node in order}
+    varying = _varying(order, bases) if integers else ()
+    checks: dict[Node, Check] = {}
+    if not ops.isdisjoint(_SPECIAL):
+        roots, checks = with_checks(without_aliases(roots)) if ops & CONTROL else (roots, checks_of(order))
+        roots = [*roots, *checks]
+        order, bases = _needed(roots)
+    writer = _Writer(integers)
+    entries, numbers = writer.graph(order, roots, bases, varying, {})
     dims = writer.dims.found
-    graph: GraphKey = (entries, numbers, tuple((v.low, v.high) for v in dims.values()))
-    leaf_views = tuple(LeafView(*fields) for fields in writer.inputs)
+    bounds = tuple([(v.low, v.high) for v in dims.values()])
     scalars, starts = tuple(writer.scalars), tuple(writer.starts)
-    return Traced(graph, leaf_views, scalars, starts, tuple(dims), tuple(checks.values()))
+    found = (entries, numbers, bounds), tuple(writer.inputs), scalars, starts
+    return Traced(*found, tuple(dims), tuple(checks.values()))
+
+
+def _needed(roots: Sequence[Node]) -> tuple[list[Node], Bases]:
+    """What has to be computed or read for the roots, sources before users. What has a base needs nothing below it; of
+    an alias, only derivatives read more than the first source.
+    """
+    bases: Bases = {}
+    order: dict[Node, None] = {}
+    seen: set[Node] = set()
+    stack = list(reversed(roots))
+    while stack:
+        node = stack[-1]
+        if node in seen:  # all of its sources are done, or it is itself
+            order[stack.pop()] = None
+            continue
+        seen.add(node)
+        sources = node.sources
+        if node.op is Op.ALIAS and node.leaf is None:
+            sources = sources[:1]
+        elif (node.op in _BASED or node.leaf is not None) and _base(node, bases) is not None:
+            order[stack.pop()] = None
+            continue
+        stack += [source for source in reversed(sources) if source not in seen]
+    return list(order), bases
+
+
+def _base(node: Node, known: Bases) -> LeafView | Node | None:
+    """The leaf that a node shows, through which strides, or the constant that it repeats; None if it is neither."""
+    chain: list[Node] = []
+    while node.op in _VIEW_RULES and node.leaf is None and node not in known:
+        chain.append(node)
+        node = node.sources[0]
+    found = known.get(node)
+    if found is None:
+        found = known[node] = node if node.op is Op.CONST else leaf_view(node, {})
+    for node in reversed(chain):
+        found = known[node] = _VIEW_RULES[node.op](node, found) if type(found) is LeafView else found
+    return found
 
 
 class _Start(NamedTuple):
@@ -213,8 +267,9 @@ class _Start(NamedTuple):
 class _Writer:
     """Writes graphs down, and collects what it takes out of them and out of the bodies inside."""
 
-    def __init__(self) -> None:
-        self.inputs: dict[tuple[Node, Shape, tuple[IndexLike, ...], int], int] = {}
+    def __init__(self, integers: bool) -> None:
+        self.integers = integers
+        self.inputs: dict[LeafView, int] = {}
         self.scalars: list[bytes] = []
         self.starts: list[int] = []
         # What was taken out of a node of a body is the same argument in another body that has the node: otherwise two
@@ -223,35 +278,39 @@ class _Writer:
         self.dims = _Dims()
 
     def graph(
-        self, order: Sequence[Node], roots: Sequence[Node], views: dict[Node, LeafView | None] | None
+        self,
+        order: Sequence[Node],
+        roots: Sequence[Node],
+        bases: Bases,
+        varying: Container[Node],
+        taken: dict[Node, tuple[int, ...]],
     ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        """An entry for each node of the order, and the numbers of the roots. What has a view is an input.
+        """An entry for each node of the order, and the numbers of the roots. What shows a leaf is an input, and
+        integers that are `varying` are taken out.
 
-        Bodies have no views.
+        Of a body, only constants have a base.
         """
         number: dict[Node, int] = {}
         entries: list[Any] = []
         dims, inputs = self.dims, self.inputs
-        taken = self.taken if views is None else {}
         for node in order:
             op = node.op
             if op is Op.ALIAS and node.leaf is None:
                 number[node] = number[node.sources[0]]
                 continue
-            view = None if views is None else views.get(node)
+            base = bases.get(node)
             shape = dims.rename(node.shape)
-            if view is not None:
-                key = (view.leaf, view.shape, view.strides, view.offset)
-                strides = dims.rename(view.strides)
-                entries.append((Op.LEAF, node.dtype, shape, strides, inputs.setdefault(key, len(inputs))))
-            elif op is Op.CONST:
-                if is_slot(node):
-                    if node not in taken:
-                        taken[node] = (len(self.scalars),)
-                        self.scalars.append(node.attribute)
-                    entries.append((Op.CONST, node.dtype, None, *taken[node]))
+            if isinstance(base, LeafView):
+                strides = dims.rename(base.strides)
+                entries.append((Op.LEAF, node.dtype, shape, strides, inputs.setdefault(base, len(inputs))))
+            elif base is not None:
+                if base in varying or (base.dtype.is_float and not _is_plain(base.dtype, base.attribute)):
+                    if base not in taken:
+                        taken[base] = (len(self.scalars),)
+                        self.scalars.append(base.attribute)
+                    entries.append((Op.CONST, node.dtype, shape, None, *taken[base]))
                 else:
-                    entries.append((Op.CONST, node.dtype, node.attribute))
+                    entries.append((Op.CONST, node.dtype, shape, base.attribute))
             elif op is Op.SLICE:
                 spans: list[tuple[Any, ...]] = []
                 places = iter(taken.get(node, ()))
@@ -282,11 +341,15 @@ class _Writer:
         """The attribute of a loop or branch without its bodies, and those as graphs of entries."""
         bodies = [without_aliases(body) for body in bodies_of(node)]
         # A number that is computed in a body may have got a value elsewhere, which no body can read.
-        written = tuple([self.graph(topological(body, through_leaves=True), body, None) for body in bodies])
+        written = tuple([self.body(topological(body, through_leaves=True), body) for body in bodies])
         facts = with_bodies(node.attribute, [()] * len(bodies))
         if isinstance(facts, Loop) and facts.length is not None:
             facts = facts._replace(length=self.dims.rename((facts.length,))[0])
         return facts, written
+
+    def body(self, order: Sequence[Node], roots: Sequence[Node]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+        bases: Bases = {node: node for node in order if node.op is Op.CONST}
+        return self.graph(order, roots, bases, _varying(order, bases) if self.integers else (), self.taken)
 
 
 class _Dims:
@@ -327,7 +390,7 @@ def count_starts(key: GraphKey) -> int:
 
 def count_scalars(key: GraphKey) -> int:
     """How many constants were taken out of a graph."""
-    return len({entry[3] for entry in all_entries(key[0]) if entry[0] is Op.CONST and entry[2] is None})
+    return len({entry[4] for entry in all_entries(key[0]) if entry[0] is Op.CONST and entry[3] is None})
 
 
 def rebuild(key: GraphKey) -> list[Node]:
@@ -342,10 +405,10 @@ def _rebuilt(entries: Sequence[Any], roots: Sequence[int]) -> list[Node]:
         dtype: DType = entry[1]
         if op is Op.LEAF:
             node = make(op, dtype, entry[2], (), Argument("input", entry[4], entry[3]))
-        elif op is Op.CONST and entry[2] is None:
-            node = make(Op.LEAF, dtype, (), (), Argument("scalar", entry[3]))
         elif op is Op.CONST:
-            node = make(op, dtype, (), (), entry[2])
+            scalar = entry[3] is None
+            number = make(Op.LEAF, dtype, (), (), Argument("scalar", entry[4])) if scalar else None
+            node = broadcast_to(number or make(op, dtype, (), (), entry[3]), entry[2])
         elif op is Op.SLICE:
             source = nodes[entry[4]]
             spans: list[Span] = []

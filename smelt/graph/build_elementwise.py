@@ -16,6 +16,7 @@ from smelt.graph.ops import BINARY, UNARY, Function, Op, kind_letter
 from smelt.graph.shapes import broadcast_shapes, checked_shape
 from smelt.graph.verify import made
 
+_SCALARS: Final = frozenset({bool, int, float})
 _KINDS: Final = {"b": "bool", "i": "integer", "f": "float"}
 
 
@@ -35,10 +36,10 @@ BINARY_RESULTS: Final = _results(BINARY)
 
 def const(value: Scalar, dtype: DType, shape: Shape = ()) -> Node:
     """A scalar, converted as a cast would, and expanded to `shape`."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if not isinstance(value, bool | int | float):
-        raise ArgumentError(f"const: {value!r} is not a bool, an integer or a float")
+    if type(value) not in _SCALARS:  # asked first: most are
+        value = value.item() if isinstance(value, np.generic) else value
+        if not isinstance(value, bool | int | float):
+            raise ArgumentError(f"const: {value!r} is not a bool, an integer or a float")
     node = made(Op.CONST, dtype, (), (), constant_bytes(value, dtype))
     return node if shape == () else spread(node, checked_shape(shape, "const"))
 

@@ -80,10 +80,10 @@ def _inferred(name: str, sources: tuple[Node, ...], parameters: Parameters) -> I
     fewest, most = entry.sources
     if not fewest <= len(sources) <= most:
         raise ArgumentError(f"{name}: takes {fewest} to {most} tensors, got {len(sources)}")
-    unknown = sorted(parameters.keys() - entry.defaults.keys())
-    if unknown:
+    if not parameters.keys() <= entry.defaults.keys():
+        unknown = min(parameters.keys() - entry.defaults.keys())
         raise ArgumentError(
-            f"{name}: there is no parameter {unknown[0]!r}", hint=f"There are: {', '.join(entry.defaults)}."
+            f"{name}: there is no parameter {unknown!r}", hint=f"There are: {', '.join(entry.defaults)}."
         )
     return entry.infer(*sources, **(entry.defaults | parameters))
 

@@ -206,12 +206,10 @@ def topological(
     roots: Iterable[Node],
     through_leaves: bool = False,
     known: Container[Node] = frozenset(),
-    values_only: bool = False,
 ) -> list[Node]:
     """All nodes below the roots, sources before users. Stops at computed values unless told otherwise.
 
-    Nodes that are `known`, and what is below them, are left out; with `values_only` also what no value depends on: of
-    an alias only derivatives read more than the first source.
+    Nodes that are `known`, and what is below them, are left out.
     """
     order: dict[Node, None] = {}
     seen: set[Node] = set()
@@ -225,8 +223,7 @@ def topological(
         else:
             seen.add(node)
             if node.sources and (through_leaves or node.leaf is None):
-                sources = node.sources[:1] if values_only and node.op is Op.ALIAS else node.sources
-                stack += [source for source in reversed(sources) if source not in seen]
+                stack += [source for source in reversed(node.sources) if source not in seen]
     return list(order)
 
 

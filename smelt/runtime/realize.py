@@ -40,7 +40,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
 
         # A loop that runs gives all of its values at once.
         pending += [item for item in living_items(pending) if item.leaf is None and item not in pending]
-        traced = trace(pending)
+        traced = trace(pending, integers=True)
         storages: list[Storage] = []
         for view in traced.inputs:
             if is_traced_input(view.leaf):

@@ -24,7 +24,7 @@ def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
         return with_sizes(nodes, dims)
     from smelt.compiler import trace
 
-    traced = trace(nodes)
+    traced = trace(nodes, integers=True)
     if any(is_traced_input(view.leaf) for view in traced.inputs):
         raise TraceError(
             "a size depends on values, and is needed while its function is being traced",

@@ -201,4 +201,6 @@ def leaf(storage: Storage) -> Node:
 
 def host_leaf(values: Any, dtype: DType) -> Node:
     """A leaf holding a few numbers."""
-    return leaf(Storage.of(np.asarray(values, dtype.numpy), copy=True))
+    array = np.asarray(values, dtype.numpy)
+    place = default_device()
+    return leaf(Storage(place.upload(array.tobytes()), signature(dtype, array.shape, device=place.name)))

@@ -193,15 +193,13 @@ def _uniform(shape: Shape, std: float, dtype: DTypeLike, key: Any, name: str) ->
     wanted = float_dtype(dtype, name)
     inside = dtypes.compute_dtype(wanted)
     bound = math.sqrt(3.0) * std
-    unit = generator.unit(*generator.draw_words(shape, key, name), inside)
-    return wrap(build.cast(build.shift(build.scale(unit, 2.0 * bound), -bound), wanted))
+    return wrap(build.cast(generator.draw("uniform", inside, shape, key, name, 2.0 * bound, -bound), wanted))
 
 
 def _normal(shape: Shape, std: float, dtype: DTypeLike, key: Any, name: str) -> Tensor:
     wanted = float_dtype(dtype, name)
     inside: DType = dtypes.compute_dtype(wanted)
-    node = generator.gaussian(*generator.draw_words(shape, key, name), inside)
-    return wrap(build.cast(build.scale(node, std), wanted))
+    return wrap(build.cast(generator.draw("normal", inside, shape, key, name, std), wanted))
 
 
 # --- orthogonal matrices
@@ -229,7 +227,7 @@ def orthogonal(
     factor = _number(gain, name, "the gain")
     rows, *others = _sizes(size, name)
     columns = math.prod(others)
-    node = generator.gaussian(*generator.draw_words((rows, columns), key, name), dtypes.float64)
+    node = generator.draw("normal", dtypes.float64, (rows, columns), key, name)
     if rows and columns:
         tall = node if rows >= columns else build.permute(node, (1, 0))
         polar = _polar(tall, min(rows, columns))

@@ -31,14 +31,19 @@ def is_number(value: Any) -> bool:
     return isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating)
 
 
+def checked_number(value: Any, name: str, what: str, rule: Rule = NUMBER) -> float:
+    """A parameter that is known at the call, as a float that follows the rule."""
+    found = float(real_number(value, name, what))
+    word, holds = rule
+    if not holds(found):
+        raise ArgumentError(f"{name}: {what} must be {word}, got {value}")
+    return found
+
+
 def parameter(value: Any, dtype: DType, name: str, what: str, rule: Rule = NUMBER) -> Node:
     """A parameter as a node of the dtype in which the draw is computed. A number must follow the rule."""
     if is_number(value):
-        number = float(real_number(value, name, what))
-        word, holds = rule
-        if not holds(number):
-            raise ArgumentError(f"{name}: {what} must be {word}, got {value}")
-        return build.const(number, dtype)
+        return build.const(checked_number(value, name, what, rule), dtype)
     node = node_of(value, name)
     if node.dtype.is_bool:
         raise DTypeError(

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from smelt import dtypes, runtime
 from smelt.dtypes import as_dtype
 from smelt.errors import ArgumentError, DTypeError
-from smelt.graph import build
+from smelt.graph import build, draws
 from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
 from smelt.tensor import generator
 from smelt.tensor.arguments import as_shape, integer
-from smelt.tensor.generator import draw_words, joined, key_words, threefry, word
+from smelt.tensor.generator import draw_words, key_node
 from smelt.tensor.handle import Handle, wrap
 from smelt.tensor.initializers import (
     kaiming_normal,
@@ -35,6 +35,7 @@ from smelt.tensor.parameters import (
     NUMBER,
     PROBABILITY,
     check_order,
+    checked_number,
     draw_shape,
     float_dtype,
     is_number,
@@ -125,7 +126,7 @@ def split(key: Tensor, count: int = 2, /) -> Tensor:
         raise ArgumentError(f"split: the number of keys must not be negative, got {number}")
     if number > 2**32:
         raise ArgumentError(f"split: {number} keys", rule="one key gives at most 2**32.", hint="Split the new keys.")
-    a, b = threefry(*key_words(key, "split"), build.iota(number, dtypes.uint32), word(_SPLIT))
+    a, b = draws.words(key_node(key, "split"), build.iota(number, dtypes.uint32), draws.word(_SPLIT))
     return wrap(build.concat([build.reshape(a, (number, 1)), build.reshape(b, (number, 1))], 1))
 
 
@@ -134,12 +135,11 @@ def fold_in(key: Tensor, data: int | Tensor, /) -> Tensor:
 
     >>> keys = [sm.random.fold_in(sm.random.key(0), layer) for layer in range(3)]
     """
-    words = key_words(key, "fold_in")
+    node = key_node(key, "fold_in")
     low, high = _halves(data, "fold_in")
-    far = threefry(*words, high, word(_FOLD))
-    some = build.ne(high, word(0))
-    first, second = (build.where(some, a, b) for a, b in zip(far, words, strict=True))
-    return wrap(_pair_of(*threefry(first, second, low, word(_FOLD))))
+    far = _pair_of(*draws.words(node, high, draws.word(_FOLD)))
+    node = build.where(build.ne(high, draws.word(0)), far, node)
+    return wrap(_pair_of(*draws.words(node, low, draws.word(_FOLD))))
 
 
 def _seed(value: Any, name: str) -> int:
@@ -153,7 +153,7 @@ def _halves(value: Any, name: str) -> tuple[Node, Node]:
     """The low and the high word of an integer, which may be a scalar tensor."""
     if not isinstance(value, Handle):
         number = _seed(value, name)
-        return word(number & 0xFFFFFFFF), word(number >> 32)
+        return draws.word(number & 0xFFFFFFFF), draws.word(number >> 32)
     node = value._node
     if not node.dtype.is_integer or node.shape != ():
         raise ArgumentError(
@@ -182,7 +182,7 @@ def bits(shape: ShapeLike = (), *, dtype: DTypeLike = dtypes.uint32, key: Tensor
     if wanted not in dtypes.INTEGERS or wanted.is_signed:
         raise DTypeError(f"bits: the dtype must be an unsigned integer, got {wanted}")
     a, b = draw_words(as_shape(shape, "bits"), key, "bits")
-    return wrap(joined(a, b) if wanted.bits == 64 else build.cast(a, wanted))
+    return wrap(draws.joined(a, b) if wanted.bits == 64 else build.cast(a, wanted))
 
 
 def uniform(
@@ -200,17 +200,15 @@ def uniform(
     True
     """
     wanted = float_dtype(dtype, "uniform")
-    if not (is_number(low) and is_number(high) and low == high):
-        check_order(low, high, "uniform", ("low", "high"))
-    start, end = parameter(low, wanted, "uniform", "low"), parameter(high, wanted, "uniform", "high")
-    a, b = draw_words(draw_shape(shape, (start, end), "uniform"), key, "uniform")
-    node = generator.unit(a, b, wanted)
     if is_number(low) and is_number(high):
-        span: Node = build.const(float(high) - float(low), wanted)
-    else:
-        span = build.sub(end, start)
-    if not (is_number(low) and is_number(high) and float(high) - float(low) == 1.0):
-        node = build.mul(node, span)
+        first, last = checked_number(low, "uniform", "low"), checked_number(high, "uniform", "high")
+        if first != last:
+            check_order(low, high, "uniform", ("low", "high"))
+        size = draw_shape(shape, (), "uniform")
+        return wrap(generator.draw("uniform", wanted, size, key, "uniform", last - first, first))
+    start, end = parameter(low, wanted, "uniform", "low"), parameter(high, wanted, "uniform", "high")
+    node = generator.draw("uniform", wanted, draw_shape(shape, (start, end), "uniform"), key, "uniform")
+    node = build.mul(node, build.sub(end, start))
     return wrap(node if is_number(low) and low == 0 else build.add(node, start))
 
 
@@ -227,7 +225,7 @@ def normal(
     >>> sm.random.normal((2, 3), std=0.1).shape
     (2, 3)
     """
-    return _located("normal", shape, (mean, std), "std", dtype, key, generator.gaussian)
+    return _located("normal", shape, (mean, std), "std", dtype, key)
 
 
 def exponential(
@@ -242,7 +240,7 @@ def exponential(
     >>> bool((sm.random.exponential((5,), 2.0) > 0).all())
     True
     """
-    return _located("exponential", shape, (0.0, scale), "scale", dtype, key, generator.exponential)
+    return _located("exponential", shape, (0.0, scale), "scale", dtype, key)
 
 
 def laplace(
@@ -258,7 +256,7 @@ def laplace(
     >>> sm.random.laplace((3,)).shape
     (3,)
     """
-    return _located("laplace", shape, (mean, scale), "scale", dtype, key, _laplace)
+    return _located("laplace", shape, (mean, scale), "scale", dtype, key)
 
 
 def gumbel(
@@ -274,17 +272,7 @@ def gumbel(
     >>> sm.random.gumbel((3,)).shape
     (3,)
     """
-    return _located("gumbel", shape, (mean, scale), "scale", dtype, key, _gumbel)
-
-
-def _laplace(a: Node, b: Node, dtype: dtypes.DType) -> Node:
-    sign = build.ne(build.bitwise_and(b, word(2)), word(0))
-    size = generator.exponential(a, b, dtype)
-    return build.where(sign, build.neg(size), size)
-
-
-def _gumbel(a: Node, b: Node, dtype: dtypes.DType) -> Node:
-    return build.neg(build.log(generator.exponential(a, b, dtype)))
+    return _located("gumbel", shape, (mean, scale), "scale", dtype, key)
 
 
 def _located(
@@ -294,16 +282,18 @@ def _located(
     second: str,
     dtype: DTypeLike,
     key: Any,
-    standard: Any,
 ) -> Tensor:
     """A standard distribution, moved to the first parameter and stretched by the second."""
     wanted = float_dtype(dtype, name)
     inside = dtypes.compute_dtype(wanted)
     mean, scale = given
+    if is_number(mean) and is_number(scale):
+        place, factor = checked_number(mean, name, "mean"), checked_number(scale, name, second, NOT_NEGATIVE)
+        drawn = generator.draw(name, inside, draw_shape(shape, (), name), key, name, factor, place)
+        return wrap(build.cast(drawn, wanted))
     center = parameter(mean, inside, name, "mean", NUMBER)
     stretch = parameter(scale, inside, name, second, NOT_NEGATIVE)
-    a, b = draw_words(draw_shape(shape, (center, stretch), name), key, name)
-    node = standard(a, b, inside)
+    node = generator.draw(name, inside, draw_shape(shape, (center, stretch), name), key, name)
     if not is_number(scale):
         invalid = build.lt(stretch, build.const(0.0, inside))
         stretch = build.where(invalid, build.const(float("nan"), inside), stretch)
@@ -325,8 +315,8 @@ def bernoulli(
     [True, True, True]
     """
     chance = parameter(p, dtypes.float64, "bernoulli", "p", PROBABILITY)
-    a, b = draw_words(draw_shape(shape, (chance,), "bernoulli"), key, "bernoulli")
-    return wrap(build.cast(build.lt(generator.unit(a, b, dtypes.float64), chance), as_dtype(dtype, "bernoulli")))
+    drawn = generator.draw("uniform", dtypes.float64, draw_shape(shape, (chance,), "bernoulli"), key, "bernoulli")
+    return wrap(build.cast(build.lt(drawn, chance), as_dtype(dtype, "bernoulli")))
 
 
 def randint(
@@ -358,7 +348,7 @@ def randint(
     a, b = draw_words(draw_shape(shape, (), "randint"), key, "randint")
     span = end - first
     if span == 2**64:
-        offset = joined(a, b)
+        offset = draws.joined(a, b)
     else:
         offset = _below(a, b, build.const(span, dtypes.uint64), wide=span > 2**32)
     # Integers wrap, so adding in the result's own dtype is right also where the offset does not fit in it.
@@ -390,6 +380,6 @@ def _limit(value: Any, wanted: dtypes.DType, what: str) -> Node:
 def _below(a: Node, b: Node, span: Node, wide: bool) -> Node:
     """An integer below `span` (uint64) out of the words of an element."""
     if wide:
-        return build.binary("mod", joined(a, b), span)
+        return build.binary("mod", draws.joined(a, b), span)
     # The high word of the product of a 32-bit number and the span.
     return build.binary("shr", build.mul(build.cast(a, dtypes.uint64), span), build.const(32, dtypes.uint64))

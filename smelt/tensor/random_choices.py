@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import build
+from smelt.graph import build, draws
 from smelt.graph.index import IndexLike, product_of, upper
 from smelt.graph.node import Node, Shape
 from smelt.graph.shapes import normalized_axis, shape_text
@@ -49,8 +49,7 @@ def categorical(
             f"categorical: a batch of shape {shape_text(tuple(batch))} does not broadcast to {shape_text(size)}",
             hint="Put the sizes of a sample before those of the batch.",
         )
-    a, b = generator.draw_words((*size, count), key, "categorical")
-    noise = build.neg(build.log(generator.exponential(a, b, node.dtype)))
+    noise = generator.draw("gumbel", node.dtype, (*size, count), key, "categorical")
     return wrap(build.cast(_largest(build.add(scores, noise)), wanted))
 
 
@@ -129,7 +128,7 @@ def _below(shape: Shape, sums: Node, key: Any, name: str) -> Node:
 
     52 bits: a share of the whole is always below the whole, so that a category without weight never comes up.
     """
-    words = generator.joined(*generator.draw_words(shape, key, name))
+    words = draws.joined(*generator.draw_words(shape, key, name))
     leading = build.binary("shr", words, build.const(12, dtypes.uint64))
     unit = build.scale(build.cast(leading, dtypes.float64), 2.0**-52)
     *others, count = sums.shape
@@ -226,10 +225,10 @@ def _places(count: IndexLike, size: Shape, weights: Node | None, key: Any) -> No
 
 def _order(count: IndexLike, wanted: int | None, key: Any, name: str, weights: Node | None = None) -> Node:
     """The first places of a random order: that of random words, or of logarithms of weights plus Gumbel noise."""
-    a, b = generator.draw_words((count,), key, name)
     if weights is None:
-        return build.sort(generator.joined(a, b), 0, indices=True, count=wanted, name=name)
-    noise = build.neg(build.log(generator.exponential(a, b, dtypes.float64)))
+        words = draws.joined(*generator.draw_words((count,), key, name))
+        return build.sort(words, 0, indices=True, count=wanted, name=name)
+    noise = generator.draw("gumbel", dtypes.float64, (count,), key, name)
     scores = build.add(build.log(weights), noise)
     return build.sort(scores, 0, descending=True, indices=True, count=wanted, name=name)
 

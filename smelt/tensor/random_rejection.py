@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DTypeError
-from smelt.graph import build
+from smelt.graph import build, draws
 from smelt.graph.node import Node, Shape
 from smelt.tensor import generator
 from smelt.tensor.handle import wrap
@@ -92,17 +92,17 @@ def _gamma(alpha: Node, shape: Shape, key: Any, name: str, start: int) -> tuple[
     d = build.broadcast_to(d, shape)
     c = build.rsqrt(build.scale(d, 9.0))
     words = generator.draw_words(shape, key, name, _GAMMA_TRIES, start=start)
-    t = build.mul(generator.gaussian(*words, dtype), c)
+    t = build.mul(draws.gaussian(*words, dtype), c)
     a, _ = generator.draw_words(shape, key, name, _GAMMA_TRIES, start=start + _GAMMA_TRIES)
     limit = build.mul(build.scale(d, 3.0), _log1p_beyond_cubic(t))
-    fits = build.lt(build.log(generator.share(a, dtype)), limit)
+    fits = build.lt(build.log(draws.share(a, dtype)), limit)
     base = build.shift(t, 1.0)
     accepted = build.bitwise_and(fits, build.lt(build.const(0.0, dtype), base))
     cube = _first(accepted, build.mul(base, build.mul(base, base)), one)
     number = build.where(build.lt(build.const(0.0, dtype), alpha), build.mul(d, cube), build.const(math.nan, dtype))
     # Below 1: a number of shape parameter alpha + 1, times u ** (1 / alpha).
     last = generator.draw_words(shape, key, name, start=start + 2 * _GAMMA_TRIES)
-    power = build.neg(build.div(generator.exponential(*last, dtype), alpha))
+    power = build.neg(build.div(draws.exponential(*last, dtype), alpha))
     return number, build.where(small, power, build.const(0.0, dtype))
 
 
@@ -167,7 +167,7 @@ def poisson(
 def _few(rate: Node, shape: Shape, key: Any) -> Node:
     """Counts of a small rate: how many of the sums of the first probabilities a random number is above."""
     dtype = rate.dtype
-    u = generator.unit(*generator.draw_words(shape, key, "poisson"), dtype)
+    u = generator.draw("uniform", dtype, shape, key, "poisson")
     probability = total = build.exp(build.neg(rate))
     one, zero = build.const(1.0, dtype), build.const(0.0, dtype)
     count = build.where(build.le(total, u), one, zero)
@@ -186,9 +186,9 @@ def _many(rate: Node, shape: Shape, key: Any) -> Node:
     a = build.shift(build.scale(b, 0.02483), -0.059)
     inverse_alpha = build.shift(build.div(build.const(1.1328, dtype), build.shift(b, -3.4)), 1.1239)
     # One value of 64 bits, which the compiler can store if the whole is too large for a kernel.
-    both = generator.joined(*generator.draw_words(shape, key, "poisson", _POISSON_TRIES, start=1))
+    both = draws.joined(*generator.draw_words(shape, key, "poisson", _POISSON_TRIES, start=1))
     high = build.binary("shr", both, build.const(32, dtypes.uint64))
-    u, v = (generator.share(build.cast(x, dtypes.uint32), dtype) for x in (both, high))
+    u, v = (draws.share(build.cast(x, dtypes.uint32), dtype) for x in (both, high))
     u = build.shift(u, -0.5)
     room = build.shift(build.neg(build.unary("abs", u)), 0.5)
     place = build.mul(build.add(build.div(build.scale(a, 2.0), room), b), u)

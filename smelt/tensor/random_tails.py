@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from smelt import dtypes
-from smelt.graph import build
+from smelt.graph import build, draws
 from smelt.graph.node import Node
 from smelt.tensor import generator
 from smelt.tensor.handle import wrap
@@ -72,7 +72,7 @@ def truncated_normal(
     shape = draw_shape(shape, (low, high, center, scale), name)
     a, b = generator.draw_words(shape, key, name)
     left, right = (_bounded(build.div(build.sub(x, center), scale)) for x in (low, high))
-    x = _between(left, right, generator.share(generator.joined(a, b), wide))
+    x = _between(left, right, draws.share(draws.joined(a, b), wide))
     result = build.add(build.mul(x, scale), center)
     result = build.maximum(build.minimum(result, high), low)
     invalid = build.logical_not(build.bitwise_and(build.lt(low, high), build.lt(build.const(0.0, wide), scale)))

@@ -1,6 +1,7 @@
 """Keys: what may change from call to call is taken out of the graph, and nothing else."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,34 @@ def test_float_scalars_are_arguments_except_zero_and_one() -> None:
     assert len(set(special)) == len(special)
 
 
-def test_integer_scalars_are_part_of_the_graph() -> None:
+def test_integer_scalars_are_part_of_a_compiled_function() -> None:
     x = tensor(3, dtype=np.int32)
     one, two = (trace([build.binary("mul", x, build.const(k, dtypes.int32))]) for k in (3, 4))
     assert one.key != two.key
+
+
+def keys(function: Callable[[Node], Node], *values: int) -> int:
+    """How many graphs a function is with these integers, outside of a compiled one."""
+    return len({trace([function(build.const(k, dtypes.int32))], integers=True).key for k in values})
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "max", "and", "lt", "eq"])
+def test_integer_scalars_are_arguments_outside_of_one(name: str) -> None:
+    x = tensor(3, dtype=np.int32)
+    assert keys(lambda k: build.binary(name, x, k), 3, 4, -8, 100) == 1
+    assert keys(lambda k: build.binary(name, x, k), 0, 1, -1, 2**31 - 1, -(2**31), 5) == 6  # rules look for these
+
+
+@pytest.mark.parametrize("name", ["floordiv", "mod", "pow", "shl", "shr"])
+def test_integers_that_decide_about_the_code_stay(name: str) -> None:
+    x = tensor(3, dtype=np.int32)
+    assert keys(lambda k: build.binary(name, x, k), 3, 4, 5) == 3
+
+
+def test_integers_that_decide_about_the_range_of_an_index_stay() -> None:
+    x, table = tensor(3, dtype=np.int32), tensor(9)
+    assert keys(lambda k: build.gather(table, [build.mul(x, k)], (-1,)), 3, 4) == 2
+    assert keys(lambda k: build.gather(table, [build.cast(build.lt(x, k), dtypes.int32)], (-1,)), 3, 4) == 1
 
 
 def test_a_view_of_a_leaf_is_an_input_with_an_offset() -> None:

@@ -256,9 +256,11 @@ def test_all_composites_are_known() -> None:
         "gelu",
         "layer_norm",
         "log_softmax",
+        "random",
         "rms_norm",
         "silu",
         "softmax",
+        "threefry",
     ]
     with pytest.raises(InternalError):
         expand(leaf(float32, ()))

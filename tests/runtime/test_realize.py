@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt import runtime
+from smelt import dtypes, runtime
 from smelt.compiler import trace
 from smelt.config import configure
 from smelt.device.toolchain import compile_count
+from smelt.graph.interpret import interpret
 from smelt.graph.node import live_nodes, topological
 from smelt.graph.ops import Op
 
@@ -79,6 +80,60 @@ def test_a_loop_with_changing_scalars_and_slices_compiles_at_most_twice() -> Non
     for i in range(1000):
         np.testing.assert_allclose((x[i] * (i * 0.1)).numpy(), expected[i] * np.float32(i * 0.1), rtol=1e-6)
     assert compile_count() - before <= 2
+
+
+CHANGING_INTEGERS: dict[str, Callable[[sm.Tensor, int], sm.Tensor]] = {
+    "compared": lambda ids, k: ids < k,
+    "computed with": lambda ids, k: (ids + k) * (k + 100) - ids,
+    "chosen": lambda ids, k: sm.where(ids == k, ids, k),
+    "clipped": lambda ids, k: ids.clip(-3, k),
+    "filled": lambda ids, k: sm.full((7,), k, dtype=ids.dtype),
+    "counted from": lambda ids, k: sm.arange(k, k + 7, dtype=ids.dtype),
+    "as a key": lambda ids, k: sm.random.bits((7,), key=sm.random.key(k)),
+    "folded in": lambda ids, k: sm.random.fold_in(sm.random.key(k + 1), k),
+    "drawn below": lambda ids, k: sm.random.randint(0, k, (7,), key=sm.random.key(k)),
+    "in a loop": lambda ids, k: sm.while_loop(lambda i: (i < k).all(), lambda i: i + 3, ids),
+}
+
+
+@pytest.mark.parametrize("use", CHANGING_INTEGERS)
+def test_a_loop_with_changing_integers_compiles_at_most_twice(use: str) -> None:
+    ids = sm.asarray(np.arange(-3, 4))
+    function = CHANGING_INTEGERS[use]
+    results = []
+    before = runtime.graph_count()
+    for k in range(10, 30):
+        results.append(function(ids, k).numpy())
+    assert runtime.graph_count() - before <= 2
+    for k, result in zip(range(10, 30), results, strict=True):
+        np.testing.assert_array_equal(
+            result, interpret([function(ids, k)._node], lambda leaf: leaf.attribute.numpy())[0]
+        )
+
+
+def test_selections_by_changing_integers_compile_at_most_twice() -> None:
+    ids, x = sm.asarray(np.arange(20) % 7), floats(20)
+    before = runtime.graph_count()
+    for k in range(2, 7):
+        np.testing.assert_array_equal(x[ids == k].numpy(), x.numpy()[ids.numpy() == k])
+    assert runtime.graph_count() - before <= 2
+
+
+@pytest.mark.parametrize("dtype", dtypes.INTEGERS, ids=str)
+def test_integers_beside_tensors_of_any_integer_type(dtype: dtypes.DType) -> None:
+    values = np.array([0, 1, 2, 3, 100, dtype.minimum, dtype.maximum], dtype.numpy)
+    x = sm.asarray(values)
+    for k in (0, 1, 5, 7, 64, 100, int(dtype.maximum) - 1, dtype.maximum, int(dtype.minimum) + 3):
+        number = values.dtype.type(k)
+        found = (x + k, x * k, x - k, k - x, x < k, x == k, sm.maximum(x, k), x & k, x ^ k, sm.where(x > 2, x, k))
+        sm.realize(*found)
+        with np.errstate(over="ignore"):
+            first = (values + number, values * number, values - number, number - values, values < number)
+            rest = (values == number, np.maximum(values, number), values & number, values ^ number)
+        for one, other in zip(found, (*first, *rest, np.where(values > 2, values, number)), strict=True):
+            np.testing.assert_array_equal(one.numpy(), other)
+        if k:
+            np.testing.assert_array_equal((x // k).numpy(), values // number)
 
 
 def test_slices_of_computed_values_compile_once() -> None:
