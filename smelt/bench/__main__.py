@@ -17,6 +17,8 @@ from smelt.bench.core import MEASURES
 from smelt.bench.cpu.cases import GRADIENTS, GROUPS, Group
 from smelt.bench.cpu.library import PEERS, versions
 from smelt.bench.cpu.suite import cores, measure_cpu
+from smelt.bench.feel import MEASURES as FEEL
+from smelt.bench.feel import measure_feel
 from smelt.bench.op_cases import CASES
 from smelt.bench.ops import measure_ops
 from smelt.bench.report import Row, Verdict, machine, machine_text, table, to_json
@@ -40,6 +42,7 @@ examples:
   python -m smelt.bench train --only mlp --against jax  one of them against one peer
   python -m smelt.bench grad --only compile             what compiling a training step costs
   python -m smelt.bench coldpath                        where the time of a first compilation goes
+  python -m smelt.bench feel                            an op, a draw, a layer outside of jit
 """
 
 
@@ -117,7 +120,16 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
     coldpath = suites.add_parser("coldpath", help="seconds per stage of a first compilation, with a cold cache")
     coldpath.add_argument("--quick", action="store_true", help="a small model")
-    for suite in (core, ops, cpu, grad, train, coldpath):
+    feel = suites.add_parser(
+        "feel",
+        help="what a user waits for outside of jit: an op, a draw, a layer",
+        epilog="measures:\n" + "\n".join(f"  {name:<10}{measure.summary}" for name, measure in FEEL.items()),
+        formatter_class=layout,
+    )
+    feel.add_argument("--only", nargs="+", choices=FEEL, metavar="NAME", help="only these measures")
+    feel.add_argument("--quick", action="store_true", help="few rounds: a rough look")
+    feel.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
+    for suite in (core, ops, cpu, grad, train, coldpath, feel):
         suite.add_argument("--json", metavar="FILE", help="write JSON too; '-' prints it instead of the table")
     return parser
 
@@ -178,6 +190,11 @@ def _train(arguments: argparse.Namespace) -> int:
     )
 
 
+def _feel(arguments: argparse.Namespace) -> int:
+    facts = machine()
+    return _reported("feel", measure_feel(arguments.only or list(FEEL), arguments.quick, _progress), facts, arguments)
+
+
 def _reported(suite: str, rows: list[Row], facts: dict[str, Any], arguments: argparse.Namespace) -> int:
     _write(arguments.json, f"{machine_text(facts)}\n\n{table(rows)}", to_json(suite, rows, facts))
     verdicts = {row.verdict for row in rows}
@@ -193,7 +210,15 @@ def _coldpath(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_SUITES = {"core": _core, "ops": _ops, "cpu": _cpu, "grad": _grad, "train": _train, "coldpath": _coldpath}
+_SUITES = {
+    "core": _core,
+    "ops": _ops,
+    "cpu": _cpu,
+    "grad": _grad,
+    "train": _train,
+    "coldpath": _coldpath,
+    "feel": _feel,
+}
 
 
 def _progress(text: str) -> None:

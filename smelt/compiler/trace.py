@@ -21,7 +21,7 @@ from smelt.graph.build_movement import broadcast_to
 from smelt.graph.checks import Check, checks_of
 from smelt.graph.closed import bodies_of, with_bodies
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
-from smelt.graph.node import Node, Shape, constant_value, make, topological
+from smelt.graph.node import Node, Shape, make, scalar_of, topological
 from smelt.graph.ops import CONTROL, Loop, Op, Span
 from smelt.graph.shapes import row_major
 
@@ -165,7 +165,7 @@ _VIEW_RULES: dict[Op, Any] = {
 @lru_cache(maxsize=4096)
 def _is_plain(dtype: DType, bits: bytes) -> bool:
     """Whether rules look for a number: 0 and ±1, what is not finite, and where the range of integers ends."""
-    value = constant_value(make(Op.CONST, dtype, (), (), bits))
+    value = scalar_of(bits, dtype)
     ends = (dtype.minimum, dtype.maximum) if dtype.is_integer else ()
     return not math.isfinite(value) or value in (0, 1, -1, *ends)
 

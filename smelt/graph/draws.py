@@ -17,7 +17,9 @@ from smelt.graph.build_movement import broadcast_to, reshape, slice_
 from smelt.graph.composites import Inferred, composite, register
 from smelt.graph.index import upper
 from smelt.graph.node import Node
+from smelt.graph.ops import Composition, Op
 from smelt.graph.shapes import broadcast_shapes, shape_text
+from smelt.graph.verify import made
 
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY: Final = 0x1BD11BDA
@@ -35,15 +37,17 @@ def words(key: Node, x: Node, y: Node) -> tuple[Node, Node]:
     return composite("threefry", key, x, y, number=0), composite("threefry", key, x, y, number=1)
 
 
-def numbers(kind: str, dtype: DType, key: Node, x: Node, y: Node, *affine: Node) -> Node:
-    """Numbers of a standard distribution, one of `KINDS`, out of the words for pairs of counters; times a scalar, plus
-    another one, if they are given.
+def numbers(kind: str, dtype: DType, draw: int, key: Node, x: Node, *affine: Node) -> Node:
+    """Numbers of a standard distribution, one of `KINDS`, out of the words for counters and the number of a draw; times
+    a scalar, plus another one, if they are given.
     """
-    return composite("random", key, x, y, *affine, kind=kind, dtype=dtype.name)
+    # What `composite` would find out is known here: layers are made of draws, and wait for them.
+    parameters = (("draw", draw), ("dtype", dtype.name), ("kind", kind))
+    return made(Op.COMPOSITE, dtype, x.shape, (key, x, *affine), Composition("random", parameters))
 
 
-def _checked(name: str, key: Node, x: Node, y: Node) -> None:
-    for source in (key, x, y):
+def _checked(name: str, key: Node, *counters: Node) -> None:
+    for source in (key, *counters):
         if source.dtype is not dtypes.uint32:
             raise DTypeError(f"{name}: {source.dtype} is not supported", rule="keys and counters must be uint32.")
     if key.shape not in ((2,), (3,)):
@@ -57,8 +61,10 @@ def _infer_words(key: Node, x: Node, y: Node, number: Any) -> Inferred:
     return Inferred(dtypes.uint32, broadcast_shapes(x.shape, y.shape, "threefry"), {"number": int(number)})
 
 
-def _infer_numbers(key: Node, x: Node, y: Node, *affine: Node, kind: Any, dtype: Any) -> Inferred:
-    _checked("random", key, x, y)
+def _infer_numbers(key: Node, x: Node, *affine: Node, draw: Any, kind: Any, dtype: Any) -> Inferred:
+    _checked("random", key, x)
+    if type(draw) is not int or not 0 <= draw < 2**32:
+        raise ArgumentError(f"random: draw must be a word, got {draw!r}")
     if kind not in KINDS:
         raise ArgumentError(f"random: kind must be one of {', '.join(KINDS)}, got {kind!r}")
     wanted = as_dtype(dtype, "random")
@@ -66,7 +72,7 @@ def _infer_numbers(key: Node, x: Node, y: Node, *affine: Node, kind: Any, dtype:
         raise DTypeError(f"random: {wanted} is not supported", rule="the numbers must be float.")
     if any(scalar.dtype is not wanted or scalar.shape != () for scalar in affine):
         raise DTypeError("random: factor and summand do not fit", rule=f"they must be scalars of {wanted}.")
-    return Inferred(wanted, broadcast_shapes(x.shape, y.shape, "random"), {"kind": kind, "dtype": wanted.name})
+    return Inferred(wanted, x.shape, {"draw": draw, "kind": kind, "dtype": wanted.name})
 
 
 @register("threefry", _infer_words, (3, 3), number=0)
@@ -74,9 +80,9 @@ def _word(key: Node, x: Node, y: Node, number: int) -> Node:
     return _threefry(key, x, y)[number]
 
 
-@register("random", _infer_numbers, (3, 5), kind="uniform", dtype="float32")
-def _numbers(key: Node, x: Node, y: Node, *affine: Node, kind: str, dtype: str) -> Node:
-    node = KINDS[kind](*_threefry(key, x, y), as_dtype(dtype))
+@register("random", _infer_numbers, (2, 4), draw=0, kind="uniform", dtype="float32")
+def _numbers(key: Node, x: Node, *affine: Node, draw: int, kind: str, dtype: str) -> Node:
+    node = KINDS[kind](*_threefry(key, x, word(draw)), as_dtype(dtype))
     for function, scalar in zip(("mul", "add"), affine, strict=False):
         node = e.binary(function, node, scalar)
     return node

@@ -193,7 +193,12 @@ def constant_bytes(value: Scalar, dtype: DType) -> bytes:
 
 def constant_value(node: Node) -> Scalar:
     """The Python scalar of a CONST node."""
-    value: Scalar = np.frombuffer(node.attribute, node.dtype.numpy)[0].item()
+    return scalar_of(node.attribute, node.dtype)
+
+
+def scalar_of(bits: bytes, dtype: DType) -> Scalar:
+    """The Python scalar that `constant_bytes` gives these bits."""
+    value: Scalar = np.frombuffer(bits, dtype.numpy)[0].item()
     return value
 
 

@@ -35,7 +35,8 @@ def draw(kind: str, dtype: DType, shape: Shape, key: Any, name: str, factor: flo
     """One draw of a standard distribution, one of `draws.KINDS`, times a number plus another one."""
     affine = (factor, summand) if summand else (factor,) if factor != 1 else ()
     scalars = [build.const(value, dtype) for value in affine]
-    return build.reshape(draws.numbers(kind, dtype, *_counters(shape, key, name, 1, 0), *scalars), shape)
+    state, first, x = _counters(shape, key, name, 1, 0)
+    return build.reshape(draws.numbers(kind, dtype, first, state, x, *scalars), shape)
 
 
 def draw_words(shape: Shape, key: Any, name: str, count: int | None = None, *, start: int = 0) -> tuple[Node, Node]:
@@ -43,7 +44,8 @@ def draw_words(shape: Shape, key: Any, name: str, count: int | None = None, *, s
 
     A distribution that asks more than once says with `start` how many draws it has had, which counts with a key.
     """
-    state, x, y = _counters(shape, key, name, count or 1, start)
+    state, first, x = _counters(shape, key, name, count or 1, start)
+    y = draws.word(first)
     if count is not None:
         y = build.add(build.reshape(build.iota(count, dtypes.uint32), (count, 1)), y)
         shape = (count, *shape)
@@ -51,10 +53,10 @@ def draw_words(shape: Shape, key: Any, name: str, count: int | None = None, *, s
     return build.reshape(a, shape), build.reshape(b, shape)
 
 
-def _counters(shape: Shape, key: Any, name: str, count: int, start: int) -> tuple[Node, Node, Node]:
-    """The key of the next draws, and the counters of the elements and of the first draw."""
+def _counters(shape: Shape, key: Any, name: str, count: int, start: int) -> tuple[Node, int, Node]:
+    """The key of the next draws, the number of the first, and the numbers of the elements."""
     elements = product_of(shape)
     if upper(elements) > 2**32:
         raise ShapeError(f"{name}: shape {shape_text(shape)} has more than 2**32 elements", hint="Make several draws.")
     state, first = runtime.take_random(count) if key is None else (key_node(key, name), start)
-    return state, build.iota(elements, dtypes.uint32), draws.word(first)
+    return state, first, build.iota(elements, dtypes.uint32)

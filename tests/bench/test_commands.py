@@ -38,6 +38,14 @@ def test_measures_of_calls_run(name: str, capsys: pytest.CaptureFixture[str]) ->
     assert captured.err == ""
 
 
+@pytest.mark.parametrize("name", ["op", "draw", "layer"])
+def test_measures_outside_of_jit_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["feel", "--quick", "--only", name]) == 0
+    captured = capsys.readouterr()
+    assert f"{name}: " in captured.out
+    assert captured.err == ""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["import", "start", "gpt2", "matmul"])
 def test_measures_in_fresh_processes_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:

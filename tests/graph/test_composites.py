@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from smelt import dtypes
-from smelt.dtypes import DType, bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint64
+from smelt.dtypes import DType, bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint32, uint64
 from smelt.errors import ArgumentError, AxisError, DTypeError, InternalError, ShapeError, SmeltError
 from smelt.graph import build
 from smelt.graph.composites import composite_names, expand
@@ -271,6 +271,7 @@ W = leaf(float32, (3,))
 H = leaf(float16, (2, 3))
 I = leaf(int32, (2, 3))  # noqa: E741
 LABELS = leaf(int64, (2,))
+KEY, COUNT = leaf(uint32, (2,)), leaf(uint32, (5,))
 
 
 def make(name: str, *sources: Node, **parameters: Any) -> Callable[[], Node]:
@@ -303,6 +304,14 @@ REFUSED: list[tuple[Callable[[], Node], type[SmeltError], str]] = [
     (make("cross_entropy", X, W), DTypeError, "they must be integers"),
     (make("cross_entropy", X, leaf(int64, (3,))), ShapeError, "logits without their last axis"),
     (make("cross_entropy", leaf(float32, ()), leaf(int64, ())), ShapeError, "logits without their last axis"),
+    (make("threefry", KEY, COUNT, I), DTypeError, "keys and counters must be uint32"),
+    (make("threefry", COUNT, COUNT, COUNT), ShapeError, "it has two or three words"),
+    (make("threefry", KEY, COUNT, COUNT, number=2), ArgumentError, "number must be 0 or 1"),
+    (make("random", KEY, I), DTypeError, "keys and counters must be uint32"),
+    (make("random", KEY, COUNT, kind="strange"), ArgumentError, "kind must be one of uniform, normal"),
+    (make("random", KEY, COUNT, dtype="int32"), DTypeError, "the numbers must be float"),
+    (make("random", KEY, COUNT, draw=-1), ArgumentError, "draw must be a word"),
+    (make("random", KEY, COUNT, W), DTypeError, "they must be scalars of float32"),
 ]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import smelt as sm
 from smelt.graph import build
 from smelt.graph.draws import words
+from smelt.graph.node import topological
 from smelt.tensor import wrap
 
 # Known answers of threefry2x32 with 20 rounds: key, counter, result.
@@ -22,6 +25,21 @@ VECTORS = [
 def test_known_answers(key: tuple[int, int], counter: tuple[int, int], expected: tuple[int, int]) -> None:
     x, y = (build.const(word, sm.uint32) for word in counter)
     assert tuple(wrap(node).item() for node in words(sm.asarray(key, dtype=sm.uint32)._node, x, y)) == expected
+
+
+def test_a_draw_is_few_nodes() -> None:
+    """Where a number is drawn outside of `jit`, each node costs microseconds."""
+    for draw in (sm.random.normal((5,), 1.0, 2.0), sm.random.uniform((5,), -1.0, 1.0), sm.random.gumbel((5,))):
+        assert len(topological([draw._node])) <= 5
+
+
+@pytest.mark.parametrize("draw", [sm.random.normal, sm.random.uniform, sm.random.exponential, sm.random.laplace])
+@pytest.mark.parametrize("dtype", [sm.float16, sm.bfloat16, sm.float32, sm.float64])
+def test_numbers_and_tensors_as_parameters_give_the_same(draw: Any, dtype: Any) -> None:
+    first = [] if draw is sm.random.exponential else [1.0]
+    numbers = draw((50,), *first, 3.0, dtype=dtype, key=sm.random.key(4))
+    tensors = draw((50,), *(sm.asarray(x) for x in first), sm.asarray(3.0), dtype=dtype, key=sm.random.key(4))
+    np.testing.assert_array_equal(numbers.astype(sm.float64).numpy(), tensors.astype(sm.float64).numpy())
 
 
 def test_the_seed_decides() -> None:
