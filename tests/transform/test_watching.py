@@ -127,7 +127,7 @@ def test_weights_that_were_donated_are_not_answered_from() -> None:
         weight = X * 1
 
     holder = Holder()
-    holder.weight = (X * 1).realize()
+    holder.weight = (X * 2 - X).realize()  # nobody else has it
     f = sm.jit(lambda x: x + holder.weight)
     assert values(f(X)) == [2, 4, 6]
     sm.jit(lambda w: w * 2, donate=0)(holder.weight)
