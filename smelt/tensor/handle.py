@@ -1,8 +1,8 @@
 """From what users pass to nodes, and from nodes to tensors: the first and last step of every public function.
 
-Python scalars are weak: they take the dtype of the tensor that they meet, within its kind. So is `np.float64`, which is a
-Python float, and what NumPy gives where nobody asked for a dtype. Other NumPy scalars, and arrays, are tensors of their
-own dtype.
+Python scalars are weak: they take the dtype of the tensor that they meet, within its kind. So is `np.float64`, which is
+a Python float, and what NumPy gives where nobody asked for a dtype. Other NumPy scalars, and arrays, are tensors of
+their own dtype.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 attributes that are asked for right away.
 
 `self.model.head(x)` reads the argument `self` with the attributes `model`, `head`; `m = self.model` makes `m` another
-name for that. Attributes of anything else, such as the result of a call, are loose: only their names are known.
+name for that. In `self.count += 1` the attribute is marked: `count+=`. Attributes of anything else, such as the result of a call, are loose: only their names are known.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class Reads(NamedTuple):
     reads: frozenset[Read]
     loose: frozenset[str]
 
+
+CHANGED: Final = "+="
 
 _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
@@ -81,16 +83,20 @@ def _scan(code: types.CodeType, suffix: str, reads: set[Read], loose: set[str], 
         return Read(False, name if name in code.co_freevars else name + suffix)
 
     current: Read | None = None
+    copied: Read | None = None  # an object whose attribute is changed in place
     for instruction in dis.get_instructions(code):
         operation, value = instruction.opname, instruction.argval
         if operation in _NO_ATTRIBUTE:
             continue
         if operation in _ATTRIBUTE:
-            if current is None:
-                loose.add(value)
-            else:
+            if current is not None:
                 current = current._replace(attributes=(*current.attributes, value))
+            elif copied is not None:
+                reads.add(copied._replace(attributes=(*copied.attributes, value + CHANGED)))
+            else:
+                loose.add(value)
             continue
+        copied = current if operation == "COPY" else None
         names = value if isinstance(value, tuple) else (value,)
         if operation.startswith(("STORE_FAST", "STORE_DEREF")) and current is not None:
             bound.setdefault(local(names[0]).name, set()).add(current)

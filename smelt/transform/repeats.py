@@ -42,4 +42,5 @@ class Repeats:
 
 
 def _without_sizes(mark: Any) -> Any:
-    return (mark.dtype, len(mark.shape), mark.device) if isinstance(mark, Signature) else mark
+    in_order = isinstance(mark, Signature) and mark.packed_bytes >= 0
+    return (mark.dtype, len(mark.shape), mark.device) if in_order else mark

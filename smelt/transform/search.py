@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from smelt import tree
 from smelt.transform.hidden import MISSING, Plan, is_plain
-from smelt.transform.reads import reads_of
+from smelt.transform.reads import CHANGED, reads_of
 
 # Methods that write to lists, dictionaries and sets: who calls them does not read.
 _WRITERS: Final = frozenset({"append", "extend", "insert", "add", "update", "clear", "discard", "remove"})
@@ -118,7 +118,11 @@ class _Search:
             if attributes:
                 self.member(value, attributes)
         elif is_plain(value):
-            if attributes and not _is_written(getattr(value, "__dict__", {}).get(attributes[0]), attributes[1:]):
+            if attributes and attributes[0].endswith(CHANGED):
+                name = attributes[0].removesuffix(CHANGED)
+                if type(getattr(value, "__dict__", {}).get(name)) not in (int, float):  # a number counts for nobody else
+                    self.value(value, (name,))
+            elif attributes and not _is_written(getattr(value, "__dict__", {}).get(attributes[0]), attributes[1:]):
                 self.plan.attributes.setdefault(type(value), set()).add(attributes[0])
                 self.member(value, attributes)
             elif not attributes:
@@ -154,7 +158,7 @@ class _Search:
             for name in ("__call__", "forward"):
                 self.call(_of_class(type(module), name), module)
             for item in vars(module).values():
-                if is_plain(item) or isinstance(item, types.FunctionType):
+                if isinstance(item, types.FunctionType) or (is_plain(item) and not tree.is_inner(item)):
                     self.root(("constant", id(item)), functools.partial(_itself, item), ())
 
     def inherited(self, value: Any, names: Iterable[str]) -> None:

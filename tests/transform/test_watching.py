@@ -127,7 +127,7 @@ def test_weights_that_were_donated_are_not_answered_from() -> None:
         weight = X * 1
 
     holder = Holder()
-    holder.weight = (X * 1).realize()
+    holder.weight = (X * 2 - X).realize()  # nobody else has it
     f = sm.jit(lambda x: x + holder.weight)
     assert values(f(X)) == [2, 4, 6]
     sm.jit(lambda w: w * 2, donate=0)(holder.weight)
@@ -346,15 +346,21 @@ def test_an_attribute_of_a_plain_object_that_a_compiled_call_sets() -> None:
         def __init__(self) -> None:
             self.mean = sm.zeros((3,))
 
+            self.total, self.traces = sm.zeros((3,)), 0
+
         @sm.jit
         def update(self, x: sm.Tensor) -> sm.Tensor:
+            self.traces += 1
+            self.total += x
             self.mean = 0.5 * self.mean + 0.5 * x
             return self.mean
 
     one = Filter()
-    for expected in ([0.5, 1.0, 1.5], [0.75, 1.5, 2.25]):
+    for k, expected in enumerate([[0.5, 1.0, 1.5], [0.75, 1.5, 2.25]]):
         assert values(one.update(X)) == expected
         assert values(one.mean) == expected
+        assert values(one.total) == values(X * (k + 1))
+    assert one.traces == 1  # a count that the function only counts up makes no new trace
 
 
 # --- what is not read is not watched
