@@ -131,7 +131,9 @@ def _legs(t: Node, leg: Node, y: Node) -> Node:
 
 
 def _circle(x: Node, y: Node) -> Node:
-    return b.add(_square(x), _square(y))
+    """The square of the distance from the origin, and 1 at it: no direction there."""
+    square = b.add(_square(x), _square(y))
+    return b.where(b.eq(square, zeros(square.shape, square)), b.const(1, square.dtype, square.shape), square)
 
 
 def _copysign(t: Node, x: Node, s: Node, y: Node) -> Node:

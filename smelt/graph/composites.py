@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from smelt import dtypes
@@ -322,9 +322,7 @@ def attention_scores(q: Node, k: Node, *mask: Node, causal: bool, scale: float |
     bare, conditions = scores, list[Node]()
     never = e.const(-math.inf, dtype)
     if causal:
-        rows = reshape(e.iota(q.shape[-2], dtypes.int32), (q.shape[-2], 1))
-        columns = reshape(e.iota(k.shape[-2], dtypes.int32), (1, k.shape[-2]))
-        conditions.append(e.le(columns, rows))
+        conditions.append(_earlier(q, k))
         scores = e.where(conditions[-1], scores, never)
     for m in mask:
         if m.dtype.is_bool:
@@ -335,11 +333,29 @@ def attention_scores(q: Node, k: Node, *mask: Node, causal: bool, scale: float |
     return Scores(scores, bare, tuple(conditions))
 
 
+def _earlier(q: Node, k: Node) -> Node:
+    """Which keys do not come after a query."""
+    rows = reshape(e.iota(q.shape[-2], dtypes.int32), (q.shape[-2], 1))
+    columns = reshape(e.iota(k.shape[-2], dtypes.int32), (1, k.shape[-2]))
+    return e.le(columns, rows)
+
+
+def _where_any_is_seen(x: Node, q: Node, k: Node, mask: Sequence[Node], causal: bool) -> Node:
+    """x, a row for each query, with zeros for queries from which the mask hides every key: their softmax is NaN."""
+    for m in mask:
+        never = e.const(False if m.dtype.is_bool else -math.inf, m.dtype)
+        m = e.where(_earlier(q, k), m, never) if causal else m
+        best = reduce("max", m, (m.rank - 1,), keep_axes=True) if m.rank else m
+        x = e.where(e.ne(best, never), x, e.const(0, x.dtype))
+    return x
+
+
 @register("attention", _infer_attention, (3, 4), causal=False, scale=None)
 def _attention(q: Node, k: Node, v: Node, *mask: Node, causal: bool, scale: float | None) -> Node:
     """softmax(scale * q @ k.T) @ v. Causal: query i sees the keys up to i. A bool mask says which scores count."""
     scores = attention_scores(q, k, *mask, causal=causal, scale=scale).masked
-    return e.cast(matmul(_softmax(scores, scores.rank - 1), _wide(v)), q.dtype)
+    taken = matmul(_softmax(scores, scores.rank - 1), _wide(v))
+    return e.cast(_where_any_is_seen(taken, q, k, mask, causal), q.dtype)
 
 
 def _infer_log_sums(q: Node, k: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
@@ -360,7 +376,7 @@ def _attention_log_sums(q: Node, k: Node, *mask: Node, causal: bool, scale: floa
     x = attention_scores(q, k, *mask, causal=causal, scale=scale).masked
     largest = reduce("max", x, (x.rank - 1,), keep_axes=True)
     total = reduce("add", e.exp(e.sub(x, largest)), (x.rank - 1,), keep_axes=True)
-    return e.add(largest, e.log(total))
+    return _where_any_is_seen(e.add(largest, e.log(total)), q, k, mask, causal)
 
 
 # --- cross entropy

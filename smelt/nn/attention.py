@@ -39,9 +39,11 @@ def _weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> T
     scores = query @ key.mT * (1 / math.sqrt(query.shape[-1]))
     if causal:
         scores = where(_causal(*scores.shape[-2:]), scores, -math.inf)
-    if mask is not None:
-        scores = where(mask, scores, -math.inf) if mask.dtype.is_bool else scores + mask.astype(scores.dtype)
-    return scores.softmax(-1)
+    if mask is None:
+        return scores.softmax(-1)
+    scores = where(mask, scores, -math.inf) if mask.dtype.is_bool else scores + mask.astype(scores.dtype)
+    seen = (scores != -math.inf).any(axis=-1, keepdims=True)  # queries that see no key take nothing
+    return where(seen, where(seen, scores, 0.0).softmax(-1), 0.0)
 
 
 def _taken(weights: Tensor, value: Tensor) -> Tensor:

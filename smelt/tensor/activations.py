@@ -271,10 +271,18 @@ def sigmoid(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     return _formula(x, "sigmoid", _share)
 
 
+def _size(node: Node) -> tuple[Node, Node]:
+    """|x|, and where x is negative. Written as a choice: the slope of `abs` at 0 is 0, which is wrong in formulas that
+    are smooth there.
+    """
+    negative = build.lt(node, build.const(0, node.dtype))
+    return build.where(negative, build.neg(node), node), negative
+
+
 def _share(node: Node) -> Node:
     """The sigmoid, with an exponential that cannot overflow: small results keep their digits."""
-    power = build.exp(build.neg(build.unary("abs", node)))
-    negative = build.lt(node, build.const(0, node.dtype))
+    size, negative = _size(node)
+    power = build.exp(build.neg(size))
     return build.div(build.where(negative, power, build.const(1, node.dtype)), build.shift(power, 1))
 
 
@@ -286,8 +294,9 @@ def log_sigmoid(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """
 
     def formula(node: Node) -> Node:
-        tail = build.unary("log1p", build.exp(build.neg(build.unary("abs", node))))
-        return build.sub(build.minimum(node, build.const(0, node.dtype)), tail)
+        size, negative = _size(node)
+        tail = build.unary("log1p", build.exp(build.neg(size)))
+        return build.sub(build.where(negative, node, build.const(0, node.dtype)), tail)
 
     return _formula(x, "log_sigmoid", formula)
 
@@ -299,8 +308,9 @@ def softplus(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
 
 
 def _soft(node: Node) -> Node:
-    tail = build.unary("log1p", build.exp(build.neg(build.unary("abs", node))))
-    return build.add(build.maximum(node, build.const(0, node.dtype)), tail)
+    size, negative = _size(node)
+    tail = build.unary("log1p", build.exp(build.neg(size)))
+    return build.add(build.where(negative, build.const(0, node.dtype), node), tail)
 
 
 def gelu(x: Tensor[DT, *S], approximate: str = "none") -> Tensor[Any, *S]:

@@ -6,6 +6,7 @@ used as a function and as a method of the same name.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from smelt import dtypes
@@ -406,13 +407,26 @@ def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
 
 
 def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """x, but not below `min` and not above `max`. NaN stays NaN."""
+    """x, but not below `min` and not above `max`. NaN stays NaN. On the bounds, the gradient is that of x."""
     result: Any = x
     if min is not None:
-        result = _binary("max", result, min, "clip")
+        result = _bounded("max", result, min)
     if max is not None:
-        result = _binary("min", result, max, "clip")
+        result = _bounded("min", result, max)
     return wrap(node_of(result, "clip"))
+
+
+def _bounded(function: str, x: Any, bound: Any) -> Tensor:
+    """The larger or the smaller of x and a bound. Floats are chosen from, so that on the bound the gradient is x's."""
+    a, b = pair(x, bound, "clip")
+    if not a.dtype.is_float:
+        return _binary(function, x, bound, "clip")
+    computed(a, "clip")
+    a, b = (build.broadcast_to(node, build.broadcast_shapes(a.shape, b.shape, "clip")) for node in (a, b))
+    beyond = build.lt(a, b) if function == "max" else build.lt(b, a)
+    if not is_weak(bound) or math.isnan(bound):  # which gives NaN, as in NumPy
+        beyond = build.binary("or", beyond, build.unary("isnan", b))
+    return wrap(build.where(beyond, b, a))
 
 
 def lerp(start: Operand, end: Operand, weight: Operand) -> Tensor:

@@ -142,10 +142,11 @@ def fmin(x: Operand, y: Operand) -> Tensor:
 
 def _ignoring_nan(function: str, x: Any, y: Any, name: str) -> Tensor:
     a, b = pair(x, y, name)
-    both = build.binary(function, a, b, name=name)
     if not a.dtype.is_float:
-        return wrap(both)
-    return wrap(build.where(build.unary("isnan", a), b, build.where(build.unary("isnan", b), a, both)))
+        return wrap(build.binary(function, a, b, name=name))
+    a, b = (build.broadcast_to(node, build.broadcast_shapes(a.shape, b.shape, name)) for node in (a, b))
+    beyond = build.lt(a, b) if function == "max" else build.lt(b, a)
+    return wrap(build.where(build.binary("or", beyond, build.unary("isnan", a)), b, a))
 
 
 def heaviside(x: Operand, y: Operand) -> Tensor:

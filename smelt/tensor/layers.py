@@ -67,9 +67,10 @@ def attention(
 ) -> Tensor:
     """softmax(query @ key.mT * scale) @ value over (..., heads, length, features).
 
-    A bool mask says which keys a query may see; a float mask is added to the scores. `causal` hides the keys that
-    come after the query. The scale is 1 / sqrt(features), unless given. Where the queries have a multiple of the heads
-    that keys and values have, neighboring heads share them.
+    A bool mask says which keys a query may see; a float mask is added to the scores. A query from which the mask hides
+    every key gives zeros, and so do its gradients. `causal` hides the keys that come after the query. The scale is
+    1 / sqrt(features), unless given. Where the queries have a multiple of the heads that keys and values have,
+    neighboring heads share them.
 
     >>> q, kv = sm.ones((2, 8, 5, 16)), sm.ones((2, 2, 5, 16))
     >>> sm.attention(q, kv, kv, causal=True).shape

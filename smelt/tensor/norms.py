@@ -11,7 +11,7 @@ from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes, real_number
 from smelt.tensor.handle import floating, widened, wrap
-from smelt.tensor.reductions import refuse_empty
+from smelt.tensor.reductions import away_from_zero, refuse_empty
 from smelt.tensor.types import Axes
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _norm(name: str, x: Any, ord: Any, axis: Axes, keep: bool, dim: Axes) -> Ten
 
 def _folded(node: Node, p: float, axes: tuple[int, ...], keep: bool) -> Node:
     if p == 2:
-        return build.sqrt(build.reduce("add", build.mul(node, node), axes, keep_axes=keep))
+        return away_from_zero(build.sqrt, build.reduce("add", build.mul(node, node), axes, keep_axes=keep))
     if p == 0:
         nonzero = build.cast(build.cast(node, dtypes.bool_), node.dtype)
         return build.reduce("add", nonzero, axes, keep_axes=keep)
@@ -82,8 +82,10 @@ def _folded(node: Node, p: float, axes: tuple[int, ...], keep: bool) -> Node:
         return build.reduce("max" if p > 0 else "min", size, axes, keep_axes=keep)
     if p == 1:
         return build.reduce("add", size, axes, keep_axes=keep)
-    total = build.reduce("add", _power(size, p), axes, keep_axes=keep)
-    return _power(total, 1 / p)
+    if p < 0:
+        return _power(build.reduce("add", _power(size, p), axes, keep_axes=keep), 1 / p)
+    powers = away_from_zero(lambda x: _power(x, p), size) if p < 1 else _power(size, p)
+    return away_from_zero(lambda x: _power(x, 1 / p), build.reduce("add", powers, axes, keep_axes=keep))
 
 
 def _power(node: Node, exponent: float) -> Node:

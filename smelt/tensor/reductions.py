@@ -7,6 +7,7 @@ any, True for all, NaN for mean; max, min, argmax and argmin refuse.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 from typing import Literal as L
 
@@ -236,7 +237,16 @@ def std(
     1.0
     """
     node, variance = _variance("std", x, axis, correction, keep_axes(keepdims, keepdim, "std"), dim)
-    return wrap(build.cast(build.sqrt(variance), node.dtype))
+    return wrap(build.cast(away_from_zero(build.sqrt, variance), node.dtype))
+
+
+def away_from_zero(function: Callable[[Node], Node], node: Node) -> Node:
+    """A root, whose slope at 0 is infinite: it gives 0 there and counts as flat, so that norms and deviations of
+    nothing have gradients of zeros.
+    """
+    zero = build.eq(node, build.const(0, node.dtype))
+    inner = function(build.where(zero, build.const(1, node.dtype), node))
+    return build.where(zero, build.const(0, node.dtype), inner)
 
 
 def _real(x: Any, dtype: DTypeLike | None, name: str) -> Node:

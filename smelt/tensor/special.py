@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from smelt import dtypes
@@ -59,8 +60,10 @@ def logaddexp(x: Operand, y: Operand) -> Tensor:
     stored, other = floating_pair(x, y, "logaddexp")
     # Where the two terms cancel, only a wider type keeps the digits.
     a, b = build.cast(stored, dtypes.float64), build.cast(other, dtypes.float64)
-    largest = build.binary("max", a, b, name="logaddexp")
-    gap = build.where(build.eq(a, b), build.const(0, a.dtype), build.neg(build.unary("abs", build.sub(a, b))))
+    a, b = (build.broadcast_to(node, build.broadcast_shapes(a.shape, b.shape, "logaddexp")) for node in (a, b))
+    tied = build.eq(a, b)  # both share the gradient then, also with a constant
+    largest = build.where(tied, build.add(build.scale(a, 0.5), build.scale(b, 0.5)), build.maximum(a, b))
+    gap = build.where(tied, build.const(0, a.dtype), build.neg(build.unary("abs", build.sub(a, b))))
     total = build.add(largest, build.unary("log1p", build.exp(gap)))
     return wrap(build.cast(total, stored.dtype))
 
@@ -73,8 +76,12 @@ def xlogy(x: Operand, y: Operand) -> Tensor:
     """
     stored, other = floating_pair(x, y, "xlogy")
     a, b = widened(stored), widened(other)
-    product = build.binary("mul", a, build.log(b), name="xlogy")
-    zero = build.bitwise_and(build.eq(a, build.const(0, a.dtype)), build.eq(b, b))
+    a, b = (build.broadcast_to(node, build.broadcast_shapes(a.shape, b.shape, "xlogy")) for node in (a, b))
+    # Where the logarithm is finite the product is 0 by itself, with its own gradient.
+    low, high = build.const(0, b.dtype), build.const(math.inf, b.dtype)
+    infinite = build.binary("or", build.le(b, low), build.eq(b, high))
+    zero = build.bitwise_and(build.eq(a, build.const(0, a.dtype)), infinite)
+    product = build.mul(a, build.log(build.where(zero, build.const(1, b.dtype), b)))
     return wrap(build.cast(build.where(zero, build.const(0, a.dtype), product), stored.dtype))
 
 

@@ -174,5 +174,5 @@ def sinc(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     wave = build.where(odd, build.neg(wave), wave)
     zero = build.eq(node, build.const(0, node.dtype))
     ratio = build.div(wave, build.scale(build.where(zero, build.const(1, node.dtype), node), math.pi))
-    ratio = build.where(build.eq(part, build.const(0, node.dtype)), build.const(0, node.dtype), ratio)
+    ratio = build.add(ratio, build.const(0, node.dtype))  # no -0
     return wrap(build.cast(build.where(zero, build.const(1, node.dtype), ratio), stored.dtype))

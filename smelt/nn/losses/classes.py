@@ -8,7 +8,7 @@ from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph.shapes import shape_text
 from smelt.nn.losses.checks import above, floats, number, reduced, reduction_of, tensor_of
 from smelt.tensor import Tensor, layers
-from smelt.tensor.activations import log_softmax
+from smelt.tensor.activations import log_softmax, relu
 from smelt.tensor.arguments import integer
 from smelt.tensor.creation import arange
 from smelt.tensor.elementwise import where
@@ -113,7 +113,7 @@ def multi_margin_loss(
         raise ShapeError(f"{name}: input has shape {shape_text(x.shape)}", rule="it must be (batch, classes).")
     labels = _labels(x, target, axis, name)
     places = labels.expand_dims(axis)
-    closer = (margin - take_along_axis(x, places, axis) + x).clip(min=0.0)
+    closer = relu(margin - take_along_axis(x, places, axis) + x)
     others = places != arange(x.shape[axis], dtype=labels.dtype)
     losses = where(others, closer if p == 1 else closer.square(), 0.0).mean(axis)
     factors = _factors(weight, x, axis, name)
