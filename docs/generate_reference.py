@@ -58,6 +58,7 @@ FAMILIES: dict[str, str] = {
     "Windows": "tensor.folding",
     "Resizing": "tensor.resizing",
     "Layers": "tensor.layers",
+    "Losses, of which `sm.nn.losses` has more": "nn.losses.classes",
     "Files": "formats.models",
     "Loops and branches inside compiled graphs": "transform.control",
     "Questions about dtypes": "tensor.scalars",

@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from smelt.debug import profile as profile
     from smelt.formats import load as load
     from smelt.formats import save as save
+    from smelt.nn.losses import cross_entropy as cross_entropy
     from smelt.transform.associative import associative_scan as associative_scan
     from smelt.transform.checkpoint import checkpoint as checkpoint
     from smelt.transform.control import cond as cond
@@ -156,7 +157,7 @@ _LAZY = dict.fromkeys(
         "while_loop",
     ),
     "smelt.transform",
-) | {"load": "smelt.formats", "profile": "smelt.debug", "save": "smelt.formats"}
+) | {"cross_entropy": "smelt.nn.losses", "load": "smelt.formats", "profile": "smelt.debug", "save": "smelt.formats"}
 
 _PARTS = (
     "data",
@@ -216,6 +217,7 @@ __all__ = [
     "load",
     "profile",
     "save",
+    "cross_entropy",
     "types",
     "e",
     "inf",

@@ -1,13 +1,12 @@
-"""Building blocks of networks that the compiler knows as a whole: normalization, attention, cross-entropy."""
+"""Building blocks of networks that the compiler knows as a whole: normalization, attention, losses of classes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.node import Node
-from smelt.graph.shapes import broadcast_shapes, normalized_axis
+from smelt.graph.shapes import broadcast_shapes
 from smelt.tensor.arguments import flag
 from smelt.tensor.handle import all_common, floating, node_of, wrap
 from smelt.tensor.types import DT, S
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "attention",
-    "cross_entropy",
     "layer_norm",
     "rms_norm",
     "scaled_dot_product_attention",
@@ -122,18 +120,11 @@ def scaled_dot_product_attention(
     return attention(query, key, value, attn_mask, causal=is_causal, scale=scale)
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, *, axis: int = -1, reduction: str = "mean") -> Tensor:
-    """The negative log of the share that softmax gives to the right class.
+def class_losses(logits: Tensor, labels: Tensor, axis: int) -> Tensor:
+    """For each label, the negative log of the share that softmax gives to its class; NaN where it is no class.
 
-    `labels` are class numbers, of the shape of the logits without the class axis; a number that is no class gives NaN.
-    `reduction` is "mean", "sum" or "none".
+    The labels have the shape of the logits without the axis of the classes.
     """
-    if reduction not in ("mean", "sum", "none"):
-        raise ArgumentError(f"cross_entropy: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
-    node = floating(logits, "cross_entropy")
-    at = normalized_axis(axis, node.rank, "cross_entropy")
-    node = build.permute(node, [a for a in range(node.rank) if a != at] + [at])
-    losses = wrap(build.composite("cross_entropy", node, node_of(labels, "cross_entropy")))
-    if reduction == "none":
-        return losses
-    return losses.mean() if reduction == "mean" else losses.sum()
+    node = logits._node
+    node = build.permute(node, [a for a in range(node.rank) if a != axis] + [axis])
+    return wrap(build.composite("cross_entropy", node, labels._node))

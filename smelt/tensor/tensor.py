@@ -422,7 +422,6 @@ class Tensor(Habits, Generic[DT, *S]):
     log_softmax = activations.log_softmax
     layer_norm = layers.layer_norm
     rms_norm = layers.rms_norm
-    cross_entropy = layers.cross_entropy
 
     sum = reductions.sum
     prod = reductions.prod

@@ -187,7 +187,7 @@ def test_a_transformer_is_trained_without_stored_scores() -> None:
     labels = sm.asarray(np.random.default_rng(0).integers(0, 101, (1, 128)))
 
     def loss(weights: dict[str, sm.Tensor], x: sm.Tensor) -> sm.Tensor:
-        return sm.cross_entropy(forward(weights, x, size.layers, size.heads), labels).mean()
+        return sm.cross_entropy(forward(weights, x, size.layers, size.heads), labels, axis=-1)
 
     explanation = examine(sm.value_and_grad(loss), weights, sm.from_numpy(embed(arrays, size)))
     shapes = stored_shapes(explanation)

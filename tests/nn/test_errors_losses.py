@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import smelt as sm
-from smelt.errors import ArgumentError, DTypeError, ShapeError
+from smelt.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
 L = sm.nn.losses
 X, Y, V, N = sm.ones(4, 3), sm.ones(4), sm.ones(3), sm.asarray([0, 1, 2, 0])
@@ -41,7 +41,9 @@ def test_reductions(name: str) -> None:
 Call = Callable[[], Any]
 WRONG: list[tuple[Call, type[Exception], str]] = [
     (lambda: L.cross_entropy(X, sm.asarray([0, 1])), ShapeError, "without its axis 1"),
-    (lambda: L.cross_entropy(sm.ones(2, 5, 3), sm.ones(2, 5, dtype=sm.int64)), ShapeError, "swapaxes"),
+    (lambda: L.cross_entropy(sm.ones(2, 5, 3), sm.ones(2, 5, dtype=sm.int64)), ShapeError, "axis=-1"),
+    (lambda: L.nll_loss(sm.ones(2, 5, 3), sm.ones(2, 5, dtype=sm.int64)), ShapeError, "moveaxis"),
+    (lambda: L.cross_entropy(X, N, axis=3), AxisError, "axis 3"),
     (lambda: L.cross_entropy(X, Y), ShapeError, "astype"),
     (lambda: L.cross_entropy(X, Y > 0), DTypeError, "class numbers"),
     (lambda: L.cross_entropy(sm.ones(()), N), ShapeError, "a scalar"),

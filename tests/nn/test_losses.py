@@ -67,6 +67,26 @@ def test_all_kinds_of_calls(name: str) -> None:
     assert np.isfinite(slope.astype(sm.float32).numpy()).all()
 
 
+def test_cross_entropy_is_one_function_under_all_its_names() -> None:
+    assert sm.cross_entropy is sm.nn.losses.cross_entropy is sm.nn.CrossEntropyLoss.function
+
+
+def test_classes_lie_where_pytorch_has_them_or_where_axis_says() -> None:
+    pixels, labels = normal(2, 5, 5), sm.asarray(np.arange(10).reshape(2, 5) % 5)  # a wrong axis would fit as well
+    losses = sm.cross_entropy(pixels, labels, reduction="none")
+    logs = -pixels.log_softmax(axis=1)
+    np.testing.assert_allclose(losses.numpy(), np.take_along_axis(logs.numpy(), labels.numpy()[:, None], 1)[:, 0])
+    for options in ({}, {"label_smoothing": 0.1}, {"ignore_index": 2}, {"weight": sm.arange(5) + 1.0}):
+        last = sm.cross_entropy(pixels.swapaxes(1, 2), labels, axis=-1, **options)  # type: ignore[arg-type]
+        np.testing.assert_allclose(last.numpy(), sm.cross_entropy(pixels, labels, **options).numpy(), rtol=1e-6)  # type: ignore[arg-type]
+    shares = pixels.softmax(axis=1)
+    np.testing.assert_allclose(
+        sm.nn.CrossEntropyLoss(axis=2)(pixels.swapaxes(1, 2), shares.swapaxes(1, 2)).numpy(),
+        sm.cross_entropy(pixels, shares).numpy(),
+        rtol=1e-6,
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "classes"), [({}, "labels"), ({"label_smoothing": 0.1}, "labels"), ({"weight": SHARES[0]}, "shares")]
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from smelt import dtypes
 from smelt.dtypes import DType
-from smelt.errors import ArgumentError, DTypeError, ShapeError
+from smelt.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tests.ops.elementwise import erf
 from tests.ops.samples import (
     Array,
@@ -207,7 +207,7 @@ def renamed_attention(
     return attention(q, k, v, attn_mask, causal=is_causal)
 
 
-def cross_entropy(logits: Array, labels: Array, axis: int = -1, reduction: str = "mean") -> Any:
+def cross_entropy(logits: Array, labels: Array, axis: int = 1, reduction: str = "mean") -> Any:
     logits = np.moveaxis(logits, axis, -1)
     losses = -np.take_along_axis(log_softmax(logits), labels[..., None].astype(np.int64), -1)[..., 0]
     return {"mean": np.mean, "sum": np.sum, "none": np.array}[reduction](losses)
@@ -219,8 +219,8 @@ def classified(dtype: DType) -> list[Sample]:
     return [
         call(logits, labels),
         call(logits, labels.astype(np.uint8), reduction="sum"),
-        call(images, labels[:2, None] % 4 * np.ones((1, 3), np.int32), reduction="none"),
-        call(images, labels.reshape(2, 3)[:, :, None].repeat(4, 2)[:, 0] % 3, axis=1),
+        call(images, labels[:2, None] % 4 * np.ones((1, 3), np.int32), reduction="none", axis=-1),
+        call(images, labels.reshape(2, 3)[:, :, None].repeat(4, 2)[:, 0] % 3),
     ]
 
 
@@ -294,9 +294,11 @@ LAYERS = [
         FLOATS,
         tolerance=LAYER,
         errors=[
-            wrong(DTypeError, "the labels are float32", zeros(2, 3), zeros(2)),
-            wrong(ShapeError, "do not fit together", zeros(2, 3), np.array([1])),
-            wrong(ArgumentError, "'mean', 'sum' or 'none'", zeros(2, 3), np.array([1, 1]), reduction="average"),
+            wrong(ShapeError, "probabilities have the shape of the input", zeros(2, 3), zeros(2)),
+            wrong(ShapeError, "without its axis 1, the classes", zeros(2, 3), np.array([1])),
+            wrong(ShapeError, "Say axis=-1", zeros(2, 4, 3), np.ones((2, 4), np.int64)),
+            wrong(AxisError, "axis 2", zeros(2, 3), np.array([1, 1]), axis=2),
+            wrong(ArgumentError, "one of mean, sum, none", zeros(2, 3), np.array([1, 1]), reduction="average"),
         ],
     ),
 ]

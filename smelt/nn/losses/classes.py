@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph.shapes import normalized_axis, shape_text
 from smelt.nn.losses.checks import above, floats, number, reduced, reduction_of, tensor_of
 from smelt.tensor import Tensor, layers
 from smelt.tensor.activations import log_softmax, relu
@@ -24,11 +24,14 @@ def cross_entropy(
     ignore_index: int | None = IGNORED,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
+    *,
+    axis: int | None = None,
 ) -> Tensor:
-    """The negative log of the share that softmax gives to the right class.
+    """The negative log of the share that softmax gives to the right class. `smelt.cross_entropy` is this function.
 
-    The logits have shape (classes), (batch, classes) or (batch, classes, ...). Targets are class numbers, of that shape
-    without the classes, or probabilities, of the same shape. `weight` has a number for each class. Labels that are
+    The logits have shape (classes), (batch, classes) or (batch, classes, ...), as in PyTorch; elsewhere the classes lie
+    along `axis`. Targets are class numbers, of that shape without the classes, or probabilities, of the same shape.
+    `weight` has a number for each class. Labels that are
     `ignore_index` count neither in the sum nor in the mean; others that are no class give NaN. `label_smoothing` is
     the share that is spread evenly over all classes.
 
@@ -41,7 +44,7 @@ def cross_entropy(
     """
     name = "cross_entropy"
     reduction_of(reduction, name)
-    x, axis = _scores(input, name)
+    x, axis = _scores(input, name, axis)
     smoothing = above(label_smoothing, name, "label_smoothing", strictly=False)
     if smoothing > 1:
         raise ArgumentError(f"{name}: label_smoothing is {smoothing:g}", rule="it must be at most 1.")
@@ -50,7 +53,7 @@ def cross_entropy(
         return _by_probabilities(x, target, axis, factors, smoothing, reduction)
     labels = _labels(x, target, axis, name)
     counts, classes = _counting(labels, ignore_index, name)
-    losses = layers.cross_entropy(x, labels, axis=axis, reduction="none")  # NaN for labels that are no classes
+    losses = layers.class_losses(x, labels, axis)
     shares = None if factors is None else take(factors, classes.clip(0, x.shape[axis] - 1), axis=0)
     if shares is not None:
         losses = losses * shares
@@ -123,12 +126,12 @@ def multi_margin_loss(
 # --- the parts
 
 
-def _scores(input: Any, name: str) -> tuple[Tensor, int]:
+def _scores(input: Any, name: str, axis: Any = None) -> tuple[Tensor, int]:
     """The input, and where its classes are."""
     x = floats(input, name, "input")
     if x.ndim == 0:
         raise ShapeError(f"{name}: the input is a scalar", rule="it has an axis of classes.")
-    return x, min(1, x.ndim - 1)
+    return x, min(1, x.ndim - 1) if axis is None else normalized_axis(axis, x.ndim, name)
 
 
 def _factors(weight: Any, x: Tensor, axis: int, name: str) -> Tensor | None:
@@ -160,9 +163,16 @@ def _labels(x: Tensor, target: Any, axis: int, name: str) -> Tensor:
             f"{name}: target has shape {shape_text(labels.shape)}, input {shape_text(x.shape)}",
             rule=f"class numbers have the shape of the input without its axis {axis}, the classes: "
             f"{shape_text(expected)}.",
-            hint="Are the classes along the last axis? Move them with input.swapaxes(1, -1)." if x.ndim > 2 else "",
+            hint=_hint(name, x, axis),
         )
     return labels
+
+
+def _hint(name: str, x: Tensor, axis: int) -> str:
+    if x.ndim <= 2 or axis == x.ndim - 1:
+        return ""
+    way = "Say axis=-1" if name == "cross_entropy" else "Move them with input.moveaxis(-1, 1)"
+    return f"Are the classes along the last axis? {way}."
 
 
 def _counting(labels: Tensor, ignore_index: Any, name: str) -> tuple[Tensor | None, Tensor]:
