@@ -14,9 +14,10 @@ USE_STAMP := $(VENV)/installed-use$(ZIG:%=-%)
 DEV_STAMP := $(VENV)/installed-dev$(ZIG:%=-%)
 
 OPENCL_STAMP := $(VENV)/installed-opencl$(ZIG:%=-%)
+PROOFS_STAMP := $(VENV)/installed-proofs$(ZIG:%=-%)
 PEERS_STAMP := $(VENV)/installed-peers-tests$(ZIG:%=-%)
 
-.PHONY: help demo test test-all fashion-mnist test-peers test-opencl fuzz check format bench-peers clean
+.PHONY: help demo test test-all fashion-mnist test-peers test-opencl proofs fuzz check format bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +27,7 @@ help:
 	@echo "make test-peers  install JAX and PyTorch, compare programs, layers and optimizers with them  (at most 20 minutes)"
 	@echo "make test-opencl  set up OpenCL for the processor, run its tests, look for races  (at most 15 minutes)"
 	@echo "make fashion-mnist  get the pictures of the LeNet example into the virtual environment (Debian, Ubuntu; no root)"
+	@echo "make proofs    install an SMT solver, prove that the kernels of a corpus stay inside their buffers  (at most 5 minutes)"
 	@echo "make fuzz      the generated tests only, with new examples at every run"
 	@echo "make check     lint, formatting and types only"
 	@echo "make format    format the code and apply the safe lint fixes"
@@ -40,7 +42,7 @@ demo: $(USE_STAMP)
 test: check
 	SMELT_TEST_ALL=0 $(RUN) -m pytest -q -n $(WORKERS)
 
-test-all: check
+test-all: check $(PROOFS_STAMP)
 	-@$(MAKE) --no-print-directory fashion-mnist
 	SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS)
 
@@ -50,6 +52,9 @@ test-peers: $(PEERS_STAMP)
 test-opencl: $(OPENCL_STAMP)
 	SMELT_TEST_OPENCL=1 SMELT_TEST_ALL=0 $(RUN) -m pytest -q -n $(WORKERS) -m opencl
 	SMELT_TEST_OPENCL=1 SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS) tests/test_oclgrind.py
+
+proofs: $(PROOFS_STAMP)
+	SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS) tests/proofs
 
 fuzz: $(DEV_STAMP)
 	SMELT_TEST_ALL=1 SMELT_TEST_FUZZ=1 $(RUN) -m pytest -q -n $(WORKERS) -m "not slow" tests/property tests/kernel tests/fuse tests/schedule tests/rewrite tests/graph
@@ -93,6 +98,11 @@ $(USE_STAMP): STAMPS := $(USE_STAMP)
 $(OPENCL_STAMP): $(DEV_STAMP)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,opencl]' 'pyopencl[oclgrind]'
 	@touch $(OPENCL_STAMP)
+
+# Without a wheel for this machine the proofs are skipped: building the solver takes longer than everything else.
+$(PROOFS_STAMP): $(DEV_STAMP)
+	-@$(RUN) -m pip install --quiet --disable-pip-version-check --only-binary z3-solver --editable '.[dev,proofs]'
+	@touch $(PROOFS_STAMP)
 
 $(PEERS_STAMP): $(DEV_STAMP)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,peers-tests]'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -22,15 +23,15 @@ def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
     """
     slacks = [c.b - c.a - 1 for c in conditions]
     scales = {c for c in map(abs, expression.terms.values()) if c > 1}
-    multiples = [slack * scale for slack in slacks for scale in (1, *sorted(scales))]
-    multiples += [slack * scale for slack in slacks for scale in _symbolic_scales(expression, slack)]
+    by_dims = [slack * scale for slack in slacks for scale in _symbolic_scales(expression, slack)]
+    multiples = [slack * scale for slack in slacks for scale in (1, *sorted(scales))] + by_dims
     for n in (1, *_denominators(expression, slacks)):
         cleared = expression * n + (n - 1)
         if any(nonnegative(cleared - slack) for slack in (multiples if n == 1 else slacks)):
             return True
     if any(nonnegative(e - slack) for e in _without_quotients(expression) for slack in slacks):
         return True
-    if any(nonnegative(expression - a - b) for at, a in enumerate(slacks) for b in slacks[at + 1 :]):
+    if any(nonnegative(expression - a - b) for a, b in itertools.combinations([*slacks, *by_dims], 2)):
         return True
     settled = _without_zero_quotients(expression)
     if settled != expression:

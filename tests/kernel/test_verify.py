@@ -204,3 +204,14 @@ def test_conditions_on_several_variables() -> None:
     assert implied(279 - index, conditions)
     assert not implied(278 - index, conditions)
     assert not implied(index, conditions[1:])
+
+
+def test_conditions_on_rows_and_columns_of_symbolic_matrices() -> None:
+    m, n = variable("m", 1, 4096), variable("n", 1, 1000)
+    batch, row, column = variable("b", 0, 5), variable("r", 0, 8191), variable("c", 0, 2047)
+    left = 6 * m * n - 1 - (m * n * batch + n * row + column)
+    inside = (Less(row, m), Less(column, n))
+    assert implied(left, inside)
+    assert not implied(left - 1, inside)
+    assert not implied(left, inside[:1])
+    assert not implied(left, inside[1:])
