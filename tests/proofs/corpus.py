@@ -14,10 +14,11 @@ import smelt as sm
 from smelt.compiler import GraphKey, driver, trace
 from smelt.compiler.stages import Stages
 from smelt.compiler.units import Units
+from smelt.compiler.work import Built
 from smelt.cost.profile import Profile
 from smelt.device.cpu import CPU
 from smelt.graph.node import Node
-from smelt.kernel import Kernel, Routine, print_kernel
+from smelt.kernel import Kernel, print_kernel
 from smelt.transform.jit import Jit
 
 _SIZES = {"cores": 4, "l1_bytes": 32 << 10, "l2_bytes": 1 << 20, "l3_bytes": 32 << 20}
@@ -48,20 +49,25 @@ class _Enough(Exception):
     """All kernels of a graph are known."""
 
 
-def kernels(key: GraphKey, profile: Profile) -> list[Kernel]:
-    """The kernels that the graph of a key becomes on a processor; without routines, which are written by hand."""
-    found: list[Kernel | Routine] = []
+def drawn_up(key: GraphKey, profile: Profile) -> list[Built]:
+    """What the graph of a key becomes on a processor, kernel by kernel."""
+    found: list[Built] = []
 
     def finish(units: Units) -> None:
         raise _Enough
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "_kernels", {})
-        patch.setattr(Units, "add", lambda units, built: found.append(built.kernel))
+        patch.setattr(Units, "add", lambda units, built: found.append(built))
         patch.setattr(Units, "finish", finish)
         with pytest.raises(_Enough):
             driver.compile_key(key, _Board(profile), Stages(), "", explain=False)
-    return [kernel for kernel in found if isinstance(kernel, Kernel)]
+    return found
+
+
+def kernels(key: GraphKey, profile: Profile) -> list[Kernel]:
+    """Kernels without routines, which are written by hand."""
+    return [built.kernel for built in drawn_up(key, profile) if isinstance(built.kernel, Kernel)]
 
 
 def kernels_of(nodes: Sequence[Node], profile: Profile) -> list[Kernel]:
