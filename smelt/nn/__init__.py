@@ -35,6 +35,7 @@ from smelt.nn.activations import (
     Threshold,
 )
 from smelt.nn.attention import Attention, MultiheadAttention
+from smelt.nn.cache import Cache
 from smelt.nn.cells import GRUCell, LSTMCell, RNNCell
 from smelt.nn.containers import ModuleDict, ModuleList, Sequential
 from smelt.nn.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
@@ -253,6 +254,7 @@ __all__ = [
     "functional",
     "losses",
     "Attention",
+    "Cache",
     "MultiheadAttention",
     "GRUCell",
     "LSTMCell",

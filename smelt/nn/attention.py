@@ -6,6 +6,7 @@ import math
 
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph.shapes import shape_text
+from smelt.nn.cache import Cache, checked_cache, empty_cache
 from smelt.nn.dropout import Dropout
 from smelt.nn.inputs import floats, shaped
 from smelt.nn.linear import Linear
@@ -20,6 +21,7 @@ from smelt.tensor.elementwise import where
 from smelt.tensor.joining import concat
 from smelt.tensor.layers import attention
 from smelt.tensor.movement import repeat
+from smelt.tensor.types import DTypeLike
 
 __all__ = ["Attention", "MultiheadAttention"]
 
@@ -154,6 +156,39 @@ class MultiheadAttention(Module):
         if not need_weights or weights is None:
             return output, None
         return output, weights.mean(-3) if average_attn_weights else weights
+
+    def init_cache(self, batch: int | None, length: int, dtype: DTypeLike | None = None) -> Cache:
+        """An empty cache for `length` tokens of a batch, which `extend` fills; None: the input has no batch axis."""
+        kind = self.out_proj.weight.dtype if dtype is None else dtype
+        features = self.embed_dim // self.num_heads
+        return empty_cache(batch, self.num_heads, length, features, kind, "MultiheadAttention")
+
+    def extend(self, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """Causal self-attention of the next tokens of a text, and the cache with them.
+
+        >>> import smelt as sm
+        >>> layer, x = sm.nn.MultiheadAttention(8, 2, batch_first=True), sm.random.normal((1, 4, 8))
+        >>> output, cache = layer.extend(x, layer.init_cache(1, 16))
+        >>> sm.allclose(output, layer(x, x, x, is_causal=True)[0], atol=1e-5).item()
+        True
+        """
+        before = checked_cache(cache, "MultiheadAttention")
+        self._check(x, x, x)
+        if self.bias_k is not None or self.add_zero_attn:
+            raise ArgumentError(
+                "MultiheadAttention: a layer with add_bias_kv or add_zero_attn has no cache",
+                rule="the keys that it adds come after those of the text.",
+            )
+        swapped = x.ndim == 3 and not self.batch_first
+        q, k, v = (_heads_apart(part, self.num_heads) for part in self._projected(x, x, x, swapped))
+        after = before.extended(k, v)
+        seen = before.visible(k.shape[-2], True)
+        if self._drops():
+            taken = _taken(Dropout(self.dropout)(_weights(q, after.keys, seen, False)), after.values)
+        else:
+            taken = attention(q, after.keys, after.values, seen)
+        output = self.out_proj(_heads_together(taken))
+        return (output.swapaxes(0, 1) if swapped else output), after
 
     def _drops(self) -> bool:
         return self.training and self.dropout > 0
@@ -292,6 +327,33 @@ class Attention(Module):
         self.rope = rope
 
     def __call__(self, x: Tensor, mask: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+        return self._attended(*self._heads(x, positions), mask, self.causal)
+
+    def init_cache(self, batch: int | tuple[int, ...] | None, length: int, dtype: DTypeLike | None = None) -> Cache:
+        """An empty cache for `length` tokens of a batch, which `extend` fills; None: the input has no batch axis."""
+        kind = self.k_proj.weight.dtype if dtype is None else dtype
+        return empty_cache(batch, self.num_kv_heads, length, self.head_dim, kind, "Attention")
+
+    def extend(self, x: Tensor, cache: Cache, mask: Tensor | None = None) -> tuple[Tensor, Cache]:
+        """The output for the next tokens of a text, and the cache with them; what came before is not computed again.
+
+        >>> import smelt as sm
+        >>> layer, x = sm.nn.Attention(32, 4, rope=sm.nn.RotaryEmbedding(8)), sm.random.normal((2, 5, 32))
+        >>> first, cache = layer.extend(x[:, :3], layer.init_cache(2, 16))
+        >>> second, cache = layer.extend(x[:, 3:], cache)
+        >>> sm.allclose(sm.concat([first, second], axis=1), layer(x), atol=1e-5).item(), cache.length.item()
+        (True, 5)
+        """
+        before = checked_cache(cache, "Attention")
+        floats(x, "Attention", "the input", (2, 3, 4), self.embed_dim)
+        tokens = x.shape[-2]
+        q, k, v = self._heads(x, before.positions(tokens))
+        after = before.extended(k, v)
+        seen = before.visible(tokens, self.causal, mask)
+        return self._attended(q, after.keys, after.values, seen, False), after
+
+    def _heads(self, x: Tensor, positions: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (..., heads, length, features)."""
         floats(x, "Attention", "the input", (2, 3, 4), self.embed_dim)
         q = _heads_apart(self.q_proj(x), self.num_heads)
         k, v = (_heads_apart(layer(x), self.num_kv_heads) for layer in (self.k_proj, self.v_proj))
@@ -299,8 +361,11 @@ class Attention(Module):
             q, k = self.q_norm(q), self.k_norm(k)
         if self.rope is not None:
             q, k = self.rope(q, positions), self.rope(k, positions)
+        return q, k, v
+
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         if self.training and self.dropout:
-            taken = _taken(Dropout(self.dropout)(_weights(q, k, mask, self.causal)), v)
+            taken = _taken(Dropout(self.dropout)(_weights(q, k, mask, causal)), v)
         else:
-            taken = attention(q, k, v, mask, causal=self.causal)
+            taken = attention(q, k, v, mask, causal=causal)
         return self.o_proj(_heads_together(taken))

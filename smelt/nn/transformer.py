@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph.shapes import shape_text
 from smelt.nn.attention import MultiheadAttention
+from smelt.nn.cache import Cache
 from smelt.nn.containers import ModuleList
 from smelt.nn.dropout import Dropout
 from smelt.nn.inputs import floats
@@ -21,6 +22,7 @@ from smelt.tensor.activations import gelu, relu
 from smelt.tensor.arguments import flag
 from smelt.tensor.creation import full
 from smelt.tensor.movement import triu
+from smelt.tensor.types import DTypeLike
 
 __all__ = [
     "Transformer",
@@ -37,6 +39,20 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gel
 
 class _Layer(Module):
     """What layers of encoders and decoders share: sublayers with a sum around and a normalization before or after."""
+
+    def init_cache(self, batch: int | None, length: int, dtype: DTypeLike | None = None) -> Cache:
+        """An empty cache for `length` tokens of a batch, which `extend` fills; None: the input has no batch axis."""
+        return self.self_attn.init_cache(batch, length, dtype)
+
+    def _extended(self, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """Causal self-attention to what the cache holds, with a sum around it."""
+        held = [cache]
+
+        def attended(inner: Tensor) -> Tensor:
+            output, held[0] = self.self_attn.extend(inner, cache)
+            return output
+
+        return self._around(1, x, attended), held[0]
 
     def _begin(self, d_model: int, nhead: int, dropout: float, batch_first: bool, bias: bool) -> None:
         name = type(self).__name__
@@ -113,6 +129,12 @@ class TransformerEncoderLayer(_Layer):
 
         return self._around(2, self._around(1, src, attended), self._feed_forward)
 
+    def extend(self, src: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """The output for the next tokens, each of which sees the ones before it, and the cache with them."""
+        floats(src, "TransformerEncoderLayer", "src", (2, 3), self.self_attn.embed_dim)
+        x, after = self._extended(src, cache)
+        return self._around(2, x, self._feed_forward), after
+
 
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to what an encoder gave, and a feed-forward network.
@@ -162,6 +184,32 @@ class TransformerDecoderLayer(_Layer):
 
         return self._around(3, self._around(2, self._around(1, tgt, attended), remembered), self._feed_forward)
 
+    def extend(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        cache: Cache,
+        memory_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+    ) -> tuple[Tensor, Cache]:
+        """The output for the next tokens, each of which sees the ones before it, and the cache with them.
+
+        >>> import smelt as sm
+        >>> layer = sm.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True).eval()
+        >>> memory, x = sm.random.normal((3, 7, 8)), sm.random.normal((3, 5, 8))
+        >>> output, cache = layer.extend(x, memory, layer.init_cache(3, 16))
+        >>> sm.allclose(output, layer(x, memory, tgt_is_causal=True), atol=1e-5).item()
+        True
+        """
+        floats(tgt, "TransformerDecoderLayer", "tgt", (2, 3), self.self_attn.embed_dim)
+        floats(memory, "TransformerDecoderLayer", "memory", (tgt.ndim,), self.self_attn.embed_dim)
+
+        def remembered(x: Tensor) -> Tensor:
+            return self.multihead_attn(x, memory, memory, memory_key_padding_mask, False, memory_mask)[0]
+
+        x, after = self._extended(tgt, cache)
+        return self._around(3, self._around(2, x, remembered), self._feed_forward), after
+
 
 class _Stack(Module):
     """Layers like a given one, one after the other, and perhaps a normalization at the end."""
@@ -174,6 +222,23 @@ class _Stack(Module):
         # Tensors of its own for each layer: the same ones would be tied.
         self.layers = ModuleList(layer.map(lambda tensor: tensor.astype(tensor.dtype)) for _ in range(num_layers))
         self.norm = norm
+
+    def init_cache(self, batch: int | None, length: int, dtype: DTypeLike | None = None) -> tuple[Cache, ...]:
+        """Empty caches for `length` tokens of a batch, one for each layer; `extend` fills them."""
+        return tuple(layer.init_cache(batch, length, dtype) for layer in self.layers)
+
+    def _extended(self, x: Tensor, caches: Sequence[Cache], *memory: Any) -> tuple[Tensor, tuple[Cache, ...]]:
+        if len(caches) != len(self.layers):
+            raise ArgumentError(
+                f"{type(self).__name__}: {len(caches)} caches for {len(self.layers)} layers",
+                hint="Make them with init_cache(batch, length).",
+            )
+        after: list[Cache] = []
+        for layer, cache in zip(self.layers, caches, strict=True):
+            first, *masks = memory or (None,)
+            x, one = layer.extend(x, first, cache, *masks) if memory else layer.extend(x, cache)
+            after.append(one)
+        return (x if self.norm is None else self.norm(x)), tuple(after)
 
 
 class TransformerEncoder(_Stack):
@@ -198,6 +263,10 @@ class TransformerEncoder(_Stack):
         for layer in self.layers:
             src = layer(src, mask, src_key_padding_mask, is_causal)
         return src if self.norm is None else self.norm(src)
+
+    def extend(self, src: Tensor, cache: Sequence[Cache]) -> tuple[Tensor, tuple[Cache, ...]]:
+        """The output for the next tokens, each of which sees the ones before it, and the caches with them."""
+        return self._extended(src, cache)
 
 
 class TransformerDecoder(_Stack):
@@ -227,6 +296,17 @@ class TransformerDecoder(_Stack):
         for layer in self.layers:
             tgt = layer(tgt, memory, *masks, tgt_is_causal, memory_is_causal)
         return tgt if self.norm is None else self.norm(tgt)
+
+    def extend(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        cache: Sequence[Cache],
+        memory_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+    ) -> tuple[Tensor, tuple[Cache, ...]]:
+        """The output for the next tokens, each of which sees the ones before it, and the caches with them."""
+        return self._extended(tgt, cache, memory, memory_mask, memory_key_padding_mask)
 
 
 class Transformer(Module):
