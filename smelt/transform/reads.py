@@ -2,7 +2,8 @@
 attributes that are asked for right away.
 
 `self.model.head(x)` reads the argument `self` with the attributes `model`, `head`; `m = self.model` makes `m` another
-name for that. In `self.count += 1` the attribute is marked: `count+=`. Attributes of anything else, such as the result of a call, are loose: only their names are known.
+name for that. In `self.count += 1` the attribute is marked: `count+=`. Attributes of anything else, such as the result
+of a call, are loose: only their names are known.
 """
 
 from __future__ import annotations
