@@ -205,16 +205,15 @@ class Jit(Generic[P, T]):
             structure.append(known)
             raw += value
         if self._plan.roots:
-            self._read_hidden(raw, structure)
+            self._read_hidden(raw, structure, len(raw))
         try:
             leaves = [x._node.attribute for x in raw]
             return leaves, (tuple(structure), tuple([storage.signature for storage in leaves]))
         except AttributeError:  # only tensors have a node, and only computed ones have a signature there
             return None
 
-    def _read_hidden(self, raw: list[Any], structure: list[Any]) -> None:
-        """Append the tensors that the function reaches by itself."""
-        visible = len(raw)
+    def _read_hidden(self, raw: list[Any], structure: list[Any], visible: int) -> None:
+        """Append the tensors that the function reaches by itself; the visible ones are given."""
         self._plan.read(raw, structure)
         if len(raw) > visible + 1:
             # Two names for one tensor are one input only for as long as they are.
@@ -232,9 +231,10 @@ class Jit(Generic[P, T]):
                 structure.append(self._flatten_one(k, value, raw))
         if kwargs:
             structure += [(name, self._flatten_one(name, kwargs[name], raw)) for name in sorted(kwargs)]
+        visible = len(raw)
         for value in [leaf for leaf in raw if is_plain(leaf) and counts_by_identity(leaf)]:
             structure.append(self._plan.mark(value, raw))
-        self._read_hidden(raw, structure)
+        self._read_hidden(raw, structure, visible)
         declared = set() if self._shapes is None else self._declared(args)
         leaves: list[Any] = []
         marks: list[Any] = []

@@ -120,10 +120,7 @@ class _Search:
         elif is_plain(value):
             if attributes and attributes[0].endswith(CHANGED):
                 name = attributes[0].removesuffix(CHANGED)
-                if type(getattr(value, "__dict__", {}).get(name)) not in (
-                    int,
-                    float,
-                ):  # a number counts for nobody else
+                if type(getattr(value, "__dict__", {}).get(name)) not in (int, float):  # else a count, nobody's input
                     self.value(value, (name,))
             elif attributes and not _is_written(getattr(value, "__dict__", {}).get(attributes[0]), attributes[1:]):
                 self.plan.attributes.setdefault(type(value), set()).add(attributes[0])
