@@ -346,7 +346,7 @@ def test_an_attribute_of_a_plain_object_that_a_compiled_call_sets() -> None:
         def __init__(self) -> None:
             self.mean = sm.zeros((3,))
 
-            self.total, self.traces = sm.zeros((3,)), 0
+            self.total, self.traces = sm.ones((3,)), 0
 
         @sm.jit
         def update(self, x: sm.Tensor) -> sm.Tensor:
@@ -359,7 +359,7 @@ def test_an_attribute_of_a_plain_object_that_a_compiled_call_sets() -> None:
     for k, expected in enumerate([[0.5, 1.0, 1.5], [0.75, 1.5, 2.25]]):
         assert values(one.update(X)) == expected
         assert values(one.mean) == expected
-        assert values(one.total) == values(X * (k + 1))
+        assert values(one.total) == values(X * (k + 1) + 1)
     assert one.traces == 1  # a count that the function only counts up makes no new trace
 
 
