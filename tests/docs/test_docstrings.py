@@ -28,7 +28,6 @@ for package in ("formats", "train", "data"):
         EXAMPLES |= {example.name: example for example in found if example.examples}
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
 def test_examples_in_docstrings_run(example: Any) -> None:
     said: list[str] = []

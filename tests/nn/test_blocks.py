@@ -14,7 +14,6 @@ from smelt.graph.node import Node
 from smelt.nn import attention, cells, graphs, positions, recurrent, rotary, segments, transformer
 
 # Most tests are about what is computed; compiled results are compared with PyTorch's.
-pytestmark = pytest.mark.usefixtures("reference_values")
 
 EDGES = sm.asarray([[0, 1, 2, 3, 3, 1], [1, 2, 0, 1, 3, 3]])
 

@@ -77,7 +77,6 @@ def test_norms_of_narrow_numbers_with_wide_weights_stay_narrow(name: str) -> Non
     assert all(tensor.dtype is sm.float32 for tensor in module.state_dict().values() if tensor.dtype.is_float)
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_batch_by_vmap_is_a_batch(name: str) -> None:
     make, shape = LAYERS[name]
@@ -86,7 +85,6 @@ def test_a_batch_by_vmap_is_a_batch(name: str) -> None:
     np.testing.assert_allclose(each.numpy(), np.stack([module(x[k]).numpy() for k in range(3)]), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("name", [name for name in LAYERS if name != "Identity"])
 def test_a_layer_leaves_the_batch_apart(name: str) -> None:
     """Row by row the same as together, and NumPy arrays do as well."""
@@ -215,7 +213,6 @@ def test_integers_become_floats(name: str) -> None:
     assert make()(sm.ones(4, *shape, dtype=sm.int64)).dtype is sm.float32
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("name", LAYERS)
 def test_empty_batches(name: str) -> None:
     make, shape = LAYERS[name]
@@ -224,7 +221,6 @@ def test_empty_batches(name: str) -> None:
         assert all(np.isfinite(tensor.numpy()).all() for tensor in module.state_dict().values())
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("name", [name for name in LAYERS if "Norm" in name])
 def test_narrow_numbers_are_rounded_once(name: str) -> None:
     make, shape = LAYERS[name]
@@ -358,7 +354,6 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
 def test_examples_in_docstrings_run(example: Any) -> None:
     said: list[str] = []
