@@ -29,6 +29,7 @@ for package in ("formats", "train", "data"):
 
 
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
+@pytest.mark.by_turns(2)
 def test_examples_in_docstrings_run(example: Any) -> None:
     said: list[str] = []
     results = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=said.append)

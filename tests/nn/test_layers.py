@@ -78,6 +78,7 @@ def test_norms_of_narrow_numbers_with_wide_weights_stay_narrow(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.by_turns(4)
 def test_a_batch_by_vmap_is_a_batch(name: str) -> None:
     make, shape = LAYERS[name]
     module, x = make().eval(), numbers(3, 2, *shape)
@@ -86,6 +87,7 @@ def test_a_batch_by_vmap_is_a_batch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in LAYERS if name != "Identity"])
+@pytest.mark.by_turns(4)
 def test_a_layer_leaves_the_batch_apart(name: str) -> None:
     """Row by row the same as together, and NumPy arrays do as well."""
     make, shape = LAYERS[name]
@@ -168,6 +170,7 @@ def test_a_key_decides() -> None:
 
 @pytest.mark.parametrize("keep", ["nothing", "products"])
 @pytest.mark.parametrize("outer", [lambda f: f, sm.jit], ids=["plain", "jit"])
+@pytest.mark.by_turns(4)
 def test_checkpoint_computes_the_same_mask_again(outer: Any, keep: str) -> None:
     module = nn.Sequential(nn.Linear(8, 64), nn.Dropout(), nn.Tanh(), nn.Dropout(), nn.Linear(64, 4))
     x = numbers(5, 8)

@@ -124,6 +124,7 @@ CONTINUOUS: dict[str, tuple[Callable[..., sm.Tensor], Callable[[float], float]]]
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.by_turns(3)
 def test_floats_follow_their_law(name: str) -> None:
     draw, law = CONTINUOUS[name]
     assert distance(draw(key=r.key(17)).numpy(), law) < 2.2

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import smelt as sm
 from smelt.errors import ArgumentError, ParseError, ShapeError
 from smelt.train import Checkpoint
-from tests.conftest import ROOT, TEST_ALL
+from tests.conftest import ROOT
+from tests.turns import TEST_ALL
 
 PROGRAM = Path(__file__).parent / "run.py"
 
