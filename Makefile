@@ -5,6 +5,11 @@ WORKERS ?= 2
 VENV := .venv
 RUN := $(VENV)/bin/python
 
+# Which cases of large tables a sampled run takes: any number; continuous integration derives it from the commit.
+SMELT_TEST_TURN ?= 0
+# The processor that `make test-profile` chooses kernels for: amx, avx512, avx2 or neon.
+PROFILE ?= avx2
+
 # Any of these serves; smelt itself looks in the same order. SMELT_CC names another one.
 COMPILER := $(shell command -v "$${SMELT_CC:-cc}" || command -v cc || command -v clang || command -v gcc)
 ZIG := $(if $(COMPILER),,zig)
@@ -17,7 +22,7 @@ OPENCL_STAMP := $(VENV)/installed-opencl$(ZIG:%=-%)
 PROOFS_STAMP := $(VENV)/installed-proofs$(ZIG:%=-%)
 PEERS_STAMP := $(VENV)/installed-peers-tests$(ZIG:%=-%)
 
-.PHONY: help demo test test-all fashion-mnist test-peers test-opencl proofs fuzz check format bench-peers clean
+.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs fuzz check format bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -40,24 +45,32 @@ demo: $(USE_STAMP)
 	@$(RUN) -m smelt.cli demo
 
 test: check
-	SMELT_TEST_ALL=0 $(RUN) -m pytest -q -n $(WORKERS)
+	SMELT_TEST_ALL=0 SMELT_TEST_TURN=$(SMELT_TEST_TURN) $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup
+
+# Kernels chosen as for another processor, and run on this one.
+test-profile: $(DEV_STAMP)
+	SMELT_TEST_ALL=0 SMELT_TEST_TURN=$(SMELT_TEST_TURN) SMELT_TEST_PROFILE=$(PROFILE) $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup \
+	  tests/schedule tests/fuse tests/compiler tests/plan tests/derive/test_attention.py tests/transform tests/nn
 
 test-all: check $(PROOFS_STAMP)
 	-@$(MAKE) --no-print-directory fashion-mnist
-	SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS)
+	SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup
 
 test-peers: $(PEERS_STAMP)
-	SMELT_TEST_PEERS=1 $(RUN) -m pytest -q -n $(WORKERS) -m peers tests/peers
+	SMELT_TEST_PEERS=1 SMELT_TEST_TURN=$(SMELT_TEST_TURN) $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup -m peers tests/peers
 
-test-opencl: $(OPENCL_STAMP)
-	SMELT_TEST_OPENCL=1 SMELT_TEST_ALL=0 $(RUN) -m pytest -q -n $(WORKERS) -m opencl
-	SMELT_TEST_OPENCL=1 SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS) tests/test_oclgrind.py
+opencl: $(OPENCL_STAMP)
+
+test-opencl: opencl
+	$(OPENCL_ENVIRONMENT) SMELT_TEST_OPENCL=1 SMELT_TEST_ALL=0 $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup -m opencl
+	$(OPENCL_ENVIRONMENT) SMELT_TEST_OPENCL=1 SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup tests/test_oclgrind.py
 
 proofs: $(PROOFS_STAMP)
 	SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS) tests/proofs
 
 fuzz: $(DEV_STAMP)
-	SMELT_TEST_ALL=1 SMELT_TEST_FUZZ=1 $(RUN) -m pytest -q -n $(WORKERS) -m "not slow" tests/property tests/kernel tests/fuse tests/schedule tests/rewrite tests/graph
+	SMELT_TEST_ALL=1 SMELT_TEST_FUZZ=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup -m "not slow" tests/property tests/kernel tests/fuse tests/schedule tests/rewrite tests/graph
+	$(RUN) -m tests.hunt --count 20000
 
 check: $(DEV_STAMP)
 	$(RUN) -m ruff check
@@ -94,9 +107,24 @@ $(DEV_STAMP): STAMPS := $(DEV_STAMP) $(USE_STAMP)
 $(USE_STAMP): EXTRAS := $(if $(ZIG),[zig])
 $(USE_STAMP): STAMPS := $(USE_STAMP)
 
-# Oclgrind is a simulator of OpenCL that looks for races.
+# Oclgrind is a simulator of OpenCL that looks for races. It and pocl, which is OpenCL for the processor, are wheels for
+# x86_64; for others Debian's packages are unpacked beside them, with what they need and the system lacks.
+OPENCL := $(abspath $(VENV))/opencl
+OPENCL_ENVIRONMENT := $(if $(filter x86_64,$(shell uname -m)),,OCL_ICD_VENDORS=$(OPENCL)/vendors \
+  LD_LIBRARY_PATH="$$(cat $(OPENCL)/libraries 2>/dev/null):$$LD_LIBRARY_PATH")
 $(OPENCL_STAMP): $(DEV_STAMP)
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,opencl]' 'pyopencl[oclgrind]'
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,opencl]'
+ifeq ($(shell uname -m),x86_64)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check 'pyopencl[oclgrind]'
+else
+	@rm -rf $(OPENCL) && mkdir -p $(OPENCL)/packages $(OPENCL)/vendors
+	@cd $(OPENCL)/packages && apt-get -qq download $$(apt-get install -s --no-install-recommends pocl-opencl-icd oclgrind \
+	  | awk '/^Inst/ {print $$2}') && for package in *.deb; do dpkg -x $$package ..; done && rm -r $(OPENCL)/packages || { \
+	  echo "There is no OpenCL for this processor on PyPI, and Debian's packages could not be had (apt-get, dpkg)." >&2; exit 1; }
+	@find $(OPENCL)/usr/lib -name 'libpocl.so.?' >$(OPENCL)/vendors/pocl.icd
+	@find $(OPENCL)/usr/lib -name 'liboclgrind-rt-icd.so' >$(OPENCL)/vendors/oclgrind.icd
+	@find $(OPENCL)/usr/lib -name 'lib*.so*' -printf '%h\n' | sort -u | paste -sd: >$(OPENCL)/libraries
+endif
 	@touch $(OPENCL_STAMP)
 
 # Without a wheel for this machine the proofs are skipped: building the solver takes longer than everything else.

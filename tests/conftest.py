@@ -8,16 +8,17 @@ Tests that fix `max_examples` themselves escape the two profiles; leave it to th
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-ROOT = Path(__file__).resolve().parent.parent
-TEST_ALL = os.environ.get("SMELT_TEST_ALL") == "1"
+from tests.turns import TEST_ALL, in_shard, in_turn
 
-# smelt reads its settings when it is first imported, which is after this file and before any test module. The kernels
+ROOT = Path(__file__).resolve().parent.parent
+
+# smelt reads its settings when it is first imported, which is after these lines and before any test module. The kernels
 # of earlier runs are kept so that repeated runs are fast, but never in the user's own cache.
 os.environ["SMELT_CACHE_DIR"] = str(ROOT / "build" / "test-cache")
 os.environ["SMELT_VERIFY"] = "1"
@@ -39,7 +40,21 @@ _OPTIONAL = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """The processor that kernels are chosen for, before any test module asks."""
+    name = os.environ.get("SMELT_TEST_PROFILE")
+    if name:
+        from tests.profiles import BY_NAME, emulated
+
+        stack = ExitStack()
+        stack.enter_context(emulated(BY_NAME[name]))
+        config.add_cleanup(stack.close)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen = in_shard(in_turn(items))
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
     for marker, (variable, reason) in _OPTIONAL.items():
         if os.environ.get(variable) == "1":
             continue
@@ -47,28 +62,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker(marker) is not None:
                 item.add_marker(skip)
-
-
-@pytest.fixture
-def reference_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In sampled runs the reference computes what a test asks for.
-
-    For the many small calls whose compiled results other tests check, one at a time, compiling is most of the time.
-    """
-    if TEST_ALL:
-        return
-    from smelt import runtime
-    from smelt.graph.interpret import interpret
-    from smelt.graph.node import Node
-    from smelt.graph.ops import Op
-
-    def leaf(node: Node) -> Node:
-        if node.op is Op.LEAF or node.leaf is not None:
-            return node.leaf or node
-        (value,) = interpret([node], lambda leaf: leaf.attribute.numpy())
-        return runtime.leaf(runtime.Storage.of(value, copy=True))
-
-    def realize(nodes: Sequence[Node]) -> list[Node]:
-        return [leaf(node) for node in nodes]
-
-    monkeypatch.setattr(runtime, "realize", realize)

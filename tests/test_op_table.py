@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -21,8 +20,7 @@ from tests.devices import DEVICES
 from tests.op_table import FAMILIES, OPS
 from tests.ops.samples import Array, Sample
 from tests.ops.spec import OpSpec, Tolerance
-
-TEST_ALL = os.environ.get("SMELT_TEST_ALL") == "1"
+from tests.turns import TEST_ALL, TURN, one_in
 
 # Public names that are not functions from arguments to tensors.
 NOT_OPS = {
@@ -126,7 +124,7 @@ def complaint(case: Case, level: str, got: Array) -> str:
 
 
 def chosen(specs: list[OpSpec]) -> Iterator[Case]:
-    """All samples of all dtypes; in sampled runs half of those of one dtype, and a few of another one in turn."""
+    """All samples of all dtypes; in sampled runs a few of one dtype, and fewer of another one in turn."""
     for spec in specs:
         if TEST_ALL or len(spec.dtypes) < 3:
             yield from (case for dtype in spec.dtypes for case in cases(spec, spec.samples(dtype), dtype))
@@ -134,9 +132,9 @@ def chosen(specs: list[OpSpec]) -> Iterator[Case]:
         preferred = sm.float32 if sm.float32 in spec.dtypes else spec.dtypes[0]
         others = [dtype for dtype in spec.dtypes if dtype is not preferred]
         number = OPS.index(spec)
-        other = others[number % len(others)]
-        yield from cases(spec, spec.samples(preferred)[number % 2 :: 2], preferred)
-        yield from cases(spec, spec.samples(other)[number % 4 :: 4], other)
+        other = others[(number + TURN) % len(others)]
+        yield from cases(spec, one_in(4, spec.samples(preferred), number), preferred)
+        yield from cases(spec, one_in(8, spec.samples(other), number), other)
 
 
 def groups() -> Iterator[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,8 +14,8 @@ from smelt.errors import DTypeError
 from tests.arrayapi import calls, special, standard
 from tests.arrayapi.state import MISSING
 from tests.ops.samples import Sample
+from tests.turns import TEST_ALL, TURN, one_in
 
-TEST_ALL = os.environ.get("SMELT_TEST_ALL") == "1"
 FUNCTIONS = [f for f in standard.FUNCTIONS.values() if f.name not in MISSING | dict.fromkeys(calls.without_calls(), "")]
 TAKING = [f for f in FUNCTIONS if f.dtypes]
 DTYPES = standard.KINDS["any"]
@@ -41,6 +40,7 @@ def result(function: standard.Function, dtype: str) -> str | None:
 
 
 @pytest.mark.parametrize("function", TAKING, ids=lambda f: f.name)
+@pytest.mark.by_turns(3)
 def test_every_accepted_dtype_gives_the_right_one(function: standard.Function) -> None:
     for dtype in function.dtypes:
         expected = result(function, dtype)
@@ -83,13 +83,13 @@ class Case(NamedTuple):
 
 
 def cases(functions: list[standard.Function]) -> Iterator[Case]:
-    """Every call; in sampled runs a third of them, with one dtype of each kind, not the same for all functions."""
+    """Every call; in sampled runs some of them, with one dtype of each kind, not the same for all functions."""
     for number, function in enumerate(functions):
         kinds = [[d for d in kind if d in function.dtypes] for kind in standard.DTYPES.values()]
-        chosen = [k[number % len(k)] for k in kinds if k]
+        chosen = [k[(number + TURN) % len(k)] for k in kinds if k]
         for turn, dtype in enumerate((function.dtypes if TEST_ALL else chosen) or ("float32",)):
             samples = calls.calls(function, dtype)
-            for sample in samples if TEST_ALL else samples[(number + turn) % min(3, len(samples)) :: 3]:
+            for sample in one_in(6, samples, number + turn):
                 with np.errstate(all="ignore"):
                     expected = listed(calls.reference(function.name)(*sample.args, **sample.kwargs))
                 got = called(function, sample)

@@ -138,6 +138,7 @@ def test_forward_mode(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.by_turns(3)
 def test_second_derivatives(name: str) -> None:
     looped, unrolled = PAIRS[name]
     w, h, xs = _arguments()
@@ -152,6 +153,7 @@ def test_second_derivatives(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("in_axes", [(None, 0, None), (None, None, 0), (0, 0, 0), (0, None, None)])
+@pytest.mark.by_turns(3)
 def test_batches(name: str, in_axes: tuple[int | None, ...]) -> None:
     looped, _ = PAIRS[name]
     args = _arguments()

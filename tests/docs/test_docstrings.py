@@ -28,8 +28,8 @@ for package in ("formats", "train", "data"):
         EXAMPLES |= {example.name: example for example in found if example.examples}
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
+@pytest.mark.by_turns(2)
 def test_examples_in_docstrings_run(example: Any) -> None:
     said: list[str] = []
     results = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=said.append)

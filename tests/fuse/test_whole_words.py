@@ -7,21 +7,15 @@ import pytest
 
 import smelt as sm
 from smelt import dtypes
-from smelt.cost.profile import Profile
-from smelt.device.cpu import profile
 from smelt.dtypes import DType
 from smelt.fuse import whole_words
 from smelt.graph import build
 from smelt.graph.node import Node, topological
 from smelt.graph.ops import Op
 from tests.graph.random_graphs import leaf
+from tests.profiles import AMX, AVX2
 
-EVERYTHING = frozenset({"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"})
 RNG = np.random.default_rng(3)
-
-
-def with_words() -> Profile:
-    return profile()._replace(features=EVERYTHING)
 
 
 def product(dtype: DType, rows: int, depth: int, columns: int, transposed: bool = False) -> Node:
@@ -31,7 +25,7 @@ def product(dtype: DType, rows: int, depth: int, columns: int, transposed: bool 
 
 
 def copies(root: Node) -> list[Node]:
-    found = whole_words([root], set(), with_words())
+    found = whole_words([root], set(), AMX)
     assert found.pieces <= set(topological(found.roots))
     return sorted(found.pieces, key=lambda node: str(node.shape))
 
@@ -59,7 +53,7 @@ def test_others_stay(root: Node) -> None:
 
 def test_without_instructions_for_words_nothing_is_copied() -> None:
     root = product(dtypes.int8, 33, 555, 77)
-    found = whole_words([root], set(), profile()._replace(features=frozenset()))
+    found = whole_words([root], set(), AVX2)
     assert found.roots == [root]
     assert not found.pieces
 

@@ -19,8 +19,8 @@ from smelt.compiler import driver
 from smelt.config import configure
 from smelt.device import compilation, cpu, memory, toolchain
 from smelt.runtime import randomness
-from tests.conftest import TEST_ALL
 from tests.device.helpers import holds_in_forked_child
+from tests.turns import TEST_ALL
 
 TURNS = 10 if TEST_ALL else 4
 

@@ -18,7 +18,7 @@ import smelt as sm
 from smelt import compiler, runtime
 from smelt.device import memory
 from smelt.graph.node import live_nodes
-from tests.conftest import TEST_ALL
+from tests.turns import TEST_ALL
 
 THREADS = 16
 SECONDS = float(os.environ.get("SMELT_TEST_SECONDS", "8" if TEST_ALL else "1"))

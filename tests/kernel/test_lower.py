@@ -197,6 +197,7 @@ FLASH = (
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", [5, 16, 19])
+@pytest.mark.by_turns(3)
 def test_flash_attention(runner: str, causal: bool, length: int) -> None:
     case = r.attention(2, length, 8, causal)
     schedule = FLASH + ("; skip k q condition" if causal else "")
@@ -211,6 +212,7 @@ def test_flash_attention(runner: str, causal: bool, length: int) -> None:
 @pytest.mark.parametrize("by_keys", [False, True])
 @pytest.mark.parametrize("offset", [-5, 0, 3])
 @pytest.mark.parametrize("length", [7, 13, 32])
+@pytest.mark.by_turns(3)
 def test_sums_leave_out_what_a_mask_excludes(runner: str, by_keys: bool, offset: int, length: int) -> None:
     case = r.scored(length, length + 3, 8, offset, by_keys)
     row, summed, other = ("k", "q", "Q") if by_keys else ("q", "k", "K")

@@ -14,6 +14,7 @@ from tests.kernel import regions as r
 from tests.kernel.regions import Case
 from tests.kernel.runners import RUNNERS
 from tests.kernel.test_lower import count, outcome
+from tests.turns import one_in
 
 SCHEDULES = (
     "",
@@ -36,10 +37,11 @@ KINDS = [
 
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("special", [False, True])
+@pytest.mark.by_turns(2)
 def test_scans_along_and_down(runner: str, special: bool) -> None:
     """All in one translation unit: NaN, infinities and -0.0 as the reference has them."""
     jobs, checks = [], []
-    for op, dtype in KINDS:
+    for op, dtype in one_in(3, KINDS, int(special)):
         for first, schedules in ((False, SCHEDULES), (True, DOWN)):
             case = r.running(op, 5, 21, first, dtype)
             for schedule in schedules:

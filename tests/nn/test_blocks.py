@@ -14,7 +14,6 @@ from smelt.graph.node import Node
 from smelt.nn import attention, cells, graphs, positions, recurrent, rotary, segments, transformer
 
 # Most tests are about what is computed; compiled results are compared with PyTorch's.
-pytestmark = pytest.mark.usefixtures("reference_values")
 
 EDGES = sm.asarray([[0, 1, 2, 3, 3, 1], [1, 2, 0, 1, 3, 3]])
 
@@ -67,6 +66,7 @@ def test_all_are_compiled() -> None:
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
+@pytest.mark.by_turns(4)
 def test_all_take_batches(name: str) -> None:
     module, x = SEQUENCES[name]().eval(), sm.random.normal((3, 5, 4))
     batch = sm.vmap(lambda x: result(module, x))(x)
@@ -75,6 +75,7 @@ def test_all_take_batches(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
+@pytest.mark.by_turns(4)
 def test_types(name: str) -> None:
     module, x = SEQUENCES[name]().eval(), sm.random.normal((5, 4))
     expected = result(module, x)
@@ -116,6 +117,7 @@ def test_a_long_sequence_is_one_loop() -> None:
 
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.by_turns(3)
 def test_cells_do_the_steps_of_sequences(kind: str) -> None:
     whole, cell = getattr(sm.nn, kind)(3, 5), getattr(sm.nn, f"{kind}Cell")(3, 5)
     cell.load_state_dict({name.removesuffix("_l0"): tensor for name, tensor in whole.state_dict().items()})

@@ -77,8 +77,8 @@ def test_norms_of_narrow_numbers_with_wide_weights_stay_narrow(name: str) -> Non
     assert all(tensor.dtype is sm.float32 for tensor in module.state_dict().values() if tensor.dtype.is_float)
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.by_turns(4)
 def test_a_batch_by_vmap_is_a_batch(name: str) -> None:
     make, shape = LAYERS[name]
     module, x = make().eval(), numbers(3, 2, *shape)
@@ -86,8 +86,8 @@ def test_a_batch_by_vmap_is_a_batch(name: str) -> None:
     np.testing.assert_allclose(each.numpy(), np.stack([module(x[k]).numpy() for k in range(3)]), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("name", [name for name in LAYERS if name != "Identity"])
+@pytest.mark.by_turns(4)
 def test_a_layer_leaves_the_batch_apart(name: str) -> None:
     """Row by row the same as together, and NumPy arrays do as well."""
     make, shape = LAYERS[name]
@@ -170,6 +170,7 @@ def test_a_key_decides() -> None:
 
 @pytest.mark.parametrize("keep", ["nothing", "products"])
 @pytest.mark.parametrize("outer", [lambda f: f, sm.jit], ids=["plain", "jit"])
+@pytest.mark.by_turns(4)
 def test_checkpoint_computes_the_same_mask_again(outer: Any, keep: str) -> None:
     module = nn.Sequential(nn.Linear(8, 64), nn.Dropout(), nn.Tanh(), nn.Dropout(), nn.Linear(64, 4))
     x = numbers(5, 8)
@@ -215,7 +216,6 @@ def test_integers_become_floats(name: str) -> None:
     assert make()(sm.ones(4, *shape, dtype=sm.int64)).dtype is sm.float32
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("name", LAYERS)
 def test_empty_batches(name: str) -> None:
     make, shape = LAYERS[name]
@@ -224,7 +224,6 @@ def test_empty_batches(name: str) -> None:
         assert all(np.isfinite(tensor.numpy()).all() for tensor in module.state_dict().values())
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("name", [name for name in LAYERS if "Norm" in name])
 def test_narrow_numbers_are_rounded_once(name: str) -> None:
     make, shape = LAYERS[name]
@@ -358,7 +357,6 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
 def test_examples_in_docstrings_run(example: Any) -> None:
     said: list[str] = []

@@ -49,6 +49,7 @@ def test_the_table_is_complete() -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.by_turns(3)
 def test_all_kinds_of_calls(name: str) -> None:
     """The same losses in batches, compiled or not, of one element at a time, and in 16 bits."""
     function, tensors = getattr(L, name), LOSSES[name]
@@ -140,6 +141,7 @@ def _collapsed(path: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("text", [(1,), (1, 2), (1, 1), (), (2, 1, 2)])
+@pytest.mark.by_turns(2)
 def test_ctc_adds_up_all_paths(text: tuple[int, ...]) -> None:
     logs = sm.log_softmax(normal(4, 3), -1)
     shares = np.exp(logs.numpy().astype(np.float64))

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from tests.conftest import TEST_ALL
 from tests.peers.comparing import Pair, agree, batches, in_smelt, tangents
 from tests.peers.ops import OPS
 from tests.peers.programs import Program, random_program
+from tests.turns import TEST_ALL, one_in
 
 pytestmark = pytest.mark.peers
 
-SEEDS = range(0, 200, 1 if TEST_ALL else 5)
+SEEDS = one_in(5, range(200))
 FEWER = SEEDS[:: 4 if TEST_ALL else 5]  # for what takes long to compile
 
 

@@ -13,6 +13,8 @@ from smelt.dtypes import DType
 from tests.render.accuracy import ABSOLUTE, BOUNDS, WIDE, units_off, widen
 from tests.render.support import MACHINES, Compiled, elementwise
 
+pytestmark = pytest.mark.xdist_group("accuracy")  # compiled once
+
 COUNT = 1 << 14
 LANES = {dtypes.float32: 16, dtypes.float64: 8}
 

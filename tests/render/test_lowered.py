@@ -14,6 +14,8 @@ from smelt.kernel import Kernel, Region, interpret, lower, parse_action, verify
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Output
 from tests.render.support import Compiled
 
+pytestmark = pytest.mark.xdist_group("lowered")  # compiled once
+
 
 def axis(name: str, size: IndexLike) -> Variable:
     return Variable(name, 0, as_index(size) - 1)

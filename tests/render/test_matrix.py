@@ -23,10 +23,10 @@ from smelt.kernel.ir import Store, Update, statements
 from smelt.render import render, workspace_bytes
 from smelt.schedule import choose
 from tests.kernel.regions import Case, dots, storage
+from tests.profiles import AMX as MACHINE
 from tests.schedule.test_default import regions
 
 AMX = frozenset({"avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"})
-MACHINE = profile()._replace(vector_bytes=64, vector_registers=32, cores=4, features=AMX)
 HAS_AMX = profile().features >= AMX
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_long, ctypes.c_long)
 x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86_64")
@@ -116,7 +116,6 @@ def is_matrix(kernel: Kernel) -> bool:
 SHAPES = [(32, 32, 64), (16, 16, 32), (48, 64, 128), (100, 70, 96), (33, 35, 77), (17, 200, 1600), (64, 96, 2048)]
 
 
-@x86
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("layout", ["", "a", "b"])
 def test_products_of_bfloat16(shape: tuple[int, int, int], layout: str) -> None:
@@ -128,7 +127,6 @@ def test_products_of_bfloat16(shape: tuple[int, int, int], layout: str) -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-2, atol=1e-2 * shape[2] ** 0.5)
 
 
-@x86
 @pytest.mark.parametrize("left", [int8, uint8], ids=str)
 @pytest.mark.parametrize("right", [int8, uint8], ids=str)
 @pytest.mark.parametrize("shape", [(32, 32, 64), (40, 50, 130), (16, 33, 2048), (64, 64, 129)], ids=str)
@@ -140,7 +138,6 @@ def test_products_of_bytes_of_all_signs(shape: tuple[int, int, int], left: DType
     np.testing.assert_array_equal(*outcomes(region, kernel))
 
 
-@x86
 @pytest.mark.parametrize("kind", [bfloat16, int8], ids=str)
 def test_what_follows_a_product_reads_its_vectors(kind: DType) -> None:
     region = product(50, 64, 96, kind, kind, bias=True)
@@ -149,7 +146,6 @@ def test_what_follows_a_product_reads_its_vectors(kind: DType) -> None:
     np.testing.assert_allclose(*outcomes(region, kernel), rtol=1e-2, atol=0.1)
 
 
-@x86
 @pytest.mark.parametrize("shared", [False, True])
 def test_batches_of_products(shared: bool) -> None:
     a = sm.zeros((3, 20, 40), dtype=sm.bfloat16).realize()
@@ -174,7 +170,6 @@ def test_the_interpreter_agrees(shape: tuple[int, int, int], kind: DType) -> Non
     np.testing.assert_allclose(got, wanted, rtol=1e-2, atol=1e-2)
 
 
-@x86
 def test_the_same_kernel_runs_with_vectors() -> None:
     region = product(16, 16, 64, bfloat16, bfloat16)
     _, kernel = choose(region, MACHINE)

@@ -17,6 +17,8 @@ from smelt.kernel.region import Less, Mask
 from tests.render.accuracy import identical
 from tests.render.support import Compiled, buffer, elementwise, kernel, loop, part
 
+pytestmark = pytest.mark.xdist_group("memory")  # compiled once
+
 Array = NDArray[Any]
 
 

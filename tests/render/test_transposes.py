@@ -23,6 +23,7 @@ def staged(n: int, k: int, lanes: int, registers: int = 1) -> tuple[Case, Kernel
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("registers", [1, 2])
+@pytest.mark.by_turns(3)
 def test_squares_and_what_is_left_over(lanes: int, registers: int) -> None:
     jobs, expected = [], []
     for n, k in ((lanes, lanes), (2 * lanes * registers, 3 * lanes), (3 * lanes + 1, 2 * lanes + 3), (lanes - 1, 5)):

@@ -231,6 +231,7 @@ def test_a_rule_that_changes_shape_or_dtype_is_named(change: Function) -> None:
 
 
 @pytest.mark.parametrize("links", ["neg", "exp", "reshape", "slice", "concat", "cast"])
+@pytest.mark.by_turns(3)
 def test_long_chains_do_not_recurse(links: str) -> None:
     length = 100_000 if links in ("neg", "exp") else 5_000
     x = leaf(f32, 6)

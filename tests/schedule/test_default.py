@@ -9,16 +9,13 @@ from hypothesis import strategies as st
 
 import smelt as sm
 from smelt.compiler import simplify
-from smelt.cost import Profile, profile
+from smelt.cost import Profile
 from smelt.fuse import build_region, contiguous, merge_axes, partition, storable
 from smelt.graph.node import Node, topological
 from smelt.kernel import Region, verify
 from smelt.schedule import candidates, choose
 from tests.graph.random_graphs import random_program
-
-AVX512 = profile()._replace(vector_bytes=64, vector_registers=32, l3_bytes=32 << 20)
-AVX2 = AVX512._replace(vector_bytes=32, vector_registers=16)
-NEON = AVX512._replace(vector_bytes=16)
+from tests.profiles import AMX, AVX2, AVX512, NEON
 
 
 def regions(*nodes: Node) -> list[Region]:
@@ -118,7 +115,7 @@ def test_transposes_read_what_they_have_loaded() -> None:
     assert "order i1.0 i0.0" in schedule(floats(512, 256).T * 2)
 
 
-@given(seed=st.integers(0, 10**9), machine=st.sampled_from([AVX512, AVX2, NEON]))
+@given(seed=st.integers(0, 10**9), machine=st.sampled_from([AMX, AVX512, AVX2, NEON]))
 def test_every_region_has_a_schedule_that_verifies(seed: int, machine: Profile) -> None:
     program = random_program(seed)
     sizes = [size for node in topological(program.roots) for size in node.shape]

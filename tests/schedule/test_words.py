@@ -10,15 +10,15 @@ import pytest
 
 import smelt as sm
 from smelt.config import configure
-from smelt.cost import profile
 from smelt.kernel import evaluate_region, print_kernel, verify
 from smelt.schedule import choose
 from tests.device.helpers import holds_in_forked_child
 from tests.kernel.regions import Case
 from tests.kernel.runners import RUNNERS
+from tests.profiles import AVX512, here
 from tests.schedule.test_default import regions
 
-VNNI = profile()._replace(vector_bytes=64, vector_registers=32, features=frozenset({"avx512f", "avx512_vnni"}))
+VNNI = AVX512._replace(features=frozenset({"avx512f", "avx512_vnni"}))
 BF16 = VNNI._replace(features=frozenset({"avx512f", "avx512_bf16"}))
 SHAPES = [(1, 70, 9), (7, 64, 64), (8, 64, 64), (33, 100, 35), (12, 16, 4), (64, 333, 129), (20, 200, 4100), (9, 5, 3)]
 
@@ -34,6 +34,7 @@ def bytes_of(kind: type, *shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize("kinds", list(itertools.product((np.int8, np.uint8), repeat=2)), ids=str)
 @pytest.mark.parametrize("transposed", ["", "a", "b"])
+@pytest.mark.by_turns(4)
 def test_products_are_exact(kinds: tuple[type, type], transposed: str) -> None:
     for m, n, k in SHAPES:
         a, b = bytes_of(kinds[0], m, k), bytes_of(kinds[1], k, n)
@@ -74,6 +75,7 @@ def pair(m: int, n: int, k: int, transposed: str) -> tuple[sm.Tensor, sm.Tensor]
 
 
 @pytest.mark.parametrize("transposed", ["", "a", "b"])
+@pytest.mark.by_turns(3)
 def test_products_of_bfloat16(transposed: str) -> None:
     for m, n, k in SHAPES:
         a, b = pair(m, n, k, transposed)
@@ -84,6 +86,7 @@ def test_products_of_bfloat16(transposed: str) -> None:
 
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("transposed", ["", "a", "b"])
+@pytest.mark.by_turns(3)
 def test_words_of_bfloat16_compute_what_the_region_says(runner: str, transposed: str) -> None:
     jobs, expected = [], []
     for m, n, k in [(1, 20, 64), (3, 17, 30), (8, 32, 34), (13, 35, 77)]:
@@ -113,7 +116,7 @@ def test_words_are_read_where_they_lie() -> None:
     assert "dot2" in text(1, 48, 64, "b")
 
 
-@pytest.mark.skipif("amx_bf16" not in profile().features, reason="the processor has no matrix instructions")
+@pytest.mark.skipif("amx_bf16" not in here().features, reason="the processor has no matrix instructions")
 class TestMatrixInstructions:
     """On a processor that has them: in every thread, and in forked processes."""
 
@@ -124,7 +127,7 @@ class TestMatrixInstructions:
 
     def test_they_are_chosen(self) -> None:
         [region] = regions((pair(64, 64, 64, "")[0] @ pair(64, 64, 64, "")[1])._node)
-        assert "stage B" in choose(region, profile())[0].text() and "16 reg" in choose(region, profile())[0].text()
+        assert "stage B" in choose(region, here())[0].text() and "16 reg" in choose(region, here())[0].text()
 
     @pytest.mark.parametrize("threads", [1, 2, 5])
     def test_all_threads_may_use_them(self, threads: int) -> None:

@@ -124,6 +124,7 @@ CONTINUOUS: dict[str, tuple[Callable[..., sm.Tensor], Callable[[float], float]]]
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.by_turns(3)
 def test_floats_follow_their_law(name: str) -> None:
     draw, law = CONTINUOUS[name]
     assert distance(draw(key=r.key(17)).numpy(), law) < 2.2
@@ -257,7 +258,6 @@ def test_a_badly_conditioned_matrix_is_made_orthogonal_too() -> None:
     assert np.abs(q.T @ q - np.eye(12)).max() < 1e-9 and np.abs(q - u @ v).max() < 1e-5
 
 
-@pytest.mark.usefixtures("reference_values")
 @pytest.mark.parametrize("module", ["random", "random_choices", "random_rejection", "random_tails", "initializers"])
 def test_the_examples_of_the_docstrings_run(module: str) -> None:
     result = doctest.testmod(importlib.import_module(f"smelt.tensor.{module}"), extraglobs={"sm": sm})

@@ -21,7 +21,8 @@ from smelt.errors import ArgumentError, ParseError, ShapeError
 from smelt.formats import write_whole
 from smelt.formats.safetensors import encoded
 from smelt.train import Checkpoint
-from tests.conftest import ROOT, TEST_ALL
+from tests.conftest import ROOT
+from tests.turns import TEST_ALL
 
 PROGRAM = Path(__file__).parent / "run.py"
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.cost.profile import profile
 from smelt.tensor.tensor import Tensor
 from smelt.transform.jit import Jit
 from smelt.transform.kept import CALLS, CHANGES
+from tests.profiles import here
 
 RNG = np.random.default_rng(11)
 DEPTH, COLUMNS = 512, 576  # a little more than a megabyte of float32
-wide = pytest.mark.skipif(profile().vector_bytes != 64, reason="packed for wide vectors only")
-tiles = pytest.mark.skipif("amx_int8" not in profile().features, reason="packed for matrix instructions only")
+wide = pytest.mark.skipif(here().vector_bytes != 64, reason="packed for wide vectors only")
+tiles = pytest.mark.skipif("amx_int8" not in here().features, reason="packed for matrix instructions only")
 
 
 def own(array: np.ndarray) -> Tensor:

@@ -93,6 +93,7 @@ def check_equal(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=0, atol=1e-6)
 
 
+@pytest.mark.by_turns(2)
 def test_steps_in_a_loop_are_those_of_a_python_loop(model: Any) -> None:
     loss, weights, x, y = model
     step = adam(loss)

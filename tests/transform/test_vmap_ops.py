@@ -13,11 +13,11 @@ from smelt import tree
 from smelt.dtypes import DType
 from smelt.errors import TraceError
 from smelt.graph.interpret import interpret
-from tests.conftest import TEST_ALL
 from tests.op_table import FAMILIES, OPS
 from tests.ops.samples import Array, Sample
 from tests.ops.spec import OpSpec, Tolerance
 from tests.test_op_table import Case, complaint, described, listed
+from tests.turns import TEST_ALL, TURN, one_in
 
 SIZE = 3
 DTYPES = (sm.float32, sm.int32, sm.bool)
@@ -101,8 +101,8 @@ def chosen(specs: list[OpSpec]) -> Iterator[Case]:
             calls = [(sample, way) for dtype in dtypes for sample in spec.samples(dtype) for way in WAYS]
         else:
             number = OPS.index(spec)
-            samples = spec.samples(dtypes[number % 5 % len(dtypes)])[number % 4 :: 4]
-            calls = [(sample, WAYS[(number + k) % 3]) for k, sample in enumerate(samples)]
+            samples = one_in(8, spec.samples(dtypes[(number + TURN) % len(dtypes)]), number)
+            calls = [(sample, WAYS[(number + TURN + k) % 3]) for k, sample in enumerate(samples)]
         for sample, way in calls:
             yield from cases(spec, sample, way)
 

@@ -25,6 +25,7 @@ INLINE T widen_float16_by_bits@(U16 h) {
   U w = CONVERT(h, U), a = w & 0x7fffu;
   U r = (U)bits@(real@((I)(a << 13)) * 0x1p112f);
   r = select@U(a >= 0x7c00u, r | 0x7f800000u, r);
+  r = select@U(a > 0x7c00u, r | 0x400000u, r); /* as processors do: what comes of NaN is quiet */
   return real@((I)(r | ((w & 0x8000u) << 16)));
 }
 
