@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt import dtypes, runtime
+from smelt import dtypes, runtime, tree
 from smelt.config import settings
 from smelt.dtypes import DType, Scalar
 from smelt.errors import ArgumentError, DTypeError
@@ -48,6 +48,7 @@ def register(tensor: type[Any]) -> None:
     """Say which class `wrap` makes."""
     global _class
     _class = tensor
+    tree.tensor_types.add(tensor)
 
 
 def wrap(node: Node) -> Tensor:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never
 
 import numpy as np
 
-from smelt import dtypes, tree
+from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from smelt.graph import build
@@ -243,11 +243,10 @@ class Tensor(Habits, Generic[DT, *S]):
     __hash__ = object.__hash__
 
     # A copy shares the values for as long as both live; donating one of them leaves the other.
-    def __copy__(self) -> Tensor[DT, *S]:
+    def __copy__(self, memo: Any = None) -> Tensor[DT, *S]:
         return wrap(self._node)
 
-    def __deepcopy__(self, memo: Any) -> Tensor[DT, *S]:
-        return wrap(self._node)
+    __deepcopy__ = __copy__
 
     def __reduce__(self) -> tuple[Any, ...]:
         return interop.asarray, (np.array(self.numpy()),)
@@ -599,4 +598,3 @@ class Tensor(Habits, Generic[DT, *S]):
 
 
 register(Tensor)
-tree.tensor_types.add(Tensor)
