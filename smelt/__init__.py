@@ -45,12 +45,14 @@ from smelt.tensor import (
     finding,
     floats,
     folding,
+    histograms,
     interop,
     joining,
     layers,
     linear,
     lookup,
     movement,
+    nans,
     norms,
     ordering,
     padding,
@@ -77,6 +79,7 @@ from smelt.tensor.elementwise import *
 from smelt.tensor.finding import *
 from smelt.tensor.floats import *
 from smelt.tensor.folding import *
+from smelt.tensor.histograms import *
 from smelt.tensor.interop import *
 from smelt.tensor.joining import *
 from smelt.tensor.layers import *
@@ -84,6 +87,7 @@ from smelt.tensor.linear import *
 from smelt.tensor.lookup import *
 from smelt.tensor.movement import *
 from smelt.tensor.namespace import __array_api_version__, __array_namespace_info__
+from smelt.tensor.nans import *
 from smelt.tensor.norms import *
 from smelt.tensor.ordering import *
 from smelt.tensor.padding import *
@@ -238,12 +242,14 @@ __all__ += elementwise.__all__
 __all__ += finding.__all__
 __all__ += floats.__all__
 __all__ += folding.__all__
+__all__ += histograms.__all__
 __all__ += interop.__all__
 __all__ += joining.__all__
 __all__ += layers.__all__
 __all__ += linear.__all__
 __all__ += lookup.__all__
 __all__ += movement.__all__
+__all__ += nans.__all__
 __all__ += norms.__all__
 __all__ += ordering.__all__
 __all__ += padding.__all__

@@ -33,6 +33,7 @@ FAMILIES: dict[str, list[OpSpec]] = {
     "floats": mathematics.BINARY,
     "ternary": elementwise.TERNARY,
     "reductions": reductions.REDUCTIONS,
+    "without NaN": reductions.WITHOUT_NAN,
     "norms": reductions.NORMS,
     "quantiles": reductions.QUANTILES,
     "scans": scans.SCANS,

@@ -6,13 +6,16 @@ used as a function and as a method of the same name.
 
 from __future__ import annotations
 
+import builtins
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from smelt import dtypes
 from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.node import Node
+from smelt.tensor.arguments import integer
+from smelt.tensor.finding import nonzero
 from smelt.tensor.handle import all_common, computed, floating, is_weak, node_of, pair, widened, wrap
 from smelt.tensor.types import DT, Operand, S
 
@@ -32,6 +35,7 @@ __all__ = [
     "clip",
     "cos",
     "divide",
+    "divmod",
     "equal",
     "erf",
     "exp",
@@ -204,9 +208,26 @@ def trunc(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
     return _whole("trunc", x)
 
 
-def round(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
-    """The nearest whole number; halves go to the even one."""
-    return _whole("round", x)
+def round(x: Tensor[DT, *S], decimals: int = 0) -> Tensor[DT, *S]:
+    """The nearest number with so many decimals, or whole number of tens, hundreds, … if they are negative; halves go to
+    the even one.
+
+    >>> sm.round(sm.asarray([2.5, -1.26])).tolist(), sm.round(sm.asarray([126, -1250]), -1).tolist()
+    ([2.0, -1.0], [130, -1250])
+    """
+    places = integer(decimals, "round", "decimals")
+    node = computed(node_of(x, "round"), "round")
+    if places == 0 or node.dtype.is_bool or (node.dtype.is_integer and places > 0):
+        return _whole("round", x)
+    if not -300 <= places <= 300:
+        raise ArgumentError(f"round: {places} decimals", rule="there may be 300 at most, before or behind the point.")
+    # Scaled in float64, so that few decimals of float32 numbers are exact; what overflows has no such decimals.
+    wide, scale = build.cast(node, dtypes.float64), build.const(10.0 ** builtins.abs(places), dtypes.float64)
+    first, second = ("mul", "div") if places > 0 else ("div", "mul")
+    scaled = build.binary(first, wide, scale)
+    rounded = build.binary(second, build.unary("round", scaled), scale)
+    finite = build.lt(build.unary("abs", scaled), build.const(float("inf"), dtypes.float64))
+    return wrap(build.cast(build.where(finite, rounded, wide), node.dtype))
 
 
 def square(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
@@ -288,6 +309,16 @@ def floor_divide(x: Operand, y: Operand) -> Tensor:
 def remainder(x: Operand, y: Operand) -> Tensor:
     """x % y, with the sign of y. For integers, the remainder by 0 is 0."""
     return _binary("mod", x, y, "remainder")
+
+
+def divmod(x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
+    """`floor_divide` and `remainder` at once.
+
+    >>> [part.tolist() for part in sm.divmod(sm.asarray([7, -7]), 3)]
+    [[2, -3], [1, 2]]
+    """
+    a, b = pair(x, y, "divmod")
+    return wrap(build.binary("floordiv", a, b, name="divmod")), wrap(build.binary("mod", a, b, name="divmod"))
 
 
 def pow(x: Operand, y: Operand) -> Tensor:
@@ -400,8 +431,16 @@ def logical_xor(x: Operand, y: Operand) -> Tensor:
 # --- more tensors
 
 
-def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
-    """x where the condition holds, y elsewhere."""
+@overload
+def where(condition: Operand) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Operand, x: Operand, y: Operand) -> Tensor: ...
+def where(condition: Operand, x: Operand | None = None, y: Operand | None = None) -> Tensor | tuple[Tensor, ...]:
+    """x where the condition holds, y elsewhere. Without them, where the condition holds: `nonzero`."""
+    if x is None and y is None:
+        return nonzero(wrap(node_of(condition, "where")))
+    if x is None or y is None:
+        raise ArgumentError("where: one of x and y is missing", rule="both are given, or neither.")
     a, b = pair(x, y, "where")
     return wrap(build.where(node_of(condition, "where"), a, b))
 

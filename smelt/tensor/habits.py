@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Never, Self
 
 from smelt.derive.custom import stopped
+from smelt.dtypes import DType
 from smelt.errors import ShapeError
 from smelt.graph import build
+from smelt.graph.index import product_of
 from smelt.graph.shapes import shape_text
 from smelt.names import missing_attribute
-from smelt.tensor import devices
+from smelt.tensor import devices, floats, movement
 from smelt.tensor.handle import Handle, wrap
+from smelt.tensor.types import Size
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -56,6 +59,20 @@ class Habits(Handle):
     def cpu(self) -> Self:
         """The tensor in main memory."""
         return devices.placed(self, "cpu", "cpu")  # type: ignore[arg-type, return-value]
+
+    def dim(self) -> int:
+        """The number of axes: `ndim`."""
+        return len(self._node.shape)
+
+    def numel(self) -> Size:
+        """The number of elements: `size`."""
+        return product_of(self._node.shape)
+
+    def view(self, *shape: Any) -> Tensor:
+        """`reshape`, or `bitcast` for a dtype."""
+        tensor = wrap(self._node)
+        is_dtype = len(shape) == 1 and isinstance(shape[0], DType)
+        return floats.bitcast(tensor, shape[0]) if is_dtype else movement.reshape(tensor, *shape)
 
     def t(self) -> Tensor:
         """The transpose of a matrix; a vector as it is."""

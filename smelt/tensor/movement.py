@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from smelt.errors import ArgumentError, AxisError, ShapeError
 from smelt.graph import build
 from smelt.graph.index import Index, product_of, size_of
@@ -16,8 +18,8 @@ from smelt.graph.node import Node, Shape
 from smelt.graph.shapes import broadcast_shapes as _broadcast_shapes
 from smelt.graph.shapes import infer_reshape, normalized_axes, normalized_axis, shape_text
 from smelt.tensor.arguments import as_shape, axis_or_dim, check_copy, diagonal_number, integer, many_axes, spread
-from smelt.tensor.handle import node_of, wrap
-from smelt.tensor.types import DT, A, Axes, B, R, ShapeLike, Size
+from smelt.tensor.handle import Handle, node_of, wrap
+from smelt.tensor.types import DT, A, Axes, B, R, ShapeLike, Size, TensorLike
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -362,17 +364,53 @@ def tile(x: Tensor, *repetitions: Any) -> Tensor:
     return wrap(build.reshape(build.expand(build.reshape(node, between), grown), shape))
 
 
-def repeat(x: Tensor, repeats: int, axis: int | None = None, *, dim: int | None = None) -> Tensor:
-    """Each element `repeats` times in a row, along an axis; without one, of the flattened tensor."""
+def repeat(x: Tensor, repeats: int | TensorLike, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+    """Each element `repeats` times in a row, along an axis; without one, of the flattened tensor.
+
+    Each may have a count of its own; those of a tensor are computed at the call, as the size of the result depends on
+    them.
+
+    >>> sm.repeat(sm.asarray([1, 2]), 2).tolist(), sm.repeat(sm.asarray([1, 2]), [3, 1]).tolist()
+    ([1, 1, 2, 2], [1, 1, 1, 2])
+    """
     node = node_of(x, "repeat")
     axis = axis_or_dim(axis, dim, "repeat")
-    (count,) = _counts((repeats,), "repeat")
     if axis is None:
         node = build.reshape(node, (product_of(node.shape),))
     at = 0 if axis is None else normalized_axis(axis, node.rank, "repeat")
+    each = _each_count(repeats)
+    if len(each) != 1:
+        return _repeated(node, each, at)
+    count = each[0]
     before, size, after = node.shape[:at], node.shape[at], node.shape[at + 1 :]
     grown = build.expand(build.reshape(node, (*before, size, 1, *after)), (*before, size, count, *after))
     return wrap(build.reshape(grown, (*before, size_of(size * count), *after)))
+
+
+def _each_count(repeats: Any) -> tuple[int, ...]:
+    """How often each element is repeated; one number stands for all."""
+    if isinstance(repeats, Handle):
+        from smelt.tensor.interop import numpy
+
+        repeats = numpy(wrap(repeats._node), "repeat")
+    if isinstance(repeats, np.ndarray):
+        if repeats.ndim > 1:
+            raise ShapeError(f"repeat: counts of shape {repeats.shape}", rule="counts are a vector, or one number.")
+        repeats = repeats.tolist()
+    return _counts(repeats if isinstance(repeats, list | tuple) else (repeats,), "repeat")
+
+
+def _repeated(node: Node, counts: tuple[int, ...], axis: int) -> Tensor:
+    size = node.shape[axis]
+    if size != len(counts):
+        raise ShapeError(
+            f"repeat: {len(counts)} counts for axis {axis} of shape {shape_text(node.shape)}",
+            rule="there is one for each element along the axis, or one for all.",
+        )
+    places = node_of(np.repeat(np.arange(len(counts)), counts), "repeat")
+    shape = (*node.shape[:axis], places.shape[0], *node.shape[axis + 1 :])
+    chosen = build.broadcast_to(build.reshape(places, (places.shape[0],) + (1,) * (node.rank - axis - 1)), shape)
+    return wrap(build.gather(node, [chosen], [-1 if k == axis else k for k in range(node.rank)], shape, name="repeat"))
 
 
 def _counts(values: Sequence[Any], name: str) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "NDArray[Any] | np.generic"
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 @overload
@@ -91,7 +92,7 @@ def forward(function: F) -> F:
     return cast(F, operator)
 
 
-def reflected(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor[DT, *S], float | Array], Tensor]:
+def reflected(function: Callable[[Any, Any], T]) -> Callable[[Tensor[DT, *S], float | Array], T]:
     """The operator method for y ∘ x, when y does not know tensors."""
 
     def operator(x: Any, y: Any, /) -> Any:

@@ -1,30 +1,43 @@
 """Values at given ranks: medians and quantiles, which sort along the axes that they fold.
 
-Between two elements the value is taken on the line through them, as NumPy does by default. NaN anywhere gives NaN.
+Between two elements the value is taken on the line through them, as NumPy does by default. NaN anywhere gives NaN, but
+for the functions that leave it out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Union
 
+import numpy as np
+
+from smelt.dtypes import float64, int64
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import build
 from smelt.graph.index import Index, product_of
 from smelt.graph.node import Node
 from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes
 from smelt.tensor.handle import floating, widened, wrap
+from smelt.tensor.nans import is_there
 from smelt.tensor.reductions import refuse_empty
 from smelt.tensor.types import Axes, Size
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from smelt.tensor.tensor import Tensor
 
 __all__ = [
     "median",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "percentile",
     "quantile",
 ]
+
+Shares = Union[float, Sequence[float], "NDArray[Any]"]
 
 
 def median(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
@@ -33,13 +46,12 @@ def median(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = 
     >>> sm.median(sm.asarray([7.0, 1.0, 3.0, 2.0])).item()
     2.5
     """
-    original, axes, rows = _sorted("median", x, axis, dim)
-    return wrap(_shaped(original, _at(rows, 0.5), axes, keep_axes(keepdims, keepdim, "median")))
+    return _quantiles("median", x, 0.5, 1, axis, dim, keep_axes(keepdims, keepdim, "median"), _at)
 
 
 def quantile(
     x: Tensor,
-    q: float | Sequence[float],
+    q: Shares,
     axis: Axes = None,
     *,
     keepdims: bool = False,
@@ -53,23 +65,97 @@ def quantile(
     >>> sm.quantile(sm.asarray([1.0, 2.0, 3.0, 4.0, 5.0]), [0.0, 0.25, 0.9]).tolist()
     [1.0, 2.0, 4.599999904632568]
     """
-    shares = [_share(share) for share in q] if isinstance(q, list | tuple) else [_share(q)]
-    original, axes, rows = _sorted("quantile", x, axis, dim)
-    keep = keep_axes(keepdims, keepdim, "quantile")
-    found = [_shaped(original, _at(rows, share), axes, keep) for share in shares]
-    if not isinstance(q, list | tuple):
+    return _quantiles("quantile", x, q, 1, axis, dim, keep_axes(keepdims, keepdim, "quantile"), _at)
+
+
+def percentile(
+    x: Tensor,
+    q: Shares,
+    axis: Axes = None,
+    *,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """`quantile` of shares from 0 to 100.
+
+    >>> sm.percentile(sm.asarray([1.0, 2.0, 3.0, 4.0, 5.0]), 25).item()
+    2.0
+    """
+    return _quantiles("percentile", x, q, 100, axis, dim, keep_axes(keepdims, keepdim, "percentile"), _at)
+
+
+def nanmedian(
+    x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False
+) -> Tensor:
+    """The `median` of what is not NaN.
+
+    >>> sm.nanmedian(sm.asarray([7.0, sm.nan, 3.0, 2.0])).item()
+    3.0
+    """
+    return _quantiles("nanmedian", x, 0.5, 1, axis, dim, keep_axes(keepdims, keepdim, "nanmedian"), _at_present)
+
+
+def nanquantile(
+    x: Tensor,
+    q: Shares,
+    axis: Axes = None,
+    *,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """The `quantile` of what is not NaN.
+
+    >>> sm.nanquantile(sm.asarray([1.0, sm.nan, 3.0]), 0.5).item()
+    2.0
+    """
+    return _quantiles("nanquantile", x, q, 1, axis, dim, keep_axes(keepdims, keepdim, "nanquantile"), _at_present)
+
+
+def nanpercentile(
+    x: Tensor,
+    q: Shares,
+    axis: Axes = None,
+    *,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """The `percentile` of what is not NaN.
+
+    >>> sm.nanpercentile(sm.asarray([1.0, sm.nan, 3.0]), 50).item()
+    2.0
+    """
+    keep = keep_axes(keepdims, keepdim, "nanpercentile")
+    return _quantiles("nanpercentile", x, q, 100, axis, dim, keep, _at_present)
+
+
+def _quantiles(
+    name: str, x: Any, q: Any, whole: int, axis: Axes, dim: Axes, keep: bool, at: Callable[[Node, float], Node]
+) -> Tensor:
+    """The values at shares, of which `whole` is all; `at` gives those of sorted rows."""
+    if isinstance(q, np.ndarray):
+        q = q.tolist()
+    several = isinstance(q, list | tuple)
+    shares = [_share(share, whole, name) for share in (q if several else [q])]
+    original, axes, rows = _sorted(name, x, axis, dim)
+    found = [_shaped(original, at(rows, share), axes, keep) for share in shares]
+    if not several:
         return wrap(found[0])
     if not found:
-        raise ArgumentError("quantile: there are no shares to find", hint="Give a number or a list of numbers.")
+        raise ArgumentError(f"{name}: there are no shares to find", hint="Give a number or a list of numbers.")
     return wrap(build.concat([build.reshape(node, (1, *node.shape)) for node in found], 0))
 
 
-def _share(value: Any) -> float:
+def _share(value: Any, whole: int, name: str) -> float:
+    if isinstance(value, np.number):
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ArgumentError(f"quantile: a share must be a number, got {value!r}", hint="Give Python numbers.")
-    if not 0 <= value <= 1:
-        raise ArgumentError(f"quantile: a share must lie between 0 and 1, got {value}")
-    return float(value)
+        raise ArgumentError(f"{name}: a share must be a number, got {value!r:.80}", hint="Give Python numbers.")
+    if not 0 <= value <= whole:
+        raise ArgumentError(f"{name}: a share must lie between 0 and {whole}, got {value}")
+    return value / whole
 
 
 def _sorted(name: str, x: Any, axis: Axes, dim: Axes) -> tuple[Node, tuple[int, ...], Node]:
@@ -93,15 +179,37 @@ def _at(rows: Node, share: float) -> Node:
     place = share * (size - 1)
     low = min(math.floor(place), size - 1)
     a, b = _element(rows, low), _element(rows, min(low + 1, size - 1))
-    share_of_b, distance = place - low, build.sub(b, a)
-    if share_of_b < 0.5:
-        between = build.add(a, build.mul(distance, build.const(share_of_b, a.dtype)))
-    else:  # from the nearer one, as NumPy does it: an infinite neighbor then stays infinite
-        between = build.sub(b, build.mul(distance, build.const(1 - share_of_b, a.dtype)))
-    # Equal infinities have no difference. NaN is sorted behind everything else.
-    value = build.where(build.eq(a, b), a, between) if place > low else a
-    last = _element(rows, size - 1)
+    value = _between(a, b, build.const(place - low, a.dtype)) if place > low else a
+    last = _element(rows, size - 1)  # NaN is sorted behind everything else
     return build.where(build.unary("isnan", last), last, value)
+
+
+def _at_present(rows: Node, share: float) -> Node:
+    """The value at a share of what is not NaN in each row: of all of it, if it is all there; NaN where nothing is."""
+    count = build.reduce("add", build.cast(is_there(rows), int64), (rows.rank - 1,))
+    one, none = build.const(1, int64, count.shape), build.const(0, int64, count.shape)
+    last = build.maximum(build.sub(count, one), none)
+    place = build.mul(build.cast(last, float64), build.const(share, float64, count.shape))
+    low = build.cast(build.unary("floor", place), int64)
+    a, b = _chosen(rows, low), _chosen(rows, build.minimum(build.add(low, one), last))
+    share_of_b = build.cast(build.sub(place, build.cast(low, float64)), a.dtype)
+    return build.where(build.eq(share_of_b, build.const(0, a.dtype)), a, _between(a, b, share_of_b))
+
+
+def _between(a: Node, b: Node, share: Node) -> Node:
+    """The value at a share of the way from a to b."""
+    distance = build.sub(b, a)
+    rest = build.sub(build.const(1, a.dtype), share)
+    # From the nearer one, as NumPy does it: an infinite neighbor then stays infinite.
+    near = build.lt(share, build.const(0.5, a.dtype))
+    value = build.where(near, build.add(a, build.mul(distance, share)), build.sub(b, build.mul(distance, rest)))
+    return build.where(build.eq(a, b), a, value)  # equal infinities have no difference
+
+
+def _chosen(rows: Node, place: Node) -> Node:
+    """One element of each row."""
+    axes = (*range(rows.rank - 1), -1)
+    return widened(build.gather(rows, [place], axes, place.shape))
 
 
 def _element(rows: Node, place: int) -> Node:

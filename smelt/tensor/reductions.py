@@ -47,12 +47,14 @@ _LARGE = 1 << 18  # elements that are worth the three kernels of a search in blo
 _BLOCKS = {1 << 12: (256, 512), 1 << 16: (512, 16384)}  # the least and most elements of a block, by the axis's length
 
 
-def _axes(node: Node, axis: Any, dim: Any, name: str) -> tuple[int, ...]:
+def fold_axes(node: Node, axis: Any, dim: Any, name: str) -> tuple[int, ...]:
+    """The axes that a function folds."""
     return many_axes(axis_or_dim(axis, dim, name), len(node.shape), name)
 
 
-def _folded(name: str, op: str, node: Node, axis: Any, keep: bool, dim: Any) -> Tensor:
-    return wrap(build.reduce(op, node, _axes(node, axis, dim, name), keep_axes=keep, name=name))
+def folded(name: str, op: str, node: Node, axis: Any, keep: bool, dim: Any) -> Tensor:
+    """The axes given folded by an op."""
+    return wrap(build.reduce(op, node, fold_axes(node, axis, dim, name), keep_axes=keep, name=name))
 
 
 @overload
@@ -87,8 +89,8 @@ def sum(
     >>> sm.sum(sm.asarray([[1, 2], [3, 4]]), axis=0).tolist()
     [4, 6]
     """
-    node = _accumulated(node_of(x, "sum"), dtype, "sum")
-    return _folded("sum", "add", node, axis, keep_axes(keepdims, keepdim, "sum"), dim)
+    node = accumulated(node_of(x, "sum"), dtype, "sum")
+    return folded("sum", "add", node, axis, keep_axes(keepdims, keepdim, "sum"), dim)
 
 
 def prod(
@@ -105,11 +107,12 @@ def prod(
     >>> sm.prod(sm.asarray([2.0, 3.0, 4.0])).item()
     24.0
     """
-    node = _accumulated(node_of(x, "prod"), dtype, "prod")
-    return _folded("prod", "mul", node, axis, keep_axes(keepdims, keepdim, "prod"), dim)
+    node = accumulated(node_of(x, "prod"), dtype, "prod")
+    return folded("prod", "mul", node, axis, keep_axes(keepdims, keepdim, "prod"), dim)
 
 
-def _accumulated(node: Node, dtype: DTypeLike | None, name: str) -> Node:
+def accumulated(node: Node, dtype: DTypeLike | None, name: str) -> Node:
+    """A node in the dtype in which its sums and products are taken."""
     if dtype is not None:
         return build.cast(node, as_dtype(dtype, name))
     return build.cast(node, sum_dtype(node.dtype))
@@ -142,7 +145,7 @@ def min(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = Non
 
 def _extreme(name: str, x: Any, axis: Axes, keep: bool, dim: Axes) -> Tensor:
     node = node_of(x, name)
-    axes = _axes(node, axis, dim, name)
+    axes = fold_axes(node, axis, dim, name)
     refuse_empty(node, axes, name)
     return wrap(build.reduce(name, node, axes, keep_axes=keep, name=name))
 
@@ -168,7 +171,7 @@ def all(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = Non
 
 def _verdict(name: str, op: str, x: Any, axis: Axes, keep: bool, dim: Axes) -> Tensor:
     node = build.cast(node_of(x, name), dtypes.bool_)
-    return _folded(name, op, node, axis, keep, dim)
+    return folded(name, op, node, axis, keep, dim)
 
 
 def count_nonzero(
@@ -180,7 +183,7 @@ def count_nonzero(
     2
     """
     node = build.cast(build.cast(node_of(x, "count_nonzero"), dtypes.bool_), dtypes.int64)
-    return _folded("count_nonzero", "add", node, axis, keep_axes(keepdims, keepdim, "count_nonzero"), dim)
+    return folded("count_nonzero", "add", node, axis, keep_axes(keepdims, keepdim, "count_nonzero"), dim)
 
 
 def mean(
@@ -197,8 +200,8 @@ def mean(
     >>> sm.mean(sm.asarray([1.0, 2.0, 6.0])).item()
     3.0
     """
-    node = _real(x, dtype, "mean")
-    axes = _axes(node, axis, dim, "mean")
+    node = real(x, dtype, "mean")
+    axes = fold_axes(node, axis, dim, "mean")
     return wrap(build.cast(_mean(widened(node), axes, keep_axes(keepdims, keepdim, "mean")), node.dtype))
 
 
@@ -249,7 +252,8 @@ def away_from_zero(function: Callable[[Node], Node], node: Node) -> Node:
     return build.where(zero, build.const(0, node.dtype), inner)
 
 
-def _real(x: Any, dtype: DTypeLike | None, name: str) -> Node:
+def real(x: Any, dtype: DTypeLike | None, name: str) -> Node:
+    """The argument of a mean: in the dtype asked for, which must be a float."""
     if dtype is None:
         return floating(x, name)
     wanted = as_dtype(dtype, name)
@@ -268,18 +272,22 @@ def _mean(node: Node, axes: tuple[int, ...], keep: bool) -> Node:
 
 def _variance(name: str, x: Any, axis: Any, correction: Any, keep: bool, dim: Any) -> tuple[Node, Node]:
     """The argument, and its variance in the type that formulas are computed in."""
-    given = _real(x, None, name)
-    axes = _axes(given, axis, dim, name)
+    given = real(x, None, name)
+    axes = fold_axes(given, axis, dim, name)
     less = real_number(correction, name, "correction")
     node = widened(given)
     centered = build.sub(node, _mean(node, axes, keep=True))
     total = build.reduce("add", build.mul(centered, centered), axes, keep_axes=keep)
-    count = _count(node, axes)
-    if less:
-        count = build.shift(count, -less)
-        enough = build.lt(build.const(0, node.dtype), count)
-        count = build.where(enough, count, build.const(float("nan"), node.dtype))
-    return given, build.div(total, count)
+    return given, build.div(total, corrected(_count(node, axes), less))
+
+
+def corrected(count: Node, less: float) -> Node:
+    """What the squares of a variance are divided by: NaN where that is not positive."""
+    if not less:
+        return count
+    count = build.shift(count, -less)
+    enough = build.lt(build.const(0, count.dtype), count)
+    return build.where(enough, count, build.const(float("nan"), count.dtype))
 
 
 def logsumexp(
@@ -291,7 +299,7 @@ def logsumexp(
     1000.6931762695312
     """
     original = floating(x, "logsumexp")
-    axes = _axes(original, axis, dim, "logsumexp")
+    axes = fold_axes(original, axis, dim, "logsumexp")
     node = widened(original)
     largest = build.reduce("max", node, axes, keep_axes=True)
     # An infinite largest value must not be subtracted from itself.

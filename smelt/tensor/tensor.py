@@ -30,6 +30,7 @@ from smelt.tensor import (
     floats,
     folding,
     formatting,
+    histograms,
     indexing,
     interop,
     joining,
@@ -38,6 +39,7 @@ from smelt.tensor import (
     lookup,
     movement,
     namespace,
+    nans,
     norms,
     operators,
     ordering,
@@ -107,14 +109,6 @@ class Tensor(Habits, Generic[DT, *S]):
     def device(self) -> str:
         """Where the values lie or will lie."""
         return devices.device_of(self._node)
-
-    def numel(self) -> Size:
-        """The number of elements."""
-        return product_of(self._node.shape)
-
-    def dim(self) -> builtins.int:
-        """The number of axes."""
-        return len(self._node.shape)
 
     @property
     def T(self: Tensor[DT, A, B]) -> Tensor[DT, B, A]:
@@ -255,6 +249,9 @@ class Tensor(Habits, Generic[DT, *S]):
 
     __getitem__ = indexing.index
 
+    def __round__(self, ndigits: builtins.int = 0) -> Tensor[DT, *S]:
+        return elementwise.round(self, ndigits)
+
     def __setitem__(self, key: Any, value: Any) -> Never:
         raise ArgumentError("item assignment: tensors never change", hint="Use x.at[...].set(...) for a changed copy.")
 
@@ -272,6 +269,7 @@ class Tensor(Habits, Generic[DT, *S]):
     __matmul__ = operators.forward(linear.matmul)
     __floordiv__ = operators.forward(elementwise.floor_divide)
     __mod__ = operators.forward(elementwise.remainder)
+    __divmod__ = operators.forward(elementwise.divmod)
     __pow__ = operators.forward(elementwise.pow)
     __and__ = operators.forward(elementwise.bitwise_and)
     __or__ = operators.forward(elementwise.bitwise_or)
@@ -291,6 +289,7 @@ class Tensor(Habits, Generic[DT, *S]):
     __rmatmul__ = operators.reflected(linear.matmul)
     __rfloordiv__ = operators.reflected(elementwise.floor_divide)
     __rmod__ = operators.reflected(elementwise.remainder)
+    __rdivmod__ = operators.reflected(elementwise.divmod)
     __rpow__ = operators.reflected(elementwise.pow)
     __rand__ = operators.reflected(elementwise.bitwise_and)
     __ror__ = operators.reflected(elementwise.bitwise_or)
@@ -339,6 +338,7 @@ class Tensor(Habits, Generic[DT, *S]):
     divide = div = elementwise.divide
     floor_divide = elementwise.floor_divide
     remainder = elementwise.remainder
+    divmod = elementwise.divmod
     pow = power = elementwise.pow
     maximum = elementwise.maximum
     minimum = elementwise.minimum
@@ -439,6 +439,19 @@ class Tensor(Habits, Generic[DT, *S]):
     vector_norm = norms.vector_norm
     median = quantiles.median
     quantile = quantiles.quantile
+    percentile = quantiles.percentile
+    nanmedian = quantiles.nanmedian
+    nanquantile = quantiles.nanquantile
+    nanpercentile = quantiles.nanpercentile
+    nanmax = nans.nanmax
+    nanmean = nans.nanmean
+    nanmin = nans.nanmin
+    nanprod = nans.nanprod
+    nanstd = nans.nanstd
+    nansum = nans.nansum
+    nanvar = nans.nanvar
+    digitize = histograms.digitize
+    histogram = histograms.histogram
 
     cumsum = scans.cumsum
     cumprod = scans.cumprod
@@ -464,13 +477,6 @@ class Tensor(Habits, Generic[DT, *S]):
     isin = sets.isin
 
     reshape = movement.reshape
-
-    def view(self, *shape: Any) -> Tensor:
-        """`reshape`, or `bitcast` for a dtype."""
-        if len(shape) == 1 and isinstance(shape[0], DType):
-            return floats.bitcast(self, shape[0])
-        return movement.reshape(self, *shape)
-
     flatten = movement.flatten
     squeeze = movement.squeeze
     expand_dims = unsqueeze = movement.expand_dims

@@ -76,6 +76,19 @@ def floats_only(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda x: function(x) if x.dtype.kind == "f" else x
 
 
+def decimals(x: Array, places: int) -> Array:
+    """NumPy's, but for numbers so large that they have no decimals, which stay as they are."""
+    return (
+        np.where(np.isfinite(x * 10.0**places), np.round(x, places), x) if x.dtype.kind == "f" else np.round(x, places)
+    )
+
+
+def rounds(dtype: DType) -> list[Sample]:
+    return [call(values(dtype, 5, 7, low=0, high=99), places) for places in (1, 2, -1)] + [
+        call(special(dtype), 2) if dtype.is_float else call(values(dtype, 3), 3)
+    ]
+
+
 NO_BOOL = wrong(DTypeError, "bool is not supported", np.array([True]))
 FLOAT_NO_BITS = wrong(DTypeError, "float32 is not supported", zeros(2))
 
@@ -89,7 +102,17 @@ UNARY = [
     kept("floor", floats_only(np.floor), errors=[NO_BOOL, not_computed("floor")]),
     kept("ceil", floats_only(np.ceil), errors=[NO_BOOL, not_computed("ceil")]),
     kept("trunc", floats_only(np.trunc), errors=[NO_BOOL, not_computed("trunc")]),
-    kept("round", floats_only(np.rint), errors=[NO_BOOL, not_computed("round")]),
+    kept(
+        "round",
+        floats_only(np.rint),
+        errors=[
+            NO_BOOL,
+            not_computed("round"),
+            wrong(ArgumentError, "decimals must be an integer, got 1.5", zeros(2), 1.5),
+            wrong(ArgumentError, "round: 301 decimals", zeros(2), 301),
+        ],
+    ),
+    OpSpec("round", decimals, rounds, NUMBERS, tolerance=ROUNDED),
     kept("bitwise_invert", np.invert, INTEGERS + BOOLS, errors=[FLOAT_NO_BITS, not_computed("bitwise_invert")]),
     verdict("logical_not", np.logical_not),
     verdict("isnan", lambda x: np.isnan(x.astype(np.float64))),
@@ -196,6 +219,19 @@ BINARY = [
     binary(
         "remainder", np.remainder, FLOATS, tolerance=Tolerance(2, 8), samples=lambda dtype: two(dtype, low=1, high=9)
     ),
+    binary(
+        "divmod",
+        lambda a, b: (zero_safe(np.floor_divide)(a, b), zero_safe(np.remainder)(a, b)),
+        INTEGERS,
+        errors=[TWO_BOOLS],
+    ),
+    binary(
+        "divmod",
+        lambda a, b: (floor_divided(a, b), np.remainder(a, b)),
+        FLOATS,
+        tolerance=Tolerance(2, 8),
+        samples=lambda dtype: two(dtype, low=1, high=9),
+    ),
     binary("pow", np.power, INTEGERS, samples=lambda dtype: two(dtype, low=0, high=3)),
     binary(
         "pow",
@@ -261,6 +297,7 @@ TERNARY = [
             wrong(DTypeError, "the condition is float32", zeros(2), zeros(2), zeros(2)),
             wrong(ShapeError, "shapes do not broadcast", np.array([True] * 3), zeros(2), zeros(2)),
             wrong(DTypeError, "where: no tensor can hold", "text", zeros(2), zeros(2)),
+            wrong(ArgumentError, "where: one of x and y is missing", np.array([True]), zeros(1)),
         ],
     ),
     OpSpec(

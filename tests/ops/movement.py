@@ -321,8 +321,19 @@ MOVEMENT = [
     moved(
         "repeat",
         lambda x, repeats, axis=None, dim=None: np.repeat(x, repeats, axis if dim is None else dim),
-        cases(call(2), call(3, axis=1), call(1, dim=-1), call(0, axis=0)),
+        cases(
+            *(call(2), call(3, axis=1), call(1, dim=-1), call(0, axis=0)),
+            *(
+                call([2, 0, 1], axis=1),
+                call((3, 1), axis=0),
+                call([1, 0, 2, 1, 1], dim=-1),
+                call([2], axis=1),
+            ),
+        ),
         wrong(ArgumentError, "must be an integer", zeros(2), 1.5),
+        wrong(ArgumentError, "must be an integer, got 0.5", zeros(2), [1, 0.5]),
+        wrong(ShapeError, "repeat: 3 counts for axis 0 of shape (2,)", zeros(2), [1, 2, 3]),
+        wrong(ShapeError, "counts of shape (1, 2)", zeros(2), np.array([[1, 2]])),
         wrong(ArgumentError, "must not be negative", zeros(2), -1),
         wrong(AxisError, "out of range", zeros(2), 2, 1),
     ),

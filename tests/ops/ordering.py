@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.dtypes import DType, int64
+from smelt.dtypes import DType, float32, float64, int64
 from smelt.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tests.ops.samples import Array, Sample, call, special, strided, values
 from tests.ops.spec import (
@@ -15,6 +15,8 @@ from tests.ops.spec import (
     AXIS_FLOAT,
     BOTH_AXES,
     INTEGERS,
+    NUMBERS,
+    SUM,
     OpSpec,
     Wrong,
     not_computed,
@@ -133,6 +135,23 @@ def counts(x: Array, minlength: int = 0, length: int | None = None) -> Array:
     return found if length is None else found[:length]
 
 
+def histograms(dtype: DType) -> list[Sample]:
+    x, weights = values(dtype, 7, 11), values(dtype, 7, 11, low=0, high=1)
+    return [
+        call(x, density=True),
+        call(x, 5, (-2, 3), density=True),
+        call(x, [-3.5, -1.0, 0.25, 4.0], density=True),
+        call(x, 4, weights=weights),
+        call(np.full(3, 2, dtype.numpy), 4, density=True),
+    ]
+
+
+def digits(dtype: DType) -> list[Sample]:
+    x = values(dtype, 5, 7, low=0, high=9)
+    edges = np.array([1, 3, 5, 8], dtype.numpy)
+    return [call(x, edges), call(x, edges, right=True), call(x, [1, 3, 5]), call(x, [5, 3, 1]), call(x, [5, 3], True)]
+
+
 NOT_LESS = wrong(ArgumentError, "size must not be negative", zeros(3), size=-1)
 NOT_WHOLE = wrong(ArgumentError, "size must be an integer", zeros(3), size=1.5)
 FAR_FILL = wrong(ArgumentError, f"the fill value {2**70} is not int64", zeros(3), size=2, fill_value=2**70)
@@ -205,6 +224,36 @@ ORDERING = [
             wrong(ArgumentError, "minlength must not be negative", np.array([1]), minlength=-1),
             wrong(ShapeError, f"there would be {2**70} elements", np.array([1]), minlength=2**70),
             wrong(ShapeError, "x and weights have shapes (3,) and (2,)", np.zeros(3, np.int64), zeros(2)),
+        ),
+    ),
+    OpSpec(
+        "histogram",
+        np.histogram,
+        histograms,
+        (float32, float64),
+        tolerance=SUM,
+        errors=(
+            wrong(ArgumentError, "histogram: 0 bins", zeros(3), 0),
+            wrong(ArgumentError, "bins must be an integer, got 'auto'", zeros(3), "auto"),
+            wrong(ShapeError, "edges of shape (1,)", zeros(3), [1.0]),
+            wrong(ArgumentError, "range is (2, 1)", zeros(3), range=(2, 1)),
+            wrong(ArgumentError, "range is 3", zeros(3), range=3),
+            wrong(ShapeError, "x and weights have shapes (3,) and (2,)", zeros(3), weights=zeros(2)),
+            not_flag("density", zeros(3)),
+            not_computed("histogram"),
+        ),
+    ),
+    OpSpec(
+        "digitize",
+        np.digitize,
+        digits,
+        NUMBERS,
+        to_index,
+        errors=(
+            wrong(ShapeError, "edges of shape (1, 2)", zeros(3), [[1.0, 2.0]]),
+            wrong(ArgumentError, "the edges neither rise nor fall", zeros(3), [1.0, 3.0, 2.0]),
+            not_flag("right", zeros(3), [1.0]),
+            not_computed("digitize", [1.0]),
         ),
     ),
     OpSpec("unique_values", unique_parts("values"), distincts, ALL, errors=distinct_errors("unique_values")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.ops.spec import (
     AXIS_TWICE,
     BOTH_AXES,
     FLOATS,
+    NUMBERS,
     SUM,
     OpSpec,
     Tolerance,
@@ -174,6 +176,79 @@ REDUCTIONS = [
 ]
 
 
+# --- without NaN
+
+
+def with_gaps(dtype: DType, **bounds: float) -> list[Sample]:
+    """Reductions of numbers of which some are missing, in one row all."""
+    if not dtype.is_float:
+        return [s for s in folds(dtype, empty=False, **bounds) if s.kwargs.get("axis") != ()]
+    x, small = values(dtype, 5, 7, 3, **bounds), values(dtype, 31, **bounds)
+    x[::2, 1:5], small[::3] = np.nan, np.nan
+    x[1], small[5] = np.nan, 1
+    return [
+        call(x),
+        call(x, axis=0),
+        call(x, axis=-1, keepdims=True),
+        call(x, axis=(0, 2)),
+        call(small),
+        call(values(dtype, 3, 7, **bounds), axis=1),
+        call(np.full((2, 3), np.nan).astype(dtype.numpy), axis=1),
+    ]
+
+
+def gaps_left_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy's, which warns where nothing is left."""
+
+    def reference(x: Array, *args: Any, axis: Any = None, keepdims: bool = False, **more: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return function(as_real(x), *args, axis=axis, keepdims=keepdims, **more)
+
+    return reference
+
+
+def less_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    plain = gaps_left_out(function)
+    return lambda x, correction=0, **more: plain(x, ddof=correction, **more)
+
+
+def corrected(dtype: DType) -> list[Sample]:
+    calls = with_gaps(dtype)
+    return [*calls, *(call(*s.args, **s.kwargs, correction=1) for s in calls)]
+
+
+def shares(*chosen: Any) -> Callable[[DType], list[Sample]]:
+    return lambda dtype: [call(*s.args, chosen[k % len(chosen)], **s.kwargs) for k, s in enumerate(with_gaps(dtype))]
+
+
+WITHOUT_NAN = [
+    OpSpec("nansum", summed(np.nansum), lambda d: with_gaps(d, low=0), ALL, to_sum, SUM, (*FOLD_ERRORS, *DTYPE_ERRORS)),
+    OpSpec(
+        "nanprod",
+        summed(np.nanprod),
+        lambda d: [s for s in with_gaps(d, low=1, high=1.25) if s.args[0].size < 500],
+        ALL,
+        to_sum,
+        SUM,
+        (*FOLD_ERRORS, *DTYPE_ERRORS),
+    ),
+    OpSpec("nanmax", gaps_left_out(np.nanmax), with_gaps, NUMBERS, errors=(NOTHING, *FOLD_ERRORS)),
+    OpSpec("nanmin", gaps_left_out(np.nanmin), with_gaps, NUMBERS, errors=(NOTHING, *FOLD_ERRORS)),
+    OpSpec(
+        "nanmean",
+        gaps_left_out(np.nanmean),
+        with_gaps,
+        (*FLOATS, dtypes.int32),
+        to_float,
+        SUM,
+        (*FOLD_ERRORS, *DTYPE_ERRORS),
+    ),
+    OpSpec("nanvar", less_one(np.nanvar), corrected, FLOATS, to_float, SUM, VARIANCE_ERRORS),
+    OpSpec("nanstd", less_one(np.nanstd), corrected, FLOATS, to_float, SUM, VARIANCE_ERRORS),
+]
+
+
 # --- norms
 
 
@@ -246,22 +321,42 @@ def quantiles(dtype: DType) -> list[Sample]:
     return [call(*s.args, shares[k % len(shares)], **s.kwargs) for k, s in enumerate(medians(dtype))]
 
 
+def share_errors(whole: int) -> tuple[Wrong, ...]:
+    return (
+        wrong(ArgumentError, f"must lie between 0 and {whole}, got {1.5 * whole}", zeros(3), 1.5 * whole),
+        wrong(ArgumentError, "a share must be a number, got 'half'", zeros(3), "half"),
+        wrong(ArgumentError, "there are no shares", zeros(3), []),
+        wrong(ShapeError, "there are no elements", zeros(0), 0.5),
+        wrong(AxisError, "axis 2 is out of range", zeros(2, 3), 0.5, axis=2),
+        not_flag("keepdims", zeros(3), 0.5),
+    )
+
+
+REAL = (*FLOATS, dtypes.int32)
+MANY = (0, 1, 0.5, 0.3, [0.25, 0.75], (0.0, 1.0))
+IN_HUNDREDTHS = tuple([100 * q for q in many] if isinstance(many, list | tuple) else 100 * many for many in MANY)
+
 QUANTILES = [
-    OpSpec("median", median, medians, (*FLOATS, dtypes.int32), to_float, SUM, (NOTHING, *FOLD_ERRORS)),
+    OpSpec("median", median, medians, REAL, to_float, SUM, (NOTHING, *FOLD_ERRORS)),
+    OpSpec("quantile", quantile, quantiles, REAL, to_float, SUM, share_errors(1)),
     OpSpec(
-        "quantile",
-        quantile,
-        quantiles,
-        (*FLOATS, dtypes.int32),
+        "percentile",
+        lambda x, q, **more: np.percentile(as_real(x), q, **more),
+        lambda dtype: [call(s.args[0], IN_HUNDREDTHS[k % 6], **s.kwargs) for k, s in enumerate(medians(dtype))],
+        REAL,
         to_float,
         SUM,
-        (
-            wrong(ArgumentError, "must lie between 0 and 1, got 1.5", zeros(3), 1.5),
-            wrong(ArgumentError, "a share must be a number, got 'half'", zeros(3), "half"),
-            wrong(ArgumentError, "there are no shares", zeros(3), []),
-            wrong(ShapeError, "there are no elements", zeros(0), 0.5),
-            wrong(AxisError, "axis 2 is out of range", zeros(2, 3), 0.5, axis=2),
-            not_flag("keepdims", zeros(3), 0.5),
-        ),
+        share_errors(100),
+    ),
+    OpSpec("nanmedian", gaps_left_out(np.nanmedian), with_gaps, REAL, to_float, SUM, (NOTHING, *FOLD_ERRORS)),
+    OpSpec("nanquantile", gaps_left_out(np.nanquantile), shares(*MANY), REAL, to_float, SUM, share_errors(1)),
+    OpSpec(
+        "nanpercentile",
+        gaps_left_out(np.nanpercentile),
+        shares(*IN_HUNDREDTHS),
+        REAL,
+        to_float,
+        SUM,
+        share_errors(100),
     ),
 ]
