@@ -139,7 +139,10 @@ CALLS: dict[str, Calls] = {
     "flip": lambda make: [call(make(2, 3)), call(make(2, 3), axis=0), call(make(2, 3, 4), axis=(0, -1))],
     "moveaxis": lambda make: [call(make(2, 3, 4), 0, -1), call(make(2, 3, 4), (0, 1), (2, 0))],
     "permute_dims": lambda make: [call(make(2, 3, 4), (2, 0, 1)), call(make(2, 3), axes=(1, 0)), call(make(), ())],
-    "repeat": lambda make: [call(make(2, 3), 2), call(make(2, 3), 3, axis=1), call(make(2), 0)],
+    "repeat": lambda make: [
+        *(call(make(2, 3), 2), call(make(2, 3), 3, axis=1), call(make(2), 0)),
+        call(make(2, 3), np.array([2, 0, 1]), axis=1),
+    ],
     "reshape": lambda make: [call(make(2, 6), (3, -1)), call(make(4), shape=(2, 2), copy=True), call(make(1), ())],
     "roll": lambda make: [call(make(2, 3), 1), call(make(2, 3), (1, -2), axis=(0, 1)), call(make(5), shift=7, axis=0)],
     "squeeze": lambda make: [call(make(1, 3, 1), 0), call(make(1, 3, 1), axis=(0, -1))],

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 import smelt as sm
-from smelt.errors import SmeltError
 
 COMPLEX = "there are no complex dtypes yet"
 
@@ -38,14 +37,6 @@ class Deviation:
     holds: Callable[[], bool]
 
 
-def _refuses(call: Callable[[], object]) -> bool:
-    try:
-        call()
-    except SmeltError:
-        return True
-    return False
-
-
 def _copies() -> bool:
     array = np.zeros(2)
     return not np.shares_memory(sm.asarray(array).numpy(), array)
@@ -61,11 +52,6 @@ DEVIATIONS = [
         "`default_dtypes()` has no `complex floating`",
         COMPLEX,
         lambda: "complex floating" not in sm.__array_namespace_info__().default_dtypes(),
-    ),
-    Deviation(
-        "`repeat` takes a number of repetitions, no array of them",
-        "the shape of the result would depend on values",
-        lambda: _refuses(lambda: sm.repeat(sm.arange(3), sm.asarray([1, 2, 3]))),
     ),
 ]
 
