@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Iterator
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Never
 
 import numpy as np
@@ -22,7 +21,6 @@ from smelt.tensor import (
     adaptive_pooling,
     convolution,
     devices,
-    dlpack,
     einsums,
     elementwise,
     families,
@@ -38,7 +36,6 @@ from smelt.tensor import (
     linear,
     lookup,
     movement,
-    namespace,
     nans,
     norms,
     operators,
@@ -56,6 +53,7 @@ from smelt.tensor import (
 from smelt.tensor.arguments import check_device
 from smelt.tensor.habits import Habits
 from smelt.tensor.handle import register, wrap
+from smelt.tensor.protocols import Protocols
 from smelt.tensor.types import DT, A, B, DTypeLike, R, S, Size, TensorLike
 
 if TYPE_CHECKING:
@@ -64,7 +62,7 @@ if TYPE_CHECKING:
 families.prepare()
 
 
-class Tensor(Habits, Generic[DT, *S]):
+class Tensor(Habits, Protocols, Generic[DT, *S]):
     """A multidimensional array that is computed when it is asked for and never changes.
 
     `Tensor[Float32, Literal[2], Literal[3]]` tells a type checker dtype and shape; see `smelt.types`. Make tensors with
@@ -72,10 +70,6 @@ class Tensor(Habits, Generic[DT, *S]):
     """
 
     __slots__ = ()
-
-    # NumPy leaves operators with an array on the left to the tensor.
-    __array_ufunc__ = None
-    __array_priority__ = 1000.0
 
     def __init__(self, data: TensorLike, dtype: DTypeLike | None = None) -> None:
         self._node = interop.to_node(data, "Tensor", None if dtype is None else as_dtype(dtype, "Tensor"))
@@ -197,28 +191,6 @@ class Tensor(Habits, Generic[DT, *S]):
 
     def __contains__(self, value: Any) -> builtins.bool:
         return builtins.bool(reductions.any(elementwise.equal(self, value)))
-
-    def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> NDArray[Any]:
-        return interop.array_protocol(self, dtype, copy)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[builtins.int, builtins.int] | None = None,
-        dl_device: tuple[builtins.int, builtins.int] | None = None,
-        copy: builtins.bool | None = None,
-    ) -> Any:
-        """A DLPack capsule of a copy; with `copy=False` of the tensor's own memory, marked read-only."""
-        return interop.to_dlpack(self, stream, max_version, dl_device, copy)
-
-    def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
-        """The device type and number of DLPack."""
-        return dlpack.CPU
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        """The module with the functions of the array API, if it has that version of it."""
-        return namespace.module(api_version)
 
     # --- text and identity
 
