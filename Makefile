@@ -22,7 +22,7 @@ OPENCL_STAMP := $(VENV)/installed-opencl$(ZIG:%=-%)
 PROOFS_STAMP := $(VENV)/installed-proofs$(ZIG:%=-%)
 PEERS_STAMP := $(VENV)/installed-peers-tests$(ZIG:%=-%)
 
-.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs fuzz hunt check format bench-peers clean
+.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs mutants fuzz hunt check format bench-peers clean
 .DEFAULT_GOAL := help
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make test-opencl  set up OpenCL for the processor, run its tests, look for races  (at most 15 minutes)"
 	@echo "make fashion-mnist  get the pictures of the LeNet example into the virtual environment (Debian, Ubuntu; no root)"
 	@echo "make proofs    install an SMT solver, prove that the kernels of a corpus stay inside their buffers  (at most 5 minutes)"
+	@echo "make mutants   one mistake at a time in the simplifier, the legality of schedules, the scheduler: who notices?  (40 minutes)"
 	@echo "make fuzz      the generated tests only, with new examples at every run, and 20,000 whole programs (hours)"
 	@echo "make hunt      500 new whole programs against NumPy; COUNT=2000 for more"
 	@echo "make check     lint, formatting and types only"
@@ -68,6 +69,9 @@ test-opencl: opencl
 
 proofs: $(PROOFS_STAMP)
 	SMELT_TEST_ALL=1 $(RUN) -m pytest -q -n $(WORKERS) tests/proofs
+
+mutants: $(DEV_STAMP)
+	$(RUN) -m tests.mutants
 
 fuzz: $(DEV_STAMP)
 	SMELT_TEST_ALL=1 SMELT_TEST_FUZZ=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup -m "not slow" tests/property tests/kernel tests/fuse tests/schedule tests/rewrite tests/graph

@@ -23,15 +23,15 @@ def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
     """
     slacks = [c.b - c.a - 1 for c in conditions]
     scales = {c for c in map(abs, expression.terms.values()) if c > 1}
-    by_dims = [slack * scale for slack in slacks for scale in _symbolic_scales(expression, slack)]
-    multiples = [slack * scale for slack in slacks for scale in (1, *sorted(scales))] + by_dims
+    fitted = [slack * scale for slack in slacks for scale in _fitting_scales(expression, slack)]
+    multiples = [slack * scale for slack in slacks for scale in (1, *sorted(scales))] + fitted
     for n in (1, *_denominators(expression, slacks)):
         cleared = expression * n + (n - 1)
         if any(nonnegative(cleared - slack) for slack in (multiples if n == 1 else slacks)):
             return True
     if any(nonnegative(e - slack) for e in _without_quotients(expression) for slack in slacks):
         return True
-    if any(nonnegative(expression - a - b) for a, b in itertools.combinations([*slacks, *by_dims], 2)):
+    if any(nonnegative(expression - a - b) for a, b in itertools.combinations(dict.fromkeys([*slacks, *fitted]), 2)):
         return True
     settled = _without_zero_quotients(expression)
     if settled != expression:
@@ -84,11 +84,11 @@ def _tried(expression: Index, slacks: list[Index]) -> bool:
     return bool(np.all((np.asarray(expression.evaluate(values)) >= 0) | ~possible))
 
 
-def _symbolic_scales(expression: Index, slack: Index) -> Iterator[Index]:
-    """Strides with dims: what the variables of a condition are multiplied by in the expression."""
+def _fitting_scales(expression: Index, slack: Index) -> Iterator[Index]:
+    """Strides: what the variables of a condition are multiplied by in the expression."""
     for atom in slack.atoms():
         scale = -expression.coefficient(atom)
-        if scale.value is None and slack.coefficient(atom) == -1 and nonnegative(scale):
+        if scale != 0 and slack.coefficient(atom) == -1 and nonnegative(scale):
             yield scale
 
 

@@ -215,3 +215,13 @@ def test_conditions_on_rows_and_columns_of_symbolic_matrices() -> None:
     assert not implied(left - 1, inside)
     assert not implied(left, inside[:1])
     assert not implied(left, inside[1:])
+
+
+def test_conditions_on_rows_and_columns_of_matrices() -> None:
+    batch, panel, row, column = (variable(n, 0, last) for n, last in (("b", 7), ("p", 2), ("r", 63), ("c", 191)))
+    left = 8 * 130 * 130 - 1 - (16900 * batch + 130 * (64 * panel + row) + column)
+    inside = (Less(64 * panel + row, as_index(130)), Less(column, as_index(130)))
+    assert implied(left, inside)
+    assert not implied(left - 1, inside)
+    assert not implied(left, inside[:1])
+    assert not implied(left, inside[1:])

@@ -40,6 +40,31 @@ def indices(*shape: int) -> sm.Tensor:
     return floats(*shape, dtype=sm.int64)
 
 
+def halves(m: int, n: int, k: int) -> sm.Tensor:
+    a, b = floats(m, k, dtype=sm.bfloat16), floats(n, k, dtype=sm.bfloat16)
+    return a.astype(sm.float32) @ b.astype(sm.float32).T
+
+
+def attention_slope(which: int, causal: bool) -> sm.Tensor:
+    operands = [floats(2, 4, 130, 32) for _ in range(3)]
+    weights = floats(2, 4, 130, 32)
+
+    def value(*operands: sm.Tensor) -> sm.Tensor:
+        return (sm.scaled_dot_product_attention(*operands, is_causal=causal) * weights).sum()
+
+    return sm.grad(value, argnums=which)(*operands)
+
+
+SHAPES = [
+    (1, 70, 9),
+    (7, 64, 64),
+    (8, 1000, 33),
+    (33, 100, 35),
+    (12, 16, 4),
+    (64, 333, 129),
+    (20, 200, 4100),
+    (9, 5, 3),
+]
 CASES: dict[str, Callable[[], sm.Tensor]] = {
     "elements": lambda: floats(100_000).exp() * 2,
     "few elements": lambda: floats(3).exp(),
@@ -87,13 +112,40 @@ CASES: dict[str, Callable[[], sm.Tensor]] = {
     "causal attention": lambda: sm.scaled_dot_product_attention(
         floats(1, 4, 100, 32), floats(1, 4, 100, 32), floats(1, 4, 100, 32), is_causal=True
     ),
+    "slope by queries": lambda: attention_slope(0, causal=False),
+    "slope by keys": lambda: attention_slope(1, causal=False),
+    "slope by values": lambda: attention_slope(2, causal=True),
+    "causal slope by keys": lambda: attention_slope(1, causal=True),
+    "grouped attention": lambda: sm.scaled_dot_product_attention(
+        floats(2, 8, 33, 16), floats(2, 2, 70, 16), floats(2, 2, 70, 16), enable_gqa=True
+    ),
+    "loss over many classes": lambda: sm.cross_entropy(floats(64, 48) @ floats(48, 5000), indices(64)),
     "scan": lambda: sm.cumsum(floats(64, 1000), -1),
     "scan of columns": lambda: sm.cumsum(floats(1000, 64), 0),
     "long scan": lambda: sm.cumsum(floats(1 << 18), 0),
     "lookup": lambda: floats(1000, 64)[indices(200)],
     "sort": lambda: sm.sort(floats(100, 300)),
+    "sort of short rows": lambda: sm.sort(floats(5000, 7), descending=True),
+    "sort of columns": lambda: sm.sort(floats(300, 20), axis=0),
+    "sort of integers": lambda: sm.argsort(floats(64, 5000, dtype=sm.int32)),
+    "sort of halves": lambda: sm.sort(floats(3, 200, dtype=sm.float16)),
     "long sort": lambda: sm.argsort(floats(1 << 17)),
+    "long sort of integers": lambda: sm.sort(floats(1 << 20, dtype=sm.int64), descending=True),
+    "first few": lambda: sm.topk(floats(10, 4000), 5)[0],
+    "first few of few": lambda: sm.topk(floats(1000, 12), 3)[1],
+    "first few of many": lambda: sm.topk(floats(1 << 18), 100)[0],
     "scatter": lambda: floats(1000, 64).at[indices(200)].add(1.0),
+    "scatter of numbers": lambda: floats(1000).at[indices(1 << 16)].add(floats(1 << 16)),
+    "scatter of elements": lambda: floats(100, 50).at[indices(20), indices(20)].set(floats(20)),
+    "scatter of columns": lambda: floats(64, 1000).at[:, indices(200)].max(floats(64, 200)),
+    "scatter of bytes": lambda: floats(1000, 3, dtype=sm.uint8).at[indices(200)].min(floats(200, 3, dtype=sm.uint8)),
+    "scatter along an axis": lambda: sm.scatter_add(floats(8, 100), 1, indices(8, 300), floats(8, 300)),
+    "long scatter": lambda: floats(1 << 16, 8).at[indices(1 << 17)].add(floats(1 << 17, 8)),
+    "counts": lambda: sm.bincount(indices(100_000), minlength=50),
+    **{f"product {m} {n} {k}": lambda m=m, n=n, k=k: floats(m, k) @ floats(k, n) for m, n, k in SHAPES},
+    **{f"bytes {m} {n} {k}": lambda m=m, n=n, k=k: words(m, n, k, sm.int8, sm.int32) for m, n, k in SHAPES},
+    **{f"by transposed {m} {n} {k}": lambda m=m, n=n, k=k: floats(m, k) @ floats(n, k).T for m, n, k in SHAPES},
+    **{f"halves {m} {n} {k}": lambda m=m, n=n, k=k: halves(m, n, k) for m, n, k in SHAPES},
 }
 
 
@@ -101,7 +153,7 @@ def lines(profile: Profile) -> Iterator[str]:
     for name, make in CASES.items():
         for built in drawn_up(trace([make()._node]).key, profile):
             routine = isinstance(built.kernel, Routine)
-            chosen = built.text.splitlines()[0] if routine else built.schedule
+            chosen = ", ".join(built.text.splitlines()) if routine else built.schedule
             yield f"{name}: {chosen}; {built.grain} at a time"
 
 

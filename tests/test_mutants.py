@@ -1,0 +1,28 @@
+"""The mutants themselves: each is a program, and another one than what it was made of."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.mutants import AREAS, ROOT, changed, mutants
+
+
+@pytest.mark.parametrize("name", AREAS)
+def test_every_mutant_is_another_program(name: str) -> None:
+    found = mutants(AREAS[name])
+    assert len(set(found)) == len(found) > 300
+    for mutant in found[:: len(found) // 12]:
+        tree = changed(mutant)
+        compile(tree, mutant.path, "exec")
+        assert ast.unparse(tree) != ast.unparse(changed(mutant._replace(change=-1)))
+
+
+def test_mutants_have_places_and_words() -> None:
+    found = mutants(AREAS["legality"])
+    lines = (ROOT / "smelt/kernel/plan.py").read_text().splitlines()
+    without = [mutant for mutant in found if mutant.text.startswith("without raise Illegal(")]
+    assert len(without) > 20
+    turned = [mutant for mutant in found if mutant.text == "a condition is turned around"]
+    assert all("if" in lines[mutant.line - 1] or "while" in lines[mutant.line - 1] for mutant in turned)
