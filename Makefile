@@ -22,7 +22,7 @@ OPENCL_STAMP := $(VENV)/installed-opencl$(ZIG:%=-%)
 PROOFS_STAMP := $(VENV)/installed-proofs$(ZIG:%=-%)
 PEERS_STAMP := $(VENV)/installed-peers-tests$(ZIG:%=-%)
 
-.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs mutants fuzz hunt check format bench-peers clean
+.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs mutants fuzz hunt check format bench-peers lock audit clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,6 +39,8 @@ help:
 	@echo "make check     lint, formatting and types only"
 	@echo "make format    format the code and apply the safe lint fixes"
 	@echo "make bench-peers  install PyTorch and JAX next to smelt, for 'python -m smelt.bench cpu' to compete with"
+	@echo "make lock      write requirements/dev.lock: versions and hashes of all that development installs"
+	@echo "make audit     look those versions up among known vulnerabilities, and list them in build/sbom.json"
 	@echo "make clean     remove the virtual environment, caches and outputs"
 	@echo ""
 	@echo "PYTHON=python3.12 chooses the Python for the virtual environment, WORKERS=4 the number of test processes."
@@ -94,6 +96,22 @@ format: $(DEV_STAMP)
 # Optional and large: the suite runs without them and says who is missing.
 bench-peers: $(DEV_STAMP)
 	$(RUN) -m pip install --disable-pip-version-check --editable '.[peers]'
+
+# The versions that development was last seen to work with, with the hashes of their files, for every platform:
+# pip install --require-hashes -r requirements/dev.lock
+TOOLS := build/tools
+$(TOOLS)/installed:
+	@$(PYTHON) -m venv $(TOOLS) && $(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check uv pip-audit cyclonedx-bom
+	@touch $@
+
+lock: $(TOOLS)/installed
+	$(TOOLS)/bin/uv pip compile --quiet --universal --generate-hashes --no-annotate --upgrade --custom-compile-command "make lock" \
+	  --extra dev --extra zig pyproject.toml --output-file requirements/dev.lock
+
+# --strict: a package that the database cannot be asked about is a failure, not a package without vulnerabilities.
+audit: $(TOOLS)/installed
+	$(TOOLS)/bin/cyclonedx-py requirements requirements/dev.lock --output-file build/sbom.json
+	$(TOOLS)/bin/pip-audit --strict --requirement requirements/dev.lock --require-hashes --disable-pip
 
 clean:
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
