@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from smelt.formats import save as save
     from smelt.nn.losses import cross_entropy as cross_entropy
     from smelt.transform.associative import associative_scan as associative_scan
+    from smelt.transform.callback import callback as callback
     from smelt.transform.checkpoint import checkpoint as checkpoint
     from smelt.transform.control import cond as cond
     from smelt.transform.control import fori_loop as fori_loop
@@ -143,6 +144,7 @@ tracebacks.install()
 _LAZY = dict.fromkeys(
     (
         "associative_scan",
+        "callback",
         "checkpoint",
         "cond",
         "custom_vjp",
@@ -212,6 +214,7 @@ __all__ = [
     "fori_loop",
     "scan",
     "associative_scan",
+    "callback",
     "random",
     "data",
     "debug",

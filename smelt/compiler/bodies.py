@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from smelt.compiler.trace import Argument
-from smelt.graph.closed import bodies_of, branch, loop, open_body, parameter, parameter_types, with_bodies
+from smelt.graph.closed import bodies_of, branch, items, loop, open_body, parameter, parameter_types, with_bodies
 from smelt.graph.node import Node, constant_value, make, topological, with_sources
 from smelt.graph.ops import CONTROL, VIEWS, Branch, Loop, Op
 
@@ -40,7 +40,10 @@ def simple_bodies(roots: Sequence[Node], simplify: Simplify) -> list[Node]:
             bodies = [simplify(body) for body in bodies_of(chosen)]
             attribute = with_bodies(chosen.attribute, bodies)
             simple = make(node.op, node.dtype, node.shape, replaced.sources, attribute)
-            values[chosen] = (_loop if node.op is Op.LOOP else _branch)(simple, sorted(read[chosen]), simplify)
+            if node.op is Op.HOST:
+                values[chosen] = dict(enumerate(items(simple)))
+            else:
+                values[chosen] = (_loop if node.op is Op.LOOP else _branch)(simple, sorted(read[chosen]), simplify)
     return [new[root] for root in roots]
 
 

@@ -8,7 +8,7 @@ import sys
 
 from smelt.compiler.record import graph_digest, load_graph
 from smelt.compiler.stages import Stages
-from smelt.compiler.trace import GraphKey
+from smelt.compiler.trace import GraphKey, calls_python
 from smelt.config import settings
 from smelt.device.protocol import Device
 from smelt.plan import CompiledGraph
@@ -21,7 +21,7 @@ def compile_graph(key: GraphKey, device: Device, explain: bool = False) -> Compi
     """
     stages = Stages()
     compiled, digest = None, ""
-    if settings().disk_cache and not explain:
+    if settings().disk_cache and not explain and not calls_python(key):
         with stages.stage("load"):
             digest = graph_digest(key, device)
             compiled = load_graph(key, digest, device)

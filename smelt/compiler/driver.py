@@ -19,6 +19,7 @@ from smelt.compiler.work import (
     BranchWork,
     Built,
     ControlWork,
+    HostWork,
     LoopWork,
     Value,
     Work,
@@ -183,6 +184,8 @@ class _Maker:
 
     def control(self, node: Node) -> ControlWork:
         """A loop or branch, with its bodies compiled. Each has leaves of its own, so no two bodies share a node."""
+        if node.op is Op.HOST:
+            return HostWork.of(node)
         if node.op is Op.BRANCH:
             true, false = (self.block(body, [self.seen(x) for x in node.sources[1:]]) for body in node.attribute)
             return BranchWork.of(node, true, false)

@@ -12,6 +12,7 @@ from smelt.compiler.trace import Argument, GraphKey, count_starts
 from smelt.compiler.work import (
     AnyWork,
     ControlWork,
+    HostWork,
     LoopWork,
     Value,
     Work,
@@ -21,11 +22,11 @@ from smelt.compiler.work import (
     offsets_of,
     temporaries,
 )
-from smelt.device.protocol import Control, Device, Launch, Library, Step
+from smelt.device.protocol import Control, Device, HostStep, Launch, Library, Step
 from smelt.fuse import Group, amount_node, base
 from smelt.graph.index import Index, IndexLike, product_of, upper
 from smelt.graph.node import Node
-from smelt.graph.ops import Loop, Op
+from smelt.graph.ops import Hosted, Loop, Op
 from smelt.graph.shapes import row_major
 from smelt.kernel import Routine
 from smelt.plan import ARENA, INPUTS, Alias, KernelRecord, Placed, Stored
@@ -124,6 +125,8 @@ class _Linker:
             self.launch(item, place)
         elif isinstance(item, LoopWork):
             self.loop(item, place)
+        elif isinstance(item, HostWork):
+            self.host(item, place)
         else:
             self.branch(item, place)
         return first, max(first, len(self.kernels) - 1)
@@ -180,6 +183,15 @@ class _Linker:
         self.land(otherwise)
         self.block(item, 1, operands, results, place)
         self.land(end)
+
+    def host(self, item: HostWork, place: Places) -> None:
+        hosted: Hosted = item.node.attribute
+        read = [place_of(base(source), place) for source in item.node.sources]
+        written = [place[value] for value in item.values]
+        types = [*((source.dtype, source.shape) for source in item.node.sources), *hosted.types]
+        arrays = tuple((dtype.numpy, shape) for dtype, shape in types)
+        slots = tuple(self.slot(at) for at in (*read, *written))
+        self.steps.append(HostStep(slots, arrays, len(read), self.integers, hosted.function))
 
     def loop(self, item: LoopWork, place: Places) -> None:
         """point …; set i; top: until i: end; (test; unless: end;) body; rotate …; advance …; again i: top; end: copy …

@@ -20,9 +20,10 @@ from smelt.graph.body_checks import with_checks
 from smelt.graph.build_movement import broadcast_to
 from smelt.graph.checks import Check, checks_of
 from smelt.graph.closed import bodies_of, with_bodies
+from smelt.graph.effects import DONE, take
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.graph.node import Node, Shape, make, scalar_of, topological
-from smelt.graph.ops import CONTROL, Loop, Op, Span
+from smelt.graph.ops import CONTROL, Hosted, Loop, Op, Span
 from smelt.graph.shapes import row_major
 
 GraphKey = tuple[Any, ...]
@@ -200,9 +201,11 @@ def _varying(order: Sequence[Node], bases: Bases) -> set[Node]:
 
 
 def trace(roots: Sequence[Node], integers: bool = False) -> Traced:
-    """The key of the graph below the roots, and its arguments. Checks of indices are further roots, after the given
-    ones. With `integers`, integer constants are arguments as floats are.
+    """The key of the graph below the roots, and its arguments. Effects and checks of indices are further roots, after
+    the given ones. With `integers`, integer constants are arguments as floats are.
     """
+    effects = take()
+    roots = [*roots, *effects]
     order, bases = _needed(roots)
     ops = {node.op for node in order}
     varying = _varying(order, bases) if integers else ()
@@ -217,7 +220,7 @@ def trace(roots: Sequence[Node], integers: bool = False) -> Traced:
     bounds = tuple([(v.low, v.high) for v in dims.values()])
     scalars, starts = tuple(writer.scalars), tuple(writer.starts)
     found = (entries, numbers, bounds), tuple(writer.inputs), scalars, starts
-    return Traced(*found, tuple(dims), tuple(checks.values()))
+    return Traced(*found, tuple(dims), (*[DONE] * len(effects), *checks.values()))
 
 
 def _needed(roots: Sequence[Node]) -> tuple[list[Node], Bases]:
@@ -345,6 +348,8 @@ class _Writer:
         facts = with_bodies(node.attribute, [()] * len(bodies))
         if isinstance(facts, Loop) and facts.length is not None:
             facts = facts._replace(length=self.dims.rename((facts.length,))[0])
+        if isinstance(facts, Hosted):
+            facts = facts._replace(types=tuple((dtype, self.dims.rename(shape)) for dtype, shape in facts.types))
         return facts, written
 
     def body(self, order: Sequence[Node], roots: Sequence[Node]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
@@ -380,6 +385,11 @@ def all_entries(entries: Sequence[Any]) -> Iterator[Any]:
         if entry[0] in CONTROL:
             for body, _ in entry[3][1]:
                 yield from all_entries(body)
+
+
+def calls_python(key: GraphKey) -> bool:
+    """Whether a graph calls functions of this process, which no other one has."""
+    return any(entry[0] is Op.HOST for entry in all_entries(key[0]))
 
 
 def count_starts(key: GraphKey) -> int:

@@ -141,6 +141,19 @@ class LoopWork(ControlWork):
         return cls(node, blocks, items(node), memory, offsets, below, sizes, in_place, registers, counters, spare)
 
 
+@dataclass(frozen=True, eq=False)
+class HostWork(ControlWork):
+    """A call of Python's: no blocks, no memory."""
+
+    @classmethod
+    def of(cls, node: Node) -> HostWork:
+        return cls(node, (), items(node), BlockMemory(uint8, (0,)), ())
+
+    @property
+    def nodes(self) -> list[Value]:
+        return [*self.values, *(base(source) for source in self.node.sources)]
+
+
 AnyWork = Work | ControlWork
 
 

@@ -4,6 +4,7 @@ Always holds: outside of these blocks a program is what it is without them.
 """
 
 from smelt.debug.nans import nans
+from smelt.debug.printing import print
 from smelt.debug.profiling import Profile, profile
 
-__all__ = ["Profile", "nans", "profile"]
+__all__ = ["Profile", "nans", "print", "profile"]

@@ -94,7 +94,7 @@ class _Observer:
                 location=written.location,
             )
         here = user_location()
-        elsewhere = f"\ncomputed for {here}" if here is not None and here != written.location else ""
+        elsewhere = f"\nasked for at {here}" if here is not None and here != written.location else ""
         raise NaNError(
             f"{how}{written.name} made a NaN: {count}",
             rule=f"the first is made by {_described(maker)}.{elsewhere}",

@@ -61,9 +61,8 @@ class _Batching:
                 continue
             dependent = any(self.known[source] is not None for source in node.sources)
             if dependent and node.op in CONTROL:
-                batched = control.branch_batched if node.op is Op.BRANCH else control.loop_batched
                 given = [self.known[source] for source in node.sources]
-                self._several[node] = batched(node, given, self.size, batch_dependent)
+                self._several[node] = control.BATCHED[node.op](node, given, self.size, batch_dependent)
                 dependent = False  # its values are read one by one
             self.known[node] = self._batched(node) if dependent else None
 

@@ -17,10 +17,10 @@ from smelt.dtypes import DType, int64
 from smelt.errors import GradientError
 from smelt.graph import build
 from smelt.graph.alias import alias
-from smelt.graph.closed import branch, items, loop, open_body, parameter, parameter_types
+from smelt.graph.closed import branch, host, items, loop, open_body, parameter, parameter_types
 from smelt.graph.index import IndexLike
 from smelt.graph.node import Node, Shape, topological
-from smelt.graph.ops import Branch, Loop, Op
+from smelt.graph.ops import Branch, Hosted, Loop, Op
 from smelt.graph.verify import value_types
 
 Type = tuple[DType, Shape]
@@ -365,3 +365,40 @@ def _kept(going: Node, new: Node, before: Node) -> Node:
     """The new state of elements that go on."""
     condition = build.reshape(going, (*going.shape, *(1 for _ in new.shape[1:])))
     return build.where(build.broadcast_to(condition, new.shape), new, before)
+
+
+# --- calls of Python's
+
+
+def host_back(
+    node: Node, given: Mapping[int, Node], wanted: Callable[[Node], bool], pull_back: PullBack
+) -> list[tuple[Node, Node]]:
+    """Nobody knows the derivative of a function of Python's."""
+    raise GradientError(
+        "callback: a function of Python's has no derivative",
+        hint="Give it one with sm.custom_vjp, or let its result count as a constant with sm.stop_gradient.",
+    )
+
+
+def host_forward(node: Node, tangents: Sequence[Node | None], push_forward: PushForward) -> dict[int, Node]:
+    """The same for tangents, if the values have any."""
+    if any(dtype.is_float for dtype, _ in node.attribute.types):
+        host_back(node, {}, lambda _: False, lambda *_: [])
+    return {}
+
+
+def host_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, batch: Batch) -> dict[int, Node]:
+    """A call for each element, one after the other."""
+    same = [k for k, x in enumerate(batched) if x is None]
+    apart = [k for k, x in enumerate(batched) if x is not None]
+    parameters = _Parameters()(_types([node.sources[k] for k in (*same, *apart)]))
+    own = dict(zip((*same, *apart), parameters, strict=True))
+    hosted: Hosted = node.attribute
+    body = tuple(host(hosted, [own[k] for k in range(len(own))]))
+    sources = [*(node.sources[k] for k in same), *(_some(batched[k]) for k in apart)]
+    return dict(enumerate(loop(Loop(body, None, 0, len(same), len(apart), size), sources)))
+
+
+BACK = {Op.LOOP: loop_back, Op.BRANCH: branch_back, Op.HOST: host_back}
+FORWARD = {Op.LOOP: loop_forward, Op.BRANCH: branch_forward, Op.HOST: host_forward}
+BATCHED = {Op.LOOP: loop_batched, Op.BRANCH: branch_batched, Op.HOST: host_batched}

@@ -37,8 +37,7 @@ def push_forward(outputs: Sequence[Node], tangents: Mapping[Node, Node]) -> list
             continue
         given = [known.get(source) for source in node.sources]
         if node.op in CONTROL:
-            forward = control.branch_forward if node.op is Op.BRANCH else control.loop_forward
-            several[node] = forward(node, given, push_forward)
+            several[node] = control.FORWARD[node.op](node, given, push_forward)
         elif node.op is Op.ITEM:
             known[node] = several.get(node.sources[0], {}).get(node.attribute)
         else:

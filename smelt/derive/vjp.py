@@ -55,8 +55,7 @@ def pull_back(
         elif node.op in CONTROL:
             given = {item.attribute: sums[item] for item in items.get(node, ()) if item in sums}
             if given:
-                back = control.branch_back if node.op is Op.BRANCH else control.loop_back
-                contribute(back(node, given, wanted.__contains__, pull_back), node)
+                contribute(control.BACK[node.op](node, given, wanted.__contains__, pull_back), node)
         elif node in sums and node.op not in SOURCES:
             contribute(_RULES[node.op](node, sums[node], wanted), node)
     return [sums.get(node) for node in inputs]

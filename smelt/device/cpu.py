@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from smelt.config import settings
 from smelt.cost.profile import Profile, profile
 from smelt.device import memory
-from smelt.device.protocol import CONTROLS, REGISTER, Control, Launch, Step, check_controls
+from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Step, check_controls
 from smelt.errors import InternalError, MemoryLimitError
 
 # Compilers are looked for when something is built, so `import smelt` need not wait for what that takes.
@@ -34,6 +34,7 @@ _STEP: Final = struct.Struct("@PPqqiiiiq")
 _SLOT: Final = struct.Struct("@i4xq")
 _PROGRAM: Final = struct.Struct("@PqPPPqqqq")
 _KINDS: Final = {kind: number for number, kind in enumerate(CONTROLS, 1)}  # 0 is a launch
+_HOST: Final = 1 + len(_KINDS)
 _POINTER_BYTES: Final = 8
 
 
@@ -56,12 +57,13 @@ class Program:
 
     __slots__ = (
         *("arena_bytes", "is_timed", "threads", "workspace_bytes"),
-        *("_address", "_bases_bytes", "_integers_bytes", "_libraries", "_parts", "_run", "_run_timed", "_taken"),
+        *("_address", "_bases_bytes", "_hosts", "_integers_bytes", "_libraries", "_parts", "_run", "_run_timed"),
+        *("_slots", "_taken"),
     )
 
     def __init__(
         self,
-        steps: Sequence[LaunchSpec | Control],
+        steps: Sequence[LaunchSpec | Control | HostStep],
         slots: Sequence[tuple[int, int]],
         scratch_bytes: int,
         arena_bytes: int,
@@ -70,6 +72,8 @@ class Program:
     ) -> None:
         _check(steps, slots, scratch_bytes, arena_bytes)
         launches = [step for step in steps if isinstance(step, LaunchSpec)]
+        self._hosts = {at: step for at, step in enumerate(steps) if isinstance(step, HostStep)}
+        self._slots = list(slots) if self._hosts else []
         scratch_offset = _aligned(arena_bytes)
         scratch_bytes = _aligned(scratch_bytes)
         self.threads, self._libraries = threads, libraries
@@ -111,7 +115,32 @@ class Program:
             return
         following = self._run(self._address, bases, integers, self.threads, 0)
         while following:
+            if following < 0:
+                at = -1 - following
+                self._do(at, bases, integers)
+                following = at + 1
             following = self._run(self._address, bases, integers, self.threads, following)
+
+    def _do(self, at: int, bases: bytes, integers: bytes) -> None:
+        """A step of Python's."""
+        import numpy as np
+
+        addresses = struct.unpack(f"{len(bases) // 8}q", bases)
+
+        def place(slot: int) -> int:
+            base, offset = self._slots[slot]
+            address: int = addresses[max(base, 0)] + offset
+            return ctypes.c_int64.from_address(address).value if base == REGISTER else address
+
+        def load(slot: int, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+            array = np.empty(shape, dtype)
+            ctypes.memmove(array.ctypes.data, place(slot), array.nbytes)
+            return array
+
+        def store(slot: int, array: NDArray[Any]) -> None:
+            ctypes.memmove(place(slot), array.ctypes.data, array.nbytes)
+
+        self._hosts[at].run(struct.unpack(f"{len(integers) // 8}q", integers), load, store)
 
     def launch_seconds(self) -> list[float] | None:
         """How long each launch of the latest timed run took; None where there was none, or if there are loops."""
@@ -195,12 +224,12 @@ class CPU:
         arena_bytes: int,
     ) -> Program:
         """Steps over loaded libraries."""
-        specs = [step if isinstance(step, Control) else _spec(step, libraries) for step in steps]
+        specs = [_spec(step, libraries) if isinstance(step, Launch) else step for step in steps]
         return self.program(specs, slots, scratch_bytes, arena_bytes, libraries)
 
     def program(
         self,
-        steps: Sequence[LaunchSpec | Control],
+        steps: Sequence[LaunchSpec | Control | HostStep],
         slots: Sequence[tuple[int, int]],
         scratch_bytes: int,
         arena_bytes: int,
@@ -291,7 +320,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _check(
-    steps: Sequence[LaunchSpec | Control], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena: int
+    steps: Sequence[LaunchSpec | Control | HostStep], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena: int
 ) -> None:
     """A wrong number here would be a wild pointer there."""
     if scratch_bytes < 0 or arena < 0:
@@ -305,7 +334,7 @@ def _check(
     except ValueError as error:
         raise InternalError(str(error)) from None
     for step in steps:
-        if isinstance(step, Control):
+        if not isinstance(step, LaunchSpec):
             continue
         if not step.kernel_address:
             raise InternalError("a launch without a kernel")
@@ -315,11 +344,13 @@ def _check(
             raise InternalError("a launch names a slot or an integer that does not exist")
 
 
-def _packed_steps(steps: Sequence[LaunchSpec | Control]) -> bytes:
+def _packed_steps(steps: Sequence[LaunchSpec | Control | HostStep]) -> bytes:
     packed = []
     first_buffer = first_integer = 0
     for step in steps:
-        if isinstance(step, Control):
+        if isinstance(step, HostStep):
+            kernel, count, kind, integers, amount, other = 0, 0, _HOST, 0, 0, 0
+        elif isinstance(step, Control):
             kernel, count, kind, integers = 0, 0, _KINDS[step.kind], 0
             amount, other = step.amount, step.target
         else:

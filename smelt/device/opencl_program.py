@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from smelt.device.opencl_build import Library
-from smelt.device.protocol import CONTROLS, REGISTER, Control, Launch, Step, check_controls
+from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Step, check_controls
 from smelt.graph.index import Index, Variable, of
 from smelt.graph.index_text import parse_index
 
@@ -81,6 +81,9 @@ class _Run:
         step = self.program.steps[at]
         if isinstance(step, Control):
             return _RULES[step.kind](self, step) or at + 1
+        if isinstance(step, HostStep):
+            step.run(self.numbers, self.load, self.store)
+            return at + 1
         given = [self.numbers[k] for k in step.integers]
         count = self.program.counts[at]
         tasks = step.tasks if count is None else count.evaluate({f"d{k}": n for k, n in enumerate(given)})
@@ -103,12 +106,22 @@ class _Run:
         # What has no elements may lie anywhere: nothing is read there.
         return (self.context.blocks[0], 0) if block is None else (block, address & _PLACE)
 
+    def load(self, slot: int, dtype: Any, shape: tuple[int, ...]) -> Any:
+        """An array of the device's memory, as soon as it is there."""
+        array = np.empty(shape, dtype)
+        block, place = self.place(self.address(slot))
+        if array.nbytes:
+            self.context.cl.enqueue_copy(self.context.queue, array, block, src_offset=place, is_blocking=True)
+        return array
+
+    def store(self, slot: int, array: Any) -> None:
+        block, place = self.place(self.address(slot))
+        if array.nbytes:
+            self.context.cl.enqueue_copy(self.context.queue, block, array, dst_offset=place, is_blocking=True)
+
     def read(self, slot: int, dtype: Any) -> Any:
         """One element of the device's memory, as soon as it is there."""
-        value = np.empty(1, dtype)
-        block, place = self.place(self.address(slot))
-        self.context.cl.enqueue_copy(self.context.queue, value, block, src_offset=place, is_blocking=True)
-        return value[0].item()
+        return self.load(slot, dtype, (1,))[0].item()
 
     def amount(self, step: Control) -> int:
         """The amount of a step; one that lies in memory depends on nothing but the sizes of the call."""

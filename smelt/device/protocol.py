@@ -9,7 +9,7 @@ for an object and a place in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -71,7 +71,35 @@ class Control:
     target: int = 0  # the number of a step, or of the end
 
 
-Step = Launch | Control
+@dataclass(frozen=True, eq=False)
+class HostStep:
+    """A step that Python does: `function(arrays, shapes)` of what the first `read` slots hold, to the others."""
+
+    buffers: tuple[int, ...]  # slots
+    arrays: tuple[tuple[Any, tuple[Any, ...]], ...]  # the NumPy dtype and shape behind each
+    read: int
+    names: dict[str, int]  # of the dims in shapes, among the integers of the call
+    function: Callable[[Sequence[Any], Sequence[tuple[int, ...]]], list[Any]]
+
+    def run(
+        self,
+        integers: Sequence[int],
+        load: Callable[[int, Any, tuple[int, ...]], Any],
+        store: Callable[[int, Any], None],
+    ) -> None:
+        """Do the step; `load(slot, dtype, shape)` is a copy of what a slot holds, `store(slot, array)` writes there."""
+        values = {name: integers[k] for name, k in self.names.items()}
+        shapes = [
+            tuple(size if isinstance(size, int) else size.evaluate(values) for size in shape)
+            for _, shape in self.arrays
+        ]
+        given = zip(self.buffers[: self.read], self.arrays, shapes, strict=False)
+        found = self.function([load(slot, dtype, shape) for slot, (dtype, _), shape in given], shapes[self.read :])
+        for slot, value in zip(self.buffers[self.read :], found, strict=True):
+            store(slot, value)
+
+
+Step = Launch | Control | HostStep
 
 
 def check_controls(steps: Sequence[Any], slots: Sequence[tuple[int, int]]) -> None:

@@ -15,7 +15,7 @@ typedef struct {
 } Slot;
 
 /* What a step does: see CONTROLS in protocol.py. */
-enum { LAUNCH, POINT, ADVANCE, ROTATE, SET, AGAIN, UNTIL, UNLESS, JUMP, COPY };
+enum { LAUNCH, POINT, ADVANCE, ROTATE, SET, AGAIN, UNTIL, UNLESS, JUMP, COPY, HOST };
 
 typedef struct {
     Kernel kernel;
@@ -344,7 +344,7 @@ static long control(const Program *program, void *const *bases, long at) {
 }
 
 /* Runs steps from number `first` on. Gives 0 when all are done; after a long while, the number of the step to go on with, so that
-   Python can look at its signals in between. */
+   Python can look at its signals in between; before a step that Python does, -1 minus its number. */
 long smelt_run(const Program *program, void *const *bases, const long *integers, int threads, long first) {
     void *buffers[program->most_buffers];
     long values[program->most_integers];
@@ -364,6 +364,9 @@ long smelt_run(const Program *program, void *const *bases, const long *integers,
             long tasks = step->count ? step->count(values) : step->tasks;
             run_launch(step->kernel, buffers, values, workspace, program, tasks, step->grain, threads);
             at++;
+        } else if (step->kind == HOST) {
+            set_float_state(before);
+            return -1 - at;
         } else {
             at = control(program, bases, at);
             if (step->kind != AGAIN) continue;

@@ -81,11 +81,12 @@ def base(source: Node) -> Node:
 
 
 def readable_control(node: Node, layout: LayoutOf) -> Node:
-    """A LOOP or BRANCH with copies of what cannot be read as it lies, and with its amounts."""
-    states = node.attribute.states if node.op is Op.LOOP else 0
+    """A LOOP, BRANCH or HOST with copies of what cannot be read as it lies, and with its amounts."""
+    # What Python is given lies in row-major order, as a state does.
+    states = node.attribute.states if node.op is Op.LOOP else len(node.sources) if node.op is Op.HOST else 0
     sources = [_readable(source, k < states, layout) for k, source in enumerate(node.sources)]
     node = with_sources(node, tuple(sources))
-    if node.op is Op.BRANCH:
+    if node.op is not Op.LOOP:
         return node
     amounts = dict.fromkeys(amount_node(amount) for amount in loop_sizes(node, layout).symbolic())
     return with_sources(node, (*node.sources, *amounts))

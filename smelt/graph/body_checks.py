@@ -7,7 +7,7 @@ its chosen body has found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from smelt.dtypes import int64
 from smelt.graph import build
@@ -42,7 +42,7 @@ def with_checks(roots: Sequence[Node]) -> Checked:
         else:
             new[node] = replaced = with_sources(node, tuple([new[source] for source in node.sources]))
             if node.op in CONTROL:
-                values[node], more = (_loop if node.op is Op.LOOP else _branch)(replaced)
+                values[node], more = _WITH_CHECKS[node.op](replaced)
                 found |= more
     changed = [new[root] for root in roots]
     return Checked(changed, checks_of(topological(changed)) | found)
@@ -88,3 +88,10 @@ def _loop(node: Node) -> tuple[list[Node], Found]:
     # The test that ends the loop is not followed by an iteration.
     last = open_body(list(test.checks), [*kept[:states], *node.sources[states:]])
     return kept, found | dict(zip(last, test.checks.values(), strict=True))
+
+
+def _host(node: Node) -> tuple[list[Node], Found]:
+    return items(node), {}
+
+
+_WITH_CHECKS: Final = {Op.LOOP: _loop, Op.BRANCH: _branch, Op.HOST: _host}

@@ -12,11 +12,12 @@ from typing import NamedTuple
 from smelt.dtypes import DType, int64
 from smelt.graph.checks import rewritten
 from smelt.graph.node import Node, Shape, find, topological, with_sources
-from smelt.graph.ops import CONTROL, VIEWS, Branch, Loop, Op
+from smelt.graph.ops import CONTROL, VIEWS, Branch, Hosted, Loop, Op
 from smelt.graph.origins import derived
 from smelt.graph.verify import made, value_types
 
 Body = tuple[Node, ...]
+Attribute = Loop | Branch | Hosted
 
 _used = False  # whether there has been a loop or branch: most programs have none
 
@@ -90,14 +91,18 @@ def substituted(roots: Sequence[Node], new: Mapping[Node, Node]) -> list[Node]:
 
 
 def bodies_of(node: Node) -> tuple[Body, ...]:
-    """The closed graphs in the attribute of a LOOP or BRANCH."""
+    """The closed graphs in the attribute of a LOOP or BRANCH; a HOST has none."""
+    if node.op is Op.HOST:
+        return ()
     if node.op is Op.BRANCH:
         return tuple(node.attribute)
     return (node.attribute.body,) if node.attribute.test is None else (node.attribute.body, node.attribute.test)
 
 
-def with_bodies(attribute: Loop | Branch, bodies: Sequence[Sequence[Node]]) -> Loop | Branch:
+def with_bodies(attribute: Attribute, bodies: Sequence[Sequence[Node]]) -> Attribute:
     """The attribute with other closed graphs, in the order of `bodies_of`."""
+    if isinstance(attribute, Hosted):
+        return attribute
     made_of = [tuple(body) for body in bodies]
     if isinstance(attribute, Branch):
         return Branch(*made_of)
@@ -114,7 +119,12 @@ def branch(attribute: Branch, predicate: Node, operands: Sequence[Node]) -> list
     return _items(Op.BRANCH, attribute, [predicate, *operands])
 
 
-def _items(op: Op, attribute: Loop | Branch, sources: Sequence[Node]) -> list[Node]:
+def host(attribute: Hosted, sources: Sequence[Node]) -> list[Node]:
+    """The values that Python computes of the sources."""
+    return _items(Op.HOST, attribute, sources)
+
+
+def _items(op: Op, attribute: Attribute, sources: Sequence[Node]) -> list[Node]:
     global _used
     _used = True
     types = value_types(attribute)

@@ -62,7 +62,7 @@ def _run(roots: Sequence[Node], program: _Program, arguments: Sequence[Array] | 
     for node in order:
         if node.op in CONTROL and node.leaf is None:
             inputs = [values[source] for source in node.sources]
-            values[node] = (_loop if node.op is Op.LOOP else _branch)(node, inputs, program)
+            values[node] = _CONTROL[node.op](node, inputs, program)
         else:
             values[node] = _value(node, [values[s] for s in _read(node, expansions)], program, arguments or ())
         if program.observer is not None:
@@ -122,6 +122,14 @@ def _shape(sizes: Sequence[IndexLike], dims: Mapping[str, int]) -> tuple[int, ..
 def _branch(node: Node, inputs: list[Array], program: _Program) -> list[Array]:
     predicate, *operands = inputs
     return _run(node.attribute.true if predicate else node.attribute.false, program, operands)
+
+
+def _host(node: Node, inputs: list[Array], program: _Program) -> list[Array]:
+    shapes = [_shape(shape, program.dims) for _, shape in node.attribute.types]
+    return list(node.attribute.function(inputs, shapes))
+
+
+_CONTROL: Final = {Op.LOOP: _loop, Op.BRANCH: _branch, Op.HOST: _host}
 
 
 def _plan(roots: Sequence[Node]) -> tuple[list[Node], dict[Node, Node]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from smelt import dtypes
 from smelt.dtypes import DType
@@ -43,14 +44,15 @@ class Op(enum.Enum):
     PARAMETER = "parameter"  # an input of a closed body; attribute: its number
     LOOP = "loop"  # several values; sources: states, constants, xs; attribute: Loop
     BRANCH = "branch"  # several values; sources: a predicate, then operands; attribute: Branch
-    ITEM = "item"  # one value of a LOOP or BRANCH; attribute: its number
+    HOST = "host"  # several values, which Python computes while the program runs; attribute: Hosted
+    ITEM = "item"  # one value of a LOOP, BRANCH or HOST; attribute: its number
 
     # Enum's own hash is a Python function; nodes are hashed all the time.
     __hash__ = object.__hash__
 
 
 SOURCES: Final = frozenset({Op.LEAF, Op.CONST, Op.IOTA, Op.PARAMETER})  # what a graph begins with
-CONTROL: Final = frozenset({Op.LOOP, Op.BRANCH})  # nodes with several values and with bodies
+CONTROL: Final = frozenset({Op.LOOP, Op.BRANCH, Op.HOST})  # nodes with several values, most of them with bodies
 MOVEMENT: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SLICE, Op.CONCAT, Op.WINDOW})
 VIEWS: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW})
 ELEMENTWISE: Final = frozenset({Op.UNARY, Op.BINARY, Op.WHERE, Op.CAST, Op.BITCAST})
@@ -159,6 +161,13 @@ class Branch(NamedTuple):
 
     true: tuple[Node, ...]
     false: tuple[Node, ...]
+
+
+class Hosted(NamedTuple):
+    """A call of Python's: `function(arrays, shapes)` takes the sources and gives arrays of these types."""
+
+    function: Callable[[Sequence[Any], Sequence[tuple[int, ...]]], list[Any]]
+    types: tuple[tuple[DType, tuple[IndexLike, ...]], ...]
 
 
 class Function(NamedTuple):

@@ -171,6 +171,7 @@ _WRITERS: Final[dict[Op, Callable[[Node], tuple[str, str]]]] = {
     Op.PARAMETER: lambda node: (str(node.attribute), ""),
     Op.LOOP: lambda node: ("", _loop_text(node)),
     Op.BRANCH: lambda node: ("", ""),
+    Op.HOST: lambda node: ("", ""),  # as an alias
     Op.ITEM: lambda node: (str(node.attribute), ""),
     Op.ALIAS: lambda node: ("", ""),  # only to look at: what it means cannot be written down
 }

@@ -302,7 +302,7 @@ def _constant(value: Any, dtype: DType, reader: TokenReader) -> bytes:
 
 
 _MOST_DEPTH: Final = 50  # of bodies in bodies
-BODY_NAMES: Final = {Op.LOOP: ("body", "test"), Op.BRANCH: ("true", "false")}
+BODY_NAMES: Final = {Op.LOOP: ("body", "test"), Op.BRANCH: ("true", "false"), Op.HOST: ()}
 _DTYPES: Final = {dtype.name: dtype for dtype in ALL}
 _OPS: Final = {op.value: op for op in Op}
 

@@ -26,6 +26,7 @@ from smelt.graph.ops import (
     Contraction,
     Function,
     Gathering,
+    Hosted,
     Loop,
     Op,
     Reduction,
@@ -290,8 +291,10 @@ def _alias(node: Node) -> None:
     _need(node, x is not None and (x.dtype, x.shape) == (node.dtype, node.shape), "it has a source of the same type")
 
 
-def value_types(attribute: Loop | Branch) -> list[tuple[DType, Shape]]:
-    """The types of the values of a LOOP or BRANCH."""
+def value_types(attribute: Loop | Branch | Hosted) -> list[tuple[DType, Shape]]:
+    """The types of the values of a LOOP, BRANCH or HOST."""
+    if isinstance(attribute, Hosted):
+        return list(attribute.types)
     if isinstance(attribute, Branch):
         return [(root.dtype, root.shape) for root in attribute.true]
     states, ys = attribute.body[: attribute.states], attribute.body[attribute.states :]
@@ -332,6 +335,11 @@ def _branch(node: Node) -> None:
     _need(node, kinds[0] == kinds[1] and kinds[0][:1] == [(node.dtype, node.shape)], "both bodies give the same types")
     for body in node.attribute:
         _closed(node, body, [(x.dtype, x.shape) for x in operands])
+
+
+def _host(node: Node) -> None:
+    _need(node, type(node.attribute) is Hosted and callable(node.attribute.function), "the attribute is a Hosted")
+    _need(node, [(node.dtype, node.shape)] == value_types(node.attribute)[:1], "its type is that of the first value")
 
 
 def _closed(node: Node, body: Sequence[Node], types: list[tuple[DType, Shape]]) -> None:
@@ -380,6 +388,7 @@ CHECKS: Final[dict[Op, Callable[[Node], None]]] = {
     Op.PARAMETER: _parameter,
     Op.LOOP: _loop,
     Op.BRANCH: _branch,
+    Op.HOST: _host,
     Op.ITEM: _item,
 }
 
@@ -396,7 +405,7 @@ _SOURCE_COUNTS: Final[dict[Op, int | None]] = {
     Op.SCATTER: None,
     Op.PARAMETER: 0,
     Op.ITEM: 1,
-    **dict.fromkeys((Op.COMPOSITE, Op.ALIAS, Op.LOOP, Op.BRANCH), None),
+    **dict.fromkeys((Op.COMPOSITE, Op.ALIAS, Op.LOOP, Op.BRANCH, Op.HOST), None),
     **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW), 1),
     **dict.fromkeys((Op.UNARY, Op.CAST, Op.BITCAST, Op.REDUCE, Op.SCAN, Op.SORT, Op.NONZERO), 1),
 }

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from smelt.derive.custom import Stopped
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import TraceError
+from smelt.graph.effects import publish
 from smelt.graph.index import Index, IndexLike
 from smelt.graph.node import Node, Shape, make, topological
 from smelt.graph.ops import CONTROL, VIEWS, Op
@@ -39,6 +40,7 @@ class Trace:
         self.draws = 0
         self.hidden: set[int] = set()  # ids of the storages of tensors that the function reaches by itself
         self.weakness: dict[Node, int] = {}
+        self.effects: list[Node] = []  # to compute although no result depends on them
 
     def take_random(self, draws: int) -> tuple[Node, int]:
         if self.random_node is None:
@@ -116,6 +118,7 @@ class _Stack(threading.local):
         self.traces: list[Trace] = []
         self.transforms = 0
         self.variables: frozenset[Node] = frozenset()
+        self.effects: list[list[Node]] = []  # of each function that is traced or batched, the innermost last
 
 
 _stack = _Stack()
@@ -176,24 +179,55 @@ def is_traced(node: Node) -> bool:
     return any(inner.op is Op.LEAF and is_traced_input(inner) for inner in topological([node]))
 
 
+def effects() -> list[Node] | None:
+    """What the function that is being traced or batched does besides giving values; None outside of such."""
+    return _stack.effects[-1] if _stack.effects else None
+
+
+def effect(node: Node) -> None:
+    """Have a node computed whenever the function that is traced runs, or now, if none is."""
+    if node.op is Op.CONST:  # nothing to do
+        return
+    if _stack.effects:
+        _stack.effects[-1].append(node)
+        return
+    from smelt.runtime.realize import realize
+
+    realize([node])
+
+
+@contextmanager
+def noting_effects(into: list[Node]) -> Iterator[None]:
+    """Effects of what runs inside go to a list."""
+    _stack.effects.append(into)
+    try:
+        yield
+    finally:
+        _stack.effects.pop()
+
+
 @contextmanager
 def tracing() -> Iterator[Trace]:
-    """Everything inside is recorded, not computed."""
+    """Everything inside is recorded, not computed. Its effects go to whoever writes the graph down next."""
     trace = Trace()
+    publish(())
     _stack.traces.append(trace)
     try:
-        yield trace
+        with noting_effects(trace.effects):
+            yield trace
+        publish(trace.effects)
     finally:
         _stack.traces.pop()
 
 
 @contextmanager
-def tracing_body(name: str, repeats: bool) -> Iterator[None]:
+def tracing_body(name: str, repeats: bool) -> Iterator[Trace]:
     """Everything inside is a body: `repeats` says that it runs more than once."""
-    _stack.traces.append(BodyTrace(name, current_trace(), repeats))
+    trace = BodyTrace(name, current_trace(), repeats)
+    _stack.traces.append(trace)
     try:
-        with transforming():
-            yield
+        with transforming(), noting_effects(trace.effects):
+            yield trace
     finally:
         _stack.traces.pop()
 

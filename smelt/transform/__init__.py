@@ -8,6 +8,7 @@ import sys
 
 from smelt.names import understand
 from smelt.transform.associative import associative_scan
+from smelt.transform.callback import callback
 from smelt.transform.checkpoint import checkpoint
 from smelt.transform.control import cond, fori_loop, scan, while_loop
 from smelt.transform.custom import custom_vjp, stop_gradient
@@ -22,6 +23,7 @@ __all__ = [
     "Explanation",
     "Jit",
     "Vmap",
+    "callback",
     "checkpoint",
     "cond",
     "custom_vjp",

@@ -48,19 +48,22 @@ def cond(pred: Any, true_fn: Callable[..., T], false_fn: Callable[..., T], *oper
     stand_ins = [_stand_in(node.dtype, node.shape, weak) for node, weak in zip(given.nodes, given.weak, strict=True)]
     results: list[Leaves] = []
     own: list[PrivateNodes] = []
+    effects: list[list[Node]] = []
     for function in (true_fn, false_fn):
         # Whatever a branch computes stays inside, so that it is only computed if the branch is chosen.
-        with runtime.tracing_body("cond", repeats=False), private_nodes() as made:
+        with runtime.tracing_body("cond", repeats=False) as trace, private_nodes() as made:
             results.append(leaves_of(function(*given.rebuilt(stand_ins)), "cond", "result"))
             own.append(made)
+            effects.append(trace.effects)
     true, false = agreed("cond", *results)
-    closed = close([true, false], stand_ins, own=own)
+    none = [[build.const(True, bool_)] * len(done) for done in effects]
+    closed = close([[*true, *effects[0], *none[1]], [*false, *none[0], *effects[1]]], stand_ins, own=own)
     arguments = [*given.nodes, *closed.hoisted]
     if predicate.op is Op.CONST:
         values = open_body(closed.bodies[not constant_value(predicate)], arguments)
     else:
         values = branch(Branch(*closed.bodies), predicate, arguments)
-    result: T = results[0].rebuilt(values)
+    result: T = results[0].rebuilt(_without_effects(values, len(true)))
     return result
 
 
@@ -131,9 +134,10 @@ def scan(
 
     first = State(carry, "scan", "carry")
     roots, stand_ins, ys = first.traced(step)
-    closed = close([[*roots, *ys.nodes]], [*stand_ins, *slices, iteration], at=len(stand_ins))
+    closed = close([[*roots, *ys.nodes, *first.effects]], [*stand_ins, *slices, iteration], at=len(stand_ins))
     attribute = Loop(closed.bodies[0], None, len(roots), len(closed.hoisted), len(slices), count, bool(reverse))
     values = loop(attribute, [*first.nodes, *closed.hoisted, *rows.nodes])
+    values = _without_effects(values, len(roots) + len(ys.nodes))
     return first.rebuilt(values[: len(roots)]), ys.rebuilt(values[len(roots) :])
 
 
@@ -143,9 +147,12 @@ def _while(test: Callable[[S], Any], body: Callable[[S], S], state: S, name: str
     roots, stand_ins, asked = first.traced(lambda now: (body(now), _flag(test(now), name, _ASKED)))
     if not roots or (asked.op is Op.CONST and constant_value(asked)):
         raise ArgumentError(f"{name}: the test does not depend on the state", rule="the loop would never end.")
-    closed = close([roots, [asked]], stand_ins)
-    attribute = Loop(closed.bodies[0], closed.bodies[1], len(roots), len(closed.hoisted), 0, None)
-    result: S = first.rebuilt(loop(attribute, [*first.nodes, *closed.hoisted]))
+    done = [build.const(True, bool_)] * len(first.effects)  # states of their own: there are no ys
+    more = [_stand_in(bool_, ()) for _ in done]
+    closed = close([[*roots, *first.effects], [asked]], [*stand_ins, *more])
+    attribute = Loop(closed.bodies[0], closed.bodies[1], len(roots) + len(done), len(closed.hoisted), 0, None)
+    values = loop(attribute, [*first.nodes, *done, *closed.hoisted])
+    result: S = first.rebuilt(_without_effects(values, len(roots)))
     return result
 
 
@@ -153,8 +160,10 @@ def _guarded(test: Callable[[S], Any], body: Callable[[S], S], state: S, steps: 
     """A loop of a known length, whose body does nothing once the test has failed."""
     first = State(state, "while_loop", "state")
     roots, stand_ins, asked = first.traced(lambda now: (body(now), _flag(test(now), "while_loop", _ASKED)))
-    closed = close([roots, stand_ins], stand_ins)
-    guarded = branch(Branch(*closed.bodies), asked, [*stand_ins, *closed.hoisted])
+    none = [build.const(True, bool_)] * len(first.effects)
+    closed = close([[*roots, *first.effects], [*stand_ins, *none]], stand_ins)
+    both = branch(Branch(*closed.bodies), asked, [*stand_ins, *closed.hoisted])
+    guarded, first.effects = both[: len(roots)], both[len(roots) :]
     result: S = _repeated(first, guarded, stand_ins, _stand_in(int64, ()), steps)
     return result
 
@@ -177,9 +186,16 @@ def _counted(low: IndexLike, length: IndexLike, body: Callable[[Any, S], S], sta
 def _repeated(
     first: State, roots: Sequence[Node], stand_ins: Sequence[Node], iteration: Node, length: IndexLike
 ) -> Any:
-    closed = close([roots], [*stand_ins, iteration], at=len(stand_ins))
+    closed = close([[*roots, *first.effects]], [*stand_ins, iteration], at=len(stand_ins))
     attribute = Loop(closed.bodies[0], None, len(roots), len(closed.hoisted), 0, length)
-    return first.rebuilt(loop(attribute, [*first.nodes, *closed.hoisted]))
+    return first.rebuilt(_without_effects(loop(attribute, [*first.nodes, *closed.hoisted]), len(roots)))
+
+
+def _without_effects(values: Sequence[Node], count: int) -> list[Node]:
+    """The first values of a loop or branch; the others are what it does besides, for the function around it."""
+    for node in values[count:]:
+        runtime.effect(node)
+    return list(values[:count])
 
 
 def _stand_in(dtype: dtypes.DType, shape: Shape, weak: bool = False) -> Node:

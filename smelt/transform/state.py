@@ -59,6 +59,7 @@ class State(Leaves):
         found = leaves_of(value, name, what)
         super().__init__(found.nodes, found.weak, found.structure, what)
         self.name, self.counts = name, counts
+        self.effects: list[Node] = []  # of the body, once it is traced
 
     @property
     def paths(self) -> list[str]:
@@ -72,9 +73,10 @@ class State(Leaves):
         """
         while True:
             stand_ins = [self._stand_in(k) for k in range(len(self.nodes))]
-            with runtime.tracing_body(self.name, repeats=True):
+            with runtime.tracing_body(self.name, repeats=True) as trace:
                 following, more = step(self.rebuilt(stand_ins))
                 found = leaves_of(following, self.name, self.what)
+            self.effects = trace.effects
             if found.structure != self.structure:
                 raise ArgumentError(
                     f"{self.name}: the {self.what} {self.structure} becomes {found.structure}",

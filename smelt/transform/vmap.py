@@ -90,7 +90,8 @@ class Vmap(Generic[P, T]):
         own_args, own_kwargs = tree.unflatten(structure, leaves)
         holders = tree.holders((own_args, own_kwargs))
         before = attributes_of(holders)
-        with runtime.transforming():
+        effects: list[Node] = []
+        with runtime.transforming(), runtime.noting_effects(effects):
             result = self.__wrapped__(*own_args, **own_kwargs)
         for k, name in changed_attributes(holders, before):
             raise ArgumentError(
@@ -98,6 +99,8 @@ class Vmap(Generic[P, T]):
                 hint="Switch the module to evaluation with eval(), or give it the whole batch.",
             )
         batched: T = self._batched(result, stand_ins, size)
+        for node, every in zip(effects, batch_dependent(effects, stand_ins, size), strict=True):
+            runtime.effect(every or node)
         return batched
 
     def _batched(self, result: Any, stand_ins: dict[Node, Node], size: IndexLike) -> Any:

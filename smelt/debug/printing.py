@@ -1,0 +1,48 @@
+"""`print`: values on the way, also of programs that are compiled."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from smelt import runtime, tree
+from smelt.dtypes import bool_
+from smelt.tensor import Tensor
+from smelt.transform.callback import called
+
+_NOTHING = tree.flatten(False)[1]
+
+
+def print(text: Any, *args: Any, **kwargs: Any) -> None:
+    """Print values when they are computed: a text with places as in `str.format`, or just values.
+
+    Inside `jit` it prints at every call, in loops at every iteration, and under `vmap` for every element, in the order
+    in which it is written. A compiled program waits for each of them.
+
+    >>> @sm.jit
+    ... def step(x):
+    ...     y = x * 2
+    ...     sm.debug.print("y = {}, sum {total:.1f}", y, total=y.sum())
+    ...     return y + 1
+    >>> z = step(sm.asarray([1.0, 2.0]))
+    y = [2. 4.], sum 6.0
+    """
+    leaves, structure = tree.flatten((args, kwargs) if isinstance(text, str) else ((text, *args), kwargs))
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+    form = text if isinstance(text, str) else None
+
+    def show(*arrays: Any) -> bool:
+        shown = list(leaves)
+        for k, array in zip(places, arrays, strict=True):
+            shown[k] = array
+        given, named = tree.unflatten(structure, shown)
+        builtins.print(*given, flush=True) if form is None else builtins.print(form.format(*given, **named), flush=True)
+        return True
+
+    before = runtime.effects()
+    values = tuple(leaves[k] for k in places)
+    if before is None and not any(runtime.is_traced(value._node) for value in values):
+        show(*(value.numpy() for value in values))
+        return
+    [token] = called(show, _NOTHING, [(bool_, ())], values, "debug.print", (before or [])[-1:])
+    runtime.effect(token)
