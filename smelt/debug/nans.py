@@ -186,7 +186,7 @@ def _described(node: Node) -> str:
     return f"`{name}` of {sources}" if sources else f"`{name}`"
 
 
-_AROUND = frozenset({"operator", "wrapped", "derived", "called", "called_with"})  # functions around what was called
+_AROUND = frozenset({"called", "called_with"})  # functions around what was called, besides those inside of others
 
 
 def _function() -> str:
@@ -195,8 +195,9 @@ def _function() -> str:
     while frame is not None and is_own(frame.f_code.co_filename):
         called = frame.f_code.co_name
         if called == "__call__":
-            name = type(frame.f_locals.get("self")).__name__
-        elif called.isidentifier() and not called.startswith("_") and called not in _AROUND:
-            name = called
+            layer = frame.f_locals.get("self")
+            name = getattr(layer, "__name__", type(layer).__name__)
+        elif called.isidentifier() and not called.startswith("_") and "<locals>" not in frame.f_code.co_qualname:
+            name = name if called in _AROUND else called
         frame = frame.f_back  # type: ignore[assignment]
     return name

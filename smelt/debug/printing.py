@@ -9,6 +9,7 @@ from smelt import runtime, tree
 from smelt.dtypes import bool_
 from smelt.tensor import Tensor
 from smelt.transform.callback import called
+from smelt.transform.custom import stop_gradient
 
 _NOTHING = tree.flatten(False)[1]
 
@@ -42,7 +43,7 @@ def print(text: Any, *args: Any, **kwargs: Any) -> None:
     before = runtime.effects()
     values = tuple(leaves[k] for k in places)
     if before is None and not any(runtime.is_traced(value._node) for value in values):
-        show(*(value.numpy() for value in values))
+        show(*(stop_gradient(value).numpy() for value in values))
         return
     [token] = called(show, _NOTHING, [(bool_, ())], values, "debug.print", (before or [])[-1:])
     runtime.effect(token)
