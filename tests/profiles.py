@@ -33,10 +33,10 @@ def here() -> Profile:
 
 @contextmanager
 def emulated(machine: Profile) -> Iterator[None]:
-    """Choose kernels as for this processor; threads are those of the real one, and so are matrix instructions, for
-    which the C compiler has no other spelling. What was compiled before stays as it is."""
-    lacking = _TILES - profile().features
-    machine = machine._replace(features=machine.features - lacking)
+    """Choose kernels as for this processor, with its vectors, registers, caches and cores. Threads and instructions are
+    those of the real one: what it lacks would be spelled out, and take the C compiler minutes. What was compiled before
+    stays as it is."""
+    machine = machine._replace(features=machine.features & profile().features)
     identity = f"{CPU().identity}\nas {machine.name}"
     with (
         patch.object(CPU, "profile", PropertyMock(return_value=machine)),

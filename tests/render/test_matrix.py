@@ -118,6 +118,7 @@ SHAPES = [(32, 32, 64), (16, 16, 32), (48, 64, 128), (100, 70, 96), (33, 35, 77)
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("layout", ["", "a", "b"])
+@pytest.mark.by_turns(6)
 def test_products_of_bfloat16(shape: tuple[int, int, int], layout: str) -> None:
     region = product(*shape, bfloat16, bfloat16, layout)
     _, kernel = choose(region, MACHINE)
@@ -130,6 +131,7 @@ def test_products_of_bfloat16(shape: tuple[int, int, int], layout: str) -> None:
 @pytest.mark.parametrize("left", [int8, uint8], ids=str)
 @pytest.mark.parametrize("right", [int8, uint8], ids=str)
 @pytest.mark.parametrize("shape", [(32, 32, 64), (40, 50, 130), (16, 33, 2048), (64, 64, 129)], ids=str)
+@pytest.mark.by_turns(5)
 def test_products_of_bytes_of_all_signs(shape: tuple[int, int, int], left: DType, right: DType) -> None:
     region = product(*shape, left, right)
     _, kernel = choose(region, MACHINE)
@@ -159,6 +161,7 @@ def test_batches_of_products(shared: bool) -> None:
 
 @pytest.mark.parametrize("shape", [(33, 35, 77), (32, 32, 64), (16, 20, 1600)], ids=str)
 @pytest.mark.parametrize("kind", [bfloat16, uint8], ids=str)
+@pytest.mark.by_turns(3)
 def test_the_interpreter_agrees(shape: tuple[int, int, int], kind: DType) -> None:
     region = product(*shape, kind, kind, bias=True)
     _, kernel = choose(region, MACHINE)
