@@ -63,6 +63,7 @@ FAMILIES: dict[str, str] = {
     "Losses, of which `sm.nn.losses` has more": "nn.losses.classes",
     "Files": "formats.models",
     "Loops and branches inside compiled graphs": "transform.control",
+    "Scans of any function": "transform.associative",
     "Questions about dtypes": "tensor.scalars",
     "The array API namespace": "tensor.namespace",
     "Devices": "tensor.devices",
@@ -73,6 +74,7 @@ FAMILIES: dict[str, str] = {
     "Constants for derivatives": "transform.custom",
     "Less memory for derivatives": "transform.checkpoint",
     "Looking inside": "transform.explain",
+    "Measuring": "debug.profiling",
 }
 DRAWN = ("random", "random_tails", "random_rejection", "random_choices", "initializers")
 

@@ -109,28 +109,44 @@ def understand(module: ModuleType) -> None:
     """Let all public functions of a module understand other libraries' words for their arguments."""
     for name in module.__all__:
         function = getattr(module, name)
-        if inspect.isfunction(function) and not hasattr(function, "__wrapped__"):  # not done yet
+        if inspect.isfunction(function) and not hasattr(function, "understood"):
             setattr(module, name, _once(function))
 
 
 def understood(function: F) -> F:
     """A function (or `__init__`) that takes other libraries' words for its arguments, too, and says what it takes."""
 
+    wrappers = _wrappers(function)
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
-            at = error.__traceback__
             found = _WORDS.search(str(error))
-            if at is None or at.tb_next is not None or found is None:  # not about the words of this call
+            if found is None or _depth(error) > wrappers + 1:  # not about the words of this call
                 raise
         name = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
         if word := found["twice"]:
             raise ArgumentError(f"{name}: {word} is given by place and by name", hint=TWICE.get(word, ""))
         return function(*args, **_in_own_words(function, name, kwargs))
 
+    call.understood = True  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
+
+
+def _wrappers(function: Callable[..., Any]) -> int:
+    """How many functions there are around another one."""
+    inner = getattr(function, "__wrapped__", None)
+    return 0 if inner is None else 1 + _wrappers(inner)
+
+
+def _depth(error: Exception) -> int:
+    """In how many calls an error was, when it was caught."""
+    depth, at = 0, error.__traceback__
+    while at is not None:
+        depth, at = depth + 1, at.tb_next
+    return depth
 
 
 _once = functools.cache(understood)  # aliases stay one function
