@@ -67,6 +67,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
                 constants[node] = leaf(storage)
                 continue
             node.leaf = leaf(storage)
+            storage.has_history = True
     return [node.leaf or constants.get(node, node) for node in nodes]
 
 

@@ -67,7 +67,18 @@ next_serial = itertools.count().__next__  # tells what was there before somethin
 class Storage:
     """A strided view of a block of memory: element strides, and the element at which it starts. Never written again."""
 
-    __slots__ = ("__weakref__", "_memory", "_moved", "kept", "node", "offset", "pointer", "serial", "signature")
+    __slots__ = (
+        "__weakref__",
+        "_memory",
+        "_moved",
+        "has_history",
+        "kept",
+        "node",
+        "offset",
+        "pointer",
+        "serial",
+        "signature",
+    )
 
     def __init__(self, memory: DeviceMemory, signature: Signature, offset: int = 0) -> None:
         self._memory: DeviceMemory | None = memory
@@ -76,6 +87,7 @@ class Storage:
         self.signature = signature
         self.offset = offset
         self.serial = next_serial()
+        self.has_history = False  # whether an expression was computed for it, of which nothing is left
         self.node: weakref.ref[Node] | None = None  # the leaf that stands for it
         # None once it is given up: nothing can be run on it then.
         self.pointer: bytes | None = memory.pointer if offset == 0 else self.shifted(0)

@@ -53,7 +53,7 @@ def _unreachable(root: Node, node: Node, k: int) -> GradientError:
 
 
 def _was_computed(leaf: Node) -> bool:
-    return leaf.op is Op.LEAF and leaf.dtype.is_float and getattr(leaf.attribute, "producer", None) is not None
+    return leaf.op is Op.LEAF and leaf.dtype.is_float and getattr(leaf.attribute, "has_history", False)
 
 
 def scalar_root(value: Any, name: str) -> Node:
