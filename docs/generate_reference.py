@@ -64,6 +64,7 @@ FAMILIES: dict[str, str] = {
     "Files": "formats.models",
     "Loops and branches inside compiled graphs": "transform.control",
     "Scans of any function": "transform.associative",
+    "Python inside compiled graphs": "transform.callback",
     "Questions about dtypes": "tensor.scalars",
     "The array API namespace": "tensor.namespace",
     "Devices": "tensor.devices",

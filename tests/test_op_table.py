@@ -30,7 +30,7 @@ NOT_OPS = {
 TRANSFORMS = {
     *("jit", "explain", "vmap", "cond", "while_loop", "fori_loop", "scan"),
     *("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "checkpoint", "custom_vjp", "stop_gradient"),
-    *("load", "save"),
+    *("load", "save", "associative_scan", "callback", "profile"),
 }
 
 
