@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import re
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from smelt.errors import Location, user_location
+from smelt.locks import new_lock
 from smelt.plan import CompiledGraph, KernelRecord, watch
 
 _MOVEMENT = frozenset({"reshape", "expand", "permute", "slice", "cast"})  # costs nothing of its own in a kernel
@@ -49,7 +49,7 @@ class Profile:
         self.seconds = self.compiling = 0.0  # of the whole block, and of what it compiled
         self._began = time.perf_counter()
         self._events: list[_Event] = []
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     @property
     def kernels(self) -> list[Kernel]:

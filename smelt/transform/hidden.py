@@ -36,9 +36,12 @@ class Plan:
         self.attributes: dict[type, set[str]] = {}
         self.loose: set[str] = set()  # attributes of whatever is met
 
-    def size(self) -> int:
-        """Grows with the plan."""
-        return len(self.roots) + len(self.loose) + sum(map(len, self.attributes.values()))
+    def copy(self) -> Plan:
+        """A plan that may grow while others read this one."""
+        new = Plan()
+        new.roots, new.loose = dict(self.roots), set(self.loose)
+        new.attributes = {kind: set(names) for kind, names in self.attributes.items()}
+        return new
 
     def read(self, raw: list[Any], structure: list[Any]) -> None:
         """Append the tensors under all names to `raw`, and a mark of everything else to `structure`."""

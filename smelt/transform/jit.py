@@ -29,6 +29,7 @@ from smelt.graph.checks import Check
 from smelt.graph.node import Node, private_nodes, topological
 from smelt.graph.ops import Op
 from smelt.graph.shapes import shape_text
+from smelt.locks import new_lock
 from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor, wrap
@@ -38,13 +39,14 @@ from smelt.transform.inputs import argument_names, as_input, static_positions
 from smelt.transform.kept import Packing, Watch, packable, with_packed
 from smelt.transform.marks import counts_by_identity, is_array, value_mark
 from smelt.transform.repeats import Repeats
-from smelt.transform.search import search
+from smelt.transform.search import grown
 from smelt.transform.symbolic import ShapeCheck, argument_shapes, contiguous_storage, symbolic_placeholder
 from smelt.transform.weak import default_weak
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_growing = new_lock()
 _NUMBERS = {float: float64, int: int64}
 
 
@@ -175,7 +177,8 @@ class Jit(Generic[P, T]):
     def _searched(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
         """The arguments flattened, by a plan that knows all that the function reads if it is called with them."""
         names = [self._names[k] if k < len(self._names) else str(k) for k in range(len(args))]
-        search(self._plan, self.__wrapped__, dict(zip(names, args, strict=True)) | kwargs)
+        with _growing:  # of several threads, each adds to what the others found
+            self._plan = grown(self._plan, self.__wrapped__, dict(zip(names, args, strict=True)) | kwargs)
         return self._flatten_any(args, kwargs)
 
     def _flatten_tensors(self, args: Any, kwargs: Any) -> tuple[list[Any], Any] | None:

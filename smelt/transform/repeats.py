@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from typing import Any, Final
 
 from smelt.errors import TraceWarning
@@ -17,16 +16,19 @@ class Repeats:
     """Counts the traces of one function."""
 
     def __init__(self) -> None:
-        self.counts: Counter[Any] = Counter()
-        self.before: dict[Any, tuple[Any, ...]] = {}
+        self.seen: dict[
+            Any, dict[tuple[Any, ...], None]
+        ] = {}  # marks of tensors and numbers, by what they have in common
 
     def add(self, name: str, key: tuple[Any, tuple[Any, ...]]) -> None:
         """Note a trace under its key; warn once, when there have been enough that differ in sizes only."""
         structure, marks = key
-        kind = (structure, tuple([_without_sizes(mark) for mark in marks]))
-        self.counts[kind] += 1
-        before, self.before[kind] = self.before.get(kind, marks), marks
-        if self.counts[kind] != _ENOUGH:
+        seen = self.seen.setdefault((structure, tuple([_without_sizes(mark) for mark in marks])), {})
+        if marks in seen:  # by another thread
+            return
+        before = next(reversed(seen), marks)
+        seen[marks] = None
+        if len(seen) != _ENOUGH:
             return
         pairs = [(a.shape, b.shape) for a, b in zip(before, marks, strict=True) if isinstance(b, Signature)]
         last, now = next((pair for pair in pairs if pair[0] != pair[1]), ((), ()))

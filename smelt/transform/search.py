@@ -25,12 +25,13 @@ _PLACES: Final = ("stdlib", "platstdlib", "purelib", "platlib")
 _LIBRARIES: Final = (str(Path(__file__).parents[1]), *{sysconfig.get_path(place) for place in _PLACES})
 
 
-def search(plan: Plan, function: Any, arguments: Mapping[str, Any]) -> None:
-    """Add to a plan what a function reads if it is called with these arguments."""
-    found = _Search(plan)
+def grown(plan: Plan, function: Any, arguments: Mapping[str, Any]) -> Plan:
+    """A plan with what a function reads if it is called with these arguments; the given one stays as it is."""
+    found = _Search(plan.copy())
     found.call(function, MISSING, arguments)
     for value in arguments.values():
         found.value(value, ())
+    return found.plan
 
 
 class _Search:
