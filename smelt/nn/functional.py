@@ -79,7 +79,7 @@ hardsigmoid, hardswish, hardtanh, logsigmoid = hard_sigmoid, hard_swish, hard_ta
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x @ weight.T + bias, over the last axis.
 
-    >>> linear(sm.ones((2, 3)), sm.ones((5, 3))).shape
+    >>> sm.nn.functional.linear(sm.ones((2, 3)), sm.ones((5, 3))).shape
     (2, 5)
     """
     y = x @ weight.T
@@ -89,7 +89,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, *, key: Tensor | None = None) -> Tensor:
     """Zeros with probability `p`; what stays is divided by 1 - p. Unless `training`, x itself.
 
-    >>> dropout(sm.ones(3), training=False).tolist()
+    >>> sm.nn.functional.dropout(sm.ones(3), training=False).tolist()
     [1.0, 1.0, 1.0]
     """
     result: Tensor = Dropout(p).train(training)(x, key)
@@ -99,7 +99,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, *, key: Tensor | N
 def normalize(x: Tensor, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tensor:
     """x divided by its norm along an axis, or by `eps` where the norm is less.
 
-    >>> normalize(sm.asarray([[3.0, 4.0]])).tolist()
+    >>> sm.nn.functional.normalize(sm.asarray([[3.0, 4.0]])).tolist()
     [[0.6000000238418579, 0.800000011920929]]
     """
     return x / maximum(norm(x, p, axis, keepdims=True), eps)
