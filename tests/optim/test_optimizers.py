@@ -51,6 +51,7 @@ def test_donated_steps_have_the_same_bits_and_plain_ones_nearly(name: str) -> No
 
 
 @EVERY
+@pytest.mark.by_turns(4)
 def test_states_survive_as_arrays(name: str) -> None:
     """Saved as plain arrays and rebuilt, training goes on with the same bits."""
     optimizer = OPTIMIZERS[name]

@@ -141,6 +141,7 @@ def test_products_of_bytes_of_all_signs(shape: tuple[int, int, int], left: DType
 
 
 @pytest.mark.parametrize("kind", [bfloat16, int8], ids=str)
+@pytest.mark.by_turns(2)
 def test_what_follows_a_product_reads_its_vectors(kind: DType) -> None:
     region = product(50, 64, 96, kind, kind, bias=True)
     _, kernel = choose(region, MACHINE)
@@ -149,6 +150,7 @@ def test_what_follows_a_product_reads_its_vectors(kind: DType) -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.by_turns(2)
 def test_batches_of_products(shared: bool) -> None:
     a = sm.zeros((3, 20, 40), dtype=sm.bfloat16).realize()
     b = sm.zeros((40, 33) if shared else (3, 40, 33), dtype=sm.bfloat16).realize()
