@@ -18,6 +18,7 @@ import importlib.machinery
 import io
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -62,8 +63,9 @@ _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv},
     **{ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift, ast.RShift: ast.LShift},
 }
-# What no test should notice: how things are written in messages, and where they lie in tables.
-_UNSEEN = frozenset({"__repr__", "__str__", "__hash__"})
+# What no test should notice: how things are written in messages, where they lie in tables, and the examples of rules,
+# which are what tests are made of.
+_UNSEEN = re.compile(r"__(repr|str|hash)__|\w*examples")
 
 
 class Mutant(NamedTuple):
@@ -131,7 +133,7 @@ def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
         if name in ("annotation", "returns", "decorator_list") or isinstance(tree, ast.Raise):
             continue
         for child in value if isinstance(value, list) else [value]:
-            hidden = isinstance(child, ast.FunctionDef) and child.name in _UNSEEN
+            hidden = isinstance(child, ast.FunctionDef) and _UNSEEN.fullmatch(child.name)
             typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
             if isinstance(child, ast.AST) and not hidden and not typing:
                 yield from _nodes(child)
@@ -188,7 +190,8 @@ def _tested(tests: Sequence[str], mutant: Mutant, excluded: Sequence[str]) -> in
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     # The cache of compiled graphs is by the files of smelt, which a mutant does not change.
     os.environ |= {"SMELT_DISK_CACHE": "0", "SMELT_TEST_ALL": "0"}
-    code, path = compile(changed(mutant), mutant.path, "exec"), str(ROOT / mutant.path)
+    path = str(ROOT / mutant.path)
+    code = compile(changed(mutant), path, "exec")
     plain = importlib.machinery.SourceFileLoader.get_code
 
     def get_code(loader: importlib.machinery.SourceFileLoader, name: str) -> Any:

@@ -132,6 +132,13 @@ def test_what_is_simplified(expression: Index, text: str) -> None:
         N - minimum(N, M),
         7 - I % 8,
         (N - 1) - variable("tile", 0, (N + 15) // 16 - 1) * 16 + 15,
+        N - ROW % M - 1,
+        ROW % M + (N - 1) - ROW,
+        N - 1 - ROW // M,
+        M * (ROW // M) - ROW + M - 1,
+        ROW - M * (ROW // M),
+        maximum(ROW, M) + minimum(ROW, M) - ROW,
+        minimum(ROW, M - 1) * N + N - 1 - minimum(ROW, M - 1),
     ],
     ids=str,
 )
@@ -139,7 +146,11 @@ def test_what_is_proven_nonnegative(expression: Index) -> None:
     assert nonnegative(expression)
 
 
-@pytest.mark.parametrize("expression", [as_index(-1), I - 1, N - M, ROW - N, N - 2, I * -1], ids=str)
+@pytest.mark.parametrize(
+    "expression",
+    [as_index(-1), I - 1, N - M, ROW - N, N - 2, I * -1, N - ROW - 2, M * (ROW // M) - ROW + M - 2, 6 - I % 8],
+    ids=str,
+)
 def test_falsehoods_are_not_proven(expression: Index) -> None:
     assert not nonnegative(expression)
 
@@ -158,6 +169,7 @@ def test_comparisons() -> None:
     assert N * 2 == N + N
     assert Dim("n", 1, 100) == N
     assert Dim("n", 1, 99) != N
+    assert repr(Dim("n")) == "Dim('n', 1, 1048576)"
     assert as_index(5) == 5
     assert {as_index(5): "five"}[5] == "five"  # type: ignore[index]
 
