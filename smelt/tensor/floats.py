@@ -145,8 +145,11 @@ def _ignoring_nan(function: str, x: Any, y: Any, name: str) -> Tensor:
     if not a.dtype.is_float:
         return wrap(build.binary(function, a, b, name=name))
     a, b = (build.broadcast_to(node, build.broadcast_shapes(a.shape, b.shape, name)) for node in (a, b))
-    beyond = build.lt(a, b) if function == "max" else build.lt(b, a)
-    return wrap(build.where(build.binary("or", beyond, build.unary("isnan", a)), b, a))
+    # Chosen from, so that equal numbers have the gradient of the first; by bits, which tell the zeros apart.
+    bits = _BITS[a.dtype.bits]
+    differs = build.binary("ne", build.bitcast(build.binary(function, a, b), bits), build.bitcast(a, bits))
+    is_other = build.where(build.unary("isnan", b), build.const(False, dtypes.bool_), differs)
+    return wrap(build.where(build.binary("or", is_other, build.unary("isnan", a)), b, a))
 
 
 def heaviside(x: Operand, y: Operand) -> Tensor:
