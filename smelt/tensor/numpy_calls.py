@@ -145,6 +145,7 @@ def _by_numpy(function: Any, args: Any, kwargs: dict[str, Any], name: str) -> An
 
     def array(value: Any) -> Any:
         if isinstance(value, Handle):
+            interop.refuse_differentiated(value, name)  # type: ignore[arg-type]
             return interop.numpy(value, name)  # type: ignore[arg-type]
         if type(value) in (list, tuple):
             return type(value)(map(array, value))

@@ -161,7 +161,7 @@ def made(seed: int) -> Program:
         if len(program.steps) == 8:
             break
         x = rng.randrange(len(values)) if rng.random() < 0.5 else len(values) - 1
-        step = _step(rng, values, x)
+        step = _step(rng, values, x, special)
         if step is None:
             continue
         try:
@@ -183,7 +183,7 @@ def _stays_exact(step: Step, value: Array) -> bool:
     return not finite.size or bool(finite.max() <= LARGEST)
 
 
-def _step(rng: random.Random, values: list[Array], x: int) -> Step | None:
+def _step(rng: random.Random, values: list[Array], x: int, special: bool) -> Step | None:
     array = values[x]
     name = rng.choice(list(STEPS))
     axis = rng.randrange(-array.ndim, array.ndim) if array.ndim else None
@@ -210,12 +210,10 @@ def _step(rng: random.Random, values: list[Array], x: int) -> Step | None:
         case "clip":
             return None if is_bool else Step(name, (x,), {"low": 0, "high": rng.choice((1, 5))})
         case "astype":
-            wanted = rng.choice((*FLOATS, *INTEGERS, "bool"))
-            return (
-                None
-                if is_float and wanted in INTEGERS and not np.isfinite(array).all()
-                else Step(name, (x,), {"dtype": wanted})
-            )
+            # Smelt saturates where NumPy leaves to the processor what becomes of a float that does not fit.
+            wanted = rng.choice((*FLOATS, "int32", "int64", "bool") if is_float else (*FLOATS, *INTEGERS, "bool"))
+            fits = not (is_float and special) or wanted in FLOATS
+            return Step(name, (x,), {"dtype": wanted}) if fits else None
         case "reshape":
             return Step(
                 name, (x,), {"shape": rng.choice(((-1,), (array.size,), (1, -1), tuple(reversed(array.shape))))}
