@@ -43,7 +43,7 @@ def in_turn(items: Iterable[pytest.Item]) -> set[pytest.Item]:
 
 def in_shard(items: set[pytest.Item]) -> set[pytest.Item]:
     """The items of the shard that SMELT_TEST_SHARD names."""
-    number, count = map(int, os.environ.get("SMELT_TEST_SHARD", "1/1").split("/"))
+    number, count = map(int, (os.environ.get("SMELT_TEST_SHARD") or "1/1").split("/"))
     return {item for item in items if _hash(item.nodeid) % count == number - 1}
 
 
