@@ -103,6 +103,8 @@ def test_arrays_are_evaluated_elementwise(seed: int) -> None:
         ((I * N + ROW) // N, "i"),
         ((I * N + ROW) % N, "row"),
         ((N * M) // N, "m"),
+        (ROW // N, "0"),
+        (ROW % N, "row"),
         ((N * M) % M, "0"),
         ((I * N + ROW) // (N * M), "(i*n + row) // (m*n)"),
         (minimum(I, 31), "i"),
