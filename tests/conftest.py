@@ -26,7 +26,7 @@ os.environ.setdefault("POCL_CACHE_DIR", str(ROOT / "build" / "pocl-cache"))
 
 # A busy machine must not fail a test, so nothing here depends on time.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", _UNTIMED, max_examples=25, derandomize=True)
+settings.register_profile("quick", _UNTIMED, max_examples=20, derandomize=True)
 settings.register_profile("all", _UNTIMED, max_examples=200, derandomize=True)
 settings.register_profile("fuzz", _UNTIMED, max_examples=500, derandomize=False, print_blob=True)
 settings.load_profile("fuzz" if os.environ.get("SMELT_TEST_FUZZ") == "1" else "all" if TEST_ALL else "quick")

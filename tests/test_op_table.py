@@ -133,8 +133,8 @@ def chosen(specs: list[OpSpec]) -> Iterator[Case]:
         others = [dtype for dtype in spec.dtypes if dtype is not preferred]
         number = OPS.index(spec)
         other = others[(number + TURN) % len(others)]
-        yield from cases(spec, one_in(4, spec.samples(preferred), number), preferred)
-        yield from cases(spec, one_in(8, spec.samples(other), number), other)
+        yield from cases(spec, one_in(6, spec.samples(preferred), number), preferred)
+        yield from cases(spec, one_in(12, spec.samples(other), number), other)
 
 
 def groups() -> Iterator[Any]:

@@ -112,7 +112,7 @@ TOLERANCES = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 0.1}
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", [sm.float64, sm.float32], ids=str)
-@pytest.mark.by_turns(4)
+@pytest.mark.by_turns(6)
 def test_gradients_are_those_of_the_expansion(name: str, dtype: sm.DType) -> None:
     expected = gradients(CASES[name], sm.float64, written_out=True)
     for got, wanted in zip(gradients(CASES[name], dtype), expected, strict=True):
@@ -173,7 +173,7 @@ def stored_shapes(explanation: Explanation) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("name", ["causal", "grouped heads", "head of 64", "bool mask, causal", "no batch"])
-@pytest.mark.by_turns(3)
+@pytest.mark.by_turns(5)
 def test_no_scores_are_stored(name: str) -> None:
     case = CASES[name]
     tensors = [sm.asarray(x).astype(sm.float32) if x.dtype != np.bool_ else sm.asarray(x) for x in case.arrays()]

@@ -41,6 +41,7 @@ SMOOTH: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.by_turns(2)
 def test_smooth_functions_have_their_slope_everywhere(name: str) -> None:
     """Also at 0 and at whole numbers, where formulas often turn."""
     function = SMOOTH[name]
@@ -124,6 +125,7 @@ MASKS: dict[str, Any] = {
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.by_turns(3)
 def test_a_query_that_sees_no_key_takes_nothing(kind: str, causal: bool) -> None:
     """Zeros forward, zeros backward; and the other queries as if it were not there."""
     generator = np.random.default_rng(0)

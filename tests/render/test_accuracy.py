@@ -21,7 +21,7 @@ LANES = {dtypes.float32: 16, dtypes.float64: 8}
 
 TWO = ("pow", "atan2", "hypot")
 ANGLES = ("sin", "cos", "tan")
-CHOSEN = one_in(2, list(BOUNDS))
+CHOSEN = one_in(4, list(BOUNDS))
 
 
 @pytest.fixture(scope="module", params=MACHINES)

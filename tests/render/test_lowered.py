@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Region, str, dict[str, int]]] = {
 }
 
 
-NAMES = one_in(2, list(CASES))
+NAMES = one_in(4, list(CASES))
 
 
 @pytest.fixture(scope="module")

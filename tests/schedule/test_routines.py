@@ -52,6 +52,7 @@ def sorts(x: Node, axis: int, count: int | None = None) -> list[Node]:
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.by_turns(2)
 def test_sort_of_every_dtype_with_special_values(dtype: DType) -> None:
     few = np.tile(special(dtype), 3)
     many = np.random.default_rng(1).permutation(np.tile(special(dtype), 100))
@@ -101,12 +102,14 @@ def test_sort_along_any_axis_of_any_layout() -> None:
 
 @pytest.mark.parametrize("name", adversaries(1))
 @pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.by_turns(2)
 def test_the_first_few_of_many(name: str, count: int) -> None:
     x = adversaries(100_003)[name]
     check(*sorts(node_of(x), 0, count))
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.by_turns(2)
 def test_the_first_few_of_every_dtype(dtype: DType) -> None:
     x = np.random.default_rng(1).permutation(np.resize(special(dtype), 600)).reshape(3, -1)
     wide = np.concatenate([x, values(dtype, 3, 1000)], 1)
@@ -209,6 +212,7 @@ def test_16_bit_floats_are_added_without_rounding_in_between() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 1031, 32768, 100_003])
 @pytest.mark.parametrize("density", [0.0, 0.01, 0.5, 1.0])
+@pytest.mark.by_turns(2)
 def test_positions_of_true_elements(n: int, density: float) -> None:
     mask = np.random.default_rng(n).random(n) < density
     x = node_of(mask)

@@ -259,6 +259,7 @@ def test_a_badly_conditioned_matrix_is_made_orthogonal_too() -> None:
 
 
 @pytest.mark.parametrize("module", ["random", "random_choices", "random_rejection", "random_tails", "initializers"])
+@pytest.mark.by_turns(3)
 def test_the_examples_of_the_docstrings_run(module: str) -> None:
     result = doctest.testmod(importlib.import_module(f"smelt.tensor.{module}"), extraglobs={"sm": sm})
     assert result.attempted > 0 and result.failed == 0

@@ -101,7 +101,7 @@ def chosen(specs: list[OpSpec]) -> Iterator[Case]:
             calls = [(sample, way) for dtype in dtypes for sample in spec.samples(dtype) for way in WAYS]
         else:
             number = OPS.index(spec)
-            samples = one_in(8, spec.samples(dtypes[(number + TURN) % len(dtypes)]), number)
+            samples = one_in(12, spec.samples(dtypes[(number + TURN) % len(dtypes)]), number)
             calls = [(sample, WAYS[(number + TURN + k) % 3]) for k, sample in enumerate(samples)]
         for sample, way in calls:
             yield from cases(spec, sample, way)
