@@ -109,13 +109,10 @@ class Jit(Generic[P, T]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         if runtime.is_tracing() or runtime.is_transforming():
             return self.__wrapped__(*args, **kwargs)
-        flat = self._flatten_tensors(args, kwargs)
-        if flat is None:
-            args, kwargs = self._taken(args, kwargs)
-            flat = self._flatten_any(args, kwargs)
-        leaves, key = flat
+        leaves, key = self._flatten_tensors(args, kwargs) or self._flatten_any(args, kwargs)
         entry = self._entries.get(key)
         if entry is None:
+            args, kwargs = self._taken(args, kwargs)
             leaves, key = self._searched(args, kwargs)
             if key not in self._entries:
                 self._entries[key] = self._trace(args, kwargs, leaves)
@@ -134,7 +131,7 @@ class Jit(Generic[P, T]):
 
     def program(self, *args: P.args, **kwargs: P.kwargs) -> Program | None:
         """The launch list that a call with these arguments has run."""
-        entry = self._entries.get(self._flatten_any(*self._taken(args, kwargs))[1])
+        entry = self._entries.get(self._flatten_any(args, kwargs)[1])
         return None if entry is None else entry.compiled.program
 
     def memory(self, *args: P.args, **kwargs: P.kwargs) -> MemoryPlan:
@@ -235,8 +232,10 @@ class Jit(Generic[P, T]):
         if kwargs:
             structure += [(name, self._flatten_one(name, kwargs[name], raw)) for name in sorted(kwargs)]
         visible = len(raw)
-        for value in [leaf for leaf in raw if is_plain(leaf) and counts_by_identity(leaf)]:
-            structure.append(self._plan.mark(value, raw))
+        for k in [k for k, x in enumerate(raw) if type(x) is not Tensor]:
+            raw[k] = value = as_input(raw[k])
+            if is_plain(value) and counts_by_identity(value):
+                structure.append(self._plan.mark(value, raw))
         self._read_hidden(raw, structure, visible)
         declared = set() if self._shapes is None else self._declared(args)
         leaves: list[Any] = []
@@ -299,7 +298,7 @@ class Jit(Generic[P, T]):
         if entry.plain is not None:  # they are packed
             chosen = entry if settled is not None else entry.plain
         else:
-            chosen = self._trace(args, kwargs, leaves, packed=True) if settled else entry
+            chosen = self._trace(*self._taken(args, kwargs), leaves, packed=True) if settled else entry
         if settled is None:
             chosen.watch = None
         elif chosen is not entry:
