@@ -35,6 +35,11 @@ def test_training(name: str) -> None:
     assert tree.flatten(now)[1] == tree.flatten((model, optimizer.init(model)))[1]  # no second trace
 
 
+# Muon's five iterations multiply a small singular value by up to 3.4445 each: what differs by a rounding, 6e-8 of the
+# largest, differs by 485 of them at the end, times the rate of 0.02.
+AMPLIFIED = {"Muon": 485 * 6e-8 * 0.02}
+
+
 @EVERY
 @pytest.mark.by_turns(4)
 def test_donated_steps_have_the_same_bits_and_plain_ones_nearly(name: str) -> None:
@@ -47,7 +52,7 @@ def test_donated_steps_have_the_same_bits_and_plain_ones_nearly(name: str) -> No
         plain, kept, donated = step(optimizer, *plain), run(*kept), run_donated(*donated)
     for one, two, three in zip(arrays(plain), arrays(kept), arrays(donated), strict=True):
         np.testing.assert_array_equal(two, three)
-        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=AMPLIFIED.get(name, 1e-7))
 
 
 @EVERY
