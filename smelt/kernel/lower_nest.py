@@ -33,7 +33,8 @@ class Nest(Values):
             return
         loop, rest = loops[0], loops[1:]
         partial = self.top.partials[loop.axis]
-        for segment in segments(partial.total, partial.cut, partial.level):
+        # The threads of a group share out copies of whole blocks.
+        for segment in segments(partial.total, partial.cut, partial.level, even=self.plan.threads > 1):
             self.enter(loop, partial, segment, lambda: self.nest(rest, leaf))
 
     def enter(self, loop: Loop, partial: Partial, segment: Segment, inside: Callable[[], None]) -> None:
@@ -63,12 +64,14 @@ class Nest(Values):
         if partial.level == partial.cut.levels - 1:
             tile, parts = tile_of(loop.axis, partial.cut.kinds, segment.tiles)
             limit = partial.start + partial.total if segment.masked else None
-            seen = self._named(maximum(place + segment.width - partial.total, 0)) if segment.overlaps else ZERO
+            seen = self._named(maximum(place + segment.width - partial.total, 0)) if segment.uneven else ZERO
             start = partial.start + place - seen
             scope.bind(loop.axis, Binding(start, tile, parts, limit, len(self.scopes) - 1, partial, seen))
         else:
-            left = self._named(minimum(partial.total - place, segment.width)) if segment.overlaps else segment.inner
-            start = partial.start + place
+            left, start = segment.inner, partial.start + place
+            if segment.uneven:
+                unit = partial.cut.tile if as_index(partial.total) % partial.cut.tile == 0 else 1
+                left = unit * self._named(minimum((partial.total - place) // unit, segment.width // unit))
             scope.partials[loop.axis] = Partial(loop.axis, start, left, partial.cut, partial.level + 1, partial)
         self.opened(loop)
         inside()
@@ -104,7 +107,8 @@ class Nest(Values):
         loop = loops[0]
         partial = partials[loop.axis]
         found: list[list[tuple[Partial, Segment]]] = []
-        for segment in segments(partial.total, partial.cut, partial.level):
+        even = self.plan.threads > 1 or any(inner.axis == loop.axis for inner in loops[1:])
+        for segment in segments(partial.total, partial.cut, partial.level, even):
             inner = Partial(loop.axis, ZERO, segment.inner, partial.cut, partial.level + 1, partial)
             for rest in self._choices(loops[1:], {**partials, loop.axis: inner}):
                 found.append([(partial, segment), *rest])

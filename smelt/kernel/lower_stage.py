@@ -95,11 +95,16 @@ class Stages(Reductions):
             for at, scope in enumerate(self.scopes)
             if axis in scope.bindings or (axis in scope.partials and scope.partials[axis].level > 0)
         )
+        axes = self._in_vectors(axes)
         with self.moved_out(opened):
             rooms = [self.room(a) for a in axes]
         buffer = self.shared("p", owner, dtype, tuple(size for size, _, _ in rooms))
         bindings = self.top.bindings
         return buffer, tuple(bindings[a].index - base for a, (_, base, _) in zip(axes, rooms, strict=True))
+
+    def _in_vectors(self, axes: Sequence[Variable]) -> tuple[Variable, ...]:
+        """The axes of local memory in an order in which vectors are stored whole: the one with lanes is the last."""
+        return tuple(sorted(axes, key=lambda axis: self.plan.cuts[axis].lane is not None))
 
     # --- stage
 
@@ -200,7 +205,7 @@ class Stages(Reductions):
         tile = self.top.bindings[axis]
         reloads: dict[Expression, Reload] = {}
         for reduction in sums:
-            axes = self.facts.axes(reduction)
+            axes = self._in_vectors(self.facts.axes(reduction))
             rooms = {a: self.room(a) for a in axes}
             buffer = self.shared("w", reduction, reduction.dtype, tuple(size for size, _, _ in rooms.values()))
             tokens = tuple((a, tile.origin if a == axis else self.top.bindings[a]) for a in axes)

@@ -66,19 +66,22 @@ class Segment:
     tiles: tuple[int, ...] = ()  # the tile's extents, on the innermost level
     masked: bool = False  # the tile may reach past the end
     inner: IndexLike = 0  # how many elements are left to the loops inside, on outer levels
-    overlaps: bool = False  # the last tile begins early enough to be whole; on outer levels the last block is shorter
+    uneven: bool = False  # the last tile begins early enough to be whole; on outer levels the last block is shorter
 
 
-def segments(total: IndexLike, cut: Cut, level: int) -> list[Segment]:
-    """The segments of one level of loops over `total` elements; none of them is known to be empty."""
+def segments(total: IndexLike, cut: Cut, level: int, even: bool = False) -> list[Segment]:
+    """The segments of one level of loops over `total` elements; none of them is known to be empty.
+
+    A shorter last block is one more iteration, if all its tiles are whole, or a segment of its own (`even`).
+    """
     total = size_of(total)
     whole = cut.tail == "overlap" and _are_whole(total, cut, level)
     if whole and level < cut.levels - 1:
         found = [Segment(as_index(0), _ceiling(total, cut.width(level)), cut.width(level), (), False, total, True)]
     elif whole:
-        found = [Segment(as_index(0), _ceiling(total, cut.tile), cut.tile, cut.tiles, overlaps=True)]
+        found = [Segment(as_index(0), _ceiling(total, cut.tile), cut.tile, cut.tiles, uneven=True)]
     elif level < cut.levels - 1:
-        found = _blocks(total, cut.width(level))
+        found = _blocks(total, cut, level, even)
     elif cut.tile == 1:
         found = [Segment(as_index(0), as_index(total), 1, cut.tiles)]
     elif isinstance(total, int):
@@ -98,10 +101,13 @@ def _ceiling(total: IndexLike, width: int) -> Index:
     return (as_index(total) + (width - 1)) // width
 
 
-def _blocks(total: IndexLike, width: int) -> list[Segment]:
+def _blocks(total: IndexLike, cut: Cut, level: int, even: bool) -> list[Segment]:
     """An outer level: whole blocks, then what is left."""
+    width = cut.width(level)
     whole = as_index(total) // width
     rest = as_index(total) % width
+    if not even and isinstance(total, int) and whole != 0 and rest != 0 and total % cut.tile == 0:
+        return [Segment(as_index(0), whole + 1, width, (), False, total, True)]
     return [
         Segment(as_index(0), whole, width, inner=width),
         Segment(whole * width, _ceiling(rest, width), width, inner=size_of(rest)),
@@ -165,7 +171,7 @@ def reach(total: IndexLike, cut: Cut, level: int = 0) -> int:
     """One past the last element that the tiles of a walk over `total` elements can touch, overshoot included."""
     end = 0
     for segment in segments(total, cut, level):
-        if segment.overlaps:
+        if segment.uneven:
             return upper(total)
         before = segment.start.high + max(0, segment.count.high - 1) * segment.width
         inside = math.prod(segment.tiles) if level == cut.levels - 1 else reach(segment.inner, cut, level + 1)

@@ -33,8 +33,9 @@ STREAMED_ROWS = 8  # rows of a weight that are added up at a time
 SHORT_COLUMNS = 8  # columns that are not worth a vector if there are others
 LONG_COLUMNS = 16  # and how many others
 LONG_SUM = 256  # products, beside which storing and loading their sum costs little
-ROWS_TO_ONE = 64  # for each row that is computed twice
+ROWS_TO_ONE = 32  # for each row that is computed twice
 LONG_FINISH = 8  # operations on each sum that are written once for a row of the tile, not for each of its registers
+SHORT_FINISH = 2  # the same for a long sum
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,11 @@ def contraction_schedules(region: Region, profile: Profile) -> Iterator[tuple[Ac
     if roles.m is not None and rows >= 4:
         for kind in (_packed, _turned, _panels, _tiled):
             for actions in kind(region, roles, lanes, profile):
-                yield from _finished(region, roles, actions)
+                yield from _finished(region, roles, lanes, actions)
     yield from _streamed(region, roles, lanes, rows)
 
 
-def _finished(region: Region, roles: Roles, actions: tuple[Action, ...]) -> Iterator[tuple[Action, ...]]:
+def _finished(region: Region, roles: Roles, lanes: int, actions: tuple[Action, ...]) -> Iterator[tuple[Action, ...]]:
     """The schedule with tiles that are finished row by row where this makes the kernel smaller: where much is computed
     from each sum, and where all tiles are alike if the last one overlaps the one before. It costs a store and a load
     for each sum, and some rows are computed twice: both have to be few beside the products.
@@ -107,14 +108,19 @@ def _finished(region: Region, roles: Roles, actions: tuple[Action, ...]) -> Iter
     assert roles.m is not None
     rows = extent(roles.m)
     inside = {e for reduction in region.order() if reduction.op == "reduce" for e in walk([reduction])}
-    steps = sum(roles.m in e.axes and e.op != "load" for e in region.order() if e not in inside)
+    after = [e for e in region.order() if roles.m in e.axes and e not in inside]
+    accesses = [*region.outputs, *(e.attribute for e in after if e.op == "load")]
+    # What does not lie side by side is taken apart into lanes, with an address for each.
+    single = sum(stride(access.buffer, access.index, roles.n) not in (0, 1) for access in accesses)
+    steps = sum(e.op != "load" for e in after) + 2 * lanes * single
     long = math.prod(upper(extent(axis)) for axis in (*roles.inner_k, roles.k)) >= LONG_SUM
     (cut,) = (action for action in actions if isinstance(action, Split) and action.axis == roles.m.name)
     again = -upper(rows) % cut.parts[-1][0]
-    if isinstance(rows, int) and 0 < again <= rows // ROWS_TO_ONE and (long or steps >= LONG_FINISH):
+    many = steps >= (SHORT_FINISH if long else LONG_FINISH)
+    if isinstance(rows, int) and 0 < again <= rows // ROWS_TO_ONE and (long or many):
         whole = replace(cut, tail="overlap")
         yield (*(whole if action is cut else action for action in actions), Apart(roles.m.name))
-    if steps >= LONG_FINISH:
+    if many:
         yield (*actions, Apart(roles.m.name))
     yield actions
 

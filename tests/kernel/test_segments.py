@@ -29,10 +29,10 @@ def covered(total: IndexLike, cut: Cut, level: int, values: dict[str, int], star
         for i in range(int(segment.count.evaluate(values))):
             place = start + int(segment.start.evaluate(values)) + i * segment.width
             if level < cut.levels - 1:
-                inner = min(segment.width, end - place) if segment.overlaps else segment.inner
+                inner = min(segment.width, end - place) if segment.uneven else segment.inner
                 found += covered(inner, cut, level + 1, values, place)
                 continue
-            first = min(place, end - segment.width) if segment.overlaps else place
+            first = min(place, end - segment.width) if segment.uneven else place
             tile = range(first, first + math.prod(segment.tiles))
             assert first >= start and (segment.masked or all(element < end for element in tile))
             assert all(size <= most for size, most in zip(segment.tiles, cut.tiles, strict=True))

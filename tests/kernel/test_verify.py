@@ -180,7 +180,12 @@ def test_one_wrong_line_in_a_real_kernel_is_found() -> None:
     schedule = "split m (3 reg); split n (4 lane); split k (4 loop); order k.0 m.0 n.0 k.1; stage B at k.0 (k, n)"
     text = print_kernel(lower(r.matmul().region, parse_schedule(schedule)))
     verify(parse_kernel(text))
-    for old, new in (("i0 < 2", "i0 < 9"), ("m.reg:3", "m.reg:5"), ("load A[", "load A[1 + ")):
+    for old, new in (
+        ("i7 < 2", "i7 < 9"),
+        ("i3 < q1", "i3 < q1 + 1"),
+        ("m.reg:3", "m.reg:5"),
+        ("load A[", "load A[1 + "),
+    ):
         assert old in text
         with pytest.raises(InternalError):
             verify(parse_kernel(text.replace(old, new)))

@@ -98,9 +98,18 @@ def test_matmul_packs_one_operand_and_tiles_registers() -> None:
 
 def test_tiles_are_finished_row_by_row_where_sums_are_long_or_much_is_made_of_them() -> None:
     assert "apart" not in schedule(floats(600, 300) @ floats(300, 512))  # whole tiles, and nothing to do
-    assert "tail balance" in schedule(floats(64, 300) @ floats(300, 512))  # one row in 32 would be computed twice
+    assert "tail overlap" in schedule(floats(64, 300) @ floats(300, 512))  # one row in 32 is computed twice
+    assert "tail balance" in schedule(floats(32, 300) @ floats(300, 512))  # here it would be one in 8
     assert "tail balance" in schedule(floats(512, 100) @ floats(100, 512))  # short sums
     assert "apart i0" in schedule((floats(600, 300) @ floats(300, 512)).gelu("tanh"))
+    assert "apart i0" in schedule((floats(600, 300) @ floats(300, 512) + floats(512)).relu())
+    assert "apart" not in schedule((floats(600, 100) @ floats(100, 512) + floats(512)).relu())  # short sums
+
+
+def test_sums_that_are_stored_far_apart_are_so_from_one_place_of_the_code() -> None:
+    """A vector whose lanes lie apart is taken to pieces: in a loop over rows, not once for each register."""
+    text = schedule(sm.conv2d(floats(64, 32, 4, 4), floats(30, 32, 3, 3)))
+    assert "apart" in text
 
 
 def test_few_columns_make_tasks_of_rows() -> None:

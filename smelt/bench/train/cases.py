@@ -63,6 +63,31 @@ def _images(batch: int, *shape: int) -> tuple[Any, Any]:
     return generator.standard_normal((batch, *shape), dtype=np.float32), generator.integers(0, 10, batch)
 
 
+def resnet_blocks() -> list[tuple[str, int, int, int]]:
+    """The eight blocks of a ResNet-18 that begins with 16 channels: name, channels in and out, stride."""
+    widths = [16, 16, 32, 64, 128]
+    return [(f"blocks.{k}", widths[(k + 1) // 2], widths[k // 2 + 1], 2 if k in (2, 4, 6) else 1) for k in range(8)]
+
+
+def _resnet_weights() -> Weights:
+    """Convolutions with normal weights, norms at one; the running averages are not among them."""
+    generator = np.random.default_rng(0)
+    found: Weights = {}
+
+    def normed(name: str, outer: int, inner: int, size: int) -> None:
+        deviation = math.sqrt(2 / (outer * size**2))
+        found[f"{name}.0.weight"] = (deviation * generator.standard_normal((outer, inner, size, size))).astype("f")
+        found[f"{name}.1.weight"], found[f"{name}.1.bias"] = np.ones(outer, np.float32), np.zeros(outer, np.float32)
+
+    normed("stem", 16, 3, 3)
+    for name, inner, outer, stride in resnet_blocks():
+        normed(f"{name}.first", outer, inner, 3)
+        normed(f"{name}.second", outer, outer, 3)
+        if stride > 1:
+            normed(f"{name}.short", outer, inner, 1)
+    return found | _layers(("head", (10, 128)))
+
+
 def gpt_weights(size: Gpt) -> Weights:
     """Normal with deviation 0.02, norms at one."""
     generator = np.random.default_rng(0)
@@ -112,6 +137,13 @@ CASES: Mapping[str, Case] = {
         lambda: _images(64, 1, 28, 28),
         6.0 * 64 * (28 * 28 * 6 * 25 + 10 * 10 * 16 * 150 + 400 * 120 + 120 * 84 + 84 * 10),
         bar=1.5,
+    ),
+    "resnet": Case(
+        "ResNet-18, width 16, on 32×32 images, batch 64",
+        _resnet_weights,
+        lambda: _images(64, 3, 32, 32),
+        6.0 * 64 * 35e6,
+        bar=0.0,
     ),
     "gpt": Case(
         "6 layers, width 384, length 256, batch 8",

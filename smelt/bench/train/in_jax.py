@@ -11,7 +11,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import jax.numpy as jnp
 
-from smelt.bench.train.cases import BETAS, CASES, EPSILON, RATE, SIZES, Gpt
+from smelt.bench.train.cases import BETAS, CASES, EPSILON, RATE, SIZES, Gpt, resnet_blocks
 
 
 def _linear(w: Any, name: str, x: Any) -> Any:
@@ -43,6 +43,23 @@ def _lenet(w: Any, x: Any) -> Any:
     return _linear(w, "11", jax.nn.relu(_linear(w, "9", h)))
 
 
+def _resnet(w: Any, x: Any) -> Any:
+    """With the statistics of the batch; the running averages, which smelt and PyTorch keep up to date, are left out."""
+
+    def normed(name: str, x: Any, stride: int = 1) -> Any:
+        weight = w[f"{name}.0.weight"]
+        y = jax.lax.conv_general_dilated(x, weight, (stride, stride), [(weight.shape[2] // 2,) * 2] * 2)
+        mean, variance = y.mean((0, 2, 3), keepdims=True), y.var((0, 2, 3), keepdims=True)
+        scale = jax.lax.rsqrt(variance + 1e-5) * w[f"{name}.1.weight"][:, None, None]
+        return (y - mean) * scale + w[f"{name}.1.bias"][:, None, None]
+
+    h = jax.nn.relu(normed("stem", x))
+    for name, _, _, stride in resnet_blocks():
+        inner = normed(f"{name}.second", jax.nn.relu(normed(f"{name}.first", h, stride)))
+        h = jax.nn.relu(inner + (normed(f"{name}.short", h, stride) if stride > 1 else h))
+    return _linear(w, "head", h.mean((2, 3)))
+
+
 def _gpt(size: Gpt) -> Callable[[Any, Any], Any]:
     def forward(w: Any, x: Any) -> Any:
         batch, length = x.shape
@@ -62,7 +79,7 @@ def _gpt(size: Gpt) -> Callable[[Any, Any], Any]:
 
 def training(library: str, case: str, threads: int) -> Callable[[], float]:
     """One step on the same batch again, as a function that gives the loss."""
-    network = _gpt(SIZES[case]) if case in SIZES else {"mlp": _mlp, "lenet": _lenet}[case]
+    network = _gpt(SIZES[case]) if case in SIZES else {"mlp": _mlp, "lenet": _lenet, "resnet": _resnet}[case]
     first, second = BETAS
 
     def loss_of(w: Any, x: Any, y: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import smelt as sm
 from smelt import nn
-from smelt.bench.train.cases import BETAS, CASES, EPSILON, RATE, SIZES, Gpt
+from smelt.bench.train.cases import BETAS, CASES, EPSILON, RATE, SIZES, Gpt, resnet_blocks
 
 
 class _Block(nn.Module):
@@ -42,9 +42,38 @@ class _Gpt(nn.Module):
         return self.head(self.norm(h)).flatten(0, 1)
 
 
+def _normed(inner: int, outer: int, size: int, stride: int = 1) -> nn.Sequential:
+    convolution = nn.Conv2d(inner, outer, size, stride=stride, padding=size // 2, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(outer))
+
+
+class _Residual(nn.Module):
+    def __init__(self, inner: int, outer: int, stride: int) -> None:
+        self.first, self.second = _normed(inner, outer, 3, stride), _normed(outer, outer, 3)
+        self.short = _normed(inner, outer, 1, stride) if stride > 1 else None
+
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        h = self.second(sm.relu(self.first(x)))
+        return sm.relu(h + (x if self.short is None else self.short(x)))
+
+
+class _ResNet(nn.Module):
+    def __init__(self) -> None:
+        self.stem, self.head = _normed(3, 16, 3), nn.Linear(128, 10)
+        self.blocks = [_Residual(inner, outer, stride) for _, inner, outer, stride in resnet_blocks()]
+
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        h = sm.relu(self.stem(x))
+        for block in self.blocks:
+            h = block(h)
+        return self.head(h.mean((2, 3)))
+
+
 def _model(case: str) -> nn.Module:
     if case in SIZES:
         return _Gpt(SIZES[case])
+    if case == "resnet":
+        return _ResNet()
     if case == "mlp":
         return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
     return nn.Sequential(
@@ -56,7 +85,7 @@ def _model(case: str) -> nn.Module:
 
 def training(library: str, case: str, threads: int) -> Callable[[], float]:
     """One step on the same batch again, as a function that gives the loss."""
-    model = _model(case).load_state_dict(CASES[case].weights())
+    model = _model(case).load_state_dict(CASES[case].weights(), strict=False)
     optimizer = sm.optim.Adam(lr=RATE, betas=BETAS, eps=EPSILON)
     x, y = (sm.asarray(part) for part in CASES[case].batch())
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from smelt.bench.train.cases import BETAS, CASES, EPSILON, RATE, SIZES, Gpt
+from smelt.bench.train.cases import BETAS, CASES, EPSILON, RATE, SIZES, Gpt, resnet_blocks
 
 
 class _Block(nn.Module):  # type: ignore[misc]
@@ -46,9 +46,40 @@ class _Gpt(nn.Module):  # type: ignore[misc]
         return self.head(self.norm(h)).flatten(0, 1)
 
 
+def _normed(inner: int, outer: int, size: int, stride: int = 1) -> Any:
+    convolution = nn.Conv2d(inner, outer, size, stride=stride, padding=size // 2, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(outer))
+
+
+class _Residual(nn.Module):  # type: ignore[misc]
+    def __init__(self, inner: int, outer: int, stride: int) -> None:
+        super().__init__()
+        self.first, self.second = _normed(inner, outer, 3, stride), _normed(outer, outer, 3)
+        self.short = _normed(inner, outer, 1, stride) if stride > 1 else None
+
+    def forward(self, x: Any) -> Any:
+        h = self.second(F.relu(self.first(x)))
+        return F.relu(h + (x if self.short is None else self.short(x)))
+
+
+class _ResNet(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.head = _normed(3, 16, 3), nn.Linear(128, 10)
+        self.blocks = nn.ModuleList(_Residual(inner, outer, stride) for _, inner, outer, stride in resnet_blocks())
+
+    def forward(self, x: Any) -> Any:
+        h = F.relu(self.stem(x))
+        for block in self.blocks:
+            h = block(h)
+        return self.head(h.mean((2, 3)))
+
+
 def _model(case: str) -> Any:
     if case in SIZES:
         return _Gpt(SIZES[case])
+    if case == "resnet":
+        return _ResNet()
     if case == "mlp":
         return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
     return nn.Sequential(
@@ -62,7 +93,8 @@ def training(library: str, case: str, threads: int) -> Callable[[], float]:
     """One step on the same batch again, as a function that gives the loss."""
     torch.set_num_threads(threads)
     model = _model(case)
-    model.load_state_dict({name: torch.from_numpy(value) for name, value in CASES[case].weights().items()})
+    weights = {name: torch.from_numpy(value) for name, value in CASES[case].weights().items()}
+    model.load_state_dict(weights, strict=False)  # running averages stay as they begin
     x, y = (torch.from_numpy(part) for part in CASES[case].batch())
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=BETAS, eps=EPSILON, fused=True)
 
