@@ -84,13 +84,13 @@ Monomial = tuple[Atom, ...]
 class Index:
     """An integer expression. Immutable; `==` is structural equality of the normal forms (and works with integers)."""
 
-    __slots__ = ("_bounds", "_hash", "constant", "depth", "terms")
+    __slots__ = ("_bounds", "_hash", "_variables", "constant", "terms")
 
     def __init__(self, terms: dict[Monomial, int], constant: int) -> None:
         self.terms, self.constant = terms, constant
-        self.depth = max((atom.depth for product in terms for atom in product), default=0) if terms else 0
         self._hash: int | None = None
         self._bounds: tuple[int, int] | None = None
+        self._variables: frozenset[Variable] | None = None
 
     # --- what it is
 
@@ -124,20 +124,27 @@ class Index:
         self._bounds = (low, high)
         return self._bounds
 
+    @property
+    def depth(self) -> int:
+        """How deeply operations are nested."""
+        return max((atom.depth for product in self.terms for atom in product), default=0)
+
     def atoms(self) -> set[Atom]:
         """The atoms of the terms, without those inside operations."""
         return {atom for product in self.terms for atom in product}
 
-    def variables(self) -> set[Variable]:
+    def variables(self) -> frozenset[Variable]:
         """All variables, also inside operations."""
-        found: set[Variable] = set()
-        for product in self.terms:
-            for atom in product:
-                if isinstance(atom, Variable):
-                    found.add(atom)
-                elif isinstance(atom, Operation):
-                    found |= atom.a.variables() | atom.b.variables()
-        return found
+        if self._variables is None:
+            found: set[Variable] = set()
+            for product in self.terms:
+                for atom in product:
+                    if isinstance(atom, Variable):
+                        found.add(atom)
+                    elif isinstance(atom, Operation):
+                        found |= atom.a.variables() | atom.b.variables()
+            self._variables = frozenset(found)
+        return self._variables
 
     def coefficient(self, atom: Atom) -> Index:
         """What `atom` is multiplied by (occurrences inside operations do not count)."""
@@ -254,13 +261,21 @@ class Index:
 
     def substitute(self, values: Mapping[Variable, IndexLike]) -> Index:
         """Replace variables, also inside operations, and simplify again."""
-        if not self.terms:
-            return self
-        result: Index = Index({}, self.constant)
-        for product, coefficient in self.terms.items():
-            if len(product) == 1 and type(product[0]) is Variable and product[0] not in values:
-                result = result + Index({product: coefficient}, 0)
-                continue
+        kept: dict[Monomial, int] = {}
+        constant, others = self.constant, []
+        for product, coefficient in self.terms.items():  # what is no more than a sum takes no more than a sum
+            new: IndexLike | None = None
+            if len(product) == 1 and type(product[0]) is Variable:
+                new = values.get(product[0])
+                if new is None:
+                    kept[product] = coefficient
+                    continue
+            if isinstance(new, int):
+                constant += coefficient * new
+            else:
+                others.append((product, coefficient))
+        result = Index(kept, constant)
+        for product, coefficient in others:
             factor: Index = Index({}, coefficient)
             for atom in product:
                 factor = factor * _substitute_atom(atom, values)

@@ -7,7 +7,7 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -163,7 +163,7 @@ class Builder:
 
     # --- tiles
 
-    def parts(self, axes: tuple[Variable, ...], used: set[Variable] | None = None) -> tuple[Part, ...]:
+    def parts(self, axes: tuple[Variable, ...], used: Collection[Variable] | None = None) -> tuple[Part, ...]:
         """The parts that open axes have in values; only those in `used`, if it is given."""
         bindings = self.top.bindings
         found = [part for axis in axes for part in bindings[axis].parts]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType, bool_
@@ -171,9 +172,13 @@ class Region:
     parameters: tuple[Variable, ...] = ()
     roles: tuple[tuple[str, Expression], ...] = ()
 
-    def order(self) -> list[Expression]:
+    def order(self) -> tuple[Expression, ...]:
         """All expressions, arguments first."""
-        return list(walk([output.value for output in self.outputs]))
+        return self._order
+
+    @cached_property
+    def _order(self) -> tuple[Expression, ...]:
+        return tuple(walk([output.value for output in self.outputs]))
 
     def named(self) -> dict[str, Expression]:
         """Every expression by every name that it has."""

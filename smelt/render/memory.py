@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -38,10 +39,20 @@ def access(
     vectors: Mapping[str, str] = MappingProxyType({}),
 ) -> Access:
     """The access of one register to a buffer."""
-    address = buffer.address([place(i, at) for i in index])
+    every, along = _of_all_registers(buffer, index, lane)
+    address = place(every, at)
     uneven = bool(vectors) and any(v.name in vectors for v in address.variables())
-    moves = None if uneven else along_lane(address, lane)
+    moves: Affine | None = None
+    if not uneven:
+        moves = along_lane(address, lane) if along is None else Affine(place(along.base, at), place(along.step, at))
     return Access(address, moves, place_mask(mask, at, lane), vectors)
+
+
+@lru_cache(maxsize=64)
+def _of_all_registers(buffer: Buffer, index: tuple[Index, ...], lane: Part | None) -> tuple[Index, Affine | None]:
+    """The address that the registers of a tile have in common, and how it moves with the lane."""
+    address = buffer.address(index)
+    return address, along_lane(address, lane)
 
 
 class Memory:
