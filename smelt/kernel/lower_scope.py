@@ -83,7 +83,7 @@ class Reload:
 class Scope:
     """One open loop."""
 
-    __slots__ = ("bindings", "body", "floor", "known", "memo", "partials", "reloads", "substitution")
+    __slots__ = ("bindings", "body", "floor", "memo", "partials", "reloads", "substitution")
 
     def __init__(self, body: list[Statement], parent: Scope | None, floor: bool = False) -> None:
         self.body = body
@@ -91,7 +91,6 @@ class Scope:
         self.bindings: dict[Variable, Binding] = dict(parent.bindings) if parent else {}
         self.partials: dict[Variable, Partial] = dict(parent.partials) if parent else {}
         self.substitution: dict[Variable, IndexLike] = dict(parent.substitution) if parent else {}
-        self.known: frozenset[Expression] = parent.known if parent else frozenset()  # conditions that hold here
         self.memo: dict[Expression, tuple[Value, int]] = {}  # with the depth of the scope that made it
         self.reloads: dict[Expression, Reload] = {}
 

@@ -41,13 +41,6 @@ class Values(Builder):
             if self.find(e) is not None or self._reload(e):
                 stack.pop()
                 continue
-            if e.op == "where" and e.arguments[0] in self.top.known:
-                branch = self.find(e.arguments[1])
-                if branch is None:
-                    stack.append(e.arguments[1])
-                else:
-                    self.top.memo[e] = branch
-                continue
             if e.op in ("reduce", "scan"):
                 raise InternalError(f"a {e.op} was not finished before its value was asked for")
             missing = [a for a in e.arguments if self.find(a) is None]

@@ -24,7 +24,7 @@ FEW_ROWS = 4  # rows below which a tile reads more than it computes
 KEY_VECTORS = 4  # vectors of keys in a block
 ROWS = 192  # queries that are worth transposing the keys for once more
 TASKS = 12  # tasks that keep the cores busy
-ROWS_TO_ONE = 16  # for each row that is computed twice
+ROWS_TO_ONE = 12  # for each row that is computed twice
 
 
 class _Roles(NamedTuple):
@@ -91,13 +91,18 @@ def cut_rows(q: Variable, batch: tuple[Variable, ...], rows: int) -> Rows:
     whole = extent(q)
     if not isinstance(whole, int):
         return Rows((Split(q.name, ((rows, "reg"),), "unit"),), (*outer, f"{q.name}.0"), outer)
+    # Bodies are large: one for all tiles, by a height that leaves no rest, or by computing a few rows twice.
+    rows = min(
+        (height for height in (rows, rows - 1) if height),
+        key=lambda height: -whole % height / max(whole, 1) - height / 50,
+    )
     tiles = -(-whole // rows)
     if tasks < TASKS:
         blocks = max(1, tiles // max(1, min(ROWS, -(-whole // TASKS * tasks)) // rows))
         tiles = -(-tiles // blocks)  # blocks of about the same size
     split = Split(q.name, ((tiles, "loop"), (rows, "reg")), "balance")
     cut: tuple[Action, ...] = (split,)
-    if 0 < -whole % rows <= whole // ROWS_TO_ONE:  # bodies are large: one for all tiles
+    if 0 < -whole % rows <= whole // ROWS_TO_ONE:
         cut = (replace(split, tail="overlap"), Apart(q.name))
     return Rows(cut, (*outer, f"{q.name}.0", f"{q.name}.1"), (*outer, f"{q.name}.0"))
 
