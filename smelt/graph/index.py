@@ -101,10 +101,12 @@ class Index:
 
     @property
     def low(self) -> int:
+        """The smallest number that it can be."""
         return (self._bounds or self._interval())[0]
 
     @property
     def high(self) -> int:
+        """The largest number that it can be."""
         return (self._bounds or self._interval())[1]
 
     def _interval(self) -> tuple[int, int]:
@@ -296,6 +298,7 @@ class Dim(Index):
 
     @property
     def variable(self) -> Variable:
+        """What stands for the size in index expressions."""
         ((atom,),) = self.terms
         assert isinstance(atom, Variable)
         return atom
