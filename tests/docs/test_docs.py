@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.scripts import ROOT, script
+from tests.conftest import ROOT
+from tests.docs.scripts import script
 
 
 @pytest.mark.parametrize("page", ["design/worked-example.md"])

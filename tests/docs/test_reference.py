@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from tests.docs.scripts import ROOT, script
+from tests.conftest import ROOT
+from tests.docs.scripts import script
 
 reference = script("generate_reference")
 FOLDER = ROOT / "docs" / "reference"
