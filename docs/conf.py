@@ -17,6 +17,7 @@ include_patterns = ["README.md", *(f"{page}.md" for page in PROJECT_PAGES), "doc
 exclude_patterns = [".*", "build", "dist", "smelt", "tests"]  # folders that need not be searched
 
 myst_heading_anchors = 4  # with the names that forges give them
+smartquotes = False  # quotes in these pages are mostly those of values
 nitpicky = True  # with -W, a link that leads nowhere ends the build
 
 html_theme = "furo"

@@ -296,13 +296,6 @@ class Dim(Index):
         self.name = name
         super().__init__({(Variable(name, low, high),): 1}, 0)
 
-    @property
-    def variable(self) -> Variable:
-        """What stands for the size in index expressions."""
-        ((atom,),) = self.terms
-        assert isinstance(atom, Variable)
-        return atom
-
     def __repr__(self) -> str:
         return f"Dim({self.name!r}, {self.low}, {self.high})"
 
