@@ -21,8 +21,10 @@ DEV_STAMP := $(VENV)/installed-dev$(ZIG:%=-%)
 OPENCL_STAMP := $(VENV)/installed-opencl$(ZIG:%=-%)
 PROOFS_STAMP := $(VENV)/installed-proofs$(ZIG:%=-%)
 PEERS_STAMP := $(VENV)/installed-peers-tests$(ZIG:%=-%)
+DOCS_STAMP := $(VENV)/installed-docs$(ZIG:%=-%)
+BROWSER_STAMP := $(VENV)/installed-browser$(ZIG:%=-%)
 
-.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs mutants fuzz hunt check format bench-peers lock audit clean
+.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs mutants fuzz hunt check format docs test-docs bench-peers lock audit clean
 .DEFAULT_GOAL := help
 
 help:
@@ -38,6 +40,8 @@ help:
 	@echo "make hunt      500 new whole programs against NumPy; COUNT=2000 for more"
 	@echo "make check     lint, formatting and types only"
 	@echo "make format    format the code and apply the safe lint fixes"
+	@echo "make docs      build the documentation as a site with a search: build/site/index.html"
+	@echo "make test-docs  build that site, check its links, and search it in a browser without a window  (at most 2 minutes)"
 	@echo "make bench-peers  install PyTorch and JAX next to smelt, for 'python -m smelt.bench cpu' to compete with"
 	@echo "make lock      write requirements/dev.lock: versions and hashes of all that development installs"
 	@echo "make audit     look those versions up among known vulnerabilities, and list them in build/sbom.json"
@@ -92,6 +96,14 @@ check: $(DEV_STAMP)
 format: $(DEV_STAMP)
 	$(RUN) -m ruff check --fix
 	$(RUN) -m ruff format
+
+# -W: what is only a warning to Sphinx, such as a link that leads nowhere, ends the build.
+docs: $(DOCS_STAMP)
+	$(RUN) -m sphinx -W --keep-going -q -c docs -d build/site-trees . build/site
+	@echo "build/site/index.html"
+
+test-docs: $(BROWSER_STAMP)
+	SMELT_TEST_SITE=1 $(RUN) -m pytest -q -m site tests/docs/test_site.py
 
 # Optional and large: the suite runs without them and says who is missing.
 bench-peers: $(DEV_STAMP)
@@ -163,6 +175,22 @@ $(PROOFS_STAMP): $(DEV_STAMP)
 $(PEERS_STAMP): $(DEV_STAMP)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,peers-tests]'
 	@touch $(PEERS_STAMP)
+
+$(DOCS_STAMP): $(DEV_STAMP)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
+	@touch $(DOCS_STAMP)
+
+# Without a browser only the tests that need one are skipped. Where the system has none, Debian's is unpacked, with what
+# it needs and the system lacks.
+BROWSER := $(abspath $(VENV))/browser
+$(BROWSER_STAMP): $(DOCS_STAMP)
+	-@$(RUN) -m pip install --quiet --disable-pip-version-check --only-binary playwright --editable '.[dev,docs-tests]'
+	@{ command -v chromium-headless-shell || command -v chromium || command -v google-chrome; } >/dev/null || { \
+	  rm -rf $(BROWSER) && mkdir -p $(BROWSER)/packages && cd $(BROWSER)/packages && \
+	  apt-get -qq download $$(apt-get install -s --no-install-recommends chromium-headless-shell | awk '/^Inst/ {print $$2}') && \
+	  for package in *.deb; do dpkg -x $$package .. || exit 1; done && rm -r $(BROWSER)/packages; } || \
+	  echo "No browser on this system, and Debian's chromium-headless-shell could not be had (apt-get, dpkg)." >&2
+	@touch $(BROWSER_STAMP)
 
 $(DEV_STAMP) $(USE_STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

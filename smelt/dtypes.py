@@ -64,18 +64,22 @@ class DType:
 
     @property
     def is_float(self) -> bool:
+        """Whether it has floats."""
         return self.kind is Kind.FLOAT
 
     @property
     def is_integer(self) -> bool:
+        """Whether it has integers, with or without a sign."""
         return self.kind is Kind.SIGNED or self.kind is Kind.UNSIGNED
 
     @property
     def is_signed(self) -> bool:
+        """Whether it has integers with a sign."""
         return self.kind is Kind.SIGNED
 
     @property
     def is_bool(self) -> bool:
+        """Whether it is bool."""
         return self.kind is Kind.BOOL
 
     def limits(self) -> Any:

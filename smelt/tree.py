@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 from smelt.errors import ArgumentError
 
+__all__ = ["Structure", "flatten", "leaf_count", "map", "paths", "register", "unflatten"]
+
 
 class Structure:
     """The shape of a tree: one object per distinct shape, so equality is identity.

@@ -37,6 +37,7 @@ _OPTIONAL = {
     "slow": ("SMELT_TEST_ALL", ""),
     "opencl": ("SMELT_TEST_OPENCL", ", with pyopencl installed (make test-opencl)"),
     "peers": ("SMELT_TEST_PEERS", ", with jax installed (make test-peers)"),
+    "site": ("SMELT_TEST_SITE", ", with sphinx and others installed (make test-docs)"),
 }
 
 

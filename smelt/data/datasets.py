@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, overload
 
 import numpy as np
 
@@ -16,6 +16,14 @@ from smelt.tensor.interop import from_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import TypeVar
+
+    D_co = TypeVar("D_co", bound="Dataset", covariant=True, default=Any)
+    D = TypeVar("D", bound="Dataset")
+else:
+    from typing import TypeVar
+
+    D_co = TypeVar("D_co", covariant=True)
 
 
 class Dataset(Protocol):
@@ -26,6 +34,12 @@ class Dataset(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Any: ...
+
+
+class Rows(Dataset, Protocol):
+    """A dataset that gives several items at once, as a tuple of arrays."""
+
+    def take(self, indices: NDArray[np.int64], /) -> tuple[NDArray[Any], ...]: ...
 
 
 Take = Callable[["NDArray[np.int64]"], Any]
@@ -71,7 +85,7 @@ class ArrayDataset:
         at = checked_index(index, len(self))
         return tuple([array[at] for array in self.arrays])
 
-    def take(self, indices: NDArray[np.int64], /) -> Any:
+    def take(self, indices: NDArray[np.int64], /) -> tuple[NDArray[Any], ...]:
         """The rows at these places, of each array."""
         return tuple([array.take(indices, 0) for array in self.arrays])
 
@@ -118,7 +132,7 @@ class MapDataset:
         return self.function(self.dataset[index])
 
 
-class Subset:
+class Subset(Generic[D_co]):
     """Some items of another dataset, in a given order.
 
     >>> import smelt as sm
@@ -127,7 +141,7 @@ class Subset:
     (2, 7)
     """
 
-    def __init__(self, dataset: Dataset, indices: Sequence[int] | NDArray[np.int64]) -> None:
+    def __init__(self, dataset: D_co, indices: Sequence[int] | NDArray[np.int64]) -> None:
         self.dataset = dataset
         self.indices = np.asarray(indices)
         if self.indices.size == 0:
@@ -156,7 +170,15 @@ class Subset:
         return lambda indices: take(self.indices[indices])
 
 
-def random_split(dataset: Dataset | tuple[Any, ...], lengths: Sequence[int | float], seed: int = 0) -> list[Subset]:
+@overload
+def random_split(
+    dataset: tuple[Any, ...], lengths: Sequence[int | float], seed: int = ...
+) -> list[Subset[ArrayDataset]]: ...
+@overload
+def random_split(dataset: D, lengths: Sequence[int | float], seed: int = ...) -> list[Subset[D]]: ...
+def random_split(
+    dataset: Dataset | tuple[Any, ...], lengths: Sequence[int | float], seed: int = 0
+) -> list[Subset[Any]]:
     """Parts of a dataset, or of a tuple of arrays, without common items, the same for the same seed. Lengths are
     numbers of items, or shares that add up to 1; what rounding leaves over goes to the first parts.
 

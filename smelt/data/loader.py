@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, Unpack, overload
 
 import numpy as np
 
 from smelt.data.batches import Augment, Collate, Recipe, Transform
-from smelt.data.datasets import Dataset, side_by_side
+from smelt.data.datasets import Dataset, Rows, Subset, side_by_side
 from smelt.data.order import checked_seed, permutation
 from smelt.data.workers import Job, in_place, in_processes, in_threads
 from smelt.errors import ArgumentError
@@ -19,12 +19,33 @@ from smelt.train.progress import Progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import TypeVar
+
+    from smelt.tensor import Tensor
+
+    B = TypeVar("B", default=Any)
+else:
+    from typing import TypeVar
+
+    B = TypeVar("B")
 
 
 MANY_LOOKS = 10  # at the first batch in a row: somebody means to go on
 
 
-class DataLoader:
+class Settings(TypedDict, total=False):
+    """What a type checker need not look at to know what batches are."""
+
+    shuffle: bool
+    seed: int
+    drop_last: bool
+    workers: int
+    processes: bool
+    prefetch: int
+    progress: bool
+
+
+class DataLoader(Generic[B]):
     """Goes through a dataset in batches. Each `for` loop over it is one epoch, also one that is left early; a look at
     the first batch, `next(iter(loader))`, is none.
 
@@ -54,6 +75,34 @@ class DataLoader:
     [([0, 1], [True, True]), ([2, 0], [True, False])]
     """
 
+    @overload
+    def __init__(
+        self: DataLoader[tuple[Tensor, ...]],
+        dataset: Rows | Subset[Rows] | tuple[Any, ...],
+        batch: int = ...,
+        *,
+        pad_last: bool = ...,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: DataLoader[Tensor],
+        dataset: Sequence[float] | NDArray[Any] | Tensor,
+        batch: int = ...,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        dataset: Dataset | tuple[Any, ...],
+        batch: int = ...,
+        *,
+        pad_last: bool = ...,
+        transform: Transform | None = ...,
+        augment: Augment | None = ...,
+        collate: Collate | None = ...,
+        **settings: Unpack[Settings],
+    ) -> None: ...
     @understood
     def __init__(
         self,
@@ -144,7 +193,7 @@ class DataLoader:
 
     # --- going through
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[B]:
         if self._resumes:
             self._resumes = False
         elif self._done > 1:  # the loop before was left early
@@ -164,7 +213,7 @@ class DataLoader:
                 stacklevel=3,
             )
 
-    def _batches(self, epoch: int, start: int, running: object) -> Iterator[Any]:
+    def _batches(self, epoch: int, start: int, running: object) -> Iterator[B]:
         jobs = self._jobs(epoch, start)
         ahead = max(self.prefetch, self.workers)
         if not self.workers:

@@ -43,7 +43,7 @@ class ImageDataset(ArrayDataset):
         at = checked_index(index, len(self))
         return self._scaled(self.arrays[0][at]), self.arrays[1][at]
 
-    def take(self, indices: NDArray[np.int64], /) -> Any:
+    def take(self, indices: NDArray[np.int64], /) -> tuple[NDArray[Any], ...]:
         images, labels = super().take(indices)
         return self._scaled(images), labels
 

@@ -105,7 +105,7 @@ class WindowDataset:
         start = checked_index(index, len(self)) * self.stride
         return self.numbers[start : start + self.length], self.numbers[start + 1 : start + 1 + self.length]
 
-    def take(self, indices: NDArray[np.int64], /) -> Any:
+    def take(self, indices: NDArray[np.int64], /) -> tuple[NDArray[Any], ...]:
         """The windows with these numbers."""
         places = indices[:, None] * self.stride + np.arange(self.length + 1)
         whole = self.numbers.take(places)

@@ -101,10 +101,12 @@ class Index:
 
     @property
     def low(self) -> int:
+        """The smallest number that it can be."""
         return (self._bounds or self._interval())[0]
 
     @property
     def high(self) -> int:
+        """The largest number that it can be."""
         return (self._bounds or self._interval())[1]
 
     def _interval(self) -> tuple[int, int]:
@@ -308,12 +310,6 @@ class Dim(Index):
             raise ArgumentError(f"Dim: bounds must be integers with 0 <= low <= high, got {low!r} and {high!r}")
         self.name = name
         super().__init__({(Variable(name, low, high),): 1}, 0)
-
-    @property
-    def variable(self) -> Variable:
-        ((atom,),) = self.terms
-        assert isinstance(atom, Variable)
-        return atom
 
     def __repr__(self) -> str:
         return f"Dim({self.name!r}, {self.low}, {self.high})"

@@ -6,7 +6,7 @@ call, since the number of distinct elements decides the size of the result.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from smelt import runtime
 from smelt.dtypes import bool_, int64
@@ -94,6 +94,35 @@ def unique_all(x: Tensor) -> UniqueAll:
     return UniqueAll(**_wrapped(_distinct(x, "unique_all", UniqueAll._fields)))
 
 
+@overload
+def unique(x: Tensor, *, equal_nan: bool = ...) -> Tensor: ...
+@overload
+def unique(
+    x: Tensor,
+    *,
+    return_index: Literal[True],
+    return_inverse: bool = ...,
+    return_counts: bool = ...,
+    equal_nan: bool = ...,
+) -> tuple[Tensor, ...]: ...
+@overload
+def unique(
+    x: Tensor,
+    *,
+    return_index: bool = ...,
+    return_inverse: Literal[True],
+    return_counts: bool = ...,
+    equal_nan: bool = ...,
+) -> tuple[Tensor, ...]: ...
+@overload
+def unique(
+    x: Tensor,
+    *,
+    return_index: bool = ...,
+    return_inverse: bool = ...,
+    return_counts: Literal[True],
+    equal_nan: bool = ...,
+) -> tuple[Tensor, ...]: ...
 def unique(
     x: Tensor,
     *,
@@ -101,7 +130,7 @@ def unique(
     return_inverse: bool = False,
     return_counts: bool = False,
     equal_nan: bool = True,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """The distinct elements of x in ascending order; with any of the `return_*`, a tuple with what they ask for.
 
     `return_index` asks where each occurs first in the flattened x, `return_inverse` which of them each element is,

@@ -78,10 +78,12 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
 
     @property
     def shape(self) -> tuple[*S]:
+        """The size of each axis."""
         return self._node.shape  # type: ignore[return-value]
 
     @property
     def dtype(self) -> DType:
+        """The type of the elements."""
         return self._node.dtype
 
     @property

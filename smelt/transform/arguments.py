@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from smelt import runtime, tree
 from smelt.derive.custom import Variable
@@ -16,8 +16,11 @@ from smelt.graph.node import Node
 from smelt.tensor import Tensor, wrap
 from smelt.tensor.derivatives import float_node
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-class Derived:
+
+class Derived(Generic[P, R]):
     """A function made from another one, which is `__wrapped__`: `jit` finds there which tensors it reaches."""
 
     def __init__(self, function: Callable[..., Any], call: Callable[..., Any]) -> None:
@@ -27,8 +30,9 @@ class Derived:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call(*args, **kwargs)
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self._call(*args, **kwargs)
+        return result
 
 
 class Variables(NamedTuple):

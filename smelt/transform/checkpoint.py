@@ -8,7 +8,7 @@ memory is needed only while it runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from smelt import tree
 from smelt.derive.custom import Call, Custom, Variable
@@ -22,6 +22,9 @@ from smelt.graph.ops import Loop, Op
 from smelt.tensor import Tensor, wrap
 from smelt.transform.arguments import Derived, attributes_of, called, function_of, hand_over, tensor_nodes
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 def _is_product(node: Node) -> bool:
     return node.op is Op.CONTRACT or (node.op is Op.COMPOSITE and node.attribute.name == "attention")
@@ -31,7 +34,7 @@ def _is_product(node: Node) -> bool:
 _POLICIES: dict[str, Callable[[Node], bool]] = {"nothing": lambda node: False, "products": _is_product}
 
 
-def checkpoint(function: Callable[..., Any], keep: str = "nothing") -> Derived:
+def checkpoint(function: Callable[P, T], keep: str = "nothing") -> Derived[P, T]:
     """The same function, whose gradient needs less memory: its inner values are computed again on the way back.
 
     `keep="products"` keeps the results of matrix products, convolutions and attention, and computes only what is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from smelt import runtime, tree
 from smelt.derive.custom import Call, Custom, stopped
@@ -16,18 +16,21 @@ from smelt.graph.shapes import shape_text
 from smelt.tensor import Tensor, wrap
 from smelt.transform.arguments import called, tensor_nodes
 
+T = TypeVar("T")
 
-def stop_gradient(x: Any) -> Any:
+
+def stop_gradient(x: T) -> T:
     """The same tensor (or tree of tensors), which counts as a constant for every derivative.
 
     >>> import smelt as sm
     >>> sm.grad(lambda x: x * sm.stop_gradient(x))(3.0).tolist()
     3.0
     """
-    return tree.map(lambda leaf: wrap(stopped(leaf._node)) if isinstance(leaf, Tensor) else leaf, x)
+    constant: T = tree.map(lambda leaf: wrap(stopped(leaf._node)) if isinstance(leaf, Tensor) else leaf, x)
+    return constant
 
 
-class custom_vjp:
+class custom_vjp(Generic[T]):
     """A function whose gradient is given by two others.
 
     `forward` takes the arguments and gives (value, what the way back needs). `backward` takes that and the cotangent of
@@ -43,7 +46,7 @@ class custom_vjp:
     1.0
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., T]) -> None:
         functools.update_wrapper(self, function)
         self._forward: Callable[..., Any] | None = None
         self._backward: Callable[..., Any] | None = None
@@ -52,7 +55,7 @@ class custom_vjp:
         """Say how the value is computed when it will be differentiated, and the way back."""
         self._forward, self._backward = forward, backward
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any) -> T:
         name = f"custom_vjp {self.__wrapped__.__name__}"  # type: ignore[attr-defined]
         if self._forward is None or self._backward is None:
             raise ArgumentError(f"{name}: it has no gradient yet", hint="Call defvjp(forward, backward) first.")
@@ -65,7 +68,9 @@ class custom_vjp:
         leaves, arguments = tree.flatten(args)
         inputs = [leaf._node for leaf in leaves if _is_float(leaf)]
         call = Call(_WayBack(name, self._backward, kept, roots, structure, leaves, arguments))
-        return tree.unflatten(structure, [wrap(alias(root, Custom(call, k), *inputs)) for k, root in enumerate(roots)])
+        outputs = [wrap(alias(root, Custom(call, k), *inputs)) for k, root in enumerate(roots)]
+        given: T = tree.unflatten(structure, outputs)
+        return given
 
 
 class _WayBack:

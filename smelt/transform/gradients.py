@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from smelt import tree
 from smelt.derive.jvp import push_forward
@@ -18,8 +18,29 @@ from smelt.tensor.derivatives import scalar_root
 from smelt.transform.arguments import Derived, called_with, function_of, positions, tensor_nodes, variables
 from smelt.transform.waiting import let_wait
 
+P = ParamSpec("P")
+A = TypeVar("A")  # the argument to differentiate by, and its gradient
+T = TypeVar("T")
+X = TypeVar("X")  # what comes along with the value
 
-def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Derived:
+
+@overload
+def value_and_grad(
+    function: Callable[Concatenate[A, P], Tensor], argnums: Literal[0] = ..., has_aux: Literal[False] = ...
+) -> Derived[Concatenate[A, P], tuple[Tensor, A]]: ...
+@overload
+def value_and_grad(
+    function: Callable[Concatenate[A, P], tuple[Tensor, X]], argnums: Literal[0] = ..., *, has_aux: Literal[True]
+) -> Derived[Concatenate[A, P], tuple[tuple[Tensor, X], A]]: ...
+@overload
+def value_and_grad(
+    function: Callable[P, T], argnums: Sequence[int], has_aux: bool = ...
+) -> Derived[P, tuple[T, tuple[Any, ...]]]: ...
+@overload
+def value_and_grad(function: Callable[P, T], argnums: int, has_aux: bool = ...) -> Derived[P, tuple[T, Any]]: ...
+def value_and_grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Derived[..., Any]:
     """A function that gives the value of a scalar function, and its gradient by some of the arguments.
 
     The gradient has the structure of the argument: a tensor, or a tuple, list or dictionary of them. With several
@@ -50,7 +71,19 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     return Derived(function, derived)
 
 
-def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Derived:
+@overload
+def grad(
+    function: Callable[Concatenate[A, P], Tensor], argnums: Literal[0] = ..., has_aux: Literal[False] = ...
+) -> Derived[Concatenate[A, P], A]: ...
+@overload
+def grad(
+    function: Callable[Concatenate[A, P], tuple[Tensor, X]], argnums: Literal[0] = ..., *, has_aux: Literal[True]
+) -> Derived[Concatenate[A, P], tuple[A, X]]: ...
+@overload
+def grad(function: Callable[P, Any], argnums: Sequence[int], has_aux: bool = ...) -> Derived[P, tuple[Any, ...]]: ...
+@overload
+def grad(function: Callable[P, Any], argnums: int, has_aux: bool = ...) -> Derived[P, Any]: ...
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Derived[..., Any]:
     """A function that gives the gradient of a scalar function; see `value_and_grad`. With `has_aux` it gives (gradient,
     something else).
 
@@ -69,7 +102,15 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
     return Derived(function, derived)
 
 
-def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+@overload
+def vjp(
+    function: Callable[..., T], *primals: Any, has_aux: Literal[False] = ...
+) -> tuple[T, Callable[[T], tuple[Any, ...]]]: ...
+@overload
+def vjp(
+    function: Callable[..., tuple[T, X]], *primals: Any, has_aux: Literal[True]
+) -> tuple[T, Callable[[T], tuple[Any, ...]], X]: ...
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of a function at `primals`, and a function that pulls cotangents of the value back to them.
 
     The pullback takes a tree like the value, and gives a tuple with one tree for each primal. With `has_aux` there is
@@ -97,7 +138,17 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     return (value, pullback, auxiliary) if has_aux else (value, pullback)
 
 
-def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+@overload
+def jvp(
+    function: Callable[..., T], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = ...
+) -> tuple[T, T]: ...
+@overload
+def jvp(
+    function: Callable[..., tuple[T, X]], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[True]
+) -> tuple[T, T, X]: ...
+def jvp(
+    function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> tuple[Any, ...]:
     """The value of a function at `primals`, and how it changes as they change by `tangents`. With `has_aux` there is a
     third result.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 from smelt import tree
 from smelt.derive.batch import batch
@@ -20,8 +20,10 @@ from smelt.tensor import wrap
 from smelt.tensor.derivatives import scalar_root
 from smelt.transform.arguments import Derived, Variables, called_with, function_of, positions, tensor_nodes, variables
 
+P = ParamSpec("P")
 
-def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Derived:
+
+def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Derived[P, Any]:
     """A function that gives all derivatives of a function's results by some of its arguments.
 
     A result of shape s has by an argument of shape a derivatives of shape s + a. Results and arguments may be trees:
@@ -45,7 +47,7 @@ def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
     return Derived(function, derived)
 
 
-def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Derived:
+def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Derived[P, Any]:
     """A function that gives all second derivatives of a scalar function: a tree like the argument in the place of each
     of its leaves, of shape (shape of one leaf) + (shape of the other).
 

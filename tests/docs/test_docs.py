@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def script(name: str) -> Any:
-    """A script of the folder `docs`, as a module."""
-    spec = importlib.util.spec_from_file_location(f"smelt_docs_{name}", ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.conftest import ROOT
+from tests.docs.scripts import script
 
 
 @pytest.mark.parametrize("page", ["design/worked-example.md"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Callable
 from typing import Any
 
@@ -347,21 +346,6 @@ def test_every_layer_says_what_it_is() -> None:
         if isinstance(kind, type):
             assert kind.__name__ == name
             assert vars(kind)["__doc__"], name
-
-
-EXAMPLES = {
-    example.name: example
-    for name in nn.__all__
-    for example in doctest.DocTestFinder().find(getattr(nn, name), f"nn.{name}", globs={"sm": sm})
-    if example.examples
-}
-
-
-@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
-def test_examples_in_docstrings_run(example: Any) -> None:
-    said: list[str] = []
-    results = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=said.append)
-    assert not results.failed, "".join(said)
 
 
 def test_statistics_do_not_keep_the_batches_of_calls_before() -> None:

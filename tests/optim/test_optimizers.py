@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import numpy as np
@@ -106,18 +105,3 @@ def test_updates_are_part_of_the_kernels_of_gradients() -> None:
     assert _launches(sm.optim.Adam()) <= plain + 2
     assert _launches(sm.optim.AdamW()) <= plain + 2
     assert _launches(sm.optim.groups(("*.bias", sm.optim.AdamW(weight_decay=0.0)), sm.optim.AdamW())) <= plain + 2
-
-
-EXAMPLES = [
-    example
-    for owner in (sm.optim, sm.optim.schedules, sm.nn.losses)
-    for name in owner.__all__
-    for example in doctest.DocTestFinder(recurse=False).find(getattr(owner, name), name, globs={})
-    if example.examples
-]
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_examples_in_docstrings_run(example: Any) -> None:
-    said: list[str] = []
-    assert not doctest.DocTestRunner().run(example, out=said.append).failed, "".join(said)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import itertools
 import math
 from collections.abc import Callable
@@ -256,10 +254,3 @@ def test_a_badly_conditioned_matrix_is_made_orthogonal_too() -> None:
     x = u @ np.diag(np.logspace(0, -9, 12)) @ v
     q = wrap(_polar(node_of(sm.asarray(x), "polar"), 12)).numpy()
     assert np.abs(q.T @ q - np.eye(12)).max() < 1e-9 and np.abs(q - u @ v).max() < 1e-5
-
-
-@pytest.mark.parametrize("module", ["random", "random_choices", "random_rejection", "random_tails", "initializers"])
-@pytest.mark.by_turns(3)
-def test_the_examples_of_the_docstrings_run(module: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"smelt.tensor.{module}"), extraglobs={"sm": sm})
-    assert result.attempted > 0 and result.failed == 0

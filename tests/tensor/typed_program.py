@@ -92,3 +92,86 @@ def names(x: Tensor, net: sm.nn.Module) -> None:
     sm.random.nornal((2,))  # E
     sm.data.DataLoder([])  # E
     sm.train.Acuracy()  # E
+
+
+class Net(sm.nn.Module):
+    def __init__(self) -> None:
+        self.layer = sm.nn.Linear(4, 2)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.layer(x)
+
+
+def energy(x: Tensor, scale: float = 1.0) -> Tensor:
+    return (x * scale).square().sum()
+
+
+def fit(model: Net, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    logits = model(x)
+    return sm.nn.losses.cross_entropy(logits, y), logits
+
+
+def transforms(x: Tensor, y: Tensor, model: Net) -> None:
+    """What transforms make of a function is known from its annotations; of a lambda, the value."""
+    assert_type(sm.grad(energy)(x, scale=2.0), Tensor)
+    assert_type(sm.grad(energy, argnums=(0,))(x), tuple[Any, ...])
+    assert_type(sm.value_and_grad(energy)(x, 2.0), tuple[Tensor, Tensor])
+    assert_type(sm.grad(fit, has_aux=True)(model, x, y), tuple[Net, Tensor])
+    assert_type(sm.value_and_grad(fit, has_aux=True)(model, x, y), tuple[tuple[Tensor, Tensor], Net])
+    assert_type(sm.value_and_grad(lambda m: sm.nn.losses.cross_entropy(m(x), y))(model)[0], Tensor)
+    assert_type(sm.jit(sm.value_and_grad(energy))(x), tuple[Tensor, Tensor])
+    assert_type(sm.vmap(sm.grad(energy))(x), Tensor)
+    assert_type(sm.grad(sm.jit(energy))(x), Tensor)
+    assert_type(sm.checkpoint(energy)(x), Tensor)
+    assert_type(sm.stop_gradient(model), Net)
+    assert_type(sm.jvp(energy, (x,), (x,)), tuple[Tensor, Tensor])
+    value, pullback = sm.vjp(energy, x)
+    assert_type(value, Tensor)
+    assert_type(pullback(value), tuple[Any, ...])
+    opt = sm.optim.AdamW(lr=1e-3)
+    assert_type(opt.update(model, sm.grad(lambda m: energy(m(x)))(model), opt.init(model))[0], Net)
+    sm.grad(energy)(x, scale="2")  # E
+    sm.grad(fit, has_aux=True)(x, x, y)  # E
+    sm.value_and_grad(fit)(model, x, y)[0].item()  # E
+
+
+class Lengths:
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> dict[str, int]:
+        return {"length": index}
+
+
+def loaders(x: Tensor, y: Tensor) -> None:
+    """Batches of arrays are tensors, of which a tuple has one for each; other datasets may give anything."""
+    for images, labels in sm.data.DataLoader(sm.data.digits(), batch=32, shuffle=True, workers=0):
+        assert_type(images, Tensor)
+        assert_type(labels.argmax(), Tensor)
+    for batch in sm.data.DataLoader(sm.data.TensorDataset(x, y), 8, pad_last=True):
+        assert_type(batch, tuple[Tensor, ...])
+    for numbers in sm.data.DataLoader(range(10), 2):
+        assert_type(numbers, Tensor)
+    train, _ = sm.data.random_split(sm.data.ArrayDataset(x, y), [0.8, 0.2])
+    for inputs, *_ in sm.data.DataLoader(train):
+        assert_type(inputs, Tensor)
+    for anything in sm.data.DataLoader(Lengths(), 2):
+        assert_type(anything, Any)
+    for anything in sm.data.DataLoader((x, y), collate=list):
+        assert_type(anything, Any)
+    loader: sm.data.DataLoader = sm.data.DataLoader(train, 2)
+    del loader
+    sm.data.DataLoader(train, 2, shufle=True)  # E
+
+
+def distinct(x: Tensor) -> None:
+    """The sort of result is known from the arguments."""
+    assert_type(sm.unique(x), Tensor)
+    values, counts = sm.unique(x, return_counts=True)
+    assert_type(values, Tensor)
+    assert_type(counts, Tensor)
+    assert_type(sm.unique(x, return_index=True, return_inverse=True), tuple[Tensor, ...])
+    assert_type(sm.unique_counts(x).counts, Tensor)
+    assert_type(sm.unique_all(x).inverse_indices, Tensor)
+    assert_type(x.unique(), Tensor)
+    _ = sm.unique(x).counts  # E
