@@ -9,6 +9,7 @@ from dataclasses import replace
 from smelt.compiler.bodies import simple_bodies
 from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
+from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.stages import Stages
 from smelt.compiler.trace import Argument, GraphKey, LeafView, leaf_view, rebuild
@@ -93,8 +94,8 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
         roots, pieces, chains = _fused(roots, device)
         outputs, results, stored = _outputs(roots)
         groups = partition(stored, pieces, chains)
-    with device.building() as builder:
-        maker = _Maker(device, stages, Units(device, builder, stages))
+    with device.building() as builder, Progress(len(groups)) as progress:
+        maker = _Maker(device, stages, Units(device, builder, stages, progress))
         work = in_order(maker.work(groups), stored)
         maker.units.finish()
     _remember(maker.new)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from smelt.compiler.progress import Progress
 from smelt.compiler.stages import Stages
 from smelt.compiler.work import Built
 from smelt.device.protocol import Builder, Device
@@ -23,8 +24,8 @@ ROUTINE_LINES = 50  # their text is known only to the renderer
 class Units:
     """The units of one graph."""
 
-    def __init__(self, device: Device, builder: Builder, stages: Stages) -> None:
-        self.device, self.builder, self.stages = device, builder, stages
+    def __init__(self, device: Device, builder: Builder, stages: Stages, progress: Progress) -> None:
+        self.device, self.builder, self.stages, self.progress = device, builder, stages, progress
         self.count = 0
         self.open: list[tuple[int, Built]] = []  # kernels that wait for others, with their lines
         self.given: list[tuple[list[Built], str]] = []  # units that are being compiled, with their source
@@ -40,9 +41,14 @@ class Units:
             self.open = []
 
     def advance(self) -> None:
-        """Let the next unit begin where one is done."""
+        """A launch has its kernel. Let the next unit begin where one is done."""
+        self.progress.launch()
         if self.given:
             self.builder.advance()
+        self._tell()
+
+    def _tell(self) -> None:
+        self.progress.tell(self.count, len(self.given), self.builder.waiting())
 
     def finish(self) -> None:
         """Wait for all libraries, and tell each kernel where it is found."""
@@ -59,7 +65,7 @@ class Units:
         if not self.given:
             return
         with self.stages.stage("compile"):
-            libraries = self.builder.finish()
+            libraries = self.builder.finish(self._tell)
         for (part, source), library in zip(self.given, libraries, strict=True):
             for built in part:
                 built.source, built.library = source, library

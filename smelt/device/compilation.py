@@ -74,9 +74,14 @@ class Compilation:
             with _interrupts_later():
                 self._runs.append(_Run(self._chosen, key, self._waiting.pop(key), self._folder))
 
-    def finish(self) -> None:
-        """Wait for all runs."""
+    def waiting(self) -> int:
+        """How many sources have no library yet."""
+        return len(self._waiting) + len(self._runs)
+
+    def finish(self, each: Callable[[], None]) -> None:
+        """Wait for all runs; `each` is called whenever one has ended."""
         while self._runs:
+            each()
             runs = {run.child: run for run in self._runs}
             self._take(runs[first_to_speak(list(runs))] if len(runs) > 1 else self._runs[0])
             self.advance()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -282,7 +282,10 @@ class Builder:
     def advance(self) -> None:
         """Nothing waits."""
 
-    def finish(self) -> list[Library]:
+    def waiting(self) -> int:
+        return 0
+
+    def finish(self, each: Callable[[], None]) -> list[Library]:
         """The libraries of all sources."""
         return self._libraries
 

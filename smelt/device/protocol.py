@@ -145,8 +145,12 @@ class Builder(Protocol):
         """Let sources that wait take their turn; this waits for nothing."""
         ...
 
-    def finish(self) -> Sequence[Library]:
-        """The libraries of all sources, in their order, when they are there."""
+    def waiting(self) -> int:
+        """How many sources are not built yet."""
+        ...
+
+    def finish(self, each: Callable[[], None]) -> Sequence[Library]:
+        """The libraries of all sources, in their order, when they are there; `each` is called whenever one is."""
         ...
 
 

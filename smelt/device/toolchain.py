@@ -167,10 +167,14 @@ class Builder:
         if self._compilation is not None:
             self._compilation.advance()
 
-    def finish(self) -> list[Library]:
-        """The libraries of all sources, in their order, when they are there."""
+    def waiting(self) -> int:
+        """How many sources are not compiled yet."""
+        return 0 if self._compilation is None else self._compilation.waiting()
+
+    def finish(self, each: Callable[[], None] = lambda: None) -> list[Library]:
+        """The libraries of all sources, in their order, when they are there; `each` is called whenever one is."""
         if self._compilation is not None:
-            self._compilation.finish()
+            self._compilation.finish(each)
         # Nobody waits for us while we wait for others.
         self._stack.close()
         _kept.update(slot.library for slot in self._besides if slot.library is not None)

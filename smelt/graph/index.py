@@ -138,28 +138,20 @@ class Index:
     def variables(self) -> frozenset[Variable]:
         """All variables, also inside operations."""
         if self._variables is None:
-            found: set[Variable] = set()
-            for product in self.terms:
-                for atom in product:
-                    if isinstance(atom, Variable):
-                        found.add(atom)
-                    elif isinstance(atom, Operation):
-                        found |= atom.a.variables() | atom.b.variables()
-            self._variables = frozenset(found)
+            atoms = self.atoms()
+            inside = [side.variables() for atom in atoms if isinstance(atom, Operation) for side in (atom.a, atom.b)]
+            self._variables = frozenset([atom for atom in atoms if isinstance(atom, Variable)]).union(*inside)
         return self._variables
 
     def coefficient(self, atom: Atom) -> Index:
         """What `atom` is multiplied by (occurrences inside operations do not count)."""
-        rest: dict[Monomial, int] = {}
-        constant = 0
+        rest, constant = dict[Monomial, int](), 0
         for product, coefficient in self.terms.items():
-            if atom in product:
+            if len(product) == 1 and product[0] == atom:
+                constant = coefficient
+            elif atom in product:
                 at = product.index(atom)
-                left = product[:at] + product[at + 1 :]
-                if left:
-                    rest[left] = coefficient
-                else:
-                    constant = coefficient
+                rest[product[:at] + product[at + 1 :]] = coefficient
         return Index(rest, constant)
 
     def __eq__(self, other: object) -> bool:
@@ -266,13 +258,11 @@ class Index:
         kept: dict[Monomial, int] = {}
         constant, others = self.constant, []
         for product, coefficient in self.terms.items():  # what is no more than a sum takes no more than a sum
-            new: IndexLike | None = None
-            if len(product) == 1 and type(product[0]) is Variable:
-                new = values.get(product[0])
-                if new is None:
-                    kept[product] = coefficient
-                    continue
-            if isinstance(new, int):
+            first = product[0]
+            new = values.get(first) if len(product) == 1 and isinstance(first, Variable) else self
+            if new is None:
+                kept[product] = coefficient
+            elif isinstance(new, int):
                 constant += coefficient * new
             else:
                 others.append((product, coefficient))
