@@ -42,7 +42,7 @@ examples:
   python -m smelt.bench train --only mlp --against jax  one of them against one peer
   python -m smelt.bench grad --only compile             what compiling a training step costs
   python -m smelt.bench coldpath                        where the time of a first compilation goes
-  python -m smelt.bench feel                            an op, a draw, a layer outside of jit
+  python -m smelt.bench feel                            an op, a draw, a layer outside of jit, and first losses
 """
 
 

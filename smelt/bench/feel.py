@@ -1,4 +1,4 @@
-"""The feel suite: what a user waits for outside of `jit` — one op and its value, a draw, a layer.
+"""The feel suite: what a user waits for — one op and its value, a draw, a layer, a program's first loss.
 
 A measure is a function that gives rows; `MEASURES` names them all.
 """
@@ -14,6 +14,7 @@ import numpy as np
 import smelt as sm
 from smelt.bench.core import Measure
 from smelt.bench.report import Row
+from smelt.bench.starts import measure_starts
 from smelt.bench.timing import best_of
 
 OP_SECONDS: Final = 100e-6
@@ -79,6 +80,7 @@ MEASURES: Final[dict[str, Measure]] = {
     "op": Measure("one op and its value, outside of jit", eager_ops),
     "draw": Measure("random numbers, outside of jit", draws),
     "layer": Measure("making a layer", layers),
+    "start": Measure("from the start of a program to its first loss, against JAX and torch.compile", measure_starts),
 }
 
 

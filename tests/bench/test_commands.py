@@ -47,6 +47,12 @@ def test_measures_outside_of_jit_run(name: str, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow
+def test_starts_of_programs_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["feel", "--quick", "--only", "start"]) == 0
+    assert "start: mlp, warm" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["import", "start", "gpt2", "matmul"])
 def test_measures_in_fresh_processes_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["core", "--quick", "--only", name]) == 0

@@ -28,6 +28,8 @@ class Gpt:
 
 GPT = Gpt(layers=6, width=384, heads=6, length=256, vocabulary=256)
 SMALL_GPT = Gpt(layers=2, width=48, heads=3, length=16, vocabulary=64)
+LENGTHS = (24, 37, 64, 96, 100)  # of texts, as they come
+SHORT = {f"transformer-{length}": Gpt(2, 128, 4, length, 256) for length in LENGTHS}
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,11 @@ def gpt_flops(size: Gpt, batch: int) -> float:
     return 6.0 * batch * size.length * (products + attention)
 
 
+def _short(size: Gpt) -> Case:
+    summary = f"2 layers, width {size.width}, length {size.length}, batch 8: for first steps"
+    return Case(summary, lambda: gpt_weights(size), lambda: gpt_batch(size, 8), gpt_flops(size, 8), bar=0.0)
+
+
 CASES: Mapping[str, Case] = {
     "mlp": Case(
         "784-512-512-10, batch 128",
@@ -160,5 +167,6 @@ CASES: Mapping[str, Case] = {
         gpt_flops(SMALL_GPT, 2),
         bar=0.0,
     ),
+    **{name: _short(size) for name, size in SHORT.items()},
 }
-SIZES: Mapping[str, Gpt] = {"gpt": GPT, "gpt-small": SMALL_GPT}
+SIZES: Mapping[str, Gpt] = {"gpt": GPT, "gpt-small": SMALL_GPT} | SHORT

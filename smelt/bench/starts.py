@@ -1,0 +1,127 @@
+"""What a user waits for from the start of a program to its first loss, with an empty cache and in a second process.
+
+`python -m smelt.bench.starts LIBRARY CASE` is one such program. It prints its losses, the seconds and the processor's
+seconds that they took, and its memory. smelt is imported in every contender, since the networks are its; the clock of
+the others starts after that.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from smelt.bench.cpu.library import installed
+from smelt.bench.cpu.suite import cores
+from smelt.bench.report import Row
+from smelt.bench.timing import ChildError, run_json
+from smelt.bench.train.cases import LENGTHS
+
+STARTS: Final[Mapping[str, Sequence[str]]] = {
+    "mlp": ("mlp",),
+    "resnet": ("resnet",),
+    "transformer": tuple(f"transformer-{length}" for length in LENGTHS),  # one step for each length
+}
+PEERS: Final = ("jax", "torch.compile")
+COLD: Final = 0.8  # of the time that JAX takes
+_TOLERANCE: Final = 2e-3  # of losses, as a share
+_MODULES: Final = {"torch.compile": "in_torch"}
+
+
+def measure_starts(quick: bool, progress: Callable[[str], None] = lambda _: None) -> list[Row]:
+    """For each case: a cold start against JAX, and what others and later starts take."""
+    rows: list[Row] = []
+    peers = [peer for peer in PEERS[: 1 if quick else None] if installed(peer)]
+    for case in ["mlp"] if quick else STARTS:
+        found: dict[str, list[_Pair]] = {}
+        notes: list[str] = []
+        for number in range(1 if quick else 3):
+            # torch.compile takes the longest by far, and no bar is about it.
+            for library in ("smelt", *(peer for peer in peers if not number or peer == "jax")):
+                progress(f"start: {case} in {library}")
+                try:
+                    found.setdefault(library, []).append(_cold_and_warm(library, case))
+                except ChildError as error:
+                    notes.append(f"{library}: {error}".partition("\n")[0])
+        rows += _rows(case, found, notes)
+    return rows
+
+
+_Pair = tuple[dict[str, Any], dict[str, Any]]  # what a cold and a warm process said
+
+
+def _rows(case: str, found: Mapping[str, Sequence[_Pair]], notes: Sequence[str]) -> list[Row]:
+    ours = found.get("smelt")
+    if ours is None:
+        return [Row(f"start: {case}", None, "s", detail="; ".join(notes))]
+    for peer, pairs in found.items():
+        _check(pairs[0][0]["losses"], ours[0][0]["losses"], peer)
+
+    def told(at: int, key: str, text: str) -> str:
+        medians = {library: statistics.median(pair[at][key] for pair in pairs) for library, pairs in found.items()}
+        return ", ".join(f"{library} {text.format(median)}" for library, median in medians.items())
+
+    cold = statistics.median(pair[0]["seconds"] for pair in ours)
+    detail = f"{told(0, 'processor', '{:.1f}')} s of processor time; {told(0, 'peak', '{:.0f}')} MB"
+    rows = [Row(f"start: {case}, cold", cold, "s", detail="; ".join((detail, *notes)))]
+    if "jax" in found:
+        rounds = zip(ours, found["jax"], strict=False)
+        ratio = statistics.median(one[0]["seconds"] / other[0]["seconds"] for one, other in rounds)
+        rows.append(Row(f"start: {case}, cold, of JAX's time", ratio, "×", COLD, detail=told(0, "seconds", "{:.1f} s")))
+    warm = statistics.median(pair[1]["seconds"] for pair in ours)
+    rows.append(Row(f"start: {case}, warm", warm, "s", detail=told(1, "seconds", "{:.1f} s")))
+    return rows
+
+
+def _cold_and_warm(library: str, case: str) -> _Pair:
+    """Two processes, the second with what the first has left on the disk."""
+    with tempfile.TemporaryDirectory(prefix="smelt-bench-") as name:
+        folder = Path(name)
+        environment = {
+            "SMELT_CACHE_DIR": str(folder / "smelt"),
+            "JAX_COMPILATION_CACHE_DIR": str(folder / "jax"),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "TORCHINDUCTOR_CACHE_DIR": str(folder / "torch"),
+        }
+        return _start(library, case, environment), _start(library, case, environment)
+
+
+def _start(library: str, case: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    began = time.perf_counter()
+    result: dict[str, Any] = run_json(["-m", "smelt.bench.starts", library, case], environment)
+    if library == "smelt":
+        result["seconds"] = time.perf_counter() - began
+    return result
+
+
+def _check(found: Sequence[float], expected: Sequence[float], who: str) -> None:
+    if any(abs(a - b) > _TOLERANCE * max(1.0, abs(b)) for a, b in zip(found, expected, strict=True)):
+        raise ChildError(f"{who} has the losses {list(found)}, smelt {list(expected)}")
+
+
+def _processor() -> float:
+    """Seconds of this process and of those that it has waited for."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def main(words: list[str]) -> None:
+    library, case = words
+    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+    began, before = time.perf_counter(), 0.0 if library == "smelt" else _processor()
+    module = importlib.import_module(f"smelt.bench.train.{_MODULES.get(library, f'in_{library}')}")
+    losses = [module.training(library, network, cores())() for network in STARTS[case]]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
+    seconds, processor = time.perf_counter() - began, _processor() - before
+    print(json.dumps({"losses": losses, "seconds": seconds, "processor": processor, "peak": peak}), file=answers)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
