@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smelt.device.memory import NOWHERE
 from smelt.errors import TraceError
 from smelt.graph.closed import living_items
 from smelt.graph.effects import DONE
-from smelt.graph.node import Node
+from smelt.graph.index import upper
+from smelt.graph.node import Node, constant_array
 from smelt.graph.ops import VIEWS, Op
 from smelt.locks import new_lock
 from smelt.runtime.devices import common_device
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from smelt.plan import Alias, Stored
 
 GRAPH_LIMIT = 1024  # compiled graphs kept in memory
+MANY_NUMBERS = 1 << 24  # that take longer to write than a compiled graph takes to begin
 
 _graphs: OrderedDict[tuple[str, GraphKey], CompiledGraph] = OrderedDict()
 _lock = new_lock()
@@ -37,7 +42,9 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
     """The leaves that hold these nodes' values; what is not there yet is computed, all in one graph."""
     pending = list(dict.fromkeys(node for node in nodes if node.leaf is None and node.op is not Op.LEAF))
     constants: dict[Node, Node] = {}
-    if pending:
+    if pending and all(map(_is_small_number, pending)):  # nothing to compile: memory is filled
+        constants = {node: _filled(node) for node in pending}
+    elif pending:
         from smelt.compiler import trace
 
         # A loop that runs gives all of its values at once.
@@ -75,9 +82,25 @@ def _is_plain(node: Node) -> bool:
     """True of numbers, one by one or repeated. They stay what they are: every graph shares these nodes, and what is
     known when compiling needs no memory.
     """
+    return _seen(node).op in (Op.CONST, Op.IOTA)
+
+
+def _is_small_number(node: Node) -> bool:
+    """Whether a node is one number, repeated less often than is worth several threads."""
+    return math.prod([upper(size) for size in node.shape]) < MANY_NUMBERS and _seen(node).op is Op.CONST
+
+
+def _filled(node: Node) -> Node:
+    """A leaf for a number that is repeated."""
+    array = np.broadcast_to(constant_array(_seen(node)), [upper(size) for size in node.shape])
+    return leaf(Storage.of(array, copy=True))
+
+
+def _seen(node: Node) -> Node:
+    """What a node is a view of."""
     while node.op in VIEWS:
         node = node.sources[0]
-    return node.op is Op.CONST or node.op is Op.IOTA
+    return node
 
 
 def report(checks: Sequence[Check], storages: Sequence[Storage]) -> None:
