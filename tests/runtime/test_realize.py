@@ -264,3 +264,13 @@ def test_a_process_that_holds_tensors_ends_quietly() -> None:
     code = "import smelt as sm; held = [sm.zeros((3,)).realize() for _ in range(5)]; view = held[0].numpy()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("dtype", [sm.float32, sm.bfloat16, sm.bool, sm.int8, sm.float64], ids=str)
+def test_numbers_alone_compile_nothing(dtype: sm.DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["smelt.runtime.realize"], "find", None)
+    one = sm.full((3, 4), 1, dtype=dtype)
+    for x, shape in ((one, (3, 4)), (one[1:, ::2].T, (2, 2)), (sm.zeros((2, 0), dtype=dtype), (2, 0))):
+        np.testing.assert_array_equal(x.numpy(), np.ones(shape, dtype.numpy))
+    other = sm.full((3, 4), 1, dtype=dtype)
+    assert not np.shares_memory(one.numpy(), other.numpy())
