@@ -14,6 +14,7 @@ from smelt.formats.safetensors import SafeTensors, write_safetensors
 from smelt.formats.whole import PathLike
 from smelt.graph.shapes import shape_text
 from smelt.nn.module import Module
+from smelt.nn.state import names_differ
 from smelt.tensor import Tensor
 from smelt.tensor.interop import numpy, realize
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 T = TypeVar("T")
-
-MOST_NAMES = 8  # that a message lists
 
 
 def save(model: Any, path: PathLike, *, metadata: Mapping[str, str] | None = None) -> None:
@@ -101,8 +100,7 @@ def with_tensors(model: T, tensors: Mapping[str, Tensor], name: str) -> T:
     known = {path for paths in names.values() for path in paths}
     unexpected = [path for path in tensors if path not in known]
     if missing or unexpected:
-        parts = [("missing in the file", missing), ("only in the file", unexpected)]
-        raise ArgumentError(f"{name}: names differ; " + "; ".join(f"{w}: {_listed(n)}" for w, n in parts if n))
+        raise names_differ(name, {"missing in the file": missing, "only in the file": unexpected})
     new = {key: _fitting(path, tensors[path], leaves[key], name) for key, path in chosen.items() if path is not None}
     return tree.map(lambda leaf: new[id(leaf)], model)  # type: ignore[no-any-return]
 
@@ -148,8 +146,3 @@ def _named(value: Any, path: str, name: str) -> Iterator[tuple[str, Any]]:
             f"{name}: {path or 'the argument'} is of type {type(value).__name__}",
             rule="only trees of tensors and arrays can be written.",
         )
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more

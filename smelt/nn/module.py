@@ -225,6 +225,7 @@ class Module:
         """Take tensors by name. Their shapes must be the ones here; their types become the ones here.
 
         Unless `strict` is False, every name here must be given, and no others; of tied tensors one name is enough.
+        Names of which none is here are an error in any case.
         """
         from smelt.nn.state import load_tensors
 

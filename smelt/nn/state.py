@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import ArgumentError, ShapeError
@@ -29,13 +30,29 @@ def load_tensors(module: Module, tensors: Mapping[str, Any], strict: bool) -> No
     missing = [name for name, tensor in own.items() if id(tensor) not in new]
     unexpected = [name for name in tensors if name not in own]
     if strict and (missing or unexpected):
-        parts = [("missing", missing), ("not in the module", unexpected)]
-        raise ArgumentError(
-            "load_state_dict: names differ; "
-            + "; ".join(f"{what}: {_listed(names)}" for what, names in parts if names),
-            hint="With strict=False they are left out.",
-        )
+        hint = "With strict=False they are left out."
+        raise names_differ("load_state_dict", {"missing": missing, "not in the module": unexpected}, hint)
+    if unexpected and not new:
+        raise names_differ("load_state_dict", {"missing": missing, "not in the module": unexpected})
     _replace(module, new, set())
+
+
+def names_differ(name: str, parts: Mapping[str, list[str]], hint: str = "") -> ArgumentError:
+    """The error for names that are missing, and for those that nobody wants, by what to call them."""
+    lists = "; ".join(f"{what}: {_listed(names)}" for what, names in parts.items() if names)
+    return ArgumentError(f"{name}: names differ; {lists}", hint=_renaming(*parts.values()) or hint)
+
+
+def _renaming(missing: list[str], unexpected: list[str]) -> str:
+    """What to write where something in front of all names is all that makes them differ."""
+    for name, other in product(missing[:1], unexpected):
+        if other.endswith(name) and set(missing) <= {n.removeprefix(other.removesuffix(name)) for n in unexpected}:
+            front = other.removesuffix(name)
+            return f"Without {front!r} they fit: {{name.removeprefix({front!r}): t for name, t in tensors.items()}}."
+        if name.endswith(other) and set(missing) <= {name.removesuffix(other) + n for n in unexpected}:
+            front = name.removesuffix(other)
+            return f"With {front!r} in front they fit: {{{front!r} + name: t for name, t in tensors.items()}}."
+    return ""
 
 
 def _no_dictionary(value: Any) -> ArgumentError:

@@ -69,8 +69,8 @@ def checked_number(value: Any, name: str, what: str, rule: Rule = NUMBER) -> flo
 
 
 def parameter(value: Any, dtype: DType, name: str, what: str, rule: Rule = NUMBER) -> Node:
-    """A parameter as a node of the dtype in which the draw is computed. A number must follow the rule, and so must those
-    of a list; tensors are not looked at.
+    """A parameter as a node of the dtype in which the draw is computed. A number must follow the rule, and so must the
+    numbers of a list; tensors are not looked at.
     """
     if is_number(value):
         return build.const(checked_number(value, name, what, rule), dtype)

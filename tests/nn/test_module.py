@@ -277,6 +277,22 @@ def test_loading() -> None:
     assert module.pair[0].tolist() == [2.0, 2.0]  # type: ignore[attr-defined]
 
 
+def test_loading_under_names_with_something_in_front() -> None:
+    class Net(sm.nn.Module):
+        def __init__(self) -> None:
+            self.net = sm.nn.Linear(2, 2)
+
+    parallel = {f"module.{name}": tensor for name, tensor in Net().state_dict().items()}
+    for strict in (True, False):  # nothing at all in common is a mistake either way
+        with pytest.raises(ArgumentError, match=r"Without 'module\.' they fit: {name\.removeprefix\('module\.'\): t"):
+            Net().load_state_dict(parallel, strict=strict)
+        with pytest.raises(ArgumentError, match=r"With 'net\.' in front they fit: {'net\.' \+ name: t"):
+            Net().load_state_dict(sm.nn.Linear(2, 2).state_dict(), strict=strict)
+    with pytest.raises(ArgumentError, match="With strict=False they are left out"):
+        Net().load_state_dict({"other": sm.ones(2)})
+    assert Net().load_state_dict({}, strict=False).net.weight.shape == (2, 2)
+
+
 def test_loading_what_is_no_dictionary() -> None:
     layer = sm.nn.Linear(2, 2)
     for value, hint in ((sm.nn.Linear(2, 2), r"state_dict\(\)"), ("net.pt", r"smelt\.load"), ([sm.ones(2)], "by name")):

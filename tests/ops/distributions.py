@@ -304,7 +304,7 @@ DISTRIBUTIONS = [
         FLOATS + INTEGERS,
         errors=[
             wrong(ArgumentError, "p must be from 0 to 1, got 1.5", 1.5),
-            wrong(ArgumentError, "p must be from 0 to 1, got 2", (2, 3)),  # meant as a shape
+            wrong(ArgumentError, "p must be from 0 to 1, got 2", (2, 3)),
             wrong(ArgumentError, "got nan", math.nan),
             wrong(DTypeError, "p is a bool tensor", np.array([True])),
         ],
