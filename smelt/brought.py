@@ -37,7 +37,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("no_grad", "enable_grad", "inference_mode", "set_grad_enabled"), _NOT_RECORDED),
         **dict.fromkeys(("cuda", "mps", "backends", "device_put"), _DEVICES),
         **dict.fromkeys(("complex64", "complex128", "conj", "real", "imag", "fft"), _COMPLEX),
-        **dict.fromkeys(("linalg", "inv", "solve", "svd", "eigh", "cholesky", "qr", "det"), _LINALG),
+        **dict.fromkeys(("linalg", "inv", "solve", "svd", "eigh", "cholesky", "qr", "det", "lstsq", "pinv"), _LINALG),
         **dict.fromkeys(("PRNGKey", "Generator"), _KEYS),
         **dict.fromkeys(("float", "float_"), "Write sm.float32 or sm.float64."),
         **dict.fromkeys(("int", "int_"), "Write sm.int32 or sm.int64."),

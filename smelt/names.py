@@ -43,7 +43,11 @@ def door(module: str, names: Sequence[str]) -> tuple[Callable[[str], Any], Calla
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
         raise UnknownNameError(
             f"module {module!r} has no attribute {name!r}",
-            lambda: NAMES.get(module, {}).get(name) or _guess(_elsewhere(name) or nearest(name, names)),
+            lambda: (
+                NAMES.get(module, {}).get(name)
+                or (module == "smelt" and _of_numpy(name))
+                or _guess(_elsewhere(name) or nearest(name, names))
+            ),
         )
 
     return missing, lambda: sorted(names)
@@ -91,6 +95,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def _plain(name: str) -> str:
     return name.lower().replace("_", "")
+
+
+def _of_numpy(name: str) -> str:
+    """What to write for a function that NumPy has, and that takes tensors by NumPy's protocol."""
+    import numpy as np
+
+    return f"np.{name} takes tensors, and gives arrays." if isinstance(getattr(np, name, None), type(np.sum)) else ""
 
 
 def _elsewhere(name: str) -> str | None:

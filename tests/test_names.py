@@ -73,6 +73,7 @@ ASKED: list[tuple[Callable[[], Any], str]] = [
     (lambda: sm.compile(sm.exp), "Write sm.jit(f)"),  # type: ignore[attr-defined]
     (lambda: sm.cuda.is_available, "smelt devices"),  # type: ignore[attr-defined]
     (lambda: sm.linalg.inv(x), "np.linalg"),  # type: ignore[attr-defined]
+    (lambda: sm.cov(x), "np.cov takes tensors, and gives arrays"),  # type: ignore[attr-defined]
     (lambda: sm.Linear(3, 4), "Did you mean sm.nn.Linear?"),  # type: ignore[attr-defined]
     (lambda: sm.DataLoader([]), "Did you mean sm.data.DataLoader?"),  # type: ignore[attr-defined]
     (lambda: sm.normal((2,)), "Did you mean sm.random.normal?"),  # type: ignore[attr-defined]

@@ -41,6 +41,12 @@ __all__ = [
 
 MAXIMUM_RANK: Final = 64  # of NumPy's arrays, and so of values that can be looked at
 
+# What to write for arrays that hold no numbers, by NumPy's kinds.
+_TEXTS: Final = "Tensors hold numbers: names, numbers = np.unique(texts, return_inverse=True) makes some of texts."
+_TIMES: Final = "Tensors hold numbers: write x.astype(np.int64), in the units of the array."
+_OBJECTS: Final = "Tensors hold numbers: x.astype(np.float64) makes some of an array of objects, if all of them are."
+_NO_NUMBERS: Final = {"U": _TEXTS, "S": _TEXTS, "T": _TEXTS, "M": _TIMES, "m": _TIMES, "O": _OBJECTS}
+
 
 # --- in
 
@@ -258,9 +264,10 @@ def _numeric(array: NDArray[Any], name: str) -> None:
     try:
         as_dtype(array.dtype)
     except DTypeError:
+        names = ", ".join(d.name for d in dtypes.ALL + dtypes.STORAGE)
         raise DTypeError(
             f"{name}: no tensor can hold elements of the NumPy dtype {array.dtype}",
-            hint=f"Use one of: {', '.join(d.name for d in dtypes.ALL + dtypes.STORAGE)}.",
+            hint=_NO_NUMBERS.get(array.dtype.kind, f"Use one of: {names}."),
         ) from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -117,6 +118,20 @@ def test_asarray_with_a_dtype_converts_as_casts_do() -> None:
 def test_integers_that_do_not_fit_are_refused(value: Any, dtype: Any, culprit: str) -> None:
     with pytest.raises(ArgumentError, match=culprit):
         sm.asarray(value, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("value", "way"),
+    [
+        (["north", "east"], "np.unique"),
+        (np.array(["2024-02-29"], dtype="datetime64[D]"), "astype(np.int64), in the units"),
+        (np.array([1.5, 2], dtype=object), "astype(np.float64)"),
+    ],
+    ids=["texts", "days", "objects"],
+)
+def test_columns_that_hold_no_numbers_are_refused_with_a_way_to_make_some(value: Any, way: str) -> None:
+    with pytest.raises(DTypeError, match=re.escape(way)):
+        sm.asarray(value)
 
 
 def test_integers_that_fit_are_taken() -> None:
