@@ -12,7 +12,7 @@ from smelt.data.order import generator
 from smelt.dtypes import as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.tensor import Tensor
-from smelt.tensor.interop import from_numpy
+from smelt.tensor.interop import asarray, from_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,8 +91,8 @@ def stacked(items: list[Any]) -> Any:
         return np.asarray(items, np.float32)
     if isinstance(first, bool | int | np.generic):
         return np.asarray(items)
-    if isinstance(first, np.ndarray | Tensor):
-        rows = [item.numpy() if isinstance(item, Tensor) else item for item in items]
+    if hasattr(first, "__array__") or hasattr(first, "__dlpack__"):
+        rows = [item if isinstance(item, np.ndarray) else asarray(item).numpy() for item in items]
         shapes = {row.shape for row in rows}
         if len(shapes) > 1:
             raise ShapeError(

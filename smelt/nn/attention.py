@@ -8,7 +8,7 @@ from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph.shapes import shape_text
 from smelt.nn.cache import Cache, checked_cache, empty_cache
 from smelt.nn.dropout import Dropout
-from smelt.nn.inputs import floats, shaped
+from smelt.nn.inputs import floats, no_tensor, shaped
 from smelt.nn.linear import Linear
 from smelt.nn.module import Module
 from smelt.nn.normalization import RMSNorm
@@ -250,7 +250,7 @@ def _for_keys(mask: Tensor | None, scores: tuple[int, ...]) -> Tensor | None:
 
 def _check_mask(mask: Tensor, what: str) -> None:
     if not isinstance(mask, Tensor):
-        raise ArgumentError(f"MultiheadAttention: {what} is of type {type(mask).__name__}", rule="it must be a tensor.")
+        raise no_tensor(mask, "MultiheadAttention", what)
     if not (mask.dtype.is_bool or mask.dtype.is_float):
         raise DTypeError(
             f"MultiheadAttention: {what} is {mask.dtype}", rule="it must be bool (True hides) or a float that is added."

@@ -10,10 +10,18 @@ from smelt.tensor import Tensor
 from smelt.tensor.creation import arange
 
 
+def no_tensor(x: Any, name: str, what: str, rule: str = "it must be a tensor.") -> ArgumentError:
+    """The error for something else in the place of a tensor. Other libraries, too, may call theirs Tensor."""
+    kind, library = type(x).__name__, type(x).__module__.partition(".")[0]
+    if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
+        return ArgumentError(f"{name}: {what} is a {library}.{kind}", rule=rule, hint="Give smelt.asarray of it.")
+    return ArgumentError(f"{name}: {what} is of type {kind}", rule=rule)
+
+
 def floats(x: Any, name: str, what: str, ranks: tuple[int, ...], features: int | None = None) -> Tensor:
     """A float tensor of one of these ranks, with this many features along its last axis."""
     if not isinstance(x, Tensor):
-        raise ArgumentError(f"{name}: {what} is of type {type(x).__name__}", rule="it must be a tensor.")
+        raise no_tensor(x, name, what)
     if not x.dtype.is_float:
         raise DTypeError(f"{name}: {what} is {x.dtype}", rule="it must be a float.", hint="Cast it with x.astype.")
     if x.ndim not in ranks:
@@ -32,7 +40,7 @@ def floats(x: Any, name: str, what: str, ranks: tuple[int, ...], features: int |
 def integers(x: Any, name: str, what: str, rank: int | None = None) -> Tensor:
     """An integer tensor, of this rank if one is given."""
     if not isinstance(x, Tensor):
-        raise ArgumentError(f"{name}: {what} is of type {type(x).__name__}", rule="it must be a tensor of integers.")
+        raise no_tensor(x, name, what, "it must be a tensor of integers.")
     if not x.dtype.is_integer:
         raise DTypeError(f"{name}: {what} is {x.dtype}", rule="it must be an integer.")
     if rank is not None and x.ndim != rank:

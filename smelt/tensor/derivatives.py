@@ -14,6 +14,7 @@ from smelt.graph.node import Node, topological
 from smelt.graph.ops import Op
 from smelt.graph.shapes import shape_text
 from smelt.tensor.handle import Handle, wrap
+from smelt.tensor.interop import to_node
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -75,16 +76,19 @@ def scalar_root(value: Any, name: str) -> Node:
 
 
 def float_node(leaf: Any, name: str, what: str) -> Node:
-    """The node of a float tensor, or of a Python float."""
+    """The node of a float tensor, of a Python float, or of an array of another library."""
     if isinstance(leaf, float):
         return build.const(leaf, float32)
-    if not isinstance(leaf, Handle):
+    if isinstance(leaf, Handle):
+        node = leaf._node
+    elif hasattr(leaf, "__array__") or hasattr(leaf, "__dlpack__"):
+        node = to_node(leaf, f"{name}: {what}")
+    else:
         raise ArgumentError(
             f"{name}: {what} has a leaf of type {type(leaf).__name__}",
             rule="only float tensors and Python floats can be differentiated by.",
             hint="Leave it out of the differentiated arguments, for example with argnums=.",
         )
-    node = leaf._node
     if runtime.is_weak(node):
         return build.cast(node, float32)
     if not node.dtype.is_float:

@@ -1,4 +1,5 @@
-"""What Python's operators do. An operand that is no number, array or tensor is left to its own type to handle.
+"""What Python's operators do. An operand that is no number, array or tensor is left to its own type to handle; so are
+arrays of libraries whose operators take tensors.
 
 The overloads let a type checker follow shapes through arithmetic: equal shapes, scalars, and the two usual
 broadcasts. Other broadcasts between tensors with annotated shapes need `broadcast_to`, or a plain `Tensor`
@@ -26,6 +27,8 @@ Array: TypeAlias = "NDArray[Any] | np.generic"
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
+_TAKE_TENSORS = ("jax", "jaxlib")  # libraries whose operators do, and give arrays of theirs
+
 
 @overload
 def add(x: Tensor[DT, *S], y: Tensor[DT, *S], /) -> Tensor[DT, *S]: ...
@@ -38,7 +41,7 @@ def add(x: Tensor[DT, *R, N], y: Tensor[DT, *R, L[1]], /) -> Tensor[DT, *R, N]: 
 @overload
 def add(x: Tensor[DT, *S], y: Array, /) -> Tensor: ...
 def add(x: Any, y: Any, /) -> Any:
-    return elementwise.add(x, y) if isinstance(y, OPERANDS) else NotImplemented
+    return elementwise.add(x, y) if isinstance(y, OPERANDS) or _foreign(y) else NotImplemented
 
 
 @overload
@@ -52,7 +55,7 @@ def subtract(x: Tensor[DT, *R, N], y: Tensor[DT, *R, L[1]], /) -> Tensor[DT, *R,
 @overload
 def subtract(x: Tensor[DT, *S], y: Array, /) -> Tensor: ...
 def subtract(x: Any, y: Any, /) -> Any:
-    return elementwise.subtract(x, y) if isinstance(y, OPERANDS) else NotImplemented
+    return elementwise.subtract(x, y) if isinstance(y, OPERANDS) or _foreign(y) else NotImplemented
 
 
 @overload
@@ -66,7 +69,7 @@ def multiply(x: Tensor[DT, *R, N], y: Tensor[DT, *R, L[1]], /) -> Tensor[DT, *R,
 @overload
 def multiply(x: Tensor[DT, *S], y: Array, /) -> Tensor: ...
 def multiply(x: Any, y: Any, /) -> Any:
-    return elementwise.multiply(x, y) if isinstance(y, OPERANDS) else NotImplemented
+    return elementwise.multiply(x, y) if isinstance(y, OPERANDS) or _foreign(y) else NotImplemented
 
 
 @overload
@@ -80,14 +83,20 @@ def divide(x: Tensor[DT, *R, N], y: Tensor[DT, *R, L[1]], /) -> Tensor[DT, *R, N
 @overload
 def divide(x: Tensor[DT, *S], y: Array, /) -> Tensor: ...
 def divide(x: Any, y: Any, /) -> Any:
-    return elementwise.divide(x, y) if isinstance(y, OPERANDS) else NotImplemented
+    return elementwise.divide(x, y) if isinstance(y, OPERANDS) or _foreign(y) else NotImplemented
+
+
+def _foreign(y: Any) -> bool:
+    """Whether y is an array of a library whose operators refuse tensors: `==` would be False, silently."""
+    kind = type(y)
+    return hasattr(kind, "__dlpack__") and kind.__module__.partition(".")[0] not in _TAKE_TENSORS
 
 
 def forward(function: F) -> F:
     """The operator method for x ∘ y."""
 
     def operator(x: Any, y: Any, /) -> Any:
-        return function(x, y) if isinstance(y, OPERANDS) else NotImplemented
+        return function(x, y) if isinstance(y, OPERANDS) or _foreign(y) else NotImplemented
 
     return cast(F, operator)
 
@@ -96,6 +105,6 @@ def reflected(function: Callable[[Any, Any], T]) -> Callable[[Tensor[DT, *S], fl
     """The operator method for y ∘ x, when y does not know tensors."""
 
     def operator(x: Any, y: Any, /) -> Any:
-        return function(y, x) if isinstance(y, OPERANDS) else NotImplemented
+        return function(y, x) if isinstance(y, OPERANDS) or _foreign(y) else NotImplemented
 
     return operator

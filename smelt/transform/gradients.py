@@ -15,6 +15,7 @@ from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
 from smelt.tensor import Tensor, wrap
 from smelt.tensor.derivatives import scalar_root
+from smelt.tensor.interop import to_node
 from smelt.transform.arguments import Derived, called_with, function_of, positions, tensor_nodes, variables
 from smelt.transform.waiting import let_wait
 
@@ -192,7 +193,8 @@ def _matching(value: Any, nodes: Sequence[Node], structure: tree.Structure, name
         raise ArgumentError(f"{name}: {what} has the structure {given}", rule=f"it must be {structure}.")
     found: list[Node] = []
     for leaf, node in zip(leaves, nodes, strict=True):
-        got = leaf._node if isinstance(leaf, Tensor) else build.const(leaf, node.dtype)
+        plain = isinstance(leaf, bool | int | float)
+        got = build.const(leaf, node.dtype) if plain else to_node(leaf, f"{name}: {what}")
         if got.shape != node.shape:
             raise ShapeError(
                 f"{name}: {what} has shape {shape_text(got.shape)}", rule=f"it must be {shape_text(node.shape)}."

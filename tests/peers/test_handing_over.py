@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.errors import ArgumentError
 
 pytestmark = pytest.mark.peers
 
@@ -52,6 +53,36 @@ def test_torch_datasets_and_loaders() -> None:
     assert rows.tolist() == X[:2].tolist() and numbers.tolist() == [0, 1]
     rows, numbers = next(iter(sm.data.DataLoader(Rows(), batch=2)))
     assert rows.tolist() == X[:2].tolist() and numbers.tolist() == [0, 1]
+
+
+def test_torch_tensors_beside_ours() -> None:
+    torch: Any = pytest.importorskip("torch", reason="peers: torch is not installed")
+    x, theirs = sm.asarray(X), torch.from_numpy(X.copy())
+    for got, expected in (
+        (x + theirs, 2 * X),
+        (theirs * x, X * X),
+        (x @ theirs.T, X @ X.T),
+        (x == theirs, np.full((3, 4), True)),  # which Python would answer with False
+        (theirs != x, np.full((3, 4), False)),
+        (sm.grad(lambda t: (t * t).sum())(theirs), 2 * X),
+    ):
+        assert isinstance(got, sm.Tensor) and np.array_equal(got.numpy(), expected)
+    shifted = sm.jit(lambda x: x + theirs)
+    assert np.array_equal(shifted(x).numpy(), 2 * X)
+    theirs.mul_(10)
+    assert np.array_equal(shifted(x).numpy(), 11 * X)
+    labels = torch.tensor([0, 1, 2])
+    assert sm.cross_entropy(x, labels).item() == sm.cross_entropy(x, sm.asarray([0, 1, 2])).item()
+    with pytest.raises(ArgumentError, match=r"is a torch\.Tensor\n(.|\n)*smelt\.asarray"):
+        sm.nn.TransformerEncoderLayer(4, 2)(theirs)
+
+
+def test_items_that_are_torch_tensors_make_batches() -> None:
+    torch: Any = pytest.importorskip("torch", reason="peers: torch is not installed")
+    data = torch.utils.data.TensorDataset(torch.from_numpy(X.copy()), torch.tensor([0, 1, 2]))
+    rows, numbers = next(iter(sm.data.DataLoader(data, batch=2)))
+    assert isinstance(rows, sm.Tensor) and rows.tolist() == X[:2].tolist()
+    assert isinstance(numbers, sm.Tensor) and numbers.tolist() == [0, 1]
 
 
 def test_scikit_learn_makes_arrays_of_tensors() -> None:

@@ -253,3 +253,45 @@ def test_array_api_namespace() -> None:
         sm.finfo(sm.int8)
     with pytest.raises(DTypeError):
         sm.iinfo(sm.float32)
+
+
+class Theirs:
+    """An array of a library whose operators do not know tensors."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, values: Any) -> None:
+        self.array = np.asarray(values)
+
+    def __eq__(self, other: object) -> Any:
+        return NotImplemented
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_of_other_libraries_beside_tensors() -> None:
+    x, theirs = sm.asarray([1.0, 2.0]), Theirs(np.array([1.0, 5.0], np.float32))
+    assert (x + theirs).tolist() == (theirs + x).tolist() == [2, 7]  # type: ignore[operator]
+    assert (x == theirs).tolist() == (theirs == x).tolist() == [True, False]
+    assert (theirs > x).tolist() == [False, True]  # type: ignore[operator]
+    assert (x == "text") is False
+    assert sm.nn.losses.mse_loss(x, theirs).item() == 4.5  # type: ignore[arg-type]
+
+
+def test_gradients_by_arrays_of_other_libraries() -> None:
+    x = np.array([1.0, 2.0], np.float32)
+    for array in (x, Theirs(x)):
+        assert sm.grad(lambda x: (x * x).sum())(array).tolist() == [2, 4]
+    value, slope = sm.jvp(lambda x: (x * x).sum(), (x,), (x,))
+    assert (value.item(), slope.item()) == (5, 10)
+    assert sm.vjp(sm.square, x)[1](x)[0].tolist() == [2, 8]
+
+
+def test_items_of_other_libraries_make_batches() -> None:
+    items = [(Theirs(np.full(2, k, np.float32)), k) for k in range(3)]
+    batches = [(rows.tolist(), numbers.tolist()) for rows, numbers in sm.data.DataLoader(items, batch=2)]
+    assert batches == [([[0, 0], [1, 1]], [0, 1]), ([[2, 2]], [2])]

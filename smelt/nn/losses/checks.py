@@ -7,7 +7,8 @@ from typing import Any
 from smelt.dtypes import float32
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph.shapes import shape_text
-from smelt.tensor import Tensor
+from smelt.tensor import Tensor, wrap
+from smelt.tensor.interop import to_node
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -28,10 +29,12 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
 
 
 def tensor_of(value: Any, name: str, what: str) -> Tensor:
-    """A tensor, and nothing else."""
-    if not isinstance(value, Tensor):
-        raise ArgumentError(f"{name}: {what} is of type {type(value).__name__}", rule="it must be a tensor.")
-    return value
+    """A tensor, or one made of an array of another library."""
+    if isinstance(value, Tensor):
+        return value
+    if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
+        return wrap(to_node(value, f"{name}: {what}"))
+    raise ArgumentError(f"{name}: {what} is of type {type(value).__name__}", rule="it must be a tensor.")
 
 
 def floats(value: Any, name: str, what: str) -> Tensor:

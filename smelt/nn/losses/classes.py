@@ -49,7 +49,8 @@ def cross_entropy(
     if smoothing > 1:
         raise ArgumentError(f"{name}: label_smoothing is {smoothing:g}", rule="it must be at most 1.")
     factors = _factors(weight, x, axis, name)
-    if tensor_of(target, name, "target").dtype.is_float:
+    target = tensor_of(target, name, "target")
+    if target.dtype.is_float:
         return _by_probabilities(x, target, axis, factors, smoothing, reduction)
     labels = _labels(x, target, axis, name)
     counts, classes = _counting(labels, ignore_index, name)
