@@ -221,6 +221,7 @@ IGNORED: Final = frozenset({"requires_grad", "inplace", "pin_memory", "persisten
 # Arguments that are given twice, by place and by name.
 TWICE: Final[dict[str, str]] = {
     "lr": "An optimizer is made without parameters: opt = sm.optim.AdamW(lr=1e-3), then state = opt.init(model).",
+    "batch": "Arrays that belong together come as one: DataLoader((x, y), batch=32).",
 }
 
 # Words whose meaning has another form here.

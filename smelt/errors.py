@@ -13,8 +13,13 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-# Whose frames are not the user's: ours, and those that Python puts in between for `with` blocks of ours.
-_OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, contextlib.__file__)
+# Whose frames are not the user's: ours, and those that Python puts in between for `with` blocks and threads of ours.
+_OURS = (
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    contextlib.__file__,
+    os.path.join(os.path.dirname(contextlib.__file__), "threading.py"),
+    os.path.join(os.path.dirname(contextlib.__file__), "concurrent", ""),
+)
 
 
 class Location(NamedTuple):

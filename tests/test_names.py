@@ -212,6 +212,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sm.optim.Adam(net.parameters(), lr=0.1), "Adam: lr is given .*opt.init"),  # type: ignore[misc]
     (lambda: sm.optim.Adam(net.parameters()), "Adam: lr is .*opt.init"),  # type: ignore[arg-type]
     (lambda: sm.optim.Adam(params=net.parameters()), "Adam: .*opt.init"),  # type: ignore[call-arg]
+    (lambda: sm.data.DataLoader(x, x, batch=2), r"DataLoader\(\(x, y\), batch=32\)"),  # type: ignore[misc]
     (lambda: sm.data.DataLoader([1], sampler=None), "DataLoader: .*shuffle=True"),  # type: ignore[call-arg]
 ]
 

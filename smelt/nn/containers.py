@@ -20,12 +20,18 @@ class _Numbered(Module):
 
     def append(self, part: Any) -> None:
         """Add one at the end."""
-        if not callable(part):
+        vars(self)[str(len(self))] = self._checked(len(self), part)
+
+    def _checked(self, number: int, part: Any) -> Any:
+        rule = "parts are modules, or functions of tensors."
+        if isinstance(part, type):
+            hint = f"Write {part.__name__}()."
             raise ArgumentError(
-                f"{type(self).__name__}: part {len(self)} is of type {type(part).__name__}",
-                rule="parts are modules, or functions of tensors.",
+                f"{type(self).__name__}: part {number} is the class {part.__name__}", rule=rule, hint=hint
             )
-        vars(self)[str(len(self))] = part
+        if not callable(part):
+            raise ArgumentError(f"{type(self).__name__}: part {number} is of type {type(part).__name__}", rule=rule)
+        return part
 
     def extend(self, parts: Iterable[Any]) -> None:
         """Add several at the end."""
@@ -46,7 +52,8 @@ class _Numbered(Module):
         return type(self)._of(parts) if isinstance(key, slice) else parts
 
     def __setitem__(self, key: int, part: Any) -> None:
-        vars(self)[str(range(len(self))[key])] = part
+        number = range(len(self))[key]
+        vars(self)[str(number)] = self._checked(number, part)
 
     @classmethod
     def _of(cls, parts: Iterable[Any]) -> Any:

@@ -58,8 +58,11 @@ def with_features(x: Any, axis: int, size: int, name: str, what: str) -> Tensor:
     given = tensor(x)
     if not -given.ndim <= axis < given.ndim or given.shape[axis] != size:
         place = "the last axis" if axis == -1 else f"axis {axis}"
+        last = given.ndim > 1 and axis != -1 and given.shape[-1] == size
         raise ShapeError(
-            f"{name}: the input has shape {shape_text(given.shape)}", rule=f"{place} must have the size {what}={size}."
+            f"{name}: the input has shape {shape_text(given.shape)}",
+            rule=f"{place} must have the size {what}={size}.",
+            hint=f"Is it the last axis? Write x.moveaxis(-1, {axis})." if last else "",
         )
     return given
 

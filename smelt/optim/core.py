@@ -58,12 +58,14 @@ class FreeParameters(Parameters):
             leaves[place] = tensor
         return tree.unflatten(self.structure, leaves)
 
-    def in_tree(self, other: Any, name: str) -> list[Tensor]:
+    def in_tree(self, other: Any, name: str, hint: str = "") -> list[Tensor]:
         """What another tree of the same structure, the gradients say, has in their places."""
         leaves, structure = tree.flatten(other)
         if structure != self.structure:
             raise ArgumentError(
-                f"{name}: the structure is {structure}", rule=f"it must be that of the parameters: {self.structure}."
+                f"{name}: the structure is {structure}",
+                rule=f"it must be that of the parameters: {self.structure}.",
+                hint=hint,
             )
         found = [leaves[place] for place in self.places]
         for k, (parameter, tensor) in enumerate(zip(self, found, strict=True)):
@@ -135,7 +137,8 @@ class Updater:
         from smelt.optim.programs import advance
 
         own = free_parameters(parameters)
-        slopes = own.in_tree(gradients, f"{type(self).__name__}: the gradient")
+        hint = "Write model, state = opt.update(model, grads, state)."
+        slopes = own.in_tree(gradients, f"{type(self).__name__}: the gradient", hint)
         new, remembered = advance(self, own, slopes, state, lr)
         return own.replaced(new), remembered
 

@@ -87,7 +87,9 @@ def float_node(leaf: Any, name: str, what: str) -> Node:
         raise ArgumentError(
             f"{name}: {what} has a leaf of type {type(leaf).__name__}",
             rule="only float tensors and Python floats can be differentiated by.",
-            hint="Leave it out of the differentiated arguments, for example with argnums=.",
+            hint=f"Write {leaf}.0."
+            if type(leaf) is int
+            else "Leave it out of the differentiated arguments, for example with argnums=.",
         )
     if runtime.is_weak(node):
         return build.cast(node, float32)

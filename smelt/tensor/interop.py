@@ -303,6 +303,15 @@ def storage_of(tensor: Tensor, asked: str) -> Storage:
     return storage  # type: ignore[no-any-return]
 
 
+_OUTSIDE: Final = (
+    "Compute with smelt's functions, or return the tensor and read it outside. smelt.debug.print shows it as it runs."
+)
+_INSTEAD: Final = {  # by what asks for a value
+    "bool": "Use smelt.where to choose between values and smelt.cond to choose between computations.",
+    "index": 'smelt.jit(f, static="n") compiles for each size n. A loop that counts is smelt.fori_loop.',
+}
+
+
 def _refuse_traced(node: Node, asked: str) -> None:
     """While a function is traced or batched its arguments have no values, nor has what is computed from them."""
     if any(isinstance(size, Index) for size in node.shape) or runtime.is_traced(node):
@@ -310,7 +319,7 @@ def _refuse_traced(node: Node, asked: str) -> None:
             f"{asked}: the value is not known while the function is traced",
             rule=f"the tensor is {node.dtype}{shape_text(node.shape)}, computed from the inputs of the function; "
             "jit and vmap run it with stand-ins for them.",
-            hint="Use smelt.where to choose between values and smelt.cond to choose between computations.",
+            hint=_INSTEAD.get(asked, _OUTSIDE),
         )
 
 
@@ -339,7 +348,7 @@ def one_value(tensor: Tensor, asked: str) -> Any:
         raise ArgumentError(
             f"{asked}: the tensor has shape {shape_text(shape)}",
             rule="only a tensor with exactly one element has a single value.",
-            hint="Use any() or all() for a verdict on all elements."
+            hint="Use any() or all() for a verdict on all elements; element by element write &, |, ~ and smelt.maximum."
             if asked == "bool"
             else "Use tolist() for all values.",
         )

@@ -107,7 +107,10 @@ def column_stack(xs: Sequence[Tensor]) -> Tensor:
 
 def _nodes(xs: Any, name: str) -> list[Node]:
     if not isinstance(xs, tuple | list):
-        raise ArgumentError(f"{name}: the tensors must come in a list or tuple, got {type(xs).__name__}")
+        kind = type(xs).__name__
+        raise ArgumentError(
+            f"{name}: the tensors must come in a list or tuple, got {kind}", hint=f"Write {name}([x, y])."
+        )
     if not xs:
         raise ArgumentError(f"{name}: there is nothing to join", rule="give at least one tensor.")
     return all_common(xs, name)

@@ -344,6 +344,7 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
     "seed": (lambda: DataLoader(Y, seed="a"), ArgumentError, "seed"),  # type: ignore[arg-type]
     "both": (lambda: DataLoader(Y, drop_last=True, pad_last=True), ArgumentError, "not both"),
     "ragged": (lambda: all_of(DataLoader([np.zeros(2), np.zeros(3)], 2)), ShapeError, "collate="),
+    "no line of Python's": (lambda: all_of(DataLoader([(1, 2), (1,)], 2)), ShapeError, "lengths\n  Give"),
     "ragged tuples": (lambda: all_of(DataLoader([(1, 2), (1,)], 2)), ShapeError, "different lengths"),
     "keys": (lambda: all_of(DataLoader([{"a": 1}, {"b": 1}], 2)), ArgumentError, "different keys"),
     "masked": (lambda: all_of(DataLoader([{"mask": 1}], 2, pad_last=True)), ArgumentError, "'mask'"),

@@ -43,6 +43,7 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
     (lambda: L.cross_entropy(X, sm.asarray([0, 1])), ShapeError, "without its axis 1"),
     (lambda: L.cross_entropy(sm.ones(2, 5, 3), sm.ones(2, 5, dtype=sm.int64)), ShapeError, "axis=-1"),
     (lambda: L.nll_loss(sm.ones(2, 5, 3), sm.ones(2, 5, dtype=sm.int64)), ShapeError, "moveaxis"),
+    (lambda: L.cross_entropy(X, sm.one_hot(N, X.shape[1])), ShapeError, r"target.argmax\(1\)"),
     (lambda: L.cross_entropy(X, N, axis=3), AxisError, "axis 3"),
     (lambda: L.cross_entropy(X, Y), ShapeError, "astype"),
     (lambda: L.cross_entropy(X, Y > 0), DTypeError, "class numbers"),

@@ -164,12 +164,14 @@ def _labels(x: Tensor, target: Any, axis: int, name: str) -> Tensor:
             f"{name}: target has shape {shape_text(labels.shape)}, input {shape_text(x.shape)}",
             rule=f"class numbers have the shape of the input without its axis {axis}, the classes: "
             f"{shape_text(expected)}.",
-            hint=_hint(name, x, axis),
+            hint=_hint(name, x, axis, labels),
         )
     return labels
 
 
-def _hint(name: str, x: Tensor, axis: int) -> str:
+def _hint(name: str, x: Tensor, axis: int, labels: Tensor) -> str:
+    if labels.shape == x.shape:
+        return f"Is it one-hot? Class numbers are target.argmax({axis})."
     if x.ndim <= 2 or axis == x.ndim - 1:
         return ""
     way = "Say axis=-1" if name == "cross_entropy" else "Move them with input.moveaxis(-1, 1)"
