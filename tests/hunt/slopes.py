@@ -45,7 +45,18 @@ def loss_of(program: Program, arrays: Sequence[Any]) -> Callable[..., Any]:
     return loss
 
 
-def expected(program: Program, inputs: Sequence[Value]) -> list[Array] | None:
+def slope_of(program: Program, arrays: Sequence[Any]) -> Callable[..., Any]:
+    """The slopes of the loss, each element with a weight, as one number: its own slopes are second derivatives."""
+    loss, at = loss_of(program, arrays), tuple(range(len(places(program))))
+
+    def total(*floats: Any) -> Any:
+        slopes = enumerate(sm.grad(loss, argnums=at)(*floats))
+        return sum(sm.sum(sm.astype(g, sm.float64) * sm.asarray(_weights(g.shape, -k))) for k, g in slopes)
+
+    return total
+
+
+def expected(program: Program, inputs: Sequence[Value], second: bool = False) -> list[Array] | None:
     """Torch's slopes; None where it has none."""
     xp = torch_space()
     if xp is None:
@@ -62,6 +73,12 @@ def expected(program: Program, inputs: Sequence[Value]) -> list[Array] | None:
                 total = total + (y * torch.from_numpy(_weights(tuple(y.shape), number))).sum()
         if not total.requires_grad:
             return [np.zeros(x.shape) for x in floats]
+        if second:
+            found = torch.autograd.grad(total, floats, create_graph=True, allow_unused=True, materialize_grads=True)
+            parts = [(g * torch.from_numpy(_weights(tuple(g.shape), -k))).sum() for k, g in enumerate(found)]
+            total = torch.stack(parts).sum()
+            if not total.requires_grad:
+                return [np.zeros(x.shape) for x in floats]
         found = torch.autograd.grad(total, floats, allow_unused=True)
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError, IndexError):
         return None
@@ -79,7 +96,7 @@ def _numpy_loss(program: Program, inputs: Sequence[Value], width: float, ways: S
     return total
 
 
-def wrong_slopes(program: Program, inputs: Sequence[Value], got: Sequence[Array]) -> str | None:
+def wrong_slopes(program: Program, inputs: Sequence[Value], got: Sequence[Array], second: bool = False) -> str | None:
     """What is wrong with the slopes; None if nothing is, or nobody knows."""
     trail = program.trail(inputs)
     dtypes = [v.dtype for v in trail if v.dtype in FLOATS]
@@ -87,7 +104,7 @@ def wrong_slopes(program: Program, inputs: Sequence[Value], got: Sequence[Array]
     for k, g in zip(places(program), got, strict=True):
         if str(g.dtype) != program.inputs[k][0] or g.shape != inputs[k].array.shape:
             return f"the slope of v{k} is {g.dtype}{list(g.shape)}"
-    reference = expected(program, inputs)
+    reference = expected(program, inputs, second)
     if reference is not None:
         for k, g, wanted in zip(places(program), got, reference, strict=True):
             g = g.astype(np.float64)
@@ -95,8 +112,8 @@ def wrong_slopes(program: Program, inputs: Sequence[Value], got: Sequence[Array]
             if not np.all(np.abs(g - wanted) <= allowed):
                 return f"the slope of v{k}, allowed {allowed:.3g}:\n{g}\nand torch's is\n{wanted}"
         return None
-    if close > CLOSE["float64"]:
-        return None  # differences need 64 bits
+    if close > CLOSE["float64"] or second:
+        return None  # differences need 64 bits, and twice as many for second ones
     rng = np.random.default_rng(program.seed)
     ways = [rng.normal(size=g.shape) for g in got]
     try:

@@ -122,6 +122,38 @@ class Numpy:
     def gelu(self, x: Any) -> Any:
         return x * (1 + self.erf(x / math.sqrt(2))) / 2
 
+    def floor_divide(self, x: Any, y: Any) -> Any:
+        if np.asarray(x).dtype.kind != "f":
+            return np.floor_divide(x, y)
+        return np.where(np.isinf(x) | np.isinf(y), np.floor(x / y), np.floor_divide(x, y))  # as the array API says
+
+    def median(self, x: Any, axis: Any, keepdims: bool) -> Any:
+        if not x.size:
+            raise ValueError("of nothing")
+        return np.median(x, axis=axis, keepdims=keepdims)
+
+    def logcumsumexp(self, x: Any, axis: int) -> Any:
+        return np.logaddexp.accumulate(x, axis=axis)
+
+    def layer_norm(self, x: Any) -> Any:
+        return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+    def rms_norm(self, x: Any) -> Any:
+        return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-5)
+
+    def attention(self, q: Any, k: Any, v: Any, causal: bool) -> Any:
+        scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
+        if causal:
+            scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+        return self.softmax(scores, -1) @ v
+
+    def unfold(self, x: Any, axis: int, size: int, step: int) -> Any:
+        windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=axis)
+        return windows[(slice(None),) * (axis % x.ndim) + (slice(None, None, step),)]
+
+    def bincount(self, x: Any, length: int) -> Any:
+        return np.bincount(x, minlength=length)
+
     def one_hot(self, x: Any, classes: int) -> Any:
         return (x[..., None] == np.arange(classes)).astype(np.int64)
 
@@ -212,6 +244,7 @@ class Torch:
         _reduction, ("sum", "prod", "amax", "amin", "any", "all", "mean", "logsumexp")
     )
     cumulative_sum, cumulative_prod, cummax, cummin = map(_axis, ("cumsum", "cumprod", "cummax", "cummin"))
+    logcumsumexp = _axis("logcumsumexp")
     argmax, argmin, softmax, log_softmax = map(_axis, ("argmax", "argmin", "softmax", "log_softmax"))
 
     def cast(self, x: Any, dtype: str) -> Any:
@@ -278,7 +311,9 @@ class Torch:
         return self.torch.diff(x, dim=axis)
 
     def topk(self, x: Any, k: int, axis: int, largest: bool) -> Any:
-        return self.torch.topk(x, k, dim=axis, largest=largest)
+        # Of equal elements the first ones, which `torch.topk` does not promise.
+        found = self.torch.sort(x, dim=axis, stable=True, descending=largest).values
+        return (self.torch.narrow(found, axis, 0, k),)
 
     def conv(self, x: Any, weights: list[int], **options: int) -> Any:
         kernel = self.torch.tensor([[weights]], dtype=x.dtype)
@@ -301,6 +336,18 @@ class Torch:
 
     def silu(self, x: Any) -> Any:
         return self.torch.nn.functional.silu(x)
+
+    def layer_norm(self, x: Any) -> Any:
+        return self.torch.nn.functional.layer_norm(x, x.shape[-1:])
+
+    def rms_norm(self, x: Any) -> Any:
+        return self.torch.nn.functional.rms_norm(x, x.shape[-1:], eps=1e-5)
+
+    def attention(self, q: Any, k: Any, v: Any, causal: bool) -> Any:
+        return self.torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    def unfold(self, x: Any, axis: int, size: int, step: int) -> Any:
+        return x.unfold(axis, size, step)
 
     def one_hot(self, x: Any, classes: int) -> Any:
         return (x[..., None] == self.torch.arange(classes)).to(self.torch.int64)

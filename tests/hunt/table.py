@@ -371,18 +371,29 @@ STEPS: dict[str, Row] = {
         lambda xp, c, x, y: xp.where(xp.cast(c, "bool"), x, y),
         lambda d: ((d.other("biu"), d.x, d.other()), {}),
     ),
+    "whole_quotient": Row(_f("floor_divide"), _alike, REAL, jumps=True),
+    "rest": Row(_f("remainder"), _alike, REAL, jumps=True),
+    **{name: Row(_f(name), _alike, REAL, jumps=True) for name in ("copysign", "fmod", "heaviside")},
+    **{name: Row(_f(name), _alike, REAL, kinks=True) for name in ("fmax", "fmin")},
+    **{name: Row(_f(name), _alike, REAL, rounds=True, slopes=False) for name in ("hypot", "logaddexp")},
     # reductions
     **{name: Row(_f(name), _reduced, NUMBERS, rounds=True, errors="sums") for name in ("sum", "mean", "prod")},
     **{name: Row(_f(name), _reduced, NUMBERS, kinks=True) for name in ("max", "min")},
     **{name: Row(_f(name), _reduced, jumps=True) for name in ("any", "all", "count_nonzero")},
     "var": Row(_f("var"), _reduced, REAL, rounds=True, errors=2000.0),
+    **{name: Row(_f(name), _reduced, REAL, kinks=True, slopes=False) for name in ("nanmax", "nanmin")},
+    "nansum": Row(_f("nansum"), _reduced, REAL, rounds=True, errors="sums", slopes=False),
+    "median": Row(_f("median"), _reduced, REAL, rounds=True, errors=1.0, slopes=False),
     "logsumexp": Row(_f("logsumexp"), _reduced, REAL, rounds=True, errors=2.0),
     **{name: Row(_f(name), _along, NUMBERS, jumps=True) for name in ("argmax", "argmin")},
     **{name: Row(_f(name), _along, REAL, rounds=True, errors=2.0) for name in ("softmax", "log_softmax")},
+    "layer_norm": Row(_f("layer_norm"), _one, REAL, rounds=True, errors=1000.0),
+    "rms_norm": Row(_f("rms_norm"), _one, REAL, rounds=True, errors=1000.0),
     # scans
     "cumulative_sum": Row(_f("cumulative_sum"), _along, NUMBERS, rounds=True, errors="sums"),
     "cumulative_prod": Row(_f("cumulative_prod"), _along, NUMBERS, rounds=True, errors="sums"),
     **{name: Row(_f(name), _along, NUMBERS, kinks=True) for name in ("cummax", "cummin")},
+    "logcumsumexp": Row(_f("logcumsumexp"), _along, REAL, rounds=True, errors=2.0, slopes=False),
     "diff": Row(lambda xp, x, axis: xp.diff(x, axis=axis), _along, NUMBERS, rounds=True, errors=2.0),
     # order
     "sort": Row(_sorted, _given(axis=("axis",), descending=(True, False)), NUMBERS, kinks=True),
@@ -420,6 +431,12 @@ STEPS: dict[str, Row] = {
         lambda d: ((d.x,), {"shape": (d.rng.choice((1, 2, 3)), *d.shape)}),
     ),
     **{name: Row(_f(name), _matrix) for name in ("tril", "triu")},
+    "windows": Row(
+        lambda xp, x, axis, size, step: xp.unfold(x, axis, size, step),
+        _given(axis=("axis",), size=(1, 2, 3), step=(1, 2, 4)),
+    ),
+    "squeezed": Row(lambda xp, x, axis: xp.squeeze(x, axis), _along),
+    "halves": Row(lambda xp, x, axis: xp.split(x, 2, axis=axis)[1], _along, slopes=False),
     "diagonal": Row(_f("diagonal"), _one),
     "concat": Row(lambda xp, x, y, axis: xp.concat([x, y], axis=axis), lambda d: (_alike(d)[0], {"axis": d.axis()})),
     "stack": Row(lambda xp, x, y, axis: xp.stack([x, y], axis=axis), lambda d: (_alike(d)[0], {"axis": d.axis()})),
@@ -447,6 +464,10 @@ STEPS: dict[str, Row] = {
         errors=1.0,
         kinks=True,
     ),
+    "counted": Row(
+        lambda xp, x: xp.bincount(xp.remainder(xp.reshape(x, (-1,)), xp.asarray(5, dtype=x.dtype)), length=5), _one, "i"
+    ),
+    "isin": Row(_f("isin"), _alike, WHOLE),
     "one_hot": Row(
         lambda xp, x, classes: xp.one_hot(xp.remainder(x, xp.asarray(classes, dtype=x.dtype)), classes),
         _given(classes=(1, 3, 17)),
@@ -464,6 +485,14 @@ STEPS: dict[str, Row] = {
     "einsum": Row(
         lambda xp, x, y, subscripts: xp.einsum(subscripts, x, y), _product, NUMBERS, rounds=True, errors="sums"
     ),
+    **{name: Row(_f(name), _alike, NUMBERS, rounds=True, errors="sums") for name in ("vecdot", "kron", "inner")},
+    "attention": Row(
+        lambda xp, x, causal: xp.attention(x, x, x, causal=causal),
+        lambda d: (_matrix(d)[0], {"causal": d.rng.random() < 0.5}),
+        REAL,
+        rounds=True,
+        errors=100.0,
+    ),
     "conv": Row(
         lambda xp, x, weights, stride, padding, dilation: xp.conv(
             x, weights, stride=stride, padding=padding, dilation=dilation
@@ -480,6 +509,22 @@ STEPS: dict[str, Row] = {
         kinks=True,
     ),
     # control
+    "rows_of_loops": Row(
+        lambda xp, x, body, count: xp.vmap(lambda row: _looped(xp, row, body=body, count=count), 0, 0)(x),
+        lambda d: (_matrix(d)[0], _body(count=range(4))(d)[1]),
+        NUMBERS,
+        errors=1.0,
+        kinks=True,
+    ),
+    "scanned_loops": Row(
+        lambda xp, x, body: xp.scan(
+            lambda c, row: (xp.maximum(c, row), BODIES[body](xp, c, 1)), x[0], x, reverse=False
+        )[1],
+        lambda d: (_matrix(d)[0], _body()(d)[1]),
+        NUMBERS,
+        errors=1.0,
+        kinks=True,
+    ),
     "looped": Row(_looped, _body(count=range(5)), NUMBERS, errors=1.0, kinks=True),
     "until": Row(_until, _body(count=range(5)), NUMBERS, errors=1.0, slopes=False),
     "scanned": Row(_scanned, _given(reverse=(True, False), last=(True, False)), NUMBERS, errors=1.0, kinks=True),

@@ -1,4 +1,4 @@
-"""A few whole programs in every way that users run them, and the hunt itself; `python -m tests.hunt` looks for new ones."""
+"""A few whole programs in every way that users run them, and the hunt itself; `make hunt` looks for new ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_wrong_slope_is_noticed() -> None:
     inputs, weights = program.values(0), np.cos(np.arange(3) * 0.7)
     right = 2 * inputs[0].array * weights
     assert wrong_slopes(program, inputs, [right]) is None
-    assert wrong_slopes(program, inputs, [right + [0, 0, 1e-2]]) is not None
+    assert wrong_slopes(program, inputs, [right + np.array([0, 0, 1e-2])]) is not None
     assert wrong_slopes(program, inputs, [right.astype(np.float32)]) is not None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import smelt as sm
 from smelt.errors import SmeltError
 from tests.hunt.programs import Array, Program, Unfit, Value, disagreement, made, native
-from tests.hunt.slopes import loss_of, places, wrong_slopes
+from tests.hunt.slopes import loss_of, places, slope_of, wrong_slopes
 from tests.hunt.spaces import FLOATS, SMELT, torch_space
 
 Way = Callable[[Program, list[list[Array]]], list[list[Any]]]  # the results for each of several draws of the inputs
@@ -141,7 +141,9 @@ def gradient(program: Program, draws: list[list[Array]]) -> list[list[Any]]:
     ]
 
 
-def _gradient_of_all(program: Program, change: Callable[[Any], Any] = lambda f: f) -> Callable[..., Any]:
+def _gradient_of_all(
+    program: Program, change: Callable[[Any], Any] = lambda f: f, loss_of: Callable[..., Any] = loss_of
+) -> Callable[..., Any]:
     """The slopes as a function of all inputs."""
     at = tuple(range(len(places(program))))
 
@@ -159,6 +161,11 @@ def compiled_gradient(program: Program, draws: list[list[Array]]) -> list[list[A
 
 def checkpointed_gradient(program: Program, draws: list[list[Array]]) -> list[list[Any]]:
     f = sm.jit(_gradient_of_all(program, sm.checkpoint))
+    return [f(*_tensors(arrays)) for arrays in draws]
+
+
+def second_gradient(program: Program, draws: list[list[Array]]) -> list[list[Any]]:
+    f = sm.jit(_gradient_of_all(program, loss_of=slope_of))
     return [f(*_tensors(arrays)) for arrays in draws]
 
 
@@ -205,7 +212,17 @@ def forward(program: Program, draws: list[list[Array]]) -> list[list[Any]]:
 
 SLOPES: dict[str, Way] = {
     way.__name__: way
-    for way in (*(gradient, compiled_gradient, checkpointed_gradient, batched_gradient, gradient_of_a_loop, forward),)
+    for way in (
+        *(
+            gradient,
+            compiled_gradient,
+            checkpointed_gradient,
+            batched_gradient,
+            gradient_of_a_loop,
+            forward,
+            second_gradient,
+        ),
+    )
 }
 ALL = (*WAYS, *SLOPES)
 # A refusal by a typed error is no wrong answer: what these ways cannot do, they say.
@@ -252,7 +269,7 @@ def difference(program: Program, way: str) -> str | None:
         return "".join(traceback.format_exception(error))
     for k, values in enumerate(inputs):
         if way in SLOPES:
-            wrong = wrong_slopes(program, values, got[k])
+            wrong = wrong_slopes(program, values, got[k], second=way == "second_gradient")
             if wrong:
                 return f"draw {k}: {wrong}"
             continue
