@@ -143,20 +143,30 @@ def test_what_is_simplified(expression: Index, text: str) -> None:
         ROW - M * (ROW // M),
         maximum(ROW, M) + minimum(ROW, M) - ROW,
         minimum(ROW, M - 1) * N + N - 1 - minimum(ROW, M - 1),
+        variable("k", 0, N * M - 1) // M * -1 + N - 1,
+        N * 8 - 7 - variable("k", 0, N - 1) * 8 // 8 * 8,
+        variable("k", 1, N) // N * N + N - variable("k", 1, N) - 1,
+        maximum(ROW, M) * -1 + N + M,
+        maximum(variable("p", 0, 9), variable("q", 5, 9)) - 5,
+        5 - minimum(variable("p", 0, 9), variable("q", 0, 5)),
+        N * (M - variable("c", 0, M - 1)) - N,
     ],
     ids=str,
 )
 def test_what_is_proven_nonnegative(expression: Index) -> None:
-    assert nonnegative(expression)
+    assert nonnegative(expression) is True
 
 
 @pytest.mark.parametrize(
     "expression",
-    [as_index(-1), I - 1, N - M, ROW - N, N - 2, I * -1, N - ROW - 2, M * (ROW // M) - ROW + M - 2, 6 - I % 8],
+    [
+        *(as_index(-1), I - 1, N - M, ROW - N, N - 2, I * -1, N - ROW - 2, M * (ROW // M) - ROW + M - 2, 6 - I % 8),
+        *(maximum(ROW, M) * -1 + N, minimum(N, M) - 2, N - 1 - N // M, (N - M) * (M - N), N * M - N * 2),
+    ],
     ids=str,
 )
 def test_falsehoods_are_not_proven(expression: Index) -> None:
-    assert not nonnegative(expression)
+    assert nonnegative(expression) is False
 
 
 @pytest.mark.parametrize("choice", [minimum, maximum])
