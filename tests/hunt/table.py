@@ -206,9 +206,10 @@ def _lists(d: Draw, count: int | None = None, repeats: bool = True) -> tuple[lis
 
 def _listed(d: Draw) -> Drawn:
     key: list[Any] = list(_lists(d))
-    if d.rng.random() < 0.3:
+    chance = d.rng.random()
+    if chance < 0.3:
         key.insert(d.rng.randint(0, 1), slice(None, None, d.rng.choice((1, -1))))
-    if d.rng.random() < 0.3:
+    elif chance < 0.5:  # not beside a slice, where torch's order of axes is its own
         key[d.rng.randrange(len(key))] = d.rng.randrange(min(d.shape))
     return (d.x,), {"key": tuple(key)}
 
