@@ -37,7 +37,7 @@ help:
 	@echo "make proofs    install an SMT solver, prove that the kernels of a corpus stay inside their buffers  (at most 5 minutes)"
 	@echo "make mutants   one mistake at a time in the simplifier, the legality of schedules, the scheduler: who notices?  (40 minutes)"
 	@echo "make fuzz      the generated tests only, with new examples at every run, and 20,000 whole programs (hours)"
-	@echo "make hunt      500 new whole programs against NumPy; COUNT=2000 for more"
+	@echo "make hunt      500 new whole programs against NumPy, and PyTorch where it is installed; COUNT=2000 for more  (3 minutes)"
 	@echo "make check     lint, formatting and types only"
 	@echo "make format    format the code and apply the safe lint fixes"
 	@echo "make docs      build the documentation as a site with a search: build/site/index.html"
@@ -83,10 +83,10 @@ fuzz: $(DEV_STAMP)
 	SMELT_TEST_ALL=1 SMELT_TEST_FUZZ=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup -m "not slow" tests/property tests/kernel tests/fuse tests/schedule tests/rewrite tests/graph
 	$(MAKE) --no-print-directory hunt COUNT=20000
 
-# Whole programs against NumPy, new ones at every run.
+# Whole programs against NumPy and PyTorch, new ones at every run. They are seen once: nothing is kept.
 COUNT ?= 500
 hunt: $(DEV_STAMP)
-	SMELT_CACHE_DIR=build/test-cache $(RUN) -m tests.hunt --count $(COUNT)
+	SMELT_DISK_CACHE=0 $(RUN) -m tests.hunt --count $(COUNT) --processes $(WORKERS)
 
 check: $(DEV_STAMP)
 	$(RUN) -m ruff check

@@ -31,11 +31,12 @@ def unpadded(ct: Node, widths: Sequence[tuple[IndexLike, IndexLike]]) -> Node:
     back, that would be a larger image of which a part is copied.
     """
     for axis, (before, after) in enumerate(widths):
+        left = size_of(as_index(ct.shape[axis]) - before - after)
         static = isinstance(before, int) and isinstance(after, int)
-        if static and _product_below(ct, axis)[0] is not None:
+        if static and left != 0 and _product_below(ct, axis)[0] is not None:  # of nothing there are no windows
             ct = _trimmed(ct, axis, upper(before), upper(after))
         else:
-            ct = cut(ct, axis, before, size_of(as_index(ct.shape[axis]) - before - after))
+            ct = cut(ct, axis, before, left)
     return ct
 
 

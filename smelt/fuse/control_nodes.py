@@ -67,10 +67,11 @@ def _walk(step: IndexLike, loop: Loop) -> Walk:
 
 
 def amount_node(amount: Index) -> Node:
-    """An amount that never changes its sign, as an int64 scalar."""
-    if amount.low < 0:
-        return build.neg(amount_node(amount * -1))
-    return build.reshape(build.slice_(build.iota(amount + 1, int64), [(amount, 1, 1)]), ())
+    """An amount as an int64 scalar: an element of a range, which starts where the amount's bounds do."""
+    first = min(amount.low, 0)
+    place = amount - first
+    found = build.reshape(build.slice_(build.iota(place + 1, int64), [(place, 1, 1)]), ())
+    return build.add(found, build.const(first, int64)) if first else found
 
 
 def base(source: Node) -> Node:

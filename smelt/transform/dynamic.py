@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, ParamSpec, TypeVar
 
 from smelt import runtime, tree
-from smelt.errors import SmeltError
+from smelt.errors import MemoryLimitError, SmeltError
 from smelt.graph.index import Dim
 from smelt.tensor import Tensor
 from smelt.transform.jit import Jit
@@ -15,6 +15,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _REMEMBERED: Final = 16  # calls that decide which sizes change, and which of them together
+_LEAST_BOUND: Final = 512
 
 Shapes = tuple[tuple[int, ...], ...]  # of all leaves
 
@@ -37,10 +38,10 @@ class Dynamic(Jit[P, T]):
         if function is not self:
             try:
                 return function(*own_args, **own_kwargs)
-            except (
-                SmeltError
-            ):  # a function that needs to know its sizes; if it is something else, it happens again below
-                if function._entries:
+            except SmeltError as error:
+                # A function that needs to know its sizes, or whose memory for the largest ones is not there. If it is
+                # something else, it happens again below.
+                if function._entries and not isinstance(error, MemoryLimitError):
                     raise
                 self._group(own_args)[0].is_static = True
         return super().__call__(*own_args, **own_kwargs)
@@ -65,6 +66,11 @@ class Dynamic(Jit[P, T]):
         return self._groups.setdefault((structure, tuple(map(len, shapes))), _Group()), shapes
 
 
+def _bound(sizes: Iterable[int]) -> int:
+    """The largest size to compile for: memory is planned for it, and a larger one is compiled anew."""
+    return max(_LEAST_BOUND, 2 << max(sizes).bit_length())
+
+
 class _Group:
     """Calls that differ in sizes only."""
 
@@ -86,7 +92,7 @@ class _Group:
         dims: dict[tuple[int, ...], Dim] = {}  # sizes that have always been equal are one dim
         sizes = iter(
             [
-                dims.setdefault(column, Dim(f"n{len(dims)}", 2)) if changed else size
+                dims.setdefault(column, Dim(f"n{len(dims)}", 2, _bound(column))) if changed else size
                 for column, changed, size in zip(columns, changes, now, strict=True)
             ]
         )

@@ -250,6 +250,13 @@ def test_the_gradient_by_an_image_is_one_kernel_without_its_padding(stride: int)
     np.testing.assert_array_equal(slope(x)[1, 2].numpy(), expected[1:-1, 1:-1])
 
 
+def test_an_image_of_nothing_but_padding_has_a_gradient() -> None:
+    x, weight = sm.zeros(1, 1, 0), sm.ones(1, 1, 1)
+    slopes = sm.grad(lambda x, w: sm.conv1d(x, w, padding=2).sum(), argnums=(0, 1))(x, weight)
+    assert slopes[0].shape == (1, 1, 0)
+    assert slopes[1].tolist() == [[[0.0]]]
+
+
 def test_what_relu_is_taken_of_is_not_kept() -> None:
     """The result says where it was positive: the product, relu and the way back are two kernels."""
     x, w = sm.asarray([[1.0, -1.0], [2.0, 0.5]]), sm.asarray([[1.0, 2.0], [3.0, 1.0]])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import operator
 import os
 import random
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -141,26 +143,37 @@ def test_what_is_simplified(expression: Index, text: str) -> None:
         ROW - M * (ROW // M),
         maximum(ROW, M) + minimum(ROW, M) - ROW,
         minimum(ROW, M - 1) * N + N - 1 - minimum(ROW, M - 1),
+        variable("k", 0, N * M - 1) // M * -1 + N - 1,
+        N * 8 - 7 - variable("k", 0, N - 1) * 8 // 8 * 8,
+        variable("k", 1, N) // N * N + N - variable("k", 1, N) - 1,
+        maximum(ROW, M) * -1 + N + M,
+        maximum(variable("p", 0, 9), variable("q", 5, 9)) - 5,
+        5 - minimum(variable("p", 0, 9), variable("q", 0, 5)),
+        N * (M - variable("c", 0, M - 1)) - N,
     ],
     ids=str,
 )
 def test_what_is_proven_nonnegative(expression: Index) -> None:
-    assert nonnegative(expression)
+    assert nonnegative(expression) is True
 
 
 @pytest.mark.parametrize(
     "expression",
-    [as_index(-1), I - 1, N - M, ROW - N, N - 2, I * -1, N - ROW - 2, M * (ROW // M) - ROW + M - 2, 6 - I % 8],
+    [
+        *(as_index(-1), I - 1, N - M, ROW - N, N - 2, I * -1, N - ROW - 2, M * (ROW // M) - ROW + M - 2, 6 - I % 8),
+        *(maximum(ROW, M) * -1 + N, minimum(N, M) - 2, N - 1 - N // M, (N - M) * (M - N), N * M - N * 2),
+    ],
     ids=str,
 )
 def test_falsehoods_are_not_proven(expression: Index) -> None:
-    assert not nonnegative(expression)
+    assert nonnegative(expression) is False
 
 
-def test_proofs_give_up_in_time() -> None:
+@pytest.mark.parametrize("choice", [minimum, maximum])
+def test_proofs_give_up_in_time(choice: Callable[..., Index]) -> None:
     total = as_index(-(10**6))
     for at in range(60):
-        total = total + minimum(variable(f"a{at}", 0, 9), variable(f"b{at}", 0, 9))
+        total = total + choice(variable(f"a{at}", 0, 9), variable(f"b{at}", 0, 9))
     total = total + variable("large", 0, 10**7)
     assert not nonnegative(total)
 
@@ -174,6 +187,54 @@ def test_comparisons() -> None:
     assert repr(Dim("n")) == "Dim('n', 1, 1048576)"
     assert as_index(5) == 5
     assert {as_index(5): "five"}[5] == "five"  # type: ignore[index]
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    two = np.int64(2)
+    assert (N + two, two + N, N - two, two - N) == (N + 2, 2 + N, N - 2, 2 - N)
+    assert (N * two, N // two, N % two) == (N * 2, N // 2, N % 2)
+    assert (two * N, two // N, two % N) == (2 * N, 2 // N, 2 % N)
+    assert as_index(5) == np.int64(5)
+    assert as_index(5) != np.int64(4)
+
+
+@pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod])
+def test_what_is_no_number_is_refused(operation: Callable[[Any, Any], Any]) -> None:
+    for other in ([], None):
+        with pytest.raises(TypeError):
+            operation(N, other)
+        with pytest.raises(TypeError):
+            operation(other, N)
+    assert as_index(5) != "5"
+
+
+def test_variables_are_found_inside_operations() -> None:
+    assert (minimum(N, M) + I // 5 * J).variables() == {x for y in (N, M, I, J) for x in y.variables()}
+    assert (I % M).variables() == I.variables() | M.variables()
+    assert (N.variable == N.variable) is True
+    assert N.variable != Variable("n", 2, 100)
+    assert N.variable != "n"
+
+
+def test_the_order_of_operands_does_not_matter() -> None:
+    assert minimum(N, M) == minimum(M, N)
+    assert maximum(N, M) == maximum(M, N)
+    assert [str(x) for x in (minimum(N, M), maximum(N, M))] == ["min(m, n)", "max(m, n)"]
+    assert N * M == M * N
+    assert N + M == M + N
+
+
+def test_bounds_of_products_and_sums() -> None:
+    z = variable("z", -3, 2)
+    for expression, low, high in (
+        (z * z, -6, 9),
+        (z * N * -2, -400, 600),
+        (z * -1 + 5, 3, 8),
+        (I * J - N, -100, 216),
+        (as_index(4), 4, 4),
+        (Dim("none", 0, 0) + 1, 1, 1),
+    ):
+        assert (expression.low, expression.high) == (low, high)
 
 
 def test_sizes() -> None:

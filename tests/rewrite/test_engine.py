@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 
 import pytest
@@ -15,6 +16,7 @@ from smelt.graph.node import Node, topological
 from smelt.graph.ops import Op, Span
 from smelt.rewrite import FAMILIES, Contract, Rule, Step, enabled_rules, rewrite
 from smelt.rewrite.rule import Function
+from smelt.rewrite.rules.movement_joins import MAXIMUM_PIECES
 from smelt.rewrite.rules.pattern import leaf
 
 f32 = dtypes.float32
@@ -212,6 +214,31 @@ def test_a_rule_that_grows_without_end_is_stopped(outside: bool) -> None:
         rewrite([x], rules)
     with configure(verify=False):
         assert rewrite([x], rules)[0].shape == (3,)
+
+
+def test_rules_that_go_on_for_ever_are_named() -> None:
+    """Two that take turns, and never come back to where they were."""
+
+    numbers = itertools.count()
+
+    def larger(node: Node, name: str) -> Node:
+        return build.binary(name, node.sources[0], build.const(float(next(numbers)), f32, (3,)))
+
+    even = made_rule("even", lambda node: larger(node, "sub") if node.attribute == "add" else None, Op.BINARY)
+    odd = made_rule("odd", lambda node: larger(node, "add") if node.attribute == "sub" else None, Op.BINARY)
+    x = build.binary("add", leaf(f32, 3), build.const(-1.0, f32, (3,)))
+    with configure(verify=True), pytest.raises(InternalError, match=r"do not come to an end: .*even") as raised:
+        rewrite([x], [even, odd])
+    assert "odd" in str(raised.value)
+    with configure(verify=False):
+        assert rewrite([x], [even, odd])[0].shape == (3,)
+
+
+def test_joins_are_flat_up_to_a_number_of_pieces() -> None:
+    pieces = [leaf(f32, 1) for _ in range(MAXIMUM_PIECES + 1)]
+    for count in (MAXIMUM_PIECES, MAXIMUM_PIECES + 1):
+        (after,) = rewrite([build.concat([build.concat(pieces[: count - 1], 0), pieces[-1]], 0)])
+        assert len(after.sources) == (count if count == MAXIMUM_PIECES else 2)
 
 
 def test_a_rule_that_gives_its_own_input_is_named() -> None:

@@ -53,6 +53,34 @@ def test_a_function_that_needs_its_sizes_is_traced_for_each() -> None:
         np.testing.assert_allclose(f(x).numpy(), expected)
 
 
+def test_several_axes_that_change_need_memory_for_sizes_near_those_seen() -> None:
+    f = Counted(lambda x: x @ x.T @ x, dynamic=True)
+    for count in (3, 7, 100, 40):
+        x = rows(count, count) / count**2
+        np.testing.assert_allclose(f(x).numpy(), x @ x.T @ x, rtol=1e-5)
+    assert len(f) == 2
+    f(rows(600, 600))
+    assert len(f) == 3
+
+
+def test_without_the_memory_for_all_sizes_each_is_traced() -> None:
+    f = Counted(lambda x: sm.cumsum(sm.cumsum(x, axis=0), axis=5), dynamic=True)
+    for count in (2, 3, 4):
+        x = np.ones((count,) * 6, np.float32)
+        np.testing.assert_array_equal(f(x).numpy(), x.cumsum(0).cumsum(5))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_loops_over_squares_of_any_size(reverse: bool) -> None:
+    f = Counted(lambda x: sm.scan(lambda c, row: (c + row, c), x[0], x, reverse=reverse)[1], dynamic=True)
+    for count in (5, 6, 9, 2):
+        x = rows(count, count)
+        order = x[::-1] if reverse else x
+        expected = np.concatenate([x[:1], (x[0] + order.cumsum(0))[:-1]])
+        np.testing.assert_array_equal(f(x).numpy(), expected[::-1] if reverse else expected)
+    assert len(f) == 2
+
+
 def test_dims_are_declared_or_found() -> None:
     with pytest.raises(ArgumentError, match="Use one of them"):
         sm.jit(lambda x: x, dynamic=True, shapes=[(sm.Dim("n"),)])

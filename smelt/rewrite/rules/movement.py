@@ -207,6 +207,7 @@ def _elementwise_examples() -> Sequence[Node]:
         build.binary("mul", row, build.const(1.0, _f32, (4, 5))),
         build.where(build.expand(leaf(dtypes.bool_, 1, 5), (4, 5)), row, column),
         build.unary("neg", build.expand(leaf(_f32, 3, 1), (3, n))),
+        build.bitcast(row, dtypes.int32),
     ]
 
 
