@@ -211,9 +211,10 @@ def test_what_is_no_number_is_refused(operation: Callable[[Any, Any], Any]) -> N
 def test_variables_are_found_inside_operations() -> None:
     assert (minimum(N, M) + I // 5 * J).variables() == {x for y in (N, M, I, J) for x in y.variables()}
     assert (I % M).variables() == I.variables() | M.variables()
-    assert (N.variable == N.variable) is True
-    assert N.variable != Variable("n", 2, 100)
-    assert N.variable != "n"
+    (n,) = N.variables()
+    assert (n == Variable("n", N.low, N.high)) is True
+    assert n != Variable("n", 2, 100)
+    assert n != "n"
 
 
 def test_the_order_of_operands_does_not_matter() -> None:
