@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 FOLDER = Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parent))  # the pages are about the smelt beside them
 PAGES = [path for kind in ("tutorial", "guide") for path in sorted((FOLDER / kind).glob("*.md"))]
 
 _END = "--- end of block ---"

@@ -30,6 +30,9 @@ class Dynamic(Jit[P, T]):
         super().__init__(function, static, donate)
         self._groups: dict[Any, _Group] = {}
 
+    def __repr__(self) -> str:
+        return super().__repr__().removesuffix(")") + ", dynamic=True)"
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         if runtime.is_tracing() or runtime.is_transforming():
             return self.__wrapped__(*args, **kwargs)

@@ -228,7 +228,8 @@ class Jit(Generic[P, T]):
                 raw.append(value)
                 structure.append(None)
             else:
-                structure.append(self._flatten_one(k, value, raw))
+                flat = self._flatten_one(k, value, raw)
+                structure.append(None if flat is tree.LEAF else flat)  # an array counts as the tensor that it becomes
         if kwargs:
             structure += [(name, self._flatten_one(name, kwargs[name], raw)) for name in sorted(kwargs)]
         visible = len(raw)

@@ -316,3 +316,4 @@ def test_a_jitted_function_says_what_it_is() -> None:
     assert repr(step).endswith("step, donate=(0,), traces=0)")
     step(sm.asarray([1.0]))
     assert repr(step).endswith("step, donate=(0,), traces=1)")
+    assert repr(sm.jit(lambda x: x, dynamic=True)).endswith("traces=0, dynamic=True)")

@@ -14,6 +14,7 @@ import pytest
 
 import smelt as sm
 from smelt.errors import ArgumentError, DonatedError, TraceError
+from smelt.transform.jit import Jit
 
 X = sm.asarray([1.0, 2.0, 3.0])
 
@@ -281,6 +282,18 @@ class Foreign:
 
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("kind", [sm.asarray, np.asarray, Foreign])
+def test_what_a_function_reads_is_searched_once_for_each_trace(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+    search = Jit._searched
+    monkeypatch.setattr(Jit, "_searched", lambda *given: searched.append(1) or search(*given))  # type: ignore[func-returns-value]
+    f = sm.jit(lambda x, pair, y=None: x + pair[0] + y)
+    for k in range(3):
+        one, two, three = (kind(np.full(3, k + j, np.float32)) for j in range(3))
+        assert f(one, (two, 2.0), y=three).tolist() == [3.0 * k + 3] * 3
+    assert len(searched) == 1
 
 
 @pytest.mark.parametrize("kind", [np.asarray, Foreign])
