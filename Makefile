@@ -86,7 +86,7 @@ fuzz: $(DEV_STAMP)
 # Whole programs against NumPy and PyTorch, new ones at every run. They are seen once: nothing is kept.
 COUNT ?= 500
 hunt: $(DEV_STAMP)
-	SMELT_DISK_CACHE=0 $(RUN) -m tests.hunt --count $(COUNT) --processes $(WORKERS)
+	SMELT_DISK_CACHE=0 $(RUN) -m tests.hunt --count $(COUNT) --processes $(WORKERS) $(if $(SEED),--seed $(SEED))
 
 check: $(DEV_STAMP)
 	$(RUN) -m ruff check

@@ -290,11 +290,11 @@ def _second_judge(program: Program, inputs: Sequence[Value], expected: Sequence[
         return None
     try:
         with warnings.catch_warnings(action="ignore"):
-            found = program.results(xp, [xp.torch.from_numpy(np.array(v.array)) for v in inputs])
+            results = program.results(xp, [xp.torch.from_numpy(np.array(v.array)) for v in inputs])
+        found = [xp.torch.as_tensor(result).numpy() for result in results]
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError, IndexError):
         return None
-    for number, (tensor, value) in enumerate(zip(found, expected, strict=True)):
-        array = xp.torch.as_tensor(tensor).numpy()
+    for number, (array, value) in enumerate(zip(found, expected, strict=True)):
         if value.dtype in FLOATS or (array.dtype.kind in "iu" and value.dtype != "bool"):
             with np.errstate(all="ignore"):
                 array = array.astype(value.dtype)  # torch promotes in its own ways
