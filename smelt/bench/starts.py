@@ -1,17 +1,12 @@
 """What a user waits for from the start of a program to its first loss, with an empty cache and in a second process.
 
-`python -m smelt.bench.starts LIBRARY CASE` is one such program. It prints its losses, the seconds and the processor's
-seconds that they took, and its memory. smelt is imported in every contender, since the networks are its; the clock of
-the others starts after that.
+The programs are `smelt.bench.train.first_losses`. smelt is imported in all of them, since the networks are its; the
+clock of the others starts after that.
 """
 
 from __future__ import annotations
 
-import importlib
-import json
-import resource
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +27,6 @@ STARTS: Final[Mapping[str, Sequence[str]]] = {
 PEERS: Final = ("jax", "torch.compile")
 COLD: Final = 0.8  # of the time that JAX takes
 _TOLERANCE: Final = 2e-3  # of losses, as a share
-_MODULES: Final = {"torch.compile": "in_torch"}
 
 
 def measure_starts(quick: bool, progress: Callable[[str], None] = lambda _: None) -> list[Row]:
@@ -95,7 +89,8 @@ def _cold_and_warm(library: str, case: str) -> _Pair:
 
 def _start(library: str, case: str, environment: Mapping[str, str]) -> dict[str, Any]:
     began = time.perf_counter()
-    result: dict[str, Any] = run_json(["-m", "smelt.bench.starts", library, case], environment)
+    words = ["-m", "smelt.bench.train.first_losses", library, str(cores()), *STARTS[case]]
+    result: dict[str, Any] = run_json(words, environment)
     if library == "smelt":
         result["seconds"] = time.perf_counter() - began
     return result
@@ -104,24 +99,3 @@ def _start(library: str, case: str, environment: Mapping[str, str]) -> dict[str,
 def _check(found: Sequence[float], expected: Sequence[float], who: str) -> None:
     if any(abs(a - b) > _TOLERANCE * max(1.0, abs(b)) for a, b in zip(found, expected, strict=True)):
         raise ChildError(f"{who} has the losses {list(found)}, smelt {list(expected)}")
-
-
-def _processor() -> float:
-    """Seconds of this process and of those that it has waited for."""
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-def main(words: list[str]) -> None:
-    library, case = words
-    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
-    began, before = time.perf_counter(), 0.0 if library == "smelt" else _processor()
-    module = importlib.import_module(f"smelt.bench.train.{_MODULES.get(library, f'in_{library}')}")
-    losses = [module.training(library, network, cores())() for network in STARTS[case]]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
-    seconds, processor = time.perf_counter() - began, _processor() - before
-    print(json.dumps({"losses": losses, "seconds": seconds, "processor": processor, "peak": peak}), file=answers)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

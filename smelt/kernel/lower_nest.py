@@ -33,9 +33,15 @@ class Nest(Values):
             return
         loop, rest = loops[0], loops[1:]
         partial = self.top.partials[loop.axis]
-        # The threads of a group share out copies of whole blocks.
-        for segment in segments(partial.total, partial.cut, partial.level, even=self.plan.threads > 1):
+        for segment in segments(partial.total, partial.cut, partial.level, self._is_even(partial)):
             self.enter(loop, partial, segment, lambda: self.nest(rest, leaf))
+
+    def _is_even(self, partial: Partial) -> bool:
+        """Whether each block needs a size that is known: the threads of a group share out copies of it, or vectors
+        that do not divide its tiles do.
+        """
+        copies = [self.plan.copy_cut(stage, partial.axis) for stage in self.plan.stages if partial.axis in stage.axes]
+        return self.plan.threads > 1 or any(partial.cut.tile % copy.tile for copy in copies)
 
     def enter(self, loop: Loop, partial: Partial, segment: Segment, inside: Callable[[], None]) -> None:
         """One segment of one loop."""
@@ -107,7 +113,7 @@ class Nest(Values):
         loop = loops[0]
         partial = partials[loop.axis]
         found: list[list[tuple[Partial, Segment]]] = []
-        even = self.plan.threads > 1 or any(inner.axis == loop.axis for inner in loops[1:])
+        even = self._is_even(partial) or any(inner.axis == loop.axis for inner in loops[1:])
         for segment in segments(partial.total, partial.cut, partial.level, even):
             inner = Partial(loop.axis, ZERO, segment.inner, partial.cut, partial.level + 1, partial)
             for rest in self._choices(loops[1:], {**partials, loop.axis: inner}):
