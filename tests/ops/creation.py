@@ -160,9 +160,10 @@ CREATION = [
         call(10, 0, -3),
         call(3, 3),
         call(5, 2),
-        call(1031),
+        call(127),
         supported=NUMBERS,
         errors=[
+            wrong(ArgumentError, "the integer 1030 does not fit in int8", 1031, dtype=sm.int8),
             wrong(ArgumentError, "step must not be 0", 1, 2, 0),
             wrong(ArgumentError, "not a finite number", math.inf),
             wrong(ArgumentError, "'a' is not a finite number", "a"),
@@ -171,6 +172,7 @@ CREATION = [
             NO_DTYPE,
         ],
     ),
+    made("arange", np.arange, call(1031), supported=tuple(dtype for dtype in NUMBERS if dtype.itemsize > 1)),
     made(
         "arange",
         np.arange,
