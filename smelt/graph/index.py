@@ -520,8 +520,6 @@ def _divide_symbolic(a: Index, b: Index) -> Index:
     whole, rest = _split_by(a, b)
     if whole.terms or whole.constant:
         return whole + _divide_symbolic(rest, b) if rest.terms or rest.constant else whole
-    if not a.terms and a.constant == 0:
-        return ZERO
     return of(Quotient(a, b))
 
 
@@ -557,7 +555,7 @@ def _remainder(a: Index, b: Index) -> Index:
         whole, rest = _split_by(a, b)
         if whole.terms or whole.constant:
             return _remainder(rest, b)
-        return ZERO if not a.terms and a.constant == 0 else of(Remainder(a, b))
+        return of(Remainder(a, b))
     n = b.constant
     if n == 1:
         return ZERO

@@ -100,6 +100,10 @@ def test_arrays_are_evaluated_elementwise(seed: int) -> None:
         ((I % 12) // 4, "(i // 4) % 3"),
         ((I * 4 + 3) // 8, "i // 2"),
         ((I * 6) % 9, "3*((2*i) % 3)"),
+        ((I * 6 + 5) % 9, "3*((2*i + 1) % 3) + 2"),
+        ((I * 6 + 5) // 9, "(2*i + 1) // 3"),
+        (-variable("k", 1, 7) % 16, "-k + 16"),
+        (-variable("k", 1, 7) // 16, "-1"),
         (I // 32, "0"),
         (I % 32, "i"),
         ((I * N + ROW) // N, "i"),
@@ -150,6 +154,7 @@ def test_what_is_simplified(expression: Index, text: str) -> None:
         maximum(variable("p", 0, 9), variable("q", 5, 9)) - 5,
         5 - minimum(variable("p", 0, 9), variable("q", 0, 5)),
         N * (M - variable("c", 0, M - 1)) - N,
+        (N - 1) * (M - 1) - ROW * variable("c", 0, M - 1),
     ],
     ids=str,
 )
@@ -167,6 +172,31 @@ def test_what_is_proven_nonnegative(expression: Index) -> None:
 )
 def test_falsehoods_are_not_proven(expression: Index) -> None:
     assert nonnegative(expression) is False
+
+
+def nested(step: Callable[[Index], Index], count: int) -> Index:
+    """How far a variable lies below another one, between which there are more: each is at most a step from the last."""
+    top = variable("v0", 0, 1 << 40)
+    below = top
+    for at in range(count):
+        below = variable(f"v{at + 1}", 0, step(below))
+    return top - below
+
+
+@pytest.mark.parametrize(
+    ("step", "depth"),
+    [
+        (lambda x: x, 24),
+        (lambda x: x // M, 11),
+        (lambda x: x // M * M, 12),
+        (lambda x: x % M, 23),
+        (lambda x: minimum(x, N * N), 23),
+        (lambda x: maximum(x - M, 0), 12),
+    ],
+)
+def test_proofs_are_so_deep_and_no_deeper(step: Callable[[Index], Index], depth: int) -> None:
+    assert nonnegative(nested(step, depth)) is True
+    assert nonnegative(nested(step, depth + 1)) is False
 
 
 @pytest.mark.parametrize("choice", [minimum, maximum])
