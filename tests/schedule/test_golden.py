@@ -172,6 +172,16 @@ CASES: dict[str, Callable[[], sm.Tensor]] = {
     "masked attention": lambda: sm.scaled_dot_product_attention(
         floats(2, 4, 192, 40), floats(2, 4, 200, 40), floats(2, 4, 200, 40), floats(192, 200)
     ),
+    **{
+        f"columns {m} {n}": lambda m=m, n=n: floats(m, n).sum(0) for m in (15, 16, 24) for n in (64, 128, 192, 256, 384)
+    },
+    "scatter of short rows": lambda: floats(50_000, 10).at[indices(1000)].add(floats(1000, 10)),
+    "scatter of pairs": lambda: floats(50_000, 2).at[indices(1000)].add(floats(1000, 2)),
+    "scatter of doubles": lambda: floats(9000, 8, dtype=sm.float64).at[indices(100)].set(1.0),
+    "words of padded halves": lambda: (
+        sm.pad(floats(62, 128, dtype=sm.bfloat16), ((1, 1), (0, 0))).astype(sm.float32)
+        @ floats(128, 96, dtype=sm.bfloat16).astype(sm.float32)
+    ),
     "stored past the cache": lambda: floats(1 << 22) + 1,
     "counts": lambda: sm.bincount(indices(100_000), minlength=50),
     **{f"product {m} {n} {k}": lambda m=m, n=n, k=k: floats(m, k) @ floats(k, n) for m, n, k in SHAPES},
