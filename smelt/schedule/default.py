@@ -26,6 +26,7 @@ from smelt.schedule.workgroups import fits_group, group_candidates
 TASK_NANOSECONDS = 20_000.0  # work that is worth handing to another thread
 FLOPS_PER_NANOSECOND = 40.0  # of a contraction on one core
 KEEP_COST = 0.4  # nanoseconds per element above which a value is kept from phase to phase
+MOST_VALUES = 256  # in the body of a row, over all of its registers: enough to keep a core busy
 COLUMN_PAGE = 1024  # columns that one task folds together: a page of each row
 COLUMN_ROWS = 8  # rows that are folded at a time
 COLUMN_VECTORS = 8  # vectors of neighboring columns that are folded side by side
@@ -130,6 +131,8 @@ def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     if vector is not None:
         lanes = fitting(vector_lanes(region, profile, vector), vector)
         registers = 4 if axes else 8
+        while registers > 1 and registers * len(region.order()) > MOST_VALUES:
+            registers //= 2
         registers = max(1, min(registers, -(-upper(extent(vector)) // lanes)))
         actions += split(vector, registers, lanes)
         rows.sort(key=lambda axis: axis == vector)

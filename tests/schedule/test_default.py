@@ -49,6 +49,15 @@ def test_rows_are_reduced_along_memory() -> None:
     assert schedule(floats(512, 100).sum(0)) == "split i0 (4 reg, 16 lane); order i0.0; bind i0.0 grid"
 
 
+def test_rows_with_much_to_compute_have_fewer_registers() -> None:
+    """Each register has a copy of the body, which the C compiler has to go through."""
+    x = floats(512, 1000)
+    y = x
+    for k in range(40):
+        y = (y * x + k).tanh()
+    assert "split r0 (16 lane)" in schedule(y.sum(-1))
+
+
 def test_columns_that_fill_no_vector_give_way_to_others() -> None:
     """The gradient of a convolution's weight: vectors of output channels, and images packed once for all windows."""
     x, ct = floats(2, 64, 56, 56), floats(2, 64, 56, 56)
