@@ -117,6 +117,31 @@ def _maximum(imm: int, name: str, both: str) -> Callable[[int, int, bool], str]:
     return body
 
 
+# How 64-bit ARM names a register that holds this many elements of so many bits.
+_ARM_REGISTERS = {(32, 1): "%s{}", (64, 1): "%d{}", (32, 2): "%{}.2s", (32, 4): "%{}.4s", (64, 2): "%{}.2d"}
+
+
+def _arm(
+    instruction: str, operands: tuple[str, ...], body: Callable[[int, int, bool], str]
+) -> Callable[[int, int, bool], str]:
+    """One instruction where the processor is a 64-bit ARM, and `body` elsewhere."""
+
+    def with_arm(bits: int, lanes: int, is_float: bool) -> str:
+        others = body(bits, lanes, is_float)
+        register = _ARM_REGISTERS.get((bits, lanes))
+        if register is None:
+            return others
+        registers = ", ".join(register.format(k) for k in range(len(operands) + 1))
+        inputs = ", ".join(f'"w"({operand})' for operand in operands)
+        call = f'T r; __asm__("{instruction} {registers}" : "=w"(r) : {inputs}); return r;'
+        first = "#if "
+        if others.startswith("\n" + first):
+            return f"\n#if defined(__aarch64__)\n  {call}\n#elif {others[1 + len(first) :]}"
+        return _guarded("defined(__aarch64__)", call, others)
+
+    return with_arm
+
+
 def _sqrt(bits: int, lanes: int, is_float: bool) -> str:
     size = bits * lanes
     scalar = "__builtin_sqrtf" if bits == 32 else "__builtin_sqrt"
@@ -194,6 +219,9 @@ def _rounded(mode: int, clang: str, portable: str) -> Callable[[int, int, bool],
     return body
 
 
+_STEPPED = "T r = round@(x); return copy_sign@(r {} select@(r {} x, splat@(1), splat@(0)), x);"
+
+
 def _scale(bits: int, lanes: int, is_float: bool) -> str:
     """x * 2**n for an integral n of any size, rounded once."""
     size = bits * lanes
@@ -225,10 +253,16 @@ def _scale_kept(bits: int, lanes: int, is_float: bool) -> str:
     return _guarded("defined(__AVX512F__)", call, portable)
 
 
-def _float16(builtin: dict[int, str], converted: str, portable: str) -> Callable[[int, int, bool], str]:
-    """A conversion to or from float16: by builtin (by number of lanes), by the compiler's own type, or by bits."""
+def _float16(
+    builtin: dict[int, str], arm: dict[int, str], converted: str, portable: str
+) -> Callable[[int, int, bool], str]:
+    """A conversion to or from float16: by builtin (by number of lanes), by an instruction of 64-bit ARM, by the
+    compiler's own type, or by bits.
+    """
 
     def body(bits: int, lanes: int, is_float: bool) -> str:
+        if lanes == 4:
+            return _guarded("defined(__aarch64__)", arm[lanes], f"return {portable};")
         feature = f"defined({'__AVX512F__' if lanes == 16 else '__F16C__'})"
         if lanes not in builtin:
             return f"return {portable};"
@@ -238,7 +272,8 @@ def _float16(builtin: dict[int, str], converted: str, portable: str) -> Callable
         return (
             f"\n#if {feature} && __has_builtin({name})\n  return {builtin[lanes]};\n"
             f"#elif {feature} && defined(__clang__)\n  typedef _Float16 half{vector};\n  {converted}\n"
-            f"#else\n  return {portable};\n#endif\n"
+            + (f"#elif defined(__aarch64__)\n  {arm[lanes]}\n" if lanes in arm else "")
+            + f"#else\n  return {portable};\n#endif\n"
         )
 
     return body
@@ -250,6 +285,10 @@ _widen_float16 = _float16(
         8: "__builtin_ia32_vcvtph2ps256((i16x8)h)",
         16: "__builtin_ia32_vcvtph2ps512_mask((i16x16)h, (T){}, (u16)-1, 4)",
     },
+    {
+        1: "union { u16 i; __fp16 f; } u = {h}; return u.f;",
+        4: 'T r; __asm__("fcvtl %0.4s, %1.4h" : "=w"(r) : "w"(h)); return r;',
+    },
     "union { U16 i; half f; } u = {h}; return CONVERT(u.f, T);",
     "widen_float16_by_bits@(h)",
 )
@@ -258,6 +297,10 @@ _narrow_float16 = _float16(
         1: "(u16)__builtin_ia32_vcvtps2ph((f32x4){x}, 0)[0]",
         8: "(U16)__builtin_ia32_vcvtps2ph256(x, 0)",
         16: "(U16)__builtin_ia32_vcvtps2ph512_mask(x, 0, (i16x16){}, (u16)-1)",
+    },
+    {
+        1: "union { __fp16 f; u16 i; } u = {x}; return u.i;",
+        4: 'U16 r; __asm__("fcvtn %0.4h, %1.4s" : "=w"(r) : "w"(x)); return r;',
     },
     "union { half f; U16 i; } u = {CONVERT(x, half)}; return u.i;",
     "narrow_float16_by_bits@(x)",
@@ -376,17 +419,17 @@ SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
     "masked_load": _masked_load,
     "masked_store": _masked_store,
     "stream": _stream,
-    "maximum": _maximum(5, "maximum", "&"),
-    "minimum": _maximum(4, "minimum", "|"),
-    "sqrt": _sqrt,
+    "maximum": _arm("fmax", ("a", "b"), _maximum(5, "maximum", "&")),
+    "minimum": _arm("fmin", ("a", "b"), _maximum(4, "minimum", "|")),
+    "sqrt": _arm("fsqrt", ("x",), _sqrt),
     "scale": _scale,
     "scale_kept": _scale_kept,
-    "at_most": _limit("min", ">"),
-    "at_least": _limit("max", "<"),
-    "round": _rounded(8, "roundeven", "return round_by_adding@(x);"),
-    "floor": _rounded(9, "floor", "T r = round@(x); return copy_sign@(r - select@(r > x, splat@(1), splat@(0)), x);"),
-    "ceil": _rounded(10, "ceil", "T r = round@(x); return copy_sign@(r + select@(r < x, splat@(1), splat@(0)), x);"),
-    "trunc": _rounded(11, "trunc", "return copy_sign@(floor@(absolute@(x)), x);"),
+    "at_most": _arm("fmin", ("x", "splat@(limit)"), _limit("min", ">")),
+    "at_least": _arm("fmax", ("x", "splat@(limit)"), _limit("max", "<")),
+    "round": _arm("frintn", ("x",), _rounded(8, "roundeven", "return round_by_adding@(x);")),
+    "floor": _arm("frintm", ("x",), _rounded(9, "floor", _STEPPED.format("-", ">"))),
+    "ceil": _arm("frintp", ("x",), _rounded(10, "ceil", _STEPPED.format("+", "<"))),
+    "trunc": _arm("frintz", ("x",), _rounded(11, "trunc", "return copy_sign@(floor@(absolute@(x)), x);")),
     "inf": lambda bits, lanes, is_float: f"__builtin_inf{'f' if bits == 32 else ''}()",
     "nan": lambda bits, lanes, is_float: f'__builtin_nan{"f" if bits == 32 else ""}("")',
     "widen_float16": _halved("widen_float16", _widen_float16, "T", "U16"),
