@@ -53,10 +53,16 @@ def value_and_grad(
     >>> value.tolist(), slope.tolist()
     (10.0, [2.0, 6.0])
     """
-    name = "value_and_grad"
+    return Derived(function, _both(function, argnums, has_aux, "value_and_grad"))
+
+
+def _both(
+    function: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, name: str
+) -> Callable[..., tuple[Any, Any]]:
+    """`value_and_grad` under the name that the user called."""
     function_of(function, name)
 
-    def derived(*args: Any, **kwargs: Any) -> Any:
+    def derived(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         places = positions(argnums, len(args), name)
         stand_ins = {k: variables(args[k], name, f"argument {k}") for k in places}
         result = called_with(function, args, stand_ins, kwargs)
@@ -69,7 +75,7 @@ def value_and_grad(
         let_wait(value)
         return ((value, auxiliary) if has_aux else value), gradient
 
-    return Derived(function, derived)
+    return derived
 
 
 @overload
@@ -94,7 +100,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
     >>> sm.grad(sm.grad(lambda x: x**3))(2.0).tolist()
     12.0
     """
-    both = value_and_grad(function, argnums, has_aux)
+    both = _both(function, argnums, has_aux, "grad")
 
     def derived(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from smelt import tree
+from smelt.errors import TraceError
 from smelt.transform.hidden import MISSING, Plan, is_plain
 from smelt.transform.reads import CHANGED, reads_of
 
@@ -100,6 +101,12 @@ class _Search:
             value = get()
         if inspect.isbuiltin(value) or (isinstance(value, type) and not attributes):
             return
+        if _is_used_up(value):
+            raise TraceError(
+                f"jit: the function reads a {type(value).__name__} from outside, which gives something else each time",
+                rule="a function is traced once: its later calls would have what the first one was given.",
+                hint="Call next() outside of the function, and pass what it gives.",
+            )
         if _is_written(value, attributes):
             return
         self.plan.roots.setdefault(key, get)
@@ -173,6 +180,11 @@ class _Search:
 def _is_written(value: Any, attributes: Sequence[str]) -> bool:
     """Whether something is put into a list, say, of which nothing is read: a log."""
     return isinstance(value, list | dict | set) and bool(attributes) and attributes[0] in _WRITERS
+
+
+def _is_used_up(value: Any) -> bool:
+    """Whether Python made an iterator or a generator that reading changes."""
+    return hasattr(value, "__next__") and type(value).__module__ in ("builtins", "itertools")
 
 
 def _is_wrapper(value: Any) -> bool:

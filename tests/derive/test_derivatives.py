@@ -229,6 +229,12 @@ def test_mistakes(error: type[Exception], text: str, call: object) -> None:
     assert text in str(raised.value)
 
 
+def test_mistakes_name_the_function_that_was_called() -> None:
+    for function, name in ((sm.grad, "grad"), (sm.value_and_grad, "value_and_grad")):
+        with pytest.raises(ShapeError, match=f"^{name}: "):
+            function(lambda x: x)(sm.ones(2))
+
+
 def test_history_that_was_released_is_named() -> None:
     x = sm.ones(2)
     y = x * 2

@@ -316,6 +316,15 @@ def test_results_do_not_share_the_memory_of_an_array() -> None:
     assert values(same) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("make", [iter, lambda items: (item for item in items), lambda items: zip(items, strict=True)])
+def test_iterators_are_refused(make: Callable[[list[sm.Tensor]], Any]) -> None:
+    """They would give the first call's item for ever."""
+    items = make([sm.ones(3), sm.zeros(3)])
+    f = sm.jit(lambda x: x * next(items)[0])
+    with pytest.raises(TraceError, match=r"gives something else each time(.|\n)*next\(\) outside"):
+        f(X)
+
+
 def test_arrays_in_closures_count_by_content_and_large_ones_are_refused() -> None:
     array = np.array([1, 2, 3], np.float32)
     f = sm.jit(lambda x: x + sm.asarray(np.sin(array) * 0) + array)
