@@ -9,6 +9,7 @@ IR; locals lie in `workspace`. Where the number of tasks is symbolic, `long NAME
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -53,6 +54,7 @@ from smelt.render.streams import streams
 from smelt.render.tiles import Coordinates, IndexText, combinations
 from smelt.render.transposes import Transposes
 
+LARGE_TILE = 12  # registers that hold sums, of those that a processor has
 _ALIGNMENT = 64
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -89,6 +91,12 @@ def _local_bytes(buffer: Buffer) -> int:
             return 0
         last += (upper(size) - 1) * upper(stride)
     return -(-(last + 1) * buffer.dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
+
+
+def _largest_tile(kernel: Kernel) -> int:
+    """How many registers the largest sum of a kernel is spread over."""
+    sums = [s.accumulator for s in statements(kernel.body) if isinstance(s, Update)]
+    return max((math.prod(part.extent for part in value.parts if not part.is_lane) for value in sums), default=0)
 
 
 class _Writer:
@@ -133,7 +141,8 @@ class _Writer:
         self.lines[first:first] = self.groups.declarations
         if dialect.hints and any(isinstance(s, Store) and s.stream for s in statements(kernel.body)):
             self.lines.append(f"{self.library.function('fence', Type('i64'))}();")
-        return f"{tasks}\n{head.signature} {{\n{_indented([*head.lines, *self.lines])}}}\n"
+        order = "IN_ORDER " if dialect.hints and _largest_tile(kernel) >= LARGE_TILE else ""
+        return f"{tasks}\n{order}{head.signature} {{\n{_indented([*head.lines, *self.lines])}}}\n"
 
     # --- blocks
 

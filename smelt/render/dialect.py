@@ -107,6 +107,10 @@ C = Dialect(
         "#define GROUP_BARRIER\n"
         "#define scalar_convert(x, type) ((type)(x))\n"
         "#ifndef __has_builtin\n#define __has_builtin(x) 0\n#endif\n"
+        # gcc moves the instructions of a tile around before it gives them registers, on this processor only, and then
+        # has too few of them.
+        "#if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__)\n"
+        '#define IN_ORDER __attribute__((optimize("no-schedule-insns")))\n#else\n#define IN_ORDER\n#endif\n'
     ),
     head=_head,
     vectors=True,
