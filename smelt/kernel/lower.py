@@ -167,8 +167,6 @@ class _Lowering(Scans):
             raise Illegal(f"order: {outside[0]} stands outside, but {axis.name} may be empty")
         if any((reduction, a) in self.plan.subs for a in reduction.attribute.axes):
             raise Illegal(f"order: {outside[0]} stands outside, but the reduction cuts {axis.name} its own way")
-        if self.plan.apart is not None and self.plan.cuts[self.plan.apart].tail == "overlap":
-            raise Illegal(f"order: {outside[0]} stands outside, but tiles overlap, whose sums would be added to twice")
         if reduction.attribute.axes[0] in self.plan.online:
             raise Illegal(f"order: {outside[0]} stands outside, but {axis.name} is online")
         return reduction

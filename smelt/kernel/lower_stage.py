@@ -98,9 +98,14 @@ class Stages(Reductions):
         axes = self._in_vectors(axes)
         with self.moved_out(opened):
             rooms = [self.room(a) for a in axes]
-        buffer = self.shared("p", owner, dtype, tuple(size for size, _, _ in rooms))
-        bindings = self.top.bindings
-        return buffer, tuple(bindings[a].index - base for a, (_, base, _) in zip(axes, rooms, strict=True))
+        shape, place = [], []
+        for a, (size, base, opener) in zip(axes, rooms, strict=True):
+            binding = self.top.bindings[a]
+            # Tiles that overlap have places of their own, or what they share would be taken up by both.
+            apart = binding.seen != 0 and opener is not binding
+            shape.append(-(-size // binding.origin.cut.tile) * binding.origin.cut.tile if apart else size)
+            place.append(binding.index - base + (binding.seen if apart else 0))
+        return self.shared("p", owner, dtype, tuple(shape)), tuple(place)
 
     def _in_vectors(self, axes: Sequence[Variable]) -> tuple[Variable, ...]:
         """The axes of local memory in an order in which vectors are stored whole: the one with lanes is the last."""

@@ -285,11 +285,6 @@ OTHERS: list[tuple[Callable[[], Case], str, str]] = [
         "split m (2 loop, 2 reg) tail overlap; apart m; bind m.0 m.1 grid",
         "needs its tiles inside of tasks",
     ),
-    (
-        lambda: r.matmul(5, 6, 16),
-        "split m (2 reg) tail overlap; apart m; split k (4 loop); order k.0 m.0 n.0 k.1",
-        "whose sums would be added to twice",
-    ),
     (r.running, "bind r.0 c.0 grid", "c is scanned, so its loops run in order"),
     (lambda: r.matmul(5, 6, 16), "split k (8 thread); stage y at m.0 (n)", "are those of another part of the value"),
     (lambda: r.nested(2, 7), "split i (8 thread); stage %3 at j.0 (i, j)", "over more threads in one place"),

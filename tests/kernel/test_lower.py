@@ -83,6 +83,22 @@ def test_symbolic_matmul(sizes: tuple[int, int, int]) -> None:
     )
 
 
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("rows", [5, 7, 11, 16, 23])
+@pytest.mark.parametrize(
+    "tiles",
+    [
+        "split m (3 reg) tail overlap; order k.0 m.0 n.0 k.1",
+        "split m (2 loop, 3 reg) tail overlap; order m.0 k.0 m.1 n.0 k.1",
+        "split m (4 reg) tail overlap; split n (2 reg, 4 lane); order n.0 k.0 m.0 k.1; stage A at m.0 (k, m)",
+    ],
+)
+def test_tiles_that_overlap_take_up_sums_of_their_own(rows: int, tiles: str, runner: str) -> None:
+    """A row of two tiles has a partial sum in each, and one of them is finished."""
+    case = r.matmul(rows, 9, 13)
+    outcome(case, f"split k (4 loop); apart m; {tiles}", runner)
+
+
 @pytest.mark.parametrize("schedule", ["", "split k (2 reg, 4 lane)", "split k (3 loop)"])
 def test_a_reduction_over_nothing_is_the_identity(schedule: str) -> None:
     arrays = outcome(r.batched(2, 3, 4, 0), schedule)

@@ -104,6 +104,7 @@ def check_text(kernel: Kernel) -> None:
 @example(seed=3242)  # sums that wait, but for one that only a staged node needs
 @example(seed=2_726_488_792)  # tiles that overlap along an axis that is reduced as well
 @example(seed=2472)  # a quotient that is 0 because of what else its dividend contains
+@example(seed=5868)  # tiles that overlap and stand outside of a sum that is taken up
 @example(seed=340_575)  # a copy by vectors of a last block whose size is known only when it runs
 @given(seed=st.integers(0, 2**40))
 def test_every_legal_schedule_is_correct(name: str, seed: int) -> None:
