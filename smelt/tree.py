@@ -1,4 +1,4 @@
-"""Pytrees: nested tuples, named tuples, lists, dicts, dataclasses and registered classes with leaves in a fixed order.
+"""Pytrees: nested tuples, lists, dicts and their like, dataclasses and registered classes with leaves in a fixed order.
 
 `flatten` gives the leaves and a structure that compares by equality and hashes; `unflatten` puts leaves back.
 Dictionaries are walked in the order of their sorted keys, so two equal dictionaries have equal structures. A dataclass
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar, overload
@@ -219,6 +220,13 @@ def _sorted_keys(keys: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
 register(tuple, lambda x: (x, None), lambda _, children: tuple(children))
 register(list, lambda x: (x, None), lambda _, children: list(children))
 register(dict, _flatten_dict, lambda keys, children: dict(zip(keys, children, strict=True)))
+register(OrderedDict, lambda x: (x.values(), tuple(x)), lambda keys, items: OrderedDict(zip(keys, items, strict=True)))
+register(
+    defaultdict,
+    lambda x: (x.values(), (x.default_factory, *x)),
+    lambda data, items: defaultdict(data[0], zip(data[1:], items, strict=True)),
+)
+register(deque, lambda x: (x, x.maxlen), lambda length, items: deque(items, length))
 register(type(None), lambda _: ((), None), lambda *_: None)
 
 
@@ -361,7 +369,7 @@ def paths(structure: Structure) -> list[str]:
     node = _registry.get(structure.kind) or _dataclasses.get(structure.kind)
     if node is not None and node.names is not None:
         steps = node.names(structure.data)
-    elif structure.kind is dict:
+    elif structure.kind in (dict, OrderedDict):
         steps = [f"[{key!r}]" for key in structure.data]  # type: ignore[attr-defined]
     elif node is None:
         steps = [f".{name}" for name in structure.kind._fields]  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from smelt import runtime, tree
@@ -143,6 +143,19 @@ def changed_attributes(holders: Sequence[Any], before: Attributes) -> dict[tuple
         for name, value in vars(holder).items()
         if value is not old.get(name, _NOTHING)
     }
+
+
+def told_apart(holders: Sequence[Any], stored: Container[str]) -> None:
+    """Let no two attributes that a function may set be the same object, or setting one to the other goes unnoticed."""
+    seen: set[int] = set()
+    for holder in holders:
+        for name, value in list(vars(holder).items()):
+            if name in stored and id(value) in seen and (isinstance(value, Tensor) or tree.is_inner(value)):
+                copy = (
+                    wrap(value._node) if isinstance(value, Tensor) else tree.unflatten(*reversed(tree.flatten(value)))
+                )
+                setattr(holder, name, copy)
+            seen.add(id(value))
 
 
 def hand_over(inner: Sequence[Any], before: Attributes, outer: Sequence[Any]) -> None:

@@ -12,8 +12,12 @@ way is part of the key: where another one is met, there is a new trace.
 from __future__ import annotations
 
 import functools
+import struct
 import types
-from collections.abc import Callable, Iterator
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +28,8 @@ from smelt.transform.marks import Identity, array_mark, is_array, value_mark
 
 MISSING: Final = Identity(object())  # what stands under a name that is not bound
 
+COUNTS: Final = (int, float)  # numbers that a function may count up
+_LONG: Final = 32  # numbers that are looked at together, as a history of losses grows
 _VALUES: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
 _BY_THEMSELVES: Final = frozenset({types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type})
 
@@ -35,12 +41,15 @@ class Plan:
         self.roots: dict[Any, Callable[[], Any]] = {}
         self.attributes: dict[type, set[str]] = {}
         self.loose: set[str] = set()  # attributes of whatever is met
+        self.stored: set[str] = set()  # attributes that code sets
+        self.counts: dict[type, set[str]] = {}  # attributes that numbers are added to, and that are not read otherwise
 
     def copy(self) -> Plan:
         """A plan that may grow while others read this one."""
         new = Plan()
-        new.roots, new.loose = dict(self.roots), set(self.loose)
+        new.roots, new.loose, new.stored = dict(self.roots), set(self.loose), set(self.stored)
         new.attributes = {kind: set(names) for kind, names in self.attributes.items()}
+        new.counts = {kind: set(names) for kind, names in self.counts.items()}
         return new
 
     def read(self, raw: list[Any], structure: list[Any]) -> None:
@@ -69,9 +78,11 @@ class Plan:
         if around and any(value is one for one in around):  # a cycle
             return len(around)
         around = (*around, value)
-        if kind is dict:
+        if kind is dict or isinstance(value, Mapping):
             return (kind, tuple([(_key(key), self.mark(item, raw, around, met)) for key, item in value.items()]))
-        if kind is list or kind is tuple:
+        if kind is list and len(value) > _LONG and set(map(type, value)) <= {float}:
+            return (kind, struct.pack(f"{len(value)}d", *value))
+        if kind is list or kind is tuple or isinstance(value, deque | list):
             return (kind, tuple([self.mark(item, raw, around, met) for item in value]))
         if tree.is_inner(value):
             if met is not None:
@@ -82,6 +93,10 @@ class Plan:
             return (kind, frozenset(map(_key, value)))
         if is_array(value):
             return array_mark(value)
+        if kind is array:
+            return (kind, value.typecode, value.tobytes())
+        if kind is ContextVar:
+            return (kind, self.mark(value.get(MISSING), raw, around, met))
         if isinstance(value, functools.partial):
             return (Identity(value), self.mark((value.func, value.args, value.keywords), raw, around, met))
         if kind is types.MethodType:
@@ -95,7 +110,17 @@ class Plan:
             met.append(value)
         mentioned = self.attributes.get(kind, self.loose)
         found = [(name, item) for name, item in _state(value) if name in mentioned or name in self.loose]
-        return (Identity(value), tuple([(name, self.mark(item, raw, around, met)) for name, item in found]))
+        marks = [(name, self.mark(item, raw, around, met)) for name, item in found]
+        for name in self.counts.get(kind, ()):
+            count = getattr(value, name, None)
+            if name not in mentioned and name not in self.loose:
+                marks.append((name, type(count) if type(count) in COUNTS else self.mark(count, raw, around, met)))
+        return (Identity(value), tuple(marks))
+
+    def counted(self, holder: Any) -> list[str]:
+        """Attributes of an object that are only counted up, and numbers now."""
+        kind, read = type(holder), self.attributes.get(type(holder), self.loose) | self.loose
+        return [name for name in self.counts.get(kind, ()) if name not in read and type(vars(holder)[name]) in COUNTS]
 
     def reached(self, arguments: Any) -> list[Any]:
         """Objects whose attributes the function may set, in the order in which they are met; modules among the

@@ -26,16 +26,16 @@ from smelt.dtypes import float64, int64, uint32
 from smelt.errors import ArgumentError, TraceError
 from smelt.graph.alias import without_aliases
 from smelt.graph.checks import Check
+from smelt.graph.index import Index
 from smelt.graph.node import Node, private_nodes, topological
 from smelt.graph.ops import Op
-from smelt.graph.shapes import shape_text
 from smelt.locks import new_lock
 from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor, wrap
-from smelt.transform.arguments import attributes_of, changed_attributes, put_back
+from smelt.transform.arguments import attributes_of, changed_attributes, put_back, told_apart
 from smelt.transform.hidden import Plan, is_plain
-from smelt.transform.inputs import argument_names, as_input, static_positions
+from smelt.transform.inputs import argument_names, as_input, check_results, static_positions, unknown_tensor
 from smelt.transform.kept import Packing, Watch, packable, with_packed
 from smelt.transform.marks import counts_by_identity, is_array, value_mark
 from smelt.transform.repeats import Repeats
@@ -71,7 +71,7 @@ class _Entry:
     kept: list[tuple[int, Packing]]  # leaves whose packed copies are further inputs
     watch: Watch | None  # weights that might be packed
     donated: list[int]  # leaves of donated arguments
-    changed: list[tuple[int, str]]  # attributes that the function sets; their values are results as well
+    changed: list[tuple[int, str, bool]]  # attributes that the function sets, or adds to; their values are results too
     plain: _Entry | None = None  # the same with weights as they are
     compiled: CompiledGraph = field(init=False)
     is_simple: bool = False  # only pointers change from call to call
@@ -349,12 +349,18 @@ class Jit(Generic[P, T]):
             recorded.hidden.update(hidden)
             holders = self._holders(new_args, new_kwargs)
             before = attributes_of(holders)
+            counts = [(k, name) for k, holder in enumerate(holders) for name in self._plan.counted(holder)]
             try:
+                for k, name in counts:  # what comes of nothing is what is added at every call
+                    setattr(holders[k], name, type(before[k][name])())
+                told_apart(holders, self._plan.stored)
+                start = attributes_of(holders)
                 result = self.__wrapped__(*new_args, **new_kwargs)
-                changed = changed_attributes(holders, before)
+                changed = changed_attributes(holders, start)
+                parts, structure = tree.flatten((result, *changed.values()) if changed else result)
             finally:
                 put_back(holders, before)  # stand-ins have no business in objects of the closure
-            parts, structure = tree.flatten((result, *changed.values()) if changed else result)
+            check_results(parts)
             returned = [part for part in parts if isinstance(part, Tensor)]
             roots = without_aliases([default_weak(part._node) for part in returned])
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
@@ -373,7 +379,7 @@ class Jit(Generic[P, T]):
             number = numbers.get(view.leaf, hidden.get(id(storage)))
             if number is None:
                 if storage.serial < recorded.serial:
-                    raise _unknown(storage)
+                    raise unknown_tensor(storage)
                 captured.append(storage)
                 number = -len(captured)
             inputs.append(number)
@@ -399,7 +405,7 @@ class Jit(Generic[P, T]):
             [(numbers[one.leaf], one.packing) for one in kept],
             Watch([numbers[use.leaf] for use in weights]) if weights and not packed else None,
             donated,
-            list(changed),
+            [(*where, where in counts) for where in changed],
         )
         return traced, entry
 
@@ -461,12 +467,15 @@ class Jit(Generic[P, T]):
             return wrap(runtime.leaf(results[0]))
         fresh = iter(results)
         values = [wrap(runtime.leaf(next(fresh))) if known is None else known for known in entry.results]
+        if entry.shapes is not None and any(isinstance(known, Index) for known in entry.results):
+            found = entry.shapes.sizes(leaves)
+            values = [value.evaluate(found) if isinstance(value, Index) else value for value in values]
         result = tree.unflatten(entry.structure, values)
         if entry.changed:
             holders = self._holders(args, kwargs)
             result, *attributes = result
-            for (k, name), value in zip(entry.changed, attributes, strict=True):
-                setattr(holders[k], name, value)
+            for (k, name, adds), value in zip(entry.changed, attributes, strict=True):
+                setattr(holders[k], name, getattr(holders[k], name) + value if adds else value)
         return result
 
     def _donated(self, entry: _Entry, leaves: list[Any], args: Any, kwargs: Any) -> list[Storage]:
@@ -577,16 +586,6 @@ def _number_storage(value: int | float) -> Storage:
             f"jit: an integer of {int(value).bit_length()} bits does not fit in int64", hint="Pass a float."
         ) from None
     return storage
-
-
-def _unknown(storage: Storage) -> TraceError:
-    return TraceError(
-        f"jit: the function reads a tensor {storage.dtype}{shape_text(storage.shape)} that it is not given, and in a "
-        "way that jit cannot follow",
-        rule="a tensor that a compiled function reads from outside must be found again at the next call, when another "
-        "one may be in its place.",
-        hint="Pass it, or the object that holds it, as an argument; or read it by a name: a variable, or an attribute.",
-    )
 
 
 def _aliases(tensors: list[Any]) -> tuple[int, ...]:

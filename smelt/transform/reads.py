@@ -3,7 +3,7 @@ attributes that are asked for right away.
 
 `self.model.head(x)` reads the argument `self` with the attributes `model`, `head`; `m = self.model` makes `m` another
 name for that. In `self.count += 1` the attribute is marked: `count+=`. Attributes of anything else, such as the result
-of a call, are loose: only their names are known.
+of a call, are loose: only their names are known. So are those that `getattr` may ask for.
 """
 
 from __future__ import annotations
@@ -24,13 +24,17 @@ class Read(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """Everything that a function and the functions written inside it read, and the names of loose attributes."""
+    """Everything that a function and the functions written inside it read, the names of loose attributes, and of those
+    that are set. A global that is imported inside has its module's name after `IMPORTED`.
+    """
 
     reads: frozenset[Read]
     loose: frozenset[str]
+    stored: frozenset[str]
 
 
 CHANGED: Final = "+="
+IMPORTED: Final = "import "
 
 _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
@@ -54,7 +58,15 @@ def reads_of(code: types.CodeType) -> Reads:
         found.update(origin._replace(attributes=origin.attributes + read.attributes) for origin in origins)
         if read.attributes and not read.is_global and read.name not in outside and not origins:
             loose.add(read.attributes[0])
-    return Reads(frozenset(read for read in found if read.is_global or read.name in outside), frozenset(loose))
+    stored = {name for inner in _codes(code) for name in _stored(inner)}
+    if any(read.is_global and read.name == "getattr" for read in reads):
+        loose |= {text for inner in _codes(code) for text in inner.co_consts if isinstance(text, str)}
+    outer = frozenset(read for read in found if read.is_global or read.name in outside)
+    return Reads(outer, frozenset(loose), frozenset(stored))
+
+
+def _stored(code: types.CodeType) -> Iterator[str]:
+    return (one.argval for one in dis.get_instructions(code) if one.opname == "STORE_ATTR")
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -85,6 +97,9 @@ def _scan(code: types.CodeType, suffix: str, reads: set[Read], loose: set[str], 
 
     current: Read | None = None
     copied: Read | None = None  # an object whose attribute is changed in place
+    augmented: Read | None = None  # that attribute
+    module: Read | None = None  # that names are imported from
+    level, names_wanted = None, None  # of an import: what was loaded before it
     for instruction in dis.get_instructions(code):
         operation, value = instruction.opname, instruction.argval
         if operation in _NO_ATTRIBUTE:
@@ -93,10 +108,15 @@ def _scan(code: types.CodeType, suffix: str, reads: set[Read], loose: set[str], 
             if current is not None:
                 current = current._replace(attributes=(*current.attributes, value))
             elif copied is not None:
-                reads.add(copied._replace(attributes=(*copied.attributes, value + CHANGED)))
+                augmented, copied = copied._replace(attributes=(*copied.attributes, value)), None
             else:
                 loose.add(value)
             continue
+        if augmented is not None and operation == "BINARY_OP" and instruction.argrepr.endswith("="):
+            # Whoever adds to a number asks for nothing but the sum.
+            mark = CHANGED if instruction.argrepr in ("+=", "-=") else ""
+            reads.add(augmented._replace(attributes=(*augmented.attributes[:-1], augmented.attributes[-1] + mark)))
+            augmented = None
         copied = current if operation == "COPY" else None
         names = value if isinstance(value, tuple) else (value,)
         if operation.startswith(("STORE_FAST", "STORE_DEREF")) and current is not None:
@@ -106,7 +126,13 @@ def _scan(code: types.CodeType, suffix: str, reads: set[Read], loose: set[str], 
             current = None
         if operation in _GLOBAL:
             current = Read(True, value)
+        elif operation == "IMPORT_NAME":
+            name = value if names_wanted else value.partition(".")[0]
+            current = module = Read(True, IMPORTED + name) if level == 0 else None
+        elif operation == "IMPORT_FROM" and module is not None:
+            current = module._replace(attributes=(value,))
         elif operation.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT", "STORE_FAST_LOAD")):
             loaded = names[1:] if operation.startswith("STORE") else names
             reads.update(map(local, loaded[:-1]))
             current = local(loaded[-1])
+        level, names_wanted = names_wanted, value

@@ -7,7 +7,9 @@ reads from an object whose class is known is noted for that class.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
+import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,8 +18,8 @@ from typing import Any, Final
 
 from smelt import tree
 from smelt.errors import TraceError
-from smelt.transform.hidden import MISSING, Plan, is_plain
-from smelt.transform.reads import CHANGED, reads_of
+from smelt.transform.hidden import COUNTS, MISSING, Plan, is_plain
+from smelt.transform.reads import CHANGED, IMPORTED, reads_of
 
 # Methods that write to lists, dictionaries and sets: who calls them does not read.
 _WRITERS: Final = frozenset({"append", "extend", "insert", "add", "update", "clear", "discard", "remove"})
@@ -76,9 +78,12 @@ class _Search:
         defaults = _defaults(function)
         found = reads_of(code)
         self.plan.loose |= found.loose
+        self.plan.stored |= found.stored
         for is_global, name, attributes in sorted(found.reads):
             if is_global:
-                if name in function.__globals__:
+                if name.startswith(IMPORTED):
+                    self.root(("module", name), functools.partial(_module, name.removeprefix(IMPORTED)), attributes)
+                elif name in function.__globals__:
                     self.root((id(function.__globals__), name), _global(function.__globals__, name), attributes)
                 elif name == "super" and first is not MISSING:
                     self.inherited(first, found.loose)
@@ -101,7 +106,7 @@ class _Search:
             value = get()
         if inspect.isbuiltin(value) or (isinstance(value, type) and not attributes):
             return
-        if _is_used_up(value):
+        if is_used_up(value):
             raise TraceError(
                 f"jit: the function reads a {type(value).__name__} from outside, which gives something else each time",
                 rule="a function is traced once: its later calls would have what the first one was given.",
@@ -116,6 +121,8 @@ class _Search:
         """Follow what the attributes of a value lead to, and note their names for its class."""
         if isinstance(value, types.FunctionType | types.MethodType | functools.partial) or _is_wrapper(value):
             self.call(value)
+            if attributes and attributes[0] in getattr(value, "__dict__", ()):
+                self.root((id(value), attributes[0]), _global(value.__dict__, attributes[0]), attributes[1:])
         elif isinstance(value, type):
             if attributes:
                 self.member(value, attributes)
@@ -128,7 +135,9 @@ class _Search:
         elif is_plain(value):
             if attributes and attributes[0].endswith(CHANGED):
                 name = attributes[0].removesuffix(CHANGED)
-                if type(getattr(value, "__dict__", {}).get(name)) not in (int, float):  # else a count, nobody's input
+                if type(getattr(value, "__dict__", {}).get(name)) in COUNTS:
+                    self.plan.counts.setdefault(type(value), set()).add(name)
+                else:
                     self.value(value, (name,))
             elif attributes and not _is_written(getattr(value, "__dict__", {}).get(attributes[0]), attributes[1:]):
                 self.plan.attributes.setdefault(type(value), set()).add(attributes[0])
@@ -182,14 +191,14 @@ def _is_written(value: Any, attributes: Sequence[str]) -> bool:
     return isinstance(value, list | dict | set) and bool(attributes) and attributes[0] in _WRITERS
 
 
-def _is_used_up(value: Any) -> bool:
+def is_used_up(value: Any) -> bool:
     """Whether Python made an iterator or a generator that reading changes."""
-    return hasattr(value, "__next__") and type(value).__module__ in ("builtins", "itertools")
+    return hasattr(type(value), "__next__") and type(value).__module__ in ("builtins", "itertools")
 
 
 def _is_wrapper(value: Any) -> bool:
     return (
-        hasattr(value, "__wrapped__") and callable(value) and not isinstance(value, type) and not tree.is_inner(value)
+        callable(value) and hasattr(value, "__wrapped__") and not isinstance(value, type) and not tree.is_inner(value)
     )
 
 
@@ -205,6 +214,14 @@ def _of_class(kind: type, name: str) -> Any:
 
 def _itself(value: Any) -> Any:
     return value
+
+
+def _module(name: str) -> Any:
+    """A module that the function is about to import."""
+    try:
+        return sys.modules.get(name) or importlib.import_module(name)
+    except ImportError:  # of which the function may know how to do without
+        return MISSING
 
 
 def _global(scope: dict[str, Any], name: str) -> Callable[[], Any]:

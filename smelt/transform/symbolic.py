@@ -65,6 +65,11 @@ class ShapeCheck:
 
     def bind(self, leaves: Sequence[Any]) -> dict[str, int]:
         """The values of the dims, in order, by the compiled graph's names."""
+        values = self.sizes(leaves)
+        return {name: values[original] for name, original in self.names}
+
+    def sizes(self, leaves: Sequence[Any]) -> dict[str, int]:
+        """The values of all dims, by the user's names."""
         values: dict[str, int] = {}
         for leaf, shape in self.declared:
             actual = leaves[leaf].shape
@@ -90,7 +95,7 @@ class ShapeCheck:
                 expected = size.evaluate(values) if isinstance(size, Index) else size
                 if expected != given:
                     raise _mismatch(leaf, shape, actual, f"Axis {axis} must be {expected}, and is {given}.")
-        return {name: values[original] for name, original in self.names}
+        return values
 
 
 def _mismatch(leaf: int, shape: Shape, actual: tuple[int, ...], rule: str) -> ShapeError:

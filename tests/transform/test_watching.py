@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
+from array import array
+from collections import ChainMap, OrderedDict, UserDict, defaultdict, deque
 from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -316,6 +321,60 @@ def test_results_do_not_share_the_memory_of_an_array() -> None:
     assert values(same) == [1, 2, 3]
 
 
+class Attributes(dict[str, Any]):
+    """As configurations often are."""
+
+    __getattr__ = dict.__getitem__
+
+
+@pytest.mark.parametrize("make", [OrderedDict, Attributes, UserDict, ChainMap, lambda d: defaultdict(float, d)])
+def test_dictionaries_of_all_kinds(make: Callable[[dict[str, Any]], Any]) -> None:
+    given = make({"scale": 2.0, "w": sm.ones(3)})
+    f = sm.jit(lambda x: x * given["scale"] + given["w"])
+    assert values(f(X)) == [3, 5, 7]
+    given["scale"], given["w"] = 3.0, sm.zeros(3)
+    assert values(f(X)) == [3, 6, 9]
+
+
+def test_numbers_in_unusual_places() -> None:
+    queue, numbers, variable = deque([2.0]), array("d", [2.0]), ContextVar("scale", default=2.0)
+    settings = Attributes(scale=2.0)
+
+    def by_attribute(x: sm.Tensor) -> sm.Tensor:
+        return x * by_attribute.scale  # type: ignore[attr-defined]
+
+    by_attribute.scale = 2.0  # type: ignore[attr-defined]
+    functions = [
+        sm.jit(by_attribute),
+        sm.jit(lambda x: x * queue[0]),
+        sm.jit(lambda x: x * numbers[0]),
+        sm.jit(lambda x: x * variable.get()),
+        sm.jit(lambda x: x * settings.scale),
+    ]
+    for f in functions:
+        assert values(f(X)) == [2, 4, 6]
+    by_attribute.scale = queue[0] = numbers[0] = settings["scale"] = 3.0  # type: ignore[attr-defined]
+    variable.set(3.0)
+    for f in functions:
+        assert values(f(X)) == [3, 6, 9]
+
+
+def test_a_module_that_is_imported_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "settings_of_a_test.py").write_text("scale = 2.0\nshift = 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def f(x: sm.Tensor) -> sm.Tensor:
+        import settings_of_a_test as settings  # type: ignore[import-not-found]
+        from settings_of_a_test import shift
+
+        return x * settings.scale + shift
+
+    f = sm.jit(f)
+    assert values(f(X)) == [3, 5, 7]
+    sys.modules["settings_of_a_test"].__dict__.update(scale=3.0, shift=0.0)
+    assert values(f(X)) == [3, 6, 9]
+
+
 @pytest.mark.parametrize("make", [iter, lambda items: (item for item in items), lambda items: zip(items, strict=True)])
 def test_iterators_are_refused(make: Callable[[list[sm.Tensor]], Any]) -> None:
     """They would give the first call's item for ever."""
@@ -368,11 +427,12 @@ def test_an_attribute_of_a_plain_object_that_a_compiled_call_sets() -> None:
         def __init__(self) -> None:
             self.mean = sm.zeros((3,))
 
-            self.total, self.traces = sm.ones((3,)), 0
+            self.total, self.calls, self.seconds = sm.ones((3,)), 0, 1.5
 
         @sm.jit
         def update(self, x: sm.Tensor) -> sm.Tensor:
-            self.traces += 1
+            self.calls += 1
+            self.seconds -= 0.25
             self.total += x
             self.mean = 0.5 * self.mean + 0.5 * x
             return self.mean
@@ -382,7 +442,96 @@ def test_an_attribute_of_a_plain_object_that_a_compiled_call_sets() -> None:
         assert values(one.update(X)) == expected
         assert values(one.mean) == expected
         assert values(one.total) == values(X * (k + 1) + 1)
-    assert one.traces == 1  # a count that the function only counts up makes no new trace
+    assert (one.calls, one.seconds) == (2, 1.0)
+    assert "traces=1" in repr(Filter.update)  # what the function only counts up makes no new trace
+
+
+def test_sums_and_other_changes_of_attributes() -> None:
+    class Log:
+        def __init__(self) -> None:
+            self.total: Any = 0
+            self.scale, self.count = 1.0, 0
+
+        @sm.jit
+        def add(self, x: sm.Tensor) -> sm.Tensor:
+            self.total += x.sum()
+            self.scale *= 2
+            self.count = getattr(self, "count") + 1  # noqa: B009
+            return x
+
+    log = Log()
+    for _ in range(4):
+        log.add(X)
+    assert (float(log.total), log.scale, log.count) == (24, 16, 4)
+
+
+def test_attributes_that_are_one_object_at_first() -> None:
+    class Agent:
+        def __init__(self) -> None:
+            self.before = self.now = sm.zeros(3)
+            self.target = self.network = {"w": sm.zeros(3)}
+
+        @sm.jit
+        def step(self, x: sm.Tensor) -> sm.Tensor:
+            self.before, self.now = self.now, x
+            self.target, self.network = self.network, {"w": self.network["w"] + x}
+            return x
+
+    agent = Agent()
+    for k in range(3):
+        agent.step(X + k)
+    assert values(agent.before) == values(X + 1)
+    assert values(agent.target["w"]) == values(2 * X + 1)
+    assert values(agent.network["w"]) == values(3 * X + 3)
+
+
+def test_a_module_that_is_changed_and_given_back() -> None:
+    def doubled(layer: sm.nn.Linear, x: sm.Tensor) -> sm.nn.Linear:
+        layer.weight = layer.weight * 2
+        return layer
+
+    layer = sm.nn.Linear(3, 1)
+    first, f = layer.weight, sm.jit(doubled)
+    for _ in range(3):
+        layer = f(layer, X)
+    np.testing.assert_allclose(layer.weight.numpy(), first.numpy() * 8)
+    norm = sm.nn.BatchNorm1d(3)
+    g = sm.jit(lambda norm, x: (norm(x), norm))
+    for _ in range(2):
+        _, norm = g(norm, sm.stack([X, X + 1]))
+    assert int(norm.num_batches_tracked) == 2
+
+
+def test_results_that_later_calls_could_not_give_are_refused() -> None:
+    class Pair:
+        def __init__(self, x: sm.Tensor) -> None:
+            self.x = x
+
+    async def later(x: sm.Tensor) -> sm.Tensor:
+        return x
+
+    once: list[Callable[..., Any]] = [lambda x: (x + k for k in range(2)), lambda x: zip([x], [x], strict=True), later]
+    for function in once:
+        with pytest.raises(TraceError, match="can be used only once"):
+            sm.jit(function)(X)
+    with pytest.raises(TraceError, match="a Pair that holds tensors"):
+        sm.jit(Pair)(X)
+
+
+def test_ordered_dictionaries_and_queues_are_trees() -> None:
+    f = sm.jit(lambda x: OrderedDict(b=x, a=deque([x + 1], maxlen=3)))
+    for _ in range(2):
+        result = f(X)
+        assert list(result) == ["b", "a"]
+        assert result["a"].maxlen == 3
+        assert values(result["a"][0]) == [2, 3, 4]
+    assert values(sm.jit(lambda d: d["b"])(OrderedDict(b=X))) == values(X)
+
+
+def test_sizes_that_are_given_back_are_numbers() -> None:
+    f = sm.jit(lambda x: (x.sum(), x.shape[0], 2 * x.shape[0] + 1), dynamic=True)
+    for size in range(3, 8):
+        assert f(sm.ones(size))[1:] == (size, 2 * size + 1)
 
 
 # --- what is not read is not watched
