@@ -6,7 +6,7 @@ stand-in are the same for all elements, and are repeated only where an operation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from smelt.derive import control
@@ -79,13 +79,13 @@ class _Batching:
     def call(self, node: Node) -> Call:
         """The way back from a result of a custom function, for a batch: that of one element, batched."""
         single = node.attribute.call
-        sources = node.sources[1:]
 
-        def pull_back(given: Mapping[int, Node]) -> list[Node | None]:
-            stand_ins = {k: single_element(ct) for k, ct in given.items()}
-            found = filled(single.pull_back(stand_ins), sources)
-            cotangents = {stand_ins[k]: ct for k, ct in given.items()}
-            return list(batch(found, {**self.stand_ins, **cotangents}, self.size))
+        def pull_back(given: Mapping[int, Node], sources: Sequence[Node]) -> list[Node | None]:
+            cotangents = {k: single_element(ct) for k, ct in given.items()}
+            elements = [single_element(source) for source in sources]
+            found = filled(single.pull_back(cotangents, elements), elements)
+            stand_ins = dict(zip([*cotangents.values(), *elements], [*given.values(), *sources], strict=True))
+            return list(batch(found, {**self.stand_ins, **stand_ins}, self.size))
 
         return self._calls.setdefault(single, Call(pull_back))
 

@@ -4,7 +4,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from smelt.graph.alias import alias
@@ -33,11 +33,12 @@ def stopped(node: Node) -> Node:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
-    """One call of a function with its own way back: from cotangents of its results, by number, to those of the further
-    sources of its aliases.
+    """One call of a function with its own way back: from cotangents of its results, by number, and the further sources
+    of its aliases, to the cotangents of these. It reads nothing else: in a loop or a branch those are other nodes than
+    where the function was called.
     """
 
-    pull_back: Callable[[Mapping[int, Node]], list[Node | None]]
+    pull_back: Callable[[Mapping[int, Node], Sequence[Node]], list[Node | None]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def _custom(members: Sequence[Node], sums: Mapping[Node, Node]) -> Parts:
     if not given:
         return ()
     first = members[0]
-    found = first.attribute.call.pull_back(given)
+    found = first.attribute.call.pull_back(given, first.sources[1:])
     return [(source, part) for source, part in zip(first.sources[1:], found, strict=True) if part is not None]
 
 

@@ -7,7 +7,7 @@ memory is needed only while it runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from smelt import tree
@@ -66,10 +66,9 @@ def checkpoint(function: Callable[P, T], keep: str = "nothing") -> Derived[P, T]
         roots, shape = tensor_nodes(result, name, "the value")
         (body,), hoisted = close([roots], stand_ins)
         sources = [*given, *hoisted]
-        call = Call(_WayBack(body, sources, _POLICIES[keep]))
+        call = Call(_WayBack(body, _POLICIES[keep]))
         values = open_body(body, sources)
-        floats = [source for source in sources if source.dtype.is_float]
-        return tree.unflatten(shape, [wrap(alias(value, Custom(call, k), *floats)) for k, value in enumerate(values)])
+        return tree.unflatten(shape, [wrap(alias(value, Custom(call, k), *sources)) for k, value in enumerate(values)])
 
     return Derived(function, run)
 
@@ -77,21 +76,24 @@ def checkpoint(function: Callable[P, T], keep: str = "nothing") -> Derived[P, T]
 class _WayBack:
     """Computes a body again, and pulls cotangents back through it."""
 
-    def __init__(self, body: tuple[Node, ...], sources: list[Node], keeps: Callable[[Node], bool]) -> None:
-        self.body, self.sources = body, sources
+    def __init__(self, body: tuple[Node, ...], keeps: Callable[[Node], bool]) -> None:
+        self.body = body
         self.kept = [node for node in topological(body) if keeps(node)]
 
-    def __call__(self, given: Mapping[int, Node]) -> list[Node | None]:
+    def __call__(self, given: Mapping[int, Node], sources: Sequence[Node]) -> list[Node | None]:
         floats = {k: cotangent for k, cotangent in given.items() if self.body[k].dtype.is_float}
-        inputs = [parameter(k, x.dtype, x.shape) for k, x in enumerate(self.sources) if x.dtype.is_float]
-        outside = [*self.sources, *floats.values(), *open_body(self.kept, self.sources)]
+        inputs = [parameter(k, x.dtype, x.shape) for k, x in enumerate(sources)]
+        # The body may have been made where nodes are private, as in a branch: its parameters are others then.
+        opened = open_body([*self.body, *self.kept], inputs)
+        body, again = opened[: len(self.body)], opened[len(self.body) :]
+        outside = [*sources, *floats.values(), *open_body(self.kept, sources)]
         own = [parameter(k, x.dtype, x.shape) for k, x in enumerate(outside)]
-        first = len(self.sources)
+        first = len(sources)
         cotangents, kept = own[first : first + len(floats)], own[first + len(floats) :]
-        found = pull_back([self.body[k] for k in floats], cotangents, inputs)
+        found = pull_back([body[k] for k in floats], cotangents, inputs)
         reached = [part for part in found if part is not None]
         # What is kept is read where it would be computed again.
-        ways = substituted(reached, dict(zip(self.kept, kept, strict=True)))
+        ways = substituted(reached, dict(zip(again, kept, strict=True)))
         attribute = Loop(tuple(ways), None, states=0, constants=len(outside), xs=0, length=1)
         results = iter([build.reshape(value, value.shape[1:]) for value in loop(attribute, outside)])
         return [None if part is None else next(results) for part in found]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from smelt import runtime, tree
@@ -67,8 +67,10 @@ class custom_vjp(Generic[T]):
         roots, structure = tensor_nodes(value, name, "the value")
         leaves, arguments = tree.flatten(args)
         inputs = [leaf._node for leaf in leaves if _is_float(leaf)]
+        needed, _ = tree.flatten(kept)
+        further = [leaf._node for leaf in needed if isinstance(leaf, Tensor)]
         call = Call(_WayBack(name, self._backward, kept, roots, structure, leaves, arguments))
-        outputs = [wrap(alias(root, Custom(call, k), *inputs)) for k, root in enumerate(roots)]
+        outputs = [wrap(alias(root, Custom(call, k), *inputs, *further)) for k, root in enumerate(roots)]
         given: T = tree.unflatten(structure, outputs)
         return given
 
@@ -89,9 +91,12 @@ class _WayBack:
         self.name, self.backward, self.kept = name, backward, kept
         self.roots, self.structure, self.leaves, self.arguments = roots, structure, leaves, arguments
 
-    def __call__(self, given: Mapping[int, Node]) -> list[Node | None]:
+    def __call__(self, given: Mapping[int, Node], sources: Sequence[Node]) -> list[Node | None]:
         cotangents = [wrap(given[k] if k in given else zeros(x.shape, x)) for k, x in enumerate(self.roots)]
-        found = called(self.backward, self.kept, tree.unflatten(self.structure, cotangents))
+        needed, nested = tree.flatten(self.kept)
+        further = iter(sources[sum(map(_is_float, self.leaves)) :])
+        kept = tree.unflatten(nested, [wrap(next(further)) if isinstance(leaf, Tensor) else leaf for leaf in needed])
+        found = called(self.backward, kept, tree.unflatten(self.structure, cotangents))
         if not isinstance(found, tuple) or len(found) != len(self.arguments.children):
             raise ArgumentError(
                 f"{self.name}: backward must return a tuple with one cotangent for each of the "
@@ -103,7 +108,7 @@ class _WayBack:
             leaves = self.leaves[start : start + tree.leaf_count(structure)]
             start += len(leaves)
             parts += self._argument(k, one, structure, leaves)
-        return parts
+        return [*parts, *[None] * (len(sources) - len(parts))]
 
     def _argument(self, k: int, found: Any, structure: tree.Structure, leaves: list[Any]) -> list[Node | None]:
         if found is None:
