@@ -68,10 +68,14 @@ _tables = _Tables()
 
 
 class PrivateNodes:
-    """The nodes that were made in a `with private_nodes()` block."""
+    """The nodes that were made in a `with private_nodes()` block; `outside` are those that everybody shares."""
 
     def __init__(self, table: _Table) -> None:
         self._table = table
+
+    @property
+    def outside(self) -> PrivateNodes:
+        return PrivateNodes(_nodes)
 
     def __contains__(self, node: object) -> bool:
         if not isinstance(node, Node):

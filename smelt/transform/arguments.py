@@ -145,17 +145,22 @@ def changed_attributes(holders: Sequence[Any], before: Attributes) -> dict[tuple
     }
 
 
-def told_apart(holders: Sequence[Any], stored: Container[str]) -> None:
-    """Let no two attributes that a function may set be the same object, or setting one to the other goes unnoticed."""
+def prepared(holders: Sequence[Any], counts: Sequence[tuple[int, str]], stored: Container[str]) -> Attributes:
+    """Attributes as they must be for changes to be seen: counts are zero, so that what comes of them is what is added,
+    and no two that a function may set are the same object, or setting one to the other would go unnoticed.
+    """
+    for k, name in counts:
+        setattr(holders[k], name, type(getattr(holders[k], name))())
     seen: set[int] = set()
     for holder in holders:
         for name, value in list(vars(holder).items()):
-            if name in stored and id(value) in seen and (isinstance(value, Tensor) or tree.is_inner(value)):
-                copy = (
-                    wrap(value._node) if isinstance(value, Tensor) else tree.unflatten(*reversed(tree.flatten(value)))
-                )
-                setattr(holder, name, copy)
+            if name in stored and id(value) in seen and isinstance(value, Tensor):
+                setattr(holder, name, wrap(value._node))
+            elif name in stored and id(value) in seen and tree.is_inner(value):
+                leaves, structure = tree.flatten(value)
+                setattr(holder, name, tree.unflatten(structure, leaves))
             seen.add(id(value))
+    return attributes_of(holders)
 
 
 def hand_over(inner: Sequence[Any], before: Attributes, outer: Sequence[Any]) -> None:

@@ -55,6 +55,11 @@ class custom_vjp(Generic[T]):
         """Say how the value is computed when it will be differentiated, and the way back."""
         self._forward, self._backward = forward, backward
 
+    @property
+    def also_calls(self) -> tuple[Callable[..., Any], ...]:
+        """Further functions that `jit` looks at for what they read."""
+        return () if self._forward is None or self._backward is None else (self._forward, self._backward)
+
     def __call__(self, *args: Any) -> T:
         name = f"custom_vjp {self.__wrapped__.__name__}"  # type: ignore[attr-defined]
         if self._forward is None or self._backward is None:

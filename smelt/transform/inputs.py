@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
 
 from smelt import runtime
 from smelt.errors import ArgumentError, TraceError
+from smelt.graph.node import Node, topological
+from smelt.graph.ops import Op
 from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
 from smelt.tensor import Tensor
@@ -78,9 +80,17 @@ def check_results(results: Sequence[Any]) -> None:
             )
 
 
-def unknown_tensor(storage: Storage) -> TraceError:
+def check_nodes(roots: Sequence[Node], outside: Container[Node]) -> None:
+    """Refuse tensors without a value that are read in a way that jit cannot follow: new ones would not be seen."""
+    for node in reversed(topological(roots)):
+        if node.op is not Op.LEAF and node in outside:
+            raise unknown_tensor(node)
+
+
+def unknown_tensor(tensor: Storage | Node) -> TraceError:
+    """The error for a tensor that is read in a way that jit cannot follow."""
     return TraceError(
-        f"jit: the function reads a tensor {storage.dtype}{shape_text(storage.shape)} that it is not given, and in a "
+        f"jit: the function reads a tensor {tensor.dtype}{shape_text(tensor.shape)} that it is not given, and in a "
         "way that jit cannot follow",
         rule="a tensor that a compiled function reads from outside must be found again at the next call, when another "
         "one may be in its place.",

@@ -33,9 +33,16 @@ from smelt.locks import new_lock
 from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor, wrap
-from smelt.transform.arguments import attributes_of, changed_attributes, put_back, told_apart
+from smelt.transform.arguments import attributes_of, changed_attributes, prepared, put_back
 from smelt.transform.hidden import Plan, is_plain
-from smelt.transform.inputs import argument_names, as_input, check_results, static_positions, unknown_tensor
+from smelt.transform.inputs import (
+    argument_names,
+    as_input,
+    check_nodes,
+    check_results,
+    static_positions,
+    unknown_tensor,
+)
 from smelt.transform.kept import Packing, Watch, packable, with_packed
 from smelt.transform.marks import counts_by_identity, is_array, value_mark
 from smelt.transform.repeats import Repeats
@@ -345,16 +352,13 @@ class Jit(Generic[P, T]):
         new_kwargs = {name: replace(name, kwargs[name]) for name in sorted(kwargs)}
         hidden = {id(storage): k for k, storage in enumerate(leaves) if k >= len(source)}
         # Nodes of its own: an equal one outside may have a value, of a tensor that will be another one later.
-        with runtime.tracing() as recorded, private_nodes():
+        with runtime.tracing() as recorded, private_nodes() as made:
             recorded.hidden.update(hidden)
             holders = self._holders(new_args, new_kwargs)
             before = attributes_of(holders)
             counts = [(k, name) for k, holder in enumerate(holders) for name in self._plan.counted(holder)]
             try:
-                for k, name in counts:  # what comes of nothing is what is added at every call
-                    setattr(holders[k], name, type(before[k][name])())
-                told_apart(holders, self._plan.stored)
-                start = attributes_of(holders)
+                start = prepared(holders, counts, self._plan.stored)
                 result = self.__wrapped__(*new_args, **new_kwargs)
                 changed = changed_attributes(holders, start)
                 parts, structure = tree.flatten((result, *changed.values()) if changed else result)
@@ -364,6 +368,7 @@ class Jit(Generic[P, T]):
             returned = [part for part in parts if isinstance(part, Tensor)]
             roots = without_aliases([default_weak(part._node) for part in returned])
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
+            check_nodes(roots, made.outside)
             numbers = source | reached
             weights = [] if self._shapes or self._donate else packable(roots, numbers, leaves)
             roots, kept = with_packed(roots, weights) if packed else (roots, [])

@@ -12,6 +12,7 @@ import inspect
 import sys
 import sysconfig
 import types
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,11 @@ from smelt.transform.reads import CHANGED, IMPORTED, reads_of
 # Methods that write to lists, dictionaries and sets: who calls them does not read.
 _WRITERS: Final = frozenset({"append", "extend", "insert", "add", "update", "clear", "discard", "remove"})
 
+# Special methods that compute nothing for whoever uses an object.
+_ASIDE: Final = frozenset(
+    {"__init__", "__post_init__", "__new__", "__repr__", "__str__", "__del__", "__init_subclass__"}
+)
+
 _PLACES: Final = ("stdlib", "platstdlib", "purelib", "platlib")
 _LIBRARIES: Final = (str(Path(__file__).parents[1]), *{sysconfig.get_path(place) for place in _PLACES})
 
@@ -34,6 +40,7 @@ def grown(plan: Plan, function: Any, arguments: Mapping[str, Any]) -> Plan:
     found.call(function, MISSING, arguments)
     for value in arguments.values():
         found.value(value, ())
+    found.loose_ends()
     return found.plan
 
 
@@ -41,6 +48,9 @@ class _Search:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.seen: set[tuple[Any, ...]] = set()
+        self.met: dict[
+            int, Any
+        ] = {}  # plain objects and classes: code may call methods of theirs by names that are loose
 
     def call(self, function: Any, first: Any = MISSING, arguments: Mapping[str, Any] | None = None) -> None:
         """Follow the code that runs when a value is called. `first` is its first argument, where that is known;
@@ -61,12 +71,14 @@ class _Search:
                 self.value(value, ())
         elif hasattr(function, "__wrapped__"):
             self.call(function.__wrapped__, first, arguments)
+            for also in getattr(function, "also_calls", ()):
+                self.call(also)
         elif is_plain(function) or tree.is_inner(function):
             self.root(("constant", id(function)), lambda: function, ())
 
     def function(self, function: types.FunctionType, first: Any, arguments: Mapping[str, Any]) -> None:
         code = function.__code__
-        where = (id(function), type(first))
+        where = (id(function), id(first))
         if where in self.seen:
             return
         self.seen.add(where)
@@ -104,6 +116,8 @@ class _Search:
                 return
             key, get, attributes = (id(value), attributes[0]), _global(vars(value), attributes[0]), attributes[1:]
             value = get()
+        if isinstance(value, type) and not attributes:
+            self.met.setdefault(id(value), value)
         if inspect.isbuiltin(value) or (isinstance(value, type) and not attributes):
             return
         if is_used_up(value):
@@ -133,6 +147,7 @@ class _Search:
             if attributes:
                 self.member(value, attributes)
         elif is_plain(value):
+            self.met.setdefault(id(value), value)
             if attributes and attributes[0].endswith(CHANGED):
                 name = attributes[0].removesuffix(CHANGED)
                 if type(getattr(value, "__dict__", {}).get(name)) in COUNTS:
@@ -152,10 +167,9 @@ class _Search:
         if isinstance(found, staticmethod | classmethod):
             found = found.__func__
         first = MISSING if isinstance(value, type) else value
-        if isinstance(found, property):
-            self.call(found.fget, first)
-        elif isinstance(found, functools.cached_property):
-            self.call(found.func, first)
+        if isinstance(found, property | functools.cached_property):
+            self.call(found.fget if isinstance(found, property) else found.func, first)
+            self.plan.loose.update(rest)  # of what it gives
         elif name not in getattr(value, "__dict__", ()) and (
             isinstance(found, types.FunctionType) or _is_wrapper(found)
         ):
@@ -168,8 +182,8 @@ class _Search:
 
     def inside(self, value: Any) -> None:
         """The functions and plain objects in a tree, the code of its modules, and what these keep besides tensors."""
-        if isinstance(value, dict | list | tuple):
-            for item in value.values() if isinstance(value, dict) else value:
+        if isinstance(value, Mapping | list | tuple | deque):
+            for item in value.values() if isinstance(value, Mapping) else value:
                 self.value(item, ())
         for module in tree.holders(value):
             for name in ("__call__", "forward"):
@@ -178,12 +192,36 @@ class _Search:
                 if isinstance(item, types.FunctionType) or (is_plain(item) and not tree.is_inner(item)):
                     self.root(("constant", id(item)), functools.partial(_itself, item), ())
 
+    def loose_ends(self) -> None:
+        """Methods that run without being named, and attributes and methods of objects whose place is not known."""
+        done = -1
+        while done < len(self.seen) + len(self.met) + len(self.plan.loose):
+            done = len(self.seen) + len(self.met) + len(self.plan.loose)
+            for value in list(self.met.values()):
+                kind, first = (value, MISSING) if isinstance(value, type) else (type(value), value)
+                if not _is_users(getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__):
+                    continue
+                names = _implied(kind, isinstance(value, type)) | self.plan.loose
+                for name in names & {name for base in kind.__mro__ for name in vars(base)}:
+                    found = _of_class(kind, name)
+                    self.call(found.fget if isinstance(found, property) else found, first)
+                for name in self.plan.loose & set(getattr(first, "__dict__", ())):
+                    self.value(vars(first)[name], ())
+
     def inherited(self, value: Any, names: Iterable[str]) -> None:
         """Methods of base classes, which `super()` reaches."""
         for base in type(value).__mro__[1:]:
             for name in names:
                 if isinstance(vars(base).get(name), types.FunctionType):
                     self.call(vars(base)[name], value)
+
+
+@functools.cache
+def _implied(kind: type, is_made: bool) -> frozenset[str]:
+    """Special methods of a class that code runs without naming them; where objects are made, how."""
+    names = {name for base in kind.__mro__[:-1] for name, found in vars(base).items() if callable(found)}
+    special = {name for name in names if name.startswith("__") and name.endswith("__") and name not in _ASIDE}
+    return frozenset(special | ({"__init__", "__post_init__"} if is_made else set()))
 
 
 def _is_written(value: Any, attributes: Sequence[str]) -> bool:

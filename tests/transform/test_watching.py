@@ -6,12 +6,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
-from array import array
-from collections import ChainMap, OrderedDict, UserDict, defaultdict, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
-from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -319,60 +315,6 @@ def test_results_do_not_share_the_memory_of_an_array() -> None:
     same = sm.jit(lambda x: x)(array)
     array[:] = 0
     assert values(same) == [1, 2, 3]
-
-
-class Attributes(dict[str, Any]):
-    """As configurations often are."""
-
-    __getattr__ = dict.__getitem__
-
-
-@pytest.mark.parametrize("make", [OrderedDict, Attributes, UserDict, ChainMap, lambda d: defaultdict(float, d)])
-def test_dictionaries_of_all_kinds(make: Callable[[dict[str, Any]], Any]) -> None:
-    given = make({"scale": 2.0, "w": sm.ones(3)})
-    f = sm.jit(lambda x: x * given["scale"] + given["w"])
-    assert values(f(X)) == [3, 5, 7]
-    given["scale"], given["w"] = 3.0, sm.zeros(3)
-    assert values(f(X)) == [3, 6, 9]
-
-
-def test_numbers_in_unusual_places() -> None:
-    queue, numbers, variable = deque([2.0]), array("d", [2.0]), ContextVar("scale", default=2.0)
-    settings = Attributes(scale=2.0)
-
-    def by_attribute(x: sm.Tensor) -> sm.Tensor:
-        return x * by_attribute.scale  # type: ignore[attr-defined]
-
-    by_attribute.scale = 2.0  # type: ignore[attr-defined]
-    functions = [
-        sm.jit(by_attribute),
-        sm.jit(lambda x: x * queue[0]),
-        sm.jit(lambda x: x * numbers[0]),
-        sm.jit(lambda x: x * variable.get()),
-        sm.jit(lambda x: x * settings.scale),
-    ]
-    for f in functions:
-        assert values(f(X)) == [2, 4, 6]
-    by_attribute.scale = queue[0] = numbers[0] = settings["scale"] = 3.0  # type: ignore[attr-defined]
-    variable.set(3.0)
-    for f in functions:
-        assert values(f(X)) == [3, 6, 9]
-
-
-def test_a_module_that_is_imported_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "settings_of_a_test.py").write_text("scale = 2.0\nshift = 1.0\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    def f(x: sm.Tensor) -> sm.Tensor:
-        import settings_of_a_test as settings  # type: ignore[import-not-found]
-        from settings_of_a_test import shift
-
-        return x * settings.scale + shift
-
-    f = sm.jit(f)
-    assert values(f(X)) == [3, 5, 7]
-    sys.modules["settings_of_a_test"].__dict__.update(scale=3.0, shift=0.0)
-    assert values(f(X)) == [3, 6, 9]
 
 
 @pytest.mark.parametrize("make", [iter, lambda items: (item for item in items), lambda items: zip(items, strict=True)])

@@ -1,0 +1,190 @@
+"""Numbers in objects that a compiled function reaches in a roundabout way are never old."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from array import array
+from collections import ChainMap, OrderedDict, UserDict, defaultdict, deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import smelt as sm
+from smelt.errors import TraceError
+
+X = sm.asarray([1.0, 2.0])
+
+
+class Scale:
+    def __init__(self, by: float = 1.0) -> None:
+        self.by = by
+
+    def run(self, x: sm.Tensor) -> sm.Tensor:
+        return x * self.by
+
+
+class Wider(Scale):
+    def twice(self, x: sm.Tensor) -> sm.Tensor:
+        return super().run(x)
+
+
+class Holder:
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.parts = [inner]
+
+    @property
+    def inner(self) -> Any:
+        return self._inner
+
+    def run(self, x: sm.Tensor) -> sm.Tensor:
+        result: sm.Tensor = self._inner.run(x)
+        return result
+
+    def __getitem__(self, place: int) -> Any:
+        return self._inner.by
+
+    def __len__(self) -> int:
+        return int(self._inner.by)
+
+    def __matmul__(self, x: sm.Tensor) -> Any:
+        return x * self._inner.by
+
+
+def helper(one: Any, x: sm.Tensor) -> Any:
+    return one.run(x)
+
+
+def through_parts(holder: Holder, x: sm.Tensor) -> sm.Tensor:
+    for part in holder.parts:
+        x = part.run(x)
+    return x
+
+
+def through_a_pair(one: Scale, x: sm.Tensor) -> sm.Tensor:
+    other, _ = one, 2
+    return other.run(x)
+
+
+def through_a_choice(one: Scale, x: sm.Tensor) -> sm.Tensor:
+    other = one if x.shape else Scale(7.0)
+    return other.run(x)
+
+
+def made_inside(one: Scale, x: sm.Tensor) -> sm.Tensor:
+    class Made:
+        def __init__(self) -> None:
+            self.by = one.by
+
+    return x * Made().by
+
+
+# Each is given an object, one that holds it, and a list of both.
+WAYS: dict[str, Callable[[Any, Any, Any, sm.Tensor], Any]] = {
+    "list": lambda one, holder, both, x: both[0].run(x),
+    "dictionary": lambda one, holder, both, x: {"a": one}["a"].run(x),
+    "loop": lambda one, holder, both, x: through_parts(holder, x),
+    "fold": lambda one, holder, both, x: functools.reduce(lambda x, part: part.run(x), both[:1], x),
+    "helper": lambda one, holder, both, x: helper(one, x),
+    "function of the class": lambda one, holder, both, x: Scale.run(one, x),
+    "pair": lambda one, holder, both, x: through_a_pair(one, x),
+    "choice": lambda one, holder, both, x: through_a_choice(one, x),
+    "walrus": lambda one, holder, both, x: (other := one).run(x) + 0 * other.by,
+    "attribute of a property": lambda one, holder, both, x: x * holder.inner.by,
+    "method of a property": lambda one, holder, both, x: holder.inner.run(x),
+    "method of a part": lambda one, holder, both, x: both[1].run(x),
+    "index": lambda one, holder, both, x: x * holder[0],
+    "length": lambda one, holder, both, x: x * len(holder),
+    "operator": lambda one, holder, both, x: holder @ x,
+    "class made inside": lambda one, holder, both, x: made_inside(one, x),
+    "base class": lambda one, holder, both, x: one.twice(x),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_numbers_of_objects(way: str) -> None:
+    one, other = Wider(), Holder(Scale(3.0))
+    holder = Holder(one)
+    both = [one, holder]
+    closed = sm.jit(lambda x: other.run(WAYS[way](one, holder, both, x)))
+    given = sm.jit(lambda x, both: WAYS[way](both[0], both[1], both, x))
+    assert closed(X).tolist() == [3, 6]
+    assert given(X, both).tolist() == [1, 2]
+    one.by = 5.0
+    assert closed(X).tolist() == [15, 30]
+    assert given(X, both).tolist() == [5, 10]
+
+
+class Attributes(dict[str, Any]):
+    """As configurations often are."""
+
+    __getattr__ = dict.__getitem__
+
+
+@pytest.mark.parametrize("make", [OrderedDict, Attributes, UserDict, ChainMap, lambda d: defaultdict(float, d)])
+def test_dictionaries_of_all_kinds(make: Callable[[dict[str, Any]], Any]) -> None:
+    given = make({"scale": 2.0, "w": sm.ones(2)})
+    f = sm.jit(lambda x: x * given["scale"] + given["w"])
+    assert f(X).tolist() == [3, 5]
+    given["scale"], given["w"] = 3.0, sm.zeros(2)
+    assert f(X).tolist() == [3, 6]
+
+
+def test_numbers_in_unusual_places() -> None:
+    queue, numbers, variable = deque([2.0]), array("d", [2.0]), ContextVar("scale", default=2.0)
+    settings = Attributes(scale=2.0)
+
+    def by_attribute(x: sm.Tensor) -> sm.Tensor:
+        return x * by_attribute.scale  # type: ignore[attr-defined]
+
+    by_attribute.scale = 2.0  # type: ignore[attr-defined]
+    functions = [
+        sm.jit(by_attribute),
+        sm.jit(lambda x: x * queue[0]),
+        sm.jit(lambda x: x * numbers[0]),
+        sm.jit(lambda x: x * variable.get()),
+        sm.jit(lambda x: x * settings.scale),
+    ]
+    for f in functions:
+        assert f(X).tolist() == [2, 4]
+    by_attribute.scale = queue[0] = numbers[0] = settings["scale"] = 3.0  # type: ignore[attr-defined]
+    variable.set(3.0)
+    for f in functions:
+        assert f(X).tolist() == [3, 6]
+
+
+def test_a_module_that_is_imported_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "settings_of_a_test.py").write_text("scale = 2.0\nshift = 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def f(x: sm.Tensor) -> sm.Tensor:
+        import settings_of_a_test as settings  # type: ignore[import-not-found]
+        from settings_of_a_test import shift
+
+        return x * settings.scale + shift
+
+    f = sm.jit(f)
+    assert f(X).tolist() == [3, 5]
+    sys.modules["settings_of_a_test"].__dict__.update(scale=3.0, shift=0.0)
+    assert f(X).tolist() == [3, 6]
+
+
+def test_functions_of_a_custom_gradient() -> None:
+    slope = 2.0
+    double = sm.custom_vjp(lambda x: x * 2)
+    double.defvjp(lambda x: (x * 2, None), lambda kept, ct: (ct * slope,))
+    f = sm.jit(sm.grad(lambda x: double(x).sum()))
+    assert f(X).tolist() == [2, 2]
+    slope = 5.0
+    assert f(X).tolist() == [5, 5]
+
+
+def test_constants_that_jit_cannot_follow_are_refused() -> None:
+    kept = [sm.zeros(2)]
+    hide = [kept].__getitem__
+    with pytest.raises(TraceError, match=r"float32\(2,\) that it is not given, and in a way that jit cannot follow"):
+        sm.jit(lambda x: x + hide(0)[0])(X)
