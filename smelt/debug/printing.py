@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import string
 from typing import Any
 
 from smelt import runtime, tree
@@ -15,7 +16,7 @@ _NOTHING = tree.flatten(False)[1]
 
 
 def print(text: Any, *args: Any, **kwargs: Any) -> None:
-    """Print values when they are computed: a text with places as in `str.format`, or just values.
+    """Print values when they are computed: a text with places as in `str.format`, or just values, one after the other.
 
     Inside `jit` it prints at every call, in loops at every iteration, and under `vmap` for every element, in the order
     in which it is written. A compiled program waits for each of them.
@@ -28,9 +29,9 @@ def print(text: Any, *args: Any, **kwargs: Any) -> None:
     >>> z = step(sm.asarray([1.0, 2.0]))
     y = [2. 4.], sum 6.0
     """
-    leaves, structure = tree.flatten((args, kwargs) if isinstance(text, str) else ((text, *args), kwargs))
+    form = text if isinstance(text, str) and (kwargs or not args or _has_places(text)) else None
+    leaves, structure = tree.flatten(((text, *args) if form is None else args, kwargs))
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
-    form = text if isinstance(text, str) else None
 
     def show(*arrays: Any) -> bool:
         shown = list(leaves)
@@ -47,3 +48,10 @@ def print(text: Any, *args: Any, **kwargs: Any) -> None:
         return
     [token] = called(show, _NOTHING, [(bool_, ())], values, "debug.print", (before or [])[-1:])
     runtime.effect(token)
+
+
+def _has_places(text: str) -> bool:
+    try:
+        return any(name is not None for _, name, _, _ in string.Formatter().parse(text))
+    except ValueError:  # a single brace
+        return False

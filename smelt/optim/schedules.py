@@ -6,16 +6,20 @@ optimizer's state, so that a compiled step needs no new trace. Names of argument
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
-from smelt.dtypes import float32
+from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError
 from smelt.names import door
 from smelt.optim.core import Schedule
 from smelt.tensor import Tensor
 from smelt.tensor.elementwise import where
+from smelt.tensor.interop import asarray
+
+P = ParamSpec("P")
 
 __all__ = [
     "constant",
@@ -44,6 +48,17 @@ def _rate(value: Any, name: str, what: str = "lr") -> float:
     return float(value)
 
 
+def _of_numbers(make: Callable[P, Schedule]) -> Callable[P, Schedule]:
+    """What makes a schedule that takes Python's numbers, too: `[rate(k) for k in range(100)]`."""
+
+    @functools.wraps(make)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Schedule:
+        rate = make(*args, **kwargs)
+        return lambda count: rate(count if isinstance(count, Tensor) else asarray(count, dtype=int32))
+
+    return made
+
+
 def _part(count: Tensor, start: float, stop: float) -> Tensor:
     """How far a count is on the way from start to stop, from 0 to 1."""
     return ((count.astype(float32) - start) / (stop - start)).clip(0.0, 1.0)
@@ -62,6 +77,7 @@ def _reached(count: Tensor, milestones: Sequence[int]) -> Tensor:
     return total
 
 
+@_of_numbers
 def constant(lr: float, factor: float = 1.0, total_iters: int = 0) -> Schedule:
     """One rate, times `factor` for the first updates.
 
@@ -75,6 +91,7 @@ def constant(lr: float, factor: float = 1.0, total_iters: int = 0) -> Schedule:
     return lambda count: where(count < total_iters, lr * factor, lr)
 
 
+@_of_numbers
 def step(lr: float, step_size: int, gamma: float = 0.1) -> Schedule:
     """Times `gamma` after each `step_size` updates."""
     _rate(lr, "step")
@@ -83,6 +100,7 @@ def step(lr: float, step_size: int, gamma: float = 0.1) -> Schedule:
     return lambda count: lr * gamma ** (count // step_size).astype(float32)
 
 
+@_of_numbers
 def multistep(lr: float, milestones: Sequence[int], gamma: float = 0.1) -> Schedule:
     """Times `gamma` at each of the milestones."""
     _rate(lr, "multistep")
@@ -92,6 +110,7 @@ def multistep(lr: float, milestones: Sequence[int], gamma: float = 0.1) -> Sched
     return lambda count: lr * gamma ** _reached(count, milestones)
 
 
+@_of_numbers
 def exponential(lr: float, gamma: float) -> Schedule:
     """Times `gamma` after each update."""
     _rate(lr, "exponential")
@@ -99,6 +118,7 @@ def exponential(lr: float, gamma: float) -> Schedule:
     return lambda count: lr * gamma ** count.astype(float32)
 
 
+@_of_numbers
 def linear(lr: float, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5) -> Schedule:
     """In a straight line from `lr * start_factor` to `lr * end_factor`, where it stays.
 
@@ -113,6 +133,7 @@ def linear(lr: float, start_factor: float = 1 / 3, end_factor: float = 1.0, tota
     return lambda count: lr * (start_factor + (end_factor - start_factor) * _part(count, 0, total_iters))
 
 
+@_of_numbers
 def polynomial(lr: float, total_iters: int = 5, power: float = 1.0) -> Schedule:
     """Down to 0 as a power of the part that is left."""
     _rate(lr, "polynomial")
@@ -121,6 +142,7 @@ def polynomial(lr: float, total_iters: int = 5, power: float = 1.0) -> Schedule:
     return lambda count: lr * (1 - _part(count, 0, total_iters)) ** power
 
 
+@_of_numbers
 def cosine(lr: float, T_max: int, eta_min: float = 0.0) -> Schedule:
     """Down to `eta_min` along half a wave of `T_max` updates, where it stays (PyTorch's goes up again).
 
@@ -134,6 +156,7 @@ def cosine(lr: float, T_max: int, eta_min: float = 0.0) -> Schedule:
     return lambda count: _cosine(_part(count, 0, T_max), lr, eta_min)
 
 
+@_of_numbers
 def cosine_restarts(lr: float, T_0: int, T_mult: int = 1, eta_min: float = 0.0) -> Schedule:
     """`cosine` again and again; each time it takes `T_mult` times as long."""
     _rate(lr, "cosine_restarts")
@@ -163,6 +186,7 @@ class _Phase(NamedTuple):
     end_rate: float
 
 
+@_of_numbers
 def one_cycle(
     max_lr: float,
     total_steps: int,
@@ -206,6 +230,7 @@ def one_cycle(
     return rate
 
 
+@_of_numbers
 def warmup(after: float | Schedule, steps: int, start_factor: float = 0.0) -> Schedule:
     """Up in a straight line to where another schedule, or a number, starts, which then goes on.
 
@@ -226,6 +251,7 @@ def warmup(after: float | Schedule, steps: int, start_factor: float = 0.0) -> Sc
     return rate
 
 
+@_of_numbers
 def join(schedules: Sequence[float | Schedule], milestones: Sequence[int]) -> Schedule:
     """Several schedules, one after the other: each counts from the milestone at which it starts."""
     if len(schedules) != len(milestones) + 1 or list(milestones) != sorted(set(milestones)):

@@ -125,6 +125,7 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     check_copy(copy, "from_dlpack")
     if isinstance(x, Handle):
         return wrap(_copied(x._node, "from_dlpack") if copy else x._node)
+    x = _resolved(x)
     from smelt.tensor import dlpack
 
     array, is_copy = dlpack.incoming(x, device, copy)
@@ -226,6 +227,7 @@ def array_of(value: Any, name: str) -> NDArray[Any]:
     """A NumPy array of anything else that `asarray` takes, which shares its memory where it can."""
     if getattr(value, "requires_grad", False) is True and hasattr(value, "detach"):
         value = value.detach()  # libraries that record derivatives give values out without them only
+    value = _resolved(value)
     try:
         array = _by_protocol(value)
     except SmeltError:
@@ -235,6 +237,11 @@ def array_of(value: Any, name: str) -> NDArray[Any]:
         raise ArgumentError(f"{name}: no tensor can be made of a {type(value).__name__}: {reason}") from None
     _numeric(array, name)
     return array
+
+
+def _resolved(value: Any) -> Any:
+    """PyTorch's memory may hold the opposite of what it means, which no protocol says."""
+    return value.resolve_neg() if callable(getattr(type(value), "is_neg", None)) and value.is_neg() else value
 
 
 def _by_protocol(value: Any) -> NDArray[Any]:

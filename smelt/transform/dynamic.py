@@ -26,7 +26,9 @@ class Dynamic(Jit[P, T]):
     Sizes of 0 and 1 are others: what broadcasts is no longer the same graph.
     """
 
-    def __init__(self, function: Callable[P, T], static: Any = (), donate: int | Iterable[int] = ()) -> None:
+    def __init__(
+        self, function: Callable[P, T], static: Any = (), donate: int | str | Iterable[int | str] = ()
+    ) -> None:
         super().__init__(function, static, donate)
         self._groups: dict[Any, _Group] = {}
 

@@ -48,6 +48,14 @@ def static_positions(names: tuple[str, ...], static: list[int | str]) -> frozens
     return frozenset(found)
 
 
+def donated_positions(names: tuple[str, ...], donate: list[int | str]) -> tuple[int, ...]:
+    """Donated arguments by position."""
+    for item in donate:
+        if isinstance(item, str) and item not in names:
+            raise ArgumentError(f"jit: the function has no argument {item!r}", hint=f"It has: {', '.join(names)}.")
+    return tuple(names.index(item) if isinstance(item, str) else item for item in donate)
+
+
 def as_input(leaf: Any) -> Any:
     """A leaf of an argument as `asarray` would take it."""
     if isinstance(leaf, np.generic) and is_weak(leaf):

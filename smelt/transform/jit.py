@@ -40,6 +40,7 @@ from smelt.transform.inputs import (
     as_input,
     check_nodes,
     check_results,
+    donated_positions,
     static_positions,
     unknown_tensor,
 )
@@ -91,14 +92,14 @@ class Jit(Generic[P, T]):
         self,
         function: Callable[P, T],
         static: int | str | Iterable[int | str] = (),
-        donate: int | Iterable[int] = (),
+        donate: int | str | Iterable[int | str] = (),
         shapes: Sequence[Any] | None = None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.__wrapped__ = function
         self._names = argument_names(function)
         self._static = static_positions(self._names, [static] if isinstance(static, int | str) else list(static))
-        self._donate = (donate,) if isinstance(donate, int) else tuple(donate)
+        self._donate = donated_positions(self._names, [donate] if isinstance(donate, int | str) else list(donate))
         self._donated_names = {self._names[k] for k in self._donate if k < len(self._names)}
         self._shapes = shapes
         self._entries: dict[Any, _Entry] = {}
@@ -537,7 +538,7 @@ def jit(
     /,
     *,
     static: int | str | Iterable[int | str] = ...,
-    donate: int | Iterable[int] = ...,
+    donate: int | str | Iterable[int | str] = ...,
     shapes: Sequence[Any] | None = ...,
     dynamic: bool = ...,
 ) -> Jit[P, T]: ...
@@ -545,7 +546,7 @@ def jit(
 def jit(
     *,
     static: int | str | Iterable[int | str] = ...,
-    donate: int | Iterable[int] = ...,
+    donate: int | str | Iterable[int | str] = ...,
     shapes: Sequence[Any] | None = ...,
     dynamic: bool = ...,
 ) -> Callable[[Callable[P, T]], Jit[P, T]]: ...
@@ -554,7 +555,7 @@ def jit(
     /,
     *,
     static: int | str | Iterable[int | str] = (),
-    donate: int | Iterable[int] = (),
+    donate: int | str | Iterable[int | str] = (),
     shapes: Sequence[Any] | None = None,
     dynamic: bool = False,
 ) -> Any:

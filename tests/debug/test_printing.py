@@ -79,6 +79,12 @@ def test_without_jit_at_once_and_like_print(capsys: Capture) -> None:
     assert capsys.readouterr().out == "[1. 1.] and 3\ncount: 1\n"
 
 
+def test_a_text_without_places_is_one_of_the_values(capsys: Capture) -> None:
+    sm.jit(lambda x: (sm.debug.print("loss", x.sum(), 3), x)[1])(sm.asarray([1.0, 2.0]))
+    sm.debug.print("{", sm.asarray(1.0))
+    assert capsys.readouterr().out == "loss 3.0 3\n{ 1.0\n"
+
+
 def test_a_program_that_prints_nothing_has_nothing_more_to_compute(capsys: Capture) -> None:
     def failing(x: Any) -> Any:
         sm.debug.print("{}", x)

@@ -117,6 +117,11 @@ def test_an_update_that_is_left_out_changes_nothing() -> None:
 # --- rates
 
 
+def test_schedules_take_numbers() -> None:
+    rate = sm.optim.schedules.warmup(sm.optim.schedules.cosine(1.0, 10), 5)
+    assert [float(rate(k)) for k in range(8)] == [float(rate(sm.asarray(k))) for k in range(8)]
+
+
 def test_schedules_need_one_trace() -> None:
     schedules, traces = sm.optim.schedules, []
     optimizer = sm.optim.SGD(lr=schedules.warmup(schedules.cosine(1.0, 10), 5))

@@ -33,6 +33,12 @@ def test_tensors_of_every_kind_are_taken(dtype: str) -> None:
     assert x.dtype.name == dtype and x.astype(sm.float32).tolist() == [[1.0] * 3] * 2
 
 
+def test_what_torch_holds_with_the_other_sign() -> None:
+    x = torch.tensor([1 + 2j, 3 - 1j]).conj().imag
+    for taken in (sm.asarray(x), sm.from_dlpack(x), sm.ones(2) * x, sm.jit(lambda x: x * 1)(x)):
+        assert taken.tolist() == [-2, 1]
+
+
 def test_writing_in_place_changes_nothing() -> None:
     w = sm.asarray([1.0, 2.0, 3.0])
     for take in (torch.from_dlpack, torch.utils.dlpack.from_dlpack, torch.asarray, torch.as_tensor, torch.tensor):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.errors import DonatedError
+from smelt.errors import ArgumentError, DonatedError
 
 
 class Net(sm.nn.Module):
@@ -144,3 +144,14 @@ def test_equal_expressions_are_tensors_of_their_own() -> None:
     first, second = sm.jit(lambda x: (x + 1, x + 1))(x)
     assert double(first).tolist() == [4, 6, 8]
     assert second.tolist() == [2, 3, 4]
+
+
+def test_arguments_are_donated_by_name() -> None:
+    w, x = sm.asarray([1.0, 2.0]), sm.asarray([3.0, 4.0])
+    step = sm.jit(lambda x, w: w + x, donate="w")
+    assert step(x, w).tolist() == [4, 6]
+    with pytest.raises(DonatedError):
+        w.numpy()
+    assert x.tolist() == [3, 4]
+    with pytest.raises(ArgumentError, match="no argument 'weight'"):
+        sm.jit(lambda x, w: w + x, donate=["weight"])
