@@ -15,7 +15,7 @@ from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DTypeError, ShapeError
 from smelt.graph import build
-from smelt.graph.index import IndexLike, product_of, upper
+from smelt.graph.index import Index, IndexLike, product_of, upper
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.graph.shapes import normalized_axis, shape_text
@@ -157,6 +157,13 @@ def refuse_empty(node: Node, axes: tuple[int, ...], name: str) -> None:
             f"{name}: there are no elements along the axes to fold, in shape {shape_text(node.shape)}",
             rule=f"the {name} of nothing is not defined.",
         )
+    for size in [node.shape[axis] for axis in axes]:
+        if isinstance(size, Index) and size.low == 0:
+            raise ShapeError(
+                f"{name}: there may be no elements along the axes to fold, in shape {shape_text(node.shape)}",
+                rule=f"{size} may be 0, and the {name} of nothing is not defined.",
+                hint="Let the dim begin with 1.",
+            )
 
 
 def any(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:

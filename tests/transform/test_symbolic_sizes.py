@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.errors import IndexRangeError, TraceError
+from smelt.errors import IndexRangeError, ShapeError, TraceError
 
 N = sm.Dim("n", 1, 64)
 TABLE = sm.arange(64, dtype=sm.float32)
@@ -82,3 +82,9 @@ def test_a_table_that_is_too_short_is_refused_for_the_sizes_that_need_more() -> 
         function(TABLE[:5])
     narrow = sm.Dim("n", 1, 62)
     assert sm.jit(function.__wrapped__, shapes=[(narrow,)])(TABLE[:2]).tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+def test_the_largest_of_what_may_be_nothing_is_refused(name: str) -> None:
+    with pytest.raises(ShapeError, match=r"there may be no elements(.|\n)*n may be 0(.|\n)*begin with 1"):
+        sm.jit(lambda x: getattr(x, name)(0), shapes=[(sm.Dim("n", 0, 8),)])(sm.zeros(3))
