@@ -124,17 +124,18 @@ def complaint(case: Case, level: str, got: Array) -> str:
 
 
 def chosen(specs: list[OpSpec]) -> Iterator[Case]:
-    """All samples of all dtypes; in sampled runs a few of one dtype, and fewer of another one in turn."""
+    """All samples of all dtypes; in sampled runs a few of one dtype, and at every second turn fewer of another one."""
     for spec in specs:
+        number = OPS.index(spec)
         if TEST_ALL or len(spec.dtypes) < 3:
-            yield from (case for dtype in spec.dtypes for case in cases(spec, spec.samples(dtype), dtype))
+            yield from (case for dtype in spec.dtypes for case in cases(spec, one_in(3, spec.samples(dtype), number), dtype))
             continue
         preferred = sm.float32 if sm.float32 in spec.dtypes else spec.dtypes[0]
         others = [dtype for dtype in spec.dtypes if dtype is not preferred]
-        number = OPS.index(spec)
-        other = others[(number + TURN) % len(others)]
-        yield from cases(spec, one_in(6, spec.samples(preferred), number), preferred)
-        yield from cases(spec, one_in(12, spec.samples(other), number), other)
+        yield from cases(spec, one_in(8, spec.samples(preferred), number), preferred)
+        if (number + TURN) % 2 == 0:
+            other = others[(number + TURN) // 2 % len(others)]
+            yield from cases(spec, one_in(12, spec.samples(other), number // 2), other)
 
 
 def groups() -> Iterator[Any]:
