@@ -128,7 +128,9 @@ def chosen(specs: list[OpSpec]) -> Iterator[Case]:
     for spec in specs:
         number = OPS.index(spec)
         if TEST_ALL or len(spec.dtypes) < 3:
-            yield from (case for dtype in spec.dtypes for case in cases(spec, one_in(3, spec.samples(dtype), number), dtype))
+            yield from (
+                case for dtype in spec.dtypes for case in cases(spec, one_in(3, spec.samples(dtype), number), dtype)
+            )
             continue
         preferred = sm.float32 if sm.float32 in spec.dtypes else spec.dtypes[0]
         others = [dtype for dtype in spec.dtypes if dtype is not preferred]

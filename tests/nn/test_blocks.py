@@ -10,6 +10,7 @@ import pytest
 
 import smelt as sm
 from smelt.graph.node import Node
+from tests.interpreted import interpreted
 from tests.turns import one_in
 
 # Most tests are about what is computed; compiled results are compared with PyTorch's.
@@ -23,7 +24,8 @@ def seeded() -> None:
 
 
 def close(got: Any, expected: Any, tolerance: float = 1e-5) -> None:
-    np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=tolerance, atol=tolerance)
+    (wanted,) = interpreted(expected) if isinstance(expected, sm.Tensor) else (np.asarray(expected),)
+    np.testing.assert_allclose(np.asarray(got), wanted, rtol=tolerance, atol=tolerance)
 
 
 # --- all of them
