@@ -42,7 +42,8 @@ def result(function: standard.Function, dtype: str) -> str | None:
 @pytest.mark.parametrize("function", TAKING, ids=lambda f: f.name)
 @pytest.mark.by_turns(3)
 def test_every_accepted_dtype_gives_the_right_one(function: standard.Function) -> None:
-    for dtype in function.dtypes:
+    computes = function.category == "set"  # how many elements come out is known only then
+    for dtype in one_in(4, function.dtypes) if computes else function.dtypes:
         expected = result(function, dtype)
         for sample in calls.calls(function, dtype):
             for tensor in called(function, sample):

@@ -129,6 +129,7 @@ def test_gradients(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.by_turns(2)
 def test_forward_mode(name: str) -> None:
     looped, unrolled = PAIRS[name]
     args = _arguments()

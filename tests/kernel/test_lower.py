@@ -37,6 +37,7 @@ def outcome(case: Case, schedule: str = "", runner: str = "interpreted", special
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.by_turns(2)
 def test_no_schedule_is_correct(name: str) -> None:
     outcome(CASES[name]())
 
