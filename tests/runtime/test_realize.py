@@ -158,7 +158,7 @@ def test_memory_stays_flat_in_a_long_loop() -> None:
     def fewest() -> int:
         """Blocks in use, without the traces of dead nodes, which are swept up a few thousand at a time."""
         found = []
-        for _ in range(10 if TEST_ALL else 3):
+        for _ in range(10 if TEST_ALL else 4):
             steps(1_000)
             gc.collect()
             found.append(sys.getallocatedblocks())
