@@ -5,6 +5,9 @@ WORKERS ?= 2
 VENV := .venv
 RUN := $(VENV)/bin/python
 
+# The many processes that tests start need not each compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Which cases of large tables a sampled run takes: any number; continuous integration derives it from the commit.
 SMELT_TEST_TURN ?= 0
 # The processor that `make test-profile` chooses kernels for: amx, avx512, avx2 or neon.
