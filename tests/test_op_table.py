@@ -134,7 +134,7 @@ def chosen(specs: list[OpSpec]) -> Iterator[Case]:
             continue
         preferred = sm.float32 if sm.float32 in spec.dtypes else spec.dtypes[0]
         others = [dtype for dtype in spec.dtypes if dtype is not preferred]
-        yield from cases(spec, one_in(8, spec.samples(preferred), number), preferred)
+        yield from cases(spec, one_in(12, spec.samples(preferred), number), preferred)
         if (number + TURN) % 2 == 0:
             other = others[(number + TURN) // 2 % len(others)]
             yield from cases(spec, one_in(12, spec.samples(other), number // 2), other)

@@ -90,7 +90,7 @@ def cases(functions: list[standard.Function]) -> Iterator[Case]:
         chosen = [k[(number + TURN) % len(k)] for k in kinds if k]
         for turn, dtype in enumerate((function.dtypes if TEST_ALL else chosen) or ("float32",)):
             samples = calls.calls(function, dtype)
-            for sample in one_in(6, samples, number + turn):
+            for sample in one_in(12, samples, number + turn):
                 with np.errstate(all="ignore"):
                     expected = listed(calls.reference(function.name)(*sample.args, **sample.kwargs))
                 got = called(function, sample)

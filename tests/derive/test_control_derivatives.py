@@ -121,6 +121,7 @@ def _same(got: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.by_turns(2)
 def test_gradients(name: str) -> None:
     looped, unrolled = PAIRS[name]
     args = _arguments()

@@ -22,7 +22,7 @@ PROGRAMS = script("run_pages").PAGES
 
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=[path.stem for path in PROGRAMS])
-@pytest.mark.by_turns(12)
+@pytest.mark.by_turns(20)
 def test_pages_show_what_their_programs_print(page: Path) -> None:
     written = page.read_text(encoding="utf-8")
     assert script("run_pages").executed(page) == written, "run: python docs/run_pages.py"

@@ -64,7 +64,7 @@ def test_the_pieces_and_their_sum_are_kernels_with_all_that_goes_into_them() -> 
 
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.int32, dtypes.uint8])
 @pytest.mark.parametrize("shape", [(262_144,), (270_001,), (1024, 257)])
-@pytest.mark.by_turns(5)
+@pytest.mark.by_turns(8)
 def test_results(shape: tuple[int, ...], dtype: DType) -> None:
     rng = np.random.default_rng(3)
     x = (rng.integers(0, 2, shape) if dtype.is_integer else rng.integers(-2, 3, shape) / 64).astype(dtype.numpy)

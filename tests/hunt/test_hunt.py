@@ -18,6 +18,7 @@ from tests.turns import one_in
 
 
 @pytest.mark.parametrize("way", ALL)
+@pytest.mark.by_turns(2)
 def test_programs_give_what_numpy_gives(way: str) -> None:
     for turn in one_in(3, range(3)):
         program, chosen = program_for(ALL.index(way) + turn * len(ALL))

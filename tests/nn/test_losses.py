@@ -50,7 +50,7 @@ def test_the_table_is_complete() -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.by_turns(3)
+@pytest.mark.by_turns(4)
 def test_all_kinds_of_calls(name: str) -> None:
     """The same losses in batches, compiled or not, of one element at a time, and in 16 bits."""
     function, tensors = getattr(L, name), LOSSES[name]

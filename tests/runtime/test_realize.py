@@ -121,7 +121,7 @@ def test_selections_by_changing_integers_compile_at_most_twice() -> None:
 
 
 @pytest.mark.parametrize("dtype", dtypes.INTEGERS, ids=str)
-@pytest.mark.by_turns(3)
+@pytest.mark.by_turns(4)
 def test_integers_beside_tensors_of_any_integer_type(dtype: dtypes.DType) -> None:
     values = np.array([0, 1, 2, 3, 100, dtype.minimum, dtype.maximum], dtype.numpy)
     x = sm.asarray(values)

@@ -81,6 +81,7 @@ def adversaries(n: int) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("name", adversaries(1))
+@pytest.mark.by_turns(2)
 def test_sort_of_one_long_row_is_shared_by_threads(name: str) -> None:
     x = adversaries(100_003)[name]
     check(*sorts(node_of(x), 0), *sorts(node_of(x.astype(np.float64)), 0))

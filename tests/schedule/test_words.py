@@ -35,7 +35,7 @@ def bytes_of(kind: type, *shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize("kinds", list(itertools.product((np.int8, np.uint8), repeat=2)), ids=str)
 @pytest.mark.parametrize("transposed", ["", "a", "b"])
-@pytest.mark.by_turns(6)
+@pytest.mark.by_turns(8)
 def test_products_are_exact(kinds: tuple[type, type], transposed: str) -> None:
     for m, n, k in SHAPES:
         a, b = bytes_of(kinds[0], m, k), bytes_of(kinds[1], k, n)
@@ -87,7 +87,7 @@ def test_products_of_bfloat16(transposed: str) -> None:
 
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("transposed", ["", "a", "b"])
-@pytest.mark.by_turns(3)
+@pytest.mark.by_turns(4)
 def test_words_of_bfloat16_compute_what_the_region_says(runner: str, transposed: str) -> None:
     jobs, expected = [], []
     for m, n, k in [(1, 20, 64), (3, 17, 30), (8, 32, 34), (13, 35, 77)]:

@@ -47,7 +47,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.by_turns(2)
+@pytest.mark.by_turns(3)
 def test_a_symbolic_size_is_a_number(name: str) -> None:
     function = PROGRAMS[name]
     compiled = sm.jit(function, shapes=[(N,)])

@@ -88,8 +88,8 @@ def cases(spec: OpSpec, sample: Sample, way: Way) -> Iterator[Case]:
 
 
 def chosen(specs: list[OpSpec]) -> Iterator[Case]:
-    """All samples in all ways; in sampled runs, of every second function, a few of one dtype in one way."""
-    for spec in one_in(2, specs):
+    """All samples in all ways; in sampled runs, of every third function, a few of one dtype in one way."""
+    for spec in one_in(3, specs):
         if spec.name in FROM_ARRAYS:
             continue
         dtypes: list[DType] = [dtype for dtype in DTYPES if dtype in spec.dtypes] or [spec.dtypes[0]]
@@ -97,7 +97,7 @@ def chosen(specs: list[OpSpec]) -> Iterator[Case]:
             calls = [(sample, way) for dtype in dtypes for sample in spec.samples(dtype) for way in WAYS]
         else:
             number = OPS.index(spec)
-            turn = (number + TURN) // 2
+            turn = (number + TURN) // 3
             samples = one_in(12, spec.samples(dtypes[turn % len(dtypes)]), number)
             calls = [(sample, WAYS[(turn + k) % 3]) for k, sample in enumerate(samples)]
         for sample, way in calls:
