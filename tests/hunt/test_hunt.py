@@ -59,6 +59,7 @@ def test_a_wrong_slope_is_noticed() -> None:
     assert wrong_slopes(program, inputs, [right.astype(np.float32)]) is not None
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.hunt", "--seed", "1", "--count", "2", "--processes", "2", "--json"]
     environment = os.environ | {"SMELT_CACHE_DIR": str(tmp_path)}
