@@ -5,6 +5,9 @@ WORKERS ?= 2
 VENV := .venv
 RUN := $(VENV)/bin/python
 
+# The many processes that tests start need not each compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Which cases of large tables a sampled run takes: any number; continuous integration derives it from the commit.
 SMELT_TEST_TURN ?= 0
 # The processor that `make test-profile` chooses kernels for: amx, avx512, avx2 or neon.
@@ -52,12 +55,13 @@ help:
 demo: $(USE_STAMP)
 	@$(RUN) -m smelt.cli demo
 
+# A file's tests go to one process: what they compile in common is compiled once, and tests are not dealt out one by one.
 test: check
-	SMELT_TEST_ALL=0 SMELT_TEST_TURN=$(SMELT_TEST_TURN) $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup
+	SMELT_TEST_ALL=0 SMELT_TEST_TURN=$(SMELT_TEST_TURN) $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile
 
 # Kernels chosen as for another processor, and run on this one.
 test-profile: $(DEV_STAMP)
-	SMELT_TEST_ALL=0 SMELT_TEST_TURN=$(SMELT_TEST_TURN) SMELT_TEST_PROFILE=$(PROFILE) $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup \
+	SMELT_TEST_ALL=0 SMELT_TEST_TURN=$(SMELT_TEST_TURN) SMELT_TEST_PROFILE=$(PROFILE) $(RUN) -m pytest -q -n $(WORKERS) --dist loadfile \
 	  tests/schedule tests/fuse tests/compiler tests/plan tests/derive/test_attention.py tests/transform tests/nn
 
 test-all: check $(PROOFS_STAMP)

@@ -7,6 +7,7 @@ Tests that fix `max_examples` themselves escape the two profiles; leave it to th
 
 from __future__ import annotations
 
+import gc
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -50,6 +51,12 @@ def pytest_configure(config: pytest.Config) -> None:
         stack = ExitStack()
         stack.enter_context(emulated(BY_NAME[name]))
         config.add_cleanup(stack.close)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: collecting garbage, as many tests do, need not go through them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -42,7 +42,8 @@ def result(function: standard.Function, dtype: str) -> str | None:
 @pytest.mark.parametrize("function", TAKING, ids=lambda f: f.name)
 @pytest.mark.by_turns(3)
 def test_every_accepted_dtype_gives_the_right_one(function: standard.Function) -> None:
-    for dtype in function.dtypes:
+    computes = function.category == "set"  # how many elements come out is known only then
+    for dtype in one_in(4, function.dtypes) if computes else function.dtypes:
         expected = result(function, dtype)
         for sample in calls.calls(function, dtype):
             for tensor in called(function, sample):
@@ -89,7 +90,7 @@ def cases(functions: list[standard.Function]) -> Iterator[Case]:
         chosen = [k[(number + TURN) % len(k)] for k in kinds if k]
         for turn, dtype in enumerate((function.dtypes if TEST_ALL else chosen) or ("float32",)):
             samples = calls.calls(function, dtype)
-            for sample in one_in(6, samples, number + turn):
+            for sample in one_in(12, samples, number + turn):
                 with np.errstate(all="ignore"):
                     expected = listed(calls.reference(function.name)(*sample.args, **sample.kwargs))
                 got = called(function, sample)

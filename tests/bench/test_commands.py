@@ -81,6 +81,7 @@ def test_compiling_alone_contends_with_nobody(
     assert not any("machine: " in line for line in lines)
 
 
+@pytest.mark.slow
 def test_the_cold_path_is_shown_by_stage(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["coldpath", "--quick", "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from smelt.bench.compiling import planning, training
 
 
+@pytest.mark.slow
 def test_a_step_is_right_and_repeats() -> None:
     found = training("tiny", 2)
     assert found["first"] > found["median"] > 0

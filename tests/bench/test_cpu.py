@@ -87,6 +87,7 @@ def test_a_copy_copies_everything(threads: int) -> None:
     assert np.array_equal(copy.source, copy.target)
 
 
+@pytest.mark.slow
 def test_one_case_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["cpu", "--quick", "--only", "f32-128", "--threads", "1", "--against", "numpy", "--json", "-"]
     assert command.main(words) == 0

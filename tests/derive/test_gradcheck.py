@@ -56,7 +56,7 @@ def _groups() -> list[Any]:
 
 
 @pytest.mark.parametrize("specs", _groups())
-@pytest.mark.by_turns(2)
+@pytest.mark.by_turns(4)
 def test_derivatives_are_those_of_differences(specs: list[OpSpec]) -> None:
     for spec in specs:
         subjects = _subjects(spec)
@@ -65,7 +65,7 @@ def test_derivatives_are_those_of_differences(specs: list[OpSpec]) -> None:
 
 
 @pytest.mark.parametrize("specs", _groups())
-@pytest.mark.by_turns(2)
+@pytest.mark.by_turns(4)
 def test_compiled_gradients_are_those_interpreted(specs: list[OpSpec]) -> None:
     for_each = _subjects if TEST_ALL else lambda spec: _subjects(spec)[:1]
     labels: list[str] = []

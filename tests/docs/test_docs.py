@@ -22,7 +22,7 @@ PROGRAMS = script("run_pages").PAGES
 
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=[path.stem for path in PROGRAMS])
-@pytest.mark.by_turns(8)
+@pytest.mark.by_turns(20)
 def test_pages_show_what_their_programs_print(page: Path) -> None:
     written = page.read_text(encoding="utf-8")
     assert script("run_pages").executed(page) == written, "run: python docs/run_pages.py"
@@ -37,6 +37,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("path", "number", "code"), EXAMPLES, ids=[f"{p.stem}-{n}" for p, n, _ in EXAMPLES])
+@pytest.mark.by_turns(2)
 def test_examples_run(path: Path, number: int, code: str, tmp_path: Path) -> None:
     file = tmp_path / f"{path.stem}_{number}.py"
     file.write_text(code, encoding="utf-8")

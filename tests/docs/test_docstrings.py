@@ -20,7 +20,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
-@pytest.mark.by_turns(2)
+@pytest.mark.by_turns(6)
 def test_examples_in_docstrings_run(example: Any) -> None:
     said: list[str] = []
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

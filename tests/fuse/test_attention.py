@@ -36,7 +36,7 @@ def expected(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, mask: np.nda
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("shape", [(2, 3, 70, 64), (1, 2, 33, 20), (129, 16), (12, 8, 128), (3, 97, 3), (1, 200, 256)])
-@pytest.mark.by_turns(4)
+@pytest.mark.by_turns(8)
 def test_one_kernel_for_any_head_size(shape: tuple[int, ...], causal: bool) -> None:
     q, k, v = tensor(*shape), tensor(*shape), tensor(*shape)
 

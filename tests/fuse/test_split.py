@@ -64,7 +64,7 @@ def test_the_pieces_and_their_sum_are_kernels_with_all_that_goes_into_them() -> 
 
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.int32, dtypes.uint8])
 @pytest.mark.parametrize("shape", [(262_144,), (270_001,), (1024, 257)])
-@pytest.mark.by_turns(3)
+@pytest.mark.by_turns(8)
 def test_results(shape: tuple[int, ...], dtype: DType) -> None:
     rng = np.random.default_rng(3)
     x = (rng.integers(0, 2, shape) if dtype.is_integer else rng.integers(-2, 3, shape) / 64).astype(dtype.numpy)
@@ -124,6 +124,7 @@ def test_contractions_that_stay_whole() -> None:
 
 @pytest.mark.parametrize("dtype", [sm.float32, sm.bfloat16, sm.float64])
 @pytest.mark.parametrize("shape", [(8, 3, 20, 21), (2, 2, 61, 59)])
+@pytest.mark.by_turns(3)
 def test_weights_of_convolutions(shape: tuple[int, ...], dtype: DType) -> None:
     rng = np.random.default_rng(5)
     batch, _, height, width = shape

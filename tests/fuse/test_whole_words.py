@@ -60,6 +60,7 @@ def test_without_instructions_for_words_nothing_is_copied() -> None:
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8])
 @pytest.mark.parametrize("shape", [(33, 555, 77), (16, 65, 16), (100, 127, 31), (64, 1001, 48)])
+@pytest.mark.by_turns(3)
 def test_bytes_are_exact(kind: type, shape: tuple[int, int, int]) -> None:
     rows, depth, columns = shape
     limits = np.iinfo(kind)
@@ -72,6 +73,7 @@ def test_bytes_are_exact(kind: type, shape: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(33, 555, 77), (17, 65, 40), (2, 40, 127, 31)])
+@pytest.mark.by_turns(2)
 def test_bfloat16_is_right_and_infinities_stay_in_their_rows(shape: tuple[int, ...]) -> None:
     *batch, rows, depth, columns = shape
     a, b = RNG.standard_normal((*batch, rows, depth)), RNG.standard_normal((depth, columns))

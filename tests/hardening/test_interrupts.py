@@ -66,7 +66,7 @@ print(surfaced, len(swallowed), memory.pool().used_bytes < 100_000)
 @pytest.mark.parametrize(
     ("moments", "longest", "temperature"),
     [
-        (30, 0.004, "warm"),
+        (20, 0.004, "warm"),
         pytest.param(200, 0.01, "warm", marks=pytest.mark.slow),
         pytest.param(200, 0.1, "cold", marks=pytest.mark.slow),
     ],

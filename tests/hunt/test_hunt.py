@@ -18,6 +18,7 @@ from tests.turns import one_in
 
 
 @pytest.mark.parametrize("way", ALL)
+@pytest.mark.by_turns(2)
 def test_programs_give_what_numpy_gives(way: str) -> None:
     for turn in one_in(3, range(3)):
         program, chosen = program_for(ALL.index(way) + turn * len(ALL))
@@ -58,6 +59,7 @@ def test_a_wrong_slope_is_noticed() -> None:
     assert wrong_slopes(program, inputs, [right.astype(np.float32)]) is not None
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.hunt", "--seed", "1", "--count", "2", "--processes", "2", "--json"]
     environment = os.environ | {"SMELT_CACHE_DIR": str(tmp_path)}

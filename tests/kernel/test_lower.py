@@ -37,6 +37,7 @@ def outcome(case: Case, schedule: str = "", runner: str = "interpreted", special
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.by_turns(3)
 def test_no_schedule_is_correct(name: str) -> None:
     outcome(CASES[name]())
 
@@ -247,6 +248,7 @@ def test_sums_leave_out_what_a_mask_excludes(runner: str, by_keys: bool, offset:
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", [7, 32])
+@pytest.mark.by_turns(2)
 def test_several_outputs_share_one_loop(runner: str, causal: bool, length: int) -> None:
     case = r.scored_twice(length, length + 3, 8, causal)
     schedule = (

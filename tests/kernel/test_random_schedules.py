@@ -20,8 +20,9 @@ from tests.kernel import regions as r
 from tests.kernel.random_schedules import random_schedule, with_threads
 from tests.kernel.regions import Case
 from tests.kernel.runners import RUNNERS, Job, Runner, is_simulated, run_opencl
+from tests.turns import TEST_ALL
 
-ROUNDS = 8  # schedules per example
+ROUNDS = st.just(8 if TEST_ALL else 4)  # schedules per example
 
 
 def random_case(rng: random.Random) -> Case:
@@ -100,33 +101,35 @@ def check_text(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("name", RUNNERS)
-@example(seed=468_811_918_911)  # a fold of boolean accumulators whose width is only known from what they gather
-@example(seed=3242)  # sums that wait, but for one that only a staged node needs
-@example(seed=2_726_488_792)  # tiles that overlap along an axis that is reduced as well
-@example(seed=2472)  # a quotient that is 0 because of what else its dividend contains
-@example(seed=5868)  # tiles that overlap and stand outside of a sum that is taken up
-@example(seed=340_575)  # a copy by vectors of a last block whose size is known only when it runs
-@given(seed=st.integers(0, 2**40))
-def test_every_legal_schedule_is_correct(name: str, seed: int) -> None:
-    check(RUNNERS[name], seed, threads=False)
+@example(seed=468_811_918_911, rounds=8)  # a fold of boolean accumulators whose width only what they gather tells
+@example(seed=3242, rounds=8)  # sums that wait, but for one that only a staged node needs
+@example(seed=2_726_488_792, rounds=8)  # tiles that overlap along an axis that is reduced as well
+@example(seed=2472, rounds=8)  # a quotient that is 0 because of what else its dividend contains
+@example(seed=5868, rounds=8)  # tiles that overlap and stand outside of a sum that is taken up
+@example(seed=340_575, rounds=8)  # a copy by vectors of a last block whose size is known only when it runs
+@given(seed=st.integers(0, 2**40), rounds=ROUNDS)
+def test_every_legal_schedule_is_correct(name: str, seed: int, rounds: int) -> None:
+    check(RUNNERS[name], seed, rounds, threads=False)
 
 
 @pytest.mark.parametrize("name", [*RUNNERS, pytest.param("opencl", marks=pytest.mark.opencl)])
-@example(seed=8)  # an inner product whose summed axis lies in threads
-@given(seed=st.integers(0, 2**40))
-def test_every_legal_schedule_with_threads_is_correct(name: str, seed: int) -> None:
+@example(seed=8, rounds=8)  # an inner product whose summed axis lies in threads
+@given(seed=st.integers(0, 2**40), rounds=ROUNDS)
+def test_every_legal_schedule_with_threads_is_correct(name: str, seed: int, rounds: int) -> None:
     if name != "opencl":
-        return check(RUNNERS[name], seed, threads=True)
+        return check(RUNNERS[name], seed, rounds, threads=True)
     if not is_simulated():
         # Where barriers stand in loops as no default schedule has them, PoCL 3.0 crashes in a pass of its own
         # (VariableUniformityAnalysis; with POCL_WORK_GROUP_METHOD=loops in another one), or compiles for minutes.
         pytest.skip("arbitrary barriers are for the simulator (tests/test_oclgrind.py)")
-    check(run_opencl, seed, threads=True, fits=lambda kernel: fits_group(kernel, OpenCL().profile))
+    check(run_opencl, seed, rounds, threads=True, fits=lambda kernel: fits_group(kernel, OpenCL().profile))
 
 
-def check(run: Runner, seed: int, threads: bool, fits: Callable[[Kernel], bool] = lambda kernel: True) -> None:
+def check(
+    run: Runner, seed: int, rounds: int, threads: bool, fits: Callable[[Kernel], bool] = lambda kernel: True
+) -> None:
     rng = random.Random(seed)
-    drawn = [job for job in (random_job(rng, threads) for _ in range(ROUNDS)) if job is not None]
+    drawn = [job for job in (random_job(rng, threads) for _ in range(rounds)) if job is not None]
     jobs = [job for job in drawn if fits(job[0][0])]
     for (kernel, _, _), _, _ in jobs:
         verify(kernel)

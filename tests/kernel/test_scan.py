@@ -40,7 +40,7 @@ KINDS = [
 def test_scans_along_and_down(runner: str, special: bool) -> None:
     """All in one translation unit: NaN, infinities and -0.0 as the reference has them."""
     jobs, checks = [], []
-    for op, dtype in one_in(5, KINDS, int(special)):
+    for op, dtype in one_in(12, KINDS, int(special)):
         for first, schedules in ((False, SCHEDULES), (True, DOWN)):
             case = r.running(op, 5, 21, first, dtype)
             for schedule in schedules:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from tests.interpreted import settled
 
 X = sm.random.normal((5, 4), key=sm.random.key(0))
 
@@ -60,7 +61,7 @@ def frozen_count(model: Any) -> str:
 
 @pytest.mark.parametrize("jitted", [False, True])
 def test_a_head_that_is_unfrozen_in_a_frozen_model_trains(jitted: bool) -> None:
-    model = Net().freeze()
+    model = settled(Net()).freeze()
     model.head.unfreeze()
     assert nonzero(model) == changed(model, jitted) == ["head.weight", "head.bias"]
     assert frozen_count(model) == "112 frozen"
@@ -68,7 +69,7 @@ def test_a_head_that_is_unfrozen_in_a_frozen_model_trains(jitted: bool) -> None:
 
 @pytest.mark.parametrize("jitted", [False, True])
 def test_a_new_module_inside_a_frozen_one_trains(jitted: bool) -> None:
-    model = Net().freeze()
+    model = settled(Net()).freeze()
     model.body[2] = LowRank(model.body[2], rank=1)
     assert changed(model, jitted) == ["body.2.down.weight", "body.2.up"]
     assert frozen_count(model) == "130 frozen"
@@ -78,7 +79,7 @@ def test_a_new_module_inside_a_frozen_one_trains(jitted: bool) -> None:
 
 
 def test_a_tensor_belongs_to_the_module_that_holds_it() -> None:
-    model = Net()
+    model = settled(Net())
     model.head.freeze()
     model.head.extra = {"scale": [sm.ones(2)]}
     model.scale = sm.ones(2)  # type: ignore[attr-defined]
@@ -88,7 +89,7 @@ def test_a_tensor_belongs_to_the_module_that_holds_it() -> None:
 
 
 def test_freezing_and_unfreezing_go_down_from_where_they_are_asked_for() -> None:
-    model = Net()
+    model = settled(Net())
     model.body.freeze()
     model.unfreeze()
     assert frozen_count(model) == ""

@@ -48,7 +48,7 @@ def agrees(got: Any, wanted: float | bool, dtype: DType) -> bool:
 
 
 @pytest.mark.parametrize(("group", "dtype"), PARAMETERS)
-@pytest.mark.by_turns(2)
+@pytest.mark.by_turns(3)
 def test_special_cases(group: list[str], dtype: DType) -> None:
     checks: list[tuple[str, Row, int, sm.Tensor]] = []
     for name in group:

@@ -75,6 +75,7 @@ CASES: list[tuple[Any, Callable[[], Any]]] = [
 
 @pytest.mark.parametrize(("optimizer", "formula"), CASES, ids=[formula.__name__ for _, formula in CASES])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.by_turns(2)
 def test_ten_steps(optimizer: Any, formula: Callable[[], Any], dtype: str) -> None:
     parameters = [sm.asarray(x.astype(dtype)) for x in START]
     state = optimizer.init(parameters)

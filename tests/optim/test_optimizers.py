@@ -16,7 +16,7 @@ EVERY = pytest.mark.parametrize("name", OPTIMIZERS)
 
 
 @EVERY
-@pytest.mark.by_turns(4)
+@pytest.mark.by_turns(10)
 def test_training(name: str) -> None:
     """The loss falls; what is frozen stays, and so do buffers; tied weights stay tied."""
     optimizer, model = OPTIMIZERS[name], net()
@@ -40,7 +40,7 @@ AMPLIFIED = {"Muon": 485 * 6e-8 * 0.02}
 
 
 @EVERY
-@pytest.mark.by_turns(4)
+@pytest.mark.by_turns(10)
 def test_donated_steps_have_the_same_bits_and_plain_ones_nearly(name: str) -> None:
     """Without `jit` gradients are rounded before the update takes them; in one program they may not be."""
     optimizer = OPTIMIZERS[name]
@@ -55,7 +55,7 @@ def test_donated_steps_have_the_same_bits_and_plain_ones_nearly(name: str) -> No
 
 
 @EVERY
-@pytest.mark.by_turns(4)
+@pytest.mark.by_turns(10)
 def test_states_survive_as_arrays(name: str) -> None:
     """Saved as plain arrays and rebuilt, training goes on with the same bits."""
     optimizer = OPTIMIZERS[name]
@@ -69,7 +69,7 @@ def test_states_survive_as_arrays(name: str) -> None:
 
 
 @EVERY
-@pytest.mark.by_turns(4)
+@pytest.mark.by_turns(10)
 def test_narrow_parameters_have_wide_states(name: str) -> None:
     optimizer, model = OPTIMIZERS[name], net().astype(sm.bfloat16)
     state = optimizer.init(model)

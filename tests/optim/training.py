@@ -8,6 +8,7 @@ import numpy as np
 
 import smelt as sm
 from smelt import tree
+from tests.interpreted import settled
 
 RNG = np.random.default_rng(11)
 X = sm.asarray(RNG.standard_normal((8, 5)).astype(np.float32))
@@ -33,7 +34,7 @@ class Net(sm.nn.Module):
 
 def net(seed: int = 0) -> Net:
     sm.random.seed(seed)
-    return Net()
+    return settled(Net())  # type: ignore[no-any-return]
 
 
 def loss(model: Any, x: sm.Tensor = X, y: sm.Tensor = Y) -> Any:

@@ -59,6 +59,7 @@ def arguments(op: str, dtype: DType) -> list[NDArray[Any]]:
 
 @pytest.mark.parametrize("op", CHOSEN)
 @pytest.mark.parametrize("dtype", LANES, ids=str)
+@pytest.mark.by_turns(2)
 def test_error_in_units_of_the_last_place(op: str, dtype: DType, compiled: Compiled) -> None:
     given = arguments(op, dtype)
     with np.errstate(all="ignore"):

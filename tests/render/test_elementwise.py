@@ -112,7 +112,7 @@ def _cases() -> list[tuple[str, str, DType, int]]:
     for number, (op, function) in enumerate((UNARY | BINARY).items()):
         kinds = [dtype for dtype in dtypes.ALL if kind_letter(dtype) in function.kinds]
         every = [(dtype, n) for dtype in kinds for n in LANES]
-        chosen = every if op in ("max", "min") else one_in(6, every, number)  # of those, zeros and NaN are tested below
+        chosen = every if op in ("max", "min") else one_in(9, every, number)  # of those, zeros and NaN are tested below
         cases += [(f"k_{op}_{dtype.name}_{n}", op, dtype, n) for dtype, n in chosen]
     return cases
 

@@ -81,7 +81,7 @@ def test_the_tile_stays_in_registers() -> None:
 
 
 @pytest.mark.parametrize("op", ["add", "mul", "max", "min"])
-@pytest.mark.by_turns(2)
+@pytest.mark.by_turns(4)
 def test_folds_over_registers_and_lanes(op: str, tmp_path: Path) -> None:
     kinds = [d for d in dtypes.ALL if not (d.is_bool and op in ("add", "mul"))]
     shapes = [(1, 16), (3, 1), (5, 2), (4, 8), (2, 64)]

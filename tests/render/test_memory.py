@@ -110,6 +110,7 @@ ACCESSES: dict[str, tuple[Any, Any, Any]] = {
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.int64, dtypes.bool_, dtypes.uint8], ids=str)
+@pytest.mark.by_turns(2)
 def test_access_patterns(dtype: DType, tmp_path: Path) -> None:
     kernels, expected = [], []
     for number, (source, target, mask) in enumerate(ACCESSES.values()):

@@ -200,6 +200,7 @@ def lines(profile: Profile) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("machine", PROFILES)
+@pytest.mark.by_turns(2)
 def test_schedules_are_as_written_down(machine: str) -> None:
     path, text = GOLDEN / f"{machine}.txt", "\n".join(lines(PROFILES[machine])) + "\n"
     if UPDATE:

@@ -52,7 +52,7 @@ def sorts(x: Node, axis: int, count: int | None = None) -> list[Node]:
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-@pytest.mark.by_turns(2)
+@pytest.mark.by_turns(3)
 def test_sort_of_every_dtype_with_special_values(dtype: DType) -> None:
     few = np.tile(special(dtype), 3)
     many = np.random.default_rng(1).permutation(np.tile(special(dtype), 100))
@@ -81,6 +81,7 @@ def adversaries(n: int) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("name", adversaries(1))
+@pytest.mark.by_turns(2)
 def test_sort_of_one_long_row_is_shared_by_threads(name: str) -> None:
     x = adversaries(100_003)[name]
     check(*sorts(node_of(x), 0), *sorts(node_of(x.astype(np.float64)), 0))
@@ -125,6 +126,7 @@ def test_all_or_none_of_a_row() -> None:
 
 
 @pytest.mark.parametrize("dtype", [float32, float16, dtypes.bfloat16, float64, int8, uint16, int64], ids=str)
+@pytest.mark.by_turns(2)
 def test_scatter_of_rows(dtype: DType) -> None:
     check(*(scattered_rows(op, dtype) for op in ("set", "add", "mul", "max", "min")))
 
@@ -212,7 +214,7 @@ def test_16_bit_floats_are_added_without_rounding_in_between() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 1031, 32768, 100_003])
 @pytest.mark.parametrize("density", [0.0, 0.01, 0.5, 1.0])
-@pytest.mark.by_turns(2)
+@pytest.mark.by_turns(4)
 def test_positions_of_true_elements(n: int, density: float) -> None:
     mask = np.random.default_rng(n).random(n) < density
     x = node_of(mask)

@@ -92,6 +92,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.by_turns(2)
 def test_functions_that_smelt_has_give_tensors(call: Callable[[Any, Any], Any]) -> None:
     got, expected = call(sm.asarray(X), sm.asarray(V)), call(X, V)
     assert isinstance(got, sm.Tensor)

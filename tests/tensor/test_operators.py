@@ -35,6 +35,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize(("apply", "expected"), OPERATORS.items(), ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.by_turns(2)
 def test_operators_take_tensors_arrays_and_scalars(apply: Any, expected: list[Any]) -> None:
     x, y = sm.asarray([1, 2, 3]), sm.asarray([4, 5, 6])
     assert np.allclose(apply(x, y).numpy(), expected)

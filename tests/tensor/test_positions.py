@@ -15,6 +15,7 @@ RNG = np.random.default_rng(5)
     ("shape", "axis"),
     [((1 << 18,), None), ((3, 1 << 17), -1), ((3, 1 << 17), None), ((262147,), 0), ((64, 4096), 1), ((2, 3, 98304), 2)],
 )
+@pytest.mark.by_turns(3)
 def test_the_first_of_equal_values_is_found(name: str, shape: tuple[int, ...], axis: int | None) -> None:
     x = RNG.integers(-3, 4, shape).astype(np.float32)
     for values in (x, x.astype(np.int8), _with_nan(x)):

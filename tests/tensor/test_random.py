@@ -36,6 +36,7 @@ def test_a_draw_is_few_nodes() -> None:
 
 @pytest.mark.parametrize("draw", [sm.random.normal, sm.random.uniform, sm.random.exponential, sm.random.laplace])
 @pytest.mark.parametrize("dtype", [sm.float16, sm.bfloat16, sm.float32, sm.float64])
+@pytest.mark.by_turns(3)
 def test_numbers_and_tensors_as_parameters_give_the_same(draw: Any, dtype: Any) -> None:
     first = [] if draw is sm.random.exponential else [1.0]
     numbers = draw((50,), *first, 3.0, dtype=dtype, key=sm.random.key(4))

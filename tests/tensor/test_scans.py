@@ -8,6 +8,7 @@ import numpy as np
 
 import smelt as sm
 from smelt.transform import examine
+from tests.interpreted import interpreted
 
 
 def floats(*shape: int) -> sm.Tensor:
@@ -24,8 +25,8 @@ def test_symbolic_sizes() -> None:
     f = sm.jit(block, shapes=[(n, 37)])
     for size in (1, 2, 7, 97, 300):
         x = floats(size, 37)
-        for got, expected in zip(f(x), block(x), strict=True):
-            np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=2e-5, atol=2e-5)
+        for got, expected in zip(f(x), interpreted(block(x)), strict=True):
+            np.testing.assert_allclose(got.numpy(), expected, rtol=2e-5, atol=2e-5)
     assert len(f._entries) == 1
 
 

@@ -52,6 +52,7 @@ def numbers() -> Array:
 
 @storage
 @pytest.mark.parametrize("target", dtypes.ALL, ids=str)
+@pytest.mark.by_turns(3)
 def test_every_code_widens(dtype: DType, target: DType) -> None:
     x = codes(dtype)
     wide = x.astype(np.float32) if dtype.is_float else x.astype(np.int32)
@@ -103,6 +104,7 @@ def test_memory_is_that_of_ml_dtypes(dtype: DType) -> None:
 
 
 @storage
+@pytest.mark.by_turns(2)
 def test_movement(dtype: DType) -> None:
     x = codes(dtype)[:12].reshape(3, 4)
     t = sm.from_numpy(x)

@@ -56,6 +56,7 @@ METRICS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.by_turns(2)
 def test_metrics_are_those_of_numpy(name: str, masked: bool) -> None:
     metric = METRICS[name]()
     kept = MASK if masked else np.ones(23, np.bool_)

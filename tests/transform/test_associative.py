@@ -13,6 +13,7 @@ from smelt.errors import ArgumentError, AxisError, ShapeError
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8, 13])
 @pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.by_turns(2)
 def test_sums_of_every_length(size: int, reverse: bool) -> None:
     x = np.arange(1, 2 * size + 1, dtype=np.float32).reshape(2, size)
     got = sm.associative_scan(sm.add, sm.asarray(x), axis=1, reverse=reverse)

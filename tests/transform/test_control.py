@@ -14,10 +14,10 @@ from smelt import runtime, tree
 from smelt.config import configure
 from smelt.device import memory
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError, TraceError
-from smelt.graph.interpret import interpret
 from smelt.graph.node import live_nodes
 from smelt.tensor import Tensor
 from smelt.transform.explain import examine
+from tests.interpreted import interpreted
 
 RANDOM = np.random.default_rng(0)
 x4 = RANDOM.normal(size=4).astype(np.float32)
@@ -64,12 +64,6 @@ def arrays(value: Any) -> list[Any]:
     return [np.asarray(leaf) for leaf in tree.flatten(value)[0]]
 
 
-def reference(value: Any) -> list[Any]:
-    """What the interpreter makes of lazy tensors."""
-    nodes = [leaf._node for leaf in tree.flatten(value)[0]]
-    return interpret(nodes, lambda leaf: leaf.attribute.numpy())
-
-
 def close(found: list[Any], expected: list[Any]) -> None:
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
@@ -80,10 +74,10 @@ def close(found: list[Any], expected: list[Any]) -> None:
 
 
 def agree(program: Callable[..., Any], *values: Any) -> None:
-    """A program of (functions, tensors): by the interpreter, compiled, in jit, and as Python runs it."""
+    """A program of (functions, tensors): interpreted, compiled, in jit, and as Python runs it, interpreted."""
     tensors = [sm.asarray(value).realize() if isinstance(value, np.ndarray) else value for value in values]
-    expected = arrays(program(PLAIN, *tensors))
-    close(reference(program(NATIVE, *tensors)), expected)
+    expected = interpreted(program(PLAIN, *tensors))
+    close(interpreted(program(NATIVE, *tensors)), expected)
     close(arrays(program(NATIVE, *tensors)), expected)
     close(arrays(sm.jit(lambda *given: program(NATIVE, *given))(*tensors)), expected)
 
@@ -102,6 +96,7 @@ def test_fori_loop_counts_from_low_to_high(low: int, high: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, np.uint16])
+@pytest.mark.by_turns(3)
 def test_fori_loop_over_dtypes(dtype: Any) -> None:
     agree(lambda f, x: f.fori_loop(0, 5, lambda i, s: s + x * i, x), np.arange(6).astype(dtype))
 

@@ -65,6 +65,7 @@ HOLDERS: dict[str, Callable[[Net], Any]] = {
 
 @pytest.mark.parametrize("way", HOLDERS)
 @pytest.mark.parametrize("start", [Net, trained])
+@pytest.mark.by_turns(2)
 def test_what_was_taken_before_a_donating_step_stays(start: Callable[[], Net], way: str) -> None:
     model = start()
     held = HOLDERS[way](model)

@@ -112,6 +112,7 @@ def test_steps_in_a_loop_are_those_of_a_python_loop(model: Any) -> None:
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.by_turns(2)
 def test_an_epoch_is_a_scan(model: Any) -> None:
     """Batches are slices of the data where it lies; the loss of every step is kept."""
     loss, weights, x, y = model
@@ -129,6 +130,7 @@ def test_an_epoch_is_a_scan(model: Any) -> None:
     np.testing.assert_allclose(np.concatenate([part.numpy() for part in (first, second, rest)]), losses, atol=1e-6)
 
 
+@pytest.mark.by_turns(2)
 def test_nothing_is_copied_in_an_epoch(model: Any) -> None:
     """All states stay where the arguments were, and no kernel of the body only copies a batch or a weight."""
     loss, weights, x, y = model
