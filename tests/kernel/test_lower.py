@@ -94,6 +94,7 @@ def test_symbolic_matmul(sizes: tuple[int, int, int]) -> None:
         "split m (4 reg) tail overlap; split n (2 reg, 4 lane); order n.0 k.0 m.0 k.1; stage A at m.0 (k, m)",
     ],
 )
+@pytest.mark.by_turns(3)
 def test_tiles_that_overlap_take_up_sums_of_their_own(rows: int, tiles: str, runner: str) -> None:
     """A row of two tiles has a partial sum in each, and one of them is finished."""
     case = r.matmul(rows, 9, 13)

@@ -89,7 +89,7 @@ def test_a_batch_by_vmap_is_a_batch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in LAYERS if name != "Identity"])
-@pytest.mark.by_turns(4)
+@pytest.mark.by_turns(6)
 def test_a_layer_leaves_the_batch_apart(name: str) -> None:
     """Row by row the same as together, and NumPy arrays do as well."""
     make, shape = LAYERS[name]
