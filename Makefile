@@ -32,7 +32,7 @@ BROWSER_STAMP := $(VENV)/installed-browser$(ZIG:%=-%)
 
 help:
 	@echo "make demo      set up, then run the demonstration"
-	@echo "make test      set up, lint, type-check, run the sampled tests   (9 minutes on two quiet cores, and 5 with a warm cache)"
+	@echo "make test      set up, lint, type-check, run the sampled tests   (6 minutes on two quiet cores, and 4 with a warm cache)"
 	@echo "make test-all  the same with every test and many more examples   (35 minutes)"
 	@echo "make test-peers  install JAX and PyTorch, compare programs, layers and optimizers with them  (8 minutes)"
 	@echo "make test-opencl  set up OpenCL for the processor, run its tests, look for races  (6 minutes)"
