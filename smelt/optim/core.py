@@ -167,8 +167,9 @@ class Optimizer(Updater):
         return self.lr
 
     def __repr__(self) -> str:
-        rate = "a schedule" if callable(self.lr) else self.lr
-        return f"{type(self).__name__}({' → '.join(type(step).__name__ for step in self.steps)}, lr={rate})"
+        steps = " → ".join(type(step).__name__ for step in self.steps)
+        rate = f"lr={'a schedule' if callable(self.lr) else self.lr}"
+        return f"{type(self).__name__}({', '.join(filter(None, (steps, rate)))})"
 
     def init(self, parameters: Any) -> State:
         """What the optimizer remembers before the first update of a module, or another tree of tensors."""

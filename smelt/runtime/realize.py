@@ -21,7 +21,7 @@ from smelt.graph.ops import VIEWS, Op
 from smelt.locks import new_lock
 from smelt.runtime.devices import common_device
 from smelt.runtime.storage import Signature, Storage, leaf, signature
-from smelt.runtime.tracing import is_traced_input
+from smelt.runtime.tracing import is_traced_input, is_tracing, is_transforming
 
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
@@ -53,10 +53,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         storages: list[Storage] = []
         for view in traced.inputs:
             if is_traced_input(view.leaf):
-                raise TraceError(
-                    "the value of a tensor is needed while its function is being traced",
-                    hint="In jit and vmap use sm.where or sm.cond instead of Python conditions, or return the tensor.",
-                )
+                raise _without_value(view.leaf)
             storages.append(view.leaf.attribute)
         device = common_device(storages)
         storages = [storage.on(device.name) for storage in storages]
@@ -76,6 +73,20 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             node.leaf = leaf(storage)
             storage.has_history = True
     return [node.leaf or constants.get(node, node) for node in nodes]
+
+
+def _without_value(stand_in: Node) -> TraceError:
+    if is_tracing() or is_transforming():
+        return TraceError(
+            "the value of a tensor is needed while its function is being traced",
+            hint="In jit and vmap use sm.where or sm.cond instead of Python conditions, or return the tensor.",
+        )
+    return TraceError(
+        f"a {stand_in.dtype} tensor has no value: it is what a function left behind when it was traced",
+        rule="jit, vmap, cond and loops run a function with stand-ins for its inputs; what it puts into lists, "
+        "dictionaries or modules of a closure is computed from these.",
+        hint="Return the tensor from the function, or carry it in the state of the loop.",
+    )
 
 
 def _is_plain(node: Node) -> bool:

@@ -21,7 +21,8 @@ def associative_scan(f: Callable[[Any, Any], Any], xs: T, reverse: bool = False,
     """Element k of the result is x[0] ∘ x[1] ∘ … ∘ x[k], with ∘ the function, which must be associative.
 
     `xs` is a tree of tensors of one length along the axis. The function is given two such trees and combines them
-    element by element along it; it is called about 2·log₂(n) times, where a `scan` would take n steps one by one.
+    element by element along it; it is called about 2·log₂(n) times, where a `scan` would take n steps one by one. With
+    `reverse`, element k is x[k] ∘ x[k + 1] ∘ … ∘ x[n - 1] (JAX turns the operands round as well).
 
     >>> sm.associative_scan(sm.add, sm.asarray([1, 2, 3, 4])).tolist()
     [1, 3, 6, 10]

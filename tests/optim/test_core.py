@@ -84,3 +84,8 @@ def test_mistakes() -> None:
         sm.optim.chain(sm.optim.ClipNorm(1.0))
     with pytest.raises(ArgumentError, match="not a step"):
         sm.optim.Optimizer(3, lr=0.1)  # type: ignore[arg-type]
+
+
+def test_optimizers_say_what_they_are() -> None:
+    assert repr(sm.optim.SGD(lr=0.1)) == "SGD(lr=0.1)"
+    assert repr(sm.optim.Adam(lr=sm.optim.schedules.cosine(0.1, 10))) == "Adam(AdamMoments, lr=a schedule)"

@@ -100,3 +100,10 @@ def test_a_function_with_its_own_gradient_may_use_numpy() -> None:
 def test_a_copy_keeps_the_gradient() -> None:
     assert sm.grad(lambda x: (sm.asarray(x, copy=True) ** 2).sum())(X).tolist() == [2.0, 4.0, 6.0]
     assert sm.grad(lambda x: (sm.from_dlpack(x, copy=True) ** 2).sum())(X).tolist() == [2.0, 4.0, 6.0]
+
+
+def test_what_a_function_left_behind_is_named_as_such() -> None:
+    log: list[sm.Tensor] = []
+    sm.jit(lambda x: (log.append(x.sum()), x)[1])(sm.ones(2))
+    with pytest.raises(TraceError, match=r"what a function left behind(.|\n)*Return the tensor"):
+        float(log[0])
