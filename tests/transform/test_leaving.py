@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.errors import GradientError
+from smelt.errors import GradientError, TraceError
 
 X = sm.asarray([1.0, 2.0, 3.0])
 
