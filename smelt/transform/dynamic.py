@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, ParamSpec, TypeVar
 
 from smelt import runtime, tree
-from smelt.errors import MemoryLimitError, SmeltError
+from smelt.errors import MemoryLimitError
 from smelt.graph.index import Dim
 from smelt.tensor import Tensor
 from smelt.transform.jit import Jit
@@ -43,7 +43,7 @@ class Dynamic(Jit[P, T]):
         if function is not self:
             try:
                 return function(*own_args, **own_kwargs)
-            except SmeltError as error:
+            except Exception as error:  # also those of other libraries that are given a dim
                 # A function that needs to know its sizes, or whose memory for the largest ones is not there. If it is
                 # something else, it happens again below.
                 if function._entries and not isinstance(error, MemoryLimitError):

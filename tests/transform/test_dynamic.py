@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -84,3 +85,18 @@ def test_loops_over_squares_of_any_size(reverse: bool) -> None:
 def test_dims_are_declared_or_found() -> None:
     with pytest.raises(ArgumentError, match="Use one of them"):
         sm.jit(lambda x: x, dynamic=True, shapes=[(sm.Dim("n"),)])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * np.sqrt(x.shape[0]),
+        lambda x: x * divmod(x.shape[0], 2)[1],
+        lambda x: x * (x.shape[0] & 1),
+        lambda x: x * np.arange(x.shape[0]).sum(),
+    ],
+)
+def test_numbers_that_only_a_known_size_has(function: Callable[[sm.Tensor], sm.Tensor]) -> None:
+    f = sm.jit(function, dynamic=True)
+    for size in (3, 5, 7, 4):
+        np.testing.assert_allclose(f(sm.ones(size)).numpy(), function(sm.ones(size)).numpy())
