@@ -1,4 +1,6 @@
-"""Traces that differ in sizes only: after a few of them a note says how one can serve all."""
+"""Many traces of one function: after a few that differ in sizes only a note says how one can serve all, and after many
+that something differs from call to call.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,29 @@ from smelt.graph.shapes import shape_text
 from smelt.runtime.storage import Signature
 
 _ENOUGH: Final = 5
+_MANY: Final = 64
 
 
 class Repeats:
     """Counts the traces of one function."""
 
     def __init__(self) -> None:
-        self.seen: dict[
-            Any, dict[tuple[Any, ...], None]
-        ] = {}  # marks of tensors and numbers, by what they have in common
+        # Marks of tensors and numbers, by what they have in common.
+        self.seen: dict[Any, dict[tuple[Any, ...], None]] = {}
+        self.count = 0
 
     def add(self, name: str, key: tuple[Any, tuple[Any, ...]]) -> None:
         """Note a trace under its key; warn once, when there have been enough that differ in sizes only."""
         structure, marks = key
+        self.count += 1
+        if self.count == _MANY:
+            warnings.warn(
+                f"jit: {name} was traced {_MANY} times, and all of these programs are kept. Something that counts as "
+                "part of the program differs from call to call: a number or an object that the function reads from "
+                "outside, or another object as an argument. Pass numbers and tensors as arguments, which may change.",
+                TraceWarning,
+                stacklevel=4,
+            )
         seen = self.seen.setdefault((structure, tuple([_without_sizes(mark) for mark in marks])), {})
         if marks in seen:  # by another thread
             return

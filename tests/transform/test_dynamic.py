@@ -100,3 +100,14 @@ def test_numbers_that_only_a_known_size_has(function: Callable[[sm.Tensor], sm.T
     f = sm.jit(function, dynamic=True)
     for size in (3, 5, 7, 4):
         np.testing.assert_allclose(f(sm.ones(size)).numpy(), function(sm.ones(size)).numpy())
+
+
+def test_many_traces_are_worth_a_warning() -> None:
+    class Batch:
+        def __init__(self) -> None:
+            self.x = sm.ones(2)
+
+    f = sm.jit(lambda batch: batch.x * 2)
+    with pytest.warns(TraceWarning, match=r"traced 64 times(.|\n)*another object as an argument"):
+        for _ in range(64):
+            f(Batch())
