@@ -120,7 +120,9 @@ class Plan:
     def counted(self, holder: Any) -> list[str]:
         """Attributes of an object that are only counted up, and numbers now."""
         kind, read = type(holder), self.attributes.get(type(holder), self.loose) | self.loose
-        return [name for name in self.counts.get(kind, ()) if name not in read and type(vars(holder)[name]) in COUNTS]
+        return [
+            name for name in self.counts.get(kind, ()) if name not in read and type(vars(holder).get(name)) in COUNTS
+        ]
 
     def reached(self, arguments: Any) -> list[Any]:
         """Objects whose attributes the function may set, in the order in which they are met; modules among the

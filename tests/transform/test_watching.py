@@ -407,6 +407,24 @@ def test_sums_and_other_changes_of_attributes() -> None:
     assert (float(log.total), log.scale, log.count) == (24, 16, 4)
 
 
+def test_counts_that_some_objects_have() -> None:
+    class Part:
+        def __init__(self, counts: bool) -> None:
+            if counts:
+                self.count = 0
+
+        def run(self, x: sm.Tensor) -> sm.Tensor:
+            if hasattr(self, "count"):
+                self.count += 1
+            return x * 2
+
+    parts = [Part(True), Part(False)]
+    f = sm.jit(lambda x: parts[1].run(parts[0].run(x)))
+    for _ in range(3):
+        assert values(f(X)) == [4, 8, 12]
+    assert parts[0].count == 3
+
+
 def test_attributes_that_are_one_object_at_first() -> None:
     class Agent:
         def __init__(self) -> None:
