@@ -10,7 +10,7 @@ from smelt.graph.shapes import shape_text
 from smelt.nn.calls import watching
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
-from smelt.transform.arguments import attributes_of, put_back
+from smelt.transform.attributes import attributes_of, put_back
 
 if TYPE_CHECKING:
     from smelt.nn.module import Module

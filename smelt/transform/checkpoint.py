@@ -20,7 +20,8 @@ from smelt.graph.closed import close, loop, open_body, parameter, substituted
 from smelt.graph.node import Node, topological
 from smelt.graph.ops import Loop, Op
 from smelt.tensor import Tensor, wrap
-from smelt.transform.arguments import Derived, attributes_of, called, function_of, hand_over, tensor_nodes
+from smelt.transform.arguments import Derived, called, function_of, tensor_nodes
+from smelt.transform.attributes import attributes_of, hand_over
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,41 +11,29 @@ from __future__ import annotations
 import functools
 import struct
 import types
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from smelt import runtime, tree
-from smelt.compiler import CompiledGraph, GraphKey, Traced, trace
-from smelt.device.memory import NOWHERE
-from smelt.device.protocol import Device, DeviceMemory, Program
-from smelt.dtypes import float64, int64, uint32
+from smelt.compiler import GraphKey, Traced, trace
+from smelt.device.protocol import Device, Program
 from smelt.errors import ArgumentError, TraceError
 from smelt.graph.alias import without_aliases
-from smelt.graph.checks import Check
-from smelt.graph.index import Index
 from smelt.graph.node import Node, private_nodes, topological
 from smelt.graph.ops import Op
 from smelt.locks import new_lock
 from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor, wrap
-from smelt.transform.arguments import attributes_of, changed_attributes, prepared, put_back
+from smelt.transform.attributes import attributes_of, changed_attributes, prepared, put_back
+from smelt.transform.entry import NUMBERS, Entry
 from smelt.transform.hidden import Plan, is_plain
-from smelt.transform.inputs import (
-    argument_names,
-    as_input,
-    check_nodes,
-    check_results,
-    donated_positions,
-    static_positions,
-    unknown_tensor,
-)
-from smelt.transform.kept import Packing, Watch, packable, with_packed
+from smelt.transform.inputs import argument_names, as_input, donated_positions, static_positions
+from smelt.transform.kept import Watch, packable, with_packed
 from smelt.transform.marks import counts_by_identity, is_array, value_mark
+from smelt.transform.refused import check_nodes, check_results, unknown_tensor
 from smelt.transform.repeats import Repeats
 from smelt.transform.search import grown
 from smelt.transform.symbolic import ShapeCheck, argument_shapes, contiguous_storage, symbolic_placeholder
@@ -55,34 +43,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _growing = new_lock()
-_NUMBERS = {float: float64, int: int64}
-
-
-@dataclass(eq=False, slots=True)
-class _Entry:
-    """One traced structure: what to run, and where each of its inputs comes from."""
-
-    inputs: list[int] | None  # leaf number; -1 - k is the k-th captured storage; None: all leaves in order
-    offsets: list[int]  # where each input starts in its leaf, in elements
-    has_offsets: bool
-    captured: list[Storage]
-    scalars: DeviceMemory | None
-    device: Device
-    moves: bool  # some inputs lie elsewhere
-    starts: bytes
-    shapes: ShapeCheck | None
-    draws: int
-    structure: tree.Structure
-    results: list[Any]  # per output leaf: None for a tensor, or the static value
-    numbers: list[int]  # leaves that are Python numbers
-    checks: tuple[Check, ...]  # about the last results of the compiled graph, which are none of the function's
-    kept: list[tuple[int, Packing]]  # leaves whose packed copies are further inputs
-    watch: Watch | None  # weights that might be packed
-    donated: list[int]  # leaves of donated arguments
-    changed: list[tuple[int, str, bool]]  # attributes that the function sets, or adds to; their values are results too
-    plain: _Entry | None = None  # the same with weights as they are
-    compiled: CompiledGraph = field(init=False)
-    is_simple: bool = False  # only pointers change from call to call
 
 
 class Jit(Generic[P, T]):
@@ -102,7 +62,7 @@ class Jit(Generic[P, T]):
         self._donate = donated_positions(self._names, [donate] if isinstance(donate, int | str) else list(donate))
         self._donated_names = {self._names[k] for k in self._donate if k < len(self._names)}
         self._shapes = shapes
-        self._entries: dict[Any, _Entry] = {}
+        self._entries: dict[Any, Entry] = {}
         self._repeats = Repeats()
         self._plan = Plan()  # grows with the traces, when all names are bound
 
@@ -128,7 +88,12 @@ class Jit(Generic[P, T]):
             entry = self._entries[key]
         elif entry.watch is not None:
             entry = self._settle(entry, key, args, kwargs, leaves)
-        result: T = _replay_simple(entry, leaves) if entry.is_simple else self._replay(entry, leaves, args, kwargs)
+        result: T
+        if entry.is_simple:
+            result = entry.replay_simple(leaves)
+        else:
+            donated = self._donated(entry, leaves, args, kwargs) if self._donate else None
+            result = entry.replay(leaves, donated, lambda: self._holders(args, kwargs))
         return result
 
     def graph_key(self, *args: P.args, **kwargs: P.kwargs) -> tuple[GraphKey, Device]:
@@ -266,7 +231,7 @@ class Jit(Generic[P, T]):
                 else:
                     marks.append(storage.signature)
                 leaves.append(storage)
-            elif type(x) in _NUMBERS:
+            elif type(x) in NUMBERS:
                 leaves.append(x)
                 marks.append(type(x))
             else:
@@ -295,12 +260,12 @@ class Jit(Generic[P, T]):
 
     # --- the first time
 
-    def _trace(self, args: Any, kwargs: Any, leaves: list[Any], packed: bool = False) -> _Entry:
+    def _trace(self, args: Any, kwargs: Any, leaves: list[Any], packed: bool = False) -> Entry:
         traced, entry = self._record(args, kwargs, leaves, packed)
         entry.compiled = runtime.find(traced, entry.device)
         return entry
 
-    def _settle(self, entry: _Entry, key: Any, args: Any, kwargs: Any, leaves: list[Any]) -> _Entry:
+    def _settle(self, entry: Entry, key: Any, args: Any, kwargs: Any, leaves: list[Any]) -> Entry:
         """Pack weights that stay the same; give up on those that do not."""
         assert entry.watch is not None
         settled = entry.watch.settled(leaves)
@@ -315,7 +280,7 @@ class Jit(Generic[P, T]):
         self._entries[key] = chosen
         return chosen
 
-    def _record(self, args: Any, kwargs: Any, leaves: list[Any], packed: bool = False) -> tuple[Traced, _Entry]:
+    def _record(self, args: Any, kwargs: Any, leaves: list[Any], packed: bool = False) -> tuple[Traced, Entry]:
         """Run the function on stand-ins; everything that a replay needs but the compiled graph."""
         shapes = argument_shapes(self._shapes, args)
         check = None if self._shapes is None else ShapeCheck()
@@ -329,8 +294,8 @@ class Jit(Generic[P, T]):
                 node = symbolic_placeholder(storage, shape).node()
                 if check is not None and shape is not None:
                     check.add(number, shape)
-            elif type(value) in _NUMBERS:
-                node = Placeholder(_NUMBERS[type(value)], (), (), weak=True).node()
+            elif type(value) in NUMBERS:
+                node = Placeholder(NUMBERS[type(value)], (), (), weak=True).node()
             else:
                 return value
             source[node] = number
@@ -393,7 +358,7 @@ class Jit(Generic[P, T]):
             check.order(traced.dims)
         given = [leaf for leaf in (*leaves, *captured) if isinstance(leaf, Storage)]
         device = runtime.common_device(given)
-        entry = _Entry(
+        entry = Entry(
             None if inputs == list(range(first)) else inputs,
             [view.offset for view in traced.inputs],
             any(view.offset for view in traced.inputs),
@@ -415,76 +380,7 @@ class Jit(Generic[P, T]):
         )
         return traced, entry
 
-    # --- every other time
-
-    def _replay(self, entry: _Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
-        for k in entry.numbers:
-            leaves[k] = _number_storage(leaves[k])
-        if entry.draws:
-            leaves.append(runtime.host_leaf(runtime.advance_random(entry.draws), uint32).attribute)
-        if entry.kept:
-            leaves += [packing.pack(leaves[k]) for k, packing in entry.kept]
-        storages = leaves
-        if entry.inputs is not None:
-            captured = entry.captured
-            storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in entry.inputs]
-        if entry.moves or entry.numbers:
-            storages = [storage.on(entry.device.name) for storage in storages]
-        if entry.has_offsets:
-            pointers = [storage.shifted(offset) for storage, offset in zip(storages, entry.offsets, strict=True)]
-        else:
-            pointers = [storage.pointer or storage.shifted(0) for storage in storages]  # that raises: it was donated
-        dims: dict[str, int] = {}
-        integers, sizes, scalars = entry.starts, None, entry.scalars
-        if entry.shapes is not None:
-            dims = entry.shapes.bind(leaves)
-            integers = struct.pack(f"{len(dims)}q", *dims.values()) + integers
-            sizes = entry.compiled.sizes(dims)
-        into: dict[int, DeviceMemory] = {}
-        donated = self._donated(entry, leaves, args, kwargs) if self._donate else []
-        if donated:
-            into = _given_up(entry, storages, donated)
-        first = NOWHERE if scalars is None else scalars.pointer
-        memories = entry.compiled.run(pointers, first, integers, sizes, into)
-        results = runtime.outputs(entry.compiled, memories, storages, entry.offsets, dims)
-        if entry.checks:
-            count = len(results) - len(entry.checks)
-            runtime.report(entry.checks, results[count:])
-            del results[count:]
-        if self._donate:
-            kept = {id(storage.memory) for storage in results}
-            for storage in donated:
-                if not storage.is_donated() and id(storage.memory) not in kept:
-                    storage.donate()
-        else:
-            changing = (
-                entry.moves
-                or entry.numbers
-                or entry.draws
-                or entry.shapes
-                or entry.has_offsets
-                or entry.inputs is not None
-                or entry.watch is not None
-                or entry.changed
-            )
-            tensors_only = all(known is None for known in entry.results)
-            entry.is_simple = tensors_only and not (changing or entry.checks) and entry.compiled.plain is not None
-        if entry.structure is tree.LEAF and entry.results[0] is None:
-            return wrap(runtime.leaf(results[0]))
-        fresh = iter(results)
-        values = [wrap(runtime.leaf(next(fresh))) if known is None else known for known in entry.results]
-        if entry.shapes is not None and any(isinstance(known, Index) for known in entry.results):
-            found = entry.shapes.sizes(leaves)
-            values = [value.evaluate(found) if isinstance(value, Index) else value for value in values]
-        result = tree.unflatten(entry.structure, values)
-        if entry.changed:
-            holders = self._holders(args, kwargs)
-            result, *attributes = result
-            for (k, name, adds), value in zip(entry.changed, attributes, strict=True):
-                setattr(holders[k], name, getattr(holders[k], name) + value if adds else value)
-        return result
-
-    def _donated(self, entry: _Entry, leaves: list[Any], args: Any, kwargs: Any) -> list[Storage]:
+    def _donated(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> list[Storage]:
         """The storages of donated arguments that nobody else has, and that have not been given up before."""
         found = [leaves[k] for k in entry.donated]
         if self._shapes is not None:  # leaves may be copies
@@ -494,40 +390,6 @@ class Jit(Generic[P, T]):
                 parts = tree.flatten(args[k] if k < len(args) else kwargs.get(name))[0]
                 found += [part._node.attribute for part in parts if type(part) is Tensor]
         return [storage for storage in found if not storage.is_donated() and not storage.is_shared()]
-
-
-def _given_up(entry: _Entry, storages: list[Storage], donated: list[Storage]) -> dict[int, DeviceMemory]:
-    """The memory of results that are written over donated arguments: only what nobody else can see."""
-    allowed = set(map(id, donated))
-    if len(set(map(id, storages))) < len(storages):  # what is passed twice stays
-        allowed -= {storage for storage, count in Counter(map(id, storages)).items() if count > 1}
-    into: dict[int, DeviceMemory] = {}
-    for result, number in entry.compiled.in_place:
-        storage = storages[number]
-        if id(storage) in allowed and not entry.offsets[number]:
-            memory = storage.take()
-            if memory is not None:
-                into[result] = memory
-    return into
-
-
-def _replay_simple(entry: _Entry, leaves: list[Any]) -> Any:
-    """A replay in which only pointers change: the shortest way through."""
-    compiled = entry.compiled
-    scalars = entry.scalars
-    try:
-        pointers = [storage.pointer for storage in leaves]
-        memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, entry.starts)
-    except TypeError:  # no pointer: one of them was donated
-        for storage in leaves:
-            storage.memory  # noqa: B018  (raises)
-        raise
-    known = compiled.plain
-    assert known is not None
-    if entry.structure is tree.LEAF:
-        return wrap(runtime.leaf(Storage(memories[0], known[0])))
-    made = [wrap(runtime.leaf(Storage(memory, s))) for memory, s in zip(memories, known, strict=True)]
-    return tree.unflatten(entry.structure, made)
 
 
 @overload
@@ -582,16 +444,6 @@ def jit(
 
         return Dynamic(function, static, donate)
     return Jit(function, static, donate, shapes)
-
-
-def _number_storage(value: int | float) -> Storage:
-    try:
-        storage: Storage = runtime.host_leaf(value, _NUMBERS[type(value)]).attribute
-    except OverflowError:
-        raise ArgumentError(
-            f"jit: an integer of {int(value).bit_length()} bits does not fit in int64", hint="Pass a float."
-        ) from None
-    return storage
 
 
 def _aliases(tensors: list[Any]) -> tuple[int, ...]:

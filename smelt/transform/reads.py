@@ -12,20 +12,24 @@ import dis
 import functools
 import types
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+Place = Literal["global", "inner", "module"]
 
 
 class Read(NamedTuple):
-    """A name, and the attributes that follow it. Names of globals are told apart from all others."""
+    """A name, and the attributes that follow it: a global's, a module's that is imported inside, or one of the function
+    itself: an argument's or its closure's.
+    """
 
-    is_global: bool
+    place: Place
     name: str
     attributes: tuple[str, ...] = ()
 
 
 class Reads(NamedTuple):
     """Everything that a function and the functions written inside it read, the names of loose attributes, and of those
-    that are set. A global that is imported inside has its module's name after `IMPORTED`.
+    that are set.
     """
 
     reads: frozenset[Read]
@@ -34,7 +38,6 @@ class Reads(NamedTuple):
 
 
 CHANGED: Final = "+="
-IMPORTED: Final = "import "
 
 _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
@@ -52,16 +55,16 @@ def reads_of(code: types.CodeType) -> Reads:
     outside = {*code.co_freevars, *arguments}
     found = set[Read]()
     for read in reads:
-        if read.is_global or read.name in outside:
+        if read.place != "inner" or read.name in outside:
             found.add(read)
-        origins = [] if read.is_global else list(_origins(read.name, bound, set()))
+        origins = [] if read.place != "inner" else list(_origins(read.name, bound, set()))
         found.update(origin._replace(attributes=origin.attributes + read.attributes) for origin in origins)
-        if read.attributes and not read.is_global and read.name not in outside and not origins:
+        if read.attributes and read.place == "inner" and read.name not in outside and not origins:
             loose.add(read.attributes[0])
     stored = {name for inner in _codes(code) for name in _stored(inner)}
-    if any(read.is_global and read.name == "getattr" for read in reads):
+    if any(read.place == "global" and read.name == "getattr" for read in reads):
         loose |= {text for inner in _codes(code) for text in inner.co_consts if isinstance(text, str)}
-    outer = frozenset(read for read in found if read.is_global or read.name in outside)
+    outer = frozenset(read for read in found if read.place != "inner" or read.name in outside)
     return Reads(outer, frozenset(loose), frozenset(stored))
 
 
@@ -82,7 +85,7 @@ def _origins(name: str, bound: dict[str, set[Read]], seen: set[str]) -> Iterator
         return
     for read in bound.get(name, ()):
         yield read
-        if not read.is_global:
+        if read.place == "inner":
             for origin in _origins(read.name, bound, {*seen, name}):
                 yield origin._replace(attributes=origin.attributes + read.attributes)
 
@@ -93,7 +96,7 @@ def _scan(code: types.CodeType, suffix: str, reads: set[Read], loose: set[str], 
     """
 
     def local(name: str) -> Read:
-        return Read(False, name if name in code.co_freevars else name + suffix)
+        return Read("inner", name if name in code.co_freevars else name + suffix)
 
     current: Read | None = None
     copied: Read | None = None  # an object whose attribute is changed in place
@@ -125,10 +128,10 @@ def _scan(code: types.CodeType, suffix: str, reads: set[Read], loose: set[str], 
             reads.add(current)
             current = None
         if operation in _GLOBAL:
-            current = Read(True, value)
+            current = Read("global", value)
         elif operation == "IMPORT_NAME":
             name = value if names_wanted else value.partition(".")[0]
-            current = module = Read(True, IMPORTED + name) if level == 0 else None
+            current = module = Read("module", name) if level == 0 else None
         elif operation == "IMPORT_FROM" and module is not None:
             current = module._replace(attributes=(value,))
         elif operation.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT", "STORE_FAST_LOAD")):

@@ -7,7 +7,6 @@ reads from an object whose class is known is noted for that class.
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import sys
 import sysconfig
@@ -20,7 +19,7 @@ from typing import Any, Final
 from smelt import tree
 from smelt.errors import TraceError
 from smelt.transform.hidden import COUNTS, MISSING, Plan, is_plain
-from smelt.transform.reads import CHANGED, IMPORTED, reads_of
+from smelt.transform.reads import CHANGED, reads_of
 
 # Methods that write to lists, dictionaries and sets: who calls them does not read.
 _WRITERS: Final = frozenset({"append", "extend", "insert", "add", "update", "clear", "discard", "remove"})
@@ -48,9 +47,7 @@ class _Search:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.seen: set[tuple[Any, ...]] = set()
-        self.met: dict[
-            int, Any
-        ] = {}  # plain objects and classes: code may call methods of theirs by names that are loose
+        self.met: dict[int, Any] = {}  # objects and classes of which code may call methods by names that are loose
 
     def call(self, function: Any, first: Any = MISSING, arguments: Mapping[str, Any] | None = None) -> None:
         """Follow the code that runs when a value is called. `first` is its first argument, where that is known;
@@ -91,11 +88,11 @@ class _Search:
         found = reads_of(code)
         self.plan.loose |= found.loose
         self.plan.stored |= found.stored
-        for is_global, name, attributes in sorted(found.reads):
-            if is_global:
-                if name.startswith(IMPORTED):
-                    self.root(("module", name), functools.partial(_module, name.removeprefix(IMPORTED)), attributes)
-                elif name in function.__globals__:
+        for place, name, attributes in sorted(found.reads):
+            if place == "module":  # if it is not there yet, it will be at the next call, for which all is traced again
+                self.root(("module", name), _global(sys.modules, name), attributes)
+            elif place == "global":
+                if name in function.__globals__:
                     self.root((id(function.__globals__), name), _global(function.__globals__, name), attributes)
                 elif name == "super" and first is not MISSING:
                     self.inherited(first, found.loose)
@@ -216,7 +213,7 @@ class _Search:
                     self.call(vars(base)[name], value)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _implied(kind: type, is_made: bool) -> frozenset[str]:
     """Special methods of a class that code runs without naming them; where objects are made, how."""
     names = {name for base in kind.__mro__[:-1] for name, found in vars(base).items() if callable(found)}
@@ -254,15 +251,7 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _module(name: str) -> Any:
-    """A module that the function is about to import."""
-    try:
-        return sys.modules.get(name) or importlib.import_module(name)
-    except ImportError:  # of which the function may know how to do without
-        return MISSING
-
-
-def _global(scope: dict[str, Any], name: str) -> Callable[[], Any]:
+def _global(scope: Mapping[str, Any], name: str) -> Callable[[], Any]:
     return lambda: scope.get(name, MISSING)
 
 

@@ -23,7 +23,7 @@ from smelt.graph.shapes import row_major, shape_text
 from smelt.runtime import Placeholder
 from smelt.tensor import Tensor, wrap
 from smelt.tensor.handle import node_of
-from smelt.transform.arguments import attributes_of, changed_attributes
+from smelt.transform.attributes import attributes_of, changed_attributes
 
 P = ParamSpec("P")
 T = TypeVar("T")

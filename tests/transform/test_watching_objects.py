@@ -173,6 +173,25 @@ def test_a_module_that_is_imported_inside(tmp_path: Path, monkeypatch: pytest.Mo
     assert f(X).tolist() == [3, 6]
 
 
+def test_a_module_of_a_branch_that_is_not_taken_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_module_of_a_test.py").write_text("raise RuntimeError('imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def f(x: sm.Tensor, is_plotted: bool = False) -> sm.Tensor:
+        if is_plotted:
+            import broken_module_of_a_test as plots  # type: ignore[import-not-found]
+
+            plots.plot(x)
+        return x * 2
+
+    f = sm.jit(f)
+    assert f(X).tolist() == [2, 4]
+    with pytest.raises(RuntimeError, match="imported"):
+        f(X, True)
+
+
 def test_functions_of_a_custom_gradient() -> None:
     slope = 2.0
     double = sm.custom_vjp(lambda x: x * 2)

@@ -1,0 +1,60 @@
+"""What traced functions set in objects: seen, put back, and handed over to whom it is meant for."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any, Final
+
+from smelt import tree
+from smelt.tensor import Tensor, wrap
+
+Attributes = list[dict[str, Any]]  # of several objects
+
+_NOTHING: Final = object()
+
+
+def attributes_of(holders: Sequence[Any]) -> Attributes:
+    return [dict(vars(holder)) for holder in holders]
+
+
+def changed_attributes(holders: Sequence[Any], before: Attributes) -> dict[tuple[int, str], Any]:
+    """What a function has set: the number of the object, the name of the attribute, and its value now."""
+    return {
+        (k, name): value
+        for k, (holder, old) in enumerate(zip(holders, before, strict=True))
+        for name, value in vars(holder).items()
+        if value is not old.get(name, _NOTHING)
+    }
+
+
+def prepared(holders: Sequence[Any], counts: Sequence[tuple[int, str]], stored: Container[str]) -> Attributes:
+    """Attributes as they must be for changes to be seen: counts are zero, so that what comes of them is what is added,
+    and no two that a function may set are the same object, or setting one to the other would go unnoticed.
+    """
+    for k, name in counts:
+        setattr(holders[k], name, type(getattr(holders[k], name))())
+    seen: set[int] = set()
+    for holder in holders:
+        for name, value in list(vars(holder).items()):
+            if name in stored and id(value) in seen and isinstance(value, Tensor):
+                setattr(holder, name, wrap(value._node))
+            elif name in stored and id(value) in seen and tree.is_inner(value):
+                leaves, structure = tree.flatten(value)
+                setattr(holder, name, tree.unflatten(structure, leaves))
+            seen.add(id(value))
+    return attributes_of(holders)
+
+
+def hand_over(inner: Sequence[Any], before: Attributes, outer: Sequence[Any]) -> None:
+    """Set what a function has changed in stand-ins in what they stand for."""
+    for (k, name), value in changed_attributes(inner, before).items():
+        setattr(outer[k], name, value)
+
+
+def put_back(holders: Sequence[Any], before: Attributes) -> None:
+    """Objects as they were."""
+    for (k, name), _ in changed_attributes(holders, before).items():
+        if name in before[k]:
+            setattr(holders[k], name, before[k][name])
+        else:
+            delattr(holders[k], name)

@@ -1,0 +1,162 @@
+"""One traced structure of a compiled function: what to run, and how a call runs it again."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from smelt import runtime, tree
+from smelt.compiler import CompiledGraph
+from smelt.device.memory import NOWHERE
+from smelt.device.protocol import Device, DeviceMemory
+from smelt.dtypes import DType, float64, int64, uint32
+from smelt.errors import ArgumentError
+from smelt.graph.checks import Check
+from smelt.graph.index import Index
+from smelt.runtime import Storage
+from smelt.tensor import wrap
+from smelt.transform.kept import Packing, Watch
+from smelt.transform.symbolic import ShapeCheck
+
+NUMBERS: Final[dict[type, DType]] = {float: float64, int: int64}  # of Python, which are inputs
+
+
+@dataclass(eq=False, slots=True)
+class Entry:
+    """One traced structure: what to run, and where each of its inputs comes from."""
+
+    inputs: list[int] | None  # leaf number; -1 - k is the k-th captured storage; None: all leaves in order
+    offsets: list[int]  # where each input starts in its leaf, in elements
+    has_offsets: bool
+    captured: list[Storage]
+    scalars: DeviceMemory | None
+    device: Device
+    moves: bool  # some inputs lie elsewhere
+    starts: bytes
+    shapes: ShapeCheck | None
+    draws: int
+    structure: tree.Structure
+    results: list[Any]  # per output leaf: None for a tensor, or the static value
+    numbers: list[int]  # leaves that are Python numbers
+    checks: tuple[Check, ...]  # about the last results of the compiled graph, which are none of the function's
+    kept: list[tuple[int, Packing]]  # leaves whose packed copies are further inputs
+    watch: Watch | None  # weights that might be packed
+    donated: list[int]  # leaves of donated arguments
+    changed: list[tuple[int, str, bool]]  # attributes that the function sets, or adds to; their values are results too
+    plain: Entry | None = None  # the same with weights as they are
+    compiled: CompiledGraph = field(init=False)
+    is_simple: bool = False  # only pointers change from call to call
+
+    def replay(self, leaves: list[Any], donated: list[Storage] | None, holders: Callable[[], list[Any]]) -> Any:
+        """Run with these leaves. Donated storages are given up; None says that the function never gives up any.
+        `holders` finds the objects whose attributes are set.
+        """
+        for k in self.numbers:
+            leaves[k] = _number_storage(leaves[k])
+        if self.draws:
+            leaves.append(runtime.host_leaf(runtime.advance_random(self.draws), uint32).attribute)
+        if self.kept:
+            leaves += [packing.pack(leaves[k]) for k, packing in self.kept]
+        storages = leaves
+        if self.inputs is not None:
+            captured = self.captured
+            storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in self.inputs]
+        if self.moves or self.numbers:
+            storages = [storage.on(self.device.name) for storage in storages]
+        if self.has_offsets:
+            pointers = [storage.shifted(offset) for storage, offset in zip(storages, self.offsets, strict=True)]
+        else:
+            pointers = [storage.pointer or storage.shifted(0) for storage in storages]  # that raises: it was donated
+        dims: dict[str, int] = {}
+        integers, sizes, scalars = self.starts, None, self.scalars
+        if self.shapes is not None:
+            dims = self.shapes.bind(leaves)
+            integers = struct.pack(f"{len(dims)}q", *dims.values()) + integers
+            sizes = self.compiled.sizes(dims)
+        into: dict[int, DeviceMemory] = {}
+        if donated:
+            into = self._given_up(storages, donated)
+        first = NOWHERE if scalars is None else scalars.pointer
+        memories = self.compiled.run(pointers, first, integers, sizes, into)
+        results = runtime.outputs(self.compiled, memories, storages, self.offsets, dims)
+        if self.checks:
+            count = len(results) - len(self.checks)
+            runtime.report(self.checks, results[count:])
+            del results[count:]
+        if donated is not None:
+            kept = {id(storage.memory) for storage in results}
+            for storage in donated:
+                if not storage.is_donated() and id(storage.memory) not in kept:
+                    storage.donate()
+        else:
+            changing = (
+                self.moves
+                or self.numbers
+                or self.draws
+                or self.shapes
+                or self.has_offsets
+                or self.inputs is not None
+                or self.watch is not None
+                or self.changed
+            )
+            tensors_only = all(known is None for known in self.results)
+            self.is_simple = tensors_only and not (changing or self.checks) and self.compiled.plain is not None
+        if self.structure is tree.LEAF and self.results[0] is None:
+            return wrap(runtime.leaf(results[0]))
+        fresh = iter(results)
+        values = [wrap(runtime.leaf(next(fresh))) if known is None else known for known in self.results]
+        if self.shapes is not None and any(isinstance(known, Index) for known in self.results):
+            found = self.shapes.sizes(leaves)
+            values = [value.evaluate(found) if isinstance(value, Index) else value for value in values]
+        result = tree.unflatten(self.structure, values)
+        if self.changed:
+            objects = holders()
+            result, *attributes = result
+            for (k, name, adds), value in zip(self.changed, attributes, strict=True):
+                setattr(objects[k], name, getattr(objects[k], name) + value if adds else value)
+        return result
+
+    def replay_simple(self, leaves: list[Any]) -> Any:
+        """A replay in which only pointers change: the shortest way through."""
+        compiled = self.compiled
+        scalars = self.scalars
+        try:
+            pointers = [storage.pointer for storage in leaves]
+            memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, self.starts)
+        except TypeError:  # no pointer: one of them was donated
+            for storage in leaves:
+                storage.memory  # noqa: B018  (raises)
+            raise
+        known = compiled.plain
+        assert known is not None
+        if self.structure is tree.LEAF:
+            return wrap(runtime.leaf(Storage(memories[0], known[0])))
+        made = [wrap(runtime.leaf(Storage(memory, s))) for memory, s in zip(memories, known, strict=True)]
+        return tree.unflatten(self.structure, made)
+
+    def _given_up(self, storages: list[Storage], donated: list[Storage]) -> dict[int, DeviceMemory]:
+        """The memory of results that are written over donated arguments: only what nobody else can see."""
+        allowed = set(map(id, donated))
+        if len(set(map(id, storages))) < len(storages):  # what is passed twice stays
+            allowed -= {storage for storage, count in Counter(map(id, storages)).items() if count > 1}
+        into: dict[int, DeviceMemory] = {}
+        for result, number in self.compiled.in_place:
+            storage = storages[number]
+            if id(storage) in allowed and not self.offsets[number]:
+                memory = storage.take()
+                if memory is not None:
+                    into[result] = memory
+        return into
+
+
+def _number_storage(value: int | float) -> Storage:
+    try:
+        storage: Storage = runtime.host_leaf(value, NUMBERS[type(value)]).attribute
+    except OverflowError:
+        raise ArgumentError(
+            f"jit: an integer of {int(value).bit_length()} bits does not fit in int64", hint="Pass a float."
+        ) from None
+    return storage
