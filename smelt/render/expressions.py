@@ -16,7 +16,7 @@ from smelt.render.memory import Access, Memory, access
 from smelt.render.registers import Registers, Source
 from smelt.render.tiles import Coordinates, IndexText, along_lane, combinations, place, place_mask
 
-_INLINE_LIMIT = 8  # a function of more registers than this is called, which compiles faster and loses little
+_INLINE_LIMIT = 4  # a function of more registers than this is called, which compiles faster and loses little
 _MASK_FOLDS = {"max": "fold_or", "min": "fold_and"}
 
 

@@ -26,7 +26,7 @@ from smelt.schedule.workgroups import fits_group, group_candidates
 TASK_NANOSECONDS = 20_000.0  # work that is worth handing to another thread
 FLOPS_PER_NANOSECOND = 40.0  # of a contraction on one core
 KEEP_COST = 0.4  # nanoseconds per element above which a value is kept from phase to phase
-MOST_VALUES = 256  # in the body of a row, over all of its registers: enough to keep a core busy
+MOST_VALUES = 256  # in the body of a loop, over all of its registers and turns: enough to keep a core busy
 COLUMN_PAGE = 1024  # columns that one task folds together: a page of each row
 COLUMN_ROWS = 8  # rows that are folded at a time
 COLUMN_VECTORS = 8  # vectors of neighboring columns that are folded side by side
@@ -159,6 +159,7 @@ def _columns(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     if not isinstance(columns, int) or not isinstance(rows, int) or columns < 2 * width or rows < 2 * COLUMN_ROWS:
         return
     blocks = min(COLUMN_PAGE // width, -(-columns // width))
+    turns = max(1, min(COLUMN_ROWS, MOST_VALUES // (COLUMN_VECTORS * len(region.order()))))
     v, r = vector.name, folded[0].name
     outer = tuple(f"{axis.name}.0" for axis in axes if axis != vector)
     yield (
@@ -166,7 +167,7 @@ def _columns(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
         Split(r, ((COLUMN_ROWS, "loop"),)),
         Order((*outer, f"{v}.0", f"{r}.0", f"{v}.1", f"{r}.1")),
         Bind((*outer, f"{v}.0")),
-        Unroll(f"{r}.1", COLUMN_ROWS),
+        *((Unroll(f"{r}.1", turns),) if turns > 1 else ()),
     )
 
 
