@@ -172,12 +172,12 @@ class Expressions:
         tile = self.registers.tile(statement.value)
         form, mask = tile.form, place_mask(statement.attribute, at, tile.lane)
         if tile.lane is None:
-            return self.text.conditions(mask.conditions)
+            return self.memory.holds(mask.conditions)
         first = self.library.function("first_lanes", form)
         parts = [f"{first}({self.text.spell(n)})" for n in mask.first]
         parts += [f"~{first}({self.text.spell(n)})" for n in mask.after]
         if mask.conditions:
-            holds = self.text.conditions(mask.conditions)
+            holds = self.memory.holds(mask.conditions)
             parts.append(self.registers.splat(f"({form.element})-({holds})", form))
         if mask.other:
             other = mask.other

@@ -15,6 +15,8 @@ from smelt.render.elementwise import NARROW, memory_element
 from smelt.render.library import Library, Type
 from smelt.render.tiles import NEVER, Affine, Coordinates, IndexText, LaneMask, along_lane, place, place_mask
 
+_SHORT_MASK = 4  # conditions that are written where they are asked for
+
 
 class Access(NamedTuple):
     """Where one register lies in memory."""
@@ -65,15 +67,18 @@ class Memory:
         self.owner = ""  # the condition under which a thread stores what several of a group hold
         self._bases: list[dict[tuple[str, str, Index], str]] = [{}]
         self._integers: list[dict[str, str]] = [{}]
+        self._conditions: list[dict[Mask, str]] = [{}]
         self._count = 0
 
     def enter(self) -> None:
         self._bases.append({})
         self._integers.append({})
+        self._conditions.append({})
 
     def leave(self) -> None:
         self._bases.pop()
         self._integers.pop()
+        self._conditions.pop()
 
     def integer(self, text: str) -> str:
         """The name of an integer that is a scalar register: one for each register within a block."""
@@ -81,6 +86,19 @@ class Memory:
         if known is None:
             known = self._integers[-1][text] = self.fresh("n")
             self.lines.append(f"const long {known} = {text};")
+        return known
+
+    def holds(self, mask: Mask) -> str:
+        """Whether all conditions hold. Long masks have names, and those that begin alike share their beginnings: where
+        parts of arrays lie inside of others, every load repeats the conditions of all around it.
+        """
+        if len(mask) <= _SHORT_MASK:
+            return self.text.conditions(mask)
+        known = next((scope[mask] for scope in reversed(self._conditions) if mask in scope), None)
+        if known is None:
+            line = f"{self.holds(mask[:-1])} && {self.text.conditions(mask[-1:])}"
+            known = self._conditions[-1][mask] = self.fresh("h")
+            self.lines.append(f"const int {known} = {line};")
         return known
 
     def fresh(self, letter: str) -> str:
@@ -119,7 +137,7 @@ class Memory:
         if mask.other:
             parts.append(self._tested(mask.other, lane))
         bits = " & ".join(parts) or "-1ull"
-        return f"({self.text.conditions(mask.conditions)} ? {bits} : 0)" if mask.conditions else f"({bits})"
+        return f"({self.holds(mask.conditions)} ? {bits} : 0)" if mask.conditions else f"({bits})"
 
     def _tested(self, conditions: Mask, lane: Part) -> str:
         bits = self.fresh("m")
@@ -163,7 +181,7 @@ class Memory:
             pointer = self.pointer(buffer, where.address)
             value = f"*{pointer}"
             if where.mask.conditions:
-                value = f"({t.element})({self.text.conditions(where.mask.conditions)} ? {value} : 0)"
+                value = f"({t.element})({self.holds(where.mask.conditions)} ? {value} : 0)"
             return value if lane is None else f"({value} - ({t.name}){{}})"
         second = where.step == 2 and lane.extent <= 32  # twice as many elements have bits in one word
         if where.moves is None or (where.mask.by_lane and where.step != 1 and not second):
@@ -181,7 +199,7 @@ class Memory:
         else:
             value = f"{self.library.function('gather', t)}({pointer}, {self.text.spell(where.moves.step)})"
         if where.mask.conditions:
-            return f"({self.text.conditions(where.mask.conditions)} ? {value} : {zero})"
+            return f"({self.holds(where.mask.conditions)} ? {value} : {zero})"
         return value
 
     def _lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type) -> str:
@@ -222,7 +240,7 @@ class Memory:
         row = self.fresh("r")
         picks = ", ".join(str(offsets.get(k, t.lanes - 1)) for k in range(t.lanes))
         if where.mask.conditions:
-            value = f"{self.text.conditions(where.mask.conditions)} ? {value} : ({t.name}){{0}}"
+            value = f"{self.holds(where.mask.conditions)} ? {value} : ({t.name}){{0}}"
         self.lines.append(f"{t.name} {row} = {value};")
         return f"__builtin_shufflevector({row}, {row}, {picks})"
 
@@ -254,7 +272,7 @@ class Memory:
         self.library.type(t)
         value = self._narrow(buffer.dtype, t, value)
         guard = ""
-        conditions = [self.text.conditions(where.mask.conditions)] if where.mask.conditions else []
+        conditions = [self.holds(where.mask.conditions)] if where.mask.conditions else []
         conditions += [self.owner] if self.owner else []
         if conditions and not where.mask.by_lane:
             guard = f"if ({' && '.join(conditions)}) "
