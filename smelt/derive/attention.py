@@ -46,7 +46,12 @@ def attention_back(node: Node, ct: Node, wanted: Set[Node]) -> Iterator[tuple[No
 def _weights(q: Node, k: Node, mask: Sequence[Node], parameters: Mapping[str, Any]) -> Node:
     """The softmax of the scores, from one number per row."""
     scores = attention_scores(q, k, *mask, **parameters)
-    weights = b.exp(b.sub(scores.bare, b.composite("attention_log_sums", q, k, *mask, **parameters)))
+    below = b.sub(scores.bare, b.composite("attention_log_sums", q, k, *mask, **parameters))
+    # Scores that are masked may be far above the others. The weights of these are infinite, which derivatives must not
+    # see; the rules take the inner conditions out again where nothing but weights is asked for.
+    for condition in scores.conditions:
+        below = b.where(condition, below, b.const(0, below.dtype))
+    weights = b.exp(below)
     # Written as a condition: what is zero throughout need not be computed.
     for condition in reversed(scores.conditions):
         weights = b.where(condition, weights, b.const(0, weights.dtype))

@@ -27,6 +27,7 @@ from smelt.kernel.region import extent
 
 NODE_LIMIT = 250  # elementwise nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
 BUFFER_LIMIT = 40  # distinct values that one kernel asks for
+CONTRACTION_LIMIT = 80  # the same beside a contraction, where each of many registers has its own copy of them
 CUT_MINIMUM = 32  # nodes that a kernel must be spared by storing a value only because it has too many
 PLACE_LIMIT = 4  # elements of one node that one element of a kernel may need
 PROLOGUE_LIMIT = 16  # nodes computed inside the operands of a contraction
@@ -71,7 +72,7 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = (), chains: Sequ
     def absorb(group: Group, node: Node) -> None:
         group.waiting.discard(node)
         group.inside.append(node)
-        group.work += node.op in ELEMENTWISE
+        group.work += len(group.places[node]) if node.op in ELEMENTWISE else 0
         chain = results.get(node)
         if chain is not None and not group.members and _takes_chain(group, node):
             group.members = chain.members
@@ -184,7 +185,12 @@ def _cut(group: Group, cone: int) -> bool:
 
     Without this, the limit on nodes would fall somewhere in the middle, where many values are alive.
     """
-    return group.expected > NODE_LIMIT and CUT_MINIMUM <= cone <= NODE_LIMIT
+    return group.expected > _limit(group, group.sink) and CUT_MINIMUM <= cone <= NODE_LIMIT
+
+
+def _limit(group: Group, node: Node) -> int:
+    """How many nodes a kernel may have before it takes in this one."""
+    return NODE_LIMIT if group.contraction is None and node.op is not Op.CONTRACT else CONTRACTION_LIMIT
 
 
 def _sinks(node: Node) -> Iterator[Group]:
@@ -345,7 +351,7 @@ def _legal(group: Group, node: Node, light: set[Node]) -> bool:
     # What is found by index is read from memory: several elements may ask for one.
     if group.picks and any(v in group.picks for place in places for i in place.indices for v in i.variables()):
         return False
-    if group.work >= NODE_LIMIT or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
+    if group.work >= _limit(group, node) or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
         return False
     if node in group.operands:
         own = (inner for inner in group.inside if inner.op not in VIEWS and inner not in group.members)

@@ -142,6 +142,20 @@ def test_derivatives_of_first_and_second_order_against_differences(name: str) ->
     assert check_here(Subject(name, lambda tensors: small.loss(False)(*tensors, *masks), floats), seed=3)
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_masked_scores_far_above_the_others_leave_second_derivatives_alone(causal: bool) -> None:
+    x = sm.asarray(np.array([[1.0, 2.0], [30.0, 10.0], [900.0, 400.0]]))  # later rows score 1e6
+    mask = None if causal else sm.asarray(np.tril(np.ones((3, 3), np.bool_)))
+
+    def slopes(x: sm.Tensor) -> sm.Tensor:
+        def loss(x: sm.Tensor) -> sm.Tensor:
+            return sm.scaled_dot_product_attention(x, x, x, attn_mask=mask, is_causal=causal)[0].sum()
+
+        return (sm.grad(loss)(x) * sm.arange(1.0, 7.0).reshape(3, 2)).sum()
+
+    assert sm.grad(slopes)(x).tolist() == [[0, 0], [0, 0], [0, 0]]  # the first row sees itself alone
+
+
 def test_lengths_may_be_symbolic() -> None:
     n = sm.Dim("n", 1, 128)
     slopes = sm.grad(lambda q, k, v: (sm.attention(q, k, v, causal=True) ** 2).sum(), argnums=(0, 1, 2))

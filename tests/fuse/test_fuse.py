@@ -170,6 +170,14 @@ def test_a_kernel_that_would_be_too_large_is_cut_where_one_value_stands_for_many
     assert all(len(names) <= 250 for names in found)
 
 
+def test_little_is_computed_beside_a_contraction_whose_registers_have_a_copy_each() -> None:
+    x = leaf(F32, (64, 64))
+    for _ in range(75):
+        x = build.unary("neg", build.unary("exp", x))
+    found = kernels(build.add(x, build.matmul(leaf(F32, (64, 64)), leaf(F32, (64, 64)))))
+    assert len(found) == 2
+
+
 def test_a_sum_of_many_tensors_respects_the_limit_on_buffers() -> None:
     total = leaf(F32, (3,))
     for _ in range(200):

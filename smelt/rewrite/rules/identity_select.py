@@ -74,22 +74,43 @@ def where_bool(node: Node) -> Node | None:
     return build.unary("not", condition) if has_value(a, False) and has_value(b, True) else None
 
 
+_DEPTH: Final = 4  # functions and conditions in a row that are looked through
+
+
 def _where_nested_examples() -> Sequence[Node]:
-    condition = leaf(dtypes.bool_, 17)
+    condition, other = leaf(dtypes.bool_, 17), leaf(dtypes.bool_, 17)
     a, b, c = (leaf(dtypes.float32, 17) for _ in range(3))
     inner = build.where(condition, a, b)
-    return [build.where(condition, inner, c), build.where(condition, c, inner)]
+    return [
+        build.where(condition, inner, c),
+        build.where(condition, c, inner),
+        build.where(condition, build.exp(inner), c),
+        build.where(condition, c, build.where(other, build.exp(inner), a)),
+    ]
 
 
 @family.rule(Op.WHERE, examples=_where_nested_examples)
 def where_nested(node: Node) -> Node | None:
-    """where(c, where(c, a, b), d) → where(c, a, d), and the same in the other branch."""
+    """where(c, f(where(c, a, b)), d) → where(c, f(a), d), and the same in the other branch; there may be functions of
+    one argument and other conditions in between, or none.
+    """
     condition, a, b = node.sources
-    if is_op(a, Op.WHERE) and a.sources[0] is condition:
-        return build.where(condition, a.sources[1], b)
-    if is_op(b, Op.WHERE) and b.sources[0] is condition:
-        return build.where(condition, a, b.sources[2])
-    return None
+    yes, no = _assuming(a, condition, 1, _DEPTH), _assuming(b, condition, 2, _DEPTH)
+    return None if yes is a and no is b else build.where(condition, yes, no)
+
+
+def _assuming(node: Node, condition: Node, branch: int, depth: int) -> Node:
+    """A node where a condition is known: `branch` is the operand of `where` that it takes."""
+    if depth == 0 or node.leaf is not None or node.op not in (Op.WHERE, Op.UNARY):
+        return node
+    if node.op is Op.UNARY:
+        inner = _assuming(node.sources[0], condition, branch, depth - 1)
+        return node if inner is node.sources[0] else build.unary(node.attribute, inner)
+    test, *branches = node.sources
+    if test is condition:
+        return node.sources[branch]
+    known = [_assuming(one, condition, branch, depth - 1) for one in branches]
+    return node if known == branches else build.where(test, *known)
 
 
 # --- casts
