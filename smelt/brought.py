@@ -13,10 +13,9 @@ _NOT_RECORDED = (
 )
 _GRADIENTS = "Write loss.gradient(x), or loss, grads = sm.value_and_grad(f)(model): gradients are results."
 _FLAGS = "Leave it out: derivatives are by any float tensor. model.freeze() makes constants of parameters."
-_DEVICES = 'Write x.to_device("opencl"), or sm.set_default_device("opencl"); `smelt devices` lists what there is.'
-_MODULE_DEVICES = (
-    'Write model = model.to_device("opencl"), a module with other tensors; `smelt devices` lists what there is.'
-)
+_CORES = "Leave it out to compute on all cores of the processor. Where `smelt devices` lists OpenCL, write "
+_DEVICES = f'{_CORES}x.to_device("opencl"), or sm.set_default_device("opencl").'
+_MODULE_DEVICES = f'{_CORES}model = model.to_device("opencl").'
 _MODULE_TYPES = "Write model = model.astype(sm.float16), or another dtype: a module with other tensors."
 _MEMORY = "Leave it out: how values lie in memory is not for users to see. x.numpy() has strides."
 _CHANGED = "Tensors never change: make another one, such as w = sm.zeros(w.shape)."
@@ -42,6 +41,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("float", "float_"), "Write sm.float32 or sm.float64."),
         **dict.fromkeys(("int", "int_"), "Write sm.int32 or sm.int64."),
         **dict.fromkeys(("ndarray", "Array"), "Write sm.Tensor."),
+        "device": 'Devices are texts: write device="cpu", x.to_device("cpu"), or sm.set_default_device("cpu").',
         "autograd": "Write sm.grad(f), sm.value_and_grad(f), or y.gradient(x).",
         "func": "The transforms are sm.grad, sm.vmap, sm.jvp, sm.vjp, sm.jacobian and sm.hessian.",
         "compile": "Write sm.jit(f).",
@@ -87,6 +87,14 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "element_size": "Write x.dtype.itemsize.",
         "block_until_ready": "Write x.realize().",
         "itemset": "Write x = x.at[i].set(value).",
+    },
+    "Updates": {
+        **dict.fromkeys(("subtract", "sub"), "Write x.at[key].add(-values)."),
+        **dict.fromkeys(("divide", "div"), "Write x.at[key].multiply(1 / values)."),
+        **dict.fromkeys(("minimum", "min_"), "Write x.at[key].min(values)."),
+        **dict.fromkeys(("maximum", "max_"), "Write x.at[key].max(values)."),
+        **dict.fromkeys(("power", "pow"), "Write x.at[key].set(x[key] ** values)."),
+        "apply": "Write x.at[key].set(f(x[key])).",
     },
     "Module": {
         **dict.fromkeys(("cuda", "cpu", "to"), _MODULE_DEVICES),
@@ -217,6 +225,13 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
 
 # Words that ask for what is so anyway: every tensor can be differentiated by, none changes, memory is smelt's business.
 IGNORED: Final = frozenset({"requires_grad", "inplace", "pin_memory", "persistent_workers", "memory_format"})
+
+# Properties that are methods elsewhere, or are taken for some: what to write instead of a call.
+CALLED: Final[dict[str, str]] = {
+    "size": "size is a number, that of all elements: write x.shape[0] for an axis, x.shape for all.",
+    "shape": "shape is a tuple: write x.shape[0] for an axis.",
+    **dict.fromkeys(("ndim", "dtype", "device", "nbytes", "T", "mT"), "It is a property: leave the parentheses out."),
+}
 
 # Arguments that are given twice, by place and by name.
 TWICE: Final[dict[str, str]] = {

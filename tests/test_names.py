@@ -104,6 +104,8 @@ ASKED: list[tuple[Callable[[], Any], str]] = [
     (lambda: sm.data.DataLoder([]), "Did you mean DataLoader?"),  # type: ignore[attr-defined]
     (lambda: sm.train.Acuracy, "Did you mean Accuracy?"),  # type: ignore[attr-defined]
     (lambda: sm.random.default_rng(0), "sm.random.key(0)"),  # type: ignore[attr-defined]
+    (lambda: x.at[0].subtract(1), "Write x.at[key].add(-values)"),  # type: ignore[attr-defined]
+    (lambda: x.at[0].mutiply(1), "Did you mean multiply?"),  # type: ignore[attr-defined]
 ]
 
 
@@ -126,14 +128,22 @@ def test_asking_whether_a_name_is_there_is_no_error() -> None:
 
 def test_what_is_told_about_is_not_there() -> None:
     """Otherwise nobody would be told."""
-    places = {"Tensor": x, "Module": net, "Updater": optimizer}
+    places = {"Tensor": x, "Module": net, "Updater": optimizer, "Updates": x.at[0]}
     for place, names in NAMES.items():
         target: Any = places.get(place)
         if target is None:
             target = sm
             for part in place.split(".")[1:]:
                 target = getattr(target, part)
-        assert [name for name in names if hasattr(target, name)] == [], place
+        found = [name for name in names if hasattr(target, name)]
+        assert [name for name in found if not inspect.ismodule(getattr(target, name))] == [], place
+
+
+def test_modules_of_smelts_own_are_no_functions() -> None:
+    with pytest.raises(ArgumentError, match=r'(?s)smelt.device .* no function.*x.to_device\("cpu"\)'):
+        sm.device("cpu")  # type: ignore[attr-defined]
+    with pytest.raises(ArgumentError, match=r"Did you mean sm\.embedding\?"):
+        sm.nn.embedding(sm.arange(3), sm.ones(3, 2))  # type: ignore[operator]
 
 
 def test_modules_that_are_not_loaded_yet_can_be_imported() -> None:
@@ -213,7 +223,17 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sm.optim.Adam(net.parameters()), "Adam: lr is .*opt.init"),  # type: ignore[arg-type]
     (lambda: sm.optim.Adam(params=net.parameters()), "Adam: .*opt.init"),  # type: ignore[call-arg]
     (lambda: sm.data.DataLoader(x, x, batch=2), r"DataLoader\(\(x, y\), batch=32\)"),  # type: ignore[misc]
-    (lambda: sm.data.DataLoader([1], sampler=None), "DataLoader: .*shuffle=True"),  # type: ignore[call-arg]
+    (lambda: sm.data.DataLoader([1], sampler=None), "DataLoader: .*shuffle=True"),  # type: ignore[call-overload]
+    (lambda: sm.matmul(x), "matmul: y is missing.*It takes: x, y"),  # type: ignore[call-arg]
+    (lambda: sm.softmax(dim=0), "softmax: x is missing"),  # type: ignore[call-arg]
+    (lambda: sm.nn.Conv2d(3), "Conv2d: out_channels and kernel_size are missing"),  # type: ignore[call-arg]
+    (lambda: sm.nn.ReLU(1, 2, 3), "ReLU: too many arguments by place: 3"),  # type: ignore[call-arg]
+    (lambda: sm.train.Accuracy(10), "Accuracy: too many arguments by place: 1"),  # type: ignore[call-arg]
+    (lambda: sm.zeros_like(x, sm.int8), "by name: dtype="),  # type: ignore[misc]
+    (lambda: sm.zeros((2, 3), sm.int8), "Write dtype=sm.int8"),  # type: ignore[arg-type]
+    (lambda: sm.ones(2, 3, np.int8), "Write dtype=sm.int8"),  # type: ignore[arg-type]
+    (lambda: sm.arange(3, "float64"), "Write dtype=sm.float64"),  # type: ignore[arg-type]
+    (lambda: sm.random.normal((2, 3), sm.float64), "Write dtype=sm.float64"),  # type: ignore[arg-type]
 ]
 
 
@@ -225,14 +245,18 @@ def test_words_that_a_function_does_not_have(call: Callable[[], Any], said: str)
     assert "at test_names.py:" in str(caught.value)
 
 
+def _two(x: sm.Tensor, y: sm.Tensor) -> sm.Tensor:
+    return (x * y).sum()
+
+
 def test_errors_inside_a_function_stay_as_they_are() -> None:
     def body(carry: Any, x: Any) -> Any:
         return sm.exp(**{"nonsense": 1})
 
     with pytest.raises(TypeError, match="exp: there is no argument 'nonsense'"):
         sm.scan(body, x, x)
-    with pytest.raises(TypeError, match="missing 1 required positional argument"):
-        sm.exp()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"two\(\) missing 1 required positional argument: 'y'"):
+        sm.grad(_two)(x)
 
 
 def test_words_lead_to_arguments_that_some_function_has() -> None:

@@ -158,7 +158,10 @@ class Optimizer(Updater):
     def __init__(self, *steps: Step, lr: Rate) -> None:
         for step in steps:
             if not isinstance(step, Step):
-                raise ArgumentError(f"Optimizer: {step!r:.80} is not a step", hint="See smelt.optim.steps.")
+                raise ArgumentError(
+                    f"Optimizer: {step!r:.80} is not a step",
+                    hint="Steps are sm.optim.ClipNorm(1.0), sm.optim.Momentum(0.9) and their like.",
+                )
         check_rate(lr, type(self).__name__)
         self.steps, self.lr = steps, lr
 

@@ -41,7 +41,7 @@ _counts = 0
 _observer: Callable[[Any], None] | None = None
 
 _WEAK = (bool, int, float)
-OPERANDS: tuple[type[Any], ...] = (Handle, bool, int, float, np.ndarray, np.generic, Index)
+OPERANDS: tuple[type[Any], ...] = (Handle, bool, int, float, np.ndarray, np.generic, Index, list, tuple)
 
 
 def register(tensor: type[Any]) -> None:
@@ -117,7 +117,7 @@ def computed(node: Node, name: str) -> Node:
         raise DTypeError(
             f"{name}: {node.dtype} is not supported",
             rule=f"{node.dtype} only stores values.",
-            hint=f"Cast first, for example with x.astype(smelt.{dtypes.sum_dtype(node.dtype)}).",
+            hint=f"Cast first, for example with x.astype(sm.{dtypes.sum_dtype(node.dtype)}).",
         )
     return node
 
@@ -136,7 +136,7 @@ def scalar_node(value: Scalar, dtype: DType, name: str) -> Node:
                 f"{name}: the integer {_short(value)} does not fit in {dtype}",
                 rule=f"a Python integer takes the dtype of the tensor that it meets; {dtype} holds {dtype.minimum} to "
                 f"{dtype.maximum}.",
-                hint="Cast the tensor first, for example with x.astype(smelt.int64).",
+                hint="Cast the tensor first, for example with x.astype(sm.int64).",
             )
     elif dtype.is_float:
         try:
@@ -201,7 +201,7 @@ def promoted(a: DType, b: DType, name: str) -> DType:
         raise DTypeError(
             f"{name}: {a} and {b} have no common dtype",
             rule="no integer dtype holds the values of both.",
-            hint="Cast one of them first, for example with x.astype(smelt.int64).",
+            hint="Cast one of them first, for example with x.astype(sm.int64).",
         ) from None
 
 

@@ -74,10 +74,10 @@ def variables(value: Any, name: str, what: str) -> Variables:
     return Variables(tree.unflatten(structure, leaves), nodes, structure, constants)
 
 
-def function_of(value: Any, name: str) -> Callable[..., Any]:
+def function_of(value: Any, name: str, hint: str = "") -> Callable[..., Any]:
     """What a transform is applied to."""
     if not callable(value):
-        raise ArgumentError(f"{name}: {value!r:.80} is not a function")
+        raise ArgumentError(f"{name}: {value!r:.80} is not a function", hint=hint)
     return value  # type: ignore[no-any-return]
 
 

@@ -130,7 +130,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     """
     name = "vjp"
     stand_ins = [variables(primal, name, f"primal {k}") for k, primal in enumerate(primals)]
-    result = called_with(function, primals, dict(enumerate(stand_ins)), {})
+    result = called_with(function_of(function, "vjp"), primals, dict(enumerate(stand_ins)), {})
     value, auxiliary = _parted(result, name) if has_aux else (result, None)
     roots, structure = tensor_nodes(value, name, "the value")
     inputs = [node for one in stand_ins for node in one.nodes]
