@@ -22,9 +22,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Where a name may be that is missed elsewhere: the module, and what users call it.
 _PLACES = {
     "smelt": "sm",
+    "smelt.tree": "sm.tree",
     "smelt.tensor.random": "sm.random",
     "smelt.nn": "sm.nn",
     "smelt.nn.losses": "sm.nn.losses",
+    "smelt.nn.functional": "sm.nn.functional",
     "smelt.optim": "sm.optim",
     "smelt.data": "sm.data",
     "smelt.train": "sm.train",
@@ -41,8 +43,9 @@ _WRONG_CALL = re.compile(
 
 def door(module: str, names: Sequence[str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module whose public names these are."""
-    for path, part in list(sys.modules.items()):
-        if path.rpartition(".")[0] == module and path.rpartition(".")[2] not in names and type(part) is ModuleType:
+    found = sys.modules.get(module)
+    for name, part in () if found is None else vars(found).items():
+        if type(part) is ModuleType and name not in names and part.__name__.startswith("smelt."):
             part.__class__ = _Inside
 
     def missing(name: str) -> Any:
@@ -58,17 +61,26 @@ class _Inside(ModuleType):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Never:
         module, _, name = self.__name__.rpartition(".")
-        hint = _meant(module, name, sys.modules[module].__all__)
+        hint = _meant(module if module in NAMES else "smelt", name, getattr(sys.modules[module], "__all__", ()))
         raise ArgumentError(f"{self.__name__} is a part of smelt, and no function", hint=hint)
 
 
 def _meant(module: str, name: str, names: Sequence[str]) -> str:
     """What to write for a name that a module does not have."""
+    has_functions = module in ("smelt", "smelt.nn.functional")
     return (
         NAMES.get(module, {}).get(name)
-        or (_of_numpy(name) if module == "smelt" else "")
+        or (has_functions and NAMES["smelt"].get(name))
+        or (module == "smelt" and _of_numpy(name))
+        or (has_functions and _as_layer(name))
         or _guess(_elsewhere(name) or nearest(name, names))
     )
+
+
+def _as_layer(name: str) -> str:
+    """How to write a function that is there as a layer only."""
+    found = [other for other in _public("smelt.nn") if other[0].isupper() and _plain(other) == _plain(name)]
+    return f"Write sm.nn.{found[0]}(...)(x)." if found and not _elsewhere(name) else ""
 
 
 def _is_import(frame: FrameType) -> bool:
@@ -87,8 +99,13 @@ def missing_attribute(value: Any, name: str, kind: str) -> AttributeError:
     def hint() -> str:
         if name in NAMES[kind]:
             return NAMES[kind][name]
-        if kind == "Tensor" and name.endswith("_") and hasattr(value, name[:-1]):
-            return f"Tensors never change: write x = x.{name[:-1]}(...)."
+        if kind == "Tensor":
+            if name.endswith("_") and hasattr(value, name[:-1]):
+                return f"Tensors never change: write x = x.{name[:-1]}(...)."
+            if found := _elsewhere(name):
+                return f"Write {found}(x)."
+            if found := NAMES["smelt"].get(name.rstrip("_")) or _of_numpy(name):
+                return found
         return _guess(nearest(name, [other for other in dir(value) if not other.startswith("_")]))
 
     return UnknownNameError(message, hint)
@@ -119,16 +136,22 @@ def _of_numpy(name: str) -> str:
     """What to write for a function that NumPy has, and that takes tensors by NumPy's protocol."""
     import numpy as np
 
-    return f"np.{name} takes tensors, and gives arrays." if isinstance(getattr(np, name, None), type(np.sum)) else ""
+    found = isinstance(getattr(np, name, None), type(np.sum) | np.ufunc)
+    return f"np.{name} takes tensors, and gives arrays." if found else ""
 
 
 def _elsewhere(name: str) -> str | None:
     """Where else a name is."""
+    place = next((place for place in _PLACES if name in _public(place)), None)
+    return None if place is None else f"{_PLACES[place]}.{name}"
+
+
+def _public(module: str) -> Sequence[str]:
+    """The names of a module, which may not have been loaded yet."""
     import importlib
 
-    found = (place for place in _PLACES if name in importlib.import_module(place).__all__)
-    place = next(found, None)
-    return None if place is None else f"{_PLACES[place]}.{name}"
+    names: Sequence[str] = importlib.import_module(module).__all__
+    return names
 
 
 # --- arguments
