@@ -295,7 +295,7 @@ def test_loading_under_names_with_something_in_front() -> None:
 
 def test_loading_what_is_no_dictionary() -> None:
     layer = sm.nn.Linear(2, 2)
-    for value, hint in ((sm.nn.Linear(2, 2), r"state_dict\(\)"), ("net.pt", r"smelt\.load"), ([sm.ones(2)], "by name")):
+    for value, hint in ((sm.nn.Linear(2, 2), r"state_dict\(\)"), ("net.pt", r"sm\.load"), ([sm.ones(2)], "by name")):
         with pytest.raises(ArgumentError, match=f"no dictionary of tensors(.|\n)*{hint}"):
             layer.load_state_dict(value)  # type: ignore[arg-type]
 
