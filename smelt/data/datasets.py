@@ -11,6 +11,7 @@ import numpy as np
 
 from smelt.data.order import permutation
 from smelt.errors import ArgumentError, IndexRangeError, ShapeError
+from smelt.shown import Shown
 from smelt.tensor import Tensor
 from smelt.tensor.interop import from_numpy
 
@@ -78,6 +79,10 @@ class ArrayDataset:
                 rule="their first axis counts the items, and must be as long for all.",
             )
 
+    def __repr__(self) -> str:
+        rows = ", ".join([f"{array.dtype}{array.shape[1:]}" for array in self.arrays])
+        return f"{type(self).__name__} of {len(self)} items: {rows}"
+
     def __len__(self) -> int:
         return int(self.arrays[0].shape[0])
 
@@ -136,7 +141,7 @@ def _has_rows(value: Any) -> bool:
     return (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) and len(getattr(value, "shape", ())) > 0
 
 
-class MapDataset:
+class MapDataset(Shown):
     """Another dataset with a function applied to each item.
 
     >>> import smelt as sm
@@ -177,6 +182,9 @@ class Subset(Generic[D_co]):
         outside = (self.indices < 0) | (self.indices >= len(dataset))
         if outside.any():
             raise IndexRangeError(f"Subset: {self.indices[outside][0]} is not an item of a dataset of {len(dataset)}")
+
+    def __repr__(self) -> str:
+        return f"Subset: {len(self)} of {self.dataset!r}"
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -41,6 +41,11 @@ class _Numbered(Module):
     def _all(self) -> list[Any]:
         return [part for name, part in vars(self).items() if name.isdigit()]
 
+    def _shown(self) -> Iterator[tuple[str, str]]:
+        parts = [(name, part) for name, part in vars(self).items() if name.isdigit()]
+        texts = {name: getattr(part, "__name__", repr(part)) for name, part in parts} | dict(super()._shown())
+        yield from sorted(texts.items(), key=lambda item: int(item[0]) if item[0].isdigit() else len(texts))
+
     def __len__(self) -> int:
         return len(self._all())
 

@@ -19,6 +19,7 @@ from smelt.dtypes import DType, float32, float64, int32
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph.shapes import shape_text
 from smelt.names import missing_attribute, understood
+from smelt.shown import Shown
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
 from smelt.tensor.interop import realize
@@ -91,7 +92,7 @@ class State(NamedTuple):
     steps: tuple[Any, ...]
 
 
-class Step:
+class Step(Shown):
     """One step of a chain. This one changes nothing."""
 
     def init(self, parameters: Parameters) -> Any:

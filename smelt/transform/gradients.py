@@ -53,7 +53,7 @@ def value_and_grad(
     >>> value.tolist(), slope.tolist()
     (10.0, [2.0, 6.0])
     """
-    return Derived(function, _both(function, argnums, has_aux, "value_and_grad"))
+    return Derived(function, _both(function, argnums, has_aux, "value_and_grad"), "value_and_grad")
 
 
 def _both(
@@ -106,7 +106,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
-    return Derived(function, derived)
+    return Derived(function, derived, "grad")
 
 
 @overload
