@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from smelt.errors import ArgumentError
+from smelt.nn.calls import tell_part
 from smelt.nn.module import Module
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
@@ -81,7 +82,11 @@ class Sequential(_Numbered):
 
     def __call__(self, x: Any) -> Any:
         for part in self._all():
-            x = part(x)
+            try:
+                x = part(x)
+            except Exception as error:
+                tell_part(error, part)
+                raise
         return x
 
 

@@ -94,11 +94,14 @@ class Module:
         def __getattr__(self, name: str) -> Never:
             raise missing_attribute(self, name, "Module")
 
+    @calls.recorded
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         forward = getattr(self, "forward", None)
         if forward is None:
             raise ArgumentError(
-                f"{type(self).__name__} cannot be called", hint="Define __call__(self, ...) in the class."
+                f"{type(self).__name__} cannot be called",
+                rule="a module computes in __call__, or forward.",
+                hint=f"Define __call__(self, x) in the class{', instead of call' if hasattr(self, 'call') else ''}.",
             )
         return forward(*args, **kwargs)
 
