@@ -13,7 +13,16 @@ import pytest
 
 import smelt as sm
 from smelt import runtime
-from smelt.errors import ArgumentError, DeviceError, DTypeError, MemoryLimitError, ShapeError, SmeltError, TraceError
+from smelt.errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    MemoryLimitError,
+    ShapeError,
+    SmeltError,
+    TraceError,
+    TraceWarning,
+)
 from smelt.graph.ops import Op
 from smelt.runtime import Placeholder
 
@@ -233,12 +242,14 @@ def test_symbolic_shapes() -> None:
         x.numpy()
 
 
-def test_a_long_history_realizes_itself() -> None:
+def test_a_long_history_realizes_itself_and_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
     from smelt.config import configure
     from smelt.graph.node import topological
+    from smelt.tensor import handle
 
+    monkeypatch.setattr(handle, "_told", False)
     one = sm.ones(1).realize()
-    with configure(node_limit=400):
+    with configure(node_limit=400), pytest.warns(TraceWarning, match=r"put the step into sm\.jit, or .*sm\.realize"):
         x = one
         for _ in range(3000):
             x = x + one
