@@ -147,7 +147,9 @@ _BY_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32}
 
 
 def is_dtype(value: Any) -> bool:
-    """Whether a value is, or names, a dtype: smelt.float32, "float32", np.float32, float."""
+    """Whether a value is, or names, a dtype: smelt.float32, "float32", np.float32, float; but not by one letter."""
+    if isinstance(value, str) and value not in _BY_NAME and (len(value) < 2 or value not in np.sctypeDict):
+        return False
     try:
         as_dtype(value)
     except DTypeError:

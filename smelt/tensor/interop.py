@@ -235,10 +235,9 @@ def array_of(value: Any, name: str) -> NDArray[Any]:
     except (ValueError, TypeError, OverflowError, RuntimeError, BufferError) as error:
         reason = "the nested lists are ragged" if "inhomogeneous" in str(error) else str(error)
         raise ArgumentError(f"{name}: no tensor can be made of a {type(value).__name__}: {reason}") from None
-    if array.dtype.kind in "OU" and not array.ndim:
+    if array.dtype.kind == "O" and not array.ndim and not isinstance(value, np.ndarray):
         refuse_dtype(value, name)
-        if array.dtype.kind == "O" and not isinstance(value, np.ndarray):
-            raise DTypeError(f"{name}: no tensor can be made of {value!r:.80}", rule="tensors hold numbers.")
+        raise DTypeError(f"{name}: no tensor can hold {value!r:.80}", rule="tensors hold numbers.")
     _numeric(array, name)
     return array
 
@@ -341,7 +340,7 @@ def refuse_differentiated(tensor: Tensor, asked: str) -> None:
             f"{asked}: a value that is being differentiated leaves smelt",
             rule="what is computed from it elsewhere would count as a constant, and its gradient would be zeros.",
             hint="Compute with smelt's functions. To use the value as a constant write "
-            "smelt.stop_gradient(x).numpy(); a function with a gradient of its own is a sm.custom_vjp.",
+            "sm.stop_gradient(x).numpy(); a function with a gradient of its own is a sm.custom_vjp.",
         )
 
 

@@ -305,5 +305,5 @@ def test_numpy_takes_our_dtypes() -> None:
 
 
 def test_what_is_no_number_is_named() -> None:
-    with pytest.raises(DTypeError, match="add: no tensor can be made of None"):
+    with pytest.raises(DTypeError, match="add: no tensor can hold None"):
         sm.add(sm.ones(2), None)  # type: ignore[arg-type]
