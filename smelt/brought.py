@@ -396,6 +396,7 @@ IGNORED: Final = frozenset({"requires_grad", "inplace", "pin_memory", "persisten
 CALLED: Final[dict[str, str]] = {
     "size": "size is a number, that of all elements: write x.shape[0] for an axis, x.shape for all.",
     "shape": "shape is a tuple: write x.shape[0] for an axis.",
+    "at": "at is indexed: write x.at[i].set(values).",
     **dict.fromkeys(("ndim", "dtype", "device", "nbytes", "T", "mT"), "It is a property: leave the parentheses out."),
 }
 
