@@ -53,7 +53,7 @@ help:
 	@echo "PYTHON=python3.12 chooses the Python for the virtual environment, WORKERS=4 the number of test processes."
 
 demo: $(USE_STAMP)
-	@$(RUN) -m smelt.cli demo
+	@$(RUN) -m smelt demo
 
 # A file's tests go to one process: what they compile in common is compiled once, and tests are not dealt out one by one.
 test: check

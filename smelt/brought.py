@@ -13,10 +13,9 @@ _NOT_RECORDED = (
 )
 _GRADIENTS = "Write loss.gradient(x), or loss, grads = sm.value_and_grad(f)(model): gradients are results."
 _FLAGS = "Leave it out: derivatives are by any float tensor. model.freeze() makes constants of parameters."
-_DEVICES = 'Write x.to_device("opencl"), or sm.set_default_device("opencl"); `smelt devices` lists what there is.'
-_MODULE_DEVICES = (
-    'Write model = model.to_device("opencl"), a module with other tensors; `smelt devices` lists what there is.'
-)
+_CORES = "Leave it out to compute on all cores of the processor. Where `smelt devices` lists OpenCL, write "
+_DEVICES = f'{_CORES}x.to_device("opencl"), or sm.set_default_device("opencl").'
+_MODULE_DEVICES = f'{_CORES}model = model.to_device("opencl").'
 _MODULE_TYPES = "Write model = model.astype(sm.float16), or another dtype: a module with other tensors."
 _MEMORY = "Leave it out: how values lie in memory is not for users to see. x.numpy() has strides."
 _CHANGED = "Tensors never change: make another one, such as w = sm.zeros(w.shape)."
@@ -31,7 +30,22 @@ _HOOKS = "Leave it out: intermediate values are plain tensors, so return them."
 _LISTS = "Use a list or a dictionary: tensors in it are found."
 _SAVE = 'Write sm.save(model, "net.safetensors"), and model = sm.load(Net(), "net.safetensors").'
 
-# The module or class that is asked; the name; what to write.
+_ONE_MACHINE = "Leave it out: a program runs on one machine, and all its cores work on each call."
+_LISTED = "`smelt devices` lists what there is; sm.get_default_device() is what is used."
+_PATHS = "Write leaves, structure = sm.tree.flatten(tree): sm.tree.paths(structure) names the leaves."
+_REGISTER = "Write sm.tree.register(...). Dataclasses and modules are trees as they are."
+_SLICES = "Write x[i], or x[i + sm.arange(size)]: indices may be tensors."
+_SLICE_UPDATES = "Write x.at[i].set(values), or x.at[i + sm.arange(size)].set(values): indices may be tensors."
+_SCATTERED = "Write x.at[i].add(values), or set, multiply, min, max."
+_ORDER = "Write sm.data.DataLoader(data, batch=32, shuffle=True, seed=0), or sm.data.Subset(data, indices) in front."
+
+
+def _all(names: str, text: str) -> dict[str, str]:
+    """One text for several names; {} in it is the name."""
+    return {name: text.replace("{}", name) for name in names.split()}
+
+
+# The module or class that is asked; the name; what to write. What is said of smelt counts for tensors, too.
 NAMES: Final[dict[str, dict[str, str]]] = {
     "smelt": {
         **dict.fromkeys(("no_grad", "enable_grad", "inference_mode", "set_grad_enabled"), _NOT_RECORDED),
@@ -42,6 +56,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("float", "float_"), "Write sm.float32 or sm.float64."),
         **dict.fromkeys(("int", "int_"), "Write sm.int32 or sm.int64."),
         **dict.fromkeys(("ndarray", "Array"), "Write sm.Tensor."),
+        "device": 'Devices are texts: write device="cpu", x.to_device("cpu"), or sm.set_default_device("cpu").',
         "autograd": "Write sm.grad(f), sm.value_and_grad(f), or y.gradient(x).",
         "func": "The transforms are sm.grad, sm.vmap, sm.jvp, sm.vjp, sm.jacobian and sm.hessian.",
         "compile": "Write sm.jit(f).",
@@ -62,6 +77,111 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "addmm": "Write c + a @ b.",
         "baddbmm": "Write c + a @ b.",
         "utils": "Batches are made by sm.data.DataLoader, sm.checkpoint(f) computes again instead of storing.",
+        # transforms and programs
+        **_all("jacrev jacfwd", "Write sm.jacobian(f)(x)."),
+        **_all("pmap shard_map", "Write sm.vmap(f): all cores work on each call."),
+        **_all("distributed sharding multiprocessing make_mesh NamedSharding PartitionSpec", _ONE_MACHINE),
+        **_all("eval_shape ShapeDtypeStruct", "Write f(x).shape: nothing is computed before values are asked for."),
+        **_all("debug_nans set_anomaly_enabled errstate seterr", "Write with sm.debug.nans(): ... around the program."),
+        **_all("set_num_threads get_num_threads", "Set SMELT_THREADS=4 in the environment."),
+        **_all("set_printoptions printoptions", "Write np.{}(...), which counts for tensors, too."),
+        **_all("devices device_count local_devices local_device_count default_backend", _LISTED),
+        "remat": "Write sm.checkpoint(f).",
+        "linearize": "Write y, slope = sm.jvp(f, (x,), (v,)).",
+        "vectorize": "Write sm.vmap(f).",
+        "switch": "Write sm.cond(i == 0, f, lambda x: sm.cond(i == 1, g, h, x), x).",
+        "make_jaxpr": "Write sm.explain(f, x).",
+        "disable_jit": "Call the function without sm.jit around it.",
+        "pure_callback": "Write sm.callback(f, like, *args).",
+        "device_get": "Write x.numpy().",
+        "default_device": 'Write sm.set_default_device("cpu").',
+        "enable_x64": "Leave it out: dtype=sm.float64 is there.",
+        "set_float32_matmul_precision": "Leave it out: products of float32 are float32 in full.",
+        "use_deterministic_algorithms": "Leave it out: the same program gives the same bits.",
+        "named_scope": "Leave it out: errors and profiles name lines of yours.",
+        **_all("amp autocast", "Write model = model.astype(sm.bfloat16)."),
+        "GradScaler": "Write opt = sm.optim.LossScale(sm.optim.AdamW(lr=1e-3)).",
+        "distributions": "Draw with sm.random; the densities are sums of a few functions: sm.lgamma, sm.log, sm.erf.",
+        "scipy": "Functions such as erf and logsumexp are in sm itself; SciPy's take x.numpy().",
+        # trees
+        "tree_util": "Write sm.tree.map, sm.tree.flatten, sm.tree.unflatten or sm.tree.register.",
+        "tree_map": "Write sm.tree.map(f, tree).",
+        "tree_leaves": "Write sm.tree.flatten(tree)[0].",
+        "tree_structure": "Write sm.tree.flatten(tree)[1].",
+        "tree_flatten": "Write leaves, structure = sm.tree.flatten(tree).",
+        "tree_unflatten": "Write sm.tree.unflatten(structure, leaves).",
+        "tree_reduce": "Write functools.reduce(f, sm.tree.flatten(tree)[0]).",
+        **_all("tree_map_with_path tree_flatten_with_path tree_leaves_with_path", _PATHS),
+        **_all("register_pytree_node register_pytree_node_class register_dataclass", _REGISTER),
+        # functions
+        **_all(
+            "cdist pairwise_distance pdist dist", "Write sm.norm(x[:, None] - y, axis=-1), without [:, None] for pairs."
+        ),
+        "cosine_similarity": "Write (sm.nn.functional.normalize(x) * sm.nn.functional.normalize(y)).sum(axis=-1).",
+        **_all("inverse pinverse slogdet logdet matrix_power matrix_rank expm eig eigvals eigvalsh lu", _LINALG),
+        **_all("dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim slice_in_dim narrow", _SLICES),
+        **_all("dynamic_update_slice dynamic_update_slice_in_dim dynamic_update_index_in_dim", _SLICE_UPDATES),
+        **_all(
+            "index_add index_put index_copy index_fill scatter_reduce scatter_mul scatter_max scatter_min", _SCATTERED
+        ),
+        **_all(
+            "hanning hamming blackman bartlett kaiser loadtxt genfromtxt fromfile frombuffer",
+            "Write sm.asarray(np.{}(...)).",
+        ),
+        **_all("fromfunction fromiter indices", "Write sm.asarray(np.{}(...))."),
+        **_all("hann_window hamming_window", "Write sm.asarray(np.hanning(n)), or np.hamming."),
+        **_all("tril_indices triu_indices diag_indices", "Write x[np.{}(n)]: tensors take arrays as indices."),
+        **_all("mgrid ogrid cartesian_prod", "Write sm.meshgrid(sm.arange(n), sm.arange(m)), and sm.stack of these."),
+        **_all("rand_like randn_like", "Write sm.random.normal(x.shape), or sm.random.uniform."),
+        **_all("detach clone", "Write x.{}()."),
+        **_all("ascontiguousarray asanyarray asfortranarray", "Write sm.asarray(x)."),
+        **_all("is_floating_point issubdtype", "Write x.dtype.is_float, or is_integer, is_bool."),
+        **_all("reduce_sum reduce_max reduce_min reduce_prod", "Write sm.sum(x, axis), or max, min, prod."),
+        **_all("iota broadcasted_iota", "Write sm.arange(n)."),
+        **_all("bitwise_not invert", "Write ~x."),
+        **_all(
+            "DoubleTensor IntTensor BoolTensor ByteTensor",
+            "Write sm.asarray(values, dtype=sm.float64), or another dtype.",
+        ),
+        "dot_general": 'Write sm.einsum("bij,bjk->bik", x, y).',
+        "conv_general_dilated": "Write sm.conv2d(x, weight, stride=1, padding=0): channels come before sizes.",
+        "convert_element_type": "Write x.astype(sm.float32), or another dtype.",
+        "broadcast_in_dim": "Write x[:, None], then sm.broadcast_to(x, shape).",
+        "broadcast_tensors": "Write sm.broadcast_arrays(x, y).",
+        "select_n": "Write sm.where(condition, x, y).",
+        "map": "Write sm.vmap(f)(xs), or sm.scan to keep one after the other.",
+        "logistic": "Write sm.sigmoid(x).",
+        "rem": "Write sm.fmod(x, y).",
+        "rev": "Write sm.flip(x, axis=0).",
+        "mv": "Write a @ x.",
+        "addcmul": "Write c + value * a * b.",
+        "addcdiv": "Write c + value * a / b.",
+        "swapdims": "Write sm.swapaxes(x, 0, 1).",
+        "bucketize": "Write sm.digitize(x, edges), or sm.searchsorted(edges, x).",
+        "histc": "Write sm.histogram(x, bins).",
+        "kthvalue": "Write sm.sort(x)[k - 1].",
+        "aminmax": "Write x.min() and x.max().",
+        "var_mean": "Write x.var() and x.mean().",
+        "std_mean": "Write x.std() and x.mean().",
+        "clamp_min": "Write sm.maximum(x, least).",
+        "clamp_max": "Write sm.minimum(x, most).",
+        "rint": "Write sm.round(x).",
+        "fabs": "Write sm.abs(x).",
+        "identity": "Write sm.eye(n).",
+        "promote_types": "Write sm.result_type(x, y).",
+        "dtype": "Write x.dtype, or sm.DType for the class.",
+        "Size": "Shapes are tuples.",
+        "t": "Write x.T.",
+        "trapz": "np.trapezoid takes tensors, and gives arrays.",
+        "s_": "Write np.s_[...]: tensors take it as an index.",
+        **_all("batch_norm instance_norm", "Write sm.nn.BatchNorm2d(channels)(x), or sm.nn.InstanceNorm2d."),
+    },
+    "smelt.tree": {
+        "leaves": "Write sm.tree.flatten(tree)[0].",
+        "structure": "Write sm.tree.flatten(tree)[1].",
+        "reduce": "Write functools.reduce(f, sm.tree.flatten(tree)[0]).",
+        "all": "Write all(sm.tree.flatten(tree)[0]).",
+        **_all("map_with_path flatten_with_path leaves_with_path", _PATHS),
     },
     "Tensor": {
         **dict.fromkeys(("backward", "grad", "retain_grad", "grad_fn"), _GRADIENTS),
@@ -69,9 +189,12 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("cuda", "mps", "is_cuda"), _DEVICES),
         **dict.fromkeys(("is_contiguous", "strides", "stride", "storage", "data_ptr", "flags", "base"), _MEMORY),
         **dict.fromkeys(("zero_", "fill_", "copy_", "normal_", "uniform_", "fill", "set_", "put"), _CHANGED),
+        **_all("bernoulli_ exponential_ random_ apply_ map_", _CHANGED),
+        **_all("pin_memory share_memory_ record_stream", "Leave it out: memory is smelt's business."),
+        **_all("char byte short", "Write x.astype(sm.int8), sm.uint8 or sm.int16."),
+        **_all("tobytes tofile ctypes", "Write x.numpy().{}."),
         **dict.fromkeys(("real", "imag", "conj", "H"), _COMPLEX),
         **dict.fromkeys(("to_numpy", "asnumpy", "values"), "Write x.numpy()."),
-        **dict.fromkeys(("index_add", "index_copy", "index_fill"), "Write x.at[i].add(values), or set."),
         "register_hook": _HOOKS,
         "data": "Write x itself, or sm.stop_gradient(x).",
         "type": "Write x.astype(dtype).",
@@ -81,12 +204,26 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "expand_as": "Write x.broadcast_to(y.shape).",
         "new_zeros": "Write sm.zeros(shape, dtype=x.dtype).",
         "new_ones": "Write sm.ones(shape, dtype=x.dtype).",
+        "new_full": "Write sm.full(shape, value, dtype=x.dtype).",
+        "new_empty": "Write sm.zeros(shape, dtype=x.dtype).",
+        "itemsize": "Write x.dtype.itemsize.",
+        **_all("get_device is_cpu", "Write x.device, a text."),
+        "flat": "Write x.flatten().",
+        "select": "Write x[:, i], with a : for each axis in front.",
         "new_tensor": "Write sm.asarray(values, dtype=x.dtype).",
         "ndimension": "Write x.ndim.",
         "nelement": "Write x.size.",
         "element_size": "Write x.dtype.itemsize.",
         "block_until_ready": "Write x.realize().",
         "itemset": "Write x = x.at[i].set(value).",
+    },
+    "Updates": {
+        **dict.fromkeys(("subtract", "sub"), "Write x.at[key].add(-values)."),
+        **dict.fromkeys(("divide", "div"), "Write x.at[key].multiply(1 / values)."),
+        **dict.fromkeys(("minimum", "min_"), "Write x.at[key].min(values)."),
+        **dict.fromkeys(("maximum", "max_"), "Write x.at[key].max(values)."),
+        **dict.fromkeys(("power", "pow"), "Write x.at[key].set(x[key] ** values)."),
+        "apply": "Write x.at[key].set(f(x[key])).",
     },
     "Module": {
         **dict.fromkeys(("cuda", "cpu", "to"), _MODULE_DEVICES),
@@ -96,6 +233,10 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("children", "named_children"), "Write model.modules() or model.named_modules()."),
         **dict.fromkeys(("add_module", "register_module", "register_parameter"), "Write self.name = value."),
         **dict.fromkeys(("fit", "predict"), "Write the step yourself: docs/guide/training.md takes one apart."),
+        "forward": "Write model(x).",
+        **_all("get_submodule get_parameter", "Write model.first.weight, or dict(model.named_parameters())[name]."),
+        "register_forward_pre_hook": _HOOKS,
+        "share_memory": _ONE_MACHINE,
         "zero_grad": "Leave it out: gradients are results, new at each step.",
         "requires_grad_": "Write model.freeze() or model.unfreeze().",
         "apply": "Write model = model.map(f) for tensors, or for part in model.modules(): ...",
@@ -120,7 +261,14 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "SyncBatchNorm": "Write sm.nn.BatchNorm2d, or one for another number of axes.",
         "Embed": "Write sm.nn.Embedding.",
         "Buffer": "Write self.register_buffer(name, tensor).",
-        "DataParallel": "Leave it out: all cores work on each call.",
+        **_all("DataParallel parallel", _ONE_MACHINE),
+        **_all("LazyConv1d LazyConv2d LazyConv3d", "Write sm.nn.Conv2d(in_channels, out_channels, kernel_size)."),
+        **_all("LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d", "Write sm.nn.BatchNorm2d(channels)."),
+        "CosineSimilarity": "Write sm.nn.functional.normalize(x), and the sum of products.",
+        "PairwiseDistance": "Write sm.norm(x - y, axis=-1).",
+        "MultiLabelSoftMarginLoss": "Write sm.nn.losses.binary_cross_entropy_with_logits(scores, targets).",
+        "dot_product_attention": "Write sm.attention(query, key, value).",
+        "compact": "Make layers in __init__, and call them in __call__.",
     },
     "smelt.nn.functional": {
         "pad": "Write sm.pad(x, widths), with a pair (before, after) for each axis, the first axis first.",
@@ -129,6 +277,11 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "unfold": "Write sm.nn.Unfold(kernel_size)(x), or sm.unfold(x, kernel_size, stride=1).",
         "batch_norm": "Write sm.nn.BatchNorm2d(channels).",
         "group_norm": "Write sm.nn.GroupNorm(groups, channels).",
+        **_all(
+            "upsample upsample_nearest upsample_bilinear", 'Write sm.interpolate(x, scale_factor=2, mode="bilinear").'
+        ),
+        "gumbel_softmax": "Write sm.softmax((scores + sm.random.gumbel(scores.shape)) / temperature, axis=-1).",
+        "multi_head_attention_forward": "Write sm.nn.MultiheadAttention(embed_dim, num_heads)(x, x, x).",
     },
     "smelt.optim": {
         "lr_scheduler": _SCHEDULES,
@@ -136,17 +289,31 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "ReduceLROnPlateau": "Write sm.optim.ReduceOnPlateau(...).",
         **dict.fromkeys(("clip_grad_norm_", "clip_by_global_norm"), _CLIPPING),
         "apply_updates": _STEP,
+        "LBFGS": "Write scipy.optimize.minimize(f, start, jac=True), f giving value and gradient.",
+        "SparseAdam": "Write sm.optim.Adam(lr=1e-3).",
+        "clip": "Write sm.optim.ClipValue(1.0).",
+        "MultiSteps": "Write sm.optim.Accumulate(optimizer, every).",
+        "adaptive_grad_clip": _CLIPPING,
+        **_all("masked multi_transform", "Write sm.optim.groups((choice, optimizer), ...)."),
         "swa_utils": "Write sm.optim.EMA(...) or sm.optim.Averaged(...).",
     },
     "smelt.optim.schedules": {
         "CosineAnnealingLR": "Write sm.optim.schedules.cosine(lr, T_max).",
         "StepLR": "Write sm.optim.schedules.step(lr, step_size).",
         "OneCycleLR": "Write sm.optim.schedules.one_cycle(max_lr, total_steps).",
+        "CosineAnnealingWarmRestarts": "Write sm.optim.schedules.cosine_restarts(lr, T_0).",
+        "SequentialLR": "Write sm.optim.schedules.join([first, second], [milestone]).",
+        **_all("LambdaLR MultiplicativeLR CyclicLR", "Write lr=lambda done: ...: a function of the updates done."),
+        "ReduceLROnPlateau": "Write sm.optim.ReduceOnPlateau(...).",
     },
     "smelt.data": {
         "utils": "Its names are in sm.data itself: sm.data.DataLoader, …",
         "IterableDataset": "A dataset has a length and items by number; any iterable of batches does without a loader.",
-        "Sampler": "Write sm.data.DataLoader(data, batch=32, shuffle=True, seed=0).",
+        **_all(
+            "Sampler RandomSampler SequentialSampler BatchSampler SubsetRandomSampler WeightedRandomSampler", _ORDER
+        ),
+        "DistributedSampler": _ONE_MACHINE,
+        "ConcatDataset": "Write a class with __len__ and __getitem__, or concatenate the arrays.",
         "default_collate": "Leave it out: a loader stacks numbers and arrays, part by part; collate= for others.",
     },
     "smelt.random": {
@@ -155,6 +322,13 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "PRNGKey": "Write sm.random.key(0).",
         "random": "Write sm.random.uniform(shape).",
         "standard_normal": "Write sm.random.normal(shape).",
+        **_all("random_sample sample ranf", "Write sm.random.uniform(shape)."),
+        "lognormal": "Write sm.exp(sm.random.normal(shape)).",
+        "binomial": "Write sm.random.bernoulli(p, (n, *shape)).sum(axis=0).",
+        "rademacher": "Write 2 * sm.random.randint(0, 2, shape) - 1.",
+        "multivariate_normal": "Write mean + sm.random.normal((n, d)) @ np.linalg.cholesky(covariance).T.",
+        "dirichlet": "Write g = sm.random.gamma(alpha, shape), then g / g.sum(axis=-1, keepdims=True).",
+        "logistic": "Write sm.logit(sm.random.uniform(shape)).",
         "integers": "Write sm.random.randint(low, high, shape).",
         "randperm": "Write sm.random.permutation(n).",
     },
@@ -217,6 +391,14 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
 
 # Words that ask for what is so anyway: every tensor can be differentiated by, none changes, memory is smelt's business.
 IGNORED: Final = frozenset({"requires_grad", "inplace", "pin_memory", "persistent_workers", "memory_format"})
+
+# Properties that are methods elsewhere, or are taken for some: what to write instead of a call.
+CALLED: Final[dict[str, str]] = {
+    "size": "size is a number, that of all elements: write x.shape[0] for an axis, x.shape for all.",
+    "shape": "shape is a tuple: write x.shape[0] for an axis.",
+    "at": "at is indexed: write x.at[i].set(values).",
+    **dict.fromkeys(("ndim", "dtype", "device", "nbytes", "T", "mT"), "It is a property: leave the parentheses out."),
+}
 
 # Arguments that are given twice, by place and by name.
 TWICE: Final[dict[str, str]] = {

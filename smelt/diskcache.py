@@ -238,7 +238,7 @@ def open_library(name: str) -> ctypes.CDLL:
     raise MemoryLimitError(
         "the process has no room for more compiled code",
         rule="each library takes a few memory maps, and the system allows a process only so many (vm.max_map_count).",
-        hint="Let go of compiled functions that are not needed any more; sizes as smelt.Dim need fewer of them.",
+        hint="Let go of compiled functions that are not needed any more; sizes as sm.Dim need fewer of them.",
     )
 
 

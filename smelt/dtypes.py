@@ -53,6 +53,11 @@ class DType:
         self.numpy = np.dtype(getattr(ml_dtypes, self.name))
         return self.numpy
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype under the name by which NumPy asks for it: `np.zeros(3, x.dtype)`."""
+        return self.numpy
+
     def __repr__(self) -> str:
         return f"smelt.{self.name}"
 
@@ -141,6 +146,17 @@ _BY_NUMPY: Final = {d.numpy: d for d in ALL if d not in _ADDED}
 _BY_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32}
 
 
+def is_dtype(value: Any) -> bool:
+    """Whether a value is, or names, a dtype: smelt.float32, "float32", np.float32, float; but not by one letter."""
+    if isinstance(value, str) and value not in _BY_NAME and (len(value) < 2 or value not in np.sctypeDict):
+        return False
+    try:
+        as_dtype(value)
+    except DTypeError:
+        return False
+    return True
+
+
 def as_dtype(value: Any, name: str = "") -> DType:
     """The DType for a DType, its name, or a type of NumPy or Python; `name` is the calling function, for messages."""
     if isinstance(value, DType):
@@ -206,7 +222,7 @@ def _promote(a: DType, b: DType) -> DType:
     wider = {8: int16, 16: int32, 32: int64}
     if a.bits not in wider:
         raise DTypeError(
-            f"{a} and {b} have no common type", hint="Cast one of them first, for example with x.astype(smelt.int64)."
+            f"{a} and {b} have no common type", hint="Cast one of them first, for example with x.astype(sm.int64)."
         )
     return wider[a.bits]
 
@@ -228,7 +244,7 @@ def promote(a: DType, b: DType) -> DType:
         raise DTypeError(
             f"{a} and {b} have no common type",
             rule=f"{a if a in STORAGE else b} only stores values.",
-            hint="Cast first, for example with x.astype(smelt.float32).",
+            hint="Cast first, for example with x.astype(sm.float32).",
         )
     result = _PROMOTION[a, b]
     return _promote(a, b) if result is None else result

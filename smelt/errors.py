@@ -133,7 +133,7 @@ class TraceError(SmeltError, TypeError, ValueError):
 
 
 class TraceWarning(UserWarning):
-    """A function is traced again and again where once would do."""
+    """A program is traced or compiled again and again where once would do, or grows without being computed."""
 
 
 class GradientError(SmeltError, RuntimeError):

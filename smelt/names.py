@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import FrameType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar
 
 from smelt.brought import IGNORED, NAMES, TOLD, TWICE, WORDS
 from smelt.errors import ArgumentError, UnknownNameError
@@ -22,14 +22,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Where a name may be that is missed elsewhere: the module, and what users call it.
 _PLACES = {
     "smelt": "sm",
+    "smelt.tree": "sm.tree",
     "smelt.tensor.random": "sm.random",
     "smelt.nn": "sm.nn",
     "smelt.nn.losses": "sm.nn.losses",
+    "smelt.nn.functional": "sm.nn.functional",
     "smelt.optim": "sm.optim",
     "smelt.data": "sm.data",
     "smelt.train": "sm.train",
 }
-_WORDS = re.compile(r"got (an unexpected keyword argument|multiple values for argument '(?P<twice>.+)')")
+# What Python says about calls whose arguments a function does not take.
+_WRONG_CALL = re.compile(
+    r"\(\) (got an unexpected keyword argument|got multiple values for argument '(?P<twice>.+)'"
+    r"|missing \d+ required .*: (?P<missing>.+)|takes .*(?P<many>positional arguments?) )"
+)
 
 
 # --- attributes
@@ -37,20 +43,44 @@ _WORDS = re.compile(r"got (an unexpected keyword argument|multiple values for ar
 
 def door(module: str, names: Sequence[str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module whose public names these are."""
+    found = sys.modules.get(module)
+    for name, part in () if found is None else vars(found).items():
+        if type(part) is ModuleType and name not in names and part.__name__.startswith("smelt."):
+            part.__class__ = _Inside
 
     def missing(name: str) -> Any:
         if name.startswith("_") or _is_import(sys._getframe(1)):
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
-        raise UnknownNameError(
-            f"module {module!r} has no attribute {name!r}",
-            lambda: (
-                NAMES.get(module, {}).get(name)
-                or (module == "smelt" and _of_numpy(name))
-                or _guess(_elsewhere(name) or nearest(name, names))
-            ),
-        )
+        raise UnknownNameError(f"module {module!r} has no attribute {name!r}", lambda: _meant(module, name, names))
 
     return missing, lambda: sorted(names)
+
+
+class _Inside(ModuleType):
+    """A module of smelt's own, whose name people take for that of a function: `sm.device("cpu")`."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Never:
+        module, _, name = self.__name__.rpartition(".")
+        hint = _meant(module if module in NAMES else "smelt", name, getattr(sys.modules[module], "__all__", ()))
+        raise ArgumentError(f"{self.__name__} is a part of smelt, and no function", hint=hint)
+
+
+def _meant(module: str, name: str, names: Sequence[str]) -> str:
+    """What to write for a name that a module does not have."""
+    has_functions = module in ("smelt", "smelt.nn.functional")
+    return (
+        NAMES.get(module, {}).get(name)
+        or (has_functions and NAMES["smelt"].get(name))
+        or (module == "smelt" and _of_numpy(name))
+        or (has_functions and _as_layer(name))
+        or _guess(_elsewhere(name) or nearest(name, names))
+    )
+
+
+def _as_layer(name: str) -> str:
+    """How to write a function that is there as a layer only."""
+    found = [other for other in _public("smelt.nn") if other[0].isupper() and _plain(other) == _plain(name)]
+    return f"Write sm.nn.{found[0]}(...)(x)." if found and not _elsewhere(name) else ""
 
 
 def _is_import(frame: FrameType) -> bool:
@@ -69,8 +99,13 @@ def missing_attribute(value: Any, name: str, kind: str) -> AttributeError:
     def hint() -> str:
         if name in NAMES[kind]:
             return NAMES[kind][name]
-        if kind == "Tensor" and name.endswith("_") and hasattr(value, name[:-1]):
-            return f"Tensors never change: write x = x.{name[:-1]}(...)."
+        if kind == "Tensor":
+            if name.endswith("_") and hasattr(value, name[:-1]):
+                return f"Tensors never change: write x = x.{name[:-1]}(...)."
+            if found := _elsewhere(name):
+                return f"Write {found}(x)."
+            if found := NAMES["smelt"].get(name.rstrip("_")) or _of_numpy(name):
+                return found
         return _guess(nearest(name, [other for other in dir(value) if not other.startswith("_")]))
 
     return UnknownNameError(message, hint)
@@ -101,27 +136,39 @@ def _of_numpy(name: str) -> str:
     """What to write for a function that NumPy has, and that takes tensors by NumPy's protocol."""
     import numpy as np
 
-    return f"np.{name} takes tensors, and gives arrays." if isinstance(getattr(np, name, None), type(np.sum)) else ""
+    found = isinstance(getattr(np, name, None), type(np.sum) | np.ufunc)
+    return f"np.{name} takes tensors, and gives arrays." if found else ""
 
 
 def _elsewhere(name: str) -> str | None:
     """Where else a name is."""
+    place = next((place for place in _PLACES if name in _public(place)), None)
+    return None if place is None else f"{_PLACES[place]}.{name}"
+
+
+def _public(module: str) -> Sequence[str]:
+    """The names of a module, which may not have been loaded yet."""
     import importlib
 
-    found = (place for place in _PLACES if name in importlib.import_module(place).__all__)
-    place = next(found, None)
-    return None if place is None else f"{_PLACES[place]}.{name}"
+    names: Sequence[str] = importlib.import_module(module).__all__
+    return names
 
 
 # --- arguments
 
 
 def understand(module: ModuleType) -> None:
-    """Let all public functions of a module understand other libraries' words for their arguments."""
+    """Let all public functions and classes of a module understand other libraries' words for their arguments, and say
+    what they take.
+    """
     for name in module.__all__:
-        function = getattr(module, name)
-        if inspect.isfunction(function) and not hasattr(function, "understood"):
-            setattr(module, name, _once(function))
+        value = getattr(module, name)
+        if inspect.isfunction(value) and not hasattr(value, "understood"):
+            setattr(module, name, _once(value))
+        elif isinstance(value, type) and not getattr(value, "_is_protocol", False):
+            start = value.__init__  # type: ignore[misc]
+            if inspect.isfunction(start) and not hasattr(start, "understood"):
+                value.__init__ = understood(start)  # type: ignore[misc]
 
 
 def understood(function: F) -> F:
@@ -134,16 +181,30 @@ def understood(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
-            found = _WORDS.search(str(error))
+            found = _WRONG_CALL.search(str(error))
             if found is None or _depth(error) > wrappers + 1:  # not about the words of this call
                 raise
         name = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
         if word := found["twice"]:
             raise ArgumentError(f"{name}: {word} is given by place and by name", hint=TWICE.get(word, ""))
-        return function(*args, **_in_own_words(function, name, kwargs))
+        if names := found["missing"]:
+            are = "are" if " and " in names else "is"
+            raise ArgumentError(f"{name}: {names.replace(chr(39), '')} {are} missing", hint=_taken(function))
+        if found["many"]:
+            count = len(args) - (function.__name__ == "__init__")
+            raise ArgumentError(f"{name}: too many arguments by place: {count}", hint=_taken(function))
+        return call(*args, **_in_own_words(function, name, kwargs))
 
     call.understood = True  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
+
+
+def _taken(function: Callable[..., Any]) -> str:
+    """What a function takes."""
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    by_place = ", ".join([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
+    by_name = ", ".join([f"{p.name}=" for p in parameters if p.kind is p.KEYWORD_ONLY])
+    return f"It takes: {by_place or 'none'}{'; by name: ' if by_name else ''}{by_name}."
 
 
 def _wrappers(function: Callable[..., Any]) -> int:

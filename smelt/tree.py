@@ -12,9 +12,10 @@ import functools
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from smelt.errors import ArgumentError
+from smelt.names import door
 
 __all__ = ["Structure", "flatten", "leaf_count", "map", "paths", "register", "unflatten"]
 
@@ -307,6 +308,10 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
 
 def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     """Apply a function to the leaves of one tree, or of several with the same structure."""
+    if not callable(function):
+        raise ArgumentError(
+            f"tree.map: a {type(function).__name__} is not a function", hint="Write sm.tree.map(f, tree)."
+        )
     leaves, structure = flatten(tree)
     rows = [leaves]
     for other in others:
@@ -403,3 +408,7 @@ def _holders(tree: Any) -> list[Any]:
         return [holder for key in keys for holder in _holders(tree[key])]
     opened = _opened(tree)
     return [] if opened is None else [holder for child in opened[0] for holder in _holders(child)]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__, __all__)

@@ -17,12 +17,12 @@ FRONT_DOOR = "smelt"  # `import smelt` itself: smelt/__init__.py
 
 # The pipeline. Each name imports only from those before it; whoever comes after the front door may use the public API.
 LAYOUT = (
-    *("errors", "brought", "names", "config", "tracebacks", "dtypes", "tree", "locks", "diskcache"),
+    *("errors", "brought", "names", "shown", "config", "tracebacks", "dtypes", "tree", "locks", "diskcache"),
     *("graph", "derive", "rewrite", "kernel", "cost", "egraph", "fuse", "schedule", "render", "device"),
     *("plan", "compiler", "search", "runtime", "tensor", "transform", "debug"),
     *("nn", "optim", "formats", "train", "data"),
     FRONT_DOOR,
-    *("llm", "bench", "view", "cli"),
+    *("llm", "bench", "view", "cli", "__main__"),
 )
 RANK = {name: rank for rank, name in enumerate(LAYOUT)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 
 import smelt as sm
 import smelt.nn.functional as F
-from smelt.brought import NAMES, WORDS
+from smelt.brought import CALLED, NAMES, TOLD, TWICE, WORDS
 from smelt.errors import ArgumentError, SmeltError, UnknownNameError
 
 # --- names that work
@@ -104,6 +105,23 @@ ASKED: list[tuple[Callable[[], Any], str]] = [
     (lambda: sm.data.DataLoder([]), "Did you mean DataLoader?"),  # type: ignore[attr-defined]
     (lambda: sm.train.Acuracy, "Did you mean Accuracy?"),  # type: ignore[attr-defined]
     (lambda: sm.random.default_rng(0), "sm.random.key(0)"),  # type: ignore[attr-defined]
+    (lambda: sm.jacrev(sm.exp), "Write sm.jacobian(f)(x)"),  # type: ignore[attr-defined]
+    (lambda: sm.tree_map(sm.exp, x), "Write sm.tree.map(f, tree)"),  # type: ignore[attr-defined]
+    (lambda: sm.tree.leaves(x), "Write sm.tree.flatten(tree)[0]"),  # type: ignore[attr-defined]
+    (lambda: sm.switch(0, [sm.exp], x), "Write sm.cond(i == 0"),  # type: ignore[attr-defined]
+    (lambda: sm.cdist(x, x), "Write sm.norm(x[:, None] - y, axis=-1)"),  # type: ignore[attr-defined]
+    (lambda: F.cdist(x, x), "Write sm.norm(x[:, None] - y, axis=-1)"),  # type: ignore[attr-defined]
+    (lambda: F.pixel_shuffle(x, 2), "Write sm.nn.PixelShuffle(...)(x)"),  # type: ignore[attr-defined]
+    (lambda: sm.dropout(x), "Did you mean sm.nn.functional.dropout?"),  # type: ignore[attr-defined]
+    (lambda: sm.gcd(x, x), "np.gcd takes tensors"),  # type: ignore[attr-defined]
+    (lambda: sm.hanning(3), "Write sm.asarray(np.hanning(...))"),  # type: ignore[attr-defined]
+    (lambda: x.hstack, "Write sm.hstack(x)"),  # type: ignore[attr-defined]
+    (lambda: x.cov, "np.cov takes tensors"),  # type: ignore[attr-defined]
+    (lambda: x.inverse, "np.linalg"),  # type: ignore[attr-defined]
+    (lambda: net.forward(x), "Write model(x)"),  # type: ignore[attr-defined]
+    (lambda: sm.debug.prnt(x), "Did you mean print?"),  # type: ignore[attr-defined]
+    (lambda: x.at[0].subtract(1), "Write x.at[key].add(-values)"),  # type: ignore[attr-defined]
+    (lambda: x.at[0].mutiply(1), "Did you mean multiply?"),  # type: ignore[attr-defined]
 ]
 
 
@@ -126,14 +144,51 @@ def test_asking_whether_a_name_is_there_is_no_error() -> None:
 
 def test_what_is_told_about_is_not_there() -> None:
     """Otherwise nobody would be told."""
-    places = {"Tensor": x, "Module": net, "Updater": optimizer}
+    places = {"Tensor": x, "Module": net, "Updater": optimizer, "Updates": x.at[0]}
     for place, names in NAMES.items():
         target: Any = places.get(place)
         if target is None:
             target = sm
             for part in place.split(".")[1:]:
                 target = getattr(target, part)
-        assert [name for name in names if hasattr(target, name)] == [], place
+        found = [name for name in names if hasattr(target, name)]
+        assert [name for name in found if not inspect.ismodule(getattr(target, name))] == [], place
+
+
+def test_names_that_are_told_are_there() -> None:
+    told = [text for names in NAMES.values() for text in names.values()]
+    for text in (*told, *TOLD.values(), *TWICE.values(), *CALLED.values()):
+        for path in re.findall(r"\bsm((?:\.\w+)+)", text):
+            value: Any = sm
+            for name in path.removeprefix(".").split("."):
+                value = getattr(value, name)
+        for name in re.findall(r"\bx\.(\w+)", text):
+            assert hasattr(x, name), text
+        for name in re.findall(r"\bnp\.(\w+)", text):
+            assert hasattr(np, name), text
+
+
+def test_what_is_told_can_be_written() -> None:
+    a, b, m = sm.random.normal((4, 3)), sm.random.normal((5, 3)), sm.arange(9).reshape(3, 3)
+    assert np.allclose(sm.norm(a[:, None] - b, axis=-1).numpy()[1, 2], np.linalg.norm(a.numpy()[1] - b.numpy()[2]))
+    assert m[np.tril_indices(3)].tolist() == [0, 3, 4, 6, 7, 8]
+    assert sm.jit(lambda x, i: x[i + sm.arange(2)])(m, sm.asarray(1)).tolist() == [[3, 4, 5], [6, 7, 8]]
+    assert sm.jit(lambda x, i: x.at[i + sm.arange(2)].set(0))(m, sm.asarray(1)).tolist()[1:] == [[0, 0, 0]] * 2
+    third = sm.jit(lambda i, x: sm.cond(i == 0, sm.exp, lambda x: sm.cond(i == 1, sm.log, sm.square, x), x))
+    assert third(2, sm.asarray(3.0)).item() == 9
+    y, slope = sm.jvp(sm.square, (sm.asarray(3.0),), (sm.asarray(2.0),))
+    assert (y.item(), slope.item()) == (9, 12)
+    assert sm.asarray(np.hanning(3)).tolist() == [0, 1, 0]
+    assert sm.random.bernoulli(0.5, (7, 2)).sum(axis=0).shape == (2,)
+
+
+def test_modules_of_smelts_own_are_no_functions() -> None:
+    with pytest.raises(ArgumentError, match=r'(?s)smelt.device .* no function.*x.to_device\("cpu"\)'):
+        sm.device("cpu")  # type: ignore[attr-defined]
+    with pytest.raises(ArgumentError, match=r"sm\.get_default_device"):
+        sm.devices()  # type: ignore[operator]
+    with pytest.raises(ArgumentError, match=r"Did you mean sm\.embedding\?"):
+        sm.nn.embedding(sm.arange(3), sm.ones(3, 2))  # type: ignore[operator]
 
 
 def test_modules_that_are_not_loaded_yet_can_be_imported() -> None:
@@ -213,7 +268,17 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sm.optim.Adam(net.parameters()), "Adam: lr is .*opt.init"),  # type: ignore[arg-type]
     (lambda: sm.optim.Adam(params=net.parameters()), "Adam: .*opt.init"),  # type: ignore[call-arg]
     (lambda: sm.data.DataLoader(x, x, batch=2), r"DataLoader\(\(x, y\), batch=32\)"),  # type: ignore[misc]
-    (lambda: sm.data.DataLoader([1], sampler=None), "DataLoader: .*shuffle=True"),  # type: ignore[call-arg]
+    (lambda: sm.data.DataLoader([1], sampler=None), "DataLoader: .*shuffle=True"),  # type: ignore[call-overload]
+    (lambda: sm.matmul(x), "matmul: y is missing.*It takes: x, y"),  # type: ignore[call-arg]
+    (lambda: sm.softmax(dim=0), "softmax: x is missing"),  # type: ignore[call-arg]
+    (lambda: sm.nn.Conv2d(3), "Conv2d: out_channels and kernel_size are missing"),  # type: ignore[call-arg]
+    (lambda: sm.nn.ReLU(1, 2, 3), "ReLU: too many arguments by place: 3"),  # type: ignore[call-arg]
+    (lambda: sm.train.Accuracy(10), "Accuracy: too many arguments by place: 1"),  # type: ignore[call-arg]
+    (lambda: sm.zeros_like(x, sm.int8), "by name: dtype="),  # type: ignore[misc]
+    (lambda: sm.zeros((2, 3), sm.int8), "Write dtype=sm.int8"),  # type: ignore[arg-type]
+    (lambda: sm.ones(2, 3, np.int8), "Write dtype=sm.int8"),  # type: ignore[arg-type]
+    (lambda: sm.arange(3, "float64"), "Write dtype=sm.float64"),  # type: ignore[arg-type]
+    (lambda: sm.random.normal((2, 3), sm.float64), "Write dtype=sm.float64"),  # type: ignore[arg-type]
 ]
 
 
@@ -225,14 +290,18 @@ def test_words_that_a_function_does_not_have(call: Callable[[], Any], said: str)
     assert "at test_names.py:" in str(caught.value)
 
 
+def _two(x: sm.Tensor, y: sm.Tensor) -> sm.Tensor:
+    return (x * y).sum()
+
+
 def test_errors_inside_a_function_stay_as_they_are() -> None:
     def body(carry: Any, x: Any) -> Any:
         return sm.exp(**{"nonsense": 1})
 
     with pytest.raises(TypeError, match="exp: there is no argument 'nonsense'"):
         sm.scan(body, x, x)
-    with pytest.raises(TypeError, match="missing 1 required positional argument"):
-        sm.exp()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"two\(\) missing 1 required positional argument: 'y'"):
+        sm.grad(_two)(x)
 
 
 def test_words_lead_to_arguments_that_some_function_has() -> None:

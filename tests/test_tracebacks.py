@@ -56,3 +56,13 @@ def test_what_goes_wrong_inside_smelt_is_shown_in_full(tmp_path: Path) -> None:
     program = "import smelt as sm\nfrom smelt.graph import index\nindex.as_index(1) // index.variable('z', 0, 3)\n"
     text = _printed(program, tmp_path)
     assert "InternalError" in text and os.path.join("graph", "index.py") in text
+
+
+def test_a_property_that_is_called_is_told_about(tmp_path: Path) -> None:
+    """`x.size(0)` is PyTorch's; Python alone says that a number cannot be called."""
+    program = "import smelt as sm\ndef rows(x):\n    return sm.zeros(\n        (x + 1).size(\n            0), 3)\n"
+    for run in ("rows(sm.ones((2, 3)))", "sm.jit(rows)(sm.ones((2, 3)))"):
+        text = _printed(f"{program}{run}\n", tmp_path)
+        assert "TypeError: 'int' object is not callable" in text and "write x.shape[0]" in text
+    assert "leave the parentheses out" in _printed("import smelt as sm\nsm.ones((2, 3)).T()\n", tmp_path)
+    assert "shape" not in _printed("import smelt as sm\nsize = 3\nsize(0)\n", tmp_path)

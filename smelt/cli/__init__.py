@@ -1,4 +1,4 @@
-"""The command line: `smelt <command>`, or `python -m smelt.cli <command>`.
+"""The command line: `smelt <command>`, or `python -m smelt <command>`.
 
 Takes the words of a command; gives an exit status: 0 when all is well, 1 when something is wrong, 2 for words it does
 not know, 130 when interrupted. Without a command it lists them. Always holds: results go to stdout, everything else to

@@ -1,5 +1,6 @@
 """Data for training: datasets, loaders that feed batches while the step runs, and readers of common files."""
 
+import sys
 from typing import TYPE_CHECKING
 
 from smelt.data.datasets import ArrayDataset, Dataset, MapDataset, Subset, TensorDataset, random_split
@@ -8,7 +9,7 @@ from smelt.data.loader import DataLoader
 from smelt.data.mapped import MappedDataset, RawArray
 from smelt.data.sets import ImageDataset, cifar10, cifar100, digits, fashion_mnist, mnist, read_cifar
 from smelt.data.text import Vocabulary, WindowDataset, read_bytes, read_text
-from smelt.names import door
+from smelt.names import door, understand
 
 __all__ = [
     "ArrayDataset",
@@ -34,5 +35,6 @@ __all__ = [
     "read_text",
 ]
 
+understand(sys.modules[__name__])
 if not TYPE_CHECKING:
     __getattr__, __dir__ = door(__name__, __all__)

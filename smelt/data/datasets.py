@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, overload
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from smelt.data.order import permutation
 from smelt.errors import ArgumentError, IndexRangeError, ShapeError
+from smelt.shown import Shown
 from smelt.tensor import Tensor
 from smelt.tensor.interop import from_numpy
 
@@ -78,6 +79,10 @@ class ArrayDataset:
                 rule="their first axis counts the items, and must be as long for all.",
             )
 
+    def __repr__(self) -> str:
+        rows = ", ".join([f"{array.dtype}{array.shape[1:]}" for array in self.arrays])
+        return f"{type(self).__name__} of {len(self)} items: {rows}"
+
     def __len__(self) -> int:
         return int(self.arrays[0].shape[0])
 
@@ -103,8 +108,30 @@ class TensorDataset(ArrayDataset):
         return tuple([from_numpy(array[at : at + 1].reshape(array.shape[1:])) for array in self.arrays])
 
 
+class NamedArrays(ArrayDataset):
+    """Arrays of equal length side by side: an item is a dictionary with a row of each."""
+
+    def __init__(self, arrays: Mapping[Any, Any]) -> None:
+        super().__init__(*arrays.values())
+        self.names = tuple(arrays)
+
+    def __getitem__(self, index: int, /) -> Any:
+        return dict(zip(self.names, super().__getitem__(index), strict=True))
+
+    def take(self, indices: NDArray[np.int64], /) -> Any:
+        return dict(zip(self.names, super().take(indices), strict=True))
+
+
 def side_by_side(dataset: Any) -> Any:
-    """The dataset itself; of a tuple of arrays, which means one row of each, an `ArrayDataset`."""
+    """The dataset itself; of a tuple or dictionary of arrays, which means one row of each, a dataset of these."""
+    if isinstance(dataset, Mapping) and not all(isinstance(key, int) for key in dataset):
+        for key, part in dataset.items():
+            if not _has_rows(part) and not isinstance(part, list):
+                raise ArgumentError(
+                    f"a dictionary is no dataset if {key!r} is of type {type(part).__name__}",
+                    rule="its values must be arrays, whose first axis counts the items.",
+                )
+        return NamedArrays(dataset)
     is_pair = isinstance(dataset, tuple) and dataset and all(_has_rows(part) for part in dataset)
     return ArrayDataset(*dataset) if is_pair else dataset
 
@@ -114,7 +141,7 @@ def _has_rows(value: Any) -> bool:
     return (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) and len(getattr(value, "shape", ())) > 0
 
 
-class MapDataset:
+class MapDataset(Shown):
     """Another dataset with a function applied to each item.
 
     >>> import smelt as sm
@@ -155,6 +182,9 @@ class Subset(Generic[D_co]):
         outside = (self.indices < 0) | (self.indices >= len(dataset))
         if outside.any():
             raise IndexRangeError(f"Subset: {self.indices[outside][0]} is not an item of a dataset of {len(dataset)}")
+
+    def __repr__(self) -> str:
+        return f"Subset: {len(self)} of {self.dataset!r}"
 
     def __len__(self) -> int:
         return len(self.indices)

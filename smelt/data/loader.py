@@ -50,7 +50,7 @@ class DataLoader(Generic[B]):
     the first batch, `next(iter(loader))`, is none.
 
     - `dataset`: anything with a length and items by number; a tuple of arrays or tensors, `(X, Y)`, means their rows
-      side by side, as `ArrayDataset(X, Y)`.
+      side by side, as `ArrayDataset(X, Y)`; of a dictionary of them, `{"x": X, "y": Y}`, batches are dictionaries, too.
     - `shuffle`: another order in each epoch, which depends on `seed` and the number of the epoch alone.
     - `drop_last`, `pad_last`: leave a smaller last batch out, or fill it up with zeros, so that all have one shape.
       With `pad_last` every batch has one part more: a mask that is True for real items, last or as `batch["mask"]`.
@@ -93,8 +93,17 @@ class DataLoader(Generic[B]):
     ) -> None: ...
     @overload
     def __init__(
+        self: DataLoader[dict[str, Tensor]],
+        dataset: Mapping[str, Any],
+        batch: int = ...,
+        *,
+        pad_last: bool = ...,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+    @overload
+    def __init__(
         self,
-        dataset: Dataset | tuple[Any, ...],
+        dataset: Dataset | tuple[Any, ...] | Mapping[str, Any],
         batch: int = ...,
         *,
         pad_last: bool = ...,
@@ -106,7 +115,7 @@ class DataLoader(Generic[B]):
     @understood
     def __init__(
         self,
-        dataset: Dataset | tuple[Any, ...],
+        dataset: Dataset | tuple[Any, ...] | Mapping[str, Any],
         batch: int = 1,
         *,
         shuffle: bool = False,
@@ -121,8 +130,7 @@ class DataLoader(Generic[B]):
         augment: Augment | None = None,
         collate: Collate | None = None,
     ) -> None:
-        dataset = side_by_side(dataset)
-        self.dataset = dataset
+        self.dataset = rows = side_by_side(dataset)
         self.batch = _number(batch, "batch", 1)
         self.shuffle, self.seed = flag(shuffle, "DataLoader", "shuffle"), checked_seed(seed, "DataLoader")
         self.drop_last = flag(drop_last, "DataLoader", "drop_last")
@@ -130,14 +138,14 @@ class DataLoader(Generic[B]):
         self.processes, self.progress = flag(processes, "DataLoader", "processes"), progress
         if self.drop_last and flag(pad_last, "DataLoader", "pad_last"):
             raise ArgumentError("DataLoader: the last batch can be dropped or padded, but not both")
-        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        if not hasattr(rows, "__len__") or not hasattr(rows, "__getitem__"):
             raise ArgumentError(
-                f"DataLoader: a {type(dataset).__name__} is no dataset",
+                f"DataLoader: a {type(rows).__name__} is no dataset",
                 rule="it must have a length, and items by number.",
-                hint="For arrays use smelt.data.ArrayDataset(x, y).",
+                hint="For arrays use sm.data.ArrayDataset(x, y).",
             )
         padded = self.batch if pad_last else None
-        self._recipe = Recipe(dataset, collate, transform, augment, padded, self.seed)
+        self._recipe = Recipe(rows, collate, transform, augment, padded, self.seed)
         self._epoch = self._done = 0
         self._resumes = False
         self._looks = 0

@@ -11,6 +11,7 @@ import numpy as np
 from smelt.data.datasets import checked_index
 from smelt.errors import ArgumentError, ParseError
 from smelt.formats.whole import PathLike
+from smelt.shown import Shown
 from smelt.tensor import Tensor
 from smelt.tensor.arguments import integer
 
@@ -36,7 +37,7 @@ def read_text(path: PathLike, encoding: str = "utf-8") -> str:
         raise ArgumentError(f"read_text: there is no encoding {encoding!r:.80}") from None
 
 
-class Vocabulary:
+class Vocabulary(Shown):
     """Characters, and numbers for them in the order in which they are given.
 
     >>> import smelt as sm
@@ -76,7 +77,7 @@ class Vocabulary:
         return "".join([self.characters[number] for number in values])
 
 
-class WindowDataset:
+class WindowDataset(Shown):
     """Windows of a long list of numbers: an item is `length` of them, and the same moved by one, which is what a model
     should say next. Windows begin `stride` apart.
 

@@ -40,6 +40,7 @@ def save(model: Any, path: PathLike, *, metadata: Mapping[str, str] | None = Non
     >>> bool((sm.load(sm.nn.Linear(2, 3), path).weight == net.weight).all())
     True
     """
+    _check_order(model, path, "save")
     arrays, others = named_arrays(model, "save")
     write_safetensors(path, arrays, {**others, **(metadata or {})})
 
@@ -65,9 +66,22 @@ def load(model: Any, path: PathLike | None = None) -> Any:
     """
     if path is None:
         if not isinstance(model, str | os.PathLike):
-            raise ArgumentError("load: the file is missing", hint="Call smelt.load(model, path) or smelt.load(path).")
+            raise ArgumentError("load: the file is missing", hint="Call sm.load(model, path) or sm.load(path).")
         return dict(SafeTensors(model))
+    _check_order(model, path, "load")
     return with_tensors(model, SafeTensors(path), "load")
+
+
+def _check_order(model: Any, path: Any, name: str) -> None:
+    """Refuse a path in front of the model, and what is no path."""
+    if not isinstance(path, str | os.PathLike):
+        raise ArgumentError(
+            f"{name}: the second argument is of type {type(path).__name__}",
+            rule="it is the path of the file, and the model comes first.",
+            hint='Write sm.save(model, "net.safetensors"), and model = sm.load(Net(), "net.safetensors").',
+        )
+    if isinstance(model, str | os.PathLike):
+        raise ArgumentError(f"{name}: both arguments are paths", rule="the first is a module, or a tree of tensors.")
 
 
 def named_arrays(model: Any, name: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

@@ -113,7 +113,7 @@ def _dtypes_differ(name: str, a: Node, b: Node) -> DTypeError:
     return DTypeError(
         f"{name}: dtypes differ: {a.dtype} and {b.dtype}",
         rule="both operands must have the same dtype.",
-        hint=f"Cast one of them first, for example with x.astype(smelt.{a.dtype}).",
+        hint=f"Cast one of them first, for example with x.astype(sm.{a.dtype}).",
     )
 
 
@@ -124,13 +124,18 @@ def _not_taken(table: dict[str, Function], function: str, dtype: DType, name: st
         return DTypeError(
             f"{name or function}: {dtype} is not supported",
             rule=f"{dtype} only stores values.",
-            hint=f"Cast first, for example with x.astype(smelt.{dtypes.sum_dtype(dtype)}).",
+            hint=f"Cast first, for example with x.astype(sm.{dtypes.sum_dtype(dtype)}).",
         )
-    kinds = " or ".join(_KINDS[letter] for letter in table[function].kinds)
+    taken = table[function].kinds
+    hint = "Cast first, for example with x.astype(sm.float32)."
+    if "f" not in taken:
+        hint = "Compare first: ~(x > 0), (x > 0) & (y > 0). Or cast, for example with x.astype(sm.int64)."
+    elif dtype.is_bool and function == "neg":
+        hint = "Write ~x for the opposite, or cast first, for example with x.astype(sm.float32)."
     return DTypeError(
         f"{name or function}: {dtype} is not supported",
-        rule=f"the operands must be {kinds}.",
-        hint="Cast first, for example with x.astype(smelt.float32).",
+        rule=f"the operands must be {' or '.join(_KINDS[letter] for letter in taken)}.",
+        hint=hint,
     )
 
 

@@ -64,7 +64,7 @@ def scatter(
 
 def _refuse_storage(x: Node, name: str) -> None:
     if x.dtype in STORAGE:
-        hint = f"Cast first, for example with x.astype(smelt.{sum_dtype(x.dtype)})."
+        hint = f"Cast first, for example with x.astype(sm.{sum_dtype(x.dtype)})."
         raise DTypeError(f"{name}: {x.dtype} is not supported", rule=f"{x.dtype} only stores values.", hint=hint)
 
 

@@ -27,7 +27,7 @@ def reduce(op: str, x: Node, axes: Iterable[Any], *, keep_axes: bool = False, na
         raise DTypeError(
             f"{name or op}: {x.dtype} is not supported",
             rule=f"{x.dtype} only stores values.",
-            hint=f"Cast first, for example with x.astype(smelt.{dtypes.sum_dtype(x.dtype)}).",
+            hint=f"Cast first, for example with x.astype(sm.{dtypes.sum_dtype(x.dtype)}).",
         )
     if x.dtype.is_bool and op in ("add", "mul"):
         raise DTypeError(f"{name or op}: bool is not supported", hint="Cast to an integer first.")

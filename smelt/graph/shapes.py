@@ -63,7 +63,7 @@ def as_size(value: Any, name: str) -> IndexLike:
         raise
     except TypeError:  # also from arrays, which only sometimes are integers
         pass
-    raise ArgumentError(f"{name}: {value!r:.80} is not a size", hint="Use integers or smelt.Dim for sizes.")
+    raise ArgumentError(f"{name}: {value!r:.80} is not a size", hint="Use integers or sm.Dim for sizes.")
 
 
 def broadcast_shapes(a: Shape, b: Shape, name: str) -> Shape:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from smelt.errors import ArgumentError
+from smelt.nn.calls import tell_part
 from smelt.nn.module import Module
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
@@ -40,6 +41,11 @@ class _Numbered(Module):
 
     def _all(self) -> list[Any]:
         return [part for name, part in vars(self).items() if name.isdigit()]
+
+    def _shown(self) -> Iterator[tuple[str, str]]:
+        parts = [(name, part) for name, part in vars(self).items() if name.isdigit()]
+        texts = {name: getattr(part, "__name__", repr(part)) for name, part in parts} | dict(super()._shown())
+        yield from sorted(texts.items(), key=lambda item: int(item[0]) if item[0].isdigit() else len(texts))
 
     def __len__(self) -> int:
         return len(self._all())
@@ -76,7 +82,11 @@ class Sequential(_Numbered):
 
     def __call__(self, x: Any) -> Any:
         for part in self._all():
-            x = part(x)
+            try:
+                x = part(x)
+            except Exception as error:
+                tell_part(error, part)
+                raise
         return x
 
 

@@ -14,7 +14,7 @@ def no_tensor(x: Any, name: str, what: str, rule: str = "it must be a tensor.") 
     """The error for something else in the place of a tensor. Other libraries, too, may call theirs Tensor."""
     kind, library = type(x).__name__, type(x).__module__.partition(".")[0]
     if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
-        return ArgumentError(f"{name}: {what} is a {library}.{kind}", rule=rule, hint="Give smelt.asarray of it.")
+        return ArgumentError(f"{name}: {what} is a {library}.{kind}", rule=rule, hint="Give sm.asarray of it.")
     return ArgumentError(f"{name}: {what} is of type {kind}", rule=rule)
 
 

@@ -94,11 +94,14 @@ class Module:
         def __getattr__(self, name: str) -> Never:
             raise missing_attribute(self, name, "Module")
 
+    @calls.recorded
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         forward = getattr(self, "forward", None)
         if forward is None:
             raise ArgumentError(
-                f"{type(self).__name__} cannot be called", hint="Define __call__(self, ...) in the class."
+                f"{type(self).__name__} cannot be called",
+                rule="a module computes in __call__, or forward.",
+                hint=f"Define __call__(self, x) in the class{', instead of call' if hasattr(self, 'call') else ''}.",
             )
         return forward(*args, **kwargs)
 
@@ -258,14 +261,14 @@ class Module:
 
     @reprlib.recursive_repr()
     def __repr__(self) -> str:
-        lines = [line for name, child in self._children() for line in _indented(f"({name}): {child!r}")]
+        lines = [line for name, text in self._shown() for line in _indented(f"({name}): {text}")]
         head = f"{type(self).__name__}({self.extra_repr()}"
         return "\n".join([head, *lines, ")"]) if lines else f"{head})"
 
-    def _children(self) -> Iterator[tuple[str, Module]]:
-        """The modules directly below."""
+    def _shown(self) -> Iterator[tuple[str, str]]:
+        """What `repr` shows: the modules directly below."""
         for name, value in vars(self).items():
-            yield from _nearest(value, name)
+            yield from ((path, repr(child)) for path, child in _nearest(value, name))
 
 
 def Parameter(data: Tensor, requires_grad: bool = True) -> Tensor:

@@ -60,7 +60,7 @@ def _no_dictionary(value: Any) -> ArgumentError:
     if hasattr(value, "state_dict"):
         hint = "Give its state_dict()."
     elif isinstance(value, str | os.PathLike):
-        hint = "For a safetensors file, use smelt.load(module, path)."
+        hint = "For a safetensors file, use sm.load(module, path)."
     return ArgumentError(f"load_state_dict: a {type(value).__name__} is no dictionary of tensors", hint=hint)
 
 

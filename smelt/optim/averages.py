@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError
 from smelt.optim.core import at_once, free_parameters, wide
+from smelt.shown import Shown
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
 
@@ -20,7 +21,7 @@ class Averaged(NamedTuple):
     average: Any
 
 
-class EMA:
+class EMA(Shown):
     """An exponential moving average: at each update, the average keeps a share `decay` and takes the rest.
 
     What optimizers do not change (buffers, frozen parameters) is taken as it is. With `warmup` the share starts at

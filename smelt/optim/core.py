@@ -19,6 +19,7 @@ from smelt.dtypes import DType, float32, float64, int32
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph.shapes import shape_text
 from smelt.names import missing_attribute, understood
+from smelt.shown import Shown
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
 from smelt.tensor.interop import realize
@@ -91,7 +92,7 @@ class State(NamedTuple):
     steps: tuple[Any, ...]
 
 
-class Step:
+class Step(Shown):
     """One step of a chain. This one changes nothing."""
 
     def init(self, parameters: Parameters) -> Any:
@@ -158,7 +159,10 @@ class Optimizer(Updater):
     def __init__(self, *steps: Step, lr: Rate) -> None:
         for step in steps:
             if not isinstance(step, Step):
-                raise ArgumentError(f"Optimizer: {step!r:.80} is not a step", hint="See smelt.optim.steps.")
+                raise ArgumentError(
+                    f"Optimizer: {step!r:.80} is not a step",
+                    hint="Steps are sm.optim.ClipNorm(1.0), sm.optim.Momentum(0.9) and their like.",
+                )
         check_rate(lr, type(self).__name__)
         self.steps, self.lr = steps, lr
 

@@ -8,13 +8,14 @@ from typing import Any
 from smelt.dtypes import float32
 from smelt.errors import ArgumentError
 from smelt.optim.core import check_rate
+from smelt.shown import Shown
 from smelt.tensor import Tensor
 from smelt.tensor.creation import full
 
 __all__ = ["ReduceOnPlateau"]
 
 
-class ReduceOnPlateau:
+class ReduceOnPlateau(Shown):
     """Times `factor` once a number has not become better for more than `patience` calls of `step`.
 
     It lives in Python, between the steps of training. Its `rate` is a tensor: handed to a compiled step as an argument,
@@ -55,6 +56,9 @@ class ReduceOnPlateau:
         self.threshold_mode, self.cooldown, self.min_lr, self.eps = threshold_mode, cooldown, min_lr, eps
         self._state = {"lr": float(lr), "best": math.inf if mode == "min" else -math.inf, "bad": 0, "waiting": 0}
         self._tensor: Tensor | None = None
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("(", f"(lr={self._state['lr']}, ", 1)
 
     @property
     def rate(self) -> Tensor:

@@ -54,7 +54,13 @@ def _of_numbers(make: Callable[P, Schedule]) -> Callable[P, Schedule]:
     @functools.wraps(make)
     def made(*args: P.args, **kwargs: P.kwargs) -> Schedule:
         rate = make(*args, **kwargs)
-        return lambda count: rate(count if isinstance(count, Tensor) else asarray(count, dtype=int32))
+
+        def schedule(count: Any) -> Any:
+            return rate(count if isinstance(count, Tensor) else asarray(count, dtype=int32))
+
+        given = [repr(value) for value in args] + [f"{name}={value!r}" for name, value in kwargs.items()]
+        schedule.__qualname__ = f"{make.__name__}({', '.join(given)})"
+        return schedule
 
     return made
 

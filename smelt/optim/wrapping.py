@@ -8,6 +8,7 @@ from smelt import tree
 from smelt.dtypes import int32
 from smelt.errors import ArgumentError
 from smelt.optim.core import Parameters, Updater, at_once, free_parameters, zeros_like_each
+from smelt.shown import Shown
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
 from smelt.tensor.elementwise import where
@@ -22,7 +23,7 @@ def chosen(condition: Tensor, new: T, old: T) -> T:
     return tree.map(lambda a, b: a if a is b else where(condition, a, b), new, old)  # type: ignore[no-any-return]
 
 
-class Wrapper(Updater):
+class Wrapper(Shown, Updater):
     """An optimizer around another: used as one, but not part of a chain."""
 
     def __init__(self, optimizer: Any) -> None:

@@ -20,6 +20,7 @@ from smelt.graph.node import Node, constant_array
 from smelt.graph.ops import VIEWS, Op
 from smelt.locks import new_lock
 from smelt.runtime.devices import common_device
+from smelt.runtime.repeats import note_compiled
 from smelt.runtime.storage import Signature, Storage, leaf, signature
 from smelt.runtime.tracing import is_traced_input, is_tracing, is_transforming
 
@@ -57,7 +58,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             storages.append(view.leaf.attribute)
         device = common_device(storages)
         storages = [storage.on(device.name) for storage in storages]
-        compiled = find(traced, device)
+        compiled = find(traced, device, noted=True)
         offsets = [view.offset for view in traced.inputs]
         pointers = [storage.shifted(offset) for storage, offset in zip(storages, offsets, strict=True)]
         integers = struct.pack(f"{len(traced.starts)}q", *traced.starts)
@@ -122,8 +123,10 @@ def report(checks: Sequence[Check], storages: Sequence[Storage]) -> None:
         check.report(int(storage.numpy()))
 
 
-def find(traced: Traced, device: Device) -> CompiledGraph:
-    """The compiled graph for a key on a device, compiled if need be: by one thread, while others that want it wait."""
+def find(traced: Traced, device: Device, noted: bool = False) -> CompiledGraph:
+    """The compiled graph for a key on a device, compiled if need be: by one thread, while others that want it wait.
+    With `noted`, users are told if there are many that differ in sizes only.
+    """
     key = (device.name, traced.key)
     known = _known(key)
     if known is not None:
@@ -144,7 +147,9 @@ def find(traced: Traced, device: Device) -> CompiledGraph:
             _graphs[key] = compiled
             while len(_graphs) > GRAPH_LIMIT:
                 _graphs.popitem(last=False)
-        return compiled
+    if noted:
+        note_compiled(traced)
+    return compiled
 
 
 def _known(key: tuple[str, GraphKey]) -> CompiledGraph | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.dtypes import DType, as_dtype, is_dtype
 from smelt.errors import ArgumentError, DeviceError
 from smelt.graph.node import Shape
 from smelt.graph.shapes import checked_shape, normalized_axes
@@ -84,13 +85,29 @@ def spread(values: Any) -> tuple[Any, ...]:
 
 def as_shape(shape: ShapeLike | Sequence[ShapeLike], name: str) -> Shape:
     """A shape from one size, several, or a shape on its own."""
-    return checked_shape(spread(shape), name)
+    sizes = spread(shape)
+    try:
+        return checked_shape(sizes, name)
+    except ArgumentError:
+        for size in sizes:
+            refuse_dtype(size, name)
+        raise
+
+
+def refuse_dtype(value: Any, name: str) -> None:
+    """Say how dtypes are given, if a value in the place of another is one."""
+    if isinstance(value, str | type | np.dtype | DType) and is_dtype(value):
+        raise ArgumentError(f"{name}: {value!r} in the place of a number", hint=f"Write dtype=sm.{as_dtype(value)}.")
 
 
 def check_device(device: Any, name: str) -> None:
     """Accept the devices that there are."""
     if device is not None and str(device) not in DEVICES:
-        raise DeviceError(f"{name}: there is no device {str(device)!r}", hint=f"There are: {', '.join(DEVICES)}.")
+        raise DeviceError(
+            f"{name}: there is no device {str(device)!r}",
+            rule=f"there are: {', '.join(DEVICES)}.",
+            hint="Leave it out to compute on all cores of the processor; `smelt devices` lists what is here.",
+        )
 
 
 def check_copy(copy: Any, name: str) -> None:

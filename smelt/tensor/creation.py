@@ -16,7 +16,7 @@ from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.index import Index, least, maximum, size_of, upper
 from smelt.graph.node import Node
-from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer
+from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer, refuse_dtype
 from smelt.tensor.devices import placed
 from smelt.tensor.handle import check_fits, node_of, scalar_node, wrap
 from smelt.tensor.movement import diagonal_offset
@@ -223,6 +223,7 @@ def _number(value: Any, name: str) -> int | float:
             return number
     except OverflowError:  # an integer beyond all floats, which Python may refuse to print
         raise ArgumentError(f"{name}: an integer of {int(number).bit_length()} bits is too large") from None
+    refuse_dtype(value, name)
     raise ArgumentError(f"{name}: {value!r} is not a finite number")
 
 

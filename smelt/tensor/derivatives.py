@@ -38,14 +38,14 @@ def gradient(tensor: Tensor, by: Sequence[Any]) -> Any:
 def _unreachable(root: Node, node: Node, k: int) -> GradientError:
     if root.op is Op.LEAF:
         why = "the value has been computed already, and with it its history was released."
-        hint = "Ask for the gradient before the value is read, or use smelt.value_and_grad."
+        hint = "Ask for the gradient before the value is read, or use sm.value_and_grad."
     else:
         read = [leaf for leaf in topological([root], through_leaves=True) if _was_computed(leaf)]
         shapes = ", ".join(f"{leaf.dtype}{shape_text(leaf.shape)}" for leaf in read[:3])
         why = "nothing that the value was computed from depends on it."
         if read:
             why += f" These were read too early, which released their history: {shapes}."
-        hint = "Read values after asking for the gradient, or use smelt.value_and_grad, which keeps the history."
+        hint = "Read values after asking for the gradient, or use sm.value_and_grad, which keeps the history."
     return GradientError(
         f"gradient: the value does not depend on argument {k}, {node.dtype}{shape_text(node.shape)}",
         rule=why,
@@ -70,7 +70,7 @@ def scalar_root(value: Any, name: str) -> Node:
         raise ShapeError(
             f"{name}: the value has shape {shape_text(node.shape)}",
             rule="only a scalar has a gradient.",
-            hint="Sum it, or use smelt.vjp or smelt.jacobian.",
+            hint="Sum it, or use sm.vjp or sm.jacobian.",
         )
     return node
 
@@ -97,6 +97,6 @@ def float_node(leaf: Any, name: str, what: str) -> Node:
         raise DTypeError(
             f"{name}: {what} has a tensor of {node.dtype} and shape {shape_text(node.shape)}",
             rule="only float tensors can be differentiated by.",
-            hint="Cast it with x.astype(smelt.float32), or leave it out with argnums=.",
+            hint="Cast it with x.astype(sm.float32), or leave it out with argnums=.",
         )
     return node

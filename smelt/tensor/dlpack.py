@@ -180,7 +180,7 @@ def outgoing(array: NDArray[Any], dtype: DType, max_version: tuple[int, int] | N
             capsule = plain.__dlpack__(max_version=max_version, copy=copy is not False)
     except BufferError:
         raise ExchangeError(
-            f"dlpack: DLPack has no name for {dtype}", hint="Cast first, for example with x.astype(smelt.float32)."
+            f"dlpack: DLPack has no name for {dtype}", hint="Cast first, for example with x.astype(sm.float32)."
         ) from None
     if code is not None:
         _opened(capsule).dtype.code = code[0]

@@ -329,7 +329,7 @@ def pow(x: Operand, y: Operand) -> Tensor:
             raise ArgumentError(
                 f"pow: an integer tensor to the power {y}",
                 rule="integers have no negative powers.",
-                hint="Cast first, for example with x.astype(smelt.float32).",
+                hint="Cast first, for example with x.astype(sm.float32).",
             )
         if y == 2:  # a multiplication is as exact and far cheaper
             return wrap(build.binary("mul", a, a, name="pow"))

@@ -26,7 +26,7 @@ def key_node(key: Any, name: str) -> Node:
         raise ArgumentError(
             f"{name}: a key is {node.dtype}{shape_text(node.shape)}",
             rule="it must be uint32 of shape (2,).",
-            hint="Make one with smelt.random.key(0), or take a row of smelt.random.split(key).",
+            hint="Make one with sm.random.key(0), or take a row of sm.random.split(key).",
         )
     return node
 

@@ -7,6 +7,7 @@ their own dtype.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from smelt import dtypes, runtime, tree
 from smelt.config import settings
 from smelt.dtypes import DType, Scalar
-from smelt.errors import ArgumentError, DTypeError
+from smelt.errors import ArgumentError, DTypeError, TraceWarning, user_location
 from smelt.graph import build, index_numbers
 from smelt.graph.index import Index
 from smelt.graph.node import Node, live_nodes, topological
@@ -39,9 +40,10 @@ _INTERVAL = 256
 _until_check = _INTERVAL
 _counts = 0
 _observer: Callable[[Any], None] | None = None
+_told = False  # that a graph grows
 
 _WEAK = (bool, int, float)
-OPERANDS: tuple[type[Any], ...] = (Handle, bool, int, float, np.ndarray, np.generic, Index)
+OPERANDS: tuple[type[Any], ...] = (Handle, bool, int, float, np.ndarray, np.generic, Index, list, tuple)
 
 
 def register(tensor: type[Any]) -> None:
@@ -69,23 +71,41 @@ def observe(observer: Callable[[Tensor], None] | None) -> None:
 
 
 def _check_growth(tensor: Tensor) -> None:
-    """Realize a tensor whose unrealized history is over the limit, so that endless loops need bounded memory.
+    """Realize a tensor whose unrealized history is over the limit, so that endless loops need bounded memory; and warn
+    once when it is well on the way there, since every step of such a loop takes longer than the one before.
 
     No graph has more nodes than are alive, so counting the nodes of one is seldom needed. The interval between counts
     drifts: a loop with the same period would otherwise always show the same one of its tensors.
     """
-    global _until_check, _counts
+    global _until_check, _counts, _told
     if _observer is not None:  # `_until_check` stays negative: the way that every tensor takes is no longer for it
         _observer(tensor)
         return
     limit = settings().node_limit
-    if live_nodes() <= limit:
+    if live_nodes() <= (limit if _told else limit // 8):
         _until_check = _INTERVAL
         return
     _counts += 1
-    _until_check = limit // 8 + _counts % 31
-    if not runtime.is_tracing() and not runtime.is_transforming() and len(topological([tensor._node])) > limit:
+    _until_check = limit // (8 if _told else 64) + _counts % 31
+    if runtime.is_tracing():
+        return
+    count = len(topological([tensor._node]))
+    if count > limit // 8 and not _told:
+        _told = True
+        _tell_growth(count)
+    if count > limit and not runtime.is_transforming():
         tensor.realize()
+
+
+def _tell_growth(count: int) -> None:
+    place = user_location()
+    warnings.warn_explicit(
+        f"a tensor depends on {count} operations that have not been computed, because nothing was read. Where a loop "
+        "adds to them, each step takes longer than the one before: put the step into sm.jit, or end it with "
+        "sm.realize(w, b) for what it carries on.",
+        TraceWarning,
+        *(place or ("smelt", 0)),
+    )
 
 
 def size_number(size: Index, fractional: bool) -> Tensor:
@@ -117,7 +137,7 @@ def computed(node: Node, name: str) -> Node:
         raise DTypeError(
             f"{name}: {node.dtype} is not supported",
             rule=f"{node.dtype} only stores values.",
-            hint=f"Cast first, for example with x.astype(smelt.{dtypes.sum_dtype(node.dtype)}).",
+            hint=f"Cast first, for example with x.astype(sm.{dtypes.sum_dtype(node.dtype)}).",
         )
     return node
 
@@ -136,7 +156,7 @@ def scalar_node(value: Scalar, dtype: DType, name: str) -> Node:
                 f"{name}: the integer {_short(value)} does not fit in {dtype}",
                 rule=f"a Python integer takes the dtype of the tensor that it meets; {dtype} holds {dtype.minimum} to "
                 f"{dtype.maximum}.",
-                hint="Cast the tensor first, for example with x.astype(smelt.int64).",
+                hint="Cast the tensor first, for example with x.astype(sm.int64).",
             )
     elif dtype.is_float:
         try:
@@ -201,7 +221,7 @@ def promoted(a: DType, b: DType, name: str) -> DType:
         raise DTypeError(
             f"{name}: {a} and {b} have no common dtype",
             rule="no integer dtype holds the values of both.",
-            hint="Cast one of them first, for example with x.astype(smelt.int64).",
+            hint="Cast one of them first, for example with x.astype(sm.int64).",
         ) from None
 
 

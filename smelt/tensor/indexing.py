@@ -5,15 +5,16 @@ On an axis of symbolic size, a slice must lie inside the axis for every value of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from smelt import dtypes, runtime
 from smelt.dtypes import bool_, int64
-from smelt.errors import DTypeError
+from smelt.errors import ArgumentError, DTypeError
 from smelt.graph import build
 from smelt.graph.checks import written
 from smelt.graph.node import Node, Shape
 from smelt.graph.ops import Span
+from smelt.names import missing_attribute
 from smelt.tensor.handle import Handle, is_weak, node_of, scalar_node, wrap
 from smelt.tensor.selection import DROPPED, FOUND, KEPT, Selection, select
 
@@ -56,8 +57,14 @@ class At:
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
 
+    def __repr__(self) -> str:
+        return f"x.at of {self._tensor!r}"
+
     def __getitem__(self, key: Any) -> Updates:
         return Updates(self._tensor, key)
+
+    def __setitem__(self, key: Any, values: Any) -> Never:
+        raise ArgumentError("item assignment: tensors never change", hint="Write x = x.at[...].set(...).")
 
 
 class Updates:
@@ -71,6 +78,14 @@ class Updates:
 
     def __init__(self, tensor: Tensor, key: Any) -> None:
         self._tensor, self._key = tensor, key
+
+    if not TYPE_CHECKING:  # a type checker must not take every name for one that is there
+
+        def __getattr__(self, name: str) -> Never:
+            raise missing_attribute(self, name, "Updates")
+
+    def __repr__(self) -> str:
+        return f"x.at[{self._key!r}] of {self._tensor!r}"
 
     def get(self) -> Tensor:
         """The elements themselves, as `x[key]`."""
@@ -87,6 +102,8 @@ class Updates:
     def multiply(self, values: Any, /) -> Tensor:
         """The elements multiplied by values."""
         return self._changed("mul", values)
+
+    mul = multiply
 
     def min(self, values: Any, /) -> Tensor:
         """The smaller of each element and its values."""

@@ -20,7 +20,7 @@ from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
-from smelt.tensor.arguments import check_copy, check_device
+from smelt.tensor.arguments import check_copy, check_device, refuse_dtype
 from smelt.tensor.devices import placed
 from smelt.tensor.handle import Handle, check_fits, is_weak, node_of, scalar_node, wrap
 from smelt.tensor.types import DT, DTypeLike, S, TensorLike
@@ -235,6 +235,9 @@ def array_of(value: Any, name: str) -> NDArray[Any]:
     except (ValueError, TypeError, OverflowError, RuntimeError, BufferError) as error:
         reason = "the nested lists are ragged" if "inhomogeneous" in str(error) else str(error)
         raise ArgumentError(f"{name}: no tensor can be made of a {type(value).__name__}: {reason}") from None
+    if array.dtype.kind == "O" and not array.ndim and not isinstance(value, np.ndarray):
+        refuse_dtype(value, name)
+        raise DTypeError(f"{name}: no tensor can hold {value!r:.80}", rule="tensors hold numbers.")
     _numeric(array, name)
     return array
 
@@ -311,11 +314,11 @@ def storage_of(tensor: Tensor, asked: str) -> Storage:
 
 
 _OUTSIDE: Final = (
-    "Compute with smelt's functions, or return the tensor and read it outside. smelt.debug.print shows it as it runs."
+    "Compute with smelt's functions, or return the tensor and read it outside. sm.debug.print shows it as it runs."
 )
 _INSTEAD: Final = {  # by what asks for a value
-    "bool": "Use smelt.where to choose between values and smelt.cond to choose between computations.",
-    "index": 'smelt.jit(f, static="n") compiles for each size n. A loop that counts is smelt.fori_loop.',
+    "bool": "Use sm.where to choose between values and sm.cond to choose between computations.",
+    "index": 'sm.jit(f, static="n") compiles for each size n. A loop that counts is sm.fori_loop.',
 }
 
 
@@ -337,7 +340,7 @@ def refuse_differentiated(tensor: Tensor, asked: str) -> None:
             f"{asked}: a value that is being differentiated leaves smelt",
             rule="what is computed from it elsewhere would count as a constant, and its gradient would be zeros.",
             hint="Compute with smelt's functions. To use the value as a constant write "
-            "smelt.stop_gradient(x).numpy(); a function with a gradient of its own is a smelt.custom_vjp.",
+            "sm.stop_gradient(x).numpy(); a function with a gradient of its own is a sm.custom_vjp.",
         )
 
 
@@ -355,7 +358,7 @@ def one_value(tensor: Tensor, asked: str) -> Any:
         raise ArgumentError(
             f"{asked}: the tensor has shape {shape_text(shape)}",
             rule="only a tensor with exactly one element has a single value.",
-            hint="Use any() or all() for a verdict on all elements; element by element write &, |, ~ and smelt.maximum."
+            hint="Use any() or all() for a verdict on all elements; element by element write &, |, ~ and sm.maximum."
             if asked == "bool"
             else "Use tolist() for all values.",
         )

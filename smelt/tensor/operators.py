@@ -1,5 +1,5 @@
-"""What Python's operators do. An operand that is no number, array or tensor is left to its own type to handle; so are
-arrays of libraries whose operators take tensors.
+"""What Python's operators do. An operand that is no number, list, array or tensor is left to its own type to handle;
+so are arrays of libraries whose operators take tensors.
 
 The overloads let a type checker follow shapes through arithmetic: equal shapes, scalars, and the two usual
 broadcasts. Other broadcasts between tensors with annotated shapes need `broadcast_to`, or a plain `Tensor`

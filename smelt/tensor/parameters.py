@@ -80,7 +80,7 @@ def parameter(value: Any, dtype: DType, name: str, what: str, rule: Rule = NUMBE
     node = node_of(value, name)
     if node.dtype.is_bool:
         raise DTypeError(
-            f"{name}: {what} is a bool tensor", hint="Cast it first, for example with x.astype(smelt.float32)."
+            f"{name}: {what} is a bool tensor", hint="Cast it first, for example with x.astype(sm.float32)."
         )
     return build.cast(node, dtype)
 

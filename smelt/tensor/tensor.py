@@ -15,7 +15,6 @@ from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from smelt.graph import build
 from smelt.graph.index import Index, product_of
 from smelt.graph.shapes import shape_text
-from smelt.runtime import DEVICES
 from smelt.tensor import (
     activations,
     adaptive_pooling,
@@ -228,6 +227,12 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
 
     def __setitem__(self, key: Any, value: Any) -> Never:
         raise ArgumentError("item assignment: tensors never change", hint="Use x.at[...].set(...) for a changed copy.")
+
+    def __delitem__(self, key: Any) -> Never:
+        raise ArgumentError(
+            "item deletion: tensors never change",
+            hint="Write y = sm.concatenate([x[:i], x[i + 1:]]), or y = x[mask] with True for what stays.",
+        )
 
     @property
     def at(self) -> indexing.At:
@@ -534,7 +539,7 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
 
     def to(self, target: Any = None, *, dtype: Any = None, device: Any = None) -> Tensor[Any, *S]:
         """`astype` for a dtype, `to_device` for a device."""
-        if isinstance(target, str) and target in DEVICES:
+        if isinstance(target, str) and not dtypes.is_dtype(target):
             device = target
         elif target is not None:
             dtype = target

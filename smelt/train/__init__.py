@@ -1,8 +1,9 @@
 """What training loops need besides modules and optimizers: a progress bar, metrics, logs, pictures and checkpoints."""
 
+import sys
 from typing import TYPE_CHECKING
 
-from smelt.names import door
+from smelt.names import door, understand
 from smelt.train.checkpoints import Checkpoint, Restored
 from smelt.train.loggers import JSONLogger, Logger, TensorBoardLogger
 from smelt.train.metrics import F1, Accuracy, ConfusionMatrix, Mean, Metric, Precision, Recall, TopK
@@ -29,5 +30,6 @@ __all__ = [
     "progress",
 ]
 
+understand(sys.modules[__name__])
 if not TYPE_CHECKING:
     __getattr__, __dir__ = door(__name__, __all__)

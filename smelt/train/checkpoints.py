@@ -20,6 +20,7 @@ from smelt.errors import ArgumentError, ParseError
 from smelt.formats.models import named_arrays, with_tensors
 from smelt.formats.safetensors import SafeTensors, encoded
 from smelt.formats.whole import PathLike, write_whole
+from smelt.shown import Shown
 from smelt.tensor.arguments import integer
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ class Restored(NamedTuple, Generic[T]):
     notes: dict[str, Any]
 
 
-class Checkpoint:
+class Checkpoint(Shown):
     """A folder of checkpoints, of which the latest `keep` are kept.
 
     >>> import tempfile

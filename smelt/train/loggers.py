@@ -20,7 +20,11 @@ class Logger:
     """Takes numbers by name and step: `log(step, loss=0.3, rate=1e-3)`. Tensors of one element are read."""
 
     def __init__(self, path: Path, mode: Literal["ab", "xb"]) -> None:
+        self.path = path
         self._file = path.open(mode)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
 
     def log(self, step: int, **values: Any) -> None:
         """Write the values of a step. What was logged is in the file, also if the program is killed."""

@@ -72,6 +72,10 @@ class Progress(Generic[T]):
             self.stream.write("\n")
             self.stream.flush()
 
+    def __repr__(self) -> str:
+        total = "" if self.total is None else f" of {self.total}"
+        return f"Progress({self.label!r}, {self.done}{total})"
+
     def __iter__(self) -> Iterator[T]:
         if self.iterable is None:
             raise ArgumentError("Progress: there is nothing to go through", hint="Give it an iterable, or use advance.")

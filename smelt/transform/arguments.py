@@ -24,9 +24,14 @@ R = TypeVar("R")
 class Derived(Generic[P, R]):
     """A function made from another one, which is `__wrapped__`: `jit` finds there which tensors it reaches."""
 
-    def __init__(self, function: Callable[..., Any], call: Callable[..., Any]) -> None:
+    __wrapped__: Callable[..., Any]
+
+    def __init__(self, function: Callable[..., Any], call: Callable[..., Any], name: str) -> None:
         functools.update_wrapper(self, function, updated=())
-        self._call = call
+        self._call, self._name = call, name
+
+    def __repr__(self) -> str:
+        return f"{self._name}({function_name(self.__wrapped__)})"
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -74,11 +79,17 @@ def variables(value: Any, name: str, what: str) -> Variables:
     return Variables(tree.unflatten(structure, leaves), nodes, structure, constants)
 
 
-def function_of(value: Any, name: str) -> Callable[..., Any]:
+def function_of(value: Any, name: str, hint: str = "") -> Callable[..., Any]:
     """What a transform is applied to."""
     if not callable(value):
-        raise ArgumentError(f"{name}: {value!r:.80} is not a function")
+        raise ArgumentError(f"{name}: {value!r:.80} is not a function", hint=hint)
     return value  # type: ignore[no-any-return]
+
+
+def function_name(function: Any) -> str:
+    """What a function is called; of an object that is one, what it shows of itself."""
+    plain = isinstance(function, types.FunctionType | types.MethodType | types.BuiltinFunctionType)
+    return function.__qualname__ if plain else f"{function!r:.200}"
 
 
 def positions(argnums: int | Sequence[int], count: int, name: str) -> list[int]:

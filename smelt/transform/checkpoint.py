@@ -71,7 +71,7 @@ def checkpoint(function: Callable[P, T], keep: str = "nothing") -> Derived[P, T]
         values = open_body(body, sources)
         return tree.unflatten(shape, [wrap(alias(value, Custom(call, k), *sources)) for k, value in enumerate(values)])
 
-    return Derived(function, run)
+    return Derived(function, run, "checkpoint")
 
 
 class _WayBack:

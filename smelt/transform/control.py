@@ -22,6 +22,7 @@ from smelt.graph.shapes import as_size, row_major, shape_text
 from smelt.runtime import Placeholder
 from smelt.tensor import wrap
 from smelt.tensor.handle import Handle
+from smelt.transform.arguments import function_of
 from smelt.transform.state import Leaves, State, agreed, leaves_of
 
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]
@@ -43,6 +44,8 @@ def cond(pred: Any, true_fn: Callable[..., T], false_fn: Callable[..., T], *oper
     >>> sm.cond(x.sum() > 5, lambda x: x * 2, lambda x: x - 1, x).tolist()
     [6.0, 8.0]
     """
+    for function in (true_fn, false_fn):
+        function_of(function, "cond", "Write sm.where(pred, x, y), which chooses between values.")
     predicate = _flag(pred, "cond", "the predicate")
     given = leaves_of(operands, "cond", "operand")
     stand_ins = [_stand_in(node.dtype, node.shape, weak) for node, weak in zip(given.nodes, given.weak, strict=True)]
@@ -76,6 +79,8 @@ def while_loop(test: Callable[[S], Any], body: Callable[[S], S], state: S, *, ma
     >>> sm.while_loop(lambda n: n < 100, lambda n: n * 3, 1).item()
     243
     """
+    for function in (test, body):
+        function_of(function, "while_loop", "Write sm.while_loop(test, body, state), with functions of the state.")
     if max_steps is None:
         return _while(test, body, state, "while_loop")
     return _guarded(test, body, state, _steps(max_steps, "while_loop", "max_steps"))
@@ -89,6 +94,7 @@ def fori_loop(low: Any, high: Any, body: Callable[[Any, S], S], state: S) -> S:
     >>> sm.fori_loop(1, 6, lambda i, product: product * i, 1).item()
     120
     """
+    function_of(body, "fori_loop", "Write sm.fori_loop(low, high, lambda i, state: ..., state).")
     bounds = [_bound(bound, name) for bound, name in ((low, "low"), (high, "high"))]
     first, last = bounds
     if not isinstance(first, Node) and not isinstance(last, Node):
@@ -119,6 +125,7 @@ def scan(
     >>> total.item(), sums.tolist()
     (6, [1, 3, 6])
     """
+    function_of(f, "scan", "Write sm.scan(lambda carry, x: (carry, y), carry, xs).")
     rows = leaves_of(xs, "scan", "xs")
     count = _length(rows, length)
     slices = [_stand_in(x.dtype, x.shape[1:]) for x in rows.nodes]

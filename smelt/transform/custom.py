@@ -14,7 +14,7 @@ from smelt.graph.alias import alias
 from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
 from smelt.tensor import Tensor, wrap
-from smelt.transform.arguments import called, tensor_nodes
+from smelt.transform.arguments import called, function_name, tensor_nodes
 
 T = TypeVar("T")
 
@@ -46,10 +46,15 @@ class custom_vjp(Generic[T]):
     1.0
     """
 
+    __wrapped__: Callable[..., T]
+
     def __init__(self, function: Callable[..., T]) -> None:
         functools.update_wrapper(self, function)
         self._forward: Callable[..., Any] | None = None
         self._backward: Callable[..., Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"custom_vjp({function_name(self.__wrapped__)})"
 
     def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
         """Say how the value is computed when it will be differentiated, and the way back."""
@@ -61,7 +66,7 @@ class custom_vjp(Generic[T]):
         return () if self._forward is None or self._backward is None else (self._forward, self._backward)
 
     def __call__(self, *args: Any) -> T:
-        name = f"custom_vjp {self.__wrapped__.__name__}"  # type: ignore[attr-defined]
+        name = f"custom_vjp {self.__wrapped__.__name__}"
         if self._forward is None or self._backward is None:
             raise ArgumentError(f"{name}: it has no gradient yet", hint="Call defvjp(forward, backward) first.")
         with runtime.free_to_read():

@@ -53,7 +53,7 @@ def value_and_grad(
     >>> value.tolist(), slope.tolist()
     (10.0, [2.0, 6.0])
     """
-    return Derived(function, _both(function, argnums, has_aux, "value_and_grad"))
+    return Derived(function, _both(function, argnums, has_aux, "value_and_grad"), "value_and_grad")
 
 
 def _both(
@@ -106,7 +106,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
-    return Derived(function, derived)
+    return Derived(function, derived, "grad")
 
 
 @overload
@@ -130,7 +130,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     """
     name = "vjp"
     stand_ins = [variables(primal, name, f"primal {k}") for k, primal in enumerate(primals)]
-    result = called_with(function, primals, dict(enumerate(stand_ins)), {})
+    result = called_with(function_of(function, "vjp"), primals, dict(enumerate(stand_ins)), {})
     value, auxiliary = _parted(result, name) if has_aux else (result, None)
     roots, structure = tensor_nodes(value, name, "the value")
     inputs = [node for one in stand_ins for node in one.nodes]

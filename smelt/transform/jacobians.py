@@ -44,7 +44,7 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> De
         rows = [_rows(root, inputs) for root in roots]
         return tree.unflatten(structure, [_arranged(row, places, stand_ins, argnums) for row in rows])
 
-    return Derived(function, derived)
+    return Derived(function, derived, name)
 
 
 def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Derived[P, Any]:
@@ -67,7 +67,7 @@ def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Der
         rows = [[column[k] for column in columns] for k in range(len(inputs))]
         return _nested([_arranged(row, places, stand_ins, argnums) for row in rows], places, stand_ins, argnums)
 
-    return Derived(function, derived)
+    return Derived(function, derived, name)
 
 
 def _variables(args: Any, argnums: int | Sequence[int], name: str) -> tuple[list[int], dict[int, Variables]]:

@@ -23,6 +23,7 @@ from smelt.graph.shapes import row_major, shape_text
 from smelt.runtime import Placeholder
 from smelt.tensor import Tensor, wrap
 from smelt.tensor.handle import node_of
+from smelt.transform.arguments import function_name
 from smelt.transform.attributes import attributes_of, changed_attributes
 
 P = ParamSpec("P")
@@ -73,6 +74,9 @@ class Vmap(Generic[P, T]):
         self._in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         self._out_axes = out_axes
         self._axis_size = _checked_size(axis_size)
+
+    def __repr__(self) -> str:
+        return f"vmap({function_name(self.__wrapped__)}, in_axes={self._in_axes!r}, out_axes={self._out_axes!r})"
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

@@ -21,6 +21,11 @@ def test_help_loads_no_command() -> None:
     assert subprocess.run([sys.executable, "-W", "error", "-c", code], check=False).returncode == 0
 
 
+def test_the_package_runs_as_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "smelt"], check=True, capture_output=True, text=True)
+    assert "smelt doctor" in done.stdout
+
+
 def test_without_a_command_the_commands_are_listed_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 0
     said = capsys.readouterr().out

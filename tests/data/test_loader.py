@@ -252,6 +252,21 @@ def test_a_tuple_of_arrays_means_their_rows_side_by_side(make: Any) -> None:
         DataLoader((make(X), make(Y[1:])))
 
 
+def test_of_a_dictionary_of_arrays_batches_are_dictionaries() -> None:
+    data = {"x": np.arange(10.0).reshape(5, 2), "y": sm.arange(5), "z": [5, 6, 7, 8, 9]}
+    loader = sm.data.DataLoader(data, batch=2, pad_last=True)
+    batches = [{name: part.tolist() for name, part in batch.items()} for batch in loader]
+    assert batches[1] == {"x": [[4, 5], [6, 7]], "y": [2, 3], "z": [7, 8], "mask": [True, True]}
+    assert batches[2]["y"] == [4, 0] and batches[2]["mask"] == [True, False]
+    train, test = sm.data.random_split(data, [3, 2])
+    assert len(train) == 3 and set(test[0]) == {"x", "y", "z"}
+    with pytest.raises(ShapeError, match=r"\(5,\), \(4,\)"):
+        sm.data.DataLoader({"x": np.ones(5), "y": np.ones(4)})
+    with pytest.raises(ArgumentError, match="no dataset if 'y' is of type dict"):
+        sm.data.DataLoader({"x": np.ones(5), "y": {"z": np.ones(4)}})
+    assert [batch.tolist() for batch in sm.data.DataLoader({0: 3.0, 1: 4.0}, batch=2)] == [[3, 4]]  # items by number
+
+
 def test_a_tuple_of_items_is_a_dataset_of_them() -> None:
     assert all_of(DataLoader((1, 2, 3), 3)) == all_of(DataLoader([1, 2, 3], 3))
     assert all_of(DataLoader(((1, 2.0), (3, 4.0)), 2)) == all_of(DataLoader([(1, 2.0), (3, 4.0)], 2))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import smelt as sm
+from smelt.errors import ArgumentError
 
 Capture = pytest.CaptureFixture[str]
 
@@ -95,3 +96,21 @@ def test_a_program_that_prints_nothing_has_nothing_more_to_compute(capsys: Captu
     assert (sm.ones(2) + 1).tolist() == [2.0, 2.0]
     assert sm.jit(lambda x: x + 1)(sm.ones(1)).tolist() == [2.0]
     assert capsys.readouterr().out == ""
+
+
+def test_a_place_without_a_value_is_an_error_where_it_is_written() -> None:
+    @sm.jit
+    def step(x: sm.Tensor) -> sm.Tensor:
+        sm.debug.print("x {}, y {}", x)
+        return x
+
+    with pytest.raises(ArgumentError, match=r"(?s)no value for one of the places {}, {}\n  at test_printing.py"):
+        step(sm.ones(2))
+    with pytest.raises(ArgumentError, match=r"no value for one of the places {x}, {y}"):
+        sm.debug.print("{x} {y:.1f}", x=1)
+
+
+def test_a_text_alone_is_printed_as_it_is(capsys: Capture) -> None:
+    sm.debug.print(f"{dict(a=1)}")
+    sm.debug.print()
+    assert capsys.readouterr().out == "{'a': 1}\n\n"

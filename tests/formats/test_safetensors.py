@@ -242,6 +242,16 @@ def test_mistakes(name: str, tmp_path: Path) -> None:
     assert text in str(caught.value)
 
 
+def test_the_model_comes_before_the_path(tmp_path: Path) -> None:
+    model, path = sm.nn.Linear(2, 3), tmp_path / "net.safetensors"
+    with pytest.raises(ArgumentError, match=r"(?s)the model comes first.*sm\.save\(model, "):
+        sm.save(path, model)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"(?s)the model comes first.*sm\.load\(Net\(\), "):
+        sm.load(path, model)  # type: ignore[call-overload]
+    with pytest.raises(ArgumentError, match="both arguments are paths"):
+        sm.save(path, path)
+
+
 def test_a_missing_file_is_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         sm.load(tmp_path / "nothing")

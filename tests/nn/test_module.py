@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +296,7 @@ def test_loading_under_names_with_something_in_front() -> None:
 
 def test_loading_what_is_no_dictionary() -> None:
     layer = sm.nn.Linear(2, 2)
-    for value, hint in ((sm.nn.Linear(2, 2), r"state_dict\(\)"), ("net.pt", r"smelt\.load"), ([sm.ones(2)], "by name")):
+    for value, hint in ((sm.nn.Linear(2, 2), r"state_dict\(\)"), ("net.pt", r"sm\.load"), ([sm.ones(2)], "by name")):
         with pytest.raises(ArgumentError, match=f"no dictionary of tensors(.|\n)*{hint}"):
             layer.load_state_dict(value)  # type: ignore[arg-type]
 
@@ -387,3 +388,61 @@ def test_a_layer_may_know_the_module_it_belongs_to(tmp_path: Path) -> None:
     other.load_state_dict(net.state_dict())
     x = sm.ones(1, 2)
     assert net(x).tolist() == loaded(x).tolist() == other(x).tolist() == sm.jit(lambda m, x: m(x))(net, x).tolist()
+
+
+# --- which part an error is in
+
+
+class Block(sm.nn.Module):
+    def __init__(self, width: int) -> None:
+        self.layers = [sm.nn.Linear(3, width), sm.nn.Linear(4, 4)]
+
+    def forward(self, x: sm.Tensor) -> sm.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Deep(sm.nn.Module):
+    def __init__(self, width: int) -> None:
+        self.body = sm.nn.Sequential(sm.nn.Linear(3, 3), sm.relu, Block(width))
+        self.heads = {"small": sm.nn.Sequential(lambda x: x.reshape(7))}
+
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        return self.heads["small"](self.body(x))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("way", [lambda f: f, sm.jit, lambda f: sm.grad(lambda m, x: f(m, x).sum())])
+def test_an_error_says_in_which_part_it_is(way: Any) -> None:
+    call = way(lambda model, x: model(x))
+    for width, part in ((5, r"body\.2\.layers\.1 \(Linear\)"), (4, r"heads\.small\.0 \(<lambda>\)")):
+        with pytest.raises(ShapeError) as caught:
+            call(Deep(width), sm.ones(2, 3))
+        [note] = caught.value.__notes__
+        assert re.fullmatch(f"  in part {part} of Deep", note)
+    with pytest.raises(ShapeError) as caught:
+        call(sm.nn.Linear(3, 4), sm.ones(2, 5))
+    assert not hasattr(caught.value, "__notes__")  # the message says it all
+
+
+def test_errors_of_other_kinds_say_it_as_well() -> None:
+    def broken(x: sm.Tensor) -> sm.Tensor:
+        raise KeyError("no such word")
+
+    with pytest.raises(KeyError) as caught:
+        sm.nn.Sequential(sm.nn.Linear(3, 3), broken)(sm.ones(2, 3))
+    assert caught.value.__notes__ == ["  in part 1 (broken) of Sequential"]
+
+
+def test_forward_is_as_good_as_call() -> None:
+    lines = Block(4).summary((2, 3)).splitlines()
+    assert [line.split()[-4:-1] for line in lines[1:2]] == [["Block", "(2,", "4)"]]
+
+
+def test_a_module_without_a_call_says_what_to_define() -> None:
+    class Keras(sm.nn.Module):
+        def call(self, x: sm.Tensor) -> sm.Tensor:
+            return x
+
+    with pytest.raises(ArgumentError, match=r"Define __call__\(self, x\) in the class, instead of call"):
+        Keras()(sm.ones(2))

@@ -73,7 +73,7 @@ def test_torch_tensors_beside_ours() -> None:
     assert np.array_equal(shifted(x).numpy(), 11 * X)
     labels = torch.tensor([0, 1, 2])
     assert sm.cross_entropy(x, labels).item() == sm.cross_entropy(x, sm.asarray([0, 1, 2])).item()
-    with pytest.raises(ArgumentError, match=r"is a torch\.Tensor\n(.|\n)*smelt\.asarray"):
+    with pytest.raises(ArgumentError, match=r"is a torch\.Tensor\n(.|\n)*sm\.asarray"):
         sm.nn.TransformerEncoderLayer(4, 2)(theirs)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import os
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +20,11 @@ from smelt import dtypes, runtime
 from smelt.compiler import trace
 from smelt.config import configure
 from smelt.device.toolchain import compile_count
+from smelt.errors import TraceWarning
 from smelt.graph.interpret import interpret
 from smelt.graph.node import live_nodes, topological
 from smelt.graph.ops import Op
+from smelt.tensor import handle
 from tests.turns import TEST_ALL
 
 rng = np.random.default_rng(3)
@@ -185,7 +189,8 @@ def test_a_long_chain_of_elementwise_nodes(length: int) -> None:
         assert x.tolist() == [float(length)] * 3
 
 
-def test_a_graph_past_the_limit_realizes_itself() -> None:
+def test_a_graph_past_the_limit_realizes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handle, "_told", True)
     with configure(node_limit=100):
         x = sm.zeros((3,)).realize()
         for _ in range(2000):
@@ -275,3 +280,25 @@ def test_numbers_alone_compile_nothing(dtype: sm.DType, monkeypatch: pytest.Monk
         np.testing.assert_array_equal(x.numpy(), np.ones(shape, dtype.numpy))
     other = sm.full((3, 4), 1, dtype=dtype)
     assert not np.shares_memory(one.numpy(), other.numpy())
+
+
+def test_many_sizes_outside_of_jit_are_warned_about(recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always")
+    runtime.clear_graphs()
+    for n in range(1, 15):
+        (sm.ones(n).realize() * 2.5 + 1).numpy()  # asked for here
+    [found] = [one for one in recwarn if issubclass(one.category, TraceWarning)]
+    assert "differ in sizes only, such as (9,) and (10,)" in str(found.message)
+    assert "sm.jit(f, dynamic=True)" in str(found.message)
+    assert found.filename == __file__ and "asked for here" in linecache.getline(__file__, found.lineno)
+
+
+def test_different_programs_at_one_line_are_none_to_warn_about(recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always")
+    x = sm.ones(3).realize()
+    for k in range(12):
+        y = x
+        for _ in range(k):
+            y = (y + x).sin()
+        y.numpy()
+    assert not [one for one in recwarn if issubclass(one.category, TraceWarning)]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import smelt as sm
 from smelt import runtime
-from smelt.errors import DTypeError, IndexRangeError, ShapeError, TraceError
+from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError, TraceError
 from smelt.graph.interpret import interpret
 from smelt.graph.node import topological
 from smelt.graph.ops import Op
@@ -248,3 +248,19 @@ def test_mistakes_in_updates() -> None:
 
 def test_of_several_values_for_one_place_the_last_stays() -> None:
     assert sm.zeros(3).at[sm.asarray([1, 1, 0])].set(sm.asarray([5.0, 6.0, 7.0])).tolist() == [7, 6, 0]
+
+
+def test_updates_go_by_other_names_as_well() -> None:
+    x = sm.asarray([1.0, 2.0])
+    assert x.at[1].mul(3).tolist() == x.at[1].multiply(3).tolist() == [1, 6]
+    assert repr(x.at[1]) == f"x.at[1] of {x!r}"
+
+
+def test_a_tensor_cannot_be_changed_in_place() -> None:
+    x = sm.arange(3)
+    with pytest.raises(ArgumentError, match=r"(?s)never change.*x\.at\[\.\.\.\]\.set"):
+        x[0] = 1
+    with pytest.raises(ArgumentError, match=r"x = x\.at\[\.\.\.\]\.set"):
+        x.at[0] = 1
+    with pytest.raises(ArgumentError, match=r"(?s)never change.*sm\.concatenate"):
+        del x[0]

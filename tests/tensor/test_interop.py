@@ -295,3 +295,15 @@ def test_items_of_other_libraries_make_batches() -> None:
     items = [(Theirs(np.full(2, k, np.float32)), k) for k in range(3)]
     batches = [(rows.tolist(), numbers.tolist()) for rows, numbers in sm.data.DataLoader(items, batch=2)]
     assert batches == [([[0, 0], [1, 1]], [0, 1]), ([[2, 2]], [2])]
+
+
+def test_numpy_takes_our_dtypes() -> None:
+    for dtype in (sm.float32, sm.bfloat16, sm.int4, sm.bool):
+        assert np.dtype(dtype) == dtype.numpy
+    x = sm.ones(3, dtype=sm.float16)
+    assert np.zeros(3, x.dtype).dtype == np.ones(3).astype(x.dtype).dtype == np.float16
+
+
+def test_what_is_no_number_is_named() -> None:
+    with pytest.raises(DTypeError, match="add: no tensor can hold None"):
+        sm.add(sm.ones(2), None)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 
 import smelt as sm
 from smelt import dtypes
-from smelt.errors import ArgumentError, DTypeError
+from smelt.errors import ArgumentError, DTypeError, ShapeError
 
 OPERATORS = {
     operator.add: [5, 7, 9],
@@ -44,6 +44,8 @@ def test_operators_take_tensors_arrays_and_scalars(apply: Any, expected: list[An
     assert np.array_equal(apply(x, 2).numpy(), apply(x, sm.asarray([2, 2, 2])).numpy())
     assert np.array_equal(apply(2, x).numpy(), apply(sm.asarray([2, 2, 2]), x).numpy())
     assert isinstance(apply(x.numpy(), y), sm.Tensor)
+    assert np.array_equal(apply(x, [4, 5, 6]).numpy(), apply(x, y).numpy())
+    assert np.array_equal(apply([1, 2, 3], y).numpy(), apply(x, y).numpy())
 
 
 def test_operators_of_one_tensor() -> None:
@@ -56,6 +58,10 @@ def test_matmul_operator() -> None:
     x, y = sm.asarray(a), sm.asarray(b)
     for product in (x @ y, x @ b, a @ y):
         assert isinstance(product, sm.Tensor) and np.array_equal(product.numpy(), a @ b)
+    assert (x @ [1, 2, 3]).tolist() == (a @ [1, 2, 3]).tolist()
+    assert ([1, 2] @ x).tolist() == ([1, 2] @ a).tolist()
+    with pytest.raises(ShapeError, match="inner sizes differ"):
+        _ = x @ [1, 2]
     with pytest.raises(TypeError):
         _ = x @ "text"  # type: ignore[operator]
 
@@ -128,3 +134,13 @@ def test_division_and_powers_of_integers() -> None:
     assert (x // 2).tolist() == [-4, 3] and (x % 4).tolist() == [1, 3] and (x // 0).tolist() == [0, 0]
     assert (x**2).dtype is sm.int32 and (x**2).tolist() == [49, 49]
     assert (2.0 ** sm.asarray([3.0])).tolist() == [8.0]
+
+
+def test_operators_on_dtypes_that_they_do_not_take_say_what_to_write() -> None:
+    x = sm.ones(2)
+    with pytest.raises(DTypeError, match=r"~\(x > 0\)"):
+        _ = ~x
+    with pytest.raises(DTypeError, match=r"\(x > 0\) & \(y > 0\)"):
+        _ = x & x
+    with pytest.raises(DTypeError, match="Write ~x"):
+        _ = -(x > 0)

@@ -13,7 +13,16 @@ import pytest
 
 import smelt as sm
 from smelt import runtime
-from smelt.errors import ArgumentError, DTypeError, MemoryLimitError, ShapeError, SmeltError, TraceError
+from smelt.errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    MemoryLimitError,
+    ShapeError,
+    SmeltError,
+    TraceError,
+    TraceWarning,
+)
 from smelt.graph.ops import Op
 from smelt.runtime import Placeholder
 
@@ -83,7 +92,7 @@ def test_values() -> None:
         (lambda x: [1, 2][x[0]], DTypeError, "float32 tensor cannot be used as an index"),
         (lambda x: len(x[0]), ArgumentError, "a tensor of rank 0 has no length"),
         (lambda x: list(x[0]), ArgumentError, "rank 0 has no elements to go through"),
-        (lambda x: x.to("gpu"), DTypeError, "is not a dtype"),
+        (lambda x: x.to("gpu"), DeviceError, "there is no device 'gpu'"),
     ],
 )
 def test_questions_without_an_answer(ask: Any, error: type[Exception], text: str) -> None:
@@ -171,15 +180,16 @@ def test_casts() -> None:
     ("program", "way"),
     [
         (lambda: sm.jit(lambda n: sm.zeros((n, 2)))(3), 'static="n"'),
-        (lambda: sm.jit(lambda n: [sm.ones(2) for _ in range(n)])(3), "smelt.fori_loop"),
+        (lambda: sm.jit(lambda n: [sm.ones(2) for _ in range(n)])(3), "sm.fori_loop"),
         (lambda: sm.jit(lambda x: x.numpy())(sm.ones(2)), "return the tensor and read it outside"),
         (lambda: 0 < sm.ones(2) < 1, "write &"),
-        (lambda: max(sm.ones(2), 0), "smelt.maximum"),
+        (lambda: max(sm.ones(2), 0), "sm.maximum"),
         (lambda: sm.concat(sm.ones(2), sm.ones(2)), "Write concat([x, y])"),  # type: ignore[call-overload]
+        (lambda: sm.ones(2).to("cuda:0"), "`smelt devices` lists"),
         (lambda: sm.grad(lambda x: x * x)(3), "Write 3.0"),
         (lambda: sm.optim.SGD(lr=1.0).update(sm.ones(2), {"x": sm.ones(2)}, None), "opt.update(model, grads, state)"),  # type: ignore[arg-type]
     ],
-    ids=["a size", "a range", "a value", "a chain", "a maximum", "no list", "an integer", "an update"],
+    ids=["a size", "a range", "a value", "a chain", "a maximum", "no list", "a device", "an integer", "an update"],
 )
 def test_slips_of_the_pen_are_told_what_to_write(program: Callable[[], Any], way: str) -> None:
     with pytest.raises(SmeltError, match=re.escape(way)):
@@ -195,7 +205,7 @@ def test_a_traced_tensor_has_no_value() -> None:
                 continue
             with pytest.raises(TraceError) as caught:
                 ask((x * 2).sum())
-            assert ("smelt.where" if ask is bool else "return the tensor and read it outside") in str(caught.value)
+            assert ("sm.where" if ask is bool else "return the tensor and read it outside") in str(caught.value)
         with pytest.raises(TraceError):
             x.numpy()
         with pytest.raises(TraceError):
@@ -232,12 +242,14 @@ def test_symbolic_shapes() -> None:
         x.numpy()
 
 
-def test_a_long_history_realizes_itself() -> None:
+def test_a_long_history_realizes_itself_and_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
     from smelt.config import configure
     from smelt.graph.node import topological
+    from smelt.tensor import handle
 
+    monkeypatch.setattr(handle, "_told", False)
     one = sm.ones(1).realize()
-    with configure(node_limit=400):
+    with configure(node_limit=400), pytest.warns(TraceWarning, match=r"put the step into sm\.jit, or .*sm\.realize"):
         x = one
         for _ in range(3000):
             x = x + one

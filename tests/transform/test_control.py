@@ -578,6 +578,20 @@ def test_mistakes_are_explained(kind: type[Exception], message: str, call: Calla
         call()
 
 
+def test_values_in_the_place_of_functions_are_told_what_to_write() -> None:
+    x = sm.ones(2)
+    calls: dict[str, Callable[[], Any]] = {
+        r"sm\.where\(pred, x, y\)": lambda: sm.cond(x.sum() > 1, x, x),  # type: ignore[arg-type]
+        "functions of the state": lambda: sm.while_loop(x, lambda x: x, x),  # type: ignore[arg-type]
+        r"sm\.fori_loop\(low, high, lambda i, state": lambda: sm.fori_loop(0, 3, x, x),  # type: ignore[arg-type]
+        r"sm\.scan\(lambda carry, x": lambda: sm.scan(x, x, x),  # type: ignore[arg-type]
+        "vjp: .* is not a function": lambda: sm.vjp(x, x),  # type: ignore[arg-type]
+    }
+    for message, call in calls.items():
+        with pytest.raises(ArgumentError, match=message):
+            call()
+
+
 x = sm.asarray(x4)
 last = sm.asarray(3)
 

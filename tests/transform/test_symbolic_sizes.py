@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.errors import IndexRangeError, ShapeError, TraceError
+from smelt.errors import ArgumentError, IndexRangeError, ShapeError, TraceError
 from tests.interpreted import interpreted
 
 N = sm.Dim("n", 1, 64)
@@ -91,3 +91,13 @@ def test_a_table_that_is_too_short_is_refused_for_the_sizes_that_need_more() -> 
 def test_the_largest_of_what_may_be_nothing_is_refused(name: str) -> None:
     with pytest.raises(ShapeError, match=r"there may be no elements(.|\n)*n may be 0(.|\n)*begin with 1"):
         sm.jit(lambda x: getattr(x, name)(0), shapes=[(sm.Dim("n", 0, 8),)])(sm.zeros(3))
+
+
+def test_a_shape_that_was_not_declared_is_named_as_a_part_of_its_argument() -> None:
+    step = sm.jit(lambda model, batch: model(batch["x"]), shapes=[None, [(N, 3)]])
+    model = sm.nn.Linear(3, 2)
+    assert step(model, {"x": sm.ones(5, 3)}).shape == (5, 2)
+    with pytest.raises(ShapeError, match=r"argument 1\['x'\] was declared \(n, 3\) and has shape \(5, 4\)"):
+        step(model, {"x": sm.ones(5, 4)})
+    with pytest.raises(ArgumentError, match=r"(?s)1 shapes for argument 0, which has 2 tensors.*0\.bias.*Write None"):
+        sm.jit(lambda model, x: model(x), shapes=[[(N,)], (N, 3)])(model, sm.ones(5, 3))

@@ -1,4 +1,4 @@
-"""`python -m smelt.cli`."""
+"""`python -m smelt`: what `smelt` does."""
 
 from __future__ import annotations
 
