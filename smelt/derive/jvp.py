@@ -14,7 +14,7 @@ from smelt.derive.composites import SLOPES, apply_slope
 from smelt.derive.custom import Custom, Stopped
 from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
 from smelt.derive.moves import recurrence, total, wide, zeros
-from smelt.derive.vjp import depending
+from smelt.derive.vjp import depending, fresh
 from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.composites import expand
@@ -28,7 +28,7 @@ Rule = Callable[[Node, Tangents], Node | None]
 
 def push_forward(outputs: Sequence[Node], tangents: Mapping[Node, Node]) -> list[Node | None]:
     """The tangent of every output; None for those that depend on no input."""
-    order = topological(outputs, through_leaves=True)
+    order = topological(outputs, through_leaves=True, known=fresh(tangents))
     moving = depending(order, tangents)
     known: dict[Node, Node | None] = dict(tangents)
     several: dict[Node, dict[int, Node]] = {}  # the tangents of all values of loops and branches

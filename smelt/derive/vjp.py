@@ -12,7 +12,7 @@ from typing import Final
 
 from smelt.derive import control, indexing, ordering
 from smelt.derive.composites import COMPOSITE_RULES
-from smelt.derive.custom import Custom, Stopped
+from smelt.derive.custom import Custom, Stopped, Variable
 from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
 from smelt.derive.moves import added, broadcast_back, cut, inverse, total, wide, zeros
 from smelt.derive.windows import unpadded, unsliced, unwindowed
@@ -34,7 +34,7 @@ def pull_back(
 
     What `independent` nodes depend on themselves does not count.
     """
-    order = topological(outputs, through_leaves=True, known=independent)
+    order = topological(outputs, through_leaves=True, known=independent | fresh(inputs))
     wanted = depending(order, inputs)
     sums: dict[Node, Node] = {}
 
@@ -59,6 +59,13 @@ def pull_back(
         elif node in sums and node.op not in SOURCES:
             contribute(_RULES[node.op](node, sums[node], wanted), node)
     return [sums.get(node) for node in inputs]
+
+
+def fresh(inputs: Iterable[Node]) -> set[Node]:
+    """The inputs below which no other input can be: they were made for this derivative, however long the history is
+    of what they stand for.
+    """
+    return {node for node in inputs if node.op is Op.ALIAS and isinstance(node.attribute, Variable)}
 
 
 def depending(order: Sequence[Node], inputs: Iterable[Node]) -> set[Node]:

@@ -94,7 +94,7 @@ class Compilation:
     def _take(self, run: _Run) -> None:
         """The end of a run: its library is handed on."""
         said = run.finish()
-        if said is not None and not _compiles_with_fewer_flags(self._chosen, run.key, run.source, self._folder):
+        if said is not None and not _compiles_after_all(self._chosen, run.key, run.source, self._folder):
             _check_works(self._chosen, self._folder)
             raise refused(run.key, run.source, said)
         self._runs.remove(run)
@@ -147,10 +147,14 @@ def _no_room(why: str) -> CompilerError:
     )
 
 
-def _compiles_with_fewer_flags(chosen: Compiler, key: str, source: str, folder: Path) -> bool:
-    for fewer in chosen.with_fewer_flags():
-        if _complaint(fewer, key, source, folder) is None:
-            settle_flags(chosen, fewer)
+def _compiles_after_all(chosen: Compiler, key: str, source: str, folder: Path) -> bool:
+    """Whether a source compiles at the second attempt, since compilers are killed where memory is short; or with fewer
+    flags, which stay.
+    """
+    for attempt in (chosen, *chosen.with_fewer_flags()):
+        if _complaint(attempt, key, source, folder) is None:
+            if attempt is not chosen:
+                settle_flags(chosen, attempt)
             return True
     return False
 

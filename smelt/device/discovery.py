@@ -45,6 +45,8 @@ _PLATFORM_FLAGS: Final = {"darwin": ("-Wl,-undefined,dynamic_lookup",)}
 # What an old compiler or an unusual processor may refuse, best first.
 _MACHINE_FLAGS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "x86_64": (("-march=native", "-mprefer-vector-width=512"), ("-march=native",), ()),
+    # Atomic operations out of line would be functions of a library that is not linked.
+    "aarch64": (("-march=native",), ("-mcpu=native",), ("-mno-outline-atomics",), ()),
     "other": (("-march=native",), ("-mcpu=native",), ()),
 }
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.derive import jvp, vjp
 from smelt.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from smelt.graph.node import Node, topological
 from smelt.transform.explain import examine
 
 
@@ -272,3 +275,21 @@ def test_what_relu_is_taken_of_is_not_kept() -> None:
         for clip in (lambda x: x.maximum(0.5), lambda x: x.minimum(0.5)):
             once = sm.grad(clip)(sm.asarray(number)).tolist()
             assert once == (1.0 if float(clip(sm.asarray(number))) == number else 0.0), number
+
+
+@pytest.mark.parametrize("transform", [sm.grad, lambda f: lambda x: sm.jvp(f, (x,), (x,))[1]])
+def test_derivatives_do_not_walk_the_history_of_arguments(transform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[int] = []
+
+    def counted(*args: Any, **options: Any) -> list[Node]:
+        order = topological(*args, **options)
+        walked.append(len(order))
+        return order
+
+    monkeypatch.setattr(vjp, "topological", counted)
+    monkeypatch.setattr(jvp, "topological", counted)
+    slope = transform(lambda x: (x * x).sum())
+    x = sm.asarray(np.arange(3.0))
+    for _ in range(20):  # a loop in which nothing is read
+        x = x - 0.1 * slope(x)
+    assert len(set(walked)) == 1

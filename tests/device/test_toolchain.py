@@ -210,12 +210,24 @@ def test_machine_flags_that_are_refused_are_left_out(tmp_path: Path, monkeypatch
     with configure(compiler=str(fussy)):
         [library] = toolchain.build([answer(10, "flags")])
         assert call(library) == 10
-        assert toolchain.compiler().machine_flags == ()
+        fewest = toolchain.compiler().machine_flags
+        assert not any("native" in flag for flag in fewest)
         before = toolchain.compile_count()
         toolchain.build([answer(11, "flags")])
         assert toolchain.compile_count() == before + 1
         fresh_compiler(monkeypatch)  # later processes know
-        assert toolchain.compiler().machine_flags == ()
+        assert toolchain.compiler().machine_flags == fewest
+
+
+def test_a_compiler_that_is_killed_once_keeps_its_flags(tmp_path: Path) -> None:
+    once = f"[ -e {tmp_path}/killed ] || {{ touch {tmp_path}/killed; echo killed cc1 >&2; exit 1; }}"
+    once += f'\nexec {true_compiler()} "$@"'
+    tired = script(tmp_path / "tired", once)
+    with configure(compiler=str(tired)):
+        before = toolchain.compiler().flags
+        [library] = toolchain.build([answer(12, "by a compiler that was killed")])
+        assert call(library) == 12
+        assert toolchain.compiler().flags == before
 
 
 def test_a_compiler_that_refuses_everything_is_not_our_mistake(tmp_path: Path) -> None:

@@ -82,9 +82,7 @@ def expected(program: Program, inputs: Sequence[Value], second: bool = False) ->
         found = torch.autograd.grad(total, floats, allow_unused=True)
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError, IndexError):
         return None
-    return [
-        np.zeros(x.shape) if g is None else g.numpy(force=True) for x, g in zip(floats, found, strict=True)
-    ]
+    return [np.zeros(x.shape) if g is None else g.numpy(force=True) for x, g in zip(floats, found, strict=True)]
 
 
 def _numpy_loss(program: Program, inputs: Sequence[Value], width: float, ways: Sequence[Array]) -> float:
