@@ -275,7 +275,7 @@ class _Along(_Activation):
         self.dim = None if dim is None else integer(dim, type(self).__name__, "dim")
 
     def __call__(self, x: Tensor) -> Tensor:
-        return type(self).function(tensor(x), self.dim)
+        return type(self).function(tensor(x), dim=self.dim)
 
 
 class Softmax(_Along):
