@@ -19,6 +19,7 @@ from smelt.graph.index import Index
 from smelt.runtime import Storage
 from smelt.tensor import wrap
 from smelt.transform.kept import Packing, Watch
+from smelt.transform.limits import Limit
 from smelt.transform.symbolic import ShapeCheck
 
 NUMBERS: Final[dict[type, DType]] = {float: float64, int: int64}  # of Python, which are inputs
@@ -41,6 +42,7 @@ class Entry:
     structure: tree.Structure
     results: list[Any]  # per output leaf: None for a tensor, or the static value
     numbers: list[int]  # leaves that are Python numbers
+    limits: list[Limit]  # of these
     checks: tuple[Check, ...]  # about the last results of the compiled graph, which are none of the function's
     kept: list[tuple[int, Packing]]  # leaves whose packed copies are further inputs
     watch: Watch | None  # weights that might be packed
@@ -54,6 +56,8 @@ class Entry:
         """Run with these leaves. Donated storages are given up; None says that the function never gives up any.
         `holders` finds the objects whose attributes are set.
         """
+        for limit in self.limits:
+            limit.check(leaves, self.shapes)
         for k in self.numbers:
             leaves[k] = _number_storage(leaves[k])
         if self.draws:

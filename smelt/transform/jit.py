@@ -32,6 +32,7 @@ from smelt.transform.entry import NUMBERS, Entry
 from smelt.transform.hidden import Plan, is_plain
 from smelt.transform.inputs import argument_names, as_input, donated_positions, static_positions
 from smelt.transform.kept import Watch, packable, with_packed
+from smelt.transform.limits import limits_of
 from smelt.transform.marks import counts_by_identity, is_array, value_mark
 from smelt.transform.refused import check_nodes, check_results, unknown_tensor
 from smelt.transform.repeats import Repeats
@@ -372,6 +373,7 @@ class Jit(Generic[P, T]):
             structure,
             [None if isinstance(part, Tensor) else part for part in parts],
             [k for k, leaf in enumerate(leaves) if not isinstance(leaf, Storage)],
+            limits_of(recorded.narrowed, source),
             traced.checks,
             [(numbers[one.leaf], one.packing) for one in kept],
             Watch([numbers[use.leaf] for use in weights]) if weights and not packed else None,

@@ -167,3 +167,36 @@ def test_numbers_stay_weak_and_constants_strong() -> None:
 
     assert sm.jit(chain)(V, 1.0).dtype is sm.float32
     assert math.isfinite(float(sm.jit(lambda k: k + 1)(2.5)))
+
+
+INT8 = sm.asarray(np.array([1, 100, -5], np.int8))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: x < n,
+        lambda x, n: x + (2 * n + 1),
+        lambda x, n: sm.where(x > 3, n, x),
+        lambda x, n: x.clip(0, n),
+        lambda x, n: x.at[0].set(n),
+        lambda x, n: sm.full((2,), n, dtype=sm.int8),
+        lambda x, n: sm.asarray(n, dtype=sm.int8),
+        lambda x, n: sm.pad(x, 1, value=n),
+        lambda x, n: sm.scan(lambda total, _: (total + n, None), x, length=2)[0],
+    ],
+)
+def test_integers_that_do_not_fit_are_refused_inside_as_they_are_outside(function: Any) -> None:
+    compiled = sm.jit(function)
+    assert compiled(INT8, 3).tolist() == function(INT8, 3).tolist()
+    for call in (function, compiled):
+        with pytest.raises(ArgumentError, match=r"the integer (300|601) does not fit in int8"):
+            call(INT8, 300)
+    assert compiled(INT8, 4).tolist() == function(INT8, 4).tolist()
+
+
+def test_sizes_that_do_not_fit_are_refused_as_integers_are() -> None:
+    f = sm.jit(lambda x: x + x.shape[0], shapes=[(sm.Dim("n", 1, 1000),)])
+    assert f(sm.zeros(5, dtype=sm.int8)).tolist() == [5] * 5
+    with pytest.raises(ArgumentError, match="the integer 200 does not fit in int8"):
+        f(sm.zeros(200, dtype=sm.int8))
