@@ -19,6 +19,7 @@ from smelt.graph.shapes import marked, row_major
 from smelt.runtime import Placeholder
 from smelt.tensor import wrap
 from smelt.tensor.handle import fitted, is_weak, node_of
+from smelt.transform.bodies import keeping_modules
 from smelt.transform.weak import default_weak
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class State(Leaves):
         """
         while True:
             stand_ins = [self._stand_in(k) for k in range(len(self.nodes))]
-            with runtime.tracing_body(self.name, repeats=True) as trace:
+            with runtime.tracing_body(self.name, repeats=True) as trace, keeping_modules(self.name):
                 following, more = step(self.rebuilt(stand_ins))
                 found = leaves_of(following, self.name, self.what)
             self.effects = trace.effects
