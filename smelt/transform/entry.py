@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import struct
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import numpy as np
 
 from smelt import runtime, tree
 from smelt.compiler import CompiledGraph
@@ -23,6 +27,8 @@ from smelt.transform.limits import Limit
 from smelt.transform.symbolic import ShapeCheck
 
 NUMBERS: Final[dict[type, DType]] = {float: float64, int: int64}  # of Python, which are inputs
+
+_WRITABLE: Final = (np.ndarray, set, bytearray, array)
 
 
 @dataclass(eq=False, slots=True)
@@ -111,7 +117,7 @@ class Entry:
         if self.structure is tree.LEAF and self.results[0] is None:
             return wrap(runtime.leaf(results[0]))
         fresh = iter(results)
-        values = [wrap(runtime.leaf(next(fresh))) if known is None else known for known in self.results]
+        values = [wrap(runtime.leaf(next(fresh))) if known is None else _own(known) for known in self.results]
         if self.shapes is not None and any(isinstance(known, Index) for known in self.results):
             found = self.shapes.sizes(leaves)
             values = [value.evaluate(found) if isinstance(value, Index) else value for value in values]
@@ -154,6 +160,11 @@ class Entry:
                 if memory is not None:
                     into[result] = memory
         return into
+
+
+def _own(value: Any) -> Any:
+    """A static result for one call: what a caller may write to is a copy."""
+    return copy.copy(value) if isinstance(value, _WRITABLE) else value
 
 
 def _number_storage(value: int | float) -> Storage:

@@ -59,8 +59,8 @@ class Jit(Generic[P, T]):
         functools.update_wrapper(self, function, updated=())
         self.__wrapped__ = function
         self._names = argument_names(function)
-        self._static = static_positions(self._names, [static] if isinstance(static, int | str) else list(static))
-        self._donate = donated_positions(self._names, [donate] if isinstance(donate, int | str) else list(donate))
+        self._static = static_positions(function, self._names, static)
+        self._donate = donated_positions(function, self._names, donate)
         self._donated_names = {self._names[k] for k in self._donate if k < len(self._names)}
         self._shapes = shapes
         self._entries: dict[Any, Entry] = {}

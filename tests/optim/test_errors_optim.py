@@ -117,9 +117,7 @@ def test_gradients_in_the_place_of_parameters(parameters: Any, compiled: bool) -
     def step(parameters: Any, state: Any) -> Any:
         return SGD.update(sm.grad(loss)(parameters), parameters, state)
 
-    with pytest.raises(
-        ArgumentError, match=r"the gradients come in the place[\s\S]*opt.update\(model, grads"
-    ):
+    with pytest.raises(ArgumentError, match=r"the gradients come in the place[\s\S]*opt.update\(model, grads"):
         (sm.jit(step) if compiled else step)(parameters, SGD.init(parameters))
 
 
