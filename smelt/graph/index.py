@@ -165,11 +165,13 @@ class Index:
 
     def __hash__(self) -> int:
         if self._hash is None:
+            numbers.check_hash(self)
             # A constant hashes like its integer, so that sizes of either form find each other in a dictionary.
             self._hash = hash((frozenset(self.terms.items()), self.constant)) if self.terms else hash(self.constant)
         return self._hash
 
     def __str__(self) -> str:
+        numbers.check_text(self)
         return spell(self)
 
     def __repr__(self) -> str:
@@ -303,6 +305,10 @@ class Dim(Index):
 
     def __repr__(self) -> str:
         return f"Dim({self.name!r}, {self.low}, {self.high})"
+
+    def __hash__(self) -> int:
+        numbers.check_hash(self)
+        return super().__hash__()
 
 
 def as_index(value: IndexLike) -> Index:
