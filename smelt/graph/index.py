@@ -171,8 +171,7 @@ class Index:
         return self._hash
 
     def __str__(self) -> str:
-        numbers.check_text(self)
-        return spell(self)
+        return spell(numbers.as_text(self))
 
     def __repr__(self) -> str:
         return f"Index({self})"
@@ -294,6 +293,7 @@ class Dim(Index):
     """A size known only when a compiled function is called: `Dim("n", 1, 4096)` stands for any n from 1 to 4096."""
 
     __slots__ = ("name",)
+    __hash__ = numbers.as_key(Index.__hash__)
 
     def __init__(self, name: str, low: int = 1, high: int = 1 << 20) -> None:
         if not isinstance(name, str) or not name:
@@ -305,10 +305,6 @@ class Dim(Index):
 
     def __repr__(self) -> str:
         return f"Dim({self.name!r}, {self.low}, {self.high})"
-
-    def __hash__(self) -> int:
-        numbers.check_hash(self)
-        return super().__hash__()
 
 
 def as_index(value: IndexLike) -> Index:

@@ -194,6 +194,17 @@ def check_hash(a: Index) -> None:
         _to_key(a)
 
 
+def as_key(hashed: Callable[[Index], int]) -> Callable[[Index], int]:
+    """The same, with that check in every call."""
+
+    def checked(a: Index) -> int:
+        if a.terms and _is_asked_in_trace(2):
+            _to_key(a)
+        return hashed(a)
+
+    return checked
+
+
 class _Found(threading.local):
     """Whether symbolic sizes stand for numbers that the user knows nothing of."""
 
@@ -214,10 +225,11 @@ def found_sizes() -> Iterator[None]:
         _found.active = before
 
 
-def check_text(a: Index) -> None:
-    """The text of a size would be that of no number."""
+def as_text(a: Index) -> Index:
+    """The size itself, unless its text would be that of no number."""
     if a.terms and _found.active and _is_asked_in_trace(3):
         _to_text(a)
+    return a
 
 
 _to_key = _refusal("hash", "Look up by a number that is known, or leave the axis out of shapes=.")

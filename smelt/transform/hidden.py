@@ -42,12 +42,14 @@ class Plan:
         self.attributes: dict[type, set[str]] = {}
         self.loose: set[str] = set()  # attributes of whatever is met
         self.stored: set[str] = set()  # attributes that code sets
+        self.generators: dict[int, Any] = {}  # of random numbers, by identity
         self.counts: dict[type, set[str]] = {}  # attributes that numbers are added to, and that are not read otherwise
 
     def copy(self) -> Plan:
         """A plan that may grow while others read this one."""
         new = Plan()
         new.roots, new.loose, new.stored = dict(self.roots), set(self.loose), set(self.stored)
+        new.generators = dict(self.generators)
         new.attributes = {kind: set(names) for kind, names in self.attributes.items()}
         new.counts = {kind: set(names) for kind, names in self.counts.items()}
         return new

@@ -28,6 +28,7 @@ from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor, wrap
 from smelt.transform.attributes import attributes_of, changed_attributes, prepared, put_back
+from smelt.transform.drawn import nothing_drawn
 from smelt.transform.entry import NUMBERS, Entry
 from smelt.transform.hidden import Plan, is_plain
 from smelt.transform.inputs import argument_names, as_input, donated_positions, static_positions
@@ -326,7 +327,8 @@ class Jit(Generic[P, T]):
             counts = [(k, name) for k, holder in enumerate(holders) for name in self._plan.counted(holder)]
             try:
                 start = prepared(holders, counts, self._plan.stored)
-                result = self.__wrapped__(*new_args, **new_kwargs)
+                with nothing_drawn(self._plan.generators.values()):
+                    result = self.__wrapped__(*new_args, **new_kwargs)
                 changed = changed_attributes(holders, start)
                 parts, structure = tree.flatten((result, *changed.values()) if changed else result)
             finally:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from smelt import tree
 from smelt.errors import TraceError
+from smelt.transform.drawn import generators_of
 from smelt.transform.hidden import COUNTS, MISSING, Plan, is_plain
 from smelt.transform.reads import CHANGED, reads_of
 
@@ -108,6 +109,7 @@ class _Search:
     def root(self, key: Any, get: Callable[[], Any], attributes: Sequence[str]) -> None:
         """A name outside of the function, and the attributes that are read."""
         value = get()
+        self.plan.generators.update((id(one), one) for one in generators_of(value, attributes))
         while isinstance(value, types.ModuleType):  # its names are as global as others
             if not attributes or not _is_users(getattr(value, "__file__", None)):
                 return
@@ -130,6 +132,7 @@ class _Search:
 
     def value(self, value: Any, attributes: Sequence[str]) -> None:
         """Follow what the attributes of a value lead to, and note their names for its class."""
+        self.plan.generators.update((id(one), one) for one in generators_of(value, attributes))
         if isinstance(value, types.FunctionType | types.MethodType | functools.partial) or _is_wrapper(value):
             self.call(value)
             if attributes and attributes[0] in getattr(value, "__dict__", ()):
