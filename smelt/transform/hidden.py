@@ -16,7 +16,7 @@ import struct
 import types
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ import numpy as np
 
 from smelt import tree
 from smelt.tensor import Tensor
+from smelt.transform.attributes import own_attributes
 from smelt.transform.marks import Identity, array_mark, is_array, value_mark
 
 MISSING: Final = Identity(object())  # what stands under a name that is not bound
@@ -111,7 +112,9 @@ class Plan:
         if met is not None:
             met.append(value)
         mentioned = self.attributes.get(kind, self.loose)
-        found = [(name, item) for name, item in _state(value) if name in mentioned or name in self.loose]
+        found = [
+            (name, item) for name, item in own_attributes(value).items() if name in mentioned or name in self.loose
+        ]
         marks = [(name, self.mark(item, raw, around, met)) for name, item in found]
         for name in self.counts.get(kind, ()):
             count = getattr(value, name, None)
@@ -123,7 +126,9 @@ class Plan:
         """Attributes of an object that are only counted up, and numbers now."""
         kind, read = type(holder), self.attributes.get(type(holder), self.loose) | self.loose
         return [
-            name for name in self.counts.get(kind, ()) if name not in read and type(vars(holder).get(name)) in COUNTS
+            name
+            for name in self.counts.get(kind, ())
+            if name not in read and type(own_attributes(holder).get(name)) in COUNTS
         ]
 
     def reached(self, arguments: Any) -> list[Any]:
@@ -136,23 +141,13 @@ class Plan:
                 self.mark(leaf, [], (), met)
         for get in self.roots.values():
             self.mark(get(), [], (), met)
-        return list({id(one): one for one in met if hasattr(one, "__dict__")}.values())
+        return list({id(one): one for one in met}.values())
 
 
 def is_plain(value: Any) -> bool:
     """Whether a value is an object that keeps its state in attributes."""
     has_state = hasattr(value, "__dict__") or hasattr(type(value), "__slots__")
     return has_state and not isinstance(value, type | Tensor | types.ModuleType | types.FunctionType | np.generic)
-
-
-def _state(value: Any) -> Iterator[tuple[str, Any]]:
-    """The attributes of a plain object."""
-    yield from getattr(value, "__dict__", {}).items()
-    for base in type(value).__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name != "__dict__" and hasattr(value, name):
-                yield name, getattr(value, name)
 
 
 def _key(value: Any) -> Any:

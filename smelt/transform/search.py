@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from smelt import tree
 from smelt.errors import TraceError
+from smelt.transform.attributes import own_attributes
 from smelt.transform.drawn import generators_of
 from smelt.transform.hidden import COUNTS, MISSING, Plan, is_plain
 from smelt.transform.reads import CHANGED, reads_of
@@ -166,6 +167,8 @@ class _Search:
         found = inspect.getattr_static(value, name, MISSING)
         if isinstance(found, staticmethod | classmethod):
             found = found.__func__
+        if isinstance(found, types.MemberDescriptorType):  # a slot
+            return self.value(getattr(value, name, MISSING), rest)
         first = MISSING if isinstance(value, type) else value
         if isinstance(found, property | functools.cached_property):
             self.call(found.fget if isinstance(found, property) else found.func, first)
@@ -188,7 +191,7 @@ class _Search:
         for module in tree.holders(value):
             for name in ("__call__", "forward"):
                 self.call(_of_class(type(module), name), module)
-            for item in vars(module).values():
+            for item in own_attributes(module).values():
                 if isinstance(item, types.FunctionType) or (is_plain(item) and not tree.is_inner(item)):
                     self.root(("constant", id(item)), functools.partial(_itself, item), ())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from array import array
@@ -207,3 +208,43 @@ def test_constants_that_jit_cannot_follow_are_refused() -> None:
     hide = [kept].__getitem__
     with pytest.raises(TraceError, match=r"float32\(2,\) that it is not given, and in a way that jit cannot follow"):
         sm.jit(lambda x: x + hide(0)[0])(X)
+
+
+class Slotted:
+    __slots__ = ("config", "total")
+
+    def __init__(self) -> None:
+        self.config, self.total = Settings(), sm.zeros(2)
+
+
+class Settings:
+    def __init__(self) -> None:
+        self.scale = 2.0
+
+
+@dataclasses.dataclass(slots=True)
+class Slots:
+    total: sm.Tensor
+
+
+def test_tensors_that_are_set_in_slots_are_set_by_every_call() -> None:
+    kept, state = Slotted(), Slots(sm.zeros(2))
+
+    @sm.jit
+    def f(given: Any, x: sm.Tensor) -> sm.Tensor:
+        kept.total = kept.total + x
+        given.total = given.total + 2 * x
+        return x * 2
+
+    for calls in (1, 2, 3):
+        for given in (state, Slotted()):
+            f(given, sm.ones(2))
+        assert kept.total.tolist() == [2 * calls] * 2 and state.total.tolist() == [2 * calls] * 2
+
+
+def test_what_is_read_through_slots_is_seen() -> None:
+    kept = Slotted()
+    f = sm.jit(lambda x: x * kept.config.scale)
+    assert f(sm.ones(1)).tolist() == [2.0]
+    kept.config.scale = 5.0
+    assert f(sm.ones(1)).tolist() == [5.0]
