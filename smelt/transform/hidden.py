@@ -25,7 +25,7 @@ import numpy as np
 from smelt import tree
 from smelt.tensor import Tensor
 from smelt.transform.attributes import own_attributes
-from smelt.transform.marks import Identity, array_mark, is_array, value_mark
+from smelt.transform.marks import Identity, array_mark, counts_by_identity, is_array, value_mark
 
 MISSING: Final = Identity(object())  # what stands under a name that is not bound
 
@@ -121,6 +121,13 @@ class Plan:
             if name not in mentioned and name not in self.loose:
                 marks.append((name, type(count) if type(count) in COUNTS else self.mark(count, raw, around, met)))
         return (Identity(value), tuple(marks))
+
+    def changing(self, value: Any, raw: list[Any]) -> Any:
+        """What may change in an object that is an argument. What equals it may stand for it, except for what the code
+        reads of it: equality may leave attributes out, and an object equals itself whatever becomes of it.
+        """
+        mark = self.mark(value, raw)
+        return mark if counts_by_identity(value) or not isinstance(mark, tuple) else mark[1:]
 
     def counted(self, holder: Any) -> list[str]:
         """Attributes of an object that are only counted up, and numbers now."""

@@ -34,7 +34,7 @@ from smelt.transform.hidden import Plan, is_plain
 from smelt.transform.inputs import argument_names, as_input, donated_positions, static_positions
 from smelt.transform.kept import Watch, packable, with_packed
 from smelt.transform.limits import limits_of
-from smelt.transform.marks import counts_by_identity, is_array, value_mark
+from smelt.transform.marks import is_array, value_mark
 from smelt.transform.refused import check_nodes, check_results, unknown_tensor
 from smelt.transform.repeats import Repeats
 from smelt.transform.search import grown
@@ -208,10 +208,11 @@ class Jit(Generic[P, T]):
         if kwargs:
             structure += [(name, self._flatten_one(name, kwargs[name], raw)) for name in sorted(kwargs)]
         visible = len(raw)
+        objects = [value for name, value in (*enumerate(args), *kwargs.items()) if name in self._static]
         for k in [k for k, x in enumerate(raw) if type(x) is not Tensor]:
-            raw[k] = value = as_input(raw[k])
-            if is_plain(value) and counts_by_identity(value):
-                structure.append(self._plan.mark(value, raw))
+            raw[k] = as_input(raw[k])
+            objects.append(raw[k])
+        structure += [self._plan.changing(value, raw) for value in objects if is_plain(value)]
         self._read_hidden(raw, structure, visible)
         declared = set() if self._shapes is None else self._declared(args)
         leaves: list[Any] = []

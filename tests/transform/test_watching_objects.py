@@ -248,3 +248,38 @@ def test_what_is_read_through_slots_is_seen() -> None:
     assert f(sm.ones(1)).tolist() == [2.0]
     kept.config.scale = 5.0
     assert f(sm.ones(1)).tolist() == [5.0]
+
+
+class Named:
+    """Equal to what has the same name."""
+
+    def __init__(self, name: str, scale: float) -> None:
+        self.name, self.scale = name, scale
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Partly:
+    name: str
+    scale: float = dataclasses.field(compare=False)
+
+
+@pytest.mark.parametrize("static", [(), "config"])
+@pytest.mark.parametrize("kind", [Named, Partly])
+def test_objects_that_are_equal_may_still_differ_in_what_is_read(kind: Any, static: Any) -> None:
+    f = sm.jit(lambda x, config: x * config.scale, static=static)
+    assert [f(X, kind("a", scale)).tolist() for scale in (1.0, 5.0, 1.0)] == [[1.0, 2.0], [5.0, 10.0], [1.0, 2.0]]
+    assert "traces=2" in repr(f)
+
+
+@pytest.mark.parametrize("config", [Named("a", 1.0), Scale(1.0)])
+def test_static_objects_that_change_are_traced_again(config: Any) -> None:
+    f = sm.jit(lambda x, config: x * getattr(config, "scale", 0.0) + x * getattr(config, "by", 0.0), static="config")
+    assert f(X, config).tolist() == [1.0, 2.0]
+    config.scale = config.by = 2.0
+    assert f(X, config).tolist() == [4.0, 8.0]
