@@ -11,7 +11,7 @@ from smelt.tensor import Tensor, wrap
 
 Attributes = list[dict[str, Any]]  # of several objects
 
-_NOTHING: Final = object()
+NOTHING: Final = object()
 
 
 def own_attributes(value: Any) -> dict[str, Any]:
@@ -19,6 +19,17 @@ def own_attributes(value: Any) -> dict[str, Any]:
     kind: Any = type(value)
     slots = {name: getattr(value, name) for name in _slots(kind) if hasattr(value, name)}
     return {**getattr(value, "__dict__", {}), **slots}
+
+
+def computed_attribute(value: Any, name: str) -> Any:
+    """What a class's own `__getattr__` gives, as PyTorch's modules do for their weights; `NOTHING` if there is none."""
+    kind = type(value)
+    if not hasattr(kind, "__getattr__") or hasattr(kind, name):
+        return NOTHING
+    try:
+        return getattr(value, name, NOTHING)
+    except Exception:  # whatever the class raises: the function may never ask
+        return NOTHING
 
 
 @functools.lru_cache(maxsize=4096)
@@ -38,7 +49,7 @@ def changed_attributes(holders: Sequence[Any], before: Attributes) -> dict[tuple
         (k, name): value
         for k, (holder, old) in enumerate(zip(holders, before, strict=True))
         for name, value in own_attributes(holder).items()
-        if value is not old.get(name, _NOTHING)
+        if value is not old.get(name, NOTHING)
     }
 
 

@@ -16,7 +16,7 @@ import struct
 import types
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from smelt import tree
 from smelt.tensor import Tensor
-from smelt.transform.attributes import own_attributes
+from smelt.transform.attributes import NOTHING, computed_attribute, own_attributes
 from smelt.transform.marks import Identity, array_mark, counts_by_identity, is_array, value_mark
 
 MISSING: Final = Identity(object())  # what stands under a name that is not bound
@@ -112,9 +112,9 @@ class Plan:
         if met is not None:
             met.append(value)
         mentioned = self.attributes.get(kind, self.loose)
-        found = [
-            (name, item) for name, item in own_attributes(value).items() if name in mentioned or name in self.loose
-        ]
+        own = own_attributes(value)
+        found = [(name, item) for name, item in own.items() if name in mentioned or name in self.loose]
+        found += _computed(value, mentioned - own.keys())
         marks = [(name, self.mark(item, raw, around, met)) for name, item in found]
         for name in self.counts.get(kind, ()):
             count = getattr(value, name, None)
@@ -155,6 +155,16 @@ def is_plain(value: Any) -> bool:
     """Whether a value is an object that keeps its state in attributes."""
     has_state = hasattr(value, "__dict__") or hasattr(type(value), "__slots__")
     return has_state and not isinstance(value, type | Tensor | types.ModuleType | types.FunctionType | np.generic)
+
+
+def _computed(value: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """Attributes that `__getattr__` gives: those that it gives again, and those that count by content anyway."""
+    for name in sorted(names) if hasattr(type(value), "__getattr__") else ():
+        found = computed_attribute(value, name)
+        if found is not NOTHING and (
+            type(found) in _VALUES or is_array(found) or found is computed_attribute(value, name)
+        ):
+            yield name, found
 
 
 def _key(value: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from smelt import tree
 from smelt.errors import TraceError
-from smelt.transform.attributes import own_attributes
+from smelt.transform.attributes import computed_attribute, own_attributes
 from smelt.transform.drawn import generators_of
 from smelt.transform.hidden import COUNTS, MISSING, Plan, is_plain
 from smelt.transform.reads import CHANGED, reads_of
@@ -182,6 +182,8 @@ class _Search:
             self.root((id(kind), name), lambda: getattr(kind, name, MISSING), rest)
         elif found is not MISSING:
             self.value(found, rest)
+        elif not isinstance(value, type):
+            self.value(computed_attribute(value, name), rest)
 
     def inside(self, value: Any) -> None:
         """The functions and plain objects in a tree, the code of its modules, and what these keep besides tensors."""

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import smelt as sm
@@ -283,3 +284,28 @@ def test_static_objects_that_change_are_traced_again(config: Any) -> None:
     assert f(X, config).tolist() == [1.0, 2.0]
     config.scale = config.by = 2.0
     assert f(X, config).tolist() == [4.0, 8.0]
+
+
+class Registry:
+    """Keeps its attributes elsewhere, as modules of PyTorch do."""
+
+    def __init__(self, **items: Any) -> None:
+        self.items = items
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["items"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def test_attributes_that_a_class_computes_are_seen() -> None:
+    registry = Registry(inner=Registry(weight=np.ones(2, np.float32), scale=1.0))
+    f = sm.jit(lambda x: x * registry.inner.weight * registry.inner.scale)
+    assert f(X).tolist() == [1.0, 2.0]
+    registry.inner.weight[:] = 3
+    assert f(X).tolist() == [3.0, 6.0]
+    registry.inner.items["scale"] = 2.0
+    assert f(X).tolist() == [6.0, 12.0]
+    registry.items["inner"] = Registry(weight=np.ones(2, np.float32), scale=1.0)
+    assert f(X).tolist() == [1.0, 2.0] and f(X).tolist() == [1.0, 2.0]
