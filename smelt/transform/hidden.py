@@ -25,7 +25,7 @@ import numpy as np
 from smelt import tree
 from smelt.tensor import Tensor
 from smelt.transform.attributes import NOTHING, computed_attribute, own_attributes
-from smelt.transform.marks import Identity, array_mark, counts_by_identity, is_array, value_mark
+from smelt.transform.marks import Identity, array_mark, counts_by_identity, is_array, value_mark, weights_mark
 
 MISSING: Final = Identity(object())  # what stands under a name that is not bound
 
@@ -116,6 +116,8 @@ class Plan:
         found = [(name, item) for name, item in own.items() if name in mentioned or name in self.loose]
         found += _computed(value, mentioned - own.keys())
         marks = [(name, self.mark(item, raw, around, met)) for name, item in found]
+        if "_parameters" in own and "_buffers" in own:  # as in modules of PyTorch
+            marks.append(("_parameters", weights_mark(value)))
         for name in self.counts.get(kind, ()):
             count = getattr(value, name, None)
             if name not in mentioned and name not in self.loose:

@@ -100,10 +100,19 @@ def test_weights_of_a_module_of_the_closure_are_seen_when_they_change() -> None:
             self.linear, self.norm = torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)
 
     net = Net()
-    f = sm.jit(lambda x: x @ sm.asarray(net.linear.weight.detach()).T + sm.asarray(net.norm.running_mean))
+    ways = (
+        lambda x: x @ sm.asarray(net.linear.weight.detach()).T + sm.asarray(net.norm.running_mean),
+        lambda x: x @ sm.asarray(net.state_dict()["linear.weight"]).T + sm.asarray(next(net.buffers())),
+        lambda x: (
+            x @ sm.asarray(net.get_submodule("linear").weight).T + sm.asarray(net.get_buffer("norm.running_mean"))
+        ),
+    )
+    compiled = [sm.jit(way) for way in ways]
     for _ in range(3):
         expected = torch.ones(2) @ net.linear.weight.detach().T + net.norm.running_mean
-        assert np.allclose(f(sm.ones(2)).numpy(), expected.numpy(), rtol=1e-5)
+        for f in compiled:
+            assert np.allclose(f(sm.ones(2)).numpy(), expected.numpy(), rtol=1e-5)
         with torch.no_grad():
             net.linear.weight.add_(1.0)
         net.norm.running_mean.add_(1.0)
+    assert all("traces=3" in repr(f) for f in compiled)
