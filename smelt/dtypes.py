@@ -140,7 +140,7 @@ FLOATS: Final = tuple(d for d in ALL if d.is_float)
 
 STORAGE: Final = (float8_e4m3fn, float8_e5m2, int4, uint4)
 
-_BY_NAME: Final = {d.name: d for d in ALL + STORAGE} | {"bool_": bool_}
+_BY_NAME: Final = {d.name: d for d in ALL + STORAGE} | {"bool_": bool_, "float": float32, "int": int64}
 _ADDED: Final = (bfloat16, *STORAGE)  # by ml_dtypes to those of NumPy
 _BY_NUMPY: Final = {d.numpy: d for d in ALL if d not in _ADDED}
 _BY_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32}

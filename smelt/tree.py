@@ -159,8 +159,7 @@ def _by_attributes(kind: type, static: frozenset[str]) -> _Node:
         return value
 
     def own_holders(value: Any) -> list[Any]:
-        children = [holder for child in flatten(value)[0] for holder in _holders(child)]
-        return [value, *children] if hasattr(value, "__dict__") else children
+        return [value, *[holder for child in flatten(value)[0] for holder in _holders(child)]]
 
     return _Node(flatten, unflatten, None, lambda data: [f".{name}" for name in data.children], own_holders)
 

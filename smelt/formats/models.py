@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import numpy as np
 
@@ -25,13 +25,19 @@ __all__ = ["load", "save"]
 
 T = TypeVar("T")
 
+# Endings of names that stand for what `save` does not write.
+_OTHERS: Final = frozenset(
+    {".pt", ".pth", ".bin", ".npz", ".npy", ".pkl", ".pickle", ".h5", ".hdf5", ".keras", ".onnx", ".gguf", ".msgpack"}
+)
+
 
 def save(model: Any, path: PathLike, *, metadata: Mapping[str, str] | None = None) -> None:
     """Write the tensors of a module, or of any tree, to a safetensors file.
 
     Names are paths joined by dots, for modules those of `state_dict`. A tensor with several names is written once,
     and the metadata says what else it is called. An older file is replaced when the new one is complete; links are
-    followed, permissions stay, and what is no regular file (a folder, a pipe, a device) is refused.
+    followed, permissions stay, and what is no regular file (a folder, a pipe, a device) is refused, as are the endings
+    of names that belong to other formats, such as `.pt`.
 
     >>> import tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "net.safetensors")
@@ -41,6 +47,7 @@ def save(model: Any, path: PathLike, *, metadata: Mapping[str, str] | None = Non
     True
     """
     _check_order(model, path, "save")
+    _check_name(path)
     arrays, others = named_arrays(model, "save")
     write_safetensors(path, arrays, {**others, **(metadata or {})})
 
@@ -82,6 +89,17 @@ def _check_order(model: Any, path: Any, name: str) -> None:
         )
     if isinstance(model, str | os.PathLike):
         raise ArgumentError(f"{name}: both arguments are paths", rule="the first is a module, or a tree of tensors.")
+
+
+def _check_name(path: PathLike) -> None:
+    """Refuse a name under which other programs would look for another format."""
+    stem, suffix = os.path.splitext(os.path.basename(path))
+    if suffix.lower() in _OTHERS:
+        raise ArgumentError(
+            f"save: the name ends in {suffix}, which is that of other formats",
+            rule="save writes safetensors files, as PyTorch and others read them with the package safetensors.",
+            hint=f"Call it {stem}.safetensors.",
+        )
 
 
 def named_arrays(model: Any, name: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

@@ -165,12 +165,13 @@ class Index:
 
     def __hash__(self) -> int:
         if self._hash is None:
+            numbers.check_hash(self)
             # A constant hashes like its integer, so that sizes of either form find each other in a dictionary.
             self._hash = hash((frozenset(self.terms.items()), self.constant)) if self.terms else hash(self.constant)
         return self._hash
 
     def __str__(self) -> str:
-        return spell(self)
+        return spell(numbers.as_text(self))
 
     def __repr__(self) -> str:
         return f"Index({self})"
@@ -292,6 +293,7 @@ class Dim(Index):
     """A size known only when a compiled function is called: `Dim("n", 1, 4096)` stands for any n from 1 to 4096."""
 
     __slots__ = ("name",)
+    __hash__ = numbers.as_key(Index.__hash__)
 
     def __init__(self, name: str, low: int = 1, high: int = 1 << 20) -> None:
         if not isinstance(name, str) or not name:

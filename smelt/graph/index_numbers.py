@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 import numpy as np
@@ -135,13 +137,19 @@ def equals(a: Index, b: Any) -> bool:
     """False, for sizes whose normal forms differ. In a function that is traced the answer must hold for every size;
     smelt's own code asks whether two sizes are known to be the same.
     """
-    if not a.terms or sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] == "smelt":
+    if not a.terms or not _is_asked_in_trace(3):
         return False
     from smelt.graph.index import as_index, nonnegative
 
-    if not _program or not _program[0].is_tracing() or nonnegative(a - b - 1) or nonnegative(as_index(b) - a - 1):
+    if nonnegative(a - b - 1) or nonnegative(as_index(b) - a - 1):
         return False
     raise _undecided(f"{a} == {b}", a, b)
+
+
+def _is_asked_in_trace(depth: int) -> bool:
+    """Whether a function that is being traced asks, and not smelt's own code."""
+    name = sys._getframe(depth).f_globals.get("__name__", "")
+    return name.partition(".")[0] != "smelt" and bool(_program) and _program[0].is_tracing()
 
 
 def truth(a: Index) -> bool:
@@ -180,6 +188,52 @@ def _refusal(kind: str, hint: str) -> Callable[[Index], Never]:
     return refuse
 
 
+def check_hash(a: Index) -> None:
+    """A dictionary or set would not find a size under the number that it will be."""
+    if a.terms and _is_asked_in_trace(3):
+        _to_key(a)
+
+
+def as_key(hashed: Callable[[Index], int]) -> Callable[[Index], int]:
+    """The same, with that check in every call."""
+
+    def checked(a: Index) -> int:
+        if a.terms and _is_asked_in_trace(2):
+            _to_key(a)
+        return hashed(a)
+
+    return checked
+
+
+class _Found(threading.local):
+    """Whether symbolic sizes stand for numbers that the user knows nothing of."""
+
+    def __init__(self) -> None:
+        self.active = False
+
+
+_found = _Found()
+
+
+@contextmanager
+def found_sizes() -> Iterator[None]:
+    """Inside, sizes are symbolic although nobody has said so: as texts they have the wrong words."""
+    before, _found.active = _found.active, True
+    try:
+        yield
+    finally:
+        _found.active = before
+
+
+def as_text(a: Index) -> Index:
+    """The size itself, unless its text would be that of no number."""
+    if a.terms and _found.active and _is_asked_in_trace(3):
+        _to_text(a)
+    return a
+
+
+_to_key = _refusal("hash", "Look up by a number that is known, or leave the axis out of shapes=.")
+_to_text = _refusal("str", "Write repr(n) for a message.")
 to_float = _refusal("float", "Compute with the size itself: n ** 0.5, x / n, or sm.sqrt(n).")
 to_integer = _refusal(
     "int", "Compute with the size itself; for a loop of n steps use sm.fori_loop or sm.scan, for 0 … n-1 sm.arange(n)."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from smelt.dtypes import DType, bool_
@@ -14,14 +14,14 @@ Range = tuple[int, int]  # the smallest and the largest value, inclusive
 
 
 class Ranges:
-    """Ranges of integer nodes; what has been found is remembered."""
+    """Ranges of integer nodes, some of which may be known; what has been found is remembered."""
 
-    def __init__(self) -> None:
-        self._known: dict[Node, Range] = {}
+    def __init__(self, known: Mapping[Node, Range] | None = None) -> None:
+        self._known: dict[Node, Range] = dict(known or {})
 
     def __call__(self, node: Node) -> Range:
         """The range of an integer or bool node; that of its dtype where nothing better is known."""
-        stack = [node]
+        stack = [] if node in self._known else [node]
         while stack:
             top = stack[-1]
             missing = [source for source in _consulted(top) if source not in self._known]

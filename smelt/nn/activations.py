@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from smelt.errors import ArgumentError
 from smelt.nn.module import Module
-from smelt.nn.sizes import count, not_negative, tensor, with_rank
+from smelt.nn.sizes import count, not_negative, refuse_tensors, tensor, with_rank
 from smelt.tensor import Tensor, random
 from smelt.tensor import activations as functions
 from smelt.tensor.arguments import integer, real_number
@@ -53,7 +53,7 @@ class _Activation(Module):
     function: ClassVar[Callable[..., Tensor]]
 
     def __init__(self, inplace: bool = False) -> None:
-        pass
+        refuse_tensors(type(self).__name__, [inplace])
 
     def __call__(self, x: Tensor) -> Tensor:
         return type(self).function(tensor(x))
@@ -275,7 +275,7 @@ class _Along(_Activation):
         self.dim = None if dim is None else integer(dim, type(self).__name__, "dim")
 
     def __call__(self, x: Tensor) -> Tensor:
-        return type(self).function(tensor(x), self.dim)
+        return type(self).function(tensor(x), dim=self.dim)
 
 
 class Softmax(_Along):

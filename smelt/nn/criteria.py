@@ -10,6 +10,7 @@ from smelt.errors import ArgumentError
 from smelt.nn import losses
 from smelt.nn.losses.checks import reduction_of
 from smelt.nn.module import Module
+from smelt.nn.sizes import refuse_tensors
 from smelt.tensor import Tensor
 
 
@@ -25,7 +26,9 @@ class Loss(Module):
         try:
             bound = self.options.bind(*args, **kwargs)
         except TypeError as error:
+            refuse_tensors(name, args)
             raise ArgumentError(f"{name}: {error}", rule=f"it is called as {name}{self.options}.") from None
+        refuse_tensors(name, [value for word, value in bound.arguments.items() if word not in self.buffer_names])
         bound.apply_defaults()
         vars(self).update(bound.arguments)
         reduction_of(bound.arguments["reduction"], name, ("batchmean",) if name == "KLDivLoss" else ())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from smelt.errors import ShapeError
 from smelt.graph.shapes import shape_text
 from smelt.nn.module import Module
-from smelt.nn.sizes import count, tensor, with_features
+from smelt.nn.sizes import count, refuse_tensors, tensor, with_features
 from smelt.tensor import Tensor, random
 from smelt.tensor.arguments import integer
 from smelt.tensor.einsums import einsum
@@ -67,7 +67,7 @@ class Identity(Module):
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        pass
+        refuse_tensors("Identity", args)
 
     def __call__(self, x: Tensor) -> Tensor:
         return x

@@ -24,6 +24,7 @@ from smelt.nn import calls
 from smelt.tensor import Tensor
 from smelt.tensor.arguments import flag
 from smelt.tensor.interop import asarray
+from smelt.transform.bodies import about_to_set, made
 from smelt.transform.marks import Identity
 
 M = TypeVar("M", bound="Module")
@@ -93,6 +94,10 @@ class Module:
 
         def __getattr__(self, name: str) -> Never:
             raise missing_attribute(self, name, "Module")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        about_to_set(self, name)
+        super().__setattr__(name, value)
 
     @calls.recorded
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -380,23 +385,24 @@ def _unflatten(data: Any, leaves: list[Any]) -> Any:
     return _rebuilt(data, leaves, [])
 
 
-def _rebuilt(data: Any, leaves: list[Any], made: list[Any]) -> Any:
+def _rebuilt(data: Any, leaves: list[Any], seen: list[Any]) -> Any:
     kind = type(data)
     if kind is _Leaf:
         return leaves[data.number]
     if kind is _Static:
         return data.value.value if data.kind is Identity else data.value
     if kind is _Again:
-        return made[data.number]
+        return seen[data.number]
     if kind is not _Inner:
         raise InternalError(f"a module has no part {data!r}")
     if data.kind is list or data.kind is tuple:
-        return data.kind([_rebuilt(item, leaves, made) for _, item in data.items])
+        return data.kind([_rebuilt(item, leaves, seen) for _, item in data.items])
     if data.kind is dict:
-        return {key: _rebuilt(item, leaves, made) for key, item in data.items}
+        return {key: _rebuilt(item, leaves, seen) for key, item in data.items}
     module = object.__new__(data.kind)
-    made.append(module)
-    module.__dict__.update({key: _rebuilt(item, leaves, made) for key, item in data.items})
+    made(module)
+    seen.append(module)
+    module.__dict__.update({key: _rebuilt(item, leaves, seen) for key, item in data.items})
     return module
 
 

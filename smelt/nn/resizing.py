@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph.shapes import shape_text
 from smelt.nn.module import Module
-from smelt.nn.sizes import count, one_of, tensor
+from smelt.nn.sizes import count, one_of, refuse_tensors, tensor
 from smelt.tensor import Tensor
 from smelt.tensor.folding import fold, unfold
 from smelt.tensor.resizing import MODES, interpolate
@@ -45,6 +45,7 @@ class Upsample(Module):
         mode: str = "nearest",
         align_corners: bool | None = None,
     ) -> None:
+        refuse_tensors(type(self).__name__, [size])
         if (size is None) == (scale_factor is None):
             raise ArgumentError(f"{type(self).__name__}: give either size or scale_factor")
         self.size = tuple(size) if isinstance(size, list) else size

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from smelt.dtypes import float32
 from smelt.errors import ArgumentError, ShapeError
@@ -40,6 +43,17 @@ def one_of(value: Any, choices: tuple[str, ...], name: str, what: str) -> str:
     if value not in choices:
         raise ArgumentError(f"{name}: {what} is {value!r}", hint=f"Use one of: {', '.join(choices)}.")
     return str(value)
+
+
+def refuse_tensors(name: str, settings: Iterable[Any]) -> None:
+    """Refuse tensors among what a module is made with: it is called with them."""
+    for value in settings:
+        if isinstance(value, Tensor | np.ndarray):
+            raise ArgumentError(
+                f"{name}: it is made with a tensor",
+                rule="a module is made of its settings first, and then called with tensors.",
+                hint=f"Write {name}(...)(x).",
+            )
 
 
 def tensor(x: Any) -> Tensor:

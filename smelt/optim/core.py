@@ -79,6 +79,10 @@ class FreeParameters(Parameters):
         return found
 
 
+def _is_gradient(tensor: Tensor) -> bool:
+    return getattr(tensor, "_is_gradient", False)
+
+
 @functools.lru_cache(maxsize=256)
 def _names(structure: tree.Structure, places: tuple[int, ...]) -> tuple[str, ...]:
     paths = tree.paths(structure)
@@ -140,6 +144,9 @@ class Updater:
         own = free_parameters(parameters)
         hint = "Write model, state = opt.update(model, grads, state)."
         slopes = own.in_tree(gradients, f"{type(self).__name__}: the gradient", hint)
+        if own and all(map(_is_gradient, own)) and not any(map(_is_gradient, slopes)):
+            name = type(self).__name__
+            raise ArgumentError(f"{name}: the gradients come in the place of the parameters", hint=hint)
         new, remembered = advance(self, own, slopes, state, lr)
         return own.replaced(new), remembered
 

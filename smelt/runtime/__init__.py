@@ -10,8 +10,10 @@ from smelt.runtime.realize import clear_graphs, find, graph_count, outputs, pack
 from smelt.runtime.sized import realize_sized
 from smelt.runtime.storage import Storage, host_leaf, leaf
 from smelt.runtime.tracing import (
+    Narrowed,
     Placeholder,
     Trace,
+    counted,
     current_trace,
     effect,
     effects,
@@ -22,6 +24,7 @@ from smelt.runtime.tracing import (
     is_tracing,
     is_transforming,
     is_weak,
+    note_narrowed,
     noting_effects,
     tracing,
     tracing_body,
@@ -31,6 +34,7 @@ from smelt.runtime.tracing import (
 
 __all__ = [
     "DEVICES",
+    "Narrowed",
     "Placeholder",
     "Storage",
     "Trace",
@@ -38,6 +42,7 @@ __all__ = [
     "available",
     "clear_graphs",
     "common_device",
+    "counted",
     "current_trace",
     "default_device",
     "device",
@@ -54,6 +59,7 @@ __all__ = [
     "is_transforming",
     "is_weak",
     "leaf",
+    "note_narrowed",
     "noting_effects",
     "outputs",
     "pack_scalars",

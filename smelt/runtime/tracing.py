@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from smelt.derive.custom import Stopped
 from smelt.dtypes import DType, float64, int64, uint32
-from smelt.errors import TraceError
+from smelt.errors import Location, TraceError, user_location
 from smelt.graph.effects import publish
-from smelt.graph.index import Index, IndexLike
+from smelt.graph.index import Index, IndexLike, product_of
 from smelt.graph.node import Node, Shape, make, topological
 from smelt.graph.ops import CONTROL, VIEWS, Op
 from smelt.runtime.storage import next_serial
@@ -30,6 +31,17 @@ class Placeholder:
         return make(Op.LEAF, self.dtype, self.shape, (), self)
 
 
+class Narrowed(NamedTuple):
+    """A Python integer that a traced function was given, or that it computes from such, and the dtype of the tensor
+    that it meets, in the user's call `name`.
+    """
+
+    node: Node
+    dtype: DType
+    name: str
+    location: Location | None
+
+
 class Trace:
     """One function being traced. `draws` counts the random draws that it made; `weakness` remembers `is_weak`."""
 
@@ -40,6 +52,7 @@ class Trace:
         self.draws = 0
         self.hidden: set[int] = set()  # ids of the storages of tensors that the function reaches by itself
         self.weakness: dict[Node, int] = {}
+        self.narrowed: list[Narrowed] = []  # integers to look at in every call
         self.effects: list[Node] = []  # to compute although no result depends on them
 
     def take_random(self, draws: int) -> tuple[Node, int]:
@@ -56,7 +69,7 @@ class BodyTrace(Trace):
         super().__init__()
         self.name, self.outer, self.repeats = name, outer, repeats
         if outer is not None:
-            self.hidden = outer.hidden
+            self.hidden, self.narrowed = outer.hidden, outer.narrowed
 
     def take_random(self, draws: int) -> tuple[Node, int]:
         """Of the trace around it; in a loop, every iteration would get the same numbers."""
@@ -87,12 +100,19 @@ def is_weak(node: Node) -> bool:
     return known[node] == _WEAK
 
 
+def note_narrowed(node: Node, dtype: DType, name: str) -> None:
+    """Note that a number that `is_weak` is cast to an integer dtype, in which it must fit."""
+    trace = current_trace()
+    assert trace is not None
+    trace.narrowed.append(Narrowed(node, dtype, name, user_location()))
+
+
 def _weakness(node: Node, known: dict[Node, int]) -> int:
     if node.op is Op.CONST:
         return _CONSTANT
     if node.op is Op.LEAF:
         return _WEAK if isinstance(node.attribute, Placeholder) and node.attribute.weak else _STRONG
-    if _is_count(node):
+    if counted(node) is not None:
         return _WEAK
     if node.shape != () or node.op not in (Op.UNARY, Op.BINARY):
         return _STRONG
@@ -100,17 +120,17 @@ def _weakness(node: Node, known: dict[Node, int]) -> int:
     return _STRONG if _STRONG in states else max(states)
 
 
-def _is_count(node: Node) -> bool:
-    """Whether a node is a symbolic size as a number (`size_node`), of Python's kind: an integer, or in float64."""
+def counted(node: Node) -> Index | None:
+    """The symbolic size that a node is as a number (`size_node`) of Python's kind: an integer, or in float64."""
     if node.op is Op.CAST and node.dtype is float64:
         node = node.sources[0]
     if node.op is not Op.REDUCE or node.shape != () or node.dtype is not int64:
-        return False
+        return None
     ones = node.sources[0]
-    symbolic = any(isinstance(size, Index) for size in ones.shape)
+    size = product_of(ones.shape)
     while ones.op in VIEWS:
         ones = ones.sources[0]
-    return symbolic and ones.op is Op.CONST
+    return size if isinstance(size, Index) and ones.op is Op.CONST else None
 
 
 class _Stack(threading.local):

@@ -11,8 +11,8 @@ from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.graph.ops import Span
-from smelt.graph.shapes import normalized_axis, shape_text
-from smelt.tensor.arguments import axis_or_dim, real_number
+from smelt.graph.shapes import shape_text
+from smelt.tensor.arguments import one_axis, real_number
 from smelt.tensor.handle import common, computed, floating, node_of, pair, widened, wrap
 from smelt.tensor.types import DT, Operand, S
 
@@ -215,7 +215,7 @@ def mish(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     return _formula(x, "mish", lambda node: build.mul(node, build.tanh(_soft(node))))
 
 
-def glu(x: Tensor, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def glu(x: Tensor, axis: int = -1, *, dim: int | None = None) -> Tensor:
     """The first half of x along an axis (the last one, unless given) times the sigmoid of the second half.
 
     >>> sm.glu(sm.asarray([3.0, 0.0])).tolist()
@@ -225,7 +225,7 @@ def glu(x: Tensor, axis: int | None = None, *, dim: int | None = None) -> Tensor
     return wrap(build.cast(build.mul(first, _share(second)), dtype))
 
 
-def swiglu(x: Tensor, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def swiglu(x: Tensor, axis: int = -1, *, dim: int | None = None) -> Tensor:
     """`silu` of the first half of x along an axis (the last one, unless given) times the second half.
 
     >>> sm.swiglu(sm.asarray([0.0, 5.0])).tolist()
@@ -235,9 +235,9 @@ def swiglu(x: Tensor, axis: int | None = None, *, dim: int | None = None) -> Ten
     return wrap(build.cast(build.mul(build.mul(first, _share(first)), second), dtype))
 
 
-def _halves(x: Tensor, axis: int | None, dim: int | None, name: str) -> tuple[Node, Node, DType]:
+def _halves(x: Tensor, axis: int, dim: int | None, name: str) -> tuple[Node, Node, DType]:
     node = floating(x, name)
-    number = normalized_axis(axis_or_dim(axis, dim, name, default=-1), len(node.shape), name)
+    number = one_axis(axis, dim, len(node.shape), name, default=-1)
     size = node.shape[number]
     if not isinstance(size, int) or size % 2:
         raise ShapeError(
@@ -327,7 +327,7 @@ def silu(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     return wrap(build.composite("silu", floating(x, "silu")))
 
 
-def softmin(x: Tensor[DT, *S], axis: int | None = None, *, dim: int | None = None) -> Tensor[Any, *S]:
+def softmin(x: Tensor[DT, *S], axis: int = -1, *, dim: int | None = None) -> Tensor[Any, *S]:
     """`softmax` of -x: the smallest element gets the largest share.
 
     >>> sm.softmin(sm.asarray([0.0, 0.0])).tolist()
@@ -336,19 +336,19 @@ def softmin(x: Tensor[DT, *S], axis: int | None = None, *, dim: int | None = Non
     return _along("softmax", wrap(build.neg(floating(x, "softmin"))), axis, dim, "softmin")
 
 
-def softmax(x: Tensor[DT, *S], axis: int | None = None, *, dim: int | None = None) -> Tensor[Any, *S]:
+def softmax(x: Tensor[DT, *S], axis: int = -1, *, dim: int | None = None) -> Tensor[Any, *S]:
     """exp(x) divided by its sum along an axis (the last one, unless given)."""
     return _along("softmax", x, axis, dim)
 
 
-def log_softmax(x: Tensor[DT, *S], axis: int | None = None, *, dim: int | None = None) -> Tensor[Any, *S]:
+def log_softmax(x: Tensor[DT, *S], axis: int = -1, *, dim: int | None = None) -> Tensor[Any, *S]:
     """The logarithm of `softmax`, without loss of accuracy for small shares."""
     return _along("log_softmax", x, axis, dim)
 
 
-def _along(name: str, x: Tensor[DT, *S], axis: int | None, dim: int | None, called: str = "") -> Tensor[Any, *S]:
+def _along(name: str, x: Tensor[DT, *S], axis: int, dim: int | None, called: str = "") -> Tensor[Any, *S]:
     node = floating(x, called or name)
-    number = normalized_axis(axis_or_dim(axis, dim, called or name, default=-1), len(node.shape), called or name)
+    number = one_axis(axis, dim, len(node.shape), called or name, default=-1)
     return wrap(build.composite(name, node, axis=number))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from smelt.dtypes import DType, as_dtype, is_dtype
 from smelt.errors import ArgumentError, DeviceError
 from smelt.graph.node import Shape
-from smelt.graph.shapes import checked_shape, normalized_axes
+from smelt.graph.shapes import checked_shape, normalized_axes, normalized_axis
 from smelt.runtime import DEVICES
 from smelt.tensor.handle import Handle
 from smelt.tensor.types import Axes, ShapeLike
@@ -66,12 +66,24 @@ def many_axes(axes: Axes, rank: int, name: str) -> tuple[int, ...]:
 
 
 def axis_or_dim(axis: Any, dim: Any, name: str, default: Any = None) -> Any:
-    """`dim` is PyTorch's word for `axis`."""
+    """`dim` is PyTorch's word for `axis`, which is `default` if it is left out."""
     if dim is None:
-        return default if axis is None else axis
-    if axis is not None:
+        return axis
+    if axis != default:
         raise ArgumentError(f"{name}: axis and dim are the same argument", hint="Give one of them.")
     return dim
+
+
+def one_axis(axis: Any, dim: Any, rank: int, name: str, default: int) -> int:
+    """The axis along which a function works, counted from the front."""
+    along = axis_or_dim(axis, dim, name, default)
+    if along is None:  # all of them for some libraries, one of them for others
+        raise ArgumentError(
+            f"{name}: an axis must be an integer, got None",
+            rule=f"it works along one axis: {default}, if none is given.",
+            hint="For all elements as one row, flatten the tensor first: x.flatten().",
+        )
+    return normalized_axis(along, rank, name)
 
 
 def spread(values: Any) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from smelt.graph.index import Index, least, maximum, size_of, upper
 from smelt.graph.node import Node
 from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer, refuse_dtype
 from smelt.tensor.devices import placed
-from smelt.tensor.handle import check_fits, node_of, scalar_node, wrap
+from smelt.tensor.handle import check_fits, fitted, node_of, scalar_node, wrap
 from smelt.tensor.movement import diagonal_offset
 from smelt.tensor.types import DTypeLike, ShapeLike, Size
 
@@ -126,7 +126,7 @@ def _filled(shape: tuple[Size, ...], value: Any, dtype: DTypeLike | None, device
         fill = _constant(value, wanted, name)
     else:
         fill = node_of(value, name)
-        fill = fill if wanted is None else build.cast(fill, wanted)
+        fill = fill if wanted is None else fitted(fill, wanted, name)
     return placed(wrap(build.broadcast_to(fill, shape, name=name)), device, name)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from smelt import dtypes, runtime, tree
 from smelt.config import settings
 from smelt.dtypes import DType, Scalar
-from smelt.errors import ArgumentError, DTypeError, TraceWarning, user_location
+from smelt.errors import ArgumentError, DTypeError, Location, TraceWarning, user_location
 from smelt.graph import build, index_numbers
 from smelt.graph.index import Index
 from smelt.graph.node import Node, live_nodes, topological
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 class Handle:
     """The part of a Tensor that the function families need: a reference to a node."""
 
-    __slots__ = ("__weakref__", "_node")
+    __slots__ = ("__weakref__", "_is_gradient", "_node")
 
     _node: Node
+    _is_gradient: bool  # set where a derivative gives a tensor, so that it is not taken for a parameter
 
 
 _new: Any = object.__new__
@@ -152,18 +153,24 @@ def scalar_node(value: Scalar, dtype: DType, name: str) -> Node:
     if dtype.is_integer:
         value = int(value)
         if not dtype.minimum <= value <= dtype.maximum:
-            raise ArgumentError(
-                f"{name}: the integer {_short(value)} does not fit in {dtype}",
-                rule=f"a Python integer takes the dtype of the tensor that it meets; {dtype} holds {dtype.minimum} to "
-                f"{dtype.maximum}.",
-                hint="Cast the tensor first, for example with x.astype(sm.int64).",
-            )
+            raise misfit(value, dtype, name)
     elif dtype.is_float:
         try:
             value = float(value)
         except OverflowError:
             raise ArgumentError(f"{name}: the integer {_short(int(value))} does not fit in {dtype}") from None
     return build.const(value, dtype)
+
+
+def misfit(value: int, dtype: DType, name: str, location: Location | None = None) -> ArgumentError:
+    """The error for a Python integer that meets a tensor whose dtype does not hold it."""
+    return ArgumentError(
+        f"{name}: the integer {_short(value)} does not fit in {dtype}",
+        rule=f"a Python integer takes the dtype of the tensor that it meets; {dtype} holds {dtype.minimum} to "
+        f"{dtype.maximum}.",
+        hint="Cast the tensor first, for example with x.astype(sm.int64).",
+        location=location,
+    )
 
 
 def check_fits(value: int, dtype: DType, name: str) -> None:
@@ -192,7 +199,16 @@ def common(a: Node, b: Node, name: str) -> tuple[Node, Node]:
     if a.dtype is b.dtype:
         return a, b
     dtype = _common_dtype(a, b, name)
-    return build.cast(a, dtype), build.cast(b, dtype)
+    return fitted(a, dtype, name), fitted(b, dtype, name)
+
+
+def fitted(node: Node, dtype: DType, name: str) -> Node:
+    """A node in the dtype of what it meets. Of an integer that a traced function is given, every call sees whether it
+    fits.
+    """
+    if node.dtype is dtypes.int64 and dtype.is_integer and dtype is not dtypes.int64 and _is_number(node):
+        runtime.note_narrowed(node, dtype, name)
+    return build.cast(node, dtype)
 
 
 def _common_dtype(a: Node, b: Node, name: str) -> DType:
@@ -264,6 +280,6 @@ def all_common(values: Sequence[Any], name: str) -> list[Node]:
     for node in numbers:
         dtype = dtypes.promote_scalar(dtype, _EXAMPLES[kind_letter(node.dtype)])
     return [
-        build.cast(strong[i], dtype) if i in strong else scalar_node(value, dtype, name)
+        fitted(strong[i], dtype, name) if i in strong else scalar_node(value, dtype, name)
         for i, value in enumerate(values)
     ]

@@ -15,7 +15,7 @@ from smelt.graph.checks import written
 from smelt.graph.node import Node, Shape
 from smelt.graph.ops import Span
 from smelt.names import missing_attribute
-from smelt.tensor.handle import Handle, is_weak, node_of, scalar_node, wrap
+from smelt.tensor.handle import Handle, fitted, is_weak, node_of, scalar_node, wrap
 from smelt.tensor.selection import DROPPED, FOUND, KEPT, Selection, select
 
 if TYPE_CHECKING:
@@ -140,15 +140,15 @@ def updates_of(values: Any, node: Node, name: str) -> Node:
     if is_weak(values):
         wanted = dtypes.promote_scalar(node.dtype, values)
         found = scalar_node(values, node.dtype, name) if wanted is node.dtype else None
-        given: Any = type(values).__name__
+        kind: Any = type(values).__name__
     else:
         found = node_of(values, name)
-        given = found.dtype
+        kind = found.dtype
         order = "bif"
         kinds = [order.index("b" if d.is_bool else "i" if d.is_integer else "f") for d in (found.dtype, node.dtype)]
-        found = build.cast(found, node.dtype) if kinds[0] <= kinds[1] else None
+        found = fitted(found, node.dtype, name) if kinds[0] <= kinds[1] else None
     if found is None:
-        raise DTypeError(f"{name}: values of {given} do not go into {node.dtype}", hint="Cast the tensor first.")
+        raise DTypeError(f"{name}: values of {kind} do not go into {node.dtype}", hint="Cast the tensor first.")
     return found
 
 

@@ -22,7 +22,7 @@ from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
 from smelt.tensor.arguments import check_copy, check_device, refuse_dtype
 from smelt.tensor.devices import placed
-from smelt.tensor.handle import Handle, check_fits, is_weak, node_of, scalar_node, wrap
+from smelt.tensor.handle import Handle, check_fits, fitted, is_weak, node_of, scalar_node, wrap
 from smelt.tensor.types import DT, DTypeLike, S, TensorLike
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def astype(x: Tensor[DT, *S], dtype: DTypeLike, *, copy: bool = True, device: An
 def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
     """The node of anything that `asarray` takes."""
     if isinstance(value, Handle):
-        return value._node if dtype is None else build.cast(value._node, dtype)
+        return value._node if dtype is None else fitted(value._node, dtype, name)
     if is_weak(value) and not isinstance(value, np.generic):  # on its own, np.float64 is one
         return _scalar(value, dtype, name)
     if isinstance(value, Index):

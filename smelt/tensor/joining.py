@@ -9,8 +9,8 @@ from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import build
 from smelt.graph.index import Index, product_of
 from smelt.graph.node import Node
-from smelt.graph.shapes import marked, normalized_axis, shape_text
-from smelt.tensor.arguments import axis_or_dim, integer
+from smelt.graph.shapes import marked, shape_text
+from smelt.tensor.arguments import axis_or_dim, integer, one_axis
 from smelt.tensor.handle import all_common, node_of, wrap
 from smelt.tensor.movement import with_rank
 from smelt.tensor.types import Size
@@ -33,15 +33,10 @@ __all__ = [
 ]
 
 
-def _axis(axis: Any, dim: Any, name: str) -> Any:
-    """The standard gives these functions axis 0, which so cannot be told from none."""
-    return axis if dim is None else axis_or_dim(axis or None, dim, name)
-
-
 def concat(xs: Sequence[Tensor], axis: int | None = 0, *, dim: int | None = None) -> Tensor:
     """Tensors one after the other along an axis; flattened first if the axis is None."""
     nodes = _nodes(xs, "concat")
-    axis = _axis(axis, dim, "concat")
+    axis = axis_or_dim(axis, dim, "concat", default=0)
     if axis is None:
         nodes, axis = [build.reshape(node, (product_of(node.shape),)) for node in nodes], 0
     return wrap(build.concat(nodes, axis))
@@ -57,7 +52,7 @@ def stack(xs: Sequence[Tensor], axis: int = 0, *, dim: int | None = None) -> Ten
                 f"stack: tensors 0 and {at} differ in shape\n" + marked((first, ()), " and ", (node.shape, ())),
                 rule="all must have the same shape.",
             )
-    place = normalized_axis(_axis(axis, dim, "stack"), len(first) + 1, "stack")
+    place = one_axis(axis, dim, len(first) + 1, "stack", default=0)
     shape = (*first[:place], 1, *first[place:])
     return wrap(build.concat([build.reshape(node, shape) for node in nodes], place))
 
@@ -119,18 +114,18 @@ def _nodes(xs: Any, name: str) -> list[Node]:
 def unstack(x: Tensor, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """The slices of x along an axis, which they no longer have."""
     node = node_of(x, "unstack")
-    at = normalized_axis(_axis(axis, dim, "unstack"), node.rank, "unstack")
+    at = one_axis(axis, dim, node.rank, "unstack", default=0)
     size = _known(node, at, "unstack")
     shape = node.shape[:at] + node.shape[at + 1 :]
     return tuple(wrap(build.reshape(part, shape)) for part in _cuts(node, at, list(range(1, size)))[:size])
 
 
 def split(
-    x: Tensor, sections_or_indices: int | Sequence[int], axis: int | None = None, *, dim: int | None = None
+    x: Tensor, sections_or_indices: int | Sequence[int], axis: int = 0, *, dim: int | None = None
 ) -> list[Tensor]:
     """Equal parts, if given their number; or the parts between the places to cut, if given those."""
     node = node_of(x, "split")
-    at = normalized_axis(axis_or_dim(axis, dim, "split", default=0), node.rank, "split")
+    at = one_axis(axis, dim, node.rank, "split", default=0)
     if isinstance(sections_or_indices, Sequence):
         return _split_at(node, sections_or_indices, at, "split")
     parts = integer(sections_or_indices, "split", "the number of parts")
@@ -143,10 +138,10 @@ def split(
     return [wrap(part) for part in _cuts(node, at, [i * (size // parts) for i in range(1, parts)])]
 
 
-def chunk(x: Tensor, chunks: int, axis: int | None = None, *, dim: int | None = None) -> list[Tensor]:
+def chunk(x: Tensor, chunks: int, axis: int = 0, *, dim: int | None = None) -> list[Tensor]:
     """At most `chunks` parts of the same size; the last may be smaller."""
     node = node_of(x, "chunk")
-    at = normalized_axis(axis_or_dim(axis, dim, "chunk", default=0), node.rank, "chunk")
+    at = one_axis(axis, dim, node.rank, "chunk", default=0)
     count = integer(chunks, "chunk", "the number of chunks")
     if count < 1:
         raise ArgumentError(f"chunk: the number of chunks must be at least 1, got {count}")
@@ -156,7 +151,7 @@ def chunk(x: Tensor, chunks: int, axis: int | None = None, *, dim: int | None = 
 
 
 def array_split(
-    x: Tensor, sections_or_indices: int | Sequence[int], axis: int | None = None, *, dim: int | None = None
+    x: Tensor, sections_or_indices: int | Sequence[int], axis: int = 0, *, dim: int | None = None
 ) -> list[Tensor]:
     """`split`, where the parts may differ by one element: the first ones are the longer ones.
 
@@ -165,7 +160,7 @@ def array_split(
     [[0, 1, 2], [3, 4]]
     """
     node = node_of(x, "array_split")
-    at = normalized_axis(axis_or_dim(axis, dim, "array_split", default=0), node.rank, "array_split")
+    at = one_axis(axis, dim, node.rank, "array_split", default=0)
     if isinstance(sections_or_indices, Sequence):
         return _split_at(node, sections_or_indices, at, "array_split")
     parts = integer(sections_or_indices, "array_split", "the number of parts")

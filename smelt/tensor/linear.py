@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, overload
 from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.node import Node
-from smelt.graph.shapes import normalized_axes, normalized_axis
-from smelt.tensor.arguments import axis_or_dim, integer
+from smelt.graph.shapes import normalized_axes
+from smelt.tensor.arguments import integer, one_axis
 from smelt.tensor.handle import common, node_of, wrap
 from smelt.tensor.types import DT, K, M, N, Operand, R
 
@@ -45,11 +45,10 @@ def matmul(x: Any, y: Any) -> Any:
     return wrap(build.matmul(a, b))
 
 
-def vecdot(x: Tensor, y: Operand, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def vecdot(x: Tensor, y: Operand, axis: int = -1, *, dim: int | None = None) -> Tensor:
     """The sum of the products along an axis (the last one, unless given) of both; the other axes broadcast."""
     a, b = _pair(x, y, "vecdot")
-    along = axis_or_dim(axis, dim, "vecdot", default=-1)
-    a, b = _last(a, along), _last(b, along)
+    a, b = [_last(node, one_axis(axis, dim, node.rank, "vecdot", default=-1)) for node in (a, b)]
     product = build.matmul(
         build.reshape(a, (*a.shape[:-1], 1, a.shape[-1])), build.reshape(b, (*b.shape, 1)), name="vecdot"
     )
@@ -74,8 +73,7 @@ def dot(x: Operand, y: Operand) -> Tensor:
 
 
 def _last(node: Node, axis: int) -> Node:
-    at = normalized_axis(axis, node.rank, "vecdot")
-    return build.permute(node, [a for a in range(node.rank) if a != at] + [at])
+    return build.permute(node, [a for a in range(node.rank) if a != axis] + [axis])
 
 
 def outer(x: Tensor, y: Operand) -> Tensor:

@@ -170,7 +170,7 @@ def squeeze(x: Tensor, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     return wrap(build.reshape(node, tuple(size for a, size in enumerate(node.shape) if a not in gone)))
 
 
-def expand_dims(x: Tensor, axis: Axes = None, *, dim: Axes = None) -> Tensor:
+def expand_dims(x: Tensor, axis: Axes = 0, *, dim: Axes = None) -> Tensor:
     """With new axes of size 1 at the given places (0, unless given) of the result."""
     node = node_of(x, "expand_dims")
     places: Any = axis_or_dim(axis, dim, "expand_dims", default=0)

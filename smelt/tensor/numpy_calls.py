@@ -86,7 +86,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     own = _own(short) if function.__module__ in _MODULES and short not in _DIFFERENT else None
     if own is None or kwargs.get("out") is not None:
         return _by_numpy(function, args, kwargs, name)
-    places, words = _arguments(function, args, kwargs, name)
+    places, words = _arguments(function, args, kwargs)
     if short == "norm" and not _is_vector_norm(*places, **words):
         return _by_numpy(function, args, kwargs, name)
     if words.get("out") is not None:
@@ -101,9 +101,7 @@ def _own(name: str) -> Callable[..., Any] | None:
     return found
 
 
-def _arguments(
-    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
-) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """What a call says: what is needed by place, the rest by NumPy's words for it, which smelt's functions understand.
     What is as it is by default anyway is left out.
     """
@@ -119,8 +117,6 @@ def _arguments(
         elif parameter.default is parameter.empty:
             places.append(value)
         elif value is not parameter.default and not _is_meaningless(key, value):
-            if key == "axis" and value is None:
-                raise ArgumentError(f"{name}: axis is None", hint="Write x.ravel() to take all axes as one.")
             words[key] = value
     if function.__name__ in ("diagonal", "trace") and function.__module__ == "numpy":
         words = {"axis1": 0, "axis2": 1} | words

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from smelt.errors import ArgumentError
 from smelt.graph import build
-from smelt.graph.index import Index
+from smelt.graph.index import Index, product_of
 from smelt.graph.node import Node
 from smelt.graph.ops import Span
-from smelt.graph.shapes import normalized_axis, shape_text
-from smelt.tensor.arguments import axis_or_dim, flag, integer
+from smelt.graph.shapes import shape_text
+from smelt.tensor.arguments import axis_or_dim, flag, integer, one_axis
 from smelt.tensor.handle import node_of, wrap
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ class TopK(NamedTuple):
 
 
 def sort(
-    x: Tensor, axis: int | None = None, *, descending: bool = False, stable: bool = True, dim: int | None = None
+    x: Tensor, axis: int | None = -1, *, descending: bool = False, stable: bool = True, dim: int | None = None
 ) -> Tensor:
-    """The elements along an axis (the last one) in ascending or descending order, NaN as the greatest.
+    """The elements along an axis in ascending or descending order, NaN as the greatest; all of them in one row if the
+    axis is None.
 
     >>> sm.sort(sm.asarray([3, 1, 2]), descending=True).tolist()
     [3, 2, 1]
@@ -42,9 +43,10 @@ def sort(
 
 
 def argsort(
-    x: Tensor, axis: int | None = None, *, descending: bool = False, stable: bool = True, dim: int | None = None
+    x: Tensor, axis: int | None = -1, *, descending: bool = False, stable: bool = True, dim: int | None = None
 ) -> Tensor:
-    """Where the elements of `sort` stood, as int64; the first of equal ones comes first.
+    """Where the elements of `sort` stood, as int64; the first of equal ones comes first. If the axis is None, places in
+    the flattened tensor.
 
     >>> sm.argsort(sm.asarray([3, 1, 2])).tolist()
     [1, 2, 0]
@@ -58,13 +60,15 @@ def _sorted(
     flag(stable, name, "stable")  # it is in any case
     node = node_of(x, name)
     along = axis_or_dim(axis, dim, name, default=-1)
+    if along is None:
+        node, along = build.reshape(node, (product_of(node.shape),)), 0
     return build.sort(node, along, descending=flag(descending, name, "descending"), indices=indices, name=name)
 
 
 def topk(
     x: Tensor,
     k: int,
-    axis: int | None = None,
+    axis: int = -1,
     *,
     largest: bool = True,
     sorted: bool = True,
@@ -77,7 +81,7 @@ def topk(
     ([9, 7], [1, 3])
     """
     node = node_of(x, "topk")
-    along = normalized_axis(axis_or_dim(axis, dim, "topk", default=-1), node.rank, "topk")
+    along = one_axis(axis, dim, node.rank, "topk", default=-1)
     flag(sorted, "topk", "sorted")
     descending = flag(largest, "topk", "largest")
     count, size = integer(k, "topk", "k"), node.shape[along]

@@ -10,7 +10,7 @@ from smelt.graph.index import Index
 from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
 from smelt.tensor.arguments import integer
-from smelt.tensor.handle import is_weak, node_of, scalar_node, wrap
+from smelt.tensor.handle import fitted, is_weak, node_of, scalar_node, wrap
 from smelt.tensor.types import Size
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def pad(x: Tensor, widths: Any, mode: str = "constant", *, value: Scalar | Tenso
         if is_weak(value):
             fill = scalar_node(value, node.dtype, "pad")  # type: ignore[arg-type]
         else:
-            fill = build.cast(node_of(value, "pad"), node.dtype)
+            fill = fitted(node_of(value, "pad"), node.dtype, "pad")
         return wrap(build.pad(node, pairs, fill))
     for axis, (before, after) in enumerate(pairs):
         node = extended(node, axis, _known(before), _known(after), MODES[mode])

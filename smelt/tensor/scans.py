@@ -14,7 +14,7 @@ from smelt.graph import build
 from smelt.graph.index import Index, as_index, product_of, size_of
 from smelt.graph.node import Node
 from smelt.graph.shapes import normalized_axis, shape_text
-from smelt.tensor.arguments import axis_or_dim, flag, integer
+from smelt.tensor.arguments import axis_or_dim, flag, integer, one_axis
 from smelt.tensor.handle import all_common, computed, floating, node_of, wrap
 from smelt.tensor.reductions import sum_dtype
 from smelt.tensor.types import DTypeLike, Size, TensorLike
@@ -135,7 +135,7 @@ def _cumulative(name: str, op: str, node: Node, axis: int | None, include_initia
 def diff(
     x: Tensor,
     n: int = 1,
-    axis: int | None = None,
+    axis: int = -1,
     *,
     prepend: TensorLike | None = None,
     append: TensorLike | None = None,
@@ -156,7 +156,7 @@ def diff(
     after = () if append is None else (append,)
     nodes = all_common([*before, x, *after], "diff")
     node = computed(nodes[len(before)], "diff")
-    along = normalized_axis(axis_or_dim(axis, dim, "diff", default=-1), node.rank, "diff")
+    along = one_axis(axis, dim, node.rank, "diff", default=-1)
     if len(nodes) > 1:
         one = (*node.shape[:along], 1, *node.shape[along + 1 :])
         whole = [build.broadcast_to(part, one, name="diff") if part.rank == 0 else part for part in nodes]

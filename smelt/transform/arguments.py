@@ -58,10 +58,13 @@ class Variables(NamedTuple):
         return [next(rest) if constant is None else constant for constant in self.constants]
 
     def like(self, values: Sequence[Node]) -> Any:
-        """A tree of the same structure with other values, and zeros for constants."""
+        """A tree of the same structure with gradients, and zeros for constants."""
         rest = iter(values)
         found = [next(rest) if x is None else build.const(0, x.dtype, x.shape) for x in self.constants]
-        return tree.unflatten(self.structure, [wrap(value) for value in found])
+        gradients = [wrap(value) for value in found]
+        for gradient in gradients:
+            gradient._is_gradient = True
+        return tree.unflatten(self.structure, gradients)
 
 
 def variables(value: Any, name: str, what: str) -> Variables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Container, Sequence
 from typing import Any, Final
 
@@ -10,11 +11,36 @@ from smelt.tensor import Tensor, wrap
 
 Attributes = list[dict[str, Any]]  # of several objects
 
-_NOTHING: Final = object()
+NOTHING: Final = object()
+
+
+def own_attributes(value: Any) -> dict[str, Any]:
+    """What an object keeps under names, in its dictionary or in slots."""
+    kind: Any = type(value)
+    slots = {name: getattr(value, name) for name in _slots(kind) if hasattr(value, name)}
+    return {**getattr(value, "__dict__", {}), **slots}
+
+
+def computed_attribute(value: Any, name: str) -> Any:
+    """What a class's own `__getattr__` gives, as PyTorch's modules do for their weights; `NOTHING` if there is none."""
+    kind = type(value)
+    if not hasattr(kind, "__getattr__") or hasattr(kind, name):
+        return NOTHING
+    try:
+        return getattr(value, name, NOTHING)
+    except Exception:  # whatever the class raises: the function may never ask
+        return NOTHING
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots(kind: type) -> tuple[str, ...]:
+    listed = [vars(base).get("__slots__", ()) for base in kind.__mro__]
+    names = [name for slots in listed for name in ((slots,) if isinstance(slots, str) else slots)]
+    return tuple([name for name in names if name not in ("__dict__", "__weakref__")])
 
 
 def attributes_of(holders: Sequence[Any]) -> Attributes:
-    return [dict(vars(holder)) for holder in holders]
+    return [own_attributes(holder) for holder in holders]
 
 
 def changed_attributes(holders: Sequence[Any], before: Attributes) -> dict[tuple[int, str], Any]:
@@ -22,8 +48,8 @@ def changed_attributes(holders: Sequence[Any], before: Attributes) -> dict[tuple
     return {
         (k, name): value
         for k, (holder, old) in enumerate(zip(holders, before, strict=True))
-        for name, value in vars(holder).items()
-        if value is not old.get(name, _NOTHING)
+        for name, value in own_attributes(holder).items()
+        if value is not old.get(name, NOTHING)
     }
 
 
@@ -35,7 +61,7 @@ def prepared(holders: Sequence[Any], counts: Sequence[tuple[int, str]], stored: 
         setattr(holders[k], name, type(getattr(holders[k], name))())
     seen: set[int] = set()
     for holder in holders:
-        for name, value in list(vars(holder).items()):
+        for name, value in own_attributes(holder).items():
             if name in stored and id(value) in seen and isinstance(value, Tensor):
                 setattr(holder, name, wrap(value._node))
             elif name in stored and id(value) in seen and tree.is_inner(value):

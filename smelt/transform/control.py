@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from smelt import dtypes, runtime
+from smelt import dtypes, runtime, tree
 from smelt.dtypes import bool_, int64
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import build
@@ -23,6 +23,8 @@ from smelt.runtime import Placeholder
 from smelt.tensor import wrap
 from smelt.tensor.handle import Handle
 from smelt.transform.arguments import function_of
+from smelt.transform.attributes import Attributes, attributes_of, changed_attributes
+from smelt.transform.bodies import keeping_modules, lost
 from smelt.transform.state import Leaves, State, agreed, leaves_of
 
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]
@@ -54,8 +56,11 @@ def cond(pred: Any, true_fn: Callable[..., T], false_fn: Callable[..., T], *oper
     effects: list[list[Node]] = []
     for function in (true_fn, false_fn):
         # Whatever a branch computes stays inside, so that it is only computed if the branch is chosen.
-        with runtime.tracing_body("cond", repeats=False) as trace, private_nodes() as made:
-            results.append(leaves_of(function(*given.rebuilt(stand_ins)), "cond", "result"))
+        with runtime.tracing_body("cond", repeats=False) as trace, private_nodes() as made, keeping_modules("cond"):
+            inner = given.rebuilt(stand_ins)
+            before = attributes_of(tree.holders(inner))
+            results.append(leaves_of(function(*inner), "cond", "result"))
+            _check_returned(tree.holders(inner), before, results[-1])
             own.append(made)
             effects.append(trace.effects)
     true, false = agreed("cond", *results)
@@ -146,6 +151,13 @@ def scan(
     values = loop(attribute, [*first.nodes, *closed.hoisted, *rows.nodes])
     values = _without_effects(values, len(roots) + len(ys.nodes))
     return first.rebuilt(values[: len(roots)]), ys.rebuilt(values[len(roots) :])
+
+
+def _check_returned(modules: Sequence[Any], before: Attributes, result: Leaves) -> None:
+    """What a branch changes in its operands must be a part of what it gives."""
+    for (k, name), value in changed_attributes(modules, before).items():
+        if isinstance(value, Handle) and value._node not in result.nodes:
+            raise lost("cond", modules[k], name, "and does not return it")
 
 
 def _while(test: Callable[[S], Any], body: Callable[[S], S], state: S, name: str, counts: bool = False) -> S:

@@ -8,6 +8,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from smelt import runtime, tree
 from smelt.errors import MemoryLimitError
 from smelt.graph.index import Dim
+from smelt.graph.index_numbers import found_sizes
 from smelt.tensor import Tensor
 from smelt.transform.jit import Jit
 
@@ -42,7 +43,8 @@ class Dynamic(Jit[P, T]):
         function = self._function(own_args)
         if function is not self:
             try:
-                return function(*own_args, **own_kwargs)
+                with found_sizes():
+                    return function(*own_args, **own_kwargs)
             except Exception as error:  # also those of other libraries that are given a dim
                 # A function that needs to know its sizes, or whose memory for the largest ones is not there. If it is
                 # something else, it happens again below.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import struct
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import numpy as np
 
 from smelt import runtime, tree
 from smelt.compiler import CompiledGraph
@@ -19,9 +23,12 @@ from smelt.graph.index import Index
 from smelt.runtime import Storage
 from smelt.tensor import wrap
 from smelt.transform.kept import Packing, Watch
+from smelt.transform.limits import Limit
 from smelt.transform.symbolic import ShapeCheck
 
 NUMBERS: Final[dict[type, DType]] = {float: float64, int: int64}  # of Python, which are inputs
+
+_WRITABLE: Final = (np.ndarray, set, bytearray, array)
 
 
 @dataclass(eq=False, slots=True)
@@ -41,6 +48,7 @@ class Entry:
     structure: tree.Structure
     results: list[Any]  # per output leaf: None for a tensor, or the static value
     numbers: list[int]  # leaves that are Python numbers
+    limits: list[Limit]  # of these
     checks: tuple[Check, ...]  # about the last results of the compiled graph, which are none of the function's
     kept: list[tuple[int, Packing]]  # leaves whose packed copies are further inputs
     watch: Watch | None  # weights that might be packed
@@ -54,6 +62,8 @@ class Entry:
         """Run with these leaves. Donated storages are given up; None says that the function never gives up any.
         `holders` finds the objects whose attributes are set.
         """
+        for limit in self.limits:
+            limit.check(leaves, self.shapes)
         for k in self.numbers:
             leaves[k] = _number_storage(leaves[k])
         if self.draws:
@@ -107,7 +117,7 @@ class Entry:
         if self.structure is tree.LEAF and self.results[0] is None:
             return wrap(runtime.leaf(results[0]))
         fresh = iter(results)
-        values = [wrap(runtime.leaf(next(fresh))) if known is None else known for known in self.results]
+        values = [wrap(runtime.leaf(next(fresh))) if known is None else _own(known) for known in self.results]
         if self.shapes is not None and any(isinstance(known, Index) for known in self.results):
             found = self.shapes.sizes(leaves)
             values = [value.evaluate(found) if isinstance(value, Index) else value for value in values]
@@ -150,6 +160,11 @@ class Entry:
                 if memory is not None:
                     into[result] = memory
         return into
+
+
+def _own(value: Any) -> Any:
+    """A static result for one call: what a caller may write to is a copy."""
+    return copy.copy(value) if isinstance(value, _WRITABLE) else value
 
 
 def _number_storage(value: int | float) -> Storage:

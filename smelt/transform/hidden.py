@@ -16,7 +16,7 @@ import struct
 import types
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -24,7 +24,8 @@ import numpy as np
 
 from smelt import tree
 from smelt.tensor import Tensor
-from smelt.transform.marks import Identity, array_mark, is_array, value_mark
+from smelt.transform.attributes import NOTHING, computed_attribute, own_attributes
+from smelt.transform.marks import Identity, array_mark, counts_by_identity, is_array, value_mark, weights_mark
 
 MISSING: Final = Identity(object())  # what stands under a name that is not bound
 
@@ -42,12 +43,14 @@ class Plan:
         self.attributes: dict[type, set[str]] = {}
         self.loose: set[str] = set()  # attributes of whatever is met
         self.stored: set[str] = set()  # attributes that code sets
+        self.generators: dict[int, Any] = {}  # of random numbers, by identity
         self.counts: dict[type, set[str]] = {}  # attributes that numbers are added to, and that are not read otherwise
 
     def copy(self) -> Plan:
         """A plan that may grow while others read this one."""
         new = Plan()
         new.roots, new.loose, new.stored = dict(self.roots), set(self.loose), set(self.stored)
+        new.generators = dict(self.generators)
         new.attributes = {kind: set(names) for kind, names in self.attributes.items()}
         new.counts = {kind: set(names) for kind, names in self.counts.items()}
         return new
@@ -109,19 +112,32 @@ class Plan:
         if met is not None:
             met.append(value)
         mentioned = self.attributes.get(kind, self.loose)
-        found = [(name, item) for name, item in _state(value) if name in mentioned or name in self.loose]
+        own = own_attributes(value)
+        found = [(name, item) for name, item in own.items() if name in mentioned or name in self.loose]
+        found += _computed(value, mentioned - own.keys())
         marks = [(name, self.mark(item, raw, around, met)) for name, item in found]
+        if "_parameters" in own and "_buffers" in own:  # as in modules of PyTorch
+            marks.append(("_parameters", weights_mark(value)))
         for name in self.counts.get(kind, ()):
             count = getattr(value, name, None)
             if name not in mentioned and name not in self.loose:
                 marks.append((name, type(count) if type(count) in COUNTS else self.mark(count, raw, around, met)))
         return (Identity(value), tuple(marks))
 
+    def changing(self, value: Any, raw: list[Any]) -> Any:
+        """What may change in an object that is an argument. What equals it may stand for it, except for what the code
+        reads of it: equality may leave attributes out, and an object equals itself whatever becomes of it.
+        """
+        mark = self.mark(value, raw)
+        return mark if counts_by_identity(value) or not isinstance(mark, tuple) else mark[1:]
+
     def counted(self, holder: Any) -> list[str]:
         """Attributes of an object that are only counted up, and numbers now."""
         kind, read = type(holder), self.attributes.get(type(holder), self.loose) | self.loose
         return [
-            name for name in self.counts.get(kind, ()) if name not in read and type(vars(holder).get(name)) in COUNTS
+            name
+            for name in self.counts.get(kind, ())
+            if name not in read and type(own_attributes(holder).get(name)) in COUNTS
         ]
 
     def reached(self, arguments: Any) -> list[Any]:
@@ -134,7 +150,7 @@ class Plan:
                 self.mark(leaf, [], (), met)
         for get in self.roots.values():
             self.mark(get(), [], (), met)
-        return list({id(one): one for one in met if hasattr(one, "__dict__")}.values())
+        return list({id(one): one for one in met}.values())
 
 
 def is_plain(value: Any) -> bool:
@@ -143,14 +159,14 @@ def is_plain(value: Any) -> bool:
     return has_state and not isinstance(value, type | Tensor | types.ModuleType | types.FunctionType | np.generic)
 
 
-def _state(value: Any) -> Iterator[tuple[str, Any]]:
-    """The attributes of a plain object."""
-    yield from getattr(value, "__dict__", {}).items()
-    for base in type(value).__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name != "__dict__" and hasattr(value, name):
-                yield name, getattr(value, name)
+def _computed(value: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """Attributes that `__getattr__` gives: those that it gives again, and those that count by content anyway."""
+    for name in sorted(names) if hasattr(type(value), "__getattr__") else ():
+        found = computed_attribute(value, name)
+        if found is not NOTHING and (
+            type(found) in _VALUES or is_array(found) or found is computed_attribute(value, name)
+        ):
+            yield name, found
 
 
 def _key(value: Any) -> Any:

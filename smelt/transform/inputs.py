@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -25,25 +26,56 @@ def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return names[1:] if isinstance(function, types.MethodType) else names
 
 
-def static_positions(names: tuple[str, ...], static: list[int | str]) -> frozenset[int | str]:
+def static_positions(function: Callable[..., Any], names: tuple[str, ...], static: Any) -> frozenset[int | str]:
     """Static arguments by position and by name, whichever way they were given."""
-    found: set[int | str] = set(static)
-    for item in static:
-        if isinstance(item, str) and names and item not in names:
-            raise ArgumentError(f"jit: the function has no argument {item!r}", hint=f"It has: {', '.join(names)}.")
+    found: set[int | str] = set(_named(function, names, static, "static"))
+    for item in list(found):
         if isinstance(item, str) and item in names:
             found.add(names.index(item))
-        elif isinstance(item, int) and 0 <= item < len(names):
+        elif isinstance(item, int) and item < len(names):
             found.add(names[item])
     return frozenset(found)
 
 
-def donated_positions(names: tuple[str, ...], donate: list[int | str]) -> tuple[int, ...]:
+def donated_positions(function: Callable[..., Any], names: tuple[str, ...], donate: Any) -> tuple[int, ...]:
     """Donated arguments by position."""
-    for item in donate:
+    found = _named(function, names, donate, "donate")
+    for item in found:
         if isinstance(item, str) and item not in names:
-            raise ArgumentError(f"jit: the function has no argument {item!r}", hint=f"It has: {', '.join(names)}.")
-    return tuple(names.index(item) if isinstance(item, str) else item for item in donate)
+            raise _unknown(item, names)
+    return tuple([names.index(item) if isinstance(item, str) else item for item in found])
+
+
+def _named(function: Callable[..., Any], names: tuple[str, ...], given: Any, word: str) -> list[int | str]:
+    """Arguments that the function has: positions from the front, and names."""
+    items = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    for item in items:
+        if isinstance(item, bool) or not isinstance(item, int | str):
+            raise ArgumentError(f"jit: {word}={given!r:.80}", rule="it names arguments: by position, or by name.")
+    try:
+        kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):  # not known
+        return items
+    count = len(kinds) - (inspect.Parameter.VAR_KEYWORD in kinds)
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        for item in items:
+            if isinstance(item, int) and not -count <= item < count:
+                raise ArgumentError(
+                    f"jit: {word} names argument {item}",
+                    rule=f"the function has {count}, counted from 0.",
+                    hint=f"They are: {', '.join(names)}." if names else "",
+                )
+        items = [item % count if isinstance(item, int) else item for item in items]
+    for item in items:
+        if isinstance(item, int) and item < 0:
+            raise ArgumentError(f"jit: {word} names argument {item}", rule="with *args, arguments have no last one.")
+        if isinstance(item, str) and names and item not in names and inspect.Parameter.VAR_KEYWORD not in kinds:
+            raise _unknown(item, names)
+    return items
+
+
+def _unknown(name: str, names: tuple[str, ...]) -> ArgumentError:
+    return ArgumentError(f"jit: the function has no argument {name!r}", hint=f"It has: {', '.join(names)}.")
 
 
 def as_input(leaf: Any) -> Any:

@@ -28,11 +28,13 @@ from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor, wrap
 from smelt.transform.attributes import attributes_of, changed_attributes, prepared, put_back
+from smelt.transform.drawn import nothing_drawn
 from smelt.transform.entry import NUMBERS, Entry
 from smelt.transform.hidden import Plan, is_plain
 from smelt.transform.inputs import argument_names, as_input, donated_positions, static_positions
 from smelt.transform.kept import Watch, packable, with_packed
-from smelt.transform.marks import counts_by_identity, is_array, value_mark
+from smelt.transform.limits import limits_of
+from smelt.transform.marks import is_array, value_mark
 from smelt.transform.refused import check_nodes, check_results, unknown_tensor
 from smelt.transform.repeats import Repeats
 from smelt.transform.search import grown
@@ -58,8 +60,8 @@ class Jit(Generic[P, T]):
         functools.update_wrapper(self, function, updated=())
         self.__wrapped__ = function
         self._names = argument_names(function)
-        self._static = static_positions(self._names, [static] if isinstance(static, int | str) else list(static))
-        self._donate = donated_positions(self._names, [donate] if isinstance(donate, int | str) else list(donate))
+        self._static = static_positions(function, self._names, static)
+        self._donate = donated_positions(function, self._names, donate)
         self._donated_names = {self._names[k] for k in self._donate if k < len(self._names)}
         self._shapes = shapes
         self._entries: dict[Any, Entry] = {}
@@ -206,10 +208,11 @@ class Jit(Generic[P, T]):
         if kwargs:
             structure += [(name, self._flatten_one(name, kwargs[name], raw)) for name in sorted(kwargs)]
         visible = len(raw)
+        objects = [value for name, value in (*enumerate(args), *kwargs.items()) if name in self._static]
         for k in [k for k, x in enumerate(raw) if type(x) is not Tensor]:
-            raw[k] = value = as_input(raw[k])
-            if is_plain(value) and counts_by_identity(value):
-                structure.append(self._plan.mark(value, raw))
+            raw[k] = as_input(raw[k])
+            objects.append(raw[k])
+        structure += [self._plan.changing(value, raw) for value in objects if is_plain(value)]
         self._read_hidden(raw, structure, visible)
         declared = set() if self._shapes is None else self._declared(args)
         leaves: list[Any] = []
@@ -325,7 +328,8 @@ class Jit(Generic[P, T]):
             counts = [(k, name) for k, holder in enumerate(holders) for name in self._plan.counted(holder)]
             try:
                 start = prepared(holders, counts, self._plan.stored)
-                result = self.__wrapped__(*new_args, **new_kwargs)
+                with nothing_drawn(self._plan.generators.values()):
+                    result = self.__wrapped__(*new_args, **new_kwargs)
                 changed = changed_attributes(holders, start)
                 parts, structure = tree.flatten((result, *changed.values()) if changed else result)
             finally:
@@ -372,6 +376,7 @@ class Jit(Generic[P, T]):
             structure,
             [None if isinstance(part, Tensor) else part for part in parts],
             [k for k, leaf in enumerate(leaves) if not isinstance(leaf, Storage)],
+            limits_of(recorded.narrowed, source),
             traced.checks,
             [(numbers[one.leaf], one.packing) for one in kept],
             Watch([numbers[use.leaf] for use in weights]) if weights and not packed else None,

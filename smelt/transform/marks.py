@@ -74,3 +74,9 @@ def array_mark(value: Any) -> Any:
             hint="Pass it as an argument, or make it a tensor once, outside: sm.asarray(array).",
         )
     return (type(value), array.dtype.str, array.shape, hash(array.tobytes()))
+
+
+def weights_mark(module: Any) -> Any:
+    """The weights of a PyTorch module, and how often each has been written to: code may reach them in many ways."""
+    tensors = [tensor for name in ("parameters", "buffers") for tensor in getattr(module, name, tuple)()]
+    return tuple([(Identity(tensor), getattr(tensor, "_version", None)) for tensor in tensors])

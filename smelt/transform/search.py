@@ -18,6 +18,8 @@ from typing import Any, Final
 
 from smelt import tree
 from smelt.errors import TraceError
+from smelt.transform.attributes import computed_attribute, own_attributes
+from smelt.transform.drawn import generators_of
 from smelt.transform.hidden import COUNTS, MISSING, Plan, is_plain
 from smelt.transform.reads import CHANGED, reads_of
 
@@ -108,6 +110,7 @@ class _Search:
     def root(self, key: Any, get: Callable[[], Any], attributes: Sequence[str]) -> None:
         """A name outside of the function, and the attributes that are read."""
         value = get()
+        self.plan.generators.update((id(one), one) for one in generators_of(value, attributes))
         while isinstance(value, types.ModuleType):  # its names are as global as others
             if not attributes or not _is_users(getattr(value, "__file__", None)):
                 return
@@ -130,6 +133,7 @@ class _Search:
 
     def value(self, value: Any, attributes: Sequence[str]) -> None:
         """Follow what the attributes of a value lead to, and note their names for its class."""
+        self.plan.generators.update((id(one), one) for one in generators_of(value, attributes))
         if isinstance(value, types.FunctionType | types.MethodType | functools.partial) or _is_wrapper(value):
             self.call(value)
             if attributes and attributes[0] in getattr(value, "__dict__", ()):
@@ -163,6 +167,8 @@ class _Search:
         found = inspect.getattr_static(value, name, MISSING)
         if isinstance(found, staticmethod | classmethod):
             found = found.__func__
+        if isinstance(found, types.MemberDescriptorType):  # a slot
+            return self.value(getattr(value, name, MISSING), rest)
         first = MISSING if isinstance(value, type) else value
         if isinstance(found, property | functools.cached_property):
             self.call(found.fget if isinstance(found, property) else found.func, first)
@@ -176,6 +182,8 @@ class _Search:
             self.root((id(kind), name), lambda: getattr(kind, name, MISSING), rest)
         elif found is not MISSING:
             self.value(found, rest)
+        elif not isinstance(value, type):
+            self.value(computed_attribute(value, name), rest)
 
     def inside(self, value: Any) -> None:
         """The functions and plain objects in a tree, the code of its modules, and what these keep besides tensors."""
@@ -185,7 +193,7 @@ class _Search:
         for module in tree.holders(value):
             for name in ("__call__", "forward"):
                 self.call(_of_class(type(module), name), module)
-            for item in vars(module).values():
+            for item in own_attributes(module).values():
                 if isinstance(item, types.FunctionType) or (is_plain(item) and not tree.is_inner(item)):
                     self.root(("constant", id(item)), functools.partial(_itself, item), ())
 

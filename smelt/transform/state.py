@@ -18,7 +18,8 @@ from smelt.graph.ops import Op, kind_letter
 from smelt.graph.shapes import marked, row_major
 from smelt.runtime import Placeholder
 from smelt.tensor import wrap
-from smelt.tensor.handle import is_weak, node_of
+from smelt.tensor.handle import fitted, is_weak, node_of
+from smelt.transform.bodies import keeping_modules
 from smelt.transform.weak import default_weak
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class State(Leaves):
         """
         while True:
             stand_ins = [self._stand_in(k) for k in range(len(self.nodes))]
-            with runtime.tracing_body(self.name, repeats=True) as trace:
+            with runtime.tracing_body(self.name, repeats=True) as trace, keeping_modules(self.name):
                 following, more = step(self.rebuilt(stand_ins))
                 found = leaves_of(following, self.name, self.what)
             self.effects = trace.effects
@@ -102,7 +103,7 @@ class State(Leaves):
         for k, (old, new) in enumerate(zip(self.nodes, found.nodes, strict=True)):
             fits = old.dtype is new.dtype or (found.weak[k] and holds(old.dtype, new))
             if self.weak[k] and not fits and holds(new.dtype, old):
-                self.nodes[k], self.weak[k] = converted(old, new.dtype), found.weak[k]
+                self.nodes[k], self.weak[k] = converted(old, new.dtype, self.name), found.weak[k]
                 changed = True
         return changed
 
@@ -112,7 +113,7 @@ class State(Leaves):
         if old.dtype is new.dtype:
             return new
         if found.weak[k] and holds(old.dtype, new):
-            return converted(new, old.dtype)
+            return converted(new, old.dtype, self.name)
         raise DTypeError(
             f"{self.name}: {self.paths[k]} is {old.dtype}, and the body gives {new.dtype}",
             rule=f"every leaf of the {self.what} keeps its dtype from iteration to iteration.",
@@ -148,9 +149,9 @@ def agreed(name: str, true: Leaves, false: Leaves) -> tuple[list[Node], list[Nod
                 rule="both branches must give the same shapes.",
             )
         if true.weak[k] and holds(b.dtype, a):
-            a = converted(a, b.dtype)
+            a = converted(a, b.dtype, name)
         elif false.weak[k] and holds(a.dtype, b):
-            b = converted(b, a.dtype)
+            b = converted(b, a.dtype, name)
         if a.dtype is not b.dtype:
             raise DTypeError(
                 f"{name}: the {path} of the branches is {a.dtype} and {b.dtype}",
@@ -170,6 +171,6 @@ def holds(dtype: DType, number: Node) -> bool:
     return True
 
 
-def converted(number: Node, dtype: DType) -> Node:
+def converted(number: Node, dtype: DType, name: str) -> Node:
     """A number in another dtype."""
-    return build.const(constant_value(number), dtype) if number.op is Op.CONST else build.cast(number, dtype)
+    return build.const(constant_value(number), dtype) if number.op is Op.CONST else fitted(number, dtype, name)

@@ -24,7 +24,7 @@ from smelt.runtime import Placeholder
 from smelt.tensor import Tensor, wrap
 from smelt.tensor.handle import node_of
 from smelt.transform.arguments import function_name
-from smelt.transform.attributes import attributes_of, changed_attributes
+from smelt.transform.bodies import keeping_modules
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -92,16 +92,9 @@ class Vmap(Generic[P, T]):
             stand_ins[stand_in] = one.node
             leaves[one.place] = wrap(stand_in)
         own_args, own_kwargs = tree.unflatten(structure, leaves)
-        holders = tree.holders((own_args, own_kwargs))
-        before = attributes_of(holders)
         effects: list[Node] = []
-        with runtime.transforming(), runtime.noting_effects(effects):
+        with runtime.transforming(), runtime.noting_effects(effects), keeping_modules("vmap", shared=True):
             result = self.__wrapped__(*own_args, **own_kwargs)
-        for k, name in changed_attributes(holders, before):
-            raise ArgumentError(
-                f"vmap: the function changes {name} of {type(holders[k]).__name__}, which all elements share",
-                hint="Switch the module to evaluation with eval(), or give it the whole batch.",
-            )
         batched: T = self._batched(result, stand_ins, size)
         for node, every in zip(effects, batch_dependent(effects, stand_ins, size), strict=True):
             runtime.effect(every or node)

@@ -252,6 +252,15 @@ def test_the_model_comes_before_the_path(tmp_path: Path) -> None:
         sm.save(path, path)
 
 
+@pytest.mark.parametrize("name", ["model.pt", "model.pth", "model.NPZ", "model.pkl", "model.bin", "model.h5"])
+def test_names_of_other_formats_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"the name ends in \.\w+, which[\s\S]*Call it model\.safetensors\."):
+        sm.save({"x": sm.zeros(2)}, tmp_path / name)
+    assert not list(tmp_path.iterdir())
+    sm.save({"x": sm.zeros(2)}, tmp_path / "model.v2")  # any other name is fine
+    assert sm.load(tmp_path / "model.v2")["x"].tolist() == [0, 0]
+
+
 def test_a_missing_file_is_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         sm.load(tmp_path / "nothing")

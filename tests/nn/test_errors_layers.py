@@ -185,3 +185,9 @@ def test_mistakes(number: int) -> None:
         call()
     assert word in str(caught.value)
     assert f"at {__file__.rsplit('/', 1)[-1]}:" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["ReLU", "Sigmoid", "Tanh", "SiLU", "Identity", "Upsample"])
+def test_a_layer_is_made_before_it_is_called(name: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"{name}: it is made with a tensor[\s\S]*Write {name}\(\.\.\.\)\(x\)"):
+        getattr(sm.nn, name)(sm.ones(2, 3))

@@ -97,3 +97,11 @@ def test_mistakes(number: int) -> None:
     call, kind, words = WRONG[number]
     with pytest.raises(kind, match=words):
         call()
+
+
+@pytest.mark.parametrize("name", ["CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "BCEWithLogitsLoss", "KLDivLoss"])
+def test_a_loss_is_made_before_it_is_called(name: str) -> None:
+    scores, labels = sm.zeros(4, 3), sm.zeros(4, dtype=sm.int64)
+    with pytest.raises(ArgumentError, match=rf"{name}: it is made with a tensor[\s\S]*Write {name}\(\.\.\.\)\(x\)"):
+        getattr(sm.nn, name)(scores, labels)
+    assert sm.nn.CrossEntropyLoss(sm.ones(3))(scores, labels).shape == ()  # weights are made with it

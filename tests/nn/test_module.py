@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,58 @@ def test_vmap_refuses_running_means() -> None:
     with pytest.raises(ArgumentError, match="mean of Scale"):
         sm.vmap(lambda m, x: m(x), in_axes=(None, 0))(Scale(), sm.ones(4, 2, 3))
     assert sm.vmap(lambda m, x: m(x), in_axes=(None, 0))(Scale().eval(), sm.ones(4, 2, 3)).shape == (4, 2, 3)
+
+
+BODIES: dict[str, Any] = {
+    "scan": lambda f, x: sm.scan(lambda carry, _: (f(carry), None), x, length=3),
+    "fori_loop": lambda f, x: sm.fori_loop(0, 3, lambda i, now: f(now), x),
+    "while_loop": lambda f, x: sm.while_loop(lambda now: now.sum() > 1e9, f, x),
+    "cond": lambda f, x: sm.cond(x.sum() < 0, f, lambda x: x, x),
+    "vmap": lambda f, x: sm.vmap(lambda row: f(row.expand_dims(0))[0])(x),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_running_means_are_never_left_without_a_value(name: str) -> None:
+    scale, x = Scale(), sm.ones(2, 3)
+    before = scale.mean.tolist()
+    run = functools.partial(BODIES[name], scale)
+    for call in (run, sm.jit(run)):
+        with pytest.raises(ArgumentError, match=rf"{name}: the function changes .* of Scale, which .*[\s\S]*eval\(\)"):
+            call(x)
+        assert scale.mean.tolist() == before
+    BODIES[name](scale.eval(), x)
+
+
+def test_running_means_move_in_a_loop_that_carries_them() -> None:
+    def step(carry: Any, x: Any) -> Any:
+        scale, total = carry
+        return (scale, total + scale(x).sum()), None
+
+    scale, x = Scale(), sm.ones(4, 2, 3)
+    (moved, _), _ = sm.scan(step, (scale, sm.asarray(0.0)), x)
+    for row in x:
+        scale(row)
+    assert np.allclose(moved.mean.numpy(), scale.mean.numpy())
+
+
+def test_a_branch_returns_the_running_means_that_it_moves() -> None:
+    def move(scale: Any, x: Any) -> Any:
+        y = scale(x)
+        return scale, y
+
+    scale, x = Scale(), sm.ones(2, 3)
+    moved, _ = sm.cond(x.sum() > 0, move, lambda scale, x: (scale, x), scale, x)
+    scale(x)
+    assert np.allclose(moved.mean.numpy(), scale.mean.numpy())
+    with pytest.raises(ArgumentError, match="cond: the function changes mean of Scale, and does not return it"):
+        sm.cond(x.sum() > 0, lambda scale, x: scale(x), lambda scale, x: x, scale, x)
+
+
+def test_modules_made_in_a_body_may_change() -> None:
+    scale = Scale()
+    for make in (Scale, scale.copy):
+        assert sm.scan(lambda carry, _, make=make: (make()(carry), None), sm.ones(2, 3), length=2)[0].shape == (2, 3)
 
 
 def test_a_failing_trace_leaves_no_stand_ins() -> None:

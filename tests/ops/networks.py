@@ -26,6 +26,7 @@ from tests.ops.spec import (
     ALL,
     AXIS_2,
     AXIS_FLOAT,
+    AXIS_NONE,
     AXIS_TENSOR,
     BOTH_AXES,
     FLOATS,
@@ -108,7 +109,7 @@ def moderate(*extra: Any, **keywords: Any) -> Samples:
     return samples
 
 
-ROWS_ERRORS = (AXIS_2, AXIS_FLOAT, AXIS_TENSOR, BOTH_AXES)
+ROWS_ERRORS = (AXIS_2, AXIS_FLOAT, AXIS_NONE, AXIS_TENSOR, BOTH_AXES)
 SLOPES = [not_number("negative_slope", zeros(2)), too_large("negative_slope", zeros(2))]
 ALPHAS = [not_number("alpha", zeros(2)), too_large("alpha", zeros(2))]
 MODES = [

@@ -40,15 +40,17 @@ SORT_ERRORS = (
 )
 
 
-def order(x: Array, axis: int = -1, descending: bool = False) -> Array:
+def order(x: Array, axis: int | None = -1, descending: bool = False) -> Array:
     """Stable in both directions."""
+    if axis is None:
+        return order(x.ravel(), -1, descending)
     if not descending:
         return np.argsort(x, axis, kind="stable")
     size = x.shape[axis]
     return np.asarray(size - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis))
 
 
-def ordered(x: Array, axis: int = -1, descending: bool = False, **_: Any) -> Array:
+def ordered(x: Array, axis: int | None = -1, descending: bool = False, **_: Any) -> Array:
     return np.take_along_axis(x, order(x, axis, descending), axis)
 
 
@@ -65,6 +67,7 @@ def sorts(dtype: DType) -> list[Sample]:
         call(x),
         call(x, axis=0, descending=True),
         call(x, axis=1),
+        call(x, axis=None),
         call(strided(dtype, 4, 5, 6), axis=1),
         call(values(dtype, 1031)),
         call(values(dtype, 0)),
@@ -183,6 +186,7 @@ ORDERING = [
             wrong(ArgumentError, "k is -1", zeros(2, 3), -1),
             wrong(ArgumentError, "k must be an integer, got 1.5", zeros(2, 3), 1.5),
             wrong(AxisError, "axis 2 is out of range", zeros(2, 3), 1, axis=2),
+            wrong(ArgumentError, "an axis must be an integer, got None", zeros(2, 3), 1, axis=None),
             not_flag("largest", zeros(3), 1),
             not_flag("sorted", zeros(3), 1),
         ),

@@ -148,5 +148,6 @@ TWO_BOOLS = wrong(DTypeError, "bool is not supported", np.array([True]), np.arra
 BOTH_AXES = wrong(ArgumentError, "axis and dim are the same argument", zeros(2, 3), axis=0, dim=1)
 AXIS_2 = wrong(AxisError, "axis 2 is out of range for a tensor of rank 2", zeros(2, 3), axis=2)
 AXIS_FLOAT = wrong(ArgumentError, "an axis must be an integer, got 1.0", zeros(2, 3), axis=1.0)
+AXIS_NONE = wrong(ArgumentError, "an axis must be an integer, got None", zeros(2, 3), axis=None)
 AXIS_TENSOR = wrong(ArgumentError, "an axis must be an integer, got Tensor", zeros(2, 3), axis=zeros(2))
 AXIS_TWICE = wrong(AxisError, "twice", zeros(2, 3), axis=(0, -2))

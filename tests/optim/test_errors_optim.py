@@ -105,3 +105,23 @@ def test_mistakes(number: int) -> None:
     call, kind, words = WRONG[number]
     with pytest.raises(kind, match=words):
         call()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("parameters", [sm.nn.Linear(2, 1), {"w": sm.ones(2)}])
+def test_gradients_in_the_place_of_parameters(parameters: Any, compiled: bool) -> None:
+    def loss(parameters: Any) -> sm.Tensor:
+        x = sm.ones(3, 2)
+        return (x * parameters["w"] if isinstance(parameters, dict) else parameters(x)).square().sum()
+
+    def step(parameters: Any, state: Any) -> Any:
+        return SGD.update(sm.grad(loss)(parameters), parameters, state)
+
+    with pytest.raises(ArgumentError, match=r"the gradients come in the place[\s\S]*opt.update\(model, grads"):
+        (sm.jit(step) if compiled else step)(parameters, SGD.init(parameters))
+
+
+def test_a_gradient_may_be_a_parameter_of_something_else() -> None:
+    first = sm.grad(lambda x: (x**2).sum())(sm.ones(2))
+    second = sm.grad(lambda x: (x**2).sum())(first)
+    assert SGD.update(first, second, SGD.init(first))[0].tolist() == pytest.approx([1.6, 1.6])

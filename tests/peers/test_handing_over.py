@@ -89,3 +89,30 @@ def test_scikit_learn_makes_arrays_of_tensors() -> None:
     preprocessing: Any = pytest.importorskip("sklearn.preprocessing", reason="peers: scikit-learn is not installed")
     scaled = preprocessing.StandardScaler().fit_transform(sm.asarray(X))
     assert isinstance(scaled, np.ndarray) and np.allclose(scaled, (X - X.mean(0)) / X.std(0))
+
+
+def test_weights_of_a_module_of_the_closure_are_seen_when_they_change() -> None:
+    torch: Any = pytest.importorskip("torch", reason="peers: torch is not installed")
+
+    class Net(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.norm = torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)
+
+    net = Net()
+    ways = (
+        lambda x: x @ sm.asarray(net.linear.weight.detach()).T + sm.asarray(net.norm.running_mean),
+        lambda x: x @ sm.asarray(net.state_dict()["linear.weight"]).T + sm.asarray(next(net.buffers())),
+        lambda x: (
+            x @ sm.asarray(net.get_submodule("linear").weight).T + sm.asarray(net.get_buffer("norm.running_mean"))
+        ),
+    )
+    compiled = [sm.jit(way) for way in ways]
+    for _ in range(3):
+        expected = torch.ones(2) @ net.linear.weight.detach().T + net.norm.running_mean
+        for f in compiled:
+            assert np.allclose(f(sm.ones(2)).numpy(), expected.numpy(), rtol=1e-5)
+        with torch.no_grad():
+            net.linear.weight.add_(1.0)
+        net.norm.running_mean.add_(1.0)
+    assert all("traces=3" in repr(f) for f in compiled)

@@ -139,3 +139,17 @@ def test_bincount_with_weights() -> None:
     x, w = np.array([1, 3, 1, 0]), np.array([0.5, 2, 0.25, 1], np.float32)
     assert sm.bincount(sm.from_numpy(x), sm.from_numpy(w)).tolist() == np.bincount(x, w).tolist()
     assert sm.from_numpy(x).bincount(sm.asarray([1, 2, 3, 4])).dtype is sm.float64
+
+
+def test_no_axis_is_all_elements_in_one_row_as_in_numpy() -> None:
+    x = sm.asarray(X)
+    assert np.array_equal(sm.sort(x, axis=None).numpy(), np.sort(X, axis=None), equal_nan=True)
+    assert sm.argsort(x, axis=None).tolist() == np.argsort(X, axis=None, kind="stable").tolist()
+    assert np.array_equal(np.sort(x, axis=None).numpy(), np.sort(X, axis=None), equal_nan=True)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("function", [sm.softmax, sm.log_softmax, sm.softmin, sm.diff, sm.glu, sm.swiglu])
+def test_functions_along_one_axis_do_not_guess_which(function: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"an axis must be an integer, got None[\s\S]*x\.flatten\(\)"):
+        function(sm.asarray(X), axis=None)
+    assert function(sm.asarray(X)).shape == function(sm.asarray(X), dim=-1).shape

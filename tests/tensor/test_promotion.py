@@ -95,3 +95,8 @@ def test_other_numpy_scalars_are_tensors_of_their_own_dtype() -> None:
     assert sm.add(one(dtypes.int8), np.int64(1)).dtype is dtypes.int64
     with pytest.raises(ArgumentError, match="does not fit in int8"):
         sm.add(one(dtypes.int8), 300)
+
+
+@pytest.mark.parametrize("kind", [bool, int, float])
+def test_the_name_of_a_python_type_is_the_type(kind: type) -> None:
+    assert sm.ones(2, dtype=kind.__name__).dtype is sm.ones(2, dtype=kind).dtype is sm.asarray(kind(1)).dtype

@@ -111,3 +111,46 @@ def test_many_traces_are_worth_a_warning() -> None:
     with pytest.warns(TraceWarning, match=r"traced 64 times(.|\n)*another object as an argument"):
         for _ in range(64):
             f(Batch())
+
+
+SEEN: dict[int, float] = {}
+SCALES = {3: 10.0, 4: 20.0, 9: 90.0}
+
+
+def remembered(x: sm.Tensor) -> sm.Tensor:
+    number = SEEN.setdefault(x.shape[0], 2.0 * x.shape[0])
+    return x.sum() + number
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sum() * SCALES.get(x.shape[0], 1.0),
+        lambda x: x.sum() + len({x.shape[0], 4}),
+        lambda x: x.sum() + (1 if x.shape[0] in {9, 4} else 0),
+        lambda x: x.sum() + (1 if str(x.shape[0]) == "9" else 0),
+        lambda x: x.sum() + len(f"{2 * x.shape[0]}"),
+        lambda x: x.sum() + len(f"{x.shape[0]:4}"),
+        remembered,
+    ],
+)
+def test_keys_and_texts_of_sizes_are_those_of_the_call(function: Callable[[sm.Tensor], sm.Tensor]) -> None:
+    compiled = sm.jit(function, dynamic=True)
+    for count in (3, 4, 5, 9, 9):
+        assert float(compiled(sm.ones(count))) == float(function(sm.ones(count)))
+
+
+def test_texts_that_a_dynamic_function_gives_have_the_numbers_of_the_call() -> None:
+    f = sm.jit(lambda x: (x * 2, f"{x.shape[0]} rows"), dynamic=True)
+    assert [f(sm.ones(count))[1] for count in (3, 4, 5, 3)] == ["3 rows", "4 rows", "5 rows", "3 rows"]
+
+
+def test_a_shape_may_be_printed_without_a_new_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: sm.Tensor) -> sm.Tensor:
+        print("tracing", x.shape)
+        return x * 2
+
+    f = Counted(f, dynamic=True)
+    for count in (3, 4, 5, 6):
+        f(sm.ones(count))
+    assert len(f) == 2 and capsys.readouterr().out.startswith("tracing (3,)\ntracing (Dim(")

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import gc
 import math
+import random
 import threading
 from collections.abc import Callable
+from random import uniform
 from typing import Any
 
 import numpy as np
@@ -348,3 +350,43 @@ def test_two_threads_call_one_function_each_with_its_own_structure() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+_generator = np.random.default_rng(0)
+
+
+def noise() -> float:
+    return float(np.random.normal())
+
+
+class Noisy:
+    def __init__(self) -> None:
+        self.generator = random.Random(0)
+
+    def __call__(self, x: sm.Tensor) -> sm.Tensor:
+        return x + self.generator.random()
+
+
+DRAWS: dict[str, Callable[[Any], Any]] = {
+    "numpy.random": lambda x: x + np.random.rand(),
+    "a generator of NumPy's": lambda x: x + _generator.normal(),
+    "random": lambda x: x if random.random() < 0.5 else -x,
+    "a function of random": lambda x: x + uniform(0, 1),
+    "a helper": lambda x: x + noise(),
+    "an attribute": Noisy(),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_random_numbers_of_other_libraries_are_refused_before_they_freeze(name: str) -> None:
+    with pytest.raises(TraceError, match=r"draws random numbers from (numpy|random)\.[\s\S]*sm\.random"):
+        sm.jit(DRAWS[name])(tensor(1, 2))
+
+
+def test_generators_that_a_function_does_not_draw_from_are_no_matter() -> None:
+    state = _generator.bit_generator.state
+    f = sm.jit(lambda x, draw=False: x + (_generator.random() if draw else np.random.default_rng(0).random()))
+    assert f(tensor(1)).tolist() == f(tensor(1)).tolist() == (tensor(1) + np.random.default_rng(0).random()).tolist()
+    assert _generator.bit_generator.state == state
+    draws = sm.jit(lambda x: x + sm.random.uniform())
+    assert draws(tensor(1)).tolist() != draws(tensor(1)).tolist()

@@ -167,3 +167,69 @@ def test_numbers_stay_weak_and_constants_strong() -> None:
 
     assert sm.jit(chain)(V, 1.0).dtype is sm.float32
     assert math.isfinite(float(sm.jit(lambda k: k + 1)(2.5)))
+
+
+INT8 = sm.asarray(np.array([1, 100, -5], np.int8))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: x < n,
+        lambda x, n: x + (2 * n + 1),
+        lambda x, n: sm.where(x > 3, n, x),
+        lambda x, n: x.clip(0, n),
+        lambda x, n: x.at[0].set(n),
+        lambda x, n: sm.full((2,), n, dtype=sm.int8),
+        lambda x, n: sm.asarray(n, dtype=sm.int8),
+        lambda x, n: sm.pad(x, 1, value=n),
+        lambda x, n: sm.scan(lambda total, _: (total + n, None), x, length=2)[0],
+    ],
+)
+def test_integers_that_do_not_fit_are_refused_inside_as_they_are_outside(function: Any) -> None:
+    compiled = sm.jit(function)
+    assert compiled(INT8, 3).tolist() == function(INT8, 3).tolist()
+    for call in (function, compiled):
+        with pytest.raises(ArgumentError, match=r"the integer (300|601) does not fit in int8"):
+            call(INT8, 300)
+    assert compiled(INT8, 4).tolist() == function(INT8, 4).tolist()
+
+
+def test_sizes_that_do_not_fit_are_refused_as_integers_are() -> None:
+    f = sm.jit(lambda x: x + x.shape[0], shapes=[(sm.Dim("n", 1, 1000),)])
+    assert f(sm.zeros(5, dtype=sm.int8)).tolist() == [5] * 5
+    with pytest.raises(ArgumentError, match="the integer 200 does not fit in int8"):
+        f(sm.zeros(200, dtype=sm.int8))
+
+
+@pytest.mark.parametrize("word", ["static", "donate"])
+def test_positions_that_the_function_does_not_have_are_refused(word: str) -> None:
+    def f(x: Any, n: Any) -> Any:
+        return x * n
+
+    for wrong in (2, -3, (0, 5), True, 1.0):
+        with pytest.raises(ArgumentError, match=rf"jit: {word}"):
+            sm.jit(f, **{word: wrong})  # type: ignore[call-overload]
+    with pytest.raises(ArgumentError, match=rf"jit: {word} names argument 1\n[\s\S]*the function has 1"):
+        sm.jit(sm.nn.Linear(3, 3), **{word: 1})  # type: ignore[call-overload]
+    with pytest.raises(ArgumentError, match=rf"jit: {word} names argument -1\n[\s\S]*no last one"):
+        sm.jit(lambda *xs: xs[0], **{word: -1})  # type: ignore[call-overload]
+    assert values(sm.jit(lambda *xs: xs[0] + 1, **{word: 3})(V)) == [1, 1, 1]  # type: ignore[call-overload]
+
+
+def test_positions_may_count_from_the_end_as_in_jax() -> None:
+    assert values(sm.jit(lambda x, n: x + sm.ones(n), static=-1)(V, 3)) == [1, 1, 1]
+    x = full(2)
+    sm.jit(lambda y, x: y + x, donate=-1)(V, x)
+    with pytest.raises(sm.errors.DonatedError):
+        x.numpy()
+    assert values(sm.jit(lambda x, **options: x + options["by"], static="by")(V, by=2)) == [2, 2, 2]
+
+
+def test_results_that_are_no_tensors_are_copies_in_every_call() -> None:
+    f = sm.jit(lambda x: (x + 1, np.arange(3), {1, 2}, [1, 2]))
+    _, array, numbers, items = f(V)
+    array[0], _ = 99, numbers.add(99)
+    items.append(99)
+    _, array, numbers, items = f(V)
+    assert (array.tolist(), numbers, items) == ([0, 1, 2], {1, 2}, [1, 2])

@@ -68,6 +68,9 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "iteration": (lambda x: [2 * row for row in x], "sm.scan"),
     "a length": (lambda x: x / len(x), r"x\.shape\[0\]"),
     "a float": (lambda x: x * math.sqrt(x.shape[0]), r"n \*\* 0\.5"),
+    "a key": (lambda x: x * {5: 2.0}.get(x.shape[0], 1.0), "hash: the size n is symbolic"),
+    "a computed key": (lambda x: x if x.shape[0] + 1 in {5, 6} else -x, r"hash: the size n \+ 1 is symbolic"),
+    "a key that is a shape": (lambda x: x * {(5,): 2.0}.get(x.shape, 1.0), "hash: the size n is symbolic"),
     "a bound": (lambda x: x[: x.shape[0] - 2], r"may be negative|whether"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from array import array
@@ -11,6 +12,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import smelt as sm
@@ -207,3 +209,103 @@ def test_constants_that_jit_cannot_follow_are_refused() -> None:
     hide = [kept].__getitem__
     with pytest.raises(TraceError, match=r"float32\(2,\) that it is not given, and in a way that jit cannot follow"):
         sm.jit(lambda x: x + hide(0)[0])(X)
+
+
+class Slotted:
+    __slots__ = ("config", "total")
+
+    def __init__(self) -> None:
+        self.config, self.total = Settings(), sm.zeros(2)
+
+
+class Settings:
+    def __init__(self) -> None:
+        self.scale = 2.0
+
+
+@dataclasses.dataclass(slots=True)
+class Slots:
+    total: sm.Tensor
+
+
+def test_tensors_that_are_set_in_slots_are_set_by_every_call() -> None:
+    kept, state = Slotted(), Slots(sm.zeros(2))
+
+    @sm.jit
+    def f(given: Any, x: sm.Tensor) -> sm.Tensor:
+        kept.total = kept.total + x
+        given.total = given.total + 2 * x
+        return x * 2
+
+    for calls in (1, 2, 3):
+        for given in (state, Slotted()):
+            f(given, sm.ones(2))
+        assert kept.total.tolist() == [2 * calls] * 2 and state.total.tolist() == [2 * calls] * 2
+
+
+def test_what_is_read_through_slots_is_seen() -> None:
+    kept = Slotted()
+    f = sm.jit(lambda x: x * kept.config.scale)
+    assert f(sm.ones(1)).tolist() == [2.0]
+    kept.config.scale = 5.0
+    assert f(sm.ones(1)).tolist() == [5.0]
+
+
+class Named:
+    """Equal to what has the same name."""
+
+    def __init__(self, name: str, scale: float) -> None:
+        self.name, self.scale = name, scale
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Partly:
+    name: str
+    scale: float = dataclasses.field(compare=False)
+
+
+@pytest.mark.parametrize("static", [(), "config"])
+@pytest.mark.parametrize("kind", [Named, Partly])
+def test_objects_that_are_equal_may_still_differ_in_what_is_read(kind: Any, static: Any) -> None:
+    f = sm.jit(lambda x, config: x * config.scale, static=static)
+    assert [f(X, kind("a", scale)).tolist() for scale in (1.0, 5.0, 1.0)] == [[1.0, 2.0], [5.0, 10.0], [1.0, 2.0]]
+    assert "traces=2" in repr(f)
+
+
+@pytest.mark.parametrize("config", [Named("a", 1.0), Scale(1.0)])
+def test_static_objects_that_change_are_traced_again(config: Any) -> None:
+    f = sm.jit(lambda x, config: x * getattr(config, "scale", 0.0) + x * getattr(config, "by", 0.0), static="config")
+    assert f(X, config).tolist() == [1.0, 2.0]
+    config.scale = config.by = 2.0
+    assert f(X, config).tolist() == [4.0, 8.0]
+
+
+class Registry:
+    """Keeps its attributes elsewhere, as modules of PyTorch do."""
+
+    def __init__(self, **items: Any) -> None:
+        self.items = items
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["items"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def test_attributes_that_a_class_computes_are_seen() -> None:
+    registry = Registry(inner=Registry(weight=np.ones(2, np.float32), scale=1.0))
+    f = sm.jit(lambda x: x * registry.inner.weight * registry.inner.scale)
+    assert f(X).tolist() == [1.0, 2.0]
+    registry.inner.weight[:] = 3
+    assert f(X).tolist() == [3.0, 6.0]
+    registry.inner.items["scale"] = 2.0
+    assert f(X).tolist() == [6.0, 12.0]
+    registry.items["inner"] = Registry(weight=np.ones(2, np.float32), scale=1.0)
+    assert f(X).tolist() == [1.0, 2.0] and f(X).tolist() == [1.0, 2.0]

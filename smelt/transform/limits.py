@@ -1,0 +1,45 @@
+"""Python integers that a compiled function is given must fit the dtypes of the tensors that they meet, in every call as
+they must outside of it: the code that is replayed would wrap them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from smelt import runtime
+from smelt.graph.index import Index
+from smelt.graph.node import Node, topological
+from smelt.graph.ranges import Ranges
+from smelt.runtime import Narrowed
+from smelt.tensor.handle import misfit
+from smelt.transform.symbolic import ShapeCheck
+
+
+class Limit(NamedTuple):
+    """An integer that meets a tensor, and which leaves and sizes it is computed from."""
+
+    met: Narrowed
+    leaves: dict[Node, int]
+    sizes: dict[Node, Index]
+
+    def check(self, leaves: list[Any], shapes: ShapeCheck | None) -> None:
+        """Refuse leaves of a call with which the integer does not fit."""
+        known = {node: leaves[k] for node, k in self.leaves.items()}
+        if self.sizes and shapes is not None:
+            found = shapes.sizes(leaves)
+            known |= {node: size.evaluate(found) for node, size in self.sizes.items()}
+        node, dtype, name, location = self.met
+        low, high = Ranges({node: (value, value) for node, value in known.items()})(node)
+        if low == high and not dtype.minimum <= low <= dtype.maximum:  # else it is computed in some other way
+            raise misfit(low, dtype, name, location)
+
+
+def limits_of(narrowed: Iterable[Narrowed], numbers: Mapping[Node, int]) -> list[Limit]:
+    """What to look at in every call. `numbers` are those of the leaves."""
+    limits = []
+    for met in dict.fromkeys(narrowed):
+        below = topological([met.node])
+        sizes = {node: size for node in below if (size := runtime.counted(node)) is not None}
+        limits.append(Limit(met, {node: numbers[node] for node in below if node in numbers}, sizes))
+    return limits
