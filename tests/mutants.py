@@ -52,7 +52,10 @@ AREAS = {
         ),
     ),
     "legality": Area(("smelt/kernel/plan.py",), ("tests/kernel/test_legality.py", "tests/kernel/test_golden.py")),
-    "scheduler": Area(("smelt/schedule/*.py",), ("tests/schedule/test_golden.py", "tests/schedule/test_default.py")),
+    "scheduler": Area(
+        ("smelt/schedule/*.py",),
+        ("tests/schedule/test_golden.py", "tests/schedule/test_word_regions.py", "tests/schedule/test_default.py"),
+    ),
 }
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {

@@ -392,7 +392,7 @@ _PROOF_STEPS = 400  # each minimum and maximum may double the work
 
 def nonnegative(expression: Index) -> bool:
     """True if the expression is proven to be >= 0 for all values of its variables; False means "not proven"."""
-    return expression.low >= 0 or _prove(expression, _PROOF_DEPTH, [_PROOF_STEPS])
+    return _prove(expression, _PROOF_DEPTH, [_PROOF_STEPS])
 
 
 def _prove(expression: Index, depth: int, steps: list[int]) -> bool:

@@ -21,6 +21,7 @@ from smelt.schedule.access import lies_in_panels, stride
 from smelt.schedule.vectors import fitting, split, vector_lanes
 
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
+TILED_ROWS = 4  # rows from which on there are tiles
 TURNED_PANELS = 16  # panels of B that a tile of a turned A meets
 PACKED_SHARE = 4  # a packed block takes this part of the second-level cache
 UNROLLED = 2  # steps of a sum in one turn of its loop: more are no faster, and cost the C compiler time
@@ -93,7 +94,7 @@ def contraction_schedules(region: Region, profile: Profile) -> Iterator[tuple[Ac
         return
     lanes = fitting(vector_lanes(region, profile), roles.n)
     rows = 0 if roles.m is None else upper(extent(roles.m))
-    if roles.m is not None and rows >= 4:
+    if roles.m is not None and rows >= TILED_ROWS:
         for kind in (_packed, _turned, _panels, _tiled):
             for actions in kind(region, roles, lanes, profile):
                 yield from _finished(region, roles, lanes, actions)
@@ -192,25 +193,20 @@ def _turned(region: Region, roles: Roles, lanes: int, profile: Profile) -> Itera
 def _panels(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:
     """Few rows: B comes from memory, so it is packed in the order in which it lies, a page of each row at a time."""
     columns, depth = extent(roles.n), extent(roles.k)
-    static = isinstance(columns, int) and isinstance(depth, int) and roles.m is not None
-    if (
-        not static
-        or upper(extent(roles.m or roles.n)) > FEW_ROWS
-        or roles.inner_k
-        or _beside(region, roles, 1) is not None
-    ):
-        return
     assert roles.m is not None
+    if not isinstance(columns, int) or not isinstance(depth, int) or upper(extent(roles.m)) > FEW_ROWS:
+        return
+    if roles.inner_k or _beside(region, roles, 1) is not None:
+        return
     m, n, k = roles.m.name, roles.n.name, roles.k.name
-    height, width = _tile(upper(columns), lanes, profile)
-    cut = _blocking(upper(columns), upper(depth), width * lanes, region, roles, profile)
+    height, width = _tile(columns, lanes, profile)
+    cut = _blocking(columns, depth, width * lanes, region, roles, profile)
     if cut.panels == 1:
         return
-    tasks = _batches(roles) * -(-upper(columns) // (cut.panels * width * lanes))
-    rows = _rows(region, roles.m, height, width, tasks, 1, profile)
-    outer = (*(f"{axis.name}.0" for axis in roles.batch), *rows.outer)
+    rows = _whole(roles.m, height)
+    outer = tuple(f"{axis.name}.0" for axis in roles.batch)
     actions: list[Action] = [rows.cut, Split(n, ((cut.panels, "loop"), (width, "reg"), (lanes, "lane")))]
-    if cut.depth < upper(depth):
+    if cut.depth < depth:
         actions += [
             Split(k, ((cut.depth, "loop"),)),
             Order((*outer, f"{n}.0", f"{k}.0", rows.inner, f"{n}.1", f"{k}.1")),
@@ -239,18 +235,24 @@ class _Rows:
     inner: str
 
 
+def _whole(axis: Variable, height: int) -> _Rows:
+    """Tiles that are all of one task."""
+    tail = "balance" if isinstance(extent(axis), int) else "unit"
+    return _Rows(Split(axis.name, ((height, "reg"),), tail), (), f"{axis.name}.0")
+
+
 def _rows(region: Region, axis: Variable, height: int, width: int, tasks: int, times: int, profile: Profile) -> _Rows:
     """`tasks` there are without cutting; each row stands for so many `times` rows. A panel has `width` vectors."""
     m, rows = axis.name, extent(axis)
     wanted = TASKS_PER_CORE * profile.cores
     if not isinstance(rows, int):
-        return _Rows(Split(m, ((height, "reg"),), "unit"), (), f"{m}.0")
+        return _whole(axis, height)
     products = math.prod(upper(extent(each)) for each in region.axes)
     blocks = min(
         -(-wanted // tasks), rows * times // (BLOCK_ROWS * width), rows, max(products, 1) // (BLOCK_PRODUCTS * tasks)
     )
-    if tasks >= wanted or blocks < 2:
-        return _Rows(Split(m, ((height, "reg"),), "balance"), (), f"{m}.0")
+    if blocks < 2:
+        return _whole(axis, height)
     tiles = -(-rows // height)
     return _Rows(Split(m, ((-(-tiles // blocks), "loop"), (height, "reg")), "balance"), (f"{m}.0",), f"{m}.1")
 
@@ -348,7 +350,7 @@ def _block(summed: tuple[Variable, ...], longest: int) -> tuple[Variable, int] |
         return None
     most = max(1, longest // (total // size))
     block = -(-size // -(-size // most))
-    return (cut, block) if block < size else None
+    return cut, block
 
 
 def _beside(region: Region, roles: Roles, width: int) -> Variable | None:
@@ -387,14 +389,14 @@ def _streamed(region: Region, roles: Roles, lanes: int, rows: int) -> Iterator[t
     m = () if roles.m is None else (f"{roles.m.name}.0",)
     n, k = roles.n.name, roles.k.name
     split_m: list[Action] = []
-    if roles.m is not None and isinstance(extent(roles.m), int) and 1 < rows <= 4:
+    if roles.m is not None and isinstance(extent(roles.m), int) and 1 < rows < TILED_ROWS:
         split_m = [Split(roles.m.name, ((rows, "reg"),))]
     columns, depth = extent(roles.n), extent(roles.k)
     along_k = b.op == "load" and stride(b.attribute.buffer, b.attribute.index, roles.k) == 1
     if along_k and upper(depth) >= 2 * lanes:
         actions = [*split_m, Split(n, ((8, "reg"),)), Split(k, ((lanes, "lane"),))]
     else:
-        width = max(1, min(8 // max(1, len(split_m) * rows // 2), -(-upper(columns) // lanes)))
+        width = max(1, min(8, -(-upper(columns) // lanes)))
         actions = [*split_m, *split(roles.n, width, lanes)]
         blocks = STREAMED_COLUMNS // (width * lanes)
         static = isinstance(columns, int) and isinstance(depth, int) and not roles.inner_k

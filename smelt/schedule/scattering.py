@@ -22,7 +22,7 @@ def scatter_steps(node: Node, sources: list[Operand], profile: Profile) -> list[
     outer = _outer_axes(axes, sizes, updates, indices, len(shape))
     row = product_of(sizes[outer:])
     wide = node.dtype in (float16, bfloat16) and op != "set"
-    kept = {k: strides[axis] for axis, k in enumerate(axes) if k >= 0}
+    kept = {k: strides[axis] for axis, k in enumerate(axes)}
     at = next((axis for axis, size in enumerate(shape) if size != 1), None)
     if at is not None and axes[at] >= outer:
         at = None  # it lies within a row

@@ -18,8 +18,7 @@ from smelt.graph.node import Node
 from smelt.kernel.routine import Routine, Step, Temporary, routine
 from smelt.schedule.group_sorting import group_sort_steps
 
-NETWORK_BYTES = 1 << 15  # of one vector of rows: a network of this size still fits the nearest cache
-NETWORK_ROWS = 512  # elements of a row beyond which a radix sort does less
+NETWORK_ROWS = 512  # elements of a row beyond which a radix sort does less; so many vectors still fit the nearest cache
 PIECE = 1 << 15  # elements that are worth a thread
 PARTS = 32  # that a long row is divided into: an odd power of two
 TASKS = 8  # for each core at least: cores are not equally fast at all times
@@ -125,9 +124,8 @@ def sort_steps(node: Node, sources: list[Operand], profile: Profile) -> list[Ste
     if sort.selects:
         return _select(sort)
     lanes = profile.vector_bytes // sort.item_bytes
-    small = sort.most <= NETWORK_ROWS and sort.most * profile.vector_bytes <= NETWORK_BYTES
     # Rows that lie in one piece are sorted one by one in registers, where that can be done.
-    if sort.item != "pair" and small and not (sort.compares and sort.inner == 1):
+    if sort.item != "pair" and sort.most <= NETWORK_ROWS and not (sort.compares and sort.inner == 1):
         return [_network(sort, lanes)]
     pieces = _pieces(sort)
     return _divided(sort, pieces) if pieces > 1 else [_whole_rows(sort)]

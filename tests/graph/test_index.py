@@ -99,6 +99,8 @@ def test_arrays_are_evaluated_elementwise(seed: int) -> None:
         ((I % 12) % 4, "i % 4"),
         ((I % 12) // 4, "(i // 4) % 3"),
         ((I * 4 + 3) // 8, "i // 2"),
+        ((I * 2 + 1) // 6, "i // 3"),
+        ((I * 2 + 1) % 6, "2*(i % 3) + 1"),
         ((I * 6) % 9, "3*((2*i) % 3)"),
         ((I * 6 + 5) % 9, "3*((2*i + 1) % 3) + 2"),
         ((I * 6 + 5) // 9, "(2*i + 1) // 3"),
@@ -155,6 +157,9 @@ def test_what_is_simplified(expression: Index, text: str) -> None:
         5 - minimum(variable("p", 0, 9), variable("q", 0, 5)),
         N * (M - variable("c", 0, M - 1)) - N,
         (N - 1) * (M - 1) - ROW * variable("c", 0, M - 1),
+        N - I % (N + 1),
+        (I % (N + 1)) * M + N - ROW - 1,
+        variable("k", N - ROW + 4, 5) - 5,
     ],
     ids=str,
 )
@@ -167,6 +172,7 @@ def test_what_is_proven_nonnegative(expression: Index) -> None:
     [
         *(as_index(-1), I - 1, N - M, ROW - N, N - 2, I * -1, N - ROW - 2, M * (ROW // M) - ROW + M - 2, 6 - I % 8),
         *(maximum(ROW, M) * -1 + N, minimum(N, M) - 2, N - 1 - N // M, (N - M) * (M - N), N * M - N * 2),
+        *(I % 8 + N - ROW - 2, N - 1 - I % (N + 1)),
     ],
     ids=str,
 )
@@ -199,6 +205,19 @@ def test_proofs_are_so_deep_and_no_deeper(step: Callable[[Index], Index], depth:
     assert nonnegative(nested(step, depth + 1)) is False
 
 
+def choices(count: int) -> Index:
+    """Every choice of one of two differences, each at least one, and a proof for each has as many steps again."""
+    total = N - variable("below", 0, N) - count
+    for at in range(count):
+        total = total + minimum(N - variable(f"a{at}", 0, N - 1), M - variable(f"b{at}", 0, M - 1))
+    return total
+
+
+def test_proofs_are_so_long_and_no_longer() -> None:
+    assert nonnegative(choices(5)) is True  # 223 steps
+    assert nonnegative(choices(6)) is False
+
+
 @pytest.mark.parametrize("choice", [minimum, maximum])
 def test_proofs_give_up_in_time(choice: Callable[..., Index]) -> None:
     total = as_index(-(10**6))
@@ -206,6 +225,17 @@ def test_proofs_give_up_in_time(choice: Callable[..., Index]) -> None:
         total = total + choice(variable(f"a{at}", 0, 9), variable(f"b{at}", 0, 9))
     total = total + variable("large", 0, 10**7)
     assert not nonnegative(total)
+
+
+def test_atoms_are_deeper_than_what_they_are_bounded_by_or_made_of() -> None:
+    assert [x.depth for x in (as_index(3), N, ROW, N + I // 4, ROW % M, variable("k", ROW // 2, 99))] == [
+        0,
+        1,
+        2,
+        2,
+        3,
+        4,
+    ]
 
 
 def test_comparisons() -> None:

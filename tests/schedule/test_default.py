@@ -11,9 +11,12 @@ import smelt as sm
 from smelt.compiler import simplify
 from smelt.cost import Profile
 from smelt.fuse import build_region, contiguous, merge_axes, partition, storable
+from smelt.graph.index import Variable
 from smelt.graph.node import Node, topological
 from smelt.kernel import Region, verify
+from smelt.kernel.actions import print_schedule
 from smelt.schedule import candidates, choose
+from smelt.schedule.vectors import fitting, split
 from tests.graph.random_graphs import random_program
 from tests.profiles import AMX, AVX2, AVX512, NEON
 
@@ -37,6 +40,26 @@ def test_vectors_are_as_wide_as_the_machine(machine: Profile) -> None:
     lanes = machine.vector_bytes // 4
     assert f"split i0 ({lanes} lane)" in schedule(floats(1000).exp(), machine)
     assert f"split i0 ({lanes // 2} lane)" in schedule(floats(1000).astype(sm.float64).exp(), machine)
+
+
+def test_lanes_are_a_power_of_two_that_an_axis_more_than_half_fills() -> None:
+    for size in range(1, 40):
+        lanes = fitting(16, Variable("i", 0, size - 1))
+        assert lanes == 16 or lanes // 2 < size <= lanes
+    assert fitting(16, Variable("none", 0, -1)) == 1
+
+
+def test_what_is_one_is_not_split() -> None:
+    axis = Variable("i", 0, 99)
+    cuts = {
+        (registers, lanes): print_schedule(split(axis, registers, lanes)) for registers in (1, 2) for lanes in (1, 2)
+    }
+    assert cuts == {
+        (1, 1): "",
+        (1, 2): "split i (2 lane)",
+        (2, 1): "split i (2 reg)",
+        (2, 2): "split i (2 reg, 2 lane)",
+    }
 
 
 def test_small_axes_get_small_vectors() -> None:
