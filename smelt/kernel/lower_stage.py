@@ -67,7 +67,16 @@ class Stages(Reductions):
         copies = self.plan.copy_cuts(axis)
         found = [copy.tile for copy in copies if any(width % copy.tile for width in blocks[:-1])]
         found += [cut.tile for cut in others[len(copies) :] if any(width % cut.tile for width in blocks)]
+        if self.plan.threads > 1 and self._is_copied_from_memory(axis):
+            found += [_power(min(width, upper(extent(axis)))) for width in blocks[:-1]]
         return max(found, default=1) - 1
+
+    def _is_copied_from_memory(self, axis: Variable) -> bool:
+        """Whether a copy along an axis reads what another one, or a phase, has left in memory."""
+        left = {*self.plan.keeps, *(stage.node for stage in self.plan.stages)}
+        return any(
+            axis in stage.axes and (self.facts.below(stage.node) - {stage.node}) & left for stage in self.plan.stages
+        )
 
     def shared(self, letter: str, owner: object, dtype: DType, shape: tuple[int, ...], pad: int = 0) -> Buffer:
         """Local memory that one owner uses again and again, but never while what it holds may still be read."""
@@ -236,6 +245,7 @@ class Stages(Reductions):
 
         def also() -> None:
             for node, reload in filling.items():
+                self.prepare(node)  # where the step itself reads something staged, nothing else needed its sums
                 mask = self.conditions(self.facts.axes(node)) if reload.masked else ()
                 self.store(reload.buffer, self.reload_index(reload), self.value(node), mask)
 

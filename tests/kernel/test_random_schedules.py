@@ -114,6 +114,7 @@ def test_every_legal_schedule_is_correct(name: str, seed: int, rounds: int) -> N
 
 @pytest.mark.parametrize("name", [*RUNNERS, pytest.param("opencl", marks=pytest.mark.opencl)])
 @example(seed=8, rounds=8)  # an inner product whose summed axis lies in threads
+@example(seed=35_151, rounds=8)  # a copy of a block from another copy, and a node kept that only copies need
 @given(seed=st.integers(0, 2**40), rounds=ROUNDS)
 def test_every_legal_schedule_with_threads_is_correct(name: str, seed: int, rounds: int) -> None:
     if name != "opencl":
