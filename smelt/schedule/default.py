@@ -97,7 +97,7 @@ def _elementwise(region: Region, profile: Profile) -> Iterator[tuple[Action, ...
         actions += split(vector, 1, fitting(vector_lanes(region, profile, vector), vector))
         # A transpose reads along another axis than it writes: with that one innermost, lines are used at once.
         crossing = [access for access in accesses if access.along(vector) not in (0, 1)]
-        inner = vector_axis(crossing, [axis for axis in axes if axis != vector])
+        inner = vector_axis(crossing, axes)
         last = [vector] if inner is None else [vector, inner]
         axes = (*(axis for axis in axes if axis not in last), *last)
     loops = tuple(f"{axis.name}.0" for axis in axes)

@@ -72,7 +72,6 @@ def _outer_axes(
         if sizes[k] != 1 and updates.strides[k] != (0 if scalar else expected):
             break
         expected = as_index(expected) * sizes[k]
-        expected = expected.constant if not expected.terms else expected
         outer -= 1
     return outer
 

@@ -89,11 +89,12 @@ def _columns(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     axes = region.parallel_axes(region.outputs[0])
     free = [axis for axis in axes if axis not in scanned]
     vector = vector_axis(walks(region), free)
-    threads = 0 if vector is None else _threads(vector, min(ELEMENT_THREADS, profile.group_threads))
-    if vector is None or not threads:
+    if vector is None:
         return
+    threads = _threads(vector, min(ELEMENT_THREADS, profile.group_threads))
     rest = [axis for axis in axes if axis in scanned]
-    yield (Split(vector.name, ((threads, "thread"),), "mask"), Order(_loops([*free, *rest])), Bind(_loops(free)))
+    if threads:
+        yield (Split(vector.name, ((threads, "thread"),), "mask"), Order(_loops([*free, *rest])), Bind(_loops(free)))
 
 
 def _single(region: Region) -> Iterator[tuple[Action, ...]]:

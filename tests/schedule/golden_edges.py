@@ -27,7 +27,7 @@ PRODUCTS = [
 TURNED = [(191, 256, 100), (192, 127, 100), (192, 128, 100), (192, 1100, 300), (1000, 640, 3000), (900, 128, 2049)]
 WORDS = [(7, 64, 64), (8, 15, 64), (16, 16, 64), (15, 300, 64), (48, 100, 3), (64, 64, 4), (200, 64, 6000)]
 WORDS += [(500, 40, 5000), (300, 2000, 512), (256, 64, 2048), (20, 48, 130), (16, 17, 2)]
-WORDS += [(1000, 64, 256), (4096, 2048, 4096), (32, 32, 232 * 64)]
+WORDS += [(1000, 64, 256), (4096, 2048, 4096), (4096, 2048, 256), (32, 32, 232 * 64)]
 
 # Rows, products of each sum, and steps with each of them.
 FINISHED = [(600, 300, 1), (600, 300, 2), (600, 255, 2), (600, 100, 7), (600, 100, 8), (63, 256, 2), (32, 256, 2)]
@@ -71,8 +71,9 @@ def attention(queries: int, keys: int, features: int) -> sm.Tensor:
 
 def attention_slopes(causal: bool) -> tuple[sm.Tensor, ...]:
     def value(*operands: sm.Tensor) -> sm.Tensor:
-        return sm.scaled_dot_product_attention(*operands, is_causal=causal).sum()
+        return (sm.scaled_dot_product_attention(*operands, is_causal=causal) * weights).sum()
 
+    weights = floats(2, 3, 130, 32)
     return sm.grad(value, argnums=(0, 1, 2))(*(floats(2, 3, 130, 32) for _ in range(3)))
 
 
@@ -122,8 +123,7 @@ def both(*functions: Callable[[sm.Tensor], sm.Tensor]) -> tuple[sm.Tensor, ...]:
 
 EDGES: dict[str, Callable[[], sm.Tensor | tuple[sm.Tensor, ...]]] = {
     # elements
-    **{f"rows {n}": lambda n=n: sm.swapaxes(floats(20, n, 30), 1, 2) + 1 for n in (255, 256)},
-    **{f"rows of rows {n}": lambda n=n: floats(n, 40)[:, ::2] + 1 for n in (255, 256, 257)},
+    **{f"halves of {n} rows": lambda n=n: floats(n, 40)[:, :20] + 1 for n in (255, 256, 257)},
     "transposed pairs": lambda: floats(300, 2).T + 1,
     "turned images": lambda: floats(4, 30, 20, 3).permute_dims((0, 3, 1, 2)) * 2,
     "one number": lambda: floats() + 1,
@@ -135,13 +135,18 @@ EDGES: dict[str, Callable[[], sm.Tensor | tuple[sm.Tensor, ...]]] = {
     "lookup of columns": lambda: floats(64, 1000)[:, indices(200)],
     # folds
     **{f"sum of {n}": lambda n=n: floats(n).sum() for n in (1, 15, 16, 33, 64, 128, 10_000)},
+    **{f"sums of {n}": lambda n=n: floats(500, n).sum(-1) for n in (3, 4, 7, 8, 15, 16, 17)},
+    "sums of rows in another order": lambda: sm.swapaxes(floats(20, 30, 40), 0, 1).reshape((600, 40)).sum(-1),
     "sum of doubles": lambda: floats(100, 1000, dtype=sm.float64).sum(-1),
     "sum over two axes": lambda: floats(40, 50, 60).sum((0, 2)),
+    "sort of rows of a power of two": lambda: sm.sort(floats(100, 64)),
     "sum of short windows": lambda: sm.avg_pool2d(floats(4, 16, 30, 30), 3, 1),
     "folded": lambda: shares(floats(64, 1000).exp().sin()),
     "folded columns": lambda: shares(floats(64, 1000).exp().sin(), 0),
     "short windows of turned images": lambda: sm.avg_pool2d(floats(4, 30, 30, 16).permute_dims((0, 3, 1, 2)), 3, 1),
     "columns in another order": lambda: sm.swapaxes(floats(10, 40, 50), 1, 2).sum(0),
+    "variance of columns": lambda: floats(500, 1024).var(0),
+    "sum of halves over two axes": lambda: floats(30, 40, 512)[:, :20].sum((0, 1)),
     "variance": lambda: floats(64, 1000).var(-1),
     "kept cheaply": lambda: shares(floats(64, 1000) * 2),
     **{f"many steps {n}": lambda n=n: many_steps(n) for n in (62, 63, 126, 127)},
@@ -189,6 +194,7 @@ EDGES: dict[str, Callable[[], sm.Tensor | tuple[sm.Tensor, ...]]] = {
     "convolution of two rows": lambda: sm.conv2d(floats(2, 16, 2, 8), floats(32, 16, 3, 3), padding=1),
     "deep convolution": lambda: sm.conv2d(floats(1, 512, 14, 14), floats(64, 512, 3, 3), padding=1),
     "convolution by points": lambda: sm.conv2d(floats(2, 64, 20, 20), floats(128, 64, 1, 1)),
+    "convolution of large windows": lambda: sm.conv2d(floats(1, 16, 20, 20), floats(8, 16, 11, 11)),
     "grouped convolution": lambda: sm.conv2d(floats(2, 32, 20, 20), floats(64, 8, 3, 3), padding=1, groups=4),
     "convolution of a row": lambda: sm.conv1d(floats(2, 16, 200), floats(32, 16, 5)),
     # words
@@ -198,6 +204,9 @@ EDGES: dict[str, Callable[[], sm.Tensor | tuple[sm.Tensor, ...]]] = {
     "bytes of other signs": lambda: byte_product(sm.int8, sm.uint8),
     "bytes by transposed": lambda: (
         floats(1, 256, dtype=sm.int8).astype(sm.int32) @ floats(300, 256, dtype=sm.int8).astype(sm.int32).T
+    ),
+    "bytes of one word": lambda: (
+        floats(1, 4, dtype=sm.int8).astype(sm.int32) @ floats(300, 4, dtype=sm.int8).astype(sm.int32).T
     ),
     "batches of bytes": lambda: (
         floats(3, 40, 64, dtype=sm.int8).astype(sm.int32) @ floats(3, 64, 48, dtype=sm.int8).astype(sm.int32)
@@ -262,6 +271,7 @@ ROUTINES: dict[str, Callable[[], sm.Tensor]] = {
     **{
         f"places of the best {k} of {n}": lambda n=n, k=k: sm.topk(floats(n, dtype=sm.float64), k)[1] for n, k in CHOSEN
     },
+    "best 1000 of halves": lambda: sm.topk(floats(2, 40_000, dtype=sm.float16), 1000)[0],
     "sort of a volume": lambda: sm.sort(floats(5, 600, 7), axis=1),
     **{
         f"scatter {m} {n} {k}": lambda m=m, n=n, k=k: floats(m, n).at[indices(k)].add(floats(k, n))
