@@ -89,12 +89,12 @@ def few_keys(keys: int) -> sm.Tensor:
     return sm.grad(lambda k: (sm.scaled_dot_product_attention(q, k, v) * weights).sum())(k)
 
 
-def many_steps(count: int) -> sm.Tensor:
-    """A sum of what takes so many values to compute."""
-    x = floats(64, 1000)
+def many_steps(rows: int, columns: int, count: int, axis: int) -> sm.Tensor:
+    """A sum of what takes so many steps to compute."""
+    x = floats(rows, columns)
     for _ in range(count):
         x = x.exp()
-    return x.sum(-1)
+    return x.sum(axis)
 
 
 def finished(rows: int, depth: int, steps: int, columns: int = 512) -> sm.Tensor:
@@ -149,7 +149,8 @@ EDGES: dict[str, Callable[[], sm.Tensor | tuple[sm.Tensor, ...]]] = {
     "sum of halves over two axes": lambda: floats(30, 40, 512)[:, :20].sum((0, 1)),
     "variance": lambda: floats(64, 1000).var(-1),
     "kept cheaply": lambda: shares(floats(64, 1000) * 2),
-    **{f"many steps {n}": lambda n=n: many_steps(n) for n in (62, 63, 126, 127)},
+    **{f"many steps {n}": lambda n=n: many_steps(64, 1000, n, -1) for n in (62, 63, 126, 127)},
+    **{f"columns of many steps {n}": lambda n=n: many_steps(100, 512, n, 0) for n in (2, 3, 14, 15)},
     "two sums": lambda: both(lambda x: x.sum(-1), lambda x: (x * x).sum(-1)),
     "sum and shares of it": lambda: both(lambda x: x.sum(-1), shares),
     "two results": lambda: both(sm.sin, sm.cos),
