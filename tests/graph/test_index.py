@@ -157,7 +157,7 @@ def test_what_is_simplified(expression: Index, text: str) -> None:
         5 - minimum(variable("p", 0, 9), variable("q", 0, 5)),
         N * (M - variable("c", 0, M - 1)) - N,
         (N - 1) * (M - 1) - ROW * variable("c", 0, M - 1),
-        N - I % (N + 1),
+        N * 2 - I % (N + 1) * 2,
         (I % (N + 1)) * M + N - ROW - 1,
         variable("k", N - ROW + 4, 5) - 5,
     ],
@@ -172,7 +172,7 @@ def test_what_is_proven_nonnegative(expression: Index) -> None:
     [
         *(as_index(-1), I - 1, N - M, ROW - N, N - 2, I * -1, N - ROW - 2, M * (ROW // M) - ROW + M - 2, 6 - I % 8),
         *(maximum(ROW, M) * -1 + N, minimum(N, M) - 2, N - 1 - N // M, (N - M) * (M - N), N * M - N * 2),
-        *(I % 8 + N - ROW - 2, N - 1 - I % (N + 1)),
+        *(I % 8 + N - ROW - 2, N * 2 - 1 - I % (N + 1) * 2),
     ],
     ids=str,
 )
