@@ -312,6 +312,7 @@ def test_sizes() -> None:
     [
         (N * 6, 3, N * 2),
         (N * M * 4, N * 2, M * 2),
+        (N * 6, N * 2, 3),
         (N + 1, N + 1, 1),
         (N * 6 + 2, 4, None),
         (N + 1, N, None),
