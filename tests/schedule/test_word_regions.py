@@ -73,3 +73,13 @@ def test_words_compute_what_the_region_says(dtypes: tuple[sm.DType, sm.DType], m
     assume(words is not None)
     expected = values(region, region)
     np.testing.assert_allclose(values(words.region, region), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "word"), [(sm.int8, 4), (sm.uint8, 4), (sm.bfloat16, 2)], ids=str)
+@pytest.mark.parametrize("kind", ["plain", "computed", "padded", "chosen", "reversed"])
+def test_sums_of_a_word_and_more_are_in_words(dtype: sm.DType, word: int, kind: str) -> None:
+    def is_in_words(depth: int) -> bool:
+        a, b = operand(dtype, 16, depth, False, kind), operand(dtype, 32, depth, False, "plain")
+        return words_of(regions((a @ b.T)._node)[-1], False) is not None
+
+    assert [is_in_words(depth) for depth in (word - 1, word, word + 1, 5 * word)] == [False, True, True, True]
