@@ -82,10 +82,10 @@ def slope_of_halves(which: int) -> sm.Tensor:
     return sm.grad(lambda *x: sm.scaled_dot_product_attention(*x).astype(sm.float32).sum(), argnums=which)(*operands)
 
 
-def few_keys(keys: int) -> sm.Tensor:
-    """The slope by the keys of what has few queries: they are summed over."""
-    q, k, v = floats(4, keys, 16), floats(4, 100, 16), floats(4, 100, 16)
-    weights = floats(4, keys, 16)
+def slope_by_keys(heads: int, queries: int, keys: int, features: int) -> sm.Tensor:
+    """The slope by the keys, which sums over the queries."""
+    q, k, v = floats(heads, queries, features), floats(heads, keys, features), floats(heads, keys, features)
+    weights = floats(heads, queries, features)
     return sm.grad(lambda k: (sm.scaled_dot_product_attention(q, k, v) * weights).sum())(k)
 
 
@@ -246,7 +246,8 @@ EDGES: dict[str, Callable[[], sm.Tensor | tuple[sm.Tensor, ...]]] = {
     "causal slopes of attention": lambda: attention_slopes(causal=True),
     "causal slope by queries": lambda: attention_slope(0, causal=True),
     **{f"slope of halves {which}": lambda which=which: slope_of_halves(which) for which in (0, 1)},
-    **{f"slope by {keys} keys": lambda keys=keys: few_keys(keys) for keys in (1, 2, 3)},
+    "slope of wide rows": lambda: slope_by_keys(4, 30, 20, 64),
+    "slope of many heads": lambda: slope_by_keys(40, 30, 20, 16),
     "logarithms of sums": lambda: sm.logsumexp(floats(100, 48) @ floats(48, 900), -1),
     "logarithms of sums of few": lambda: sm.logsumexp(floats(3, 100, 48) @ floats(3, 48, 9), -1),
     "two products": lambda: (floats(100, 48) @ floats(48, 200)) @ floats(200, 64),

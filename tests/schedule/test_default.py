@@ -11,13 +11,15 @@ import smelt as sm
 from smelt.compiler import simplify
 from smelt.cost import Profile
 from smelt.fuse import build_region, contiguous, merge_axes, partition, storable
-from smelt.graph.index import Variable
+from smelt.graph.index import Variable, of
 from smelt.graph.node import Node, topological
 from smelt.kernel import Region, verify
 from smelt.kernel.actions import print_schedule
 from smelt.schedule import candidates, choose
+from smelt.schedule.access import stride
 from smelt.schedule.vectors import fitting, split
 from tests.graph.random_graphs import random_program
+from tests.kernel.regions import buffer
 from tests.profiles import AMX, AVX2, AVX512, NEON
 
 
@@ -40,6 +42,14 @@ def test_vectors_are_as_wide_as_the_machine(machine: Profile) -> None:
     lanes = machine.vector_bytes // 4
     assert f"split i0 ({lanes} lane)" in schedule(floats(1000).exp(), machine)
     assert f"split i0 ({lanes // 2} lane)" in schedule(floats(1000).astype(sm.float64).exp(), machine)
+
+
+def test_a_stride_is_known_where_an_axis_is_no_part_of_a_division() -> None:
+    i, j, n = Variable("i", 0, 11), Variable("j", 0, 3), Variable("n", 1, 4)
+    x = buffer("x", 12, 4)
+    assert [stride(x, (of(i), of(j)), axis) for axis in (i, j, n)] == [4, 1, 0]
+    assert [stride(x, (of(i) // 3, of(j)), axis) for axis in (i, j)] == [None, 1]
+    assert [stride(x, (of(i), of(j) // of(n)), axis) for axis in (i, j, n)] == [4, None, None]
 
 
 def test_lanes_are_a_power_of_two_that_an_axis_more_than_half_fills() -> None:
