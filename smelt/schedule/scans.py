@@ -27,8 +27,7 @@ def scan_schedules(region: Region, profile: Profile) -> Iterator[tuple[Action, .
     axis = scans(region)[0].attribute.axis
     others = [other for other in region.parallel_axes(output) if other != axis]
     vector = vector_axis(walks(region), region.parallel_axes(output))
-    if vector is not None:
-        others.sort(key=lambda other: other == vector)
+    others.sort(key=lambda other: other == vector)
     loops = tuple(f"{other.name}.0" for other in others)
     bind = [Bind(loops)] if loops else []
     stream = [Stream()] if streams(region, profile) else []

@@ -28,6 +28,7 @@ TURNED = [(191, 256, 100), (192, 127, 100), (192, 128, 100), (192, 1100, 300), (
 WORDS = [(7, 64, 64), (8, 15, 64), (16, 16, 64), (15, 300, 64), (48, 100, 3), (64, 64, 4), (200, 64, 6000)]
 WORDS += [(500, 40, 5000), (300, 2000, 512), (256, 64, 2048), (20, 48, 130), (16, 17, 2)]
 WORDS += [(1000, 64, 256), (4096, 2048, 4096), (4096, 2048, 256), (32, 32, 232 * 64)]
+WORDS += [(32, 32, 145 * 64), (40, 2300, 64)]
 
 # Rows, products of each sum, and steps with each of them.
 FINISHED = [(600, 300, 1), (600, 300, 2), (600, 255, 2), (600, 100, 7), (600, 100, 8), (63, 256, 2), (32, 256, 2)]
@@ -255,7 +256,9 @@ EDGES: dict[str, Callable[[], sm.Tensor | tuple[sm.Tensor, ...]]] = {
     # scans
     **{f"scan of {m} by {n}": lambda m=m, n=n: sm.cumsum(floats(m, n), 0) for m, n in SCANNED},
     "scan of a volume": lambda: sm.cumsum(floats(20, 30, 40), 1),
-    "scan in another order": lambda: sm.cumsum(sm.swapaxes(floats(40, 30, 20), 1, 2), 0),
+    "scan in another order": lambda: sm.cumsum(
+        sm.swapaxes(floats(40, 30, 20) + floats(40, 30, 20) * floats(40, 30, 20), 1, 2), 0
+    ),
     "scan of transposed": lambda: sm.cumsum(floats(200, 300).T, 1),
     "scan past the cache": lambda: sm.cumsum(floats(64, 1 << 16), 0),
     "scan of a broadcast row": lambda: sm.cumsum(sm.broadcast_to(floats(100, 1), (100, 50)), 0),

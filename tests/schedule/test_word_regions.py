@@ -22,6 +22,7 @@ OPERANDS: dict[str, Callable[[sm.Tensor], sm.Tensor]] = {
     "plain": lambda x: x,
     "computed": lambda x: x + 1,
     "padded": lambda x: sm.pad(x[:, 1:-1], ((0, 0), (1, 1))) if x.shape[1] > 2 else x,
+    "padded by words": lambda x: sm.pad(x[:, 4:-4], ((0, 0), (4, 4))) if x.shape[1] > 8 else x,
     "chosen": lambda x: sm.where(sm.arange(x.shape[1]) % 3 == 1, x, sm.zeros_like(x)),
     "reversed": lambda x: x[:, ::-1],
     "of every other": lambda x: sm.concat([x, x], axis=1)[:, ::2],
@@ -76,7 +77,7 @@ def test_words_compute_what_the_region_says(dtypes: tuple[sm.DType, sm.DType], m
 
 
 @pytest.mark.parametrize(("dtype", "word"), [(sm.int8, 4), (sm.uint8, 4), (sm.bfloat16, 2)], ids=str)
-@pytest.mark.parametrize("kind", ["plain", "computed", "padded", "chosen", "reversed"])
+@pytest.mark.parametrize("kind", ["plain", "computed", "padded", "padded by words", "chosen", "reversed"])
 def test_sums_of_a_word_and_more_are_in_words(dtype: sm.DType, word: int, kind: str) -> None:
     def is_in_words(depth: int) -> bool:
         a, b = operand(dtype, 16, depth, False, kind), operand(dtype, 32, depth, False, "plain")
