@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -38,6 +39,9 @@ def tried(seed: int) -> Outcome:
 
 
 def _work(pipe: Connection, seeds: range) -> None:
+    from smelt.errors import TraceWarning
+
+    warnings.simplefilter("ignore", TraceWarning)  # of many sizes at one line: that is what a hunt is
     for seed in seeds:
         pipe.send(tried(seed))
 
