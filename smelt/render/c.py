@@ -93,6 +93,12 @@ def _local_bytes(buffer: Buffer) -> int:
     return -(-(last + 1) * buffer.dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
 
 
+def _summands(kernel: Kernel) -> frozenset[str]:
+    """The names of values that others are added to or subtracted from."""
+    sums = [s for s in statements(kernel.body) if isinstance(s, Compute) and s.op in ("add", "sub", "neg")]
+    return frozenset(value.name for statement in sums for value in statement.arguments)
+
+
 def _largest_tile(kernel: Kernel) -> int:
     """How many registers the largest sum of a kernel is spread over."""
     sums = [s.accumulator for s in statements(kernel.body) if isinstance(s, Update)]
@@ -111,6 +117,7 @@ class _Writer:
         self.registers.aliases = _aliases(kernel)
         self.groups = Groups(kernel, library, self.text, self.lines)
         self.expressions = Expressions(library, self.text, self.memory, self.registers, self.groups)
+        self.expressions.added = _summands(kernel)
         self.registers.define = self.expressions.define
         self.scans = Scans(library, self.registers, self.expressions, self.lines)
         self.transposes = Transposes(library, self.text, self.memory, self.registers, self.lines)

@@ -107,6 +107,9 @@ C = Dialect(
         "#define GROUP_BARRIER\n"
         "#define scalar_convert(x, type) ((type)(x))\n"
         "#ifndef __has_builtin\n#define __has_builtin(x) 0\n#endif\n"
+        # gcc would round a product and a sum as one where it sees both; other compilers do so within a line only.
+        "#if __has_builtin(__builtin_assoc_barrier)\n#define ROUNDED(x) __builtin_assoc_barrier(x)\n#else\n"
+        "#define ROUNDED(x) (x)\n#endif\n"
         # gcc moves the instructions of a tile around before it gives them registers, on this processor only, and then
         # has too few of them.
         "#if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__)\n"

@@ -26,6 +26,7 @@ class Expressions:
     def __init__(self, library: Library, text: IndexText, memory: Memory, registers: Registers, groups: Groups) -> None:
         self.library, self.text, self.memory, self.registers = library, text, memory, registers
         self.groups = groups
+        self.added: frozenset[str] = frozenset()  # values that are summands
 
     def define(self, statement: Source, at: Coordinates) -> str:
         """The expression of one register."""
@@ -127,6 +128,9 @@ class Expressions:
             operands = [self.registers.operand(argument, at, wanted) for argument in arguments]
         many = math.prod(part.extent for part in self.registers.tile(value).parts) > _INLINE_LIMIT
         text = elementwise.elementwise(self.library, op, wanted, operands, many)
+        if value.name in self.added and value.dtype.is_float and (op == "mul" or not elementwise.is_operator(op)):
+            # A value must be the same wherever it is computed: other kernels compare it with itself.
+            text = f"ROUNDED({text})"
         return self._mask_as(text, wanted.bits, form) if value.dtype is bool_ else text
 
     def _mask_as(self, text: str, bits: int, form: Type) -> str:

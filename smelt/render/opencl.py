@@ -61,6 +61,7 @@ OPENCL = Dialect(
         "#define GROUP_BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)\n"
         "#define trailing_zeros(x) popcount(((x) & -(x)) - 1)\n"
         "#define scalar_convert(x, type) ((type)(x))\n"
+        "#define ROUNDED(x) (x)\n"
     ),
     head=_head,
     vectors=False,

@@ -293,3 +293,28 @@ def test_derivatives_do_not_walk_the_history_of_arguments(transform: Any, monkey
     for _ in range(20):  # a loop in which nothing is read
         x = x - 0.1 * slope(x)
     assert len(set(walked)) == 1
+
+
+@pytest.mark.parametrize(
+    "other", [1.0, sm.ones(2), sm.asarray([1.0, 1.0]), np.ones(2)], ids=["number", "ones", "tensor", "array"]
+)
+def test_equal_operands_of_maximum_share_however_they_were_made(other: Any) -> None:
+    x = sm.asarray([1.0, 2.0])
+    assert sm.grad(lambda x: sm.maximum(x, other).sum())(x).tolist() == [0.5, 1.0]
+    assert sm.grad(lambda x: sm.minimum(other, x).sum())(x).tolist() == [0.5, 0.0]
+
+
+def test_equal_operands_share_whichever_of_them_is_differentiated() -> None:
+    one = sm.ones(1)
+    for argnums in (0, 1):
+        assert sm.grad(lambda a, b: sm.maximum(a, b).sum(), argnums=argnums)(one, one).tolist() == [0.5]
+
+
+def test_the_largest_of_what_is_computed_again_is_found_again() -> None:
+    """A product and a sum rounded as one in one kernel, and one by one in another, would not be equal."""
+    x = np.random.default_rng(0).normal(size=(48,)).astype(np.float32)
+
+    def loss(x: sm.Tensor) -> sm.Tensor:
+        return (sm.softmax(x, -1) - 0.5).reshape(16, 3).max(1).sum()
+
+    np.testing.assert_allclose(sm.grad(loss)(sm.asarray(x)), sm.grad(loss)(sm.asarray(x.astype(np.float64))), atol=1e-6)
