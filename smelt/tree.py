@@ -315,8 +315,11 @@ def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     rows = [leaves]
     for other in others:
         more, other_structure = flatten(other)
-        if other_structure != structure:
-            raise ArgumentError("tree.map: the trees have different structures")
+        if not alike(other_structure, structure):
+            one, two = (set(paths(each)) for each in (structure, other_structure))
+            apart = sorted(one ^ two)[:3]
+            where = f": only one has {', '.join(apart)}" if apart else ""
+            raise ArgumentError(f"tree.map: the trees have different structures{where}")
         rows.append(more)
     return unflatten(structure, [function(*row) for row in zip(*rows, strict=True)])
 
@@ -378,6 +381,13 @@ def paths(structure: Structure) -> list[str]:
     elif node is None:
         steps = [f".{name}" for name in structure.kind._fields]  # type: ignore[attr-defined]
     return [step + rest for step, child in zip(steps, structure.children, strict=True) for rest in paths(child)]
+
+
+def alike(a: Structure, b: Structure) -> bool:
+    """Whether two trees have their leaves in the same places; what modules keep besides tensors, such as their mode or
+    a count of calls, may differ.
+    """
+    return a is b or (a.kind is b.kind and paths(a) == paths(b))
 
 
 def fixed(structure: Structure) -> list[bool]:

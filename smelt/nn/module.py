@@ -25,7 +25,7 @@ from smelt.tensor import Tensor
 from smelt.tensor.arguments import flag
 from smelt.tensor.interop import asarray
 from smelt.transform.bodies import about_to_set, made
-from smelt.transform.marks import Identity
+from smelt.transform.marks import Identity, is_array
 
 M = TypeVar("M", bound="Module")
 
@@ -97,6 +97,9 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         about_to_set(self, name)
+        old = self.__dict__.get(name)
+        if isinstance(old, Tensor) and type(value) is not Tensor:
+            value = _in_place_of(old, value, type(self).__name__, name)
         super().__setattr__(name, value)
 
     @calls.recorded
@@ -332,6 +335,20 @@ def _walk(value: Any, path: str, seen: set[int] | None, above: tuple[int, ...] =
 
 def _register(cls: type[Module]) -> None:
     tree.register(cls, _flatten, _unflatten, fixed=_fixed, names=_names, holders=_holders)
+
+
+def _in_place_of(old: Tensor, value: Any, module: str, name: str) -> Any:
+    """What is set where a tensor was: arrays become tensors, since what is no tensor is neither trained nor saved."""
+    if is_array(value):
+        new = asarray(value)
+        return new.astype(old.dtype) if new.dtype.is_float and old.dtype.is_float else new
+    if isinstance(value, int | float | list):
+        raise ArgumentError(
+            f"{module}: {name} is a tensor, and a {type(value).__name__} would be none",
+            rule="what is no tensor is neither trained nor saved.",
+            hint=f"Write {name} = sm.asarray(…), or sm.full({name}.shape, …).",
+        )
+    return value
 
 
 def _flatten(module: Module) -> tuple[list[Tensor], _Inner]:

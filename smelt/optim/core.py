@@ -62,7 +62,7 @@ class FreeParameters(Parameters):
     def in_tree(self, other: Any, name: str, hint: str = "") -> list[Tensor]:
         """What another tree of the same structure, the gradients say, has in their places."""
         leaves, structure = tree.flatten(other)
-        if structure != self.structure:
+        if not tree.alike(structure, self.structure):
             raise ArgumentError(
                 f"{name}: the structure is {structure}",
                 rule=f"it must be that of the parameters: {self.structure}.",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from smelt.dtypes import uint32
+from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.locks import new_lock
 from smelt.runtime.storage import host_leaf
-from smelt.runtime.tracing import Trace, current_trace
+from smelt.runtime.tracing import Trace, batched_elements, current_trace
 
 _WORD = 0xFFFFFFFF
+_GOLDEN = 0x9E3779B9  # 2**32 divided by the golden ratio: multiples of it lie far apart
+_ODD = 0x85EBCA6B
 
 
 class _State:
@@ -24,7 +27,7 @@ class _State:
         """The state before `draws` further draws. Past 2**32 draws a new key begins."""
         with self.lock:
             if self.draw + draws > _WORD:
-                self.key, self.draw = (self.key[0], self.key[1] ^ 0x9E3779B9), 0
+                self.key, self.draw = (self.key[0], self.key[1] ^ _GOLDEN), 0
             before = (*self.key, self.draw)
             self.draw += draws
             return before
@@ -57,8 +60,17 @@ def advance_random(draws: int) -> tuple[int, int, int]:
 
 
 def take_random(draws: int = 1) -> tuple[Node, int]:
-    """A uint32[3] leaf (key, key, draw) and what to add to `draw`, for `draws` draws in a row."""
-    return draw_random(current_trace(), draws)
+    """A uint32[3] leaf (key, key, draw) and what to add to `draw`, for `draws` draws in a row. Each element of a batch
+    has keys of its own.
+    """
+    state, first = draw_random(current_trace(), draws)
+    for element in batched_elements():
+        second = build.eq(build.iota(3, uint32), build.const(1, uint32, (3,)))
+        step = build.mul(build.add(element, build.const(1, uint32)), build.const(_GOLDEN, uint32))
+        spread = build.expand(build.reshape(step, (1,)), (3,))
+        # A product, too, so that elements of batches in batches differ from their neighbors diagonally.
+        state = build.where(second, build.add(build.mul(state, build.const(_ODD, uint32, (3,))), spread), state)
+    return state, first
 
 
 def draw_random(trace: Trace | None, draws: int) -> tuple[Node, int]:

@@ -112,6 +112,8 @@ def _weakness(node: Node, known: dict[Node, int]) -> int:
         return _CONSTANT
     if node.op is Op.LEAF:
         return _WEAK if isinstance(node.attribute, Placeholder) and node.attribute.weak else _STRONG
+    if node.leaf is not None:  # it has been computed, and what is below it does not count
+        return _STRONG
     if counted(node) is not None:
         return _WEAK
     if node.shape != () or node.op not in (Op.UNARY, Op.BINARY):
@@ -139,6 +141,7 @@ class _Stack(threading.local):
         self.transforms = 0
         self.variables: frozenset[Node] = frozenset()
         self.effects: list[list[Node]] = []  # of each function that is traced or batched, the innermost last
+        self.elements: tuple[Node, ...] = ()  # the numbers of the elements that stand for those of batches
 
 
 _stack = _Stack()
@@ -238,6 +241,22 @@ def tracing() -> Iterator[Trace]:
         publish(trace.effects)
     finally:
         _stack.traces.pop()
+
+
+@contextmanager
+def batching(element: Node) -> Iterator[None]:
+    """What runs inside is done for each element of a batch; a node stands for the element's number."""
+    outer = _stack.elements
+    _stack.elements = (*outer, element)
+    try:
+        yield
+    finally:
+        _stack.elements = outer
+
+
+def batched_elements() -> tuple[Node, ...]:
+    """The numbers of the elements that stand for those of the batches around, the innermost last."""
+    return _stack.elements
 
 
 @contextmanager

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from smelt import dtypes
+from smelt.derive.moves import is_constant
 from smelt.errors import ArgumentError
 from smelt.graph import build
+from smelt.graph.alias import alias
 from smelt.graph.node import Node
 from smelt.tensor.arguments import integer
 from smelt.tensor.finding import nonzero
@@ -336,14 +338,26 @@ def pow(x: Operand, y: Operand) -> Tensor:
     return wrap(build.binary("pow", a, b))
 
 
+class _Peer:
+    """Marks a constant that shares the gradient with what it equals. That of relu, and bounds of clip, do not."""
+
+
+_PEER: Final = _Peer()
+
+
+def _extreme(function: str, x: Any, y: Any, name: str) -> Tensor:
+    a, b = (alias(x, _PEER) if x.dtype.is_float and is_constant(x) else x for x in pair(x, y, name))
+    return wrap(build.binary(function, a, b, name=name))
+
+
 def maximum(x: Operand, y: Operand) -> Tensor:
     """The larger of x and y; NaN where either is NaN."""
-    return _binary("max", x, y, "maximum")
+    return _extreme("max", x, y, "maximum")
 
 
 def minimum(x: Operand, y: Operand) -> Tensor:
     """The smaller of x and y; NaN where either is NaN."""
-    return _binary("min", x, y, "minimum")
+    return _extreme("min", x, y, "minimum")
 
 
 def bitwise_and(x: Operand, y: Operand) -> Tensor:

@@ -53,20 +53,27 @@ def changed_attributes(holders: Sequence[Any], before: Attributes) -> dict[tuple
     }
 
 
+def put(holder: Any, name: str, value: Any) -> None:
+    """Set an attribute to what it was set to before: whatever its class checks or computes has been done, and frozen
+    ones have their ways.
+    """
+    object.__setattr__(holder, name, value)
+
+
 def prepared(holders: Sequence[Any], counts: Sequence[tuple[int, str]], stored: Container[str]) -> Attributes:
     """Attributes as they must be for changes to be seen: counts are zero, so that what comes of them is what is added,
     and no two that a function may set are the same object, or setting one to the other would go unnoticed.
     """
     for k, name in counts:
-        setattr(holders[k], name, type(getattr(holders[k], name))())
+        put(holders[k], name, type(getattr(holders[k], name))())
     seen: set[int] = set()
     for holder in holders:
         for name, value in own_attributes(holder).items():
             if name in stored and id(value) in seen and isinstance(value, Tensor):
-                setattr(holder, name, wrap(value._node))
+                put(holder, name, wrap(value._node))
             elif name in stored and id(value) in seen and tree.is_inner(value):
                 leaves, structure = tree.flatten(value)
-                setattr(holder, name, tree.unflatten(structure, leaves))
+                put(holder, name, tree.unflatten(structure, leaves))
             seen.add(id(value))
     return attributes_of(holders)
 
@@ -81,6 +88,6 @@ def put_back(holders: Sequence[Any], before: Attributes) -> None:
     """Objects as they were."""
     for (k, name), _ in changed_attributes(holders, before).items():
         if name in before[k]:
-            setattr(holders[k], name, before[k][name])
+            put(holders[k], name, before[k][name])
         else:
-            delattr(holders[k], name)
+            object.__delattr__(holders[k], name)

@@ -22,6 +22,7 @@ from smelt.graph.checks import Check
 from smelt.graph.index import Index
 from smelt.runtime import Storage
 from smelt.tensor import wrap
+from smelt.transform.attributes import put
 from smelt.transform.kept import Packing, Watch
 from smelt.transform.limits import Limit
 from smelt.transform.symbolic import ShapeCheck
@@ -126,7 +127,7 @@ class Entry:
             objects = holders()
             result, *attributes = result
             for (k, name, adds), value in zip(self.changed, attributes, strict=True):
-                setattr(objects[k], name, getattr(objects[k], name) + value if adds else value)
+                put(objects[k], name, getattr(objects[k], name) + value if adds else value)
         return result
 
     def replay_simple(self, leaves: list[Any]) -> Any:

@@ -25,12 +25,22 @@ import numpy as np
 from smelt import tree
 from smelt.tensor import Tensor
 from smelt.transform.attributes import NOTHING, computed_attribute, own_attributes
-from smelt.transform.marks import Identity, array_mark, counts_by_identity, is_array, value_mark, weights_mark
+from smelt.transform.marks import (
+    Identity,
+    array_mark,
+    check_lasts,
+    counts_by_identity,
+    is_array,
+    value_mark,
+    weights_mark,
+)
+from smelt.transform.reads import EVERY
 
 MISSING: Final = Identity(object())  # what stands under a name that is not bound
 
 COUNTS: Final = (int, float)  # numbers that a function may count up
 _LONG: Final = 32  # numbers that are looked at together, as a history of losses grows
+_SETTINGS: Final = frozenset({bool, int, float, str})
 _VALUES: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
 _BY_THEMSELVES: Final = frozenset({types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type})
 
@@ -43,13 +53,15 @@ class Plan:
         self.attributes: dict[type, set[str]] = {}
         self.loose: set[str] = set()  # attributes of whatever is met
         self.stored: set[str] = set()  # attributes that code sets
+        self.assigned: set[str] = set()  # those of them that are not only counted up
         self.generators: dict[int, Any] = {}  # of random numbers, by identity
         self.counts: dict[type, set[str]] = {}  # attributes that numbers are added to, and that are not read otherwise
 
     def copy(self) -> Plan:
         """A plan that may grow while others read this one."""
         new = Plan()
-        new.roots, new.loose, new.stored = dict(self.roots), set(self.loose), set(self.stored)
+        new.roots, new.loose = dict(self.roots), set(self.loose)
+        new.stored, new.assigned = set(self.stored), set(self.assigned)
         new.generators = dict(self.generators)
         new.attributes = {kind: set(names) for kind, names in self.attributes.items()}
         new.counts = {kind: set(names) for kind, names in self.counts.items()}
@@ -108,21 +120,29 @@ class Plan:
         if changes is not None:
             return (Identity(value), self.mark(changes(value), raw, around, met))
         if not is_plain(value):
+            check_lasts(value)
             return Identity(value)
         if met is not None:
             met.append(value)
         mentioned = self.attributes.get(kind, self.loose)
         own = own_attributes(value)
-        found = [(name, item) for name, item in own.items() if name in mentioned or name in self.loose]
+        every = EVERY in self.loose
+        found = [(name, item) for name, item in own.items() if every or name in mentioned or name in self.loose]
+        if not every:
+            # What an attribute is when it is set to the same again: if it is something else, it has to be set.
+            found += [(name, own[name]) for name in self._settled(own) if name not in mentioned | self.loose]
         found += _computed(value, mentioned - own.keys())
         marks = [(name, self.mark(item, raw, around, met)) for name, item in found]
         if "_parameters" in own and "_buffers" in own:  # as in modules of PyTorch
             marks.append(("_parameters", weights_mark(value)))
         for name in self.counts.get(kind, ()):
             count = getattr(value, name, None)
-            if name not in mentioned and name not in self.loose:
+            if name not in mentioned and name not in self.loose | self.assigned and not every:
                 marks.append((name, type(count) if type(count) in COUNTS else self.mark(count, raw, around, met)))
         return (Identity(value), tuple(marks))
+
+    def _settled(self, own: Mapping[str, Any]) -> list[str]:
+        return [name for name in own if name in self.assigned and type(own[name]) in _SETTINGS]
 
     def changing(self, value: Any, raw: list[Any]) -> Any:
         """What may change in an object that is an argument. What equals it may stand for it, except for what the code
@@ -137,7 +157,9 @@ class Plan:
         return [
             name
             for name in self.counts.get(kind, ())
-            if name not in read and type(own_attributes(holder).get(name)) in COUNTS
+            if name not in read | self.assigned
+            and EVERY not in self.loose
+            and type(own_attributes(holder).get(name)) in COUNTS
         ]
 
     def reached(self, arguments: Any) -> list[Any]:

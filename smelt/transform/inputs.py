@@ -12,7 +12,7 @@ import numpy as np
 from smelt.errors import ArgumentError
 from smelt.tensor.handle import is_weak
 from smelt.tensor.interop import asarray
-from smelt.transform.marks import is_array
+from smelt.transform.marks import check_lasts, is_array
 
 
 def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -82,4 +82,5 @@ def as_input(leaf: Any) -> Any:
     """A leaf of an argument as `asarray` would take it."""
     if isinstance(leaf, np.generic) and is_weak(leaf):
         return leaf.item()
+    check_lasts(leaf)
     return asarray(leaf) if isinstance(leaf, np.generic) or is_array(leaf) else leaf

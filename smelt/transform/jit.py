@@ -35,7 +35,7 @@ from smelt.transform.inputs import argument_names, as_input, donated_positions, 
 from smelt.transform.kept import Watch, packable, with_packed
 from smelt.transform.limits import limits_of
 from smelt.transform.marks import is_array, value_mark
-from smelt.transform.refused import check_nodes, check_results, unknown_tensor
+from smelt.transform.refused import check_nodes, check_results, left_behind, unknown_tensor
 from smelt.transform.repeats import Repeats
 from smelt.transform.search import grown
 from smelt.transform.symbolic import ShapeCheck, argument_shapes, contiguous_storage, symbolic_placeholder
@@ -208,7 +208,8 @@ class Jit(Generic[P, T]):
         if kwargs:
             structure += [(name, self._flatten_one(name, kwargs[name], raw)) for name in sorted(kwargs)]
         visible = len(raw)
-        objects = [value for name, value in (*enumerate(args), *kwargs.items()) if name in self._static]
+        static = [value for name, value in (*enumerate(args), *kwargs.items()) if name in self._static]
+        objects = [part for value in static for part in (value if isinstance(value, tuple) else (value,))]
         for k in [k for k, x in enumerate(raw) if type(x) is not Tensor]:
             raw[k] = as_input(raw[k])
             objects.append(raw[k])
@@ -353,6 +354,8 @@ class Jit(Generic[P, T]):
             storage = view.leaf.attribute
             number = numbers.get(view.leaf, hidden.get(id(storage)))
             if number is None:
+                if isinstance(storage, Placeholder):
+                    raise left_behind(storage)
                 if storage.serial < recorded.serial:
                     raise unknown_tensor(storage)
                 captured.append(storage)

@@ -44,11 +44,28 @@ def value_mark(value: Any) -> Any:
             raise TypeError
         hash(value)
     except TypeError:
+        if hasattr(value, "__dict__") and not is_array(value):
+            return (kind, Identity(value))  # what code reads of it counts, too
         raise ArgumentError(
             f"jit: an argument of type {kind.__name__} is neither a tensor nor hashable",
             hint="Pass arrays as tensors (sm.asarray), and other data as tuples, strings or numbers.",
         ) from None
     return (kind, value)
+
+
+def is_used_up(value: Any) -> bool:
+    """Whether Python made an iterator or a generator that reading changes."""
+    return hasattr(type(value), "__next__") and type(value).__module__ in ("builtins", "itertools")
+
+
+def check_lasts(value: Any) -> None:
+    """Refuse iterators that a function reads: each of its calls would have what the first one was given."""
+    if is_used_up(value):
+        raise TraceError(
+            f"jit: the function reads a {type(value).__name__} from outside, which gives something else each time",
+            rule="a function is traced once: its later calls would have what the first one was given.",
+            hint="Call next() outside of the function, and pass what it gives.",
+        )
 
 
 def counts_by_identity(value: Any) -> bool:

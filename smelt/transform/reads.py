@@ -29,15 +29,17 @@ class Read(NamedTuple):
 
 class Reads(NamedTuple):
     """Everything that a function and the functions written inside it read, the names of loose attributes, and of those
-    that are set.
+    that are set; of these, the ones that are set to something else than a sum with what they were.
     """
 
     reads: frozenset[Read]
     loose: frozenset[str]
     stored: frozenset[str]
+    assigned: frozenset[str]
 
 
 CHANGED: Final = "+="
+EVERY: Final = "*"  # among loose names: an object's attributes are taken as a dictionary
 
 _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
@@ -61,15 +63,28 @@ def reads_of(code: types.CodeType) -> Reads:
         found.update(origin._replace(attributes=origin.attributes + read.attributes) for origin in origins)
         if read.attributes and read.place == "inner" and read.name not in outside and not origins:
             loose.add(read.attributes[0])
-    stored = {name for inner in _codes(code) for name in _stored(inner)}
+    stored = {found for inner in _codes(code) for found in _stored(inner)}
+    if any(read.place == "global" and read.name == "vars" for read in reads) or "__dict__" in _names(code):
+        loose.add(EVERY)
     if any(read.place == "global" and read.name == "getattr" for read in reads):
         loose |= {text for inner in _codes(code) for text in inner.co_consts if isinstance(text, str)}
     outer = frozenset(read for read in found if read.place != "inner" or read.name in outside)
-    return Reads(outer, frozenset(loose), frozenset(stored))
+    assigned = frozenset(name for name, is_sum in stored if not is_sum)
+    return Reads(outer, frozenset(loose), frozenset(name for name, _ in stored), assigned)
 
 
-def _stored(code: types.CodeType) -> Iterator[str]:
-    return (one.argval for one in dis.get_instructions(code) if one.opname == "STORE_ATTR")
+def _stored(code: types.CodeType) -> Iterator[tuple[str, bool]]:
+    """Attributes that are set, and whether to their sum with something."""
+    before: list[str] = []
+    for one in dis.get_instructions(code):
+        if one.opname == "STORE_ATTR":
+            yield one.argval, any(sign in before[-2:] for sign in ("+=", "-="))
+        if one.opname not in _NO_ATTRIBUTE:
+            before.append(one.argrepr)
+
+
+def _names(code: types.CodeType) -> set[str]:
+    return {name for inner in _codes(code) for name in inner.co_names}
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -11,9 +11,9 @@ from smelt.errors import TraceError
 from smelt.graph.node import Node, topological
 from smelt.graph.ops import Op
 from smelt.graph.shapes import shape_text
-from smelt.runtime import Storage
+from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor
-from smelt.transform.search import is_used_up
+from smelt.transform.marks import is_used_up
 
 
 def check_results(results: Sequence[Any]) -> None:
@@ -46,6 +46,15 @@ def check_nodes(roots: Sequence[Node], outside: Container[Node]) -> None:
     for node in reversed(topological(roots)):
         if node.op is not Op.LEAF and node in outside:
             raise unknown_tensor(node)
+
+
+def left_behind(stand_in: Placeholder) -> TraceError:
+    """The error for what the body of a loop or branch has put elsewhere."""
+    return TraceError(
+        f"jit: a {stand_in.dtype} tensor has no value: it is what a loop, a branch or vmap left in an object",
+        rule="their functions run once, on stand-ins.",
+        hint="Return the tensor from the function, or carry it in the state of the loop.",
+    )
 
 
 def unknown_tensor(tensor: Storage | Node) -> TraceError:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from smelt import tree
-from smelt.errors import TraceError
 from smelt.transform.attributes import computed_attribute, own_attributes
 from smelt.transform.drawn import generators_of
 from smelt.transform.hidden import COUNTS, MISSING, Plan, is_plain
+from smelt.transform.marks import check_lasts
 from smelt.transform.reads import CHANGED, reads_of
 
 # Methods that write to lists, dictionaries and sets: who calls them does not read.
@@ -90,6 +90,7 @@ class _Search:
         found = reads_of(code)
         self.plan.loose |= found.loose
         self.plan.stored |= found.stored
+        self.plan.assigned |= found.assigned
         for place, name, attributes in sorted(found.reads):
             if place == "module":  # if it is not there yet, it will be at the next call, for which all is traced again
                 self.root(("module", name), _global(sys.modules, name), attributes)
@@ -120,12 +121,7 @@ class _Search:
             self.met.setdefault(id(value), value)
         if inspect.isbuiltin(value) or (isinstance(value, type) and not attributes):
             return
-        if is_used_up(value):
-            raise TraceError(
-                f"jit: the function reads a {type(value).__name__} from outside, which gives something else each time",
-                rule="a function is traced once: its later calls would have what the first one was given.",
-                hint="Call next() outside of the function, and pass what it gives.",
-            )
+        check_lasts(value)
         if _is_written(value, attributes):
             return
         self.plan.roots.setdefault(key, get)
@@ -232,11 +228,6 @@ def _implied(kind: type, is_made: bool) -> frozenset[str]:
 def _is_written(value: Any, attributes: Sequence[str]) -> bool:
     """Whether something is put into a list, say, of which nothing is read: a log."""
     return isinstance(value, list | dict | set) and bool(attributes) and attributes[0] in _WRITERS
-
-
-def is_used_up(value: Any) -> bool:
-    """Whether Python made an iterator or a generator that reading changes."""
-    return hasattr(type(value), "__next__") and type(value).__module__ in ("builtins", "itertools")
 
 
 def _is_wrapper(value: Any) -> bool:

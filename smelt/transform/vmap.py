@@ -15,6 +15,7 @@ import numpy as np
 
 from smelt import runtime, tree
 from smelt.derive.batch import batch_dependent
+from smelt.dtypes import uint32
 from smelt.errors import ArgumentError, AxisError, ShapeError
 from smelt.graph import build
 from smelt.graph.index import Index, IndexLike
@@ -53,8 +54,8 @@ def vmap(
     >>> sm.vmap(lambda model, x: x @ model["w"], in_axes=({"w": 0}, None))({"w": sm.ones((5, 2, 4))}, rows).shape
     (5, 3, 4)
 
-    The function runs once, on tensors without values: asking for one inside raises `TraceError`. A random draw inside
-    is the same for all elements; for different ones, map over keys:
+    The function runs once, on tensors without values: asking for one inside raises `TraceError`. Random
+    draws inside are new ones for each element; with a key they are the same for all, and those of keys that are mapped:
 
     >>> keys = sm.random.split(sm.random.key(0), 3)
     >>> sm.vmap(lambda key: sm.random.normal((2,), key=key))(keys).shape
@@ -92,8 +93,12 @@ class Vmap(Generic[P, T]):
             stand_ins[stand_in] = one.node
             leaves[one.place] = wrap(stand_in)
         own_args, own_kwargs = tree.unflatten(structure, leaves)
+        numbers = build.iota(size, uint32)  # for random numbers, which each element has its own of
+        element = _stand_in(numbers)
+        stand_ins[element] = numbers
         effects: list[Node] = []
-        with runtime.transforming(), runtime.noting_effects(effects), keeping_modules("vmap", shared=True):
+        around = keeping_modules("vmap", shared=True)
+        with runtime.transforming(), runtime.batching(element), runtime.noting_effects(effects), around:
             result = self.__wrapped__(*own_args, **own_kwargs)
         batched: T = self._batched(result, stand_ins, size)
         for node, every in zip(effects, batch_dependent(effects, stand_ins, size), strict=True):

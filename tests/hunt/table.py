@@ -375,8 +375,8 @@ STEPS: dict[str, Row] = {
     "whole_quotient": Row(_f("floor_divide"), _alike, REAL, jumps=True),
     "rest": Row(_f("remainder"), _alike, REAL, jumps=True),
     **{name: Row(_f(name), _alike, REAL, jumps=True) for name in ("fmod", "heaviside")},
-    # NaN has no sign that anybody promises.
-    "copysign": Row(lambda xp, x, y: xp.copysign(x, xp.where(xp.isnan(y), x, y)), _alike, REAL, jumps=True),
+    # NaN has no sign that anybody promises, and that of zero depends on which of two zeros was sorted first.
+    "copysign": Row(lambda xp, x, y: xp.copysign(x, xp.where(xp.abs(y) > 0, y, x)), _alike, REAL, jumps=True),
     **{name: Row(_f(name), _alike, REAL, kinks=True) for name in ("fmax", "fmin")},
     **{name: Row(_f(name), _alike, REAL, rounds=True, slopes=False) for name in ("hypot", "logaddexp")},
     # reductions

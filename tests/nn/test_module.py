@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from pathlib import Path
@@ -499,3 +500,36 @@ def test_a_module_without_a_call_says_what_to_define() -> None:
 
     with pytest.raises(ArgumentError, match=r"Define __call__\(self, x\) in the class, instead of call"):
         Keras()(sm.ones(2))
+
+
+def test_arrays_that_are_set_over_parameters_are_parameters() -> None:
+    layer = sm.nn.Linear(3, 2)
+    layer.weight = np.ones((2, 3))  # type: ignore[assignment]
+    assert [name for name, _ in layer.named_parameters()] == ["weight", "bias"]
+    assert layer.weight.dtype is sm.float32
+    assert layer.weight.tolist() == [[1, 1, 1], [1, 1, 1]]
+    with pytest.raises(ArgumentError, match="weight is a tensor, and a int would be none"):
+        layer.weight = 3  # type: ignore[assignment]
+    layer.bias = None
+    assert [name for name, _ in layer.named_parameters()] == ["weight"]
+
+
+def test_modules_may_count_their_calls_and_be_in_another_mode() -> None:
+    class Net(sm.nn.Module):
+        def __init__(self) -> None:
+            self.layer, self.calls, self.seen = sm.nn.Linear(3, 2), 0, ()
+
+        def __call__(self, x: sm.Tensor) -> sm.Tensor:
+            self.calls += 1
+            self.seen = x.shape
+            return self.layer(x)
+
+    net, optimizer, x = Net(), sm.optim.SGD(lr=0.1), sm.ones(4, 3)
+    state = optimizer.init(net)
+    for _ in range(3):
+        _, slopes = sm.value_and_grad(lambda net: (net(x) ** 2).mean())(net)
+        net, state = optimizer.update(net, slopes, state)
+    assert net.calls == 3
+    average = copy.deepcopy(net).eval()
+    average = sm.tree.map(lambda a, b: 0.9 * a + 0.1 * b, average, net)
+    assert not average.training

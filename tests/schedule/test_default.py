@@ -11,6 +11,7 @@ import smelt as sm
 from smelt.compiler import simplify
 from smelt.cost import Profile
 from smelt.fuse import build_region, contiguous, merge_axes, partition, storable
+from smelt.graph.alias import without_aliases
 from smelt.graph.index import Variable, of
 from smelt.graph.node import Node, topological
 from smelt.kernel import Region, verify
@@ -24,7 +25,7 @@ from tests.profiles import AMX, AVX2, AVX512, NEON
 
 
 def regions(*nodes: Node) -> list[Region]:
-    groups = partition([storable(node) for node in simplify(list(nodes))])
+    groups = partition([storable(node) for node in simplify(without_aliases(list(nodes)))])
     return [merge_axes(build_region(group, contiguous)[0]) for group in groups]
 
 

@@ -277,9 +277,16 @@ def test_an_index_outside_is_reported_with_the_axis_and_line_of_the_function(fun
     assert str(caught.value).startswith(f"{name}: index -9 is out of range for axis 1 of size 5\n  at test_vmap.py:")
 
 
-def test_random_draws_are_the_same_for_all_elements_and_keys_tell_them_apart() -> None:
-    drawn = sm.vmap(lambda x: sm.random.normal((4,)) + 0 * x)(floats(3, 4)).numpy()
-    assert (drawn == drawn[0]).all()
+def test_each_element_has_random_draws_of_its_own_and_so_has_each_key() -> None:
+    def noise(x: sm.Tensor) -> sm.Tensor:
+        return sm.random.normal((4,)) + 0 * x
+
+    for draw in (sm.vmap(noise), sm.jit(sm.vmap(noise)), sm.vmap(sm.vmap(lambda x: sm.random.uniform() + 0 * x))):
+        assert len(np.unique(draw(floats(3, 4)).numpy())) == 12
+    dropped = sm.vmap(sm.nn.Dropout(0.5))(sm.ones(8, 32)).numpy()
+    assert len({row.tobytes() for row in dropped}) == 8
+    shared = sm.vmap(lambda x: x + sm.random.normal(key=sm.random.key(1)))(sm.zeros(3)).numpy()
+    assert (shared == shared[0]).all()
     keys = sm.random.split(sm.random.key(3), 3)
     own = sm.vmap(lambda key: sm.random.normal((4,), key=key))(keys)
     same(own, looped(lambda key: sm.random.normal((4,), key=key), keys))
