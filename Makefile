@@ -27,7 +27,7 @@ PEERS_STAMP := $(VENV)/installed-peers-tests$(ZIG:%=-%)
 DOCS_STAMP := $(VENV)/installed-docs$(ZIG:%=-%)
 BROWSER_STAMP := $(VENV)/installed-browser$(ZIG:%=-%)
 
-.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs mutants fuzz hunt check format docs test-docs bench-peers lock audit clean
+.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs mutants replay fuzz hunt check format docs test-docs bench-peers lock audit clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "make fashion-mnist  get the pictures of the LeNet example into the virtual environment (Debian, Ubuntu; no root)"
 	@echo "make proofs    install an SMT solver, prove that the kernels of a corpus stay inside their buffers  (at most 5 minutes)"
 	@echo "make mutants   one mistake at a time in the simplifier, the legality of schedules, the scheduler: who notices?  (40 minutes)"
+	@echo "make replay    what the compiler makes of every function, its gradient and some networks: is it as before?  (6 minutes)"
 	@echo "make fuzz      the generated tests only, with new examples at every run, and 20,000 whole programs (hours)"
 	@echo "make hunt      500 new whole programs against NumPy, and PyTorch where it is installed; COUNT=2000 for more  (90 seconds)"
 	@echo "make check     lint, formatting and types only"
@@ -82,6 +83,9 @@ proofs: $(PROOFS_STAMP)
 
 mutants: $(DEV_STAMP)
 	$(RUN) -m tests.mutants
+
+replay: $(DEV_STAMP)
+	$(RUN) -m tests.replay
 
 fuzz: $(DEV_STAMP)
 	SMELT_TEST_ALL=1 SMELT_TEST_FUZZ=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup -m "not slow" tests/property tests/kernel tests/fuse tests/schedule tests/rewrite tests/graph

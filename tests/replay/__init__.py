@@ -1,0 +1,1 @@
+"""What the compiler makes of a corpus of programs, compared with what it made before."""
