@@ -209,7 +209,7 @@ def mean(
     """
     node = real(x, dtype, "mean")
     axes = fold_axes(node, axis, dim, "mean")
-    return wrap(build.cast(_mean(widened(node), axes, keep_axes(keepdims, keepdim, "mean")), node.dtype))
+    return wrap(build.cast(_mean(_wide(x, node), axes, keep_axes(keepdims, keepdim, "mean")), node.dtype))
 
 
 def var(
@@ -269,6 +269,15 @@ def real(x: Any, dtype: DTypeLike | None, name: str) -> Node:
     return build.cast(node_of(x, name), wanted)
 
 
+def _wide(x: Any, node: Node) -> Node:
+    """The argument of a mean in the type that formulas are computed in: float64 for integers that float32 cannot hold,
+    whose distances may be small all the same.
+    """
+    given = node_of(x, "mean")
+    is_large = given.dtype.is_integer and given.dtype.itemsize > 2 and node.dtype is dtypes.float32
+    return build.cast(given, dtypes.float64) if is_large else widened(node)
+
+
 def _count(node: Node, axes: tuple[int, ...]) -> Node:
     return build.size_node(product_of(node.shape[axis] for axis in axes), node.dtype)
 
@@ -282,7 +291,7 @@ def _variance(name: str, x: Any, axis: Any, correction: Any, keep: bool, dim: An
     given = real(x, None, name)
     axes = fold_axes(given, axis, dim, name)
     less = real_number(correction, name, "correction")
-    node = widened(given)
+    node = _wide(x, given)
     centered = build.sub(node, _mean(node, axes, keep=True))
     total = build.reduce("add", build.mul(centered, centered), axes, keep_axes=keep)
     return given, build.div(total, corrected(_count(node, axes), less))
