@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,12 +27,15 @@ _SMALL = Transformer(layers=2, width=96, heads=3, length=65, vocabulary=211)
 
 def programs() -> Iterator[tuple[str, Callable[[], GraphKey | None]]]:
     """Names, and what makes the key; None where there is nothing to compute."""
+    seen: Counter[str] = Counter()
     for family, specs in FAMILIES.items():
         for spec in specs:
+            seen[spec.name] += 1
+            name = spec.name if seen[spec.name] == 1 else f"{spec.name} ({seen[spec.name]})"
             for dtype in [one for one in _TYPES if one in spec.dtypes] or spec.dtypes[:1]:
-                yield f"{spec.name} {dtype}", _later(_function, spec, dtype)
+                yield f"{name} {dtype}", _later(_function, spec, dtype)
             if family != "random" and sm.float64 in spec.dtypes and spec.name not in EXCLUDED:
-                yield f"{spec.name} gradient", _later(_gradient, spec)
+                yield f"{name} gradient", _later(_gradient, spec)
     yield from NETWORKS.items()
 
 
