@@ -6,7 +6,7 @@ import inspect
 import reprlib
 
 _LIMITS = reprlib.Repr()
-_LIMITS.maxstring = _LIMITS.maxother = 80
+_LIMITS.maxstring = _LIMITS.maxother = 250  # paths are long
 
 
 class Shown:
