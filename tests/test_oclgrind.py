@@ -44,6 +44,7 @@ def simulated(log: Path, everything: str, *arguments: str) -> tuple[subprocess.C
         "OCLGRIND_BUILD_OPTIONS": "-cl-opt-disable",  # it does not know every instruction that optimizing makes
         "PYTHONPATH": str(ROOT),
     }
+    environment.pop("SMELT_TEST_SHARD", None)  # it is this test that belongs to a shard
     command = [sys.executable, *arguments]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     return run, log.read_text() if log.exists() else ""
