@@ -223,7 +223,7 @@ def close(what: str, got: Any, expected: Any, dtype: str, rough: float = 0.0) ->
     assert got.dtype == expected.dtype, what
     rtol, atol = TOLERANCE[dtype]
     # What cancels has the errors of what it was added up from: a few units in the last place of large elements.
-    cancelled = 8 * np.finfo(expected.dtype).eps * np.abs(expected).max(initial=0, where=np.isfinite(expected))
+    cancelled = 8 * np.finfo(dtype).eps * np.abs(expected).max(initial=0, where=np.isfinite(expected))
     np.testing.assert_allclose(got, expected, max(rtol, rough), max(atol, cancelled), err_msg=what)
 
 
