@@ -64,6 +64,10 @@ class Numpy:
             {"add": np.add, "max": np.maximum, "min": np.minimum, "multiply": np.multiply}[how].at(x, key, y)
         return x
 
+    def inner(self, x: Any, y: Any) -> Any:
+        # By BLAS, a scalar zero times infinity is zero.
+        return np.multiply(x, y) if np.ndim(x) == 0 or np.ndim(y) == 0 else np.inner(x, y)
+
     def conv(self, x: Any, weights: list[int], stride: int, padding: int, dilation: int) -> Any:
         x, reach = np.pad(x.reshape(-1), padding), (len(weights) - 1) * dilation
         if len(x) <= reach:

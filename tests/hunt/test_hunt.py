@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.hunt.programs import Program, Step, Value, disagreement
+import smelt as sm
+from tests.hunt.programs import Program, Step, Value, disagreement, native
 from tests.hunt.slopes import wrong_slopes
+from tests.hunt.spaces import SMELT
 from tests.hunt.ways import ALL, difference, program_for
 from tests.turns import one_in
 
@@ -48,6 +50,15 @@ def test_bounds_of_errors_are_those_of_the_dtype() -> None:
     (value,) = program.expected([Value("bfloat16", np.ones(300))])
     assert value.exact
     assert value.array == 300.0  # summed in wider floats, and rounded once
+
+
+def test_zero_times_infinity_is_nan_for_judge_and_tensors() -> None:
+    program = Program(0, (("float32", (3,), "special"), ("float32", (), "special")), (Step("inner", (0, 1), {}),))
+    values = [Value("float32", np.array([1.0, np.inf, np.nan])), Value("float32", np.array(0.0))]
+    (expected,) = program.expected(values)
+    assert np.array_equal(np.isnan(expected.array), [False, True, True])
+    (found,) = program.results(SMELT, [sm.asarray(native(value)) for value in values])
+    assert disagreement(found.numpy(), expected) is None
 
 
 def test_a_wrong_slope_is_noticed() -> None:
