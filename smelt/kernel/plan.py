@@ -66,6 +66,7 @@ class StagePlan(NamedTuple):
     pad: int
     folds_lanes: bool  # the node folds lanes, so that a copy has none
     along: Variable | None = None  # the axis that the node's memory lies along, if not the last of the order
+    tail: str = "shrink"  # of what a copy takes at a time
 
     @property
     def axes(self) -> tuple[Variable, ...]:
@@ -128,7 +129,7 @@ class Plan:
         if self.lane == 1 or last.axis != axis or stage.folds_lanes:
             return Cut()
         registers = last.block // self.lane
-        return Cut(reg=registers if registers > 1 else None, lane=self.lane)
+        return Cut(reg=registers if registers > 1 else None, lane=self.lane, tail=stage.tail)
 
 
 def make_plan(region: Region, schedule: Schedule) -> Plan:
@@ -273,7 +274,9 @@ class _Planner:
             raise Illegal(f"stage: {action.node} is staged already")
         folds = [(e, axis) for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
         folds_lanes = any(self.plan.cut(e, axis).lane is not None for e, axis in folds)
-        self.plan.stages.append(StagePlan(node, at, order, action.pad, folds_lanes, _lies_along(node, order)))
+        # Sums are large bodies: one for all vectors. What is only copied is masked where it must be.
+        tail = "mask" if folds else "shrink"
+        self.plan.stages.append(StagePlan(node, at, order, action.pad, folds_lanes, _lies_along(node, order), tail))
 
     def keep(self, action: Keep) -> None:
         node = self.node(action.node)

@@ -107,9 +107,18 @@ C = Dialect(
         "#define GROUP_BARRIER\n"
         "#define scalar_convert(x, type) ((type)(x))\n"
         "#ifndef __has_builtin\n#define __has_builtin(x) 0\n#endif\n"
-        # gcc would round a product and a sum as one where it sees both; other compilers do so within a line only.
-        "#if __has_builtin(__builtin_assoc_barrier)\n#define ROUNDED(x) __builtin_assoc_barrier(x)\n#else\n"
-        "#define ROUNDED(x) (x)\n#endif\n"
+        # gcc would round a product and a sum as one where it sees both; other compilers do so within a line only. What
+        # has been through an empty instruction is a value of its own. (__builtin_assoc_barrier says the same, but takes
+        # vectors of more than 16 bytes to pieces.) Vectors that fit no register go through memory.
+        "#if defined(__GNUC__) && !defined(__clang__)\n"
+        "#if defined(__AVX512F__)\n#define REGISTER_BYTES 64\n"
+        "#elif defined(__AVX__)\n#define REGISTER_BYTES 32\n"
+        "#elif defined(__SSE2__) || defined(__aarch64__)\n#define REGISTER_BYTES 16\n"
+        "#else\n#define REGISTER_BYTES 0\n#endif\n"
+        '#if defined(__aarch64__)\n#define REGISTER "+w"\n#else\n#define REGISTER "+v"\n#endif\n'
+        '#define HELD(x, where) ({ __typeof__(x) held = (x); __asm__("" : where(held)); held; })\n'
+        '#define ROUNDED(x) __builtin_choose_expr(sizeof(x) <= REGISTER_BYTES, HELD(x, REGISTER), HELD(x, "+m"))\n'
+        "#else\n#define ROUNDED(x) (x)\n#endif\n"
         # gcc moves the instructions of a tile around before it gives them registers, on this processor only, and then
         # has too few of them.
         "#if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__)\n"

@@ -11,8 +11,18 @@ from smelt.render.elementwise import memory_element
 from smelt.render.library import Library, Type
 from smelt.render.memory import Memory
 from smelt.render.registers import Registers
-from smelt.render.tiles import IndexText, along_lane, combinations, lane_part, place, register_parts
+from smelt.render.tiles import (
+    NEVER,
+    IndexText,
+    along_lane,
+    combinations,
+    lane_part,
+    place,
+    place_mask,
+    register_parts,
+)
 
+_FEW_LANES = 4  # whose exchanges are about as short as a call
 _WIDEST = 64  # bytes of a vector: exchanges between parts of wider ones cost more than single loads
 
 
@@ -36,20 +46,31 @@ class Transposes:
         # The transposed part comes last in the array: its registers lie side by side.
         tile = self.registers.declare(load.value, array=True, last=rows)
         form = Type(memory_element(load.buffer.dtype), lane.extent)
-        self.lines.append(f"{self.library.type(form)} {tile.name}{''.join(f'[{p.extent}]' for p in tile.parts)};")
-        name, step = self.library.function("transposed", form), self.text.spell(move.step)
-        for at in combinations(part for part in tile.parts if part != rows):
-            first = {**at, rows.name: 0}
+        blocks = [{**at, rows.name: 0} for at in combinations(part for part in tile.parts if part != rows)]
+        masks = [place_mask(load.mask, first, lane) for first in blocks]
+        start = " = {}" if NEVER in masks else ""
+        self.lines.append(
+            f"{self.library.type(form)} {tile.name}{''.join(f'[{p.extent}]' for p in tile.parts)}{start};"
+        )
+        called = len(blocks) > 1 and lane.extent > _FEW_LANES
+        kind, step = "called_transposed" if called else "transposed", self.text.spell(move.step)
+        for first, mask in zip(blocks, masks, strict=True):
+            if mask is NEVER:
+                continue
             target = self.registers.text(self.registers.key(load.value, first))
             pointer = self.memory.pointer(load.buffer, place(move.base, first))
-            self.lines.append(f"{name}({pointer}, {step}, &{target});")
+            if mask.conditions or mask.by_lane:
+                name, bits = self.library.function("masked_transposed", form), self.memory.lane_bits(mask, lane)
+                self.lines.append(f"{name}({pointer}, {step}, {bits}, &{target});")
+            else:
+                self.lines.append(f"{self.library.function(kind, form)}({pointer}, {step}, &{target});")
         return True
 
 
 def _along(load: Load) -> Part | None:
     """The part along which memory lies, if there are as many registers of it as lanes, and those lie elsewhere."""
     lane, dtype = lane_part(load.value), load.buffer.dtype
-    if lane is None or load.mask or load.picks or dtype.is_bool or compute_dtype(dtype) is not dtype:
+    if lane is None or load.picks or dtype.is_bool or compute_dtype(dtype) is not dtype:
         return None
     if lane.extent < 4 or lane.extent * dtype.itemsize > _WIDEST:
         return None
@@ -60,5 +81,7 @@ def _along(load: Load) -> Part | None:
     for part in register_parts(load.value):
         along = along_lane(address, part)
         if part.extent == lane.extent and along is not None and along.step.value == 1:
-            return part
+            # A row is there or it is not.
+            names = {variable.name for less in load.mask for index in less for variable in index.variables()}
+            return None if part.name in names else part
     return None

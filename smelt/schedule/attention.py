@@ -22,6 +22,7 @@ from smelt.schedule.vectors import fitting, vector_lanes
 QUERIES = 6  # rows of the tile, at most
 FEW_ROWS = 4  # rows below which a tile reads more than it computes
 KEY_VECTORS = 4  # vectors of keys in a block
+FEWER_KEYS = 1.15  # how much less must be computed with one vector less, since fewer share what is read
 ROWS = 192  # queries that are worth transposing the keys for once more
 TASKS = 12  # tasks that keep the cores busy
 ROWS_TO_ONE = 12  # for each row that is computed twice
@@ -48,7 +49,7 @@ def attention_schedules(region: Region, profile: Profile) -> Iterator[tuple[Acti
     vectors = -(-upper(extent(roles.d)) // width)
     rows = cut_rows(roles.q, roles.batch, tile_rows(vectors, profile))
     block = fitting(lanes, roles.k)
-    keys = min(KEY_VECTORS, -(-upper(extent(roles.k)) // block))
+    keys = key_vectors(roles.k, block)
     inner = [axis.name for axis in region.axes if axis in roles.keys.axes and axis not in (roles.k, *roles.batch)]
     cut: list[Action] = [
         *rows.cut,
@@ -74,6 +75,16 @@ def tile_rows(vectors: int, profile: Profile) -> int:
     registers = profile.vector_registers * 3 // 4
     most = max(1, min(QUERIES, registers // KEY_VECTORS))
     return min(most, registers // vectors) if registers // vectors >= min(FEW_ROWS, most) else most
+
+
+def key_vectors(k: Variable, lanes: int) -> int:
+    """Vectors of keys in a block: fewer than there is room for, where the last block would be mostly empty."""
+    vectors = -(-upper(extent(k)) // lanes)
+    if vectors <= KEY_VECTORS:
+        return vectors
+    fewer = KEY_VECTORS - 1
+    computed, otherwise = (-(-vectors // count) * count for count in (KEY_VECTORS, fewer))
+    return fewer if computed > FEWER_KEYS * otherwise else KEY_VECTORS
 
 
 class Rows(NamedTuple):

@@ -16,7 +16,7 @@ from smelt.graph.index import Variable, upper
 from smelt.kernel import Bind, Group, Online, Order, Region, Skip, Split, Stage, Together
 from smelt.kernel.actions import Action
 from smelt.kernel.region import Expression, extent, walk
-from smelt.schedule.attention import KEY_VECTORS, Rows, cut_rows, panel_layout, tile_rows
+from smelt.schedule.attention import Rows, cut_rows, key_vectors, panel_layout, tile_rows
 from smelt.schedule.vectors import fitting, vector_lanes
 
 
@@ -42,7 +42,7 @@ def chain_schedules(region: Region, profile: Profile) -> Iterator[tuple[Action, 
     q, k, d = roles.q, roles.k, roles.d
     lanes = vector_lanes(region, profile)
     block = fitting(lanes, k)
-    keys = min(KEY_VECTORS, -(-upper(extent(k)) // block))
+    keys = key_vectors(k, block)
     width = 1 if d is None else fitting(lanes, d)
     vectors = 1 if d is None else -(-upper(extent(d)) // width)
     rows = cut_rows(q, roles.batch, tile_rows(vectors, profile))

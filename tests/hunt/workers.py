@@ -34,7 +34,7 @@ def tried(seed: int) -> Outcome:
     fault = difference(program, way)
     if fault is not None:
         shorter = reduced(program, way)
-        fault = f"{shorter}\n{difference(shorter, way)}"
+        fault = f"{shorter}\n{difference(shorter, way) or fault}"
     return Outcome(seed, way, _processor_time() - start, fault or "")
 
 

@@ -76,6 +76,18 @@ INLINE void transposed@(const E *p, long step, T *out) {
   $transposed
 }
 
+@@ called_transposed any vector
+NEVER_INLINE void called_transposed@(const E *p, long step, T *out) { transposed@(p, step, out); }
+
+@@ masked_transposed any vector
+NEVER_INLINE void masked_transposed@(const E *p, long step, u64 m, T *out) {
+  T rows[L] = {};
+  for (long j = 0; j < L; j++) {
+    if (m >> j & 1) rows[j] = *(const T_u *)(p + j * step);
+  }
+  transposed@((const E *)rows, L, out);
+}
+
 @@ every_second any vector
 INLINE T every_second@(const E *p) { return pick_every_second@(*(const T_u *)p, *(const T_u *)(p + L - 1)); }
 
