@@ -195,6 +195,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         **_all("tobytes tofile ctypes", "Write x.numpy().{}."),
         **dict.fromkeys(("real", "imag", "conj", "H"), _COMPLEX),
         **dict.fromkeys(("to_numpy", "asnumpy", "values"), "Write x.numpy()."),
+        "where": "Write sm.where(condition, x, other).",
         "register_hook": _HOOKS,
         "data": "Write x itself, or sm.stop_gradient(x).",
         "type": "Write x.astype(dtype).",

@@ -309,3 +309,12 @@ def test_words_lead_to_arguments_that_some_function_has() -> None:
     callables = [getattr(module, name) for module in modules for name in module.__all__]
     own = {p for f in callables if callable(f) for p in inspect.signature(f).parameters}
     assert {word: meant for word, meant in WORDS.items() if own.isdisjoint(meant)} == {}
+
+
+def test_sizes_parts_and_methods_that_are_given_otherwise() -> None:
+    with pytest.raises(sm.errors.ArgumentError, match="static argument"):
+        sm.jit(lambda n: sm.arange(n))(5)
+    with pytest.raises(sm.errors.ArgumentError, match=r"Write Sequential\(\*parts\)"):
+        sm.nn.Sequential([sm.nn.Linear(3, 3)])
+    with pytest.raises(AttributeError, match=r"sm\.where\(condition, x, other\)"):
+        sm.ones(3).where  # noqa: B018

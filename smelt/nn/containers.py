@@ -31,7 +31,10 @@ class _Numbered(Module):
                 f"{type(self).__name__}: part {number} is the class {part.__name__}", rule=rule, hint=hint
             )
         if not callable(part):
-            raise ArgumentError(f"{type(self).__name__}: part {number} is of type {type(part).__name__}", rule=rule)
+            hint = f"Write {type(self).__name__}(*parts)." if isinstance(part, list | tuple) else ""
+            raise ArgumentError(
+                f"{type(self).__name__}: part {number} is of type {type(part).__name__}", rule=rule, hint=hint
+            )
         return part
 
     def extend(self, parts: Iterable[Any]) -> None:

@@ -196,10 +196,13 @@ class Optimizer(Updater):
     def advance(
         self, parameters: Parameters, updates: list[Tensor], state: Any, lr: Any = None
     ) -> tuple[list[Tensor], State]:
+        for step, remembered in zip(self.steps, state.steps, strict=True):
+            if type(step).__module__.startswith("smelt."):  # what others remember may come to be something else
+                check_state(type(self).__name__, remembered, step.init(parameters))
         count = state.done + 1
-        changes, remembered = self.changes(updates, state.steps, parameters, count, lr)
+        changes, steps = self.changes(updates, state.steps, parameters, count, lr)
         new = [(p - change).astype(p.dtype) for p, change in zip(parameters, changes, strict=True)]
-        return new, State(count, remembered)
+        return new, State(count, steps)
 
     def changes(
         self, updates: list[Tensor], states: Sequence[Any], parameters: Parameters, count: Tensor, lr: Any = None
@@ -252,6 +255,17 @@ def free_parameters(parameters: Any) -> FreeParameters:
     fixed = tree.fixed(structure)
     places = tuple([k for k, leaf in enumerate(leaves) if leaf.dtype.is_float and not fixed[k]])
     return FreeParameters(leaves, structure, places)
+
+
+def check_state(name: str, state: Any, first: Any) -> None:
+    """Whether a state is of the parameters whose first state would be another one. Asked while an update is traced."""
+    (has, is_), (would_have, would_be) = tree.flatten(state), tree.flatten(first)
+    if not tree.alike(is_, would_be) or [x.shape for x in has] != [x.shape for x in would_have]:
+        raise ArgumentError(
+            f"{name}: the state is not one of these parameters",
+            rule="it remembers something of each parameter that was free to change when it was made.",
+            hint="After freeze() or unfreeze(), begin with state = opt.init(model) again.",
+        )
 
 
 def at_once(value: T) -> T:

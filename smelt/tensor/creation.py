@@ -224,7 +224,10 @@ def _number(value: Any, name: str) -> int | float:
     except OverflowError:  # an integer beyond all floats, which Python may refuse to print
         raise ArgumentError(f"{name}: an integer of {int(number).bit_length()} bits is too large") from None
     refuse_dtype(value, name)
-    raise ArgumentError(f"{name}: {value!r} is not a finite number")
+    hint = ""
+    if hasattr(value, "shape"):
+        hint = "Sizes are known before anything runs: pass the number as a static argument, or int(x) outside of jit."
+    raise ArgumentError(f"{name}: {value!r} is not a finite number", hint=hint)
 
 
 def _counted(start: Any, stop: Any, step: Any, dtype: DTypeLike | None) -> Tensor:

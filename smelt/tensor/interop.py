@@ -103,6 +103,9 @@ def _copied(node: Node, name: str) -> Node:
 def from_numpy(array: NDArray[Any]) -> Tensor:
     """A tensor that shares an array's memory, whatever its strides.
 
+    What is written into the array later is seen by the tensor, and by all that has not been computed from it yet;
+    `asarray` makes a copy.
+
     >>> sm.from_numpy(np.arange(6.0).reshape(2, 3)[:, ::2]).tolist()
     [[0.0, 2.0], [3.0, 5.0]]
     """

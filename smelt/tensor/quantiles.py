@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 Shares = Union[float, Sequence[float], "NDArray[Any]"]
+Between = Callable[[Node, Node, Node], Node]  # of two neighbors and the share of the way
 
 
 def median(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool = False) -> Tensor:
@@ -46,7 +48,8 @@ def median(x: Tensor, axis: Axes = None, *, keepdims: bool = False, dim: Axes = 
     >>> sm.median(sm.asarray([7.0, 1.0, 3.0, 2.0])).item()
     2.5
     """
-    return _quantiles("median", x, 0.5, 1, axis, dim, keep_axes(keepdims, keepdim, "median"), _at)
+    at, keep = partial(_at, between=_mean), keep_axes(keepdims, keepdim, "median")
+    return _quantiles("median", x, 0.5, 1, axis, dim, keep, at)
 
 
 def quantile(
@@ -93,7 +96,8 @@ def nanmedian(
     >>> sm.nanmedian(sm.asarray([7.0, sm.nan, 3.0, 2.0])).item()
     3.0
     """
-    return _quantiles("nanmedian", x, 0.5, 1, axis, dim, keep_axes(keepdims, keepdim, "nanmedian"), _at_present)
+    at, keep = partial(_at_present, between=_mean), keep_axes(keepdims, keepdim, "nanmedian")
+    return _quantiles("nanmedian", x, 0.5, 1, axis, dim, keep, at)
 
 
 def nanquantile(
@@ -172,30 +176,6 @@ def _sorted(name: str, x: Any, axis: Axes, dim: Axes) -> tuple[Node, tuple[int, 
     return original, axes, build.sort(rows, -1, name=name)
 
 
-def _at(rows: Node, share: float) -> Node:
-    """The value at a share of each row, in the type that formulas are computed in."""
-    size = rows.shape[-1]
-    assert isinstance(size, int)
-    place = share * (size - 1)
-    low = min(math.floor(place), size - 1)
-    a, b = _element(rows, low), _element(rows, min(low + 1, size - 1))
-    value = _between(a, b, build.const(place - low, a.dtype)) if place > low else a
-    last = _element(rows, size - 1)  # NaN is sorted behind everything else
-    return build.where(build.unary("isnan", last), last, value)
-
-
-def _at_present(rows: Node, share: float) -> Node:
-    """The value at a share of what is not NaN in each row: of all of it, if it is all there; NaN where nothing is."""
-    count = build.reduce("add", build.cast(is_there(rows), int64), (rows.rank - 1,))
-    one, none = build.const(1, int64, count.shape), build.const(0, int64, count.shape)
-    last = build.maximum(build.sub(count, one), none)
-    place = build.mul(build.cast(last, float64), build.const(share, float64, count.shape))
-    low = build.cast(build.unary("floor", place), int64)
-    a, b = _chosen(rows, low), _chosen(rows, build.minimum(build.add(low, one), last))
-    share_of_b = build.cast(build.sub(place, build.cast(low, float64)), a.dtype)
-    return build.where(build.eq(share_of_b, build.const(0, a.dtype)), a, _between(a, b, share_of_b))
-
-
 def _between(a: Node, b: Node, share: Node) -> Node:
     """The value at a share of the way from a to b."""
     distance = build.sub(b, a)
@@ -204,6 +184,36 @@ def _between(a: Node, b: Node, share: Node) -> Node:
     near = build.lt(share, build.const(0.5, a.dtype))
     value = build.where(near, build.add(a, build.mul(distance, share)), build.sub(b, build.mul(distance, rest)))
     return build.where(build.eq(a, b), a, value)  # equal infinities have no difference
+
+
+def _mean(a: Node, b: Node, share: Node) -> Node:
+    """The value in the middle: infinite where one of them is, and never beyond them."""
+    half = build.const(0.5, a.dtype)
+    return build.add(build.mul(a, half), build.mul(b, half))
+
+
+def _at(rows: Node, share: float, between: Between = _between) -> Node:
+    """The value at a share of each row, in the type that formulas are computed in."""
+    size = rows.shape[-1]
+    assert isinstance(size, int)
+    place = share * (size - 1)
+    low = min(math.floor(place), size - 1)
+    a, b = _element(rows, low), _element(rows, min(low + 1, size - 1))
+    value = between(a, b, build.const(place - low, a.dtype)) if place > low else a
+    last = _element(rows, size - 1)  # NaN is sorted behind everything else
+    return build.where(build.unary("isnan", last), last, value)
+
+
+def _at_present(rows: Node, share: float, between: Between = _between) -> Node:
+    """The value at a share of what is not NaN in each row: of all of it, if it is all there; NaN where nothing is."""
+    count = build.reduce("add", build.cast(is_there(rows), int64), (rows.rank - 1,))
+    one, none = build.const(1, int64, count.shape), build.const(0, int64, count.shape)
+    last = build.maximum(build.sub(count, one), none)
+    place = build.mul(build.cast(last, float64), build.const(share, float64, count.shape))
+    low = build.cast(build.unary("floor", place), int64)
+    a, b = _chosen(rows, low), _chosen(rows, build.minimum(build.add(low, one), last))
+    share_of_b = build.cast(build.sub(place, build.cast(low, float64)), a.dtype)
+    return build.where(build.eq(share_of_b, build.const(0, a.dtype)), a, between(a, b, share_of_b))
 
 
 def _chosen(rows: Node, place: Node) -> Node:

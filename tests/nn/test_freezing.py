@@ -105,3 +105,20 @@ def test_a_tied_weight_is_frozen_by_any_of_its_modules(frozen: str) -> None:
     model[("first", "second").index(frozen)].freeze()
     assert changed(model, jitted=False) == ["2.weight", "2.bias"]
     assert frozen_count(model) == "16 frozen"
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda opt: opt, lambda opt: sm.optim.Accumulate(opt, 2)], ids=["plain", "accumulated"]
+)
+@pytest.mark.parametrize("freeze_first", [True, False])
+def test_a_state_from_before_a_change_of_what_is_frozen_is_refused(freeze_first: bool, wrap: Any) -> None:
+    model = sm.nn.Sequential(sm.nn.Linear(3, 3), sm.nn.Linear(3, 1))
+    opt = wrap(sm.optim.AdamW(lr=1e-3))
+    if freeze_first:
+        model[0].freeze()
+    state = opt.init(model)
+    model[0].unfreeze() if freeze_first else model[0].freeze()
+    gradients = sm.grad(lambda model, x: model(x).sum())(model, sm.ones((2, 3)))
+    with pytest.raises(sm.errors.ArgumentError, match=r"(?s)not one of these parameters.*opt\.init\(model\) again"):
+        opt.update(model, gradients, state)
+    model, _ = opt.update(model, gradients, opt.init(model))
