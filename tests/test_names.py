@@ -313,7 +313,7 @@ def test_words_lead_to_arguments_that_some_function_has() -> None:
 
 def test_sizes_parts_and_methods_that_are_given_otherwise() -> None:
     with pytest.raises(sm.errors.ArgumentError, match="static argument"):
-        sm.jit(lambda n: sm.arange(n))(5)
+        sm.jit(lambda n: sm.arange(n) + 1)(5)
     with pytest.raises(sm.errors.ArgumentError, match=r"Write Sequential\(\*parts\)"):
         sm.nn.Sequential([sm.nn.Linear(3, 3)])
     with pytest.raises(AttributeError, match=r"sm\.where\(condition, x, other\)"):
