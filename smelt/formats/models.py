@@ -48,6 +48,13 @@ def save(model: Any, path: PathLike, *, metadata: Mapping[str, str] | None = Non
     """
     _check_order(model, path, "save")
     _check_name(path)
+    for key, value in (metadata or {}).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise ArgumentError(
+                f"save: the metadata {key!r:.80} is of type {type(value).__name__}",
+                rule="metadata are texts by name.",
+                hint="Write str(value), or json.dumps(value).",
+            )
     arrays, others = named_arrays(model, "save")
     write_safetensors(path, arrays, {**others, **(metadata or {})})
 

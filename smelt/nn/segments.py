@@ -25,7 +25,7 @@ def segment_sum(x: Tensor, index: Tensor, num_segments: int) -> Tensor:
     >>> sm.nn.segment_sum(sm.asarray([1.0, 2.0, 4.0]), sm.asarray([2, 0, 2]), 3).tolist()
     [2.0, 0.0, 5.0]
     """
-    _check(x, index, "segment_sum")
+    index = _checked(x, index, num_segments, "segment_sum")
     return zeros((num_segments, *x.shape[1:]), dtype=x.dtype, device=x.device).at[index].add(x)
 
 
@@ -36,7 +36,7 @@ def segment_mean(x: Tensor, index: Tensor, num_segments: int) -> Tensor:
     >>> sm.nn.segment_mean(sm.asarray([1.0, 2.0, 4.0]), sm.asarray([2, 0, 2]), 3).tolist()
     [2.0, 0.0, 2.5]
     """
-    _check(x, index, "segment_mean")
+    index = _checked(x, index, num_segments, "segment_mean")
     return segment_sum(x, index, num_segments) / _spread(_counts(index, num_segments, x).maximum(1), x)
 
 
@@ -47,12 +47,13 @@ def segment_max(x: Tensor, index: Tensor, num_segments: int) -> Tensor:
     >>> sm.nn.segment_max(sm.asarray([1.0, 2.0, 4.0]), sm.asarray([2, 0, 2]), 3).tolist()
     [2.0, 0.0, 4.0]
     """
-    _check(x, index, "segment_max")
+    index = _checked(x, index, num_segments, "segment_max")
     return _filled(_least(x, num_segments).at[index].max(x), x, index)
 
 
 def segment_min(x: Tensor, index: Tensor, num_segments: int) -> Tensor:
     """The smallest elements of the rows of x that have the same number in `index`."""
+    index = _checked(x, index, num_segments, "segment_min")
     return -segment_max(-x, index, num_segments)
 
 
@@ -63,14 +64,15 @@ def segment_softmax(x: Tensor, index: Tensor, num_segments: int) -> Tensor:
     >>> sm.nn.segment_softmax(sm.asarray([1.0, 5.0, 1.0]), sm.asarray([2, 0, 2]), 3).tolist()
     [0.5, 1.0, 0.5]
     """
-    _check(x, index, "segment_softmax")
+    index = _checked(x, index, num_segments, "segment_softmax")
     largest = _least(x, num_segments).at[index].max(stop_gradient(x))
     largest = where(largest.isinf(), 0, largest)
     parts = (x - largest[index]).exp()
     return parts / (segment_sum(parts, index, num_segments)[index] + 1e-16)
 
 
-def _check(x: Any, index: Any, name: str) -> None:
+def _checked(x: Any, index: Any, count: int, name: str) -> Tensor:
+    """The index, in which a negative number is as far out of range as one that is too large."""
     integers(index, name, "index", rank=1)
     if not isinstance(x, Tensor) or not x.dtype.is_float:
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
@@ -80,6 +82,7 @@ def _check(x: Any, index: Any, name: str) -> None:
             f"{name}: x has shape {shape_text(x.shape)}, index {shape_text(index.shape)}",
             rule="there must be one number for each row of x.",
         )
+    return where(index < 0, count, index) if index.dtype.is_signed else index
 
 
 def _least(x: Tensor, count: int) -> Tensor:

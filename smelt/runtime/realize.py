@@ -20,6 +20,7 @@ from smelt.graph.node import Node, constant_array
 from smelt.graph.ops import VIEWS, Op
 from smelt.locks import new_lock
 from smelt.runtime.devices import common_device
+from smelt.runtime.held import held_values
 from smelt.runtime.repeats import note_compiled
 from smelt.runtime.storage import Signature, Storage, leaf, signature
 from smelt.runtime.tracing import is_traced_input, is_tracing, is_transforming
@@ -48,16 +49,16 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
     elif pending:
         from smelt.compiler import trace
 
-        # A loop that runs gives all of its values at once.
-        pending += [item for item in living_items(pending) if item.leaf is None and item not in pending]
+        _add_items(pending)
         traced = trace(pending, integers=True)
-        storages: list[Storage] = []
-        for view in traced.inputs:
-            if is_traced_input(view.leaf):
-                raise _without_value(view.leaf)
-            storages.append(view.leaf.attribute)
-        device = common_device(storages)
-        storages = [storage.on(device.name) for storage in storages]
+        storages, device = _arguments(traced)
+        if _known((device.name, traced.key)) is None and DONE not in traced.checks:  # what is done is done once
+            more = held_values(pending)
+            if more:
+                pending += more
+                _add_items(pending)
+                traced = trace(pending, integers=True)
+                storages, device = _arguments(traced)
         compiled = find(traced, device, noted=True)
         offsets = [view.offset for view in traced.inputs]
         pointers = [storage.shifted(offset) for storage, offset in zip(storages, offsets, strict=True)]
@@ -74,6 +75,22 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             node.leaf = leaf(storage)
             storage.has_history = True
     return [node.leaf or constants.get(node, node) for node in nodes]
+
+
+def _add_items(pending: list[Node]) -> None:
+    """A loop that runs gives all of its values at once."""
+    pending += [item for item in living_items(pending) if item.leaf is None and item not in pending]
+
+
+def _arguments(traced: Traced) -> tuple[list[Storage], Device]:
+    """The storages of a graph's inputs, on the device that it runs on."""
+    storages: list[Storage] = []
+    for view in traced.inputs:
+        if is_traced_input(view.leaf):
+            raise _without_value(view.leaf)
+        storages.append(view.leaf.attribute)
+    device = common_device(storages)
+    return [storage.on(device.name) for storage in storages], device
 
 
 def _without_value(stand_in: Node) -> TraceError:

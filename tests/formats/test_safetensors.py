@@ -312,3 +312,12 @@ def test_damaged_files_never_crash(tmp_path_factory: pytest.TempPathFactory, dat
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     opened(bytes(whole[: data.draw(st.integers(0, len(whole)))]), folder)
     opened(bytes(whole), folder)
+
+
+def test_metadata_that_could_not_be_read_back_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.safetensors"
+    with pytest.raises(sm.errors.ArgumentError, match=r"(?s)'epoch' is of type int.*str\(value\)"):
+        sm.save({"w": sm.ones(2)}, path, metadata={"epoch": 3})  # type: ignore[dict-item]
+    assert not path.exists()
+    sm.save({"w": sm.ones(2)}, path, metadata={"epoch": "3"})
+    assert sm.load(path)["w"].tolist() == [1.0, 1.0]

@@ -416,3 +416,11 @@ def test_a_graph_network_learns() -> None:
     for _ in range(60):
         net, state, loss = step(net, state)
     assert float(loss) < 0.2
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "softmax"])
+def test_segments_without_a_number_are_refused(name: str) -> None:
+    """-1 is what other libraries call a missing one."""
+    function = getattr(sm.nn, f"segment_{name}")
+    with pytest.raises(sm.errors.IndexRangeError):
+        function(sm.ones(3), sm.asarray([0, 1, -1]), 2).numpy()

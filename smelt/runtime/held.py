@@ -1,0 +1,59 @@
+"""Values that are computed on the way to others while somebody holds them.
+
+Outside of `jit`, a loop may read one of several values that depend on each other: positions, and never speeds. What is
+not read would be computed anew at every step, from further back each time, by ever longer programs. So where a line
+asks for a second program, what is still held of it becomes a result, too.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from smelt.errors import Location, user_location
+from smelt.graph.index import upper
+from smelt.graph.node import Node, topological
+from smelt.graph.ops import VIEWS, Op
+
+SMALL: Final = 1 << 20  # bytes that may be kept in any case
+_MOST: Final = 4096  # lines to remember
+_OWN: Final = 3  # references to a node while they are counted: a list, a name and an argument
+
+_asked: dict[Location, None] = {}  # lines that have asked for a program that was not there
+
+
+def held_values(roots: Sequence[Node]) -> list[Node]:
+    """What is held of a graph besides its roots, if it is the second one that is new at the line that asks: values that
+    are computed, and not larger than those that are there already.
+    """
+    place = user_location()
+    if place is None or place not in _asked:
+        if place is not None:
+            if len(_asked) >= _MOST:
+                _asked.clear()
+            _asked[place] = None
+        return []
+    order = topological(roots)
+    reads = Counter([id(source) for node in order for source in node.sources])
+    present = [node for node in order if node.op is Op.LEAF or node.leaf is not None]
+    most = max(SMALL, *map(_bytes, (*present, *roots)))
+    known = {*present, *roots}
+    found = []
+    for node in order:
+        # Tensors, and values outside of this graph, refer to it besides those that read it here.
+        if sys.getrefcount(node) > _OWN + reads[id(node)] and node not in known and _is_computed(node):
+            found.append(node)
+    return [node for node in found if _bytes(node) <= most]
+
+
+def _is_computed(node: Node) -> bool:
+    while node.op in VIEWS and node.leaf is None:
+        node = node.sources[0]
+    return node.leaf is None and node.op not in (Op.LEAF, Op.CONST, Op.IOTA)
+
+
+def _bytes(node: Node) -> int:
+    return math.prod([upper(size) for size in node.shape]) * node.dtype.itemsize
