@@ -94,8 +94,10 @@ def _local_bytes(buffer: Buffer) -> int:
 
 
 def _summands(kernel: Kernel) -> frozenset[str]:
-    """The names of values that others are added to or subtracted from."""
-    sums = [s for s in statements(kernel.body) if isinstance(s, Compute) and s.op in ("add", "sub", "neg")]
+    """The names of values that others are added to or subtracted from, as they are or where a condition holds: the C
+    compiler may see that it always does.
+    """
+    sums = [s for s in statements(kernel.body) if isinstance(s, Compute) and s.op in ("add", "sub", "neg", "where")]
     return frozenset(value.name for statement in sums for value in statement.arguments)
 
 

@@ -318,3 +318,20 @@ def test_the_largest_of_what_is_computed_again_is_found_again() -> None:
         return (sm.softmax(x, -1) - 0.5).reshape(16, 3).max(1).sum()
 
     np.testing.assert_allclose(sm.grad(loss)(sm.asarray(x)), sm.grad(loss)(sm.asarray(x.astype(np.float64))), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_behind_a_condition_are_rounded_too(dtype: Any) -> None:
+    """Of what is padded, the C compiler sees where the condition always holds."""
+    x, y, c = (np.random.default_rng(k).normal(size=(64, 26)).astype(dtype) for k in range(3))
+    ways = {
+        "pad": lambda xp, p: xp.pad(p[2:], [(0, 2), (0, 0)]),
+        "concat": lambda xp, p: xp.concatenate([p[2:], xp.zeros((2, 26), dtype=p.dtype)]),
+        "roll": lambda xp, p: xp.roll(p, 3, 0),
+    }
+    for name, way in ways.items():
+        tensors = [sm.asarray(value) for value in (x, y, c)]
+        found = sm.jit(lambda x, y, c, way=way: way(sm, x * y) + c)(*tensors)
+        np.testing.assert_array_equal(found.numpy(), way(np, x * y) + c, name)
+        slope = sm.grad(lambda x, y, c, way=way: sm.max(way(sm, x * y) + c, axis=1).sum(), argnums=2)(*tensors).numpy()
+        np.testing.assert_array_equal(slope.sum(1), np.ones(64), name)
