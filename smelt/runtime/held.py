@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from smelt.errors import Location, user_location
@@ -22,19 +22,19 @@ SMALL: Final = 1 << 20  # bytes that may be kept in any case
 _MOST: Final = 4096  # lines to remember
 _OWN: Final = 3  # references to a node while they are counted: a list, a name and an argument
 
-_asked: dict[Location, None] = {}  # lines that have asked for a program that was not there
+_asked: dict[Location, int] = {}  # the first program that was not there when a line asked for it
 
 
-def held_values(roots: Sequence[Node]) -> list[Node]:
-    """What is held of a graph besides its roots, if it is the second one that is new at the line that asks: values that
-    are computed, and not larger than those that are there already.
+def held_values(roots: Sequence[Node], key: Hashable) -> list[Node]:
+    """What is held of a graph besides its roots, if the line that asks for it has asked for another one before: values
+    that are computed, and not larger than those that are there already.
     """
     place = user_location()
-    if place is None or place not in _asked:
-        if place is not None:
-            if len(_asked) >= _MOST:
-                _asked.clear()
-            _asked[place] = None
+    if place is None:
+        return []
+    if len(_asked) >= _MOST:
+        _asked.clear()
+    if _asked.setdefault(place, hash(key)) == hash(key):
         return []
     order = topological(roots)
     reads = Counter([id(source) for node in order for source in node.sources])

@@ -53,7 +53,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         traced = trace(pending, integers=True)
         storages, device = _arguments(traced)
         if _known((device.name, traced.key)) is None and DONE not in traced.checks:  # what is done is done once
-            more = held_values(pending)
+            more = held_values(pending, traced.key)
             if more:
                 pending += more
                 _add_items(pending)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt import runtime
 from smelt.runtime.held import held_values
 from smelt.runtime.realize import graph_count
 
@@ -58,9 +59,19 @@ def test_values_are_those_of_a_loop_that_reads_everything() -> None:
 
 def asked_twice(*tensors: sm.Tensor) -> list[tuple[int, ...]]:
     """What is held of the graph of some tensors, when a line asks for a second program."""
-    for _ in range(2):
-        found = held_values([tensor._node for tensor in tensors])
+    for key in range(2):
+        found = held_values([tensor._node for tensor in tensors], key)
     return [node.shape for node in found]
+
+
+def test_a_program_that_was_forgotten_is_the_same_one_again() -> None:
+    values = []
+    for _ in range(3):
+        runtime.clear_graphs()
+        doubled = sm.asarray([1.0, 2.0]) * 2
+        values.append(float((doubled + 1).sum()))
+        assert doubled._node.leaf is None
+    assert values == [8.0] * 3
 
 
 def test_only_what_tensors_hold_is_kept_and_nothing_large() -> None:
