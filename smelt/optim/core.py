@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeVar
 
 from smelt import runtime, tree
@@ -89,11 +90,24 @@ def _names(structure: tree.Structure, places: tuple[int, ...]) -> tuple[str, ...
     return tuple([re.sub(r"\[(['\"]?)(.*?)\1\]", r".\2", paths[place]).lstrip(".") for place in places])
 
 
+@dataclass(frozen=True)
+class Names:
+    """The names of the parameters that a state is of. They are part of the state's structure, and hold no tensors."""
+
+    all: tuple[str, ...]
+
+
+tree.register(Names, lambda names: ((), names), lambda names, _: names)
+
+
 class State(NamedTuple):
-    """What an optimizer remembers: how many updates are done, and what each of its steps remembers."""
+    """What an optimizer remembers: how many updates are done, what each of its steps remembers, and of which
+    parameters.
+    """
 
     done: Tensor
     steps: tuple[Any, ...]
+    names: Names
 
 
 class Step(Shown):
@@ -187,7 +201,8 @@ class Optimizer(Updater):
         own = free_parameters(parameters)
         if not own:
             raise ArgumentError(f"{type(self).__name__}: there is nothing to update", hint="Is everything frozen?")
-        return at_once(State(zeros((), dtype=int32), tuple([step.init(own) for step in self.steps])))
+        first = tuple([step.init(own) for step in self.steps])
+        return at_once(State(zeros((), dtype=int32), first, Names(tuple(own.names))))
 
     def rate(self, count: Tensor) -> Any:
         """The learning rate after so many updates."""
@@ -196,13 +211,28 @@ class Optimizer(Updater):
     def advance(
         self, parameters: Parameters, updates: list[Tensor], state: Any, lr: Any = None
     ) -> tuple[list[Tensor], State]:
-        for step, remembered in zip(self.steps, state.steps, strict=True):
-            if type(step).__module__.startswith("smelt."):  # what others remember may come to be something else
-                check_state(type(self).__name__, remembered, step.init(parameters))
+        self._check(state, parameters)
         count = state.done + 1
         changes, steps = self.changes(updates, state.steps, parameters, count, lr)
         new = [(p - change).astype(p.dtype) for p, change in zip(parameters, changes, strict=True)]
-        return new, State(count, steps)
+        return new, State(count, steps, state.names)
+
+    def _check(self, state: Any, parameters: Parameters) -> None:
+        """That a state is of these parameters: by their names, and, where it costs nothing at the calls to come, by
+        the shapes of what is remembered.
+        """
+        if not isinstance(state, State):
+            raise ArgumentError(
+                f"{type(self).__name__}: the state is a {type(state).__name__}",
+                rule="it is what this optimizer's init, or its last update, has given.",
+                hint="Begin with state = opt.init(model), then model, state = opt.update(model, grads, state).",
+            )
+        if state.names.all != tuple(parameters.names):
+            raise _wrong_state(type(self).__name__)
+        if runtime.is_tracing():
+            for step, remembered in zip(self.steps, state.steps, strict=True):
+                if type(step).__module__.startswith("smelt."):  # what others remember may come to be something else
+                    check_state(type(self).__name__, remembered, step.init(parameters))
 
     def changes(
         self, updates: list[Tensor], states: Sequence[Any], parameters: Parameters, count: Tensor, lr: Any = None
@@ -258,14 +288,18 @@ def free_parameters(parameters: Any) -> FreeParameters:
 
 
 def check_state(name: str, state: Any, first: Any) -> None:
-    """Whether a state is of the parameters whose first state would be another one. Asked while an update is traced."""
+    """That a state has the structure and the shapes of the one that its parameters would have at first."""
     (has, is_), (would_have, would_be) = tree.flatten(state), tree.flatten(first)
     if not tree.alike(is_, would_be) or [x.shape for x in has] != [x.shape for x in would_have]:
-        raise ArgumentError(
-            f"{name}: the state is not one of these parameters",
-            rule="it remembers something of each parameter that was free to change when it was made.",
-            hint="After freeze() or unfreeze(), begin with state = opt.init(model) again.",
-        )
+        raise _wrong_state(name)
+
+
+def _wrong_state(name: str) -> ArgumentError:
+    return ArgumentError(
+        f"{name}: the state is not one of these parameters",
+        rule="it remembers something of each parameter that was free to change when it was made.",
+        hint="After freeze() or unfreeze(), begin with state = opt.init(model) again.",
+    )
 
 
 def at_once(value: T) -> T:

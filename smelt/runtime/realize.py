@@ -52,14 +52,15 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         _add_items(pending)
         traced = trace(pending, integers=True)
         storages, device = _arguments(traced)
-        if _known((device.name, traced.key)) is None and DONE not in traced.checks:  # what is done is done once
-            more = held_values(pending, traced.key)
+        compiled = _known((device.name, traced.key))
+        if compiled is None:
+            more = held_values(pending, traced.key) if DONE not in traced.checks else []  # what is done is done once
             if more:
                 pending += more
                 _add_items(pending)
                 traced = trace(pending, integers=True)
                 storages, device = _arguments(traced)
-        compiled = find(traced, device, noted=True)
+            compiled = find(traced, device, noted=True)
         offsets = [view.offset for view in traced.inputs]
         pointers = [storage.shifted(offset) for storage, offset in zip(storages, offsets, strict=True)]
         integers = struct.pack(f"{len(traced.starts)}q", *traced.starts)

@@ -122,3 +122,23 @@ def test_a_state_from_before_a_change_of_what_is_frozen_is_refused(freeze_first:
     with pytest.raises(sm.errors.ArgumentError, match=r"(?s)not one of these parameters.*opt\.init\(model\) again"):
         opt.update(model, gradients, state)
     model, _ = opt.update(model, gradients, opt.init(model))
+
+
+@pytest.mark.parametrize("lr", [1e-3, lambda count: 1e-3 / (count + 1)], ids=["compiled", "as written"])
+def test_what_is_remembered_of_one_layer_is_not_taken_for_another_one_of_the_same_shape(lr: Any) -> None:
+    model = sm.nn.Sequential(sm.nn.Linear(3, 3), sm.nn.Linear(3, 3))
+    opt = sm.optim.Adam(lr=lr)
+    model[0].freeze()
+    gradients = sm.grad(lambda model, x: model(x).sum())(model, sm.ones((2, 3)))
+    model, state = opt.update(model, gradients, opt.init(model))
+    model[0].unfreeze()
+    model[1].freeze()
+    with pytest.raises(sm.errors.ArgumentError, match="not one of these parameters"):
+        opt.update(model, gradients, state)
+
+
+def test_a_state_of_something_else_is_named() -> None:
+    model, opt = sm.nn.Linear(3, 3), sm.optim.Adam(lr=1e-3)
+    inner = sm.optim.Accumulate(opt, 2)
+    with pytest.raises(sm.errors.ArgumentError, match=r"(?s)the state is a Accumulated.*opt\.init\(model\)"):
+        opt.update(model, model, inner.init(model))
