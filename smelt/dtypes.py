@@ -35,23 +35,34 @@ class Kind(enum.IntEnum):
 class DType:
     """An element type. There is one object per type, so equality is identity."""
 
-    __slots__ = ("bits", "itemsize", "kind", "name", "numpy")
+    __slots__ = ("bits", "is_bool", "is_float", "is_integer", "is_signed", "itemsize", "kind", "name", "numpy", "range")
+
+    is_float: bool
+    is_integer: bool  # with or without a sign
+    is_signed: bool  # integers with a sign
+    is_bool: bool
     numpy: np.dtype[Any]
+    range: tuple[Scalar, Scalar]  # the smallest and the largest finite value
 
     def __init__(self, name: str, kind: Kind, bits: int, numpy_type: Any = None) -> None:
         self.name, self.kind, self.bits = name, kind, bits
         self.itemsize = max(1, bits // 8)
+        self.is_float, self.is_bool, self.is_signed = kind is Kind.FLOAT, kind is Kind.BOOL, kind is Kind.SIGNED
+        self.is_integer = self.is_signed or kind is Kind.UNSIGNED
         if numpy_type is not None:
             self.numpy = np.dtype(numpy_type)
 
     def __getattr__(self, name: str) -> Any:
-        """The NumPy dtypes that ml_dtypes adds, when they are first asked for: most programs never do."""
-        if name != "numpy":
-            raise AttributeError(f"{self!r} has no attribute {name!r}")
-        import ml_dtypes
+        """What takes a while to find out, when it is first asked for: most programs never do."""
+        if name == "numpy":
+            import ml_dtypes
 
-        self.numpy = np.dtype(getattr(ml_dtypes, self.name))
-        return self.numpy
+            self.numpy = np.dtype(getattr(ml_dtypes, self.name))
+        elif name == "range":
+            self.range = self._range()
+        else:
+            raise AttributeError(f"{self!r} has no attribute {name!r}")
+        return getattr(self, name)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -67,26 +78,6 @@ class DType:
     def __reduce__(self) -> tuple[Any, ...]:
         return (as_dtype, (self.name,))
 
-    @property
-    def is_float(self) -> bool:
-        """Whether it has floats."""
-        return self.kind is Kind.FLOAT
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether it has integers, with or without a sign."""
-        return self.kind is Kind.SIGNED or self.kind is Kind.UNSIGNED
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether it has integers with a sign."""
-        return self.kind is Kind.SIGNED
-
-    @property
-    def is_bool(self) -> bool:
-        """Whether it is bool."""
-        return self.kind is Kind.BOOL
-
     def limits(self) -> Any:
         """The `finfo` of a float type."""
         if self in _ADDED:
@@ -95,23 +86,22 @@ class DType:
             return ml_dtypes.finfo(self.numpy)
         return np.finfo(self.numpy)
 
+    def _range(self) -> tuple[Scalar, Scalar]:
+        if self.is_bool:
+            return False, True
+        if self.is_float:
+            return float(self.limits().min), float(self.limits().max)
+        return (-(1 << (self.bits - 1)) if self.is_signed else 0), (1 << (self.bits - self.is_signed)) - 1
+
     @property
     def minimum(self) -> Scalar:
         """The smallest finite value."""
-        if self.is_bool:
-            return False
-        if self.is_float:
-            return float(self.limits().min)
-        return -(1 << (self.bits - 1)) if self.is_signed else 0
+        return self.range[0]
 
     @property
     def maximum(self) -> Scalar:
         """The largest finite value."""
-        if self.is_bool:
-            return True
-        if self.is_float:
-            return float(self.limits().max)
-        return (1 << (self.bits - self.is_signed)) - 1
+        return self.range[1]
 
 
 bool_: Final = DType("bool", Kind.BOOL, 8, np.bool_)

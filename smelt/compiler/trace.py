@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType
@@ -22,7 +22,7 @@ from smelt.graph.checks import Check, checks_of
 from smelt.graph.closed import bodies_of, with_bodies
 from smelt.graph.effects import DONE, take
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
-from smelt.graph.node import Node, Shape, make, scalar_of, topological
+from smelt.graph.node import Node, Shape, constant_bytes, make, scalar_of, topological
 from smelt.graph.ops import CONTROL, Hosted, Loop, Op, Span
 from smelt.graph.shapes import row_major
 
@@ -163,12 +163,17 @@ _VIEW_RULES: dict[Op, Any] = {
 }
 
 
+@cache
+def _plain_numbers(dtype: DType) -> frozenset[bytes]:
+    """The integers that rules look for: 0 and ±1, and where the range ends."""
+    return frozenset([constant_bytes(value, dtype) for value in (0, 1, -1, *dtype.range)])
+
+
 @lru_cache(maxsize=4096)
-def _is_plain(dtype: DType, bits: bytes) -> bool:
-    """Whether rules look for a number: 0 and ±1, what is not finite, and where the range of integers ends."""
+def _is_plain_float(dtype: DType, bits: bytes) -> bool:
+    """Whether rules look for a number: 0 and ±1, and what is not finite."""
     value = scalar_of(bits, dtype)
-    ends = (dtype.minimum, dtype.maximum) if dtype.is_integer else ()
-    return not math.isfinite(value) or value in (0, 1, -1, *ends)
+    return not math.isfinite(value) or value in (0, 1, -1)
 
 
 _CHECKED = frozenset({Op.GATHER, Op.SCATTER})  # where an index may lie outside its axis
@@ -182,7 +187,7 @@ def _varying(order: Sequence[Node], bases: Bases) -> set[Node]:
     shifts, and whatever an index is computed from, since its range decides about checks.
     """
     found = {base for base in bases.values() if type(base) is Node and base.dtype.is_integer}
-    constants = {node for node in found if not _is_plain(node.dtype, node.attribute)}
+    constants = {node for node in found if node.attribute not in _plain_numbers(node.dtype)}
     if not constants:
         return constants
     stack: list[Node] = []
@@ -307,7 +312,7 @@ class _Writer:
                 strides = dims.rename(base.strides)
                 entries.append((Op.LEAF, node.dtype, shape, strides, inputs.setdefault(base, len(inputs))))
             elif base is not None:
-                if base in varying or (base.dtype.is_float and not _is_plain(base.dtype, base.attribute)):
+                if base in varying or (base.dtype.is_float and not _is_plain_float(base.dtype, base.attribute)):
                     if base not in taken:
                         taken[base] = (len(self.scalars),)
                         self.scalars.append(base.attribute)

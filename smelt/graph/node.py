@@ -173,7 +173,9 @@ def live_nodes() -> int:
     return len(_nodes)
 
 
-_PACK: Final = {float32: struct.Struct("<f").pack, float64: struct.Struct("<d").pack}
+_STRUCTS: Final = {float32: struct.Struct("<f"), float64: struct.Struct("<d")}
+_PACK: Final = {dtype: form.pack for dtype, form in _STRUCTS.items()}
+_UNPACK: Final = {dtype: form.unpack for dtype, form in _STRUCTS.items()}
 
 
 def constant_bytes(value: Scalar, dtype: DType) -> bytes:
@@ -202,7 +204,8 @@ def constant_value(node: Node) -> Scalar:
 
 def scalar_of(bits: bytes, dtype: DType) -> Scalar:
     """The Python scalar that `constant_bytes` gives these bits."""
-    value: Scalar = np.frombuffer(bits, dtype.numpy)[0].item()
+    unpack = _UNPACK.get(dtype)
+    value: Scalar = np.frombuffer(bits, dtype.numpy)[0].item() if unpack is None else unpack(bits)[0]
     return value
 
 

@@ -9,9 +9,10 @@ from smelt.errors import ArgumentError
 from smelt.nn.inputs import floats, shaped
 from smelt.nn.module import Module
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor, random
+from smelt.tensor import Tensor
 from smelt.tensor.arguments import flag
 from smelt.tensor.creation import zeros
+from smelt.tensor.initializers import bounded
 from smelt.tensor.scalars import result_type
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
@@ -90,12 +91,6 @@ def plain_kind(nonlinearity: str, name: str) -> Kind:
     return _PLAIN_KINDS[nonlinearity]
 
 
-def uniform_weights(shape: tuple[int, ...], hidden_size: int) -> Tensor:
-    """Weights as all of these modules begin with."""
-    bound = hidden_size**-0.5
-    return random.uniform(shape, low=-bound, high=bound)
-
-
 def first_states(given: Any, name: str, shapes: list[tuple[Any, ...]], x: Tensor, weight: Tensor) -> States:
     """The states to begin with, in the type that gates have: the given ones (one, or a pair), or zeros."""
     dtype = result_type(x, weight)
@@ -120,11 +115,12 @@ class _Cell(Module):
         name, gates = type(self).__name__, self._chosen().gates
         self.input_size = count(input_size, name, "input_size")
         self.hidden_size = count(hidden_size, name, "hidden_size", least=1)
-        self.weight_ih = uniform_weights((gates * hidden_size, input_size), hidden_size)
-        self.weight_hh = uniform_weights((gates * hidden_size, hidden_size), hidden_size)
-        biased = flag(bias, name, "bias")
-        self.bias_ih = uniform_weights((gates * hidden_size,), hidden_size) if biased else None
-        self.bias_hh = uniform_weights((gates * hidden_size,), hidden_size) if biased else None
+        rows = gates * hidden_size
+        biases = ((rows,), (rows,)) if flag(bias, name, "bias") else ()
+        first = bounded(hidden_size**-0.5, (rows, input_size), (rows, hidden_size), *biases)
+        self.weight_ih, self.weight_hh = first[:2]
+        self.bias_ih: Tensor | None = first[2] if biases else None
+        self.bias_hh: Tensor | None = first[3] if biases else None
 
     def _chosen(self) -> Kind:
         return self._kind

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from smelt.errors import ArgumentError, ShapeError
+from smelt.nn.linear import weights
 from smelt.nn.module import Module
 from smelt.nn.sizes import count, one_of, with_features, with_rank
-from smelt.tensor import Tensor, random
+from smelt.tensor import Tensor
 from smelt.tensor.convolution import (
     conv1d,
     conv2d,
@@ -59,8 +60,7 @@ class _Convolution(Module):
     def _set_weights(self, outer: int, inner: int, bias: bool) -> None:
         """Uniform numbers whose bound is one over the root of how many inputs an output has, as PyTorch counts them."""
         bound = (inner * math.prod(self.kernel_size)) ** -0.5
-        self.weight = random.uniform((outer, inner, *self.kernel_size), low=-bound, high=bound)
-        self.bias = random.uniform((self.out_channels,), low=-bound, high=bound) if bias else None
+        self.weight, self.bias = weights((outer, inner, *self.kernel_size), self.out_channels, bias, bound)
 
     def _images(self, x: Any) -> Tensor:
         """The input, with or without a batch axis."""

@@ -8,11 +8,20 @@ from smelt.errors import ShapeError
 from smelt.graph.shapes import shape_text
 from smelt.nn.module import Module
 from smelt.nn.sizes import count, refuse_tensors, tensor, with_features
-from smelt.tensor import Tensor, random
+from smelt.tensor import Tensor
 from smelt.tensor.arguments import integer
 from smelt.tensor.einsums import einsum
+from smelt.tensor.initializers import bounded
 
 __all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
+
+
+def weights(shape: tuple[int, ...], outputs: int, bias: bool, bound: float) -> tuple[Tensor, Tensor | None]:
+    """A first weight, and a bias if there is one: numbers spread evenly from -bound to bound."""
+    if not bias:
+        return bounded(bound, shape)[0], None
+    weight, first = bounded(bound, shape, (outputs,))
+    return weight, first
 
 
 class Linear(Module):
@@ -27,8 +36,7 @@ class Linear(Module):
         self.in_features = count(in_features, "Linear", "in_features")
         self.out_features = count(out_features, "Linear", "out_features")
         bound = in_features**-0.5 if in_features else 0.0
-        self.weight = random.uniform((out_features, in_features), low=-bound, high=bound)
-        self.bias = random.uniform((out_features,), low=-bound, high=bound) if bias else None
+        self.weight, self.bias = weights((out_features, in_features), out_features, bias, bound)
 
     def __call__(self, x: Tensor) -> Tensor:
         y = with_features(x, -1, self.in_features, "Linear", "in_features") @ self.weight.T
@@ -48,8 +56,7 @@ class Bilinear(Module):
         self.in2_features = count(in2_features, "Bilinear", "in2_features")
         self.out_features = count(out_features, "Bilinear", "out_features")
         bound = in1_features**-0.5
-        self.weight = random.uniform((out_features, in1_features, in2_features), low=-bound, high=bound)
-        self.bias = random.uniform((out_features,), low=-bound, high=bound) if bias else None
+        self.weight, self.bias = weights((out_features, in1_features, in2_features), out_features, bias, bound)
 
     def __call__(self, x1: Tensor, x2: Tensor) -> Tensor:
         x1 = with_features(x1, -1, self.in1_features, "Bilinear", "in1_features")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from smelt.errors import ArgumentError
-from smelt.nn.cells import GRU_KIND, LSTM_KIND, Kind, States, Weights, first_states, plain_kind, uniform_weights
+from smelt.nn.cells import GRU_KIND, LSTM_KIND, Kind, States, Weights, first_states, plain_kind
 from smelt.nn.dropout import Dropout
 from smelt.nn.inputs import floats
 from smelt.nn.module import Module
 from smelt.nn.sizes import count
 from smelt.tensor import Tensor
 from smelt.tensor.arguments import flag
+from smelt.tensor.initializers import bounded
 from smelt.tensor.joining import concat, stack
 from smelt.transform import scan
 
@@ -56,8 +57,8 @@ class _Recurrent(Module):
                     shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
                 if proj_size:
                     shapes["weight_hr"] = (proj_size, hidden_size)
-                for kind, shape in shapes.items():
-                    setattr(self, kind + end, uniform_weights(shape, hidden_size))
+                for kind, first in zip(shapes, bounded(hidden_size**-0.5, *shapes.values()), strict=True):
+                    setattr(self, kind + end, first)
 
     def _chosen(self) -> Kind:
         return self._kind

@@ -7,6 +7,7 @@ several draws in a row: with a key the draws 0, 1, 2, …, without one the next 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from smelt import dtypes, runtime
@@ -33,10 +34,18 @@ def key_node(key: Any, name: str) -> Node:
 
 def draw(kind: str, dtype: DType, shape: Shape, key: Any, name: str, factor: float = 1.0, summand: float = 0.0) -> Node:
     """One draw of a standard distribution, one of `draws.KINDS`, times a number plus another one."""
+    return draw_each(kind, dtype, [shape], key, name, factor, summand)[0]
+
+
+def draw_each(
+    kind: str, dtype: DType, shapes: Sequence[Shape], key: Any, name: str, factor: float = 1.0, summand: float = 0.0
+) -> list[Node]:
+    """A draw for each of several shapes: the numbers that as many draws in a row would give, out of one state."""
     affine = (factor, summand) if summand else (factor,) if factor != 1 else ()
     scalars = [build.const(value, dtype) for value in affine]
-    state, first, x = _counters(shape, key, name, 1, 0)
-    return build.reshape(draws.numbers(kind, dtype, first, state, x, *scalars), shape)
+    state, first = _state(key, name, len(shapes))
+    flat = [draws.numbers(kind, dtype, first + k, state, _places(s, name), *scalars) for k, s in enumerate(shapes)]
+    return [build.reshape(node, shape) for node, shape in zip(flat, shapes, strict=True)]
 
 
 def draw_words(shape: Shape, key: Any, name: str, count: int | None = None, *, start: int = 0) -> tuple[Node, Node]:
@@ -44,7 +53,8 @@ def draw_words(shape: Shape, key: Any, name: str, count: int | None = None, *, s
 
     A distribution that asks more than once says with `start` how many draws it has had, which counts with a key.
     """
-    state, first, x = _counters(shape, key, name, count or 1, start)
+    x = _places(shape, name)
+    state, first = _state(key, name, count or 1, start)
     y = draws.word(first)
     if count is not None:
         y = build.add(build.reshape(build.iota(count, dtypes.uint32), (count, 1)), y)
@@ -53,10 +63,14 @@ def draw_words(shape: Shape, key: Any, name: str, count: int | None = None, *, s
     return build.reshape(a, shape), build.reshape(b, shape)
 
 
-def _counters(shape: Shape, key: Any, name: str, count: int, start: int) -> tuple[Node, int, Node]:
-    """The key of the next draws, the number of the first, and the numbers of the elements."""
+def _state(key: Any, name: str, count: int, start: int = 0) -> tuple[Node, int]:
+    """The key of the next draws, and the number of the first."""
+    return runtime.take_random(count) if key is None else (key_node(key, name), start)
+
+
+def _places(shape: Shape, name: str) -> Node:
+    """The numbers of the elements."""
     elements = product_of(shape)
     if upper(elements) > 2**32:
         raise ShapeError(f"{name}: shape {shape_text(shape)} has more than 2**32 elements", hint="Make several draws.")
-    state, first = runtime.take_random(count) if key is None else (key_node(key, name), start)
-    return state, first, build.iota(elements, dtypes.uint32)
+    return build.iota(elements, dtypes.uint32)

@@ -151,8 +151,8 @@ def widened(node: Node) -> Node:
 def scalar_node(value: Scalar, dtype: DType, name: str) -> Node:
     """A Python scalar as a constant of a dtype that must be able to hold it."""
     if dtype.is_integer:
-        value = int(value)
-        if not dtype.minimum <= value <= dtype.maximum:
+        value, (least, most) = int(value), dtype.range
+        if not least <= value <= most:
             raise misfit(value, dtype, name)
     elif dtype.is_float:
         try:

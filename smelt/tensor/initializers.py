@@ -189,6 +189,13 @@ def _balance(shape: Shape, name: str) -> float:
     return math.sqrt(2.0 / sum(_fans(shape, name)))
 
 
+def bounded(bound: float, *shapes: Shape) -> list[Tensor]:
+    """Numbers spread evenly from -bound to bound, a tensor for each shape: what most layers begin with. The same as one
+    `uniform` after the other, for layers that wait for theirs.
+    """
+    return [wrap(x) for x in generator.draw_each("uniform", dtypes.float32, shapes, None, "uniform", 2 * bound, -bound)]
+
+
 def _uniform(shape: Shape, std: float, dtype: DTypeLike, key: Any, name: str) -> Tensor:
     wanted = float_dtype(dtype, name)
     inside = dtypes.compute_dtype(wanted)

@@ -18,6 +18,8 @@ Widths = tuple[int, int]
 
 def for_each(value: Any, count: int, name: str, what: str, least: int = 1) -> tuple[int, ...]:
     """One integer for all of `count` axes, or a sequence of one for each."""
+    if type(value) is int and value >= least:  # asked first: most are
+        return (value,) * count
     given = tuple(value) if isinstance(value, Sequence) else (value,) * count
     if len(given) == 1:
         given *= count
