@@ -33,13 +33,17 @@ class Kind(enum.IntEnum):
 
 
 class DType:
-    """An element type. There is one object per type, so equality is identity."""
+    """An element type. There is one object per type, so equality is identity.
+
+    `is_float`, `is_integer`, `is_signed` (integers with a sign) and `is_bool` say what it has; `bits` and `itemsize`,
+    the size of an element in bytes, how much of it.
+    """
 
     __slots__ = ("bits", "is_bool", "is_float", "is_integer", "is_signed", "itemsize", "kind", "name", "numpy", "range")
 
     is_float: bool
     is_integer: bool  # with or without a sign
-    is_signed: bool  # integers with a sign
+    is_signed: bool
     is_bool: bool
     numpy: np.dtype[Any]
     range: tuple[Scalar, Scalar]  # the smallest and the largest finite value
