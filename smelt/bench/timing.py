@@ -146,7 +146,8 @@ def run_process(
     try:
         done = subprocess.run(
             command,
-            env={**os.environ, **(environment or {})},
+            # An empty value lets Python keep byte code, as installed packages have it: a start is no test of parsing.
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **(environment or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
