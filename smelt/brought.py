@@ -172,11 +172,22 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "dtype": "Write x.dtype, or sm.DType for the class.",
         "Size": "Shapes are tuples.",
         "t": "Write x.T.",
+        "fill_diagonal": "Write x.at[i, i].set(value), with i = sm.arange(n).",
+        "put_along_axis": "Write sm.scatter(x, axis, indices, values).",
+        **_all("put place putmask copyto", _CHANGED),
+        "hvp": "Write sm.jvp(sm.grad(f), (x,), (v,))[1].",
         "trapz": "np.trapezoid takes tensors, and gives arrays.",
         "s_": "Write np.s_[...]: tensors take it as an index.",
         **_all("batch_norm instance_norm", "Write sm.nn.BatchNorm2d(channels)(x), or sm.nn.InstanceNorm2d."),
     },
+    "smelt.debug": {
+        **_all("detect_anomaly set_detect_anomaly debug_nans", "Write with sm.debug.nans(): ..."),
+        "breakpoint": "Write sm.debug.print(x), or breakpoint() outside of jit.",
+    },
     "smelt.tree": {
+        **_all("tree_map", "Write sm.tree.map(f, tree)."),
+        **_all("tree_flatten tree_leaves", "Write leaves, structure = sm.tree.flatten(tree)."),
+        "tree_unflatten": "Write sm.tree.unflatten(structure, leaves).",
         "leaves": "Write sm.tree.flatten(tree)[0].",
         "structure": "Write sm.tree.flatten(tree)[1].",
         "reduce": "Write functools.reduce(f, sm.tree.flatten(tree)[0]).",
@@ -255,7 +266,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "smelt.nn": {
         **dict.fromkeys(("init", "initializers"), _OWN_INITIALIZERS),
         **dict.fromkeys(("ParameterList", "ParameterDict"), _LISTS),
-        "utils": _CLIPPING,
+        "utils": "Clipping is a step of an optimizer: sm.optim.chain(sm.optim.ClipNorm(1.0), sm.optim.AdamW(lr=1e-3)). "
+        "All parameters as one vector: sm.concat([p.flatten() for p in model.parameters()]).",
         "Dense": "Write sm.nn.Linear(in_features, out_features).",
         "LazyLinear": "Write sm.nn.Linear(in_features, out_features).",
         "BatchNorm": "Write sm.nn.BatchNorm2d, or one for another number of axes.",
@@ -290,6 +302,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "ReduceLROnPlateau": "Write sm.optim.ReduceOnPlateau(...).",
         **dict.fromkeys(("clip_grad_norm_", "clip_by_global_norm"), _CLIPPING),
         "apply_updates": _STEP,
+        "global_norm": "Write sm.sqrt(sum((g * g).sum() for g in sm.tree.flatten(grads)[0])).",
         "LBFGS": "Write scipy.optimize.minimize(f, start, jac=True), f giving value and gradient.",
         "SparseAdam": "Write sm.optim.Adam(lr=1e-3).",
         "clip": "Write sm.optim.ClipValue(1.0).",
@@ -320,6 +333,10 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "smelt.random": {
         **dict.fromkeys(("default_rng", "RandomState", "Generator"), _KEYS),
         "manual_seed": "Write sm.random.seed(0).",
+        **_all(
+            "get_state set_state",
+            "Draw with a key that you keep: key=key. sm.train.Checkpoint keeps the global one.",
+        ),
         "PRNGKey": "Write sm.random.key(0).",
         "random": "Write sm.random.uniform(shape).",
         "standard_normal": "Write sm.random.normal(shape).",

@@ -139,9 +139,10 @@ def with_tensors(model: T, tensors: Mapping[str, Tensor], name: str) -> T:
     known = {path for paths in names.values() for path in paths}
     unexpected = [path for path in tensors if path not in known]
     if missing or unexpected:
-        raise names_differ(name, {"missing in the file": missing, "only in the file": unexpected})
+        hint = "What is given must be made as what was saved: the same layers, optimizer and frozen parts."
+        raise names_differ(name, {"missing in the file": missing, "only in the file": unexpected}, hint)
     new = {key: _fitting(path, tensors[path], leaves[key], name) for key, path in chosen.items() if path is not None}
-    return tree.map(lambda leaf: new[id(leaf)], model)  # type: ignore[no-any-return]
+    return tree.map(lambda leaf: new.get(id(leaf), leaf), model)  # type: ignore[no-any-return]
 
 
 def _fitting(path: str, tensor: Tensor, own: Any, name: str) -> Any:

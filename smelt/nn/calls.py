@@ -1,15 +1,29 @@
-"""Calls of modules: whoever wants to know which module gave what, as `summary` does, and in which one errors are."""
+"""Calls of modules: which ones run, in which one errors are, and what each gave, for those who ask, as `summary`."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 Watcher = Callable[[Any, Any], None]
 
 _watchers: list[Watcher] = []
+
+
+class _Running(threading.local):
+    def __init__(self) -> None:
+        self.modules: list[Any] = []
+
+
+_running = _Running()
+
+
+def is_running(module: Any) -> bool:
+    """Whether a module is being called."""
+    return any(one is module for one in _running.modules)
 
 
 @contextlib.contextmanager
@@ -27,11 +41,14 @@ def recorded(call: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(call)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _running.modules.append(self)
         try:
             result = call(self, *args, **kwargs)
         except Exception as error:
             tell_part(error, self)
             raise
+        finally:
+            _running.modules.pop()
         for watcher in _watchers:
             watcher(self, result)
         return result

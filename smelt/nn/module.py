@@ -6,7 +6,8 @@ structure: sizes, flags, functions. So a module goes through `jit`, `grad`, `vma
 and comes out as a module of the same class.
 
 Leaves are *fixed* where they are buffers (running means), frozen, or no floats: transforms differentiate by the others.
-A function that changes buffers of a module that it was given changes them for its caller, also through transforms.
+A function that changes buffers of a module that it was given changes them for its caller, also through transforms. What
+a call adds (`self.last = h`) is a note: a fixed leaf, which has no name among parameters, buffers and saved tensors.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from smelt.transform.marks import Identity, is_array
 
 M = TypeVar("M", bound="Module")
 
-_FLAGS = ("buffer_names", "training", "frozen")  # attributes that every module has
+_HOLDING = frozenset({Tensor, list, tuple, dict})  # what tensors are kept in
+_FLAGS = ("buffer_names", "noted_names", "training", "frozen")  # attributes that every module has
 
 
 class _Leaf(NamedTuple):
@@ -79,6 +81,7 @@ class Module:
     """
 
     buffer_names: tuple[str, ...] = ()  # attributes that are no parameters
+    noted_names: tuple[str, ...] = ()  # attributes that calls have added: neither parameters nor saved
     training: bool = True
     frozen: bool = False  # the tensors that this module holds itself, not those of modules below
 
@@ -100,6 +103,8 @@ class Module:
         old = self.__dict__.get(name)
         if isinstance(old, Tensor) and type(value) is not Tensor:
             value = _in_place_of(old, value, type(self).__name__, name)
+        elif old is None and type(value) in _HOLDING and name not in self.__dict__ and calls.is_running(self):
+            super().__setattr__("noted_names", (*self.noted_names, name))
         super().__setattr__(name, value)
 
     @calls.recorded
@@ -142,12 +147,14 @@ class Module:
                 yield path, tensor
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """Tensors that are no parameters, with the paths to them."""
+        """Tensors that are no parameters, as they are named in `buffer_names` or have no floats, with the paths to
+        them.
+        """
         for path, module in self.named_modules():
-            for name in module.buffer_names:
-                tensor = getattr(module, name, None)
-                if isinstance(tensor, Tensor):
-                    yield f"{path}.{name}" if path else name, tensor
+            for name, value in _items(module):
+                for inner, tensor in _own(value, f"{path}.{name}" if path else name):
+                    if name in module.buffer_names or not tensor.dtype.is_float:
+                        yield inner, tensor
 
     def parameters(self) -> list[Tensor]:
         """The parameters, each once."""
@@ -293,6 +300,15 @@ def Parameter(data: Tensor, requires_grad: bool = True) -> Tensor:
     return asarray(data)
 
 
+def _own(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in a value, but for those of modules."""
+    if isinstance(value, Tensor):
+        yield path, value
+    elif isinstance(value, list | tuple | dict):
+        for key, item in _items(value):
+            yield from _own(item, f"{path}.{key}")
+
+
 def _nearest(value: Any, path: str) -> Iterator[tuple[str, Module]]:
     if isinstance(value, Module):
         yield path, value
@@ -308,7 +324,7 @@ def _indented(text: str) -> list[str]:
 def _items(value: Any) -> list[tuple[Any, Any]]:
     """Names or keys, with what is there."""
     if isinstance(value, Module):
-        return list(vars(value).items())
+        return [(name, item) for name, item in vars(value).items() if name not in value.noted_names]
     return list(value.items()) if isinstance(value, dict) else list(enumerate(value))
 
 
@@ -380,7 +396,7 @@ def _described(value: Any, found: _Found, fixed: bool) -> Any:
         if id(value) in found.modules:
             return found.modules[id(value)]
         found.modules[id(value)] = _Again(len(found.modules))
-        frozen, names = value.frozen, value.buffer_names
+        frozen, names = value.frozen, (*value.buffer_names, *value.noted_names)
         items: list[tuple[str, Any]] = []
         for key, item in vars(value).items():
             plain = type(item)  # asked here, since a step's time has room for few calls

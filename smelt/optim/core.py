@@ -63,13 +63,14 @@ class FreeParameters(Parameters):
     def in_tree(self, other: Any, name: str, hint: str = "") -> list[Tensor]:
         """What another tree of the same structure, the gradients say, has in their places."""
         leaves, structure = tree.flatten(other)
-        if not tree.alike(structure, self.structure):
+        found = leaves if tree.alike(structure, self.structure) else self._without_notes(leaves, structure)
+        if found is None:
             raise ArgumentError(
                 f"{name}: the structure is {structure}",
                 rule=f"it must be that of the parameters: {self.structure}.",
                 hint=hint,
             )
-        found = [leaves[place] for place in self.places]
+        found = [found[place] for place in self.places]
         for k, (parameter, tensor) in enumerate(zip(self, found, strict=True)):
             if not isinstance(tensor, Tensor) or tensor.shape != parameter.shape:
                 shape = f"shape {shape_text(tensor.shape)}" if isinstance(tensor, Tensor) else type(tensor).__name__
@@ -78,6 +79,17 @@ class FreeParameters(Parameters):
                     rule=f"it must be a tensor of shape {shape_text(parameter.shape)}.",
                 )
         return found
+
+    def _without_notes(self, leaves: list[Any], structure: tree.Structure) -> list[Any] | None:
+        """The leaves of a tree from before a call that has added tensors to a module, in their places among those now;
+        None if it differs in more.
+        """
+        places = {path: k for k, path in enumerate(tree.paths(self.structure))}
+        names = tree.paths(structure)
+        if structure.kind is not self.structure.kind or not {*names} <= {*places}:
+            return None
+        found: dict[int, Any] = {places[name]: leaf for name, leaf in zip(names, leaves, strict=True)}
+        return [found.get(k) for k in range(len(places))] if found.keys() >= {*self.places} else None
 
 
 def _is_gradient(tensor: Tensor) -> bool:

@@ -37,7 +37,8 @@ class Groups(Step):
         for (choice, _), found in zip(self.pairs, members, strict=True):
             if not found and isinstance(choice, str):
                 raise ArgumentError(
-                    f"groups: no parameter is named {choice!r}", hint=f"There are: {', '.join(parameters.names[:8])}."
+                    f"groups: no parameter is named {choice!r}",
+                    hint=f"Free to change are: {', '.join(parameters.names[:8])}. Frozen ones belong to no group.",
                 )
         return tuple(
             tuple(step.init(parameters.some(found)) for step in optimizer.steps) if found else ()

@@ -321,7 +321,8 @@ _OUTSIDE: Final = (
 )
 _INSTEAD: Final = {  # by what asks for a value
     "bool": "Use sm.where to choose between values and sm.cond to choose between computations.",
-    "index": 'sm.jit(f, static="n") compiles for each size n. A loop that counts is sm.fori_loop.',
+    "index": 'sm.jit(f, static="n") compiles for each size n. x[i + sm.arange(4)] is x[i : i + 4] for a start that is '
+    "known later; a loop that counts is sm.fori_loop.",
 }
 
 

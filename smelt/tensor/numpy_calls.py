@@ -28,7 +28,13 @@ _SPELLED = {
     "copy": "positive",
 }
 # The same name for something else.
-_DIFFERENT = {"resize", "save", "load", "can_cast", "cond", "fill_diagonal"}
+_DIFFERENT = {"resize", "save", "load", "can_cast", "cond"}
+# What writes to its first argument: what to write for tensors.
+_WRITING = {
+    "fill_diagonal": "Write x.at[i, i].set(value), with i = sm.arange(n).",
+    "put_along_axis": "Write sm.scatter(x, axis, indices, values).",
+    **dict.fromkeys(("put", "place", "putmask", "copyto"), "Write x.at[indices].set(values), or sm.where."),
+}
 _MODULES = ("numpy", "numpy.linalg")
 # What is asked about a tensor without computing it.
 _QUESTIONS: dict[str, Callable[[Any], Any]] = {
@@ -83,6 +89,8 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     name = f"{function.__module__.replace('numpy', 'np', 1)}.{short}"
     if short in _QUESTIONS and len(args) == 1 and not kwargs:
         return _QUESTIONS[short](args[0])
+    if short in _WRITING and isinstance((*args, *kwargs.values())[0], Handle):
+        raise ArgumentError(f"{name}: tensors never change", hint=_WRITING[short])
     own = _own(short) if function.__module__ in _MODULES and short not in _DIFFERENT else None
     if own is None or kwargs.get("out") is not None:
         return _by_numpy(function, args, kwargs, name)

@@ -221,3 +221,17 @@ def test_repeat_takes_counts_of_every_kind() -> None:
         assert sm.repeat(sm.asarray(X), counts, axis=0).tolist() == np.repeat(X, [2, 0, 1], axis=0).tolist()
     with pytest.raises(TraceError, match="repeat: the value is not known"):
         sm.jit(sm.repeat)(sm.asarray([1, 2]), sm.asarray([1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda x: np.fill_diagonal(x, 1.0), r"x\.at\[i, i\]\.set"),
+        (lambda x: np.put_along_axis(x, np.zeros((2, 1), np.int64), 1.0, 1), r"sm\.scatter"),
+        (lambda x: np.copyto(x, 1.0), r"x\.at\[indices\]\.set"),
+        (lambda x: np.putmask(x, np.ones((2, 2), bool), 1.0), r"x\.at\[indices\]\.set"),
+    ],
+)
+def test_functions_that_write_say_what_to_write_instead(write: Any, said: str) -> None:
+    with pytest.raises(sm.errors.ArgumentError, match=rf"(?s)tensors never change.*{said}"):
+        write(sm.zeros((2, 2)))
