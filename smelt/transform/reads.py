@@ -3,7 +3,7 @@ attributes that are asked for right away.
 
 `self.model.head(x)` reads the argument `self` with the attributes `model`, `head`; `m = self.model` makes `m` another
 name for that. In `self.count += 1` the attribute is marked: `count+=`. Attributes of anything else, such as the result
-of a call, are loose: only their names are known. So are those that `getattr` may ask for.
+of a call, are loose: only their names are known. So are those that `getattr` may ask for, or all if that is not known.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def reads_of(code: types.CodeType) -> Reads:
         loose.add(EVERY)
     if any(read.place == "global" and read.name == "getattr" for read in reads):
         loose |= {text for inner in _codes(code) for text in inner.co_consts if isinstance(text, str)}
+        loose |= {EVERY for inner in _codes(code) if _asks_for_any(inner)}
     outer = frozenset(read for read in found if read.place != "inner" or read.name in outside)
     assigned = frozenset(name for name, is_sum in stored if not is_sum)
     return Reads(outer, frozenset(loose), frozenset(name for name, _ in stored), assigned)
@@ -81,6 +82,17 @@ def _stored(code: types.CodeType) -> Iterator[tuple[str, bool]]:
             yield one.argval, any(sign in before[-2:] for sign in ("+=", "-="))
         if one.opname not in _NO_ATTRIBUTE:
             before.append(one.argrepr)
+
+
+def _asks_for_any(code: types.CodeType) -> bool:
+    """Whether some `getattr` asks for an attribute whose name is no text in the code."""
+    waiting = False  # for the name
+    for one in dis.get_instructions(code):
+        if waiting and one.opname.startswith("CALL"):
+            return True
+        waiting = waiting and not (one.opname == "LOAD_CONST" and isinstance(one.argval, str))
+        waiting = waiting or (one.opname in _GLOBAL and one.argval == "getattr")
+    return False
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
+import types
 from array import array
 from collections import ChainMap, OrderedDict, UserDict, defaultdict, deque
 from collections.abc import Callable
@@ -309,3 +310,17 @@ def test_attributes_that_a_class_computes_are_seen() -> None:
     assert f(X).tolist() == [6.0, 12.0]
     registry.items["inner"] = Registry(weight=np.ones(2, np.float32), scale=1.0)
     assert f(X).tolist() == [1.0, 2.0] and f(X).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("how", ["by a name", "in a loop", "of a result"])
+def test_attributes_whose_names_are_computed_are_seen(how: str) -> None:
+    settings, name = types.SimpleNamespace(a=2.0, b=3.0), "b"
+    functions = {
+        "by a name": lambda x: x * getattr(settings, name),
+        "in a loop": lambda x: x * sum(getattr(settings, each) for each in ("b",)),
+        "of a result": lambda x: x * getattr([settings][0], "".join(["b"])),
+    }
+    f = sm.jit(functions[how])
+    assert f(sm.ones(1)).tolist() == [3.0]
+    settings.b = 7.0
+    assert f(sm.ones(1)).tolist() == [7.0]
