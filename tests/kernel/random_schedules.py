@@ -1,10 +1,11 @@
-"""Random schedules for any region: most are legal, some are not."""
+"""Random schedules for any region, and what is legal of them."""
 
 from __future__ import annotations
 
 import random
 
 from smelt.graph.index import Variable
+from smelt.kernel import Illegal, Kernel, lower
 from smelt.kernel.actions import (
     Action,
     Apart,
@@ -25,6 +26,17 @@ from smelt.kernel.actions import (
 from smelt.kernel.region import Expression, Region, walk
 
 LANES = (2, 4, 8)
+
+
+def legal_part(region: Region, schedule: Schedule) -> tuple[Schedule, Kernel]:
+    """A schedule without the actions that are refused, one after the other, and its kernel."""
+    while True:
+        try:
+            return schedule, lower(region, schedule)
+        except Illegal as refusal:
+            named = [action for action in schedule if str(action).split()[0] == str(refusal).partition(":")[0]]
+            without = (named or schedule)[-1]
+            schedule = tuple(action for action in schedule if action is not without)
 
 
 def random_schedule(rng: random.Random, region: Region) -> Schedule:

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from smelt.device.opencl import OpenCL
 from smelt.dtypes import bool_, float16, float32, float64, int8, int32
 from smelt.graph.ops import REDUCTIONS, SCANS
-from smelt.kernel import Illegal, Kernel, Skip, evaluate_region, lower, parse_kernel, print_kernel, verify
+from smelt.kernel import Kernel, Skip, evaluate_region, parse_kernel, print_kernel, verify
 from smelt.schedule.workgroups import fits_group
 from tests.kernel import regions as r
-from tests.kernel.random_schedules import random_schedule, with_threads
+from tests.kernel.random_schedules import legal_part, random_schedule, with_threads
 from tests.kernel.regions import Case
 from tests.kernel.runners import RUNNERS, Job, Runner, is_simulated, run_opencl
 from tests.turns import TEST_ALL
 
-ROUNDS = st.just(8 if TEST_ALL else 4)  # schedules per example
+ROUNDS = st.just(6 if TEST_ALL else 2)  # schedules per example
 
 
 def random_case(rng: random.Random) -> Case:
@@ -75,16 +75,15 @@ def random_case(rng: random.Random) -> Case:
     return rng.choice(kinds)()
 
 
-def random_job(rng: random.Random, threads: bool = False) -> tuple[Job, dict[str, Any], str] | None:
-    """A kernel with its arguments, what it must compute, and its story; None where the schedule is refused."""
+def random_job(rng: random.Random, threads: bool = False) -> tuple[Job, dict[str, Any], str]:
+    """A kernel with its arguments, what it must compute, and its story. Of a refused schedule, what is legal."""
     case = random_case(rng)
-    schedule = random_schedule(rng, case.region)
+    drawn = random_schedule(rng, case.region)
     if threads:
-        schedule = with_threads(rng, schedule)
-    try:
-        kernel = lower(case.region, schedule)
-    except Illegal:
-        return None
+        drawn = with_threads(rng, drawn)
+    schedule, kernel = legal_part(case.region, drawn)
+    if schedule != drawn:  # the seeds below were found when such a draw was left out
+        rng = random.Random(repr(drawn))
     # What `skip` leaves out would have been multiplied by zero, which an infinity survives.
     special = rng.random() < 0.25 and not any(isinstance(action, Skip) for action in schedule)
     arrays = case.arrays(rng.getrandbits(32), special)
@@ -93,6 +92,22 @@ def random_job(rng: random.Random, threads: bool = False) -> tuple[Job, dict[str
     outputs = {output.buffer.name: expected[output.buffer.name] for output in case.region.outputs}
     story = f"{'; '.join(map(str, schedule))}\n{print_kernel(kernel)}"
     return (kernel, arrays, case.integers), outputs, story
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_most_of_what_is_drawn_is_legal(threads: bool) -> None:
+    rng = random.Random(20)
+    asked: list[int] = []
+    legal: list[int] = []
+    for _ in range(200):
+        region = random_case(rng).region
+        drawn = random_schedule(rng, region)
+        drawn = with_threads(rng, drawn) if threads else drawn
+        asked.append(len(drawn))
+        legal.append(len(legal_part(region, drawn)[0]))
+    assert sum(legal) > 0.6 * sum(asked), "these tests try less than they seem to"
+    assert sum(map(bool, legal)) > 0.9 * len(asked)
+    assert sum(a == b for a, b in zip(asked, legal, strict=True)) > 0.25 * len(asked)
 
 
 def check_text(kernel: Kernel) -> None:
@@ -130,8 +145,7 @@ def check(
     run: Runner, seed: int, rounds: int, threads: bool, fits: Callable[[Kernel], bool] = lambda kernel: True
 ) -> None:
     rng = random.Random(seed)
-    drawn = [job for job in (random_job(rng, threads) for _ in range(rounds)) if job is not None]
-    jobs = [job for job in drawn if fits(job[0][0])]
+    jobs = [job for job in (random_job(rng, threads) for _ in range(rounds)) if fits(job[0][0])]
     for (kernel, _, _), _, _ in jobs:
         verify(kernel)
         check_text(kernel)
