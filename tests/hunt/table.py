@@ -97,6 +97,7 @@ class Row:
         of products, a number says by how much the largest error may grow.
     mixes: integers beside floats take their dtype.
     several: more than one operation inside, so that 16-bit floats are rounded on the way.
+    curved: there are exponentials on the way, so that a plain result is one by chance.
     eager: the shape of its result depends on values, so it is refused where values are not known.
     """
 
@@ -108,6 +109,7 @@ class Row:
     errors: str | float = "corners"
     mixes: bool = False
     several: bool = False
+    curved: bool = False
     eager: bool = False
     kinks: bool = False  # its derivative jumps where operands are equal, which roundings to 16 bits make them
     slopes: bool = True  # whether its derivative is to be asked for
@@ -339,7 +341,9 @@ STEPS: dict[str, Row] = {
         name: Row(_f(name), _one, REAL, rounds=True)
         for name in ("exp", "expm1", "tanh", "sin", "cos", "atan", "sigmoid", "silu", "softplus", "erf")
     },
-    "gelu": Row(_f("gelu"), _one, REAL, rounds=True, errors=1.5),  # 1 + erf(x) cancels, as it does for torch
+    "gelu": Row(
+        _f("gelu"), _one, REAL, rounds=True, curved=True, errors=1.5
+    ),  # 1 + erf(x) cancels, also for torch
     "relu": Row(_f("relu"), _one, REAL, kinks=True),
     "sqrt": Row(lambda xp, x: xp.sqrt(xp.abs(x) + 1), _one, REAL, rounds=True, several=True),
     "log": Row(lambda xp, x: xp.log(xp.abs(x) + 0.5), _one, REAL, rounds=True, several=True),
@@ -387,16 +391,16 @@ STEPS: dict[str, Row] = {
     **{name: Row(_f(name), _reduced, REAL, kinks=True, slopes=False) for name in ("nanmax", "nanmin")},
     "nansum": Row(_f("nansum"), _reduced, REAL, rounds=True, errors="sums", slopes=False),
     "median": Row(_f("median"), _reduced, REAL, rounds=True, errors=1.0, slopes=False),
-    "logsumexp": Row(_f("logsumexp"), _reduced, REAL, rounds=True, errors=2.0),
+    "logsumexp": Row(_f("logsumexp"), _reduced, REAL, rounds=True, curved=True, errors=2.0),
     **{name: Row(_f(name), _along, NUMBERS, jumps=True) for name in ("argmax", "argmin")},
-    **{name: Row(_f(name), _along, REAL, rounds=True, errors=2.0) for name in ("softmax", "log_softmax")},
+    **{name: Row(_f(name), _along, REAL, rounds=True, curved=True, errors=2.0) for name in ("softmax", "log_softmax")},
     "layer_norm": Row(_f("layer_norm"), _one, REAL, rounds=True, errors=1000.0),
     "rms_norm": Row(_f("rms_norm"), _one, REAL, rounds=True, errors=1000.0),
     # scans
     "cumulative_sum": Row(_f("cumulative_sum"), _along, NUMBERS, rounds=True, errors="sums"),
     "cumulative_prod": Row(_f("cumulative_prod"), _along, NUMBERS, rounds=True, errors="sums"),
     **{name: Row(_f(name), _along, NUMBERS, kinks=True) for name in ("cummax", "cummin")},
-    "logcumsumexp": Row(_f("logcumsumexp"), _along, REAL, rounds=True, errors=2.0, slopes=False),
+    "logcumsumexp": Row(_f("logcumsumexp"), _along, REAL, rounds=True, curved=True, errors=2.0, slopes=False),
     "diff": Row(lambda xp, x, axis: xp.diff(x, axis=axis), _along, NUMBERS, rounds=True, errors=2.0),
     # order
     "sort": Row(_sorted, _given(axis=("axis",), descending=(True, False)), NUMBERS, kinks=True),
@@ -494,6 +498,7 @@ STEPS: dict[str, Row] = {
         lambda d: (_matrix(d)[0], {"causal": d.rng.random() < 0.5}),
         REAL,
         rounds=True,
+        curved=True,
         errors=100.0,
     ),
     "conv": Row(

@@ -52,6 +52,14 @@ def test_bounds_of_errors_are_those_of_the_dtype() -> None:
     assert value.array == 300.0  # summed in wider floats, and rounded once
 
 
+def test_what_comes_of_exponentials_is_not_known_exactly() -> None:
+    program = Program(0, (("float64", (2, 2), "whole"),), (Step("attention", (0,), {"causal": True}),))
+    *_, result = program.trail([Value("float64", np.array([[0.0, 0.0], [6.0, 4.0]]))])  # weights of 1e-16 and 1
+    assert result.array.tolist() == [[0.0, 0.0], [6.0, 4.0]]
+    assert disagreement(np.array([[0.0, 0.0], [5.9999999999999982, 4.0]]), result) is None
+    assert disagreement(np.array([[0.0, 0.0], [5.999, 4.0]]), result) is not None
+
+
 def test_zero_times_infinity_is_nan_for_judge_and_tensors() -> None:
     program = Program(0, (("float32", (3,), "special"), ("float32", (), "special")), (Step("inner", (0, 1), {}),))
     values = [Value("float32", np.array([1.0, np.inf, np.nan])), Value("float32", np.array(0.0))]
