@@ -11,7 +11,7 @@ from smelt.graph import build
 from smelt.graph.index import product_of, size_of, upper
 from smelt.graph.node import Node
 from smelt.graph.shapes import marked, shape_text
-from smelt.tensor.handle import all_common, wrap
+from smelt.tensor.handle import all_common, widened, wrap
 from smelt.tensor.movement import diagonal_of
 from smelt.tensor.types import Operand, Size
 
@@ -54,7 +54,11 @@ def einsum(subscripts: str, *operands: Operand) -> Tensor:
         raise DTypeError("einsum: bool is not supported", hint="Cast to an integer or a float first.")
     inputs, result = _parsed(subscripts, nodes)
     sizes = _sizes(inputs)
+    if any(size == 0 and label not in result for label, size in sizes.items()):  # no products, also of what is NaN
+        return wrap(build.const(0, nodes[0].dtype, tuple(sizes[label] for label in result)))
     terms = [_own(term, sizes) for term in inputs]
+    if len(terms) > 1 and any({*term.labels} - _kept(terms, result, at) for at, term in enumerate(terms)):
+        terms = [_Term(widened(term.node), term.labels) for term in terms]  # a sum on the way is not rounded
     terms = [_summed(term, _kept(terms, result, at)) for at, term in enumerate(terms)]
     while len(terms) > 1:
         terms = _contract_best(terms, result, sizes)
@@ -62,7 +66,7 @@ def einsum(subscripts: str, *operands: Operand) -> Tensor:
     node = build.permute(last.node, tuple(last.labels.index(label) for label in result if label in last.labels))
     kept = iter(node.shape)
     node = build.reshape(node, tuple(next(kept) if label in last.labels else 1 for label in result))
-    return wrap(build.expand(node, tuple(sizes[label] for label in result)))
+    return wrap(build.cast(build.expand(node, tuple(sizes[label] for label in result)), nodes[0].dtype))
 
 
 # --- subscripts

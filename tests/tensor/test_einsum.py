@@ -1,0 +1,26 @@
+"""What the table of operations does not ask of `einsum`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import smelt as sm
+
+
+@pytest.mark.parametrize("dtype", [sm.bfloat16, sm.float16])
+def test_a_sum_over_one_operand_is_not_rounded_on_the_way(dtype: sm.DType) -> None:
+    x = sm.asarray(np.random.default_rng(3).normal(size=(4, 17, 7)), dtype=dtype)
+    exact = np.einsum("abc,ayc->ba", x.numpy().astype(np.float64), x.numpy().astype(np.float64))
+    result = sm.einsum("abc,ayc->ba", x, x)
+    assert result.dtype is dtype
+    np.testing.assert_array_equal(result.numpy(), sm.asarray(exact, dtype=sm.float64).astype(dtype).numpy())
+
+
+@pytest.mark.parametrize("subscripts", [",yx->", "a,yx->a", "y,yx->x"])
+def test_a_sum_of_no_products_is_zero(subscripts: str) -> None:
+    first, _, _ = subscripts.partition(",")
+    shape = {"": (), "a": (3,), "y": (0,)}[first]
+    result = sm.einsum(subscripts, sm.full(shape, float("nan")), sm.zeros((0, 2)))
+    expected = np.einsum(subscripts, np.full(shape, np.nan), np.zeros((0, 2)))
+    assert result.tolist() == expected.tolist() and not np.isnan(expected).any()
