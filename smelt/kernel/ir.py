@@ -1,7 +1,8 @@
 """Kernel IR: loop trees over small statically shaped tiles typed by named axis parts.
 
-A value is a dense tile `dtype<part:extent, ...>`; a scalar is a tile without parts. A part is named `axis.kind`
-(`i1.reg`, `i1.thread16`, `i1.lane`) and is also an index variable. Elementwise operations broadcast by part name.
+A value is a dense tile `dtype<part:extent, ...>`; a scalar is a tile without parts. A part is a stretch of an axis in
+registers, threads or lanes, is written `axis.kind` (`i1.reg`, `i1.thread16`, `i1.lane`), and is also an index variable.
+Elementwise operations broadcast by part name.
 Accumulators are the only values that change. The IR is what renderers spell out; nothing schedules it any more.
 """
 
@@ -17,10 +18,13 @@ from smelt.kernel.region import Buffer, Mask
 
 
 class Part(NamedTuple):
-    """One dimension of a tile."""
+    """One dimension of a tile; `make_part` makes one."""
 
     variable: Variable  # from 0 to extent - 1
     extent: int
+    axis: str
+    kind: str  # "reg", "thread" or "lane"
+    stride: int  # how far apart the threads of neighboring elements are in their group; 0 if it is none of threads
 
     @property
     def name(self) -> str:
@@ -28,13 +32,12 @@ class Part(NamedTuple):
 
     @property
     def is_lane(self) -> bool:
-        return ".lane" in self.variable.name
+        return self.kind == "lane"
 
-    @property
-    def stride(self) -> int:
-        """How far apart the threads of neighboring elements are in their group; 0 if the part is none of threads."""
-        _, thread, number = self.variable.name.rpartition(".thread")
-        return int(number) if thread else 0
+
+def make_part(axis: str, kind: str, extent: int, stride: int = 0) -> Part:
+    """A stretch of an axis in a tile."""
+    return Part(Variable(f"{axis}.{kind}{stride or ''}", 0, extent - 1), extent, axis, kind, stride)
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,8 @@ class _Lowering(Scans):
     def _add(self, reduction: Expression, outer: Loop, total: Value) -> None:
         """The loops of the reduction that are still closed, adding to its partial result."""
         fold = reduction.attribute
-        tiled = any(self.kept_kinds(reduction, axis) for axis in fold.axes)
+        pieces = [piece for axis in fold.axes for piece in self.plan.cut(reduction, axis).inner]
+        tiled = any(self.is_kept(reduction, piece.kind) for piece in pieces)
         accumulator = self.accumulator(reduction, fold.axes) if tiled else total
         loops = [loop for loop in self.reduction_loops(reduction) if loop != outer]
         outside, self.consumers = self.consumers, reduction.arguments

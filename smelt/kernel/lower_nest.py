@@ -68,7 +68,7 @@ class Nest(Values):
         scope = self.push(body)
         place = segment.start + at * segment.width
         if partial.level == partial.cut.levels - 1:
-            tile, parts = tile_of(loop.axis, partial.cut.kinds, segment.tiles)
+            tile, parts = tile_of(loop.axis, partial.cut.inner, segment.tiles)
             limit = partial.start + partial.total if segment.masked else None
             seen = self._named(maximum(place + segment.width - partial.total, 0)) if segment.uneven else ZERO
             start = partial.start + place - seen

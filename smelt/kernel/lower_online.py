@@ -15,7 +15,7 @@ from smelt.graph.index import Index, Variable, as_index, minimum, nonnegative, o
 from smelt.graph.ops import identity
 from smelt.kernel.actions import Illegal
 from smelt.kernel.ir import Accumulator, Reduce, Update, Value
-from smelt.kernel.lower_scope import Partial, Reload, part_variable
+from smelt.kernel.lower_scope import Partial, Reload, parts_of
 from smelt.kernel.lower_skip import Skips
 from smelt.kernel.plan import Loop, Plan, SkipPlan, StagePlan
 from smelt.kernel.region import Expression, Region, extent
@@ -146,7 +146,7 @@ class Online(Skips):
         outer = self.parts(self.facts.axes(s))
         cut = self.plan.cut(s, axis)
         sizes = largest_tile(extent(axis), cut)
-        own = [part_variable(axis, kind, n) for kind, n in zip(cut.kinds, sizes, strict=True) if kind != "reg"]
+        own = [part for part in parts_of(axis, cut.inner, sizes) if part.kind != "reg"]
         parts = self.sorted_parts(sorted([*outer, *own], key=self.part_order))
         value = Value(self.fresh("a"), s.dtype, parts)
         self.emit(Accumulator(value, identity("add", s.dtype)))
@@ -159,7 +159,7 @@ class Online(Skips):
         depth = len(self.scopes) - 1
         self.prepare(x)
         scores = self.guarded(self.value(x), (axis,), identity("max", m.dtype))
-        over = tuple(part for part in scores.parts if part.name.startswith(f"{axis.name}."))
+        over = tuple(part for part in scores.parts if part.axis == axis.name)
         block = Value(self.fresh("v"), m.dtype, tuple(part for part in scores.parts if part not in over))
         if over:
             self.emit(Reduce(block, "max", scores, over))
@@ -185,7 +185,7 @@ class Online(Skips):
         self.prepare(summand)
         block = self.guarded(self.value(summand), (axis,), identity("add", s.dtype))
         block = self.spread(block, self.parts((axis,)))
-        over = tuple(part for part in block.parts if part.name == f"{axis.name}.reg")
+        over = tuple(part for part in block.parts if part.axis == axis.name and part.kind == "reg")
         if over:
             folded = Value(self.fresh("v"), block.dtype, tuple(part for part in block.parts if part not in over))
             self.emit(Reduce(folded, "add", block, over))

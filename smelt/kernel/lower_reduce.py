@@ -9,7 +9,7 @@ from smelt.graph.index import Variable
 from smelt.graph.ops import identity
 from smelt.kernel.ir import DOTS, Accumulator, Part, Reduce, Update, Value
 from smelt.kernel.lower_nest import Nest
-from smelt.kernel.lower_scope import part_variable
+from smelt.kernel.lower_scope import parts_of
 from smelt.kernel.plan import Loop, Plan
 from smelt.kernel.region import Expression, Region, extent
 from smelt.kernel.segments import largest_tile
@@ -148,21 +148,19 @@ class Reductions(Nest):
         for axis in axes:
             cut = self.plan.cut(reduction, axis)
             sizes = cut.tiles if whole else largest_tile(extent(axis), cut)
-            kept = self.kept_kinds(reduction, axis)
-            own += [part_variable(axis, kind, n) for kind, n in zip(cut.kinds, sizes, strict=True) if kind in kept]
+            own += [part for part in parts_of(axis, cut.inner, sizes) if self.is_kept(reduction, part.kind)]
         outer = self.parts(self.facts.axes(reduction))
         parts = self.sorted_parts(sorted([*outer, *own], key=self.part_order))
         value = Value(self.fresh("a"), reduction.dtype, parts)
         self.emit(Accumulator(value, identity(reduction.attribute.op, reduction.dtype)))
         return value
 
-    def kept_kinds(self, reduction: Expression, axis: Variable) -> tuple[str, ...]:
-        """The tile parts of a reduced axis that the accumulator has.
+    def is_kept(self, reduction: Expression, kind: str) -> bool:
+        """Whether the accumulator has parts of a kind along a reduced axis.
 
         Registers of words are summed at every step, as matrix instructions do it.
         """
-        kinds = self.plan.cut(reduction, axis).kinds
-        return tuple(kind for kind in kinds if kind != "reg") if reduction.arguments[0].op in DOTS else kinds
+        return kind != "reg" or reduction.arguments[0].op not in DOTS
 
     def update(self, accumulator: Value, reduction: Expression) -> None:
         """One step: fold the present tile of the summand into the accumulator."""
@@ -194,8 +192,8 @@ class Reductions(Nest):
 
     def folded(self, accumulator: Value, op: str, axes: tuple[Variable, ...]) -> Value:
         """The accumulator folded over its parts of the reduced axes."""
-        prefixes = tuple(f"{axis.name}." for axis in axes)
-        over = tuple(part for part in accumulator.parts if part.name.startswith(prefixes))
+        names = {axis.name for axis in axes}
+        over = tuple(part for part in accumulator.parts if part.axis in names)
         if not over:
             return accumulator
         value = Value(self.fresh("v"), accumulator.dtype, tuple(part for part in accumulator.parts if part not in over))

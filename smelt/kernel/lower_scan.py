@@ -70,7 +70,7 @@ class Scans(Online):
         axis = scans[0].attribute.axis
         if any(loop.axis == axis for loop in self.plan.grid):
             raise Illegal(f"bind: {axis.name} is scanned, so its loops run in order")
-        if self.plan.cuts[axis].thread is not None:
+        if self.plan.cuts[axis].has("thread"):
             raise Illegal(f"split: {axis.name} is scanned, so threads cannot share it")
         mine = [at for at, loop in enumerate(loops) if loop.axis == axis]
         first = end = mine[-1] + 1

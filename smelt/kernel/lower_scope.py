@@ -7,7 +7,7 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ from smelt.errors import InternalError
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of
 from smelt.graph.shapes import row_major
 from smelt.kernel.actions import Illegal
-from smelt.kernel.ir import Local, Part, Statement, Value
+from smelt.kernel.ir import Local, Part, Statement, Value, make_part
 from smelt.kernel.lower_facts import Facts
 from smelt.kernel.plan import Plan
 from smelt.kernel.region import Buffer, Expression, Less, Mask, Place, Region, extent
-from smelt.kernel.segments import Cut
+from smelt.kernel.segments import Cut, Piece
 
 
 class Partial:
@@ -192,8 +192,7 @@ class Builder:
         return self.sorted_parts(sorted(found.values(), key=self.part_order))
 
     def part_order(self, part: Part) -> tuple[int, str]:
-        axis = part.name.rpartition(".")[0]
-        return self._positions[axis], "" if part.name.endswith(".reg") else part.name
+        return self._positions[part.axis], "" if part.kind == "reg" else part.name
 
     def conditions(self, axes: tuple[Variable, ...]) -> Mask:
         """Where the elements of the open tiles are inside their axes."""
@@ -224,20 +223,19 @@ def check_threads(parts: Sequence[Part]) -> None:
         end = max(end, part.stride * part.extent)
 
 
-def part_variable(axis: Variable, kind: str, size: int) -> Part:
-    return Part(Variable(f"{axis.name}.{kind}", 0, size - 1), size)
+def parts_of(axis: Variable, pieces: Iterable[Piece], extents: Sequence[int]) -> list[Part]:
+    """The parts of a tile that is cut in this way, or of a smaller one."""
+    return [make_part(axis.name, piece.kind, n, piece.stride) for piece, n in zip(pieces, extents, strict=True)]
 
 
-def tile_of(axis: Variable, kinds: tuple[str, ...], extents: tuple[int, ...]) -> tuple[Index, tuple[Part, ...]]:
+def tile_of(axis: Variable, pieces: tuple[Piece, ...], extents: tuple[int, ...]) -> tuple[Index, tuple[Part, ...]]:
     """The offset of an element in a tile, and the tile's parts.
 
     Parts of extent 1 stay: without them a value would be broadcast.
     """
     offset, step = as_index(0), 1
-    parts: list[Part] = []
-    for kind, size in zip(reversed(kinds), reversed(extents), strict=True):
-        part = part_variable(axis, kind, size)
-        offset = offset + of(part.variable) * step
-        parts.insert(0, part)
-        step *= size
+    parts = parts_of(axis, pieces, extents)
+    for each in reversed(parts):
+        offset = offset + of(each.variable) * step
+        step *= each.extent
     return offset, tuple(parts)

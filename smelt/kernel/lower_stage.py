@@ -19,7 +19,7 @@ from smelt.kernel.lower_reduce import Reductions
 from smelt.kernel.lower_scope import Binding, Partial, Reload
 from smelt.kernel.plan import Loop, Plan, StagePlan
 from smelt.kernel.region import Buffer, Expression, Output, Region, extent
-from smelt.kernel.segments import Cut, reach
+from smelt.kernel.segments import Cut, Piece, reach
 
 
 class Stages(Reductions):
@@ -118,7 +118,7 @@ class Stages(Reductions):
 
     def _in_vectors(self, axes: Sequence[Variable]) -> tuple[Variable, ...]:
         """The axes of local memory in an order in which vectors are stored whole: the one with lanes is the last."""
-        return tuple(sorted(axes, key=lambda axis: self.plan.cuts[axis].lane is not None))
+        return tuple(sorted(axes, key=lambda axis: self.plan.cuts[axis].has("lane")))
 
     # --- stage
 
@@ -208,7 +208,7 @@ class Stages(Reductions):
             limit = min((first for first, _ in taken if first > stride), default=self.plan.threads)
             count = min(size, limit // stride)
             if count > 1:
-                found[axis] = Cut(thread=count, stride=stride)
+                found[axis] = Cut((Piece("thread", count, stride),))
                 stride *= count
         return found
 

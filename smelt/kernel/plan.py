@@ -34,7 +34,7 @@ from smelt.kernel.actions import (
     Unroll,
 )
 from smelt.kernel.region import Expression, Region, walk
-from smelt.kernel.segments import Cut
+from smelt.kernel.segments import Cut, Piece
 
 
 class Loop(NamedTuple):
@@ -125,11 +125,12 @@ class Plan:
         """
         last = stage.order[-1]
         if self.lane > 1 and axis == stage.along:
-            return Cut(reg=self.lane)
+            return Cut((Piece("reg", self.lane),))
         if self.lane == 1 or last.axis != axis or stage.folds_lanes:
             return Cut()
         registers = last.block // self.lane
-        return Cut(reg=registers if registers > 1 else None, lane=self.lane, tail=stage.tail)
+        outer = (Piece("reg", registers),) if registers > 1 else ()
+        return Cut((*outer, Piece("lane", self.lane)), stage.tail)
 
 
 def make_plan(region: Region, schedule: Schedule) -> Plan:
@@ -161,8 +162,8 @@ class _Planner:
             raise Illegal("group: the axis is online")
         self.threads()
         self.check_apart()
-        lanes = [cut.lane for cut in (*self.plan.cuts.values(), *self.plan.subs.values()) if cut.lane is not None]
-        self.plan.lane = max(lanes, default=1)
+        cuts = (*self.plan.cuts.values(), *self.plan.subs.values())
+        self.plan.lane = max([cut.extent("lane") for cut in cuts], default=1)
         for stage in self.plan.stages:
             last = stage.order[-1]
             if last.op and last.block % self.plan.lane:
@@ -172,10 +173,10 @@ class _Planner:
     def threads(self) -> None:
         """Give every thread part its place in the group; the last one's threads are neighbors."""
         cuts = self.plan.cuts
-        for axis in reversed([axis for axis in self.split_axes if cuts[axis].thread is not None]):
-            cuts[axis] = cuts[axis]._replace(stride=self.plan.threads)
-            self.plan.threads *= cuts[axis].thread or 1
-        if any(cut.thread is not None for cut in self.plan.subs.values()):
+        for axis in reversed([axis for axis in self.split_axes if cuts[axis].has("thread")]):
+            cuts[axis] = cuts[axis].with_stride(self.plan.threads)
+            self.plan.threads *= cuts[axis].extent("thread")
+        if any(cut.has("thread") for cut in self.plan.subs.values()):
             raise Illegal("sub: a reduction of its own cut has no threads")
 
     def apply(self, action: Action) -> None:
@@ -273,7 +274,7 @@ class _Planner:
         if any(stage.node is node for stage in self.plan.stages):
             raise Illegal(f"stage: {action.node} is staged already")
         folds = [(e, axis) for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
-        folds_lanes = any(self.plan.cut(e, axis).lane is not None for e, axis in folds)
+        folds_lanes = any(self.plan.cut(e, axis).has("lane") for e, axis in folds)
         # Sums are large bodies: one for all vectors. What is only copied is masked where it must be.
         tail = "mask" if folds else "shrink"
         self.plan.stages.append(StagePlan(node, at, order, action.pad, folds_lanes, _lies_along(node, order), tail))
@@ -315,7 +316,7 @@ class _Planner:
         axis, outputs = self.axis(name), self.region.outputs
         if self.plan.apart is not None:
             raise Illegal("apart: one axis at most is finished register by register")
-        if self.plan.cuts[axis].kinds != ("reg",):
+        if [piece.kind for piece in self.plan.cuts[axis].inner] != ["reg"]:
             raise Illegal(f"apart: {name} must have registers, and neither threads nor lanes")
         if any(axis not in self.region.parallel_axes(output) for output in outputs):
             raise Illegal(f"apart: {name} must be an axis of every output")
@@ -408,10 +409,9 @@ def _cut(name: str, parts: Parts, tail: str) -> Cut:
         raise Illegal(f"split: the parts of {name} must be loops, then reg, then thread, then lane")
     if any(kinds.count(kind) > 1 for kind in KINDS if kind != "loop"):
         raise Illegal(f"split: {name} has two parts of one kind in the tile")
-    tiles = {kind: extent for extent, kind in parts if kind != "loop"}
+    tiles = {kind for kind in kinds if kind != "loop"}
     if tail != "shrink" and not tiles:
         raise Illegal(f"split: tail {tail} needs a tile")
-    if tail == "unit" and {"lane", "thread"} & set(tiles):
+    if tail == "unit" and {"lane", "thread"} & tiles:
         raise Illegal("split: tail unit needs a tile without lanes and threads")
-    loops = tuple(extent for extent, kind in parts if kind == "loop")
-    return Cut(loops, tiles.get("reg"), tiles.get("lane"), tail, tiles.get("thread"))
+    return Cut(tuple(Piece(kind, extent) for extent, kind in parts), tail)

@@ -1,6 +1,6 @@
 """How an axis is cut, and what happens at its edges.
 
-A `Cut` lists the parts of an axis. Each level of loops runs over *segments*: stretches in which every iteration covers
+A `Cut` lists the pieces of an axis. Each level of loops runs over *segments*: stretches in which every iteration covers
 the same number of elements with the same tile. Every policy for edges is a list of segments; a body is generated once
 for each.
 """
@@ -8,48 +8,65 @@ for each.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from smelt.graph.index import Index, IndexLike, as_index, size_of, upper
 
 
-class Cut(NamedTuple):
-    """The parts of an axis inside its outermost loop: further loops, then the tile (registers of threads of lanes).
+class Piece(NamedTuple):
+    """So many of what comes after it: one after the other (`loop`), or at once, in registers, threads or lanes."""
 
-    Neighboring threads of the part are `stride` apart in their group.
-    """
+    kind: str
+    extent: int
+    stride: int = 0  # of threads: how far apart neighbors are in their group
 
-    loops: tuple[int, ...] = ()
-    reg: int | None = None
-    lane: int | None = None
+
+@dataclass(frozen=True)
+class Cut:
+    """What an axis consists of inside its outermost loop, from the outside in: further loops, then a tile."""
+
+    pieces: tuple[Piece, ...] = ()
     tail: str = "shrink"
-    thread: int | None = None
-    stride: int = 1
 
-    @property
+    @cached_property
+    def loops(self) -> tuple[int, ...]:
+        return tuple(piece.extent for piece in self.pieces if piece.kind == "loop")
+
+    @cached_property
     def levels(self) -> int:
         return 1 + len(self.loops)
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds of the tile's parts."""
-        named = (("reg", self.reg), (f"thread{self.stride}", self.thread), ("lane", self.lane))
-        return tuple(kind for kind, extent in named if extent is not None)
+    @cached_property
+    def inner(self) -> tuple[Piece, ...]:
+        """The pieces of the tile."""
+        return tuple(piece for piece in self.pieces if piece.kind != "loop")
 
-    @property
+    @cached_property
     def tiles(self) -> tuple[int, ...]:
         """The extents of a full tile's parts."""
-        return tuple(extent for extent in (self.reg, self.thread, self.lane) if extent is not None)
+        return tuple(piece.extent for piece in self.inner)
 
-    @property
+    @cached_property
     def tile(self) -> int:
         return math.prod(self.tiles)
 
-    @property
+    @cached_property
     def vector(self) -> int:
         """The elements of one register: those of all its threads and lanes. Where fewer are left, it is masked."""
-        return (self.thread or 1) * (self.lane or 1)
+        return math.prod(piece.extent for piece in self.inner if piece.kind != "reg")
+
+    def has(self, kind: str) -> bool:
+        return any(piece.kind == kind for piece in self.pieces)
+
+    def extent(self, kind: str) -> int:
+        """How many elements of a kind there are."""
+        return math.prod(piece.extent for piece in self.pieces if piece.kind == kind)
+
+    def with_stride(self, stride: int) -> Cut:
+        """The same, with a place for its threads in their group."""
+        return replace(self, pieces=tuple(p._replace(stride=stride) if p.kind == "thread" else p for p in self.pieces))
 
     def width(self, level: int) -> int:
         """How many elements one iteration of a loop covers, at most."""
@@ -122,7 +139,7 @@ def _static_tiles(total: int, cut: Cut) -> list[Segment]:
     if cut.tail == "unit" and lane == 1:
         ones = tuple(1 for _ in cut.tiles)
         return [_segment(0, whole, step, cut.tiles), _segment(whole * step, rest, 1, ones)]
-    if cut.tail == "balance" and rest and cut.reg is not None:
+    if cut.tail == "balance" and rest and cut.has("reg"):
         return _balanced(total, cut)
     last = _segment(whole * step, 1 if rest else 0, step, _registers(cut, -(-rest // lane)), masked=rest % lane != 0)
     return [_segment(0, whole, step, cut.tiles), last]
@@ -132,7 +149,7 @@ def _balanced(total: int, cut: Cut) -> list[Segment]:
     """As few tiles as possible, whose registers differ by at most one; only the last vector may be masked."""
     lane = cut.vector
     registers = -(-total // lane)
-    tiles = -(-registers // (cut.reg or 1))
+    tiles = -(-registers // cut.extent("reg"))
     small, large = divmod(registers, tiles)
     found: list[Segment] = []
     start = 0
@@ -153,7 +170,7 @@ def _symbolic_tiles(total: Index, cut: Cut) -> list[Segment]:
     whole = total // step
     full = Segment(as_index(0), whole, step, cut.tiles)
     rest = total % step
-    if cut.lane is None and cut.thread is None:
+    if not cut.has("lane") and not cut.has("thread"):
         return [full, Segment(whole * step, rest, 1, tuple(1 for _ in cut.tiles))]
     return [full, Segment(whole * step, _ceiling(rest, step), step, cut.tiles, masked=True)]
 
@@ -164,7 +181,7 @@ def _segment(start: int, count: int, width: int, tiles: tuple[int, ...], masked:
 
 def _registers(cut: Cut, count: int) -> tuple[int, ...]:
     """The extents of a tile with fewer registers."""
-    return tuple(count if kind == "reg" else extent for kind, extent in zip(cut.kinds, cut.tiles, strict=True))
+    return tuple(count if piece.kind == "reg" else piece.extent for piece in cut.inner)
 
 
 def reach(total: IndexLike, cut: Cut, level: int = 0) -> int:

@@ -29,12 +29,14 @@ from smelt.kernel.ir import (
     Store,
     Update,
     Value,
+    make_part,
 )
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Place, Prefix, Region
 
 _DTYPES = {dtype.name: dtype for dtype in ALL}
 _PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy", *DOTS})
 _SCALAR = re.compile(r"(?P<head>.* = (?:acc|const)) (?P<value>[a-z0-9.+-]+)")
+_PART = re.compile(r"(?P<axis>[A-Za-z_][A-Za-z0-9_]*)\.(?P<kind>reg|lane|thread(?=[1-9]))(?P<stride>[0-9]*)")
 _MAXIMUM_EXTENT = 1 << 20
 
 Result = TypeVar("Result")
@@ -48,6 +50,12 @@ def parse_kernel(text: str) -> Kernel:
 def parse_region(text: str) -> Region:
     """The region that `print_region` printed."""
     return _guarded(lambda: _RegionReader().run(text))
+
+
+def named_part(name: str, extent: int) -> Part | None:
+    """The part with a name; None if it is not one of a part."""
+    found = _PART.fullmatch(name)
+    return found and make_part(found["axis"], found["kind"], extent, int(found["stride"] or 0))
 
 
 def _guarded(read: Callable[[], Result]) -> Result:
@@ -247,7 +255,7 @@ class _KernelReader(_Reader):
                 extent = line.integer()
                 if not 1 <= extent <= _MAXIMUM_EXTENT:
                     line.fail("an extent before here")
-                found.append(Part(Variable(name, 0, extent - 1), extent))
+                found.append(named_part(name, extent) or line.fail("a part of an axis before here"))
             line.expect(">")
         return tuple(found)
 

@@ -46,12 +46,12 @@ from smelt.kernel.ir import (
     Store,
     Update,
     Value,
+    make_part,
 )
 from smelt.kernel.proofs import implied
 from smelt.kernel.region import Buffer, Less, Mask, Place
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.(?:reg|lane|thread[1-9][0-9]*)")
 _UPDATES = frozenset({*REDUCTIONS, "set", *PRODUCTS})
 
 
@@ -309,8 +309,9 @@ class _Verifier:
         self.check(len(set(names)) == len(names), f"{value.name} has a part twice")
         self.threads(value)
         for part in value.parts:
-            good = _PART.fullmatch(part.name) and part.variable == Variable(part.name, 0, part.extent - 1)
-            self.check(bool(good), f"{value.name}: {part.name} is not a part")
+            good = _NAME.fullmatch(part.axis) and part == make_part(part.axis, part.kind, part.extent, part.stride)
+            of_threads = part.kind == "thread" if part.stride else part.kind in ("reg", "lane")
+            self.check(bool(good) and of_threads, f"{value.name}: {part.name} is not a part")
         self.values[value.name] = value
 
     def threads(self, value: Value) -> None:

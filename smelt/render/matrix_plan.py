@@ -219,8 +219,7 @@ def _tiles(declared: Accumulator) -> Tiles | None:
     registers = [part for part in value.parts if not part.is_lane]
     if declared.initial != 0 or not value.parts or not value.parts[-1].is_lane or value.parts[-1].extent != SIDE:
         return None
-    axis = value.parts[-1].name.rpartition(".")[0]
-    columns = [part for part in registers if part.name == f"{axis}.reg"]
+    columns = [part for part in registers if part.axis == value.parts[-1].axis and part.kind == "reg"]
     rows = [part for part in registers if part not in columns]
     if len(rows) != 1 or rows[0].extent % SIDE or rows[0].extent > _MOST * SIDE:
         return None

@@ -341,9 +341,7 @@ STEPS: dict[str, Row] = {
         name: Row(_f(name), _one, REAL, rounds=True)
         for name in ("exp", "expm1", "tanh", "sin", "cos", "atan", "sigmoid", "silu", "softplus", "erf")
     },
-    "gelu": Row(
-        _f("gelu"), _one, REAL, rounds=True, curved=True, errors=1.5
-    ),  # 1 + erf(x) cancels, also for torch
+    "gelu": Row(_f("gelu"), _one, REAL, rounds=True, curved=True, errors=1.5),  # 1 + erf(x) cancels, also for torch
     "relu": Row(_f("relu"), _one, REAL, kinks=True),
     "sqrt": Row(lambda xp, x: xp.sqrt(xp.abs(x) + 1), _one, REAL, rounds=True, several=True),
     "log": Row(lambda xp, x: xp.log(xp.abs(x) + 0.5), _one, REAL, rounds=True, several=True),

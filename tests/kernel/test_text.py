@@ -108,6 +108,8 @@ def test_bad_actions_are_refused(text: str) -> None:
         (("  a", "      a"), "less indentation"),
         (("= exp", "= expo"), "an operation"),
         (("m.reg:3", "m.reg:0"), "an extent"),
+        (("m.reg:3", "m.warp:3"), "a part of an axis"),
+        (("m.reg:3", "m.thread:3"), "a part of an axis"),
     ],
 )
 def test_errors_say_what_was_expected(change: tuple[str, str], message: str) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from smelt.dtypes import float32
 from smelt.errors import InternalError
 from smelt.graph.index import as_index, variable
 from smelt.graph.index_text import parse_index
 from smelt.kernel import lower, parse_kernel, parse_schedule, print_kernel, verify
+from smelt.kernel.ir import Compute, Statement, Value, make_part
 from smelt.kernel.proofs import implied
 from smelt.kernel.region import Less
 from tests.kernel import regions as r
@@ -112,7 +117,6 @@ BAD = [
     ("v: float32<c.lane:2, d.lane:2> = const 1.0", "lane parts"),
     ("v: float32<c.lane:2, d.reg:2> = const 1.0", "lane parts"),
     ("v: float32<c.reg:2, c.reg:2> = const 1.0", "a part twice"),
-    ("v: float32<c.warp:2> = const 1.0", "is not a part"),
     ("v: float32 = const 1.0\nv add= v", "no accumulator"),
     ("a: float32 = acc 0.0\nv: float32<c.reg:2> = const 1.0\na add= v", "folded first"),
     ("a: float32<c.reg:2> = acc 0.0\nv: float32<c.reg:3> = const 1.0\na add= v", "too long"),
@@ -145,6 +149,14 @@ BAD = [
 def test_refuses(body: str, message: str) -> None:
     with pytest.raises(InternalError, match=message):
         checked(body)
+
+
+@pytest.mark.parametrize("fields", [{"kind": "warp"}, {"kind": "thread"}, {"extent": 3}, {"axis": "d"}])
+def test_refuses_parts_that_are_none(fields: dict[str, Any]) -> None:
+    part = make_part("c", "reg", 2)._replace(**fields)
+    body: list[Statement] = [Compute(Value("v", float32, (part,)), "const", (), 1.0)]
+    with pytest.raises(InternalError, match="is not a part"):
+        verify(replace(parse_kernel(HEADER.format(tasks="1")), body=body))
 
 
 GRIDS = [

@@ -18,6 +18,7 @@ from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.graph.shapes import row_major
 from smelt.kernel.ir import Compute, For, Kernel, Load, Part, Statement, Store, Value
 from smelt.kernel.region import Buffer, Less
+from smelt.kernel.text_parse import named_part
 from smelt.render import render, workspace_bytes
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_long, ctypes.c_long)
@@ -35,7 +36,9 @@ def buffer(name: str, dtype: DType, *shape: IndexLike) -> Buffer:
 
 
 def part(name: str, extent: int) -> Part:
-    return Part(Variable(name, 0, extent - 1), extent)
+    found = named_part(name, extent)
+    assert found is not None, name
+    return found
 
 
 def loop(name: str, count: IndexLike) -> tuple[Variable, Index]:
