@@ -63,7 +63,7 @@ from smelt.kernel import Region, Routine, print_region, print_routine, verify
 from smelt.locks import new_lock
 from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.rewrite import rewrite
-from smelt.schedule import choose, routine_steps
+from smelt.schedule import Choice, choose, routine_steps
 
 KERNEL_LIMIT = 4096  # kernels kept in memory
 
@@ -181,7 +181,7 @@ class _Maker:
             text = print_region(region)
         built = self.kernel(region, text)
         # A phase that keeps values in the output needs its memory for itself.
-        return Work(group, built, nodes, names, () if "keep" in built.schedule else places)
+        return Work(group, built, nodes, names, () if built.choice.keeps else places)
 
     def control(self, node: Node) -> ControlWork:
         """A loop or branch, with its bodies compiled. Each has leaves of its own, so no two bodies share a node."""
@@ -206,16 +206,17 @@ class _Maker:
         if known is not None:
             return known
         with self.stages.stage("schedule"):
-            schedule, kernel = choose(region, self.device.profile)
+            choice, kernel = choose(region, self.device.profile)
         if settings().verify:
             with self.stages.stage("verify"):
                 verify(kernel)
-        return self.made(key, Built(kernel, text, schedule.grain, schedule.text()))
+        return self.made(key, Built(kernel, text, choice))
 
     def routine_kernel(self, routine: Routine) -> Built:
         text = print_routine(routine)
         key = (self.device.name, text)
-        return _kernels.get(key) or self.new.get(key) or self.made(key, Built(routine, text, routine.grain))
+        known = _kernels.get(key) or self.new.get(key)
+        return known or self.made(key, Built(routine, text, Choice("routine", (), routine.grain)))
 
     def made(self, key: tuple[str, str], built: Built) -> Built:
         """Note a kernel that was not known."""

@@ -18,6 +18,7 @@ from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.kernel import Kernel, Routine, Temporary, print_kernel
 from smelt.plan import Lifetime, Step, assign, reordered
+from smelt.schedule import Choice
 
 Value = Node | Temporary  # what lies behind a buffer
 
@@ -28,8 +29,7 @@ class Built:
 
     kernel: Kernel | Routine
     text: str  # of the region or routine
-    grain: int
-    schedule: str = ""
+    choice: Choice
     source: str = ""
     library: Library | None = None  # that holds it, once it is compiled
     workspace: int = 0

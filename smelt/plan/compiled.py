@@ -52,7 +52,9 @@ class KernelRecord:
 
     name: str
     region: str
+    form: str  # of program that the schedule makes
     schedule: str
+    refused: tuple[str, ...]  # forms that come before it, with what stood against them
     ir: str
     sink: str
     nodes: tuple[str, ...]

@@ -18,6 +18,7 @@ from smelt.kernel import Apart, Bind, Order, Region, Split, Stage, Unroll
 from smelt.kernel.actions import Action
 from smelt.kernel.region import Expression, extent, walk
 from smelt.schedule.access import lies_in_panels, stride
+from smelt.schedule.choice import Candidate, formed
 from smelt.schedule.vectors import fitting, split, vector_lanes
 
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
@@ -87,18 +88,18 @@ def _longer(a: Expression, b: Expression, axes: Sequence[Variable], short: Varia
     return best if sizes.get(best, 0) >= LONG_COLUMNS else short
 
 
-def contraction_schedules(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
-    """Schedules of a contraction and what is computed from it, the best first."""
+def contraction_schedules(region: Region, profile: Profile) -> Iterator[Candidate]:
+    """A contraction and what is computed from it, the best first."""
     roles = find_roles(region)
     if roles is None:
         return
     lanes = fitting(vector_lanes(region, profile), roles.n)
     rows = 0 if roles.m is None else upper(extent(roles.m))
     if roles.m is not None and rows >= TILED_ROWS:
-        for kind in (_packed, _turned, _panels, _tiled):
+        for form, kind in (("packed", _packed), ("turned", _turned), ("panels", _panels), ("tiled", _tiled)):
             for actions in kind(region, roles, lanes, profile):
-                yield from _finished(region, roles, lanes, actions)
-    yield from _streamed(region, roles, lanes, rows)
+                yield from formed(form, region, _finished(region, roles, lanes, actions))
+    yield from formed("streamed", region, _streamed(region, roles, lanes, rows))
 
 
 def _finished(region: Region, roles: Roles, lanes: int, actions: tuple[Action, ...]) -> Iterator[tuple[Action, ...]]:

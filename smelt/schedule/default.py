@@ -7,16 +7,17 @@ always are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
 from smelt.kernel import Bind, Illegal, Keep, Kernel, Order, Region, Split, Stream, Unroll, lower
-from smelt.kernel.actions import Action, print_schedule
+from smelt.kernel.actions import Action
 from smelt.kernel.region import Expression, extent
 from smelt.schedule.access import cost, depth_cost, phases, reductions, walks
 from smelt.schedule.attention import attention_schedules
 from smelt.schedule.chained import chain_schedules
+from smelt.schedule.choice import Candidate, Choice, Refused, formed
 from smelt.schedule.contraction import contraction_schedules, find_roles
 from smelt.schedule.scans import scan_schedules, scans
 from smelt.schedule.vectors import fitting, split, streams, vector_axis, vector_lanes
@@ -32,59 +33,47 @@ COLUMN_ROWS = 8  # rows that are folded at a time
 COLUMN_VECTORS = 8  # vectors of neighboring columns that are folded side by side
 
 
-@dataclass(frozen=True)
-class Scheduled:
-    """A schedule, and how many of its tasks make a chunk of work for one thread."""
-
-    actions: tuple[Action, ...]
-    grain: int
-
-    def text(self) -> str:
-        return print_schedule(self.actions).replace("\n", "; ")
-
-
-def choose(region: Region, profile: Profile) -> tuple[Scheduled, Kernel]:
-    """The default schedule of a region, and the kernel that it gives."""
-    for program, actions in _programs(region, profile):
+def choose(region: Region, profile: Profile) -> tuple[Choice, Kernel]:
+    """What is taken for a region without search, and the kernel that it gives."""
+    refused: list[Refused] = []
+    for form, program, actions in candidates(region, profile):
         try:
             kernel = lower(program, actions)
-        except Illegal:
+        except Illegal as refusal:
+            refused.append(Refused(form, str(refusal)))
             continue
         if not fits_group(kernel, profile):
+            refused.append(Refused(form, "a group has too little memory"))
             continue
         # Whoever calls it knows the buffers in the order of the region.
         kernel = replace(kernel, buffers=tuple(region.buffers()))
-        return Scheduled(actions, _grain(region, kernel)), kernel
-    return Scheduled((), 1), lower(region, ())
+        return Choice(form, actions, _grain(region, kernel), tuple(refused)), kernel
+    return Choice("plain", (), 1, tuple(refused)), lower(region, ())
 
 
-def _programs(region: Region, profile: Profile) -> Iterator[tuple[Region, tuple[Action, ...]]]:
-    """Schedules of the region, or of one that computes the same."""
+def candidates(region: Region, profile: Profile) -> Iterator[Candidate]:
+    """What is worth trying, best first."""
     roles = find_roles(region) if "y" in dict(region.roles) else None
     if roles is not None and not roles.inner_k:
         yield from word_programs(region, roles.a, roles.b, roles.m, roles.n, roles.batch, profile)
-    yield from ((region, actions) for actions in candidates(region, profile))
-
-
-def candidates(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
-    """Schedules worth trying, best first."""
     if profile.group_threads:
-        yield from group_candidates(region, profile)
+        yield from formed("group", region, group_candidates(region, profile))
         return
     if dict(region.roles).get("y") is not None:
-        yield from attention_schedules(region, profile)
-        yield from chain_schedules(region, profile)
+        yield from formed("attention", region, attention_schedules(region, profile))
+        yield from formed("chain", region, chain_schedules(region, profile))
         if len(region.outputs) > 1 and len(reductions(region)) > 1:  # joined for those two alone
-            yield ()
+            yield Candidate("plain", region, ())
             return
         yield from contraction_schedules(region, profile)
     if scans(region):
-        yield from scan_schedules(region, profile)
+        yield from formed("scan", region, scan_schedules(region, profile))
     elif reductions(region):
-        yield from _rows(region, profile)
+        yield from formed("columns", region, _columns(region, profile))
+        yield from formed("rows", region, _rows(region, profile))
     else:
-        yield from _elementwise(region, profile)
-    yield from _plain(region)
+        yield from formed("elementwise", region, _elementwise(region, profile))
+    yield from formed("plain", region, _plain(region))
 
 
 def _elementwise(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
@@ -117,7 +106,6 @@ def _elementwise(region: Region, profile: Profile) -> Iterator[tuple[Action, ...
 
 def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     """Reductions, and what is computed from them in the same kernel."""
-    yield from _columns(region, profile)
     folds = reductions(region)
     shared = frozenset.intersection(*[e.axes for e in folds])  # what every reduction varies over: the rows
     axes = region.parallel_axes(region.outputs[0])

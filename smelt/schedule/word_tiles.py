@@ -9,6 +9,7 @@ from smelt.graph.index import Variable, upper
 from smelt.kernel import Bind, Order, Region, Split, Stage, Unroll
 from smelt.kernel.actions import Action
 from smelt.kernel.region import extent
+from smelt.schedule.choice import Candidate, formed
 from smelt.schedule.vectors import fitting, split
 from smelt.schedule.words import STEP, Words, in_words
 
@@ -38,17 +39,17 @@ def word_programs(
     n: Variable,
     batch: tuple[Variable, ...],
     profile: Profile,
-) -> Iterator[tuple[Region, tuple[Action, ...]]]:
+) -> Iterator[Candidate]:
     """Regions that compute the same in words, with schedules, the best first; `in_words` says what the names are."""
     is_float = dict(region.roles)["y"].dtype.is_float
     if {"amx_tile", _MATRIX_FEATURES[is_float]} <= profile.features and profile.vector_bytes == 64:
         words = in_words(region, a, b, m, n, batch, matrix=True)
         if words is not None:
-            yield from ((words.region, actions) for actions in matrix_schedules(words, profile))
+            yield from formed("matrix", words.region, matrix_schedules(words, profile))
     if _VECTOR_FEATURES[is_float] in profile.features:
         words = in_words(region, a, b, m, n, batch)
         if words is not None:
-            yield from ((words.region, actions) for actions in word_schedules(words, profile))
+            yield from formed("words", words.region, word_schedules(words, profile))
 
 
 def matrix_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, ...]]:

@@ -65,7 +65,7 @@ class Explanation:
                 parts.append(_titled(f"routine of {record.name}", record.region))
                 continue
             parts.append(_titled(f"region of {record.name}", record.region))
-            parts.append(_titled(f"schedule of {record.name}", record.schedule.replace("; ", "\n") or "(none)"))
+            parts.append(_titled(f"schedule of {record.name}: {record.form}", _schedule_text(record)))
             parts.append(_titled(f"kernel IR of {record.name}", record.ir))
         parts.append(_titled("source", self.source))
         parts.append(_titled("memory", self._memory_text()))
@@ -88,6 +88,11 @@ class Explanation:
             each = ", ".join(f"{1e3 * s:.4f}" for s in self.launch_seconds)
             lines.append(f"launches, in ms: {each}")
         return "\n".join([*lines, f"compiling, in ms: {compiling}"])
+
+
+def _schedule_text(record: KernelRecord) -> str:
+    refused = "".join(f"\nrefused: {each}" for each in dict.fromkeys(record.refused))
+    return (record.schedule.replace("; ", "\n") or "(none)") + refused
 
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:

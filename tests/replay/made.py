@@ -50,7 +50,7 @@ def made(make: Callable[[], GraphKey | None], profile: Profile) -> Made:
         built = drawn_up(key, profile)
     dialect = {"dialect": OPENCL} if profile.group_threads else {"features": profile.features}
     sources = [render([replace(each.kernel, name="k")], **dialect) for each in built]  # type: ignore[arg-type]
-    schedules = [f"{each.schedule}; {each.grain} at a time" for each in built]
+    schedules = [f"{each.choice.text()}; {each.choice.grain} at a time" for each in built]
     return Made(*map("\n".join, (groups, [each.text for each in built], schedules, sources)))
 
 

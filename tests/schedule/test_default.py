@@ -175,4 +175,4 @@ def test_every_region_has_a_schedule_that_verifies(seed: int, machine: Profile) 
     for region in regions(*program.roots):
         _, kernel = choose(region, machine)
         verify(kernel)
-        assert list(candidates(region, machine))[-1] == ()
+        assert list(candidates(region, machine))[-1].actions == ()

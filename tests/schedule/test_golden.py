@@ -54,7 +54,7 @@ def keys(seen: str) -> Iterator[tuple[str, GraphKey]]:
 
 def chosen(built: Built) -> str:
     if not isinstance(built.kernel, Routine):
-        return built.schedule
+        return built.choice.text()
     return ", ".join([*built.text.splitlines(), f"operations {built.kernel.operations}"])
 
 
@@ -71,7 +71,7 @@ def lines(profile: Profile, seen: str) -> Iterator[str]:
         steps.clear()
         with patch.object(driver, "routine_steps", routine_steps):
             built = drawn_up(key, profile)
-        yield from (f"{name}: {chosen(each)}; {each.grain} at a time" for each in built)
+        yield from (f"{name}: {chosen(each)}; {each.choice.grain} at a time" for each in built)
         kept = dict.fromkeys(value for step in steps for value in step.buffers if isinstance(value, Temporary))
         if kept:
             yield f"{name}: {', '.join(map(str, kept))}"

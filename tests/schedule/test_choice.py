@@ -1,0 +1,33 @@
+"""What is decided about a kernel is kept and shown, also what stood against better candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import smelt as sm
+from smelt.transform.explain import examine
+
+X = sm.asarray(np.ones((37, 53), np.float32))
+
+
+def test_a_kernel_says_which_form_was_taken_and_why_not_another_one() -> None:
+    found = examine(lambda x: (x.exp() / x.exp().sum()).sum(-1), X)
+    (kernel,) = found.kernels
+    assert kernel.form == "rows"
+    assert kernel.refused == ("rows: keep: a node in the output must have the output's own axes",)
+    text = str(found)
+    assert f"schedule of {kernel.name}: rows\n" in text
+    assert "refused: rows: keep: a node in the output must have the output's own axes" in text
+
+
+def test_forms_of_common_kernels() -> None:
+    w = sm.ones((53, 64))
+    forms = {
+        "tiled": lambda x: x @ w,
+        "streamed": lambda x: x[:1] @ w,
+        "rows": lambda x: x.softmax(-1),
+        "elementwise": lambda x: x + 1,
+        "scan": lambda x: x.cumulative_sum(axis=1),
+        "routine": lambda x: sm.sort(x, axis=1),
+    }
+    assert {form: examine(f, X).kernels[0].form for form, f in forms.items()} == {form: form for form in forms}
