@@ -39,7 +39,7 @@ class Settings(NamedTuple):
     node_limit: int = 50_000  # an unrealized graph larger than this realizes itself
     sanitize: bool = False  # kernels check their accesses; the process must be started with the sanitizers' libraries
     disabled_rules: frozenset[str] = frozenset()  # rewrite rule families switched off
-    device: str = "cpu"  # where tensors are made unless said otherwise
+    device: str = ""  # where tensors are made unless said otherwise; empty: on the processor
     traceback: str = "short"  # "full": tracebacks of uncaught errors show smelt's own frames, too
 
 
@@ -53,7 +53,7 @@ def _from_environment() -> Settings:
         compiler=os.environ.get("SMELT_CC", ""),
         verify=_integer("SMELT_VERIFY", 0) != 0,
         sanitize=_integer("SMELT_SANITIZE", 0) != 0,
-        device=os.environ.get("SMELT_DEVICE") or "cpu",
+        device=os.environ.get("SMELT_DEVICE", ""),
         traceback=os.environ.get("SMELT_TRACEBACK") or "short",
     )
 

@@ -164,6 +164,22 @@ def test_imports_only_go_down_the_layout() -> None:
     assert [bad for path in SOURCES for bad in order_violations(path.read_text(encoding="utf-8"), _module(path))] == []
 
 
+def device_names(source: str, module: str) -> list[str]:
+    """Where code knows devices by their names."""
+    return [
+        f"{module}:{node.lineno} says {node.value!r}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and node.value in ("cpu", "opencl", "cuda")
+    ]
+
+
+def test_only_devices_and_renderers_know_devices_by_name() -> None:
+    core = LAYOUT[LAYOUT.index("graph") : LAYOUT.index("debug")]
+    others = [path for path in SOURCES if _owner(_module(path)) in {"config", *core} - {"device", "render", "tensor"}]
+    assert [bad for path in others for bad in device_names(path.read_text(encoding="utf-8"), _module(path))] == []
+    assert device_names('if name == "cpu": pass', "m") == ["m:1 says 'cpu'"]
+
+
 def test_nothing_unsafe_is_used() -> None:
     files = SOURCES + TESTS
     assert [bad for path in files for bad in unsafe_uses(path.read_text(encoding="utf-8"), _module(path))] == []

@@ -1,17 +1,14 @@
 """The devices that smelt can compute on here.
 
-Each module that implements a device has a function `describe()`: a list with one dict of facts per device that works
-now, and an empty one where something is missing. The facts of `COLUMNS` are shown in the table, as far as a device has
-them; `--json` shows whatever there is.
+The facts of `COLUMNS` are shown in the table, as far as a device has them; `--json` shows whatever there is.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 from typing import Any, Final
 
-MODULES: Final = ("smelt.device.cpu",)
+from smelt.device.registry import describe
 
 # name in the dict -> title, for facts that all kinds of devices may have; sizes in bytes end in `_bytes`
 COLUMNS: Final = {
@@ -26,11 +23,6 @@ COLUMNS: Final = {
     "memory_bytes": "memory",
     "free_bytes": "free",
 }
-
-
-def devices() -> list[dict[str, Any]]:
-    """The facts about every device, ready for JSON."""
-    return [facts for module in MODULES for facts in importlib.import_module(module).describe()]
 
 
 def size_text(nbytes: int) -> str:
@@ -49,7 +41,7 @@ def _text(name: str, value: Any) -> str:
 
 def main(as_json: bool = False) -> int:
     """Print the devices; 0 if there is one."""
-    found = devices()
+    found = describe()
     if as_json:
         print(json.dumps(found, indent=2))
         return 0 if found else 1

@@ -133,7 +133,7 @@ def _quota(root: Path) -> int:
         allowed, period = (folder / "cpu.max").read_text().split()
     except (OSError, ValueError):
         try:
-            allowed, period = ((folder / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+            allowed, period = ((folder / f"cpu/cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
         except OSError:
             return 1 << 16
     try:

@@ -15,6 +15,7 @@ from smelt.config import settings
 from smelt.cost.profile import Profile, profile
 from smelt.device import memory
 from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Step, check_controls
+from smelt.device.registry import only_first
 from smelt.errors import InternalError, MemoryLimitError
 
 # Compilers are looked for when something is built, so `import smelt` need not wait for what that takes.
@@ -248,6 +249,12 @@ def _spec(launch: Launch, libraries: Sequence[Library]) -> LaunchSpec:
     return LaunchSpec(
         library.address(launch.kernel), count, launch.tasks, launch.grain, launch.buffers, launch.integers
     )
+
+
+def open_device(number: int) -> CPU:
+    """The processor."""
+    only_first(CPU.name, number)
+    return CPU()
 
 
 def describe() -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from smelt.device.memory import pointer, size_class
 from smelt.device.opencl_build import Library, build, stored
 from smelt.device.opencl_program import PLACE_BITS, Program
 from smelt.device.protocol import Step
+from smelt.device.registry import only_first
 from smelt.errors import DeviceError, InternalError, MemoryLimitError
 from smelt.graph.index import Variable, of
 from smelt.locks import new_lock
@@ -33,15 +34,6 @@ if TYPE_CHECKING:
 
 _KEPT_FRACTION: Final = 8  # an eighth of the device's memory may lie in the pool
 _EXTRA: Final = "pip install 'smelt[opencl]'"
-
-
-def available() -> bool:
-    """Whether there is an OpenCL device to use."""
-    try:
-        open_context()
-    except DeviceError:
-        return False
-    return True
 
 
 class Context:
@@ -290,20 +282,28 @@ class Builder:
         return self._libraries
 
 
-def describe() -> dict[str, Any]:
-    """Facts about the OpenCL device; `available` tells whether there is one, `reason` why not."""
+def open_device(number: int) -> OpenCL:
+    """The device, if there is one."""
+    only_first(OpenCL.name, number)
+    open_context()
+    return OpenCL()
+
+
+def describe() -> list[dict[str, Any]]:
+    """The facts about this device that `smelt devices` shows; none if there is no such device."""
     try:
         device = open_context().device
-    except DeviceError as error:
-        return {"name": "opencl", "available": False, "reason": str(error)}
-    return {
-        "name": "opencl",
-        "available": True,
-        "device": device.name.strip(),
-        "platform": f"{device.platform.name} {device.platform.version}".strip(),
-        "driver": device.driver_version,
-        "compute_units": device.max_compute_units,
-        "memory_bytes": device.global_mem_size,
-        "local_memory_bytes": device.local_mem_size,
-        "largest_group": device.max_work_group_size,
-    }
+    except DeviceError:
+        return []
+    return [
+        {
+            "device": OpenCL.name,
+            "name": device.name.strip(),
+            "platform": f"{device.platform.name} {device.platform.version}".strip(),
+            "driver": device.driver_version,
+            "cores": device.max_compute_units,
+            "largest_group": device.max_work_group_size,
+            "local_memory_bytes": device.local_mem_size,
+            "memory_bytes": device.global_mem_size,
+        }
+    ]

@@ -4,7 +4,7 @@ Holds the process's compiled graphs, its random state and the stack of traces. A
 written again, and a value that has been computed is not computed twice.
 """
 
-from smelt.runtime.devices import DEVICES, available, common_device, default_device, device, set_default
+from smelt.runtime.devices import available, common_device, default_device, device, set_default
 from smelt.runtime.randomness import advance_random, random_state, seed_random, set_random_state, take_random
 from smelt.runtime.realize import clear_graphs, find, graph_count, outputs, pack_scalars, realize, report
 from smelt.runtime.sized import realize_sized
@@ -34,7 +34,6 @@ from smelt.runtime.tracing import (
 )
 
 __all__ = [
-    "DEVICES",
     "Narrowed",
     "Placeholder",
     "Storage",

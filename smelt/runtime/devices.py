@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from smelt.config import change, settings
 from smelt.device.cpu import CPU
+from smelt.device.registry import HOST, describe, open_device
 from smelt.errors import DeviceError
 from smelt.locks import new_lock
 
@@ -14,10 +15,8 @@ if TYPE_CHECKING:
     from smelt.device.protocol import Device
     from smelt.runtime.storage import Storage
 
-DEVICES: Final = ("cpu", "opencl")
-
-_cpu = CPU()
-_opened: dict[str, Device] = {"cpu": _cpu}
+_host: Final = CPU()
+_opened: dict[str, Device] = {HOST: _host}
 _lock = new_lock()
 
 
@@ -26,19 +25,15 @@ def device(name: str, asked: str = "device") -> Device:
     found = _opened.get(name)
     if found is not None:
         return found
-    if name not in DEVICES:
-        raise DeviceError(f"{asked}: there is no device {name!r}", hint=f"Available: {', '.join(DEVICES)}.")
-    from smelt.device.opencl import OpenCL, open_context
-
-    open_context()
+    opened = open_device(name, asked)
     with _lock:
-        return _opened.setdefault(name, OpenCL())
+        return _opened.setdefault(name, opened)
 
 
 def default_device() -> Device:
     """Where tensors are made unless said otherwise."""
     name = settings().device
-    return _cpu if name == "cpu" else device(name, "SMELT_DEVICE")
+    return _host if name in ("", HOST) else device(name, "SMELT_DEVICE")
 
 
 def set_default(name: str, asked: str) -> None:
@@ -48,9 +43,7 @@ def set_default(name: str, asked: str) -> None:
 
 def available() -> list[str]:
     """The devices that can be used here."""
-    from smelt.device import opencl
-
-    return [name for name in DEVICES if name == "cpu" or opencl.available()]
+    return [facts["device"] for facts in describe()]
 
 
 def common_device(storages: Iterable[Storage]) -> Device:
@@ -58,9 +51,9 @@ def common_device(storages: Iterable[Storage]) -> Device:
     names = {storage.device for storage in storages}
     if not names:
         return default_device()
-    elsewhere = sorted(names - {"cpu"})
+    elsewhere = sorted(names - {HOST})
     if len(elsewhere) > 1:
         raise DeviceError(
             f"the inputs of a computation lie on {' and '.join(elsewhere)}", hint="Bring them together with to_device."
         )
-    return device(elsewhere[0]) if elsewhere else _cpu
+    return device(elsewhere[0]) if elsewhere else _host

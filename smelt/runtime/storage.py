@@ -12,6 +12,7 @@ import numpy as np
 
 from smelt.device.memory import allocate, pointer, wrap
 from smelt.device.protocol import DeviceMemory
+from smelt.device.registry import HOST
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DonatedError
 from smelt.graph.node import Node, make_leaf
@@ -37,7 +38,7 @@ _signatures: dict[tuple[Any, ...], Signature] = {}
 
 
 def signature(
-    dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: str = "cpu"
+    dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: str = HOST
 ) -> Signature:
     """The one signature object for these; strides default to row-major order."""
     if strides is None:
@@ -100,7 +101,7 @@ class Storage:
         """
         dtype = as_dtype(array.dtype)
         target = default_device() if place is None else device(place)
-        if target.name != "cpu":
+        if target.name != HOST:
             memory: DeviceMemory = target.upload(np.ascontiguousarray(array))
             return cls(memory, signature(dtype, array.shape, device=target.name))
         if not copy and cls.shares(array):

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from smelt.device.registry import MODULES, is_name
 from smelt.dtypes import DType, as_dtype, is_dtype
 from smelt.errors import ArgumentError, DeviceError
 from smelt.graph.node import Shape
 from smelt.graph.shapes import checked_shape, normalized_axes, normalized_axis
-from smelt.runtime import DEVICES
 from smelt.tensor.handle import Handle
 from smelt.tensor.types import Axes, ShapeLike
 
@@ -114,10 +114,10 @@ def refuse_dtype(value: Any, name: str) -> None:
 
 def check_device(device: Any, name: str) -> None:
     """Accept the devices that there are."""
-    if device is not None and str(device) not in DEVICES:
+    if device is not None and not is_name(str(device)):
         raise DeviceError(
             f"{name}: there is no device {str(device)!r}",
-            rule=f"there are: {', '.join(DEVICES)}.",
+            rule=f"there are: {', '.join(MODULES)}.",
             hint="Leave it out to compute on all cores of the processor; `smelt devices` lists what is here.",
         )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt import runtime
+from smelt.device.registry import HOST
 from smelt.graph.index import Index
 from smelt.graph.ops import Op
 from smelt.graph.shapes import shape_text
@@ -59,7 +60,7 @@ def _values(tensor: Tensor) -> str:
     start = "Tensor("
     values = np.array2string(_printable(numpy(tensor)), separator=", ", prefix=start, threshold=_MANY)
     shape = f"shape={shape_text(tensor.shape)}, " if 0 in tensor.shape or len(values) > _MANY else ""
-    place = f", device={tensor.device}" if tensor.device != "cpu" else ""
+    place = f", device={tensor.device}" if tensor.device != HOST else ""
     return f"{start}{values}, {shape}dtype={tensor.dtype}{place})"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Never, Self
 
 from smelt.derive.custom import stopped
+from smelt.device.registry import HOST
 from smelt.dtypes import DType
 from smelt.errors import ShapeError
 from smelt.graph import build
@@ -58,7 +59,7 @@ class Habits(Handle):
 
     def cpu(self) -> Self:
         """The tensor in main memory."""
-        return devices.placed(self, "cpu", "cpu")  # type: ignore[arg-type, return-value]
+        return devices.placed(self, HOST, "cpu")  # type: ignore[arg-type, return-value]
 
     def dim(self) -> int:
         """The number of axes: `ndim`."""

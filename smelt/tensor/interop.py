@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from smelt import dtypes, runtime
+from smelt.device.registry import HOST
 from smelt.dtypes import DType, as_dtype, cast_array
 from smelt.errors import ArgumentError, DTypeError, ExchangeError, GradientError, ShapeError, SmeltError, TraceError
 from smelt.graph import build
@@ -81,7 +82,7 @@ def _shared(obj: Any, dtype: DType | None) -> Node:
         raise ArgumentError(f"asarray: {obj._node.dtype} cannot become {dtype} without a copy", hint="Leave copy out.")
     if not isinstance(obj, list | tuple | range | np.generic) and not is_weak(obj):
         array = array_of(obj, "asarray")
-        here = runtime.default_device().name == "cpu"
+        here = runtime.default_device().name == HOST
         if here and (dtype is None or as_dtype(array.dtype) is dtype) and Storage.shares(array):
             return runtime.leaf(Storage.of(array, copy=False))
     raise ArgumentError(
@@ -135,7 +136,7 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     _numeric(array, "from_dlpack")
     if copy is False and not Storage.shares(array):
         raise ExchangeError("from_dlpack: memory that is not aligned cannot do without a copy", hint="Leave copy out.")
-    if copy is False and runtime.default_device().name != "cpu":
+    if copy is False and runtime.default_device().name != HOST:
         raise ExchangeError("from_dlpack: another device cannot do without a copy", hint="Leave copy out.")
     leaf = runtime.leaf(Storage.of(array, copy=bool(copy) and not is_copy))
     return placed(wrap(leaf), device, "from_dlpack")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from smelt.cost.profile import profile
 from smelt.device.memory import Memory, available_bytes
+from smelt.device.registry import HOST
 from smelt.dtypes import bfloat16, float32, int8, int32, uint8
 from smelt.graph import build
 from smelt.graph.index import product_of
@@ -52,7 +53,7 @@ class Packing(NamedTuple):
             array = array.T if self.transposed else array
             rows, columns = array.shape
             parts = array.reshape(rows // self.depth, self.depth, columns // self.panel, self.panel)
-            found = storage.kept[self] = Storage.of(parts.transpose(2, 0, 3, 1), copy=True, place="cpu")
+            found = storage.kept[self] = Storage.of(parts.transpose(2, 0, 3, 1), copy=True, place=HOST)
         return found
 
     def seen(self, packed: Node) -> Node:
@@ -83,7 +84,7 @@ def packable(roots: Sequence[Node], numbers: Mapping[Node, int], leaves: Sequenc
     """The weights among the arguments, which have these numbers."""
     found = [_use(node, numbers) for node in topological(roots) if node.op is Op.CONTRACT]
     everywhere = {leaf.device for leaf in leaves if isinstance(leaf, Storage)}
-    return [use for use in found if use is not None] if everywhere == {"cpu"} else []
+    return [use for use in found if use is not None] if everywhere == {HOST} else []
 
 
 def with_packed(roots: Sequence[Node], uses: Sequence[Use]) -> tuple[list[Node], list[Kept]]:

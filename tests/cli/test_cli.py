@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import smelt as sm
 from smelt import cli
 from smelt.cli import devices, doctor
 from smelt.config import configure
+from smelt.device import registry
 from smelt.errors import CompilerError
 
 
@@ -110,11 +112,25 @@ def test_other_devices_need_only_describe_themselves(
     other = types.ModuleType("other_device")
     other.describe = lambda: [{"device": "other:0", "name": "A card", "memory_bytes": 3 << 30}]  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "other_device", other)
-    monkeypatch.setattr(devices, "MODULES", (*devices.MODULES, "other_device"))
+    monkeypatch.setitem(registry.MODULES, "other", "other_device")
     assert cli.main(["devices"]) == 0
     assert " ".join(capsys.readouterr().out.splitlines()[-1].split()) == "other:0 A card - - - - - - 3 GiB -"
-    monkeypatch.setattr(devices, "MODULES", ())
+    monkeypatch.setattr(registry, "MODULES", {})
     assert cli.main(["devices"]) == 1
+
+
+@pytest.mark.opencl
+def test_devices_lists_opencl(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["devices", "--json"]) == 0
+    cpu, opencl = json.loads(capsys.readouterr().out)
+    assert (cpu["device"], opencl["device"]) == ("cpu", "opencl")
+    assert opencl["name"] and opencl["memory_bytes"] > opencl["local_memory_bytes"] > 0
+
+
+@pytest.mark.parametrize("name", ["cpu:1", "cpu:0", "opencl:x", "tpu", ""])
+def test_devices_that_are_not_there_are_refused(name: str) -> None:
+    with pytest.raises(sm.errors.DeviceError, match="there is no device"):
+        sm.zeros(2).to_device(name)
 
 
 @pytest.mark.parametrize(
