@@ -33,9 +33,9 @@ from smelt.device.protocol import Device
 from smelt.dtypes import DType, int64
 from smelt.fuse import (
     ROUTINES,
-    Chain,
     Group,
     Layout,
+    Pass,
     base,
     build_region,
     contiguous,
@@ -44,12 +44,9 @@ from smelt.fuse import (
     name_slots,
     overwritable,
     partition,
-    prepared,
+    ready,
     signature,
-    split_reductions,
     storable,
-    weigh_last,
-    whole_words,
 )
 from smelt.graph import composites
 from smelt.graph.closed import open_body
@@ -80,6 +77,10 @@ def compile_key(key: GraphKey, device: Device, stages: Stages, digest: str, expl
 
 def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain: bool) -> CompiledGraph:
     texts: dict[str, str] = {}
+
+    def seen(one: Pass, roots: Sequence[Node]) -> None:
+        texts[f"{one.name} ({one.contract.value})"] = print_graph(roots)
+
     with stages.stage("rebuild"):
         roots = rebuild(key)
     if explain:
@@ -91,7 +92,7 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
     if settings().verify:
         verify_graph(roots)
     with stages.stage("fuse"):
-        roots, pieces, chains = _fused(roots, device)
+        roots, pieces, chains = ready(roots, _layout, device.profile, seen if explain else None)
         outputs, results, stored = _outputs(roots)
         groups = partition(stored, pieces, chains)
     with device.building() as builder, Progress(len(groups)) as progress:
@@ -117,15 +118,6 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
     if any(node.op is Op.COMPOSITE for node in order):
         roots = rewrite(_expanded(roots))
     return simple_bodies(roots, simplify) if any(node.op in CONTROL for node in order) else roots
-
-
-def _fused(roots: Sequence[Node], device: Device) -> tuple[list[Node], set[Node], list[Chain]]:
-    """The graph as kernels are cut out of it, what has to be stored for that, and the attentions in it."""
-    roots, pieces = split_reductions(prepared(roots, _layout))
-    if device.profile.group_threads:  # work-groups multiply no words, and attention in several kernels
-        return roots, pieces, []
-    roots, pieces = whole_words(roots, pieces, device.profile)
-    return weigh_last(roots, pieces)
 
 
 class _Maker:
@@ -246,7 +238,7 @@ class _Maker:
     def block(self, body: Sequence[Node], leaves: Sequence[Node]) -> Block:
         """The launches of a body, all of whose roots are stored."""
         with self.stages.stage("fuse"):
-            roots, pieces, chains = _fused(open_body(body, leaves), self.device)
+            roots, pieces, chains = ready(open_body(body, leaves), _layout, self.device.profile)
             stored: list[Node] = []
             for root in map(storable, roots):
                 while root in stored:  # a value that is given twice is copied

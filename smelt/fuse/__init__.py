@@ -5,27 +5,24 @@ region reads it; each region is a pure function of the buffers that it loads.
 """
 
 from smelt.fuse.alike import signature
-from smelt.fuse.attention import weigh_last
 from smelt.fuse.build import build_region
 from smelt.fuse.canonical import name_slots
-from smelt.fuse.chains import Chain
 from smelt.fuse.control_nodes import LoopSizes, Walk, amount_node, base, loop_sizes
 from smelt.fuse.group import Group
 from smelt.fuse.layout import Layout, contiguous
 from smelt.fuse.merge import merge_axes
 from smelt.fuse.overwrite import overwritable
 from smelt.fuse.partition import partition, storable
-from smelt.fuse.routine_nodes import ROUTINES, Operand, operands, prepared
-from smelt.fuse.split import split_reductions
-from smelt.fuse.whole_words import whole_words
+from smelt.fuse.passes import Pass, ready
+from smelt.fuse.routine_nodes import ROUTINES, Operand, operands
 
 __all__ = [
     "ROUTINES",
-    "Chain",
     "Group",
     "Layout",
     "LoopSizes",
     "Operand",
+    "Pass",
     "Walk",
     "amount_node",
     "base",
@@ -37,10 +34,7 @@ __all__ = [
     "operands",
     "overwritable",
     "partition",
-    "prepared",
+    "ready",
     "signature",
-    "split_reductions",
     "storable",
-    "weigh_last",
-    "whole_words",
 ]

@@ -9,7 +9,8 @@ import smelt as sm
 from smelt import dtypes
 from smelt.compiler import simplify
 from smelt.dtypes import DType
-from smelt.fuse import partition, split_reductions
+from smelt.fuse import partition
+from smelt.fuse.split import split_reductions
 from smelt.graph import build
 from smelt.graph.index import Dim, IndexLike
 from smelt.graph.node import Node

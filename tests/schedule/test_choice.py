@@ -20,6 +20,12 @@ def test_a_kernel_says_which_form_was_taken_and_why_not_another_one() -> None:
     assert "refused: rows: keep: a node in the output must have the output's own axes" in text
 
 
+def test_passes_that_depend_on_the_device_are_shown() -> None:
+    found = examine(lambda x: x.sum(), sm.ones((2048, 512)))
+    assert "=== graph, long sums in pieces (reassociates)\n" in str(found)
+    assert "divides last" not in str(found)  # which had nothing to do
+
+
 def test_forms_of_common_kernels() -> None:
     w = sm.ones((53, 64))
     forms = {
