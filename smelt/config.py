@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from smelt.errors import ArgumentError
+
 
 def _default_cache() -> str:
     """The user's cache directory; empty for a user without a home, whose home is not ours to make."""
@@ -40,7 +42,19 @@ class Settings(NamedTuple):
     sanitize: bool = False  # kernels check their accesses; the process must be started with the sanitizers' libraries
     disabled_rules: frozenset[str] = frozenset()  # rewrite rule families switched off
     device: str = ""  # where tensors are made unless said otherwise; empty: on the processor
+    without_features: tuple[str, ...] = ()  # beginnings of names of instruction sets that are not used
     traceback: str = "short"  # "full": tracebacks of uncaught errors show smelt's own frames, too
+
+
+def _without_features() -> tuple[str, ...]:
+    """What `SMELT_FEATURES=-amx,-avx512_bf16` takes away."""
+    words = [word.strip() for word in os.environ.get("SMELT_FEATURES", "").split(",") if word.strip()]
+    for word in words:
+        if len(word) < 2 or word[0] != "-":
+            raise ArgumentError(
+                f"SMELT_FEATURES: {word!r:.80} takes nothing away", hint="Write SMELT_FEATURES=-amx,-avx512_bf16."
+            )
+    return tuple(word[1:] for word in words)
 
 
 def _from_environment() -> Settings:
@@ -54,6 +68,7 @@ def _from_environment() -> Settings:
         verify=_integer("SMELT_VERIFY", 0) != 0,
         sanitize=_integer("SMELT_SANITIZE", 0) != 0,
         device=os.environ.get("SMELT_DEVICE", ""),
+        without_features=_without_features(),
         traceback=os.environ.get("SMELT_TRACEBACK") or "short",
     )
 

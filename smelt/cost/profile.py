@@ -7,6 +7,8 @@ import os
 import platform
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from smelt.config import settings
+
 # Loaded when a profile is read, not when smelt is imported.
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,10 +50,15 @@ def profile() -> Profile:
     """The profile of this machine."""
     from pathlib import Path
 
-    found = read_profile(Path("/"), platform.machine().lower(), _allowed_cores())
-    if "amx_tile" in found.features and not _may_use_tiles():
-        found = found._replace(features=frozenset(name for name in found.features if not name.startswith("amx_")))
-    return found
+    found = without(read_profile(Path("/"), platform.machine().lower(), _allowed_cores()), settings().without_features)
+    return found if "amx_tile" not in found.features or _may_use_tiles() else without(found, ("amx_",))
+
+
+def without(found: Profile, names: tuple[str, ...]) -> Profile:
+    """A processor that lacks the instruction sets whose names begin like that."""
+    features = frozenset(name for name in found.features if not name.startswith(names)) if names else found.features
+    vector_bytes, vector_registers = _vectors(found.machine, features)
+    return found._replace(features=features, vector_bytes=vector_bytes, vector_registers=vector_registers)
 
 
 def read_profile(root: Path, machine: str, allowed_cores: int) -> Profile:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from smelt.cost.profile import profile, read_profile
+from smelt.cost.profile import profile, read_profile, without
 
 
 def write(root: Path, texts: dict[str, str]) -> Path:
@@ -96,3 +98,34 @@ def test_a_machine_that_says_nothing(tmp_path: Path) -> None:
 )
 def test_cores_stay_within_the_quota(tmp_path: Path, texts: dict[str, str], cores: int) -> None:
     assert read_profile(write(tmp_path, texts), "x86_64", 8).cores == cores
+
+
+def test_instruction_sets_can_be_taken_away(tmp_path: Path) -> None:
+    full = read_profile(write(tmp_path, cpuinfo("avx2 avx512f avx512_bf16 amx_tile amx_bf16")), "x86_64", 4)
+    assert without(full, ("amx",)).features == {"avx2", "avx512f", "avx512_bf16"}
+    assert without(full, ("amx",)).vector_bytes == 64
+    narrow = without(full, ("amx", "avx512"))
+    assert (narrow.features, narrow.vector_bytes, narrow.vector_registers) == ({"avx2"}, 32, 16)
+    assert without(full, ()) == full
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("-avx,-asimd", "()"), ("-nothing", "True"), ("avx", "Write SMELT_FEATURES=")]
+)
+def test_what_the_environment_takes_away(text: str, shown: str) -> None:
+    code = """if True:
+        from smelt.cost.profile import profile
+        import os
+        if os.environ["SMELT_FEATURES"] == "-nothing":
+            print(bool(profile().features))
+        else:
+            print(tuple(name for name in profile().features if name.startswith(("avx", "asimd"))))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "SMELT_FEATURES": text},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown in done.stdout + done.stderr
