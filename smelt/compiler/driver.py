@@ -128,6 +128,7 @@ class _Maker:
         self.new: dict[tuple[str, str], Built] = {}
         self.alike: dict[Hashable, tuple[Work, list[int]]] = {}  # by mark: a launch, and the parts of its nodes
         self.parameters = itertools.count()
+        self.depth = 0  # how many loops and branches are open
 
     def work(self, groups: Sequence[Group]) -> list[AnyWork]:
         """The launches of groups, in order."""
@@ -150,30 +151,34 @@ class _Maker:
             yield Work(group, self.routine_kernel(routine), list(buffers), {v.name: v.name for v in routine.parameters})
 
     def region_work(self, group: Group) -> Work:
+        # In a loop, what is stored may lie where a register points to.
+        moved = group.piece is not None and not self.depth
         with self.stages.stage("regions"):
-            mark, numbered = signature(group, _layout) or (None, [])
+            mark, numbered = signature(group, _layout, moved) or (None, [])
             known = self.alike.get(mark)
         if known is not None:
             first, parts = known
             nodes = [numbered[part] for part in parts]
             seen = dict(zip(first.nodes, nodes, strict=True))
             places = [[seen[value] for value in found] for found in first.overwritable]
-            return Work(group, first.built, nodes, first.names, places)
-        work = self.new_region_work(group)
+            return Work(group, first.built, nodes, first.names, places, group.starts() if moved else ())
+        work = self.new_region_work(group, moved)
         if mark is not None:
             number: dict[Value, int] = {node: k for k, node in enumerate(numbered)}
             self.alike[mark] = work, [number[node] for node in work.nodes]
         return work
 
-    def new_region_work(self, group: Group) -> Work:
+    def new_region_work(self, group: Group, moved: bool) -> Work:
         with self.stages.stage("regions"):
-            region, nodes = build_region(group, _layout)
-            places = [[nodes[k] for k in found] for found in overwritable(region)]
+            region, nodes = build_region(group, _layout, moved)
+            # Of a piece that is moved, a region does not tell at which elements of the whole it is.
+            places = [] if moved else [[nodes[k] for k in found] for found in overwritable(region)]
             region, names = name_slots(merge_axes(region))
             text = print_region(region)
         built = self.kernel(region, text)
         # A phase that keeps values in the output needs its memory for itself.
-        return Work(group, built, nodes, names, () if built.choice.keeps else places)
+        starts = group.starts() if moved else ()
+        return Work(group, built, nodes, names, () if built.choice.keeps else places, starts)
 
     def control(self, node: Node) -> ControlWork:
         """A loop or branch, with its bodies compiled. Each has leaves of its own, so no two bodies share a node."""
@@ -245,7 +250,10 @@ class _Maker:
                     root = make(Op.CAST, root.dtype, root.shape, (root,))
                 stored.append(root)
             groups = partition(stored, pieces, chains)
-        return Block(in_order(self.work(groups), stored), stored, leaves)
+        self.depth += 1
+        work = in_order(self.work(groups), stored)
+        self.depth -= 1
+        return Block(work, stored, leaves)
 
 
 def _expanded(roots: Sequence[Node], done: Iterable[Node] = ()) -> list[Node]:

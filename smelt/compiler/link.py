@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from smelt.compiler.places import LoopPlaces, Place, Places, place_of
+from smelt.compiler.places import LoopPlaces, Place, Places, moved, place_of
 from smelt.compiler.record import GraphRecord, output_fields
 from smelt.compiler.trace import Argument, GraphKey, count_starts
 from smelt.compiler.work import (
@@ -137,6 +138,7 @@ class _Linker:
     def launch(self, item: Work, place: Places) -> None:
         built = item.built
         tasks = built.kernel.tasks.value
+        starts = itertools.chain(item.starts, itertools.repeat(0))
         assert built.library is not None
         self.steps.append(
             Launch(
@@ -146,7 +148,7 @@ class _Linker:
                 tasks or 0,
                 built.choice.grain,
                 built.kernel.threads,
-                tuple(self.slot(place_of(node, place)) for node in item.nodes),
+                tuple(self.slot(moved(place_of(node, place), next(starts))) for node in item.nodes),
                 tuple(self.integers[item.names[v.name]] for v in built.kernel.parameters),
             )
         )

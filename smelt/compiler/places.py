@@ -29,6 +29,11 @@ def place_of(node: Value, place: Places) -> Place:
     return (INPUTS + argument.number, 0) if argument.kind == "input" else (SCALARS, WORD * argument.number)
 
 
+def moved(place: Place, start: int) -> Place:
+    """So many bytes further on."""
+    return place[0], place[1] + start
+
+
 class Turns(NamedTuple):
     """Two places of a state that take turns, `first` being written first, and registers that say which is which."""
 

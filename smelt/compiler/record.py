@@ -156,6 +156,7 @@ def _check(record: GraphRecord, key: Any) -> None:
     scalars = count_scalars(key)
     integers = len(bounds) + count_starts(key)
     stored = [output for output in record.outputs if output[0] == "stored"]
+    results = INPUTS + record.n_inputs  # the base of the first
     inputs: dict[int, list[Any]] = {}  # the leaves of each input, which may be seen in several ways
     for entry in entries:
         if entry[0] is Op.LEAF:
@@ -172,7 +173,8 @@ def _check(record: GraphRecord, key: Any) -> None:
         and len(record.results) == len(roots)
         and all(number < len(record.outputs) for number in record.results)
         and all(base <= 1 + record.n_inputs + len(stored) for base, _ in record.slots)
-        and all(offset == 0 for base, offset in record.slots if base >= INPUTS)
+        and all(offset == 0 for base, offset in record.slots if INPUTS <= base < results)
+        and all(offset < max(1, stored[base - results][3]) for base, offset in record.slots if base >= results)
         and all(offset < 8 * scalars for base, offset in record.slots if base == SCALARS)
         and all(launch.library < len(record.libraries) for launch in launches)
         and all(0 <= slot < len(record.slots) for step in record.launches for slot in step.buffers)

@@ -43,7 +43,8 @@ def kernel_text(built: Built) -> str:
 @dataclass(frozen=True)
 class Work:
     """One launch: the group, its kernel, the node behind each buffer, and what its parameters are called in the
-    graph. The first nodes are what it writes; for each of them, those in `overwritable` may lie in the same memory.
+    graph. The first nodes are what it writes; for each of them, those in `overwritable` may lie in the same memory, and
+    `starts` says after how many bytes of that it begins.
     """
 
     group: Group
@@ -51,6 +52,7 @@ class Work:
     nodes: Sequence[Value]
     names: dict[str, str]
     overwritable: Sequence[Sequence[Value]] = ()
+    starts: Sequence[int] = ()
 
     @property
     def written(self) -> Sequence[Value]:

@@ -14,7 +14,7 @@ from smelt.graph.node import Node
 from smelt.graph.ops import Op
 
 
-def signature(group: Group, layout: LayoutOf) -> tuple[Hashable, list[Node]] | None:
+def signature(group: Group, layout: LayoutOf, moved: bool = False) -> tuple[Hashable, list[Node]] | None:
     """A mark that groups share for which `build_region` gives the same region, and the nodes of this one.
 
     The nodes of groups with the same mark play the same parts at the same positions. None for groups that read by
@@ -24,12 +24,12 @@ def signature(group: Group, layout: LayoutOf) -> tuple[Hashable, list[Node]] | N
         return None
     numbers: dict[Node, int] = {}
     computed = [_computed(group, node, numbers) for node in group.inside]
-    results = [Result(group.sink, group.place, group.result, group.piece), *group.also]
-    stored = [_stored(result, numbers) for result in results]
+    results = group.results
+    stored = [_stored(result, numbers, moved) for result in results]
     # A kernel may store what it only reads: a piece of a concat.
     made = {*group.inside, *(result.sink for result in results)}
     read = [_read(node, layout) for node in numbers if node not in made]
-    return (group.axes, tuple(computed), tuple(read), tuple(stored)), list(numbers)
+    return (group.axes, tuple(computed), tuple(read), tuple(stored), moved), list(numbers)
 
 
 def _number(node: Node, numbers: dict[Node, int]) -> int:
@@ -51,7 +51,9 @@ def _read(node: Node, layout: LayoutOf) -> Hashable:
     return node.dtype, layout(node)
 
 
-def _stored(result: Result, numbers: dict[Node, int]) -> Hashable:
-    sink = result.sink
+def _stored(result: Result, numbers: dict[Node, int], moved: bool) -> Hashable:
+    sink, piece = result.sink, result.piece
     where = _number(sink, numbers), _number(result.result, numbers)
-    return where, sink.dtype, sink.shape, result.place, result.result.shape, result.piece
+    if piece is not None and moved:
+        return where, sink.dtype, result.place, result.result.shape, piece.moved
+    return where, sink.dtype, sink.shape, result.place, result.result.shape, piece

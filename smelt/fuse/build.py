@@ -23,10 +23,14 @@ _INDEX_OPERATIONS = {"//": "floordiv", "%": "mod", "min": "min", "max": "max"}
 _UNROUNDED = frozenset({"neg", "abs", "sign", "max", "min", "floor", "ceil", "trunc", "round"})
 
 
-def build_region(group: Group, layout: Callable[[Node], Layout]) -> tuple[Region, list[Node]]:
-    """The region of a group, and the node behind each of its buffers in calling order (the sinks first)."""
+def build_region(group: Group, layout: Callable[[Node], Layout], moved: bool = False) -> tuple[Region, list[Node]]:
+    """The region of a group, and the node behind each of its buffers in calling order (the sinks first). Pieces may be
+    `moved` to where they begin by whoever calls it.
+    """
     builder = _Builder(group, layout)
-    stored = [Result(group.sink, group.place, group.result, group.piece), *group.also]
+    stored = group.results
+    if moved:
+        stored = [r if r.piece is None else r._replace(piece=r.piece.moved) for r in stored]
     outputs = tuple(builder.output(f"o{k}" if k else "o", result) for k, result in enumerate(stored))
     expressions = list(walk([output.value for output in outputs]))
     loads = [e.attribute.buffer.name for e in expressions if e.op == "load"]

@@ -16,6 +16,13 @@ class Piece(NamedTuple):
     start: IndexLike
     strides: tuple[IndexLike, ...]  # of the axes of the result
 
+    @property
+    def moved(self) -> Piece:
+        """The piece for a caller that says where it begins, if that is known: pieces that are alike then share a
+        kernel.
+        """
+        return self._replace(start=0) if isinstance(self.start, int) else self
+
 
 class Result(NamedTuple):
     """A further node that a kernel stores, in terms of its axes: see `Group`."""
@@ -55,6 +62,16 @@ class Group:
     waiting: set[Node] = field(default_factory=set)  # asked for and not computed here
     counter: int = 0
     expected: int = 0  # nodes that only this kernel would ask for, and has not given away
+
+    @property
+    def results(self) -> list[Result]:
+        """All that is stored."""
+        return [Result(self.sink, self.place, self.result, self.piece), *self.also]
+
+    def starts(self) -> list[int]:
+        """By how many bytes each result that is `moved` begins after its memory."""
+        pieces = [(result.piece, result.sink.dtype.itemsize) for result in self.results]
+        return [p.start * size if p is not None and isinstance(p.start, int) else 0 for p, size in pieces]
 
     def fresh(self, size: IndexLike) -> Index:
         """A new reduced axis; an axis of size 1 needs none."""
