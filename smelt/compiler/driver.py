@@ -62,6 +62,7 @@ from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.rewrite import rewrite
 from smelt.schedule import Choice, choose, routine_steps
 
+STORED = "what is stored, and why"  # the title of a text
 KERNEL_LIMIT = 4096  # kernels kept in memory
 
 
@@ -79,7 +80,7 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
     texts: dict[str, str] = {}
 
     def seen(one: Pass, roots: Sequence[Node]) -> None:
-        texts[f"{one.name} ({one.contract.value})"] = print_graph(roots)
+        texts[f"graph, {one.name} ({one.contract.value})"] = print_graph(roots)
 
     with stages.stage("rebuild"):
         roots = rebuild(key)
@@ -94,7 +95,9 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
     with stages.stage("fuse"):
         roots, pieces, chains = ready(roots, _layout, device.profile, seen if explain else None)
         outputs, results, stored = _outputs(roots)
-        groups = partition(stored, pieces, chains)
+        groups, decisions = partition(stored, pieces, chains)
+    if explain:
+        texts[STORED] = "\n".join(f"{x.node!r}: {x.reason}" for x in reversed(decisions) if x.kind == "stored")
     with device.building() as builder, Progress(len(groups)) as progress:
         maker = _Maker(device, stages, Units(device, builder, stages, progress))
         work = in_order(maker.work(groups), stored)
@@ -249,7 +252,7 @@ class _Maker:
                 while root in stored:  # a value that is given twice is copied
                     root = make(Op.CAST, root.dtype, root.shape, (root,))
                 stored.append(root)
-            groups = partition(stored, pieces, chains)
+            groups, _ = partition(stored, pieces, chains)
         self.depth += 1
         work = in_order(self.work(groups), stored)
         self.depth -= 1

@@ -7,21 +7,25 @@ region reads it; each region is a pure function of the buffers that it loads.
 from smelt.fuse.alike import signature
 from smelt.fuse.build import build_region
 from smelt.fuse.canonical import name_slots
+from smelt.fuse.choices import Choices, Decision, parse_choices
 from smelt.fuse.control_nodes import LoopSizes, Walk, amount_node, base, loop_sizes
 from smelt.fuse.group import Group
 from smelt.fuse.layout import Layout, contiguous
 from smelt.fuse.merge import merge_axes
 from smelt.fuse.overwrite import overwritable
-from smelt.fuse.partition import partition, storable
+from smelt.fuse.partition import Partition, partition, storable
 from smelt.fuse.passes import Pass, ready
 from smelt.fuse.routine_nodes import ROUTINES, Operand, operands
 
 __all__ = [
     "ROUTINES",
+    "Choices",
+    "Decision",
     "Group",
     "Layout",
     "LoopSizes",
     "Operand",
+    "Partition",
     "Pass",
     "Walk",
     "amount_node",
@@ -33,6 +37,7 @@ __all__ = [
     "name_slots",
     "operands",
     "overwritable",
+    "parse_choices",
     "partition",
     "ready",
     "signature",

@@ -12,30 +12,27 @@ Bounds: a kernel reads each of its inputs and writes its result once; its arithm
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
-from smelt.cost import COSTLY
 from smelt.fuse.chains import Chain
+from smelt.fuse.choices import NO_CHOICES, Choices, Decision, Policy
+from smelt.fuse.facts import free_axes, impossible, is_beside, is_stored, takes_chain
 from smelt.fuse.group import Group, Piece, Result
 from smelt.fuse.join import joined
 from smelt.fuse.movement import Place, source_place, split_strides, within
-from smelt.fuse.routine_nodes import ROUTINES, bases, only_renames
-from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, product_of, size_of, upper, variable
-from smelt.graph.node import Node, make, topological, users
+from smelt.fuse.routine_nodes import ROUTINES, bases
+from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, size_of, variable
+from smelt.graph.node import Node, make, topological
 from smelt.graph.ops import CONTROL, ELEMENTWISE, SOURCES, VIEWS, Op
 from smelt.graph.shapes import row_major
-from smelt.kernel.region import extent
+from smelt.kernel import Illegal
 
-NODE_LIMIT = 250  # elementwise nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
-BUFFER_LIMIT = 40  # distinct values that one kernel asks for
-CONTRACTION_LIMIT = 80  # the same beside a contraction, where each of many registers has its own copy of them
-CUT_MINIMUM = 32  # nodes that a kernel must be spared by storing a value only because it has too many
-PLACE_LIMIT = 4  # elements of one node that one element of a kernel may need
-PROLOGUE_LIMIT = 16  # nodes computed inside the operands of a contraction
-RECOMPUTE_DEPTH = 8  # cheap nodes in a row that may be computed in several kernels
-UNCACHED = 1 << 20  # elements that are read back from memory, not from a cache
-PIECES_LIMIT = 4  # parts of a concat that are selected between element by element
-PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users in one kernel
-SMALL = 1 << 15  # elements below which one thread is enough anyway
+
+class Partition(NamedTuple):
+    """Kernels, in an order in which they can run, and what was decided about each node on the way."""
+
+    groups: list[Group]
+    decisions: list[Decision]
 
 
 def storable(root: Node) -> Node:
@@ -43,25 +40,102 @@ def storable(root: Node) -> Node:
     return make(Op.CAST, root.dtype, root.shape, (root,)) if root.op in SOURCES else root
 
 
-def partition(roots: Sequence[Node], pieces: Collection[Node] = (), chains: Sequence[Chain] = ()) -> list[Group]:
-    """Kernels, in an order in which they can run. The roots must be `storable`; they and the `pieces` are stored.
+def partition(
+    roots: Sequence[Node],
+    pieces: Collection[Node] = (),
+    chains: Sequence[Chain] = (),
+    choices: Choices = NO_CHOICES,
+) -> Partition:
+    """Cut a graph into kernels. The roots must be `storable`; they and the `pieces` are stored.
 
-    Members of a chain are computed in its kernel; what several chains share, in each of theirs.
+    Members of a chain are computed in its kernel; what several chains share, in each of theirs. Choices go before
+    what the policy says; one that cannot be is `Illegal`.
     """
-    order = topological(roots)
-    results = {chain.result: chain for chain in chains}
-    light, epilogues, cones = _light(order), _epilogues(order), _cones(order, roots)
-    stored = {*roots, *pieces}
-    read_whole: set[Node] = set()  # by routines, which ask no kernel
-    askers: dict[Node, list[Group]] = {}
-    depth: dict[Node, int] = {}
-    groups: list[Group] = []
+    return _Walk(roots, pieces, chains, choices).run()
 
-    def ask(group: Group, node: Node, place: Place, operand: bool) -> None:
+
+class _Walk:
+    """The way from the results backwards."""
+
+    def __init__(
+        self, roots: Sequence[Node], pieces: Collection[Node], chains: Sequence[Chain], choices: Choices
+    ) -> None:
+        self.order = topological(roots)
+        self.policy = Policy(self.order, roots)
+        self.pieces = set(pieces)
+        self.stored = {*roots, *pieces}
+        self.chains = {chain.result: chain for chain in chains}
+        self.read_whole: set[Node] = set()  # by routines, which ask no kernel
+        self.askers: dict[Node, list[Group]] = {}
+        self.groups: list[Group] = []
+        self.decisions: list[Decision] = []
+        self.chosen = {
+            self.order[k]: kind for kind, numbers in zip(("stored", "inside"), choices, strict=True) for k in numbers
+        }
+
+    def run(self) -> Partition:
+        for node in reversed(self.order):
+            if is_stored(node):
+                continue
+            if node.op in ROUTINES or node.op in CONTROL:
+                self.groups.append(Group(node, (), Place(()), node, inside=[node]))
+                self.stored.update(bases(node))
+                self.read_whole.update(bases(node))
+                continue
+            self.place(node)
+        self.groups.reverse()
+        return Partition(joined(self.groups, self.order), self.decisions)
+
+    def place(self, node: Node) -> None:
+        """Compute a node inside of the kernels that ask for it, or give it one of its own."""
+        asking = self.askers.get(node, [])
+        taken = bool(asking) and all(node in group.members for group in asking)
+        reason = "" if taken else self.reason(node, asking)
+        if node not in self.stored and not reason:
+            for group in asking:
+                self.absorb(group, node)
+            if len(asking) > 1 and not taken:
+                self.policy.shared(node)
+            self.decisions.append(Decision(node, "inside", "a chain has it" if taken else ""))
+            return
+        only_reader = len(asking) == 1 and node not in self.read_whole
+        if node in self.stored and only_reader and not reason and is_beside(asking[0], node):
+            # Nobody else reads it inside the graph: it is stored by the way.
+            asking[0].also.append(Result(node, asking[0].places[node][0], node))
+            self.absorb(asking[0], node)
+            self.decisions.append(Decision(node, "stored", "it is a result, by the kernel that computes it anyway"))
+            return
+        self.decisions.append(Decision(node, "stored", reason or "it is a result, or has to be read as a whole"))
+        self.store(node, asking)
+
+    def reason(self, node: Node, asking: Sequence[Group]) -> str:
+        """What stands against computing a node inside of kernels."""
+        chosen = self.chosen.get(node)
+        cannot = next((why for group in asking if (why := impossible(group, node))), "")
+        if chosen == "inside" and cannot:
+            raise Illegal(f"inside {self.order.index(node)}: {cannot}")
+        if chosen is not None:
+            return "it was chosen" if chosen == "stored" else ""
+        return cannot or self.policy.against(node, asking, self.pieces)
+
+    def store(self, node: Node, asking: Sequence[Group]) -> None:
+        """Kernels that store a node."""
+        cones = self.policy.cones
+        for group in asking:
+            group.expected -= cones[node]
+        for group in _sinks(node):
+            self.groups.append(group)
+            group.expected = cones[group.result]
+            self.ask(group, group.result, group.place, False)
+            if group.result is node:
+                self.askers[node].remove(group)
+                self.absorb(group, node)
+
+    def ask(self, group: Group, node: Node, place: Place, operand: bool) -> None:
         places = group.places.get(node)
         if places is None:
             places = group.places[node] = []
-            askers.setdefault(node, []).append(group)
+            self.askers.setdefault(node, []).append(group)
             if not _is_counted(node):
                 group.waiting.add(node)
         if place not in places:
@@ -69,12 +143,12 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = (), chains: Sequ
         if operand:
             group.operands.add(node)
 
-    def absorb(group: Group, node: Node) -> None:
+    def absorb(self, group: Group, node: Node) -> None:
         group.waiting.discard(node)
         group.inside.append(node)
         group.work += len(group.places[node]) if node.op in ELEMENTWISE else 0
-        chain = results.get(node)
-        if chain is not None and not group.members and _takes_chain(group, node):
+        chain = self.chains.get(node)
+        if chain is not None and not group.members and takes_chain(group, node):
             group.members = chain.members
             if chain.folds:
                 group.keys = dict.fromkeys(chain.folds, group.fresh(chain.keys))
@@ -85,56 +159,9 @@ def partition(roots: Sequence[Node], pieces: Collection[Node] = (), chains: Sequ
         operand = node.op is Op.CONTRACT or node in group.operands
         for place in group.places[node]:
             if node.op is Op.REDUCE:
-                group.reductions.append(_free(place))
+                group.reductions.append(free_axes(place))
             for source, at in demands(group, node, place):
-                ask(group, source, at, operand)
-
-    for node in reversed(order):
-        if _is_stored(node):
-            continue
-        if node.op in ROUTINES or node.op in CONTROL:
-            groups.append(Group(node, (), Place(()), node, inside=[node]))
-            stored.update(bases(node))
-            read_whole.update(bases(node))
-            continue
-        asking = askers.get(node, [])
-        shared = len(asking) > 1
-        alone = not shared or _recomputable(node, depth.get(node, 0), len(asking))
-        apart = node in epilogues and any(group.reductions for group in asking)
-        # The tasks of a long reduction are its pieces; what they need of another reduction is made before.
-        apart = apart or (node.op is Op.REDUCE and any(group.sink in pieces for group in asking))
-        apart = apart or (len(asking) == 1 and _cut(asking[0], cones[node]))
-        taken = bool(asking) and all(node in group.members for group in asking)
-        legal = alone and not apart and all(_legal(group, node, light) for group in asking)
-        if node not in stored and (taken or legal):
-            for group in asking:
-                absorb(group, node)
-            if shared and not taken and node.op not in VIEWS:
-                for source in node.sources:
-                    depth[source] = max(depth.get(source, 0), depth.get(node, 0) + 1)
-            continue
-        only_reader = len(asking) == 1 and node not in read_whole
-        if node in stored and only_reader and legal and _is_beside(asking[0], node):
-            # Nobody else reads it inside the graph: it is stored by the way.
-            asking[0].also.append(Result(node, asking[0].places[node][0], node))
-            absorb(asking[0], node)
-            continue
-        for group in asking:
-            group.expected -= cones[node]
-        for group in _sinks(node):
-            groups.append(group)
-            group.expected = cones[group.result]
-            ask(group, group.result, group.place, False)
-            if group.result is node:
-                askers[node].remove(group)
-                absorb(group, node)
-    groups.reverse()
-    return joined(groups, order)
-
-
-def _is_stored(node: Node) -> bool:
-    """Whether a node is there without a kernel that makes it: loops and branches store their values themselves."""
-    return node.op in SOURCES or node.op is Op.ITEM or node.leaf is not None
+                self.ask(group, source, at, operand)
 
 
 def _is_counted(node: Node) -> bool:
@@ -142,55 +169,6 @@ def _is_counted(node: Node) -> bool:
     while node.op in VIEWS and node.leaf is None:
         node = node.sources[0]
     return node.op is Op.CONST or node.op is Op.IOTA
-
-
-def _cones(order: Sequence[Node], roots: Sequence[Node]) -> dict[Node, int]:
-    """For each node, how many elementwise nodes are needed for it alone, itself included.
-
-    Those are the nodes of its subtree in the tree of immediate dominators, seen from the results.
-    """
-    above: dict[Node, Node | None] = dict.fromkeys(roots)
-    depth: dict[Node, int] = dict.fromkeys(roots, 0)
-
-    def meet(a: Node | None, b: Node | None) -> Node | None:
-        # What many far apart nodes share is part of no small cone: giving up keeps long graphs linear.
-        for _ in range(2 * NODE_LIMIT):
-            if a is b:
-                return a
-            if a is not None and (b is None or depth[a] >= depth[b]):
-                a = above[a]
-            else:
-                assert b is not None
-                b = above[b]
-        return None
-
-    for node in reversed(order):
-        # All users have been seen, so what dominates this node is known.
-        dominator = above[node]
-        depth[node] = 0 if dominator is None else depth[dominator] + 1
-        for source in () if node.leaf is not None else node.sources:
-            above[source] = meet(above[source], node) if source in above else node
-    sizes: dict[Node, int] = dict.fromkeys(order, 0)
-    for node in order:
-        if node.leaf is None and (node.op in ELEMENTWISE or node.op in VIEWS):
-            sizes[node] += node.op in ELEMENTWISE
-            dominator = above[node]
-            if dominator is not None:
-                sizes[dominator] += sizes[node]
-    return sizes
-
-
-def _cut(group: Group, cone: int) -> bool:
-    """Whether to store a value because its kernel would have too many nodes.
-
-    Without this, the limit on nodes would fall somewhere in the middle, where many values are alive.
-    """
-    return group.expected > _limit(group, group.sink) and CUT_MINIMUM <= cone <= NODE_LIMIT
-
-
-def _limit(group: Group, node: Node) -> int:
-    """How many nodes a kernel may have before it takes in this one."""
-    return NODE_LIMIT if group.contraction is None and node.op is not Op.CONTRACT else CONTRACTION_LIMIT
 
 
 def _sinks(node: Node) -> Iterator[Group]:
@@ -288,7 +266,7 @@ def _new_axes(group: Group, node: Node, place: Place, sizes: list[IndexLike]) ->
     there: list[Index] = []
     if node.op is Op.REDUCE:
         folded = [v for axes in group.reduced.values() for i in axes for v in i.variables()]
-        there = [of(v) for v in dict.fromkeys((*group.axes, *folded)) if v not in _free(place)]
+        there = [of(v) for v in dict.fromkeys((*group.axes, *folded)) if v not in free_axes(place)]
     found: list[Index] = []
     for size in sizes:
         fitting = [i for i in there if i not in found and as_index(size) == next(iter(i.variables())).last + 1]
@@ -296,147 +274,3 @@ def _new_axes(group: Group, node: Node, place: Place, sizes: list[IndexLike]) ->
         found.append(fitting[-1] if fitting and size != 1 else group.fresh(size))
     group.reduced[key] = tuple(found)
     return group.reduced[key]
-
-
-def _free(place: Place) -> frozenset[Variable]:
-    """The axes that an element's index varies over."""
-    return frozenset(v for i in place.indices for v in i.variables() if v.name[0] in "ir")
-
-
-def _light(order: Sequence[Node]) -> set[Node]:
-    """Nodes made of inputs by a few cheap operations (a cast, a scale): worth computing inside a contraction's
-    operands.
-
-    Anything else a contraction reads is better finished by the kernel that makes it.
-    """
-    found: set[Node] = set()
-    for node in order:
-        if _is_stored(node):
-            found.add(node)
-            continue
-        cheap = node.op in VIEWS or node.op is Op.PAD or (node.op in ELEMENTWISE and node.attribute not in COSTLY)
-        if cheap and all(source in found for source in node.sources):
-            found.add(node)
-    return found
-
-
-def _epilogues(order: Sequence[Node]) -> set[Node]:
-    """Elementwise nodes that lead back to a contraction of the same elements that nobody else reads.
-
-    A kernel of reductions cannot take the contraction in, so it leaves these to the contraction's kernel.
-    """
-    readers = users(order)
-    found: set[Node] = set()
-    for node in order:
-        if node.op in ELEMENTWISE:
-            for source in node.sources:
-                while only_renames(source) and len(readers[source]) == 1:
-                    source = source.sources[0]
-                if len(readers[source]) == 1 and (source.op is Op.CONTRACT or source in found):
-                    found.add(node)
-    return found
-
-
-def _is_beside(group: Group, node: Node) -> bool:
-    """Whether a kernel that computes a node on its way can store it next to its sink: the very same elements."""
-    plain = group.piece is None and group.result is group.sink and group.scanned is None and not group.members
-    return plain and node.op in ELEMENTWISE and node.shape == group.sink.shape and _is_same(group, group.places[node])
-
-
-def _legal(group: Group, node: Node, light: set[Node]) -> bool:
-    """Whether a node may be computed inside a kernel that asks for it."""
-    if node.op in VIEWS:
-        return True
-    places = group.places[node]
-    # What is found by index is read from memory: several elements may ask for one.
-    if group.picks and any(v in group.picks for place in places for i in place.indices for v in i.variables()):
-        return False
-    if group.work >= _limit(group, node) or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
-        return False
-    if node in group.operands:
-        own = (inner for inner in group.inside if inner.op not in VIEWS and inner not in group.members)
-        prologue = sum(inner in group.operands for inner in own)
-        return node in light and len(places) == 1 and prologue < PROLOGUE_LIMIT
-    if node.op is Op.CONCAT:
-        return len(node.sources) <= PIECES_LIMIT and len(places) == 1
-    if node.op is Op.CONTRACT:
-        return _legal_contraction(group, places)
-    if node.op is Op.REDUCE:
-        return _legal_reduction(group, node, places)
-    if node.op is Op.SCAN:
-        return _legal_scan(group, node, places)
-    return len(places) <= (1 if node.attribute in COSTLY else PLACE_LIMIT)
-
-
-def _legal_contraction(group: Group, places: list[Place]) -> bool:
-    """A contraction is computed inside its epilogue if that has the very same elements."""
-    if group.contraction is not None or group.scanned is not None or group.reductions:
-        return False
-    return _is_same(group, places)
-
-
-def _takes_chain(group: Group, result: Node) -> bool:
-    """Whether a kernel can compute a whole chain: its result at the very elements that the kernel stores."""
-    plain = group.contraction is None and group.scanned is None and not group.reductions
-    return plain and _is_same(group, group.places[result])
-
-
-def _legal_scan(group: Group, node: Node, places: list[Place]) -> bool:
-    """A scan is computed inside users with the very same elements, beside scans of the same axis."""
-    if group.contraction is not None or group.reductions or not _is_same(group, places):
-        return False
-    # One of its columns, or its diagonal, is no scan.
-    if len(group.axes) != sum(size != 1 for size in node.shape):
-        return False
-    return group.scanned is None or group.scanned == places[0].indices[node.attribute.axis]
-
-
-def _is_same(group: Group, places: list[Place]) -> bool:
-    """Whether a node is asked for at the very elements that the kernel stores."""
-    if len(places) > 1 or places[0].mask:
-        return False
-    return all(map(_is_plain, places[0].indices)) and _free(places[0]) == frozenset(group.axes)
-
-
-def _is_plain(i: Index) -> bool:
-    """Whether an index is an axis itself, or 0."""
-    plain = i.constant == 0 and len(i.terms) <= 1 and all(c == 1 for c in i.terms.values())
-    return plain and all(isinstance(atom, Variable) for atom in i.atoms())
-
-
-def _legal_reduction(group: Group, node: Node, places: list[Place]) -> bool:
-    """A reduction stays with its users if each of its elements is computed once, in a loop outside of theirs."""
-    if group.contraction is not None or len(places) > 1 or places[0].mask:
-        return False
-    free = _free(places[0])
-    if not free <= frozenset(group.axes):
-        return False
-    rows = product_of(extent(v) for v in free)
-    if rows != product_of(node.shape):
-        return False
-    if any(not (free <= other or other <= free) for other in group.reductions):
-        return False
-    whole = product_of(node.sources[0].shape)
-    return upper(rows) >= PARALLEL_ROWS or upper(whole) <= SMALL
-
-
-def _recomputable(node: Node, depth: int, kernels: int) -> bool:
-    """Whether computing a node in several kernels costs no more than storing it once and reading it back."""
-    if node.op in VIEWS:
-        return True
-    if node.op is Op.PAD:
-        return depth < RECOMPUTE_DEPTH
-    if node.op not in ELEMENTWISE or depth >= RECOMPUTE_DEPTH:
-        return False
-    size = product_of(node.shape)
-    # A costly function takes about as long as the write and the read of a value that no cache holds, and no memory.
-    if node.attribute in COSTLY and (kernels > 2 or upper(size) < UNCACHED):
-        return False
-    return sum(_reads_all(source, size) for source in set(node.sources)) <= 1  # x * x reads one input
-
-
-def _reads_all(source: Node, size: IndexLike) -> bool:
-    """Whether a source has as many distinct elements as its user."""
-    while source.op is Op.EXPAND or source.op is Op.RESHAPE or source.op is Op.PERMUTE:
-        source = source.sources[0]
-    return source.op is not Op.CONST and product_of(source.shape) == size

@@ -58,7 +58,7 @@ class Explanation:
         parts = [
             _titled("graph, as traced", stages.get("graph", "")),
             _titled("graph, rewritten, composites written out", stages.get("rewritten", "")),
-            *(_titled(f"graph, {name}", text) for name, text in stages.items() if name not in ("graph", "rewritten")),
+            *(_titled(name, text) for name, text in stages.items() if name not in ("graph", "rewritten")),
             _titled("kernels", "\n".join(_kernel_line(k, record) for k, record in enumerate(self.kernels))),
         ]
         for record in dict((record.region, record) for record in self.kernels).values():

@@ -9,14 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smelt.fuse import build_region, contiguous, merge_axes, partition, storable
+from smelt.fuse.choices import NO_CHOICES, Choices
 from smelt.graph.index import Index
 from smelt.graph.node import Node
 from smelt.kernel import evaluate_region
 
+Array = NDArray[Any]
+
 
 def run_fused(
-    roots: Sequence[Node], leaves: dict[Node, NDArray[Any]], dims: dict[str, int], merge: bool = True
-) -> list[NDArray[Any]]:
+    roots: Sequence[Node],
+    leaves: dict[Node, Array],
+    dims: dict[str, int],
+    merge: bool = True,
+    choices: Choices = NO_CHOICES,
+) -> list[Array]:
     """The values of the roots, computed kernel by kernel."""
     values = {node: np.ascontiguousarray(array).reshape(-1) for node, array in leaves.items()}
 
@@ -24,7 +31,7 @@ def run_fused(
         return tuple(size.evaluate(dims) if isinstance(size, Index) else size for size in node.shape)
 
     roots = [storable(root) for root in roots]
-    for group in partition(list(dict.fromkeys(roots))):
+    for group in partition(list(dict.fromkeys(roots)), choices=choices).groups:
         if 0 in (size.evaluate(dims) if isinstance(size, Index) else size for size in group.result.shape):
             for node in (group.sink, *(result.sink for result in group.also)):
                 values.setdefault(node, np.zeros(int(np.prod(concrete(node))), node.dtype.numpy))

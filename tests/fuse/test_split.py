@@ -59,7 +59,7 @@ def test_the_pieces_and_their_sum_are_kernels_with_all_that_goes_into_them() -> 
     mean = build.div(build.reduce("add", x, (0, 1)), build.const(1 << 22, F32))
     centered = build.sub(x, build.broadcast_to(mean, x.shape))
     roots, stored = split_reductions([build.reduce("add", build.mul(centered, centered), (0, 1))])
-    found = [[node.op for node in group.inside if node.op is Op.REDUCE] for group in partition(roots, stored)]
+    found = [[node.op for node in group.inside if node.op is Op.REDUCE] for group in partition(roots, stored).groups]
     assert found == [[Op.REDUCE]] * 4
 
 

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from smelt.compiler import GraphKey, driver
 from smelt.cost.profile import Profile
+from smelt.fuse import Partition
 from smelt.fuse.group import Group
 from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
@@ -41,9 +42,9 @@ def made(make: Callable[[], GraphKey | None], profile: Profile) -> Made:
     groups: list[str] = []
     plain = driver.partition
 
-    def partition(*arguments: Any) -> list[Group]:
+    def partition(*arguments: Any) -> Partition:
         found = plain(*arguments)
-        groups.extend(map(described, found))
+        groups.extend(map(described, found.groups))
         return found
 
     with patch.object(driver, "partition", partition):

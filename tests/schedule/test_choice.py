@@ -26,6 +26,12 @@ def test_passes_that_depend_on_the_device_are_shown() -> None:
     assert "divides last" not in str(found)  # which had nothing to do
 
 
+def test_what_is_stored_says_why() -> None:
+    found = str(examine(lambda x: (x.exp().sum(0), x.exp().sum(1)), sm.ones((512, 512))))
+    assert "=== what is stored, and why\n" in found
+    assert "it is a result, or has to be read as a whole" in found
+
+
 def test_forms_of_common_kernels() -> None:
     w = sm.ones((53, 64))
     forms = {

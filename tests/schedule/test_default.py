@@ -25,7 +25,7 @@ from tests.profiles import AMX, AVX2, AVX512, NEON
 
 
 def regions(*nodes: Node) -> list[Region]:
-    groups = partition([storable(node) for node in simplify(without_aliases(list(nodes)))])
+    groups = partition([storable(node) for node in simplify(without_aliases(list(nodes)))]).groups
     return [merge_axes(build_region(group, contiguous)[0]) for group in groups]
 
 

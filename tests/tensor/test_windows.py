@@ -24,7 +24,7 @@ def floats(*shape: int) -> Any:
 def stored(*tensors: sm.Tensor) -> list[Node]:
     """What the kernels of a program store."""
     roots = [storable(node) for node in rewrite([tensor._node for tensor in tensors])]
-    return [group.sink for group in partition(roots)]
+    return [group.sink for group in partition(roots).groups]
 
 
 def test_a_convolution_with_its_bias_and_activation_is_one_kernel() -> None:

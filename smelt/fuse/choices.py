@@ -1,0 +1,225 @@
+"""Store or recompute: what pays, where both may be.
+
+Takes what a walk has found out about a node: which kernels ask for it, and at which elements. Gives a decision with its
+reason, by a few limits that stand at the top of this file, or by `Choices` that somebody has made before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Final, Literal, NamedTuple
+
+from smelt.cost import COSTLY
+from smelt.fuse.facts import free_axes, is_stored
+from smelt.fuse.group import Group
+from smelt.fuse.routine_nodes import only_renames
+from smelt.graph.index import IndexLike, product_of, upper
+from smelt.graph.node import Node, users
+from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
+from smelt.kernel import Illegal
+from smelt.kernel.region import extent
+
+NODE_LIMIT = 250  # elementwise nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
+BUFFER_LIMIT = 40  # distinct values that one kernel asks for
+CONTRACTION_LIMIT = 80  # the same beside a contraction, where each of many registers has its own copy of them
+CUT_MINIMUM = 32  # nodes that a kernel must be spared by storing a value only because it has too many
+PLACE_LIMIT = 4  # elements of one node that one element of a kernel may need
+PROLOGUE_LIMIT = 16  # nodes computed inside the operands of a contraction
+RECOMPUTE_DEPTH = 8  # cheap nodes in a row that may be computed in several kernels
+UNCACHED = 1 << 20  # elements that are read back from memory, not from a cache
+PIECES_LIMIT = 4  # parts of a concat that are selected between element by element
+PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users in one kernel
+SMALL = 1 << 15  # elements below which one thread is enough anyway
+
+Kind = Literal["inside", "stored"]
+
+
+class Decision(NamedTuple):
+    """Whether a node is computed inside of the kernels that ask for it, or stored by one of its own; and why."""
+
+    node: Node
+    kind: Kind
+    reason: str
+
+
+class Choices(NamedTuple):
+    """Nodes, by their numbers in the order of the graph, that are stored or computed inside whatever the limits say.
+
+    As text: `store 3 17; inside 4`.
+    """
+
+    stored: frozenset[int] = frozenset()
+    inside: frozenset[int] = frozenset()
+
+    def __str__(self) -> str:
+        parts = (("store", self.stored), ("inside", self.inside))
+        return "; ".join(" ".join([word, *map(str, sorted(numbers))]) for word, numbers in parts if numbers)
+
+
+def parse_choices(text: str) -> Choices:
+    """The choices that were printed."""
+    found: dict[str, frozenset[int]] = {"store": frozenset(), "inside": frozenset()}
+    for part in filter(None, map(str.strip, text.split(";"))):
+        word, *numbers = part.split()
+        if word not in found or not numbers or not all(number.isdecimal() for number in numbers):
+            raise Illegal(f"{part[:40]!r} is no choice; write store 3 17; inside 4")
+        found[word] |= set(map(int, numbers))
+    return Choices(found["store"], found["inside"])
+
+
+NO_CHOICES: Final = Choices()
+
+
+class Policy:
+    """What is known about a graph before any of it is placed, and what the limits make of it."""
+
+    def __init__(self, order: Sequence[Node], roots: Sequence[Node]) -> None:
+        self.light, self.epilogues, self.cones = _light(order), _epilogues(order), _cones(order, roots)
+        self.depth: dict[Node, int] = {}  # how many nodes in a row above each are computed in several kernels
+
+    def against(self, node: Node, asking: Sequence[Group], pieces: Set[Node]) -> str:
+        """Why it does not pay to compute a node inside of all kernels that ask for it."""
+        if len(asking) > 1 and not _recomputable(node, self.depth.get(node, 0), len(asking)):
+            return "several kernels ask for it, and it is dear to compute again"
+        if node in self.epilogues and any(group.reductions for group in asking):
+            return "it is the epilogue of a contraction, and a kernel of reductions asks for it"
+        # The tasks of a long reduction are its pieces; what they need of another reduction is made before.
+        if node.op is Op.REDUCE and any(group.sink in pieces for group in asking):
+            return "pieces of a long reduction need it"
+        if len(asking) == 1 and _cut(asking[0], self.cones[node]):
+            return "its kernel would have too many nodes, and this is a good place to cut"
+        return next((reason for group in asking if (reason := self._against(group, node))), "")
+
+    def _against(self, group: Group, node: Node) -> str:
+        if node.op in VIEWS:
+            return ""
+        places = group.places[node]
+        if group.work >= _limit(group, node) or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
+            return "its kernel has enough nodes, or reads enough"
+        if node in group.operands:
+            own = (inner for inner in group.inside if inner.op not in VIEWS and inner not in group.members)
+            prologue = sum(inner in group.operands for inner in own)
+            simple = node in self.light and len(places) == 1 and prologue < PROLOGUE_LIMIT
+            return "" if simple else "a contraction needs it, which reads what is finished"
+        if node.op is Op.CONCAT:
+            few = len(node.sources) <= PIECES_LIMIT and len(places) == 1
+            return "" if few else "it has many parts, or is asked for at several places"
+        if node.op is Op.REDUCE:
+            rows = product_of(extent(v) for v in free_axes(places[0]))
+            enough = upper(rows) >= PARALLEL_ROWS or upper(product_of(node.sources[0].shape)) <= SMALL
+            return "" if enough else "it has too few rows to share out"
+        if node.op is Op.CONTRACT or node.op is Op.SCAN:
+            return ""
+        few = len(places) <= (1 if node.attribute in COSTLY else PLACE_LIMIT)
+        return "" if few else "its kernel asks for it at several places"
+
+    def shared(self, node: Node) -> None:
+        """Note that a node is computed in several kernels."""
+        if node.op not in VIEWS:
+            for source in node.sources:
+                self.depth[source] = max(self.depth.get(source, 0), self.depth.get(node, 0) + 1)
+
+
+def _light(order: Sequence[Node]) -> set[Node]:
+    """Nodes made of inputs by a few cheap operations (a cast, a scale): worth computing inside a contraction's
+    operands.
+
+    Anything else a contraction reads is better finished by the kernel that makes it.
+    """
+    found: set[Node] = set()
+    for node in order:
+        if is_stored(node):
+            found.add(node)
+            continue
+        cheap = node.op in VIEWS or node.op is Op.PAD or (node.op in ELEMENTWISE and node.attribute not in COSTLY)
+        if cheap and all(source in found for source in node.sources):
+            found.add(node)
+    return found
+
+
+def _epilogues(order: Sequence[Node]) -> set[Node]:
+    """Elementwise nodes that lead back to a contraction of the same elements that nobody else reads.
+
+    A kernel of reductions cannot take the contraction in, so it leaves these to the contraction's kernel.
+    """
+    readers = users(order)
+    found: set[Node] = set()
+    for node in order:
+        if node.op in ELEMENTWISE:
+            for source in node.sources:
+                while only_renames(source) and len(readers[source]) == 1:
+                    source = source.sources[0]
+                if len(readers[source]) == 1 and (source.op is Op.CONTRACT or source in found):
+                    found.add(node)
+    return found
+
+
+def _cones(order: Sequence[Node], roots: Sequence[Node]) -> dict[Node, int]:
+    """For each node, how many elementwise nodes are needed for it alone, itself included.
+
+    Those are the nodes of its subtree in the tree of immediate dominators, seen from the results.
+    """
+    above: dict[Node, Node | None] = dict.fromkeys(roots)
+    depth: dict[Node, int] = dict.fromkeys(roots, 0)
+
+    def meet(a: Node | None, b: Node | None) -> Node | None:
+        # What many far apart nodes share is part of no small cone: giving up keeps long graphs linear.
+        for _ in range(2 * NODE_LIMIT):
+            if a is b:
+                return a
+            if a is not None and (b is None or depth[a] >= depth[b]):
+                a = above[a]
+            else:
+                assert b is not None
+                b = above[b]
+        return None
+
+    for node in reversed(order):
+        # All users have been seen, so what dominates this node is known.
+        dominator = above[node]
+        depth[node] = 0 if dominator is None else depth[dominator] + 1
+        for source in () if node.leaf is not None else node.sources:
+            above[source] = meet(above[source], node) if source in above else node
+    sizes: dict[Node, int] = dict.fromkeys(order, 0)
+    for node in order:
+        if node.leaf is None and (node.op in ELEMENTWISE or node.op in VIEWS):
+            sizes[node] += node.op in ELEMENTWISE
+            dominator = above[node]
+            if dominator is not None:
+                sizes[dominator] += sizes[node]
+    return sizes
+
+
+def _cut(group: Group, cone: int) -> bool:
+    """Whether to store a value because its kernel would have too many nodes.
+
+    Without this, the limit on nodes would fall somewhere in the middle, where many values are alive.
+    """
+    return group.expected > _limit(group, group.sink) and CUT_MINIMUM <= cone <= NODE_LIMIT
+
+
+def _limit(group: Group, node: Node) -> int:
+    """How many nodes a kernel may have before it takes in this one."""
+    return NODE_LIMIT if group.contraction is None and node.op is not Op.CONTRACT else CONTRACTION_LIMIT
+
+
+def _recomputable(node: Node, depth: int, kernels: int) -> bool:
+    """Whether computing a node in several kernels costs no more than storing it once and reading it back."""
+    if node.op in VIEWS:
+        return True
+    if node.op is Op.PAD:
+        return depth < RECOMPUTE_DEPTH
+    if node.op not in ELEMENTWISE or depth >= RECOMPUTE_DEPTH:
+        return False
+    size = product_of(node.shape)
+    # A costly function takes about as long as the write and the read of a value that no cache holds, and no memory.
+    if node.attribute in COSTLY and (kernels > 2 or upper(size) < UNCACHED):
+        return False
+    return sum(_reads_all(source, size) for source in set(node.sources)) <= 1  # x * x reads one input
+
+
+def _reads_all(source: Node, size: IndexLike) -> bool:
+    """Whether a source has as many distinct elements as its user."""
+    while source.op is Op.EXPAND or source.op is Op.RESHAPE or source.op is Op.PERMUTE:
+        source = source.sources[0]
+    return source.op is not Op.CONST and product_of(source.shape) == size
