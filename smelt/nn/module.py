@@ -30,17 +30,17 @@ from smelt.transform.marks import Identity, is_array
 
 M = TypeVar("M", bound="Module")
 
-_HOLDING = frozenset({Tensor, list, tuple, dict})  # what tensors are kept in
+_HOLDING = (Tensor, list, tuple, dict)  # what tensors are kept in
 _FLAGS = ("buffer_names", "noted_names", "training", "frozen")  # attributes that every module has
 
 
 class _Leaf(NamedTuple):
     """The place of a tensor among the leaves, and whether it is fixed where it stands: a tied one may be in one of its
-    places only, which counts for all.
+    places only, which counts for all. A note says nothing about tensors that are not only noted.
     """
 
     number: int
-    fixed: bool
+    fixed: bool | None  # None: it is a note
 
 
 class _Again(NamedTuple):
@@ -90,8 +90,9 @@ class Module:
         _register(cls)
         if "__init__" in cls.__dict__ and cls.__module__.startswith("smelt."):
             cls.__init__ = understood(cls.__init__)  # type: ignore[method-assign]
-        if "__call__" in cls.__dict__:
-            cls.__call__ = calls.recorded(cls.__call__)  # type: ignore[method-assign]
+        for name in ("__call__", "forward"):
+            if name in cls.__dict__:
+                setattr(cls, name, calls.recorded(cls.__dict__[name]))
 
     if not TYPE_CHECKING:  # a type checker must not take every name for one that is there
 
@@ -103,9 +104,18 @@ class Module:
         old = self.__dict__.get(name)
         if isinstance(old, Tensor) and type(value) is not Tensor:
             value = _in_place_of(old, value, type(self).__name__, name)
-        elif old is None and type(value) in _HOLDING and name not in self.__dict__ and calls.is_running(self):
+        elif old is None and isinstance(value, _HOLDING) and calls.is_running(self) and self._is_note(name, value):
+            about_to_set(self, "noted_names")
             super().__setattr__("noted_names", (*self.noted_names, name))
         super().__setattr__(name, value)
+
+    def _is_note(self, name: str, value: Any) -> bool:
+        """Whether what a call sets where there was nothing is for whoever looks at it later: tensors that nobody has
+        said to be parameters or buffers.
+        """
+        told = name in _FLAGS or name in self.buffer_names or name in self.noted_names
+        told = told or getattr(value, "_known_as", "") == "parameter"
+        return not told and next(_nearest(value, ""), None) is None
 
     @calls.recorded
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -166,9 +176,9 @@ class Module:
 
     def register_buffer(self, name: str, tensor: Tensor | None) -> None:
         """Set an attribute that is no parameter: it is saved, but neither differentiated by nor updated."""
-        setattr(self, name, tensor)
         if name not in self.buffer_names:
             self.buffer_names = (*self.buffer_names, name)
+        setattr(self, name, tensor)
 
     # --- modes
 
@@ -271,7 +281,8 @@ class Module:
 
     def extra_repr(self) -> str:
         """What stands between the parentheses: the numbers, strings and flags among the attributes."""
-        plain = {k: v for k, v in vars(self).items() if k not in _FLAGS and isinstance(v, int | float | str | tuple)}
+        hidden = (*_FLAGS, *self.noted_names)
+        plain = {k: v for k, v in vars(self).items() if k not in hidden and isinstance(v, int | float | str | tuple)}
         return ", ".join(f"{name}={value!r}" for name, value in plain.items() if not name.startswith("_"))
 
     @reprlib.recursive_repr()
@@ -287,7 +298,8 @@ class Module:
 
 
 def Parameter(data: Tensor, requires_grad: bool = True) -> Tensor:
-    """The tensor itself: every float tensor that is an attribute of a module is a parameter of it.
+    """The tensor itself: every float tensor that is an attribute of a module is a parameter of it. Only what a call
+    sets is none, unless it is made by this function.
 
     >>> import smelt as sm
     >>> sm.nn.Parameter(sm.ones(2)).tolist()
@@ -297,7 +309,9 @@ def Parameter(data: Tensor, requires_grad: bool = True) -> Tensor:
         raise ArgumentError(
             "Parameter: requires_grad is False", hint="Write self.register_buffer(name, tensor), or model.freeze()."
         )
-    return asarray(data)
+    found = copy.copy(asarray(data))
+    found._known_as = "parameter"
+    return found
 
 
 def _own(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
@@ -383,25 +397,27 @@ class _Found(NamedTuple):
 _PLAIN = frozenset({int, float, bool, str, type(None)})  # most attributes of layers
 
 
-def _described(value: Any, found: _Found, fixed: bool) -> Any:
-    """What a value is, with tensors replaced by their places, `fixed` or not. Modules with several names stay one."""
+def _described(value: Any, found: _Found, fixed: bool | None) -> Any:
+    """What a value is, with tensors replaced by their places, `fixed`, not or noted. Modules with several names stay
+    one.
+    """
     kind = type(value)
     if kind in _PLAIN:
         return _Static(kind, value)
     if kind is Tensor or isinstance(value, Tensor):
         leaves = found.leaves
         number, _ = leaves.setdefault(id(value), (len(leaves), value))
-        return _Leaf(number, fixed or not value.dtype.is_float)
+        return _Leaf(number, fixed if fixed is None else fixed or not value.dtype.is_float)
     if isinstance(value, Module):
         if id(value) in found.modules:
             return found.modules[id(value)]
         found.modules[id(value)] = _Again(len(found.modules))
-        frozen, names = value.frozen, (*value.buffer_names, *value.noted_names)
+        frozen, names, noted = value.frozen, value.buffer_names, value.noted_names
         items: list[tuple[str, Any]] = []
         for key, item in vars(value).items():
             plain = type(item)  # asked here, since a step's time has room for few calls
-            part = _Static(plain, item) if plain in _PLAIN else _described(item, found, frozen or key in names)
-            items.append((key, part))
+            own = None if key in noted else frozen or key in names
+            items.append((key, _Static(plain, item) if plain in _PLAIN else _described(item, found, own)))
         return _Inner(kind, tuple(items))
     if kind is list or kind is tuple:
         return _Inner(kind, tuple([(None, _described(item, found, fixed)) for item in value]))
@@ -449,21 +465,23 @@ def _named_leaves(data: Any, path: str = "") -> Iterator[tuple[str, _Leaf]]:
 
 
 def _fixed(data: Any) -> list[bool]:
-    found: dict[int, bool] = {}
+    found: dict[int, bool | None] = {}
     stack = [data]
     while stack:
         item = stack.pop()
         if type(item) is _Leaf:
-            found[item.number] = item.fixed or found.get(item.number, False)
+            known = found.get(item.number)
+            found[item.number] = known if item.fixed is None else item.fixed or bool(known)
         elif type(item) is _Inner:
             stack += [inner for _, inner in item.items]
-    return [found[k] for k in range(len(found))]
+    return [found[k] is not False for k in range(len(found))]
 
 
 def _names(data: Any) -> list[str]:
-    """For each leaf, its first name."""
+    """For each leaf, its first name; that of a note only where there is no other."""
     found: dict[int, str] = {}
-    for path, leaf in _named_leaves(data):
+    named = sorted(_named_leaves(data), key=lambda pair: pair[1].fixed is None)
+    for path, leaf in named:
         found.setdefault(leaf.number, path)
     return [found[k] for k in range(len(found))]
 

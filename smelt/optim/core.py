@@ -93,7 +93,7 @@ class FreeParameters(Parameters):
 
 
 def _is_gradient(tensor: Tensor) -> bool:
-    return getattr(tensor, "_is_gradient", False)
+    return getattr(tensor, "_known_as", "") == "gradient"
 
 
 @functools.lru_cache(maxsize=256)
@@ -233,12 +233,9 @@ class Optimizer(Updater):
         """That a state is of these parameters: by their names, and, where it costs nothing at the calls to come, by
         the shapes of what is remembered.
         """
-        if not isinstance(state, State):
-            raise ArgumentError(
-                f"{type(self).__name__}: the state is a {type(state).__name__}",
-                rule="it is what this optimizer's init, or its last update, has given.",
-                hint="Begin with state = opt.init(model), then model, state = opt.update(model, grads, state).",
-            )
+        check_kind(self, state, State)
+        if len(state.steps) != len(self.steps):
+            raise ArgumentError(f"{type(self).__name__}: the state is one of another optimizer", hint=_BEGIN)
         if state.names.all != tuple(parameters.names):
             raise _wrong_state(type(self).__name__)
         if runtime.is_tracing():
@@ -304,6 +301,19 @@ def check_state(name: str, state: Any, first: Any) -> None:
     (has, is_), (would_have, would_be) = tree.flatten(state), tree.flatten(first)
     if not tree.alike(is_, would_be) or [x.shape for x in has] != [x.shape for x in would_have]:
         raise _wrong_state(name)
+
+
+_BEGIN = "Begin with state = opt.init(model), then model, state = opt.update(model, grads, state)."
+
+
+def check_kind(optimizer: Updater, state: Any, kind: type) -> None:
+    """That a state is of the kind that an optimizer gives."""
+    if not isinstance(state, kind) or (isinstance(state, State) and not isinstance(state.names, Names)):
+        raise ArgumentError(
+            f"{type(optimizer).__name__}: the state is a {type(state).__name__}",
+            rule="it is what this optimizer's init, or its last update, has given.",
+            hint=_BEGIN,
+        )
 
 
 def _wrong_state(name: str) -> ArgumentError:

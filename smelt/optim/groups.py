@@ -49,6 +49,8 @@ class Groups(Step):
         self, updates: list[Tensor], state: Any, parameters: Parameters, count: Tensor
     ) -> tuple[list[Tensor], Any]:
         result, remembered = list(updates), []
+        if not isinstance(state, tuple) or len(state) != len(self.pairs):
+            raise ArgumentError("groups: the state is one of other groups", hint="Begin with state = opt.init(model).")
         for (_, optimizer), found, old in zip(self.pairs, self._members(parameters), state, strict=True):
             if found:
                 own = [updates[k] for k in found]

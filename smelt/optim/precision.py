@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError
-from smelt.optim.core import Parameters, at_once, wide
+from smelt.optim.core import Parameters, at_once, check_kind, wide
 from smelt.optim.wrapping import Wrapper, chosen
 from smelt.tensor import Tensor
 from smelt.tensor.creation import full, zeros
@@ -86,6 +86,7 @@ class LossScale(Wrapper):
     def advance(
         self, parameters: Parameters, updates: list[Tensor], state: Any, lr: Any = None
     ) -> tuple[list[Tensor], Scaled]:
+        check_kind(self, state, Scaled)
         finite = reduce(lambda a, b: a & b, [isfinite(update).all() for update in updates])
         true = [update.astype(wide(update.dtype)) / state.scale for update in updates]
         new, inner = self.optimizer.advance(parameters, true, state.inner, lr)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 from smelt import tree
 from smelt.dtypes import int32
 from smelt.errors import ArgumentError
-from smelt.optim.core import Parameters, Updater, at_once, check_state, free_parameters, zeros_like_each
+from smelt.optim.core import Parameters, Updater, at_once, check_kind, check_state, free_parameters, zeros_like_each
 from smelt.shown import Shown
 from smelt.tensor import Tensor
 from smelt.tensor.creation import zeros
@@ -70,6 +70,7 @@ class Accumulate(Wrapper):
     def advance(
         self, parameters: Parameters, updates: list[Tensor], state: Any, lr: Any = None
     ) -> tuple[list[Tensor], Accumulated]:
+        check_kind(self, state, Accumulated)
         check_state(type(self).__name__, state.sums, updates)
         sums = [old + update for old, update in zip(state.sums, updates, strict=True)]
         calls = state.calls + 1

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
+from smelt.dtypes import STORAGE, compute_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import build
 from smelt.graph.index import product_of, size_of, upper
@@ -57,8 +58,6 @@ def einsum(subscripts: str, *operands: Operand) -> Tensor:
     if any(size == 0 and label not in result for label, size in sizes.items()):  # no products, also of what is NaN
         return wrap(build.const(0, nodes[0].dtype, tuple(sizes[label] for label in result)))
     terms = [_own(term, sizes) for term in inputs]
-    if len(terms) > 1 and any({*term.labels} - _kept(terms, result, at) for at, term in enumerate(terms)):
-        terms = [_Term(widened(term.node), term.labels) for term in terms]  # a sum on the way is not rounded
     terms = [_summed(term, _kept(terms, result, at)) for at, term in enumerate(terms)]
     while len(terms) > 1:
         terms = _contract_best(terms, result, sizes)
@@ -159,7 +158,13 @@ def _kept(terms: Sequence[_Term], result: tuple[str, ...], *gone: int) -> set[st
 def _summed(term: _Term, needed: set[str]) -> _Term:
     """An operand summed over the labels that nobody else has."""
     axes = [axis for axis, label in enumerate(term.labels) if label not in needed]
-    return _Term(build.reduce("add", term.node, axes, name="einsum"), tuple(x for x in term.labels if x in needed))
+    node = _unrounded(term.node) if axes else term.node
+    return _Term(build.reduce("add", node, axes, name="einsum"), tuple(x for x in term.labels if x in needed))
+
+
+def _unrounded(node: Node) -> Node:
+    """A term on the way to the result, which is rounded once."""
+    return node if node.dtype in STORAGE else widened(node)
 
 
 def _contract_best(terms: list[_Term], result: tuple[str, ...], sizes: dict[str, Size]) -> list[_Term]:
@@ -177,7 +182,12 @@ def _contract_best(terms: list[_Term], result: tuple[str, ...], sizes: dict[str,
     number = {label: at for at, label in enumerate(sizes)}
     a, b = terms[i], terms[j]
     left, right, kept = ([number[label] for label in labels] for labels in (a.labels, b.labels, out))
-    product = build.contract(a.node, b.node, left, right, kept, name="einsum")
+    x, y, dtype = a.node, b.node, None
+    if x.dtype is not y.dtype:
+        x, y = _unrounded(x), _unrounded(y)
+    elif len(terms) > 2 and x.dtype.is_float and x.dtype not in STORAGE:
+        dtype = compute_dtype(x.dtype)
+    product = build.contract(x, y, left, right, kept, dtype, name="einsum")
     return [*(term for at, term in enumerate(terms) if at not in (i, j)), _Term(product, out)]
 
 

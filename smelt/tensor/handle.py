@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 class Handle:
     """The part of a Tensor that the function families need: a reference to a node."""
 
-    __slots__ = ("__weakref__", "_is_gradient", "_node")
+    __slots__ = ("__weakref__", "_known_as", "_node")
 
     _node: Node
-    _is_gradient: bool  # set where a derivative gives a tensor, so that it is not taken for a parameter
+    _known_as: str  # "gradient": a derivative gave it. "parameter": somebody has said so
 
 
 _new: Any = object.__new__

@@ -63,7 +63,7 @@ class Variables(NamedTuple):
         found = [next(rest) if x is None else build.const(0, x.dtype, x.shape) for x in self.constants]
         gradients = [wrap(value) for value in found]
         for gradient in gradients:
-            gradient._is_gradient = True
+            gradient._known_as = "gradient"
         return tree.unflatten(self.structure, gradients)
 
 

@@ -43,6 +43,7 @@ EVERY: Final = "*"  # among loose names: an object's attributes are taken as a d
 
 _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
+_ASKING: Final = frozenset({"getattr", "hasattr"})
 _NO_ATTRIBUTE: Final = frozenset({"EXTENDED_ARG", "CACHE", "NOP"})  # nothing happens there
 
 
@@ -66,7 +67,7 @@ def reads_of(code: types.CodeType) -> Reads:
     stored = {found for inner in _codes(code) for found in _stored(inner)}
     if any(read.place == "global" and read.name == "vars" for read in reads) or "__dict__" in _names(code):
         loose.add(EVERY)
-    if any(read.place == "global" and read.name == "getattr" for read in reads):
+    if any(read.place == "global" and read.name in _ASKING for read in reads):
         loose |= {text for inner in _codes(code) for text in inner.co_consts if isinstance(text, str)}
         loose |= {EVERY for inner in _codes(code) if _asks_for_any(inner)}
     outer = frozenset(read for read in found if read.place != "inner" or read.name in outside)
@@ -85,14 +86,28 @@ def _stored(code: types.CodeType) -> Iterator[tuple[str, bool]]:
 
 
 def _asks_for_any(code: types.CodeType) -> bool:
-    """Whether some `getattr` asks for an attribute whose name is no text in the code."""
-    waiting = False  # for the name
+    """Whether some `getattr` asks for an attribute whose name is no text in the code: anything but loads before the
+    call may be part of a name that is computed.
+    """
+    loaded: list[object] | None = None  # what stands between a `getattr` and its call
     for one in dis.get_instructions(code):
-        if waiting and one.opname.startswith("CALL"):
+        if one.opname in _GLOBAL and one.argval in _ASKING:
+            if loaded is not None:
+                return True
+            loaded = []
+        elif loaded is None or one.opname in _NO_ATTRIBUTE or one.opname in ("PRECALL", "PUSH_NULL", "LOAD_ATTR"):
+            continue
+        elif one.opname == "CALL":
+            if len(loaded) not in (2, 3) or not isinstance(loaded[1], str):
+                return True
+            loaded = None
+        elif one.opname == "LOAD_CONST":
+            loaded.append(one.argval)
+        elif one.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME")):
+            loaded += [None] * (len(one.argval) if isinstance(one.argval, tuple) else 1)
+        else:
             return True
-        waiting = waiting and not (one.opname == "LOAD_CONST" and isinstance(one.argval, str))
-        waiting = waiting or (one.opname in _GLOBAL and one.argval == "getattr")
-    return False
+    return loaded is not None
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -137,8 +137,26 @@ def test_what_is_remembered_of_one_layer_is_not_taken_for_another_one_of_the_sam
         opt.update(model, gradients, state)
 
 
-def test_a_state_of_something_else_is_named() -> None:
-    model, opt = sm.nn.Linear(3, 3), sm.optim.Adam(lr=1e-3)
-    inner = sm.optim.Accumulate(opt, 2)
-    with pytest.raises(sm.errors.ArgumentError, match=r"(?s)the state is a Accumulated.*opt\.init\(model\)"):
-        opt.update(model, model, inner.init(model))
+OPT = sm.optim
+STATES: list[tuple[Any, Any]] = [
+    (OPT.Adam(0.1), OPT.Accumulate(OPT.Adam(0.1), 2)),
+    (OPT.AdamW(0.1), OPT.Adam(0.1)),
+    (OPT.SGD(0.1), OPT.SGD(0.1, momentum=0.9)),
+    (OPT.Accumulate(OPT.Adam(0.1), 2), OPT.Adam(0.1)),
+    (OPT.LossScale(OPT.Adam(0.1)), OPT.Adam(0.1)),
+    (OPT.groups(("weight", OPT.SGD(0.1)), OPT.SGD(0.2)), OPT.groups(OPT.SGD(0.1))),
+]
+
+
+@pytest.mark.parametrize(("opt", "other"), STATES, ids=range(len(STATES)))
+def test_a_state_of_something_else_is_refused(opt: Any, other: Any) -> None:
+    model = sm.nn.Linear(3, 3)
+    with pytest.raises(sm.errors.ArgumentError, match=r"(?s)the state is .*state = opt\.init\(model\)"):
+        opt.update(model, model, other.init(model))
+
+
+@pytest.mark.parametrize("state", [None, (), {}, [1]])
+def test_what_is_no_state_is_refused(state: Any) -> None:
+    for opt in (OPT.Adam(0.1), OPT.Accumulate(OPT.Adam(0.1), 2), OPT.LossScale(OPT.Adam(0.1))):
+        with pytest.raises(sm.errors.ArgumentError, match="the state is a"):
+            opt.update({"w": sm.ones(2)}, {"w": sm.ones(2)}, state)

@@ -66,19 +66,65 @@ def test_a_training_step_goes_on_with_what_calls_keep(jitted: bool) -> None:
     assert len(traces) == (2 if jitted else 5)  # with and without a value from the call before
 
 
-def test_a_parameter_may_be_made_in_the_first_call_where_init_has_left_room() -> None:
+def test_a_call_says_which_tensors_are_parameters_and_buffers() -> None:
     class Lazy(sm.nn.Module):
         def __init__(self) -> None:
             self.weight: sm.Tensor | None = None
+            self.last: sm.Tensor | None = None
 
         def __call__(self, x: sm.Tensor) -> sm.Tensor:
             if self.weight is None:
-                self.weight = sm.random.normal((x.shape[-1], 2))
-            return x @ self.weight
+                self.weight = sm.nn.Parameter(sm.random.normal((x.shape[-1], 2)))
+                self.register_buffer("mean", x.mean(0))
+                self.layers = [sm.nn.Linear(2, 2)]
+            self.last = self.layers[0](x @ self.weight)
+            return self.last
 
     model = Lazy()
     model(X)
+    model(X)
+    assert [name for name, _ in model.named_parameters()] == ["weight", "layers.0.weight", "layers.0.bias"]
+    assert [name for name, _ in model.named_buffers()] == ["mean"]
+    assert sorted(model.state_dict()) == ["layers.0.bias", "layers.0.weight", "mean", "weight"]
+    assert model.last is not None and "last" not in repr(model)
+    slopes = sm.grad(lambda model: model(X).sum())(model)
+    assert bool((slopes.layers[0].weight != 0).any()) and bool((slopes.weight != 0).any())
+
+
+class Kept(sm.nn.Module):
+    def __init__(self) -> None:
+        self.weight = sm.ones(3)
+
+    def forward(self, x: sm.Tensor) -> sm.Tensor:
+        self.seen = {"input": x, "weight": self.weight}
+        return (x * self.weight).sum()
+
+
+class Around(sm.nn.Module):
+    def __init__(self) -> None:
+        self.inner = Kept()
+        self.embedding = sm.full(3, 2.0)
+
+    def __call__(self) -> sm.Tensor:
+        return self.inner(self.embedding)
+
+
+def test_a_parameter_that_is_also_noted_is_still_trained() -> None:
+    model, opt = Around(), sm.optim.SGD(lr=0.5)
+    state = opt.init(model)
+    for _ in range(2):
+        model()
+        slopes = sm.grad(lambda model: model())(model)
+        model, state = opt.update(model, slopes, state)
+    assert state.names.all == ("inner.weight", "embedding")
+    assert (slopes.inner.weight.tolist(), slopes.embedding.tolist()) == ([1.5] * 3, [0.0] * 3)
+
+
+def test_a_forward_that_is_called_by_itself_keeps_notes_too() -> None:
+    model = Kept()
+    model.forward(sm.ones(3))
     assert [name for name, _ in model.named_parameters()] == ["weight"]
+    assert model.seen["input"].tolist() == [1.0, 1.0, 1.0]
 
 
 def test_tensors_without_floats_are_buffers() -> None:

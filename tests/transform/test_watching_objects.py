@@ -312,15 +312,35 @@ def test_attributes_that_a_class_computes_are_seen() -> None:
     assert f(X).tolist() == [1.0, 2.0] and f(X).tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("how", ["by a name", "in a loop", "of a result"])
-def test_attributes_whose_names_are_computed_are_seen(how: str) -> None:
-    settings, name = types.SimpleNamespace(a=2.0, b=3.0), "b"
-    functions = {
-        "by a name": lambda x: x * getattr(settings, name),
-        "in a loop": lambda x: x * sum(getattr(settings, each) for each in ("b",)),
-        "of a result": lambda x: x * getattr([settings][0], "".join(["b"])),
+def _named(settings: Any) -> dict[str, Callable[[Any], Any]]:
+    name, letter, held = "b", "", [settings]
+    return {
+        "name": lambda x: x * getattr(settings, name),
+        "loop": lambda x: x * sum(getattr(settings, each) for each in ("b",)),
+        "call": lambda x: x * getattr(held[0], "".join(["b"])),
+        "text": lambda x: x * getattr(settings, f"b{letter}"),
+        "sum": lambda x: x * getattr(settings, "b" + letter),
+        "format": lambda x: x * getattr(settings, "%s" % "b"),  # noqa: UP031
+        "default": lambda x: x * getattr(settings, name, "missing"),
+        "constant default": lambda x: x * getattr(settings, "b", 1.0),
+        "chain": lambda x: x * getattr(getattr(types.SimpleNamespace(s=settings), "s"), name),  # noqa: B009
     }
-    f = sm.jit(functions[how])
+
+
+@pytest.mark.parametrize("how", _named(None))
+def test_attributes_whose_names_are_computed_are_seen(how: str) -> None:
+    settings = types.SimpleNamespace(a=2.0, b=3.0)
+    f = sm.jit(_named(settings)[how])
     assert f(sm.ones(1)).tolist() == [3.0]
     settings.b = 7.0
     assert f(sm.ones(1)).tolist() == [7.0]
+
+
+def test_whether_there_is_an_attribute_is_seen() -> None:
+    settings = types.SimpleNamespace(a=2.0)
+    f = sm.jit(lambda x: x * 2 if hasattr(settings, "q") else x)
+    assert f(sm.ones(1)).tolist() == [1.0]
+    settings.q = True
+    assert f(sm.ones(1)).tolist() == [2.0]
+    del settings.q
+    assert f(sm.ones(1)).tolist() == [1.0]
