@@ -47,7 +47,7 @@ def worked_example() -> str:
     traced = trace([y._node])
     graph = rebuild(traced.key)
     rewritten = simplify(graph)
-    groups = partition(rewritten)
+    groups = partition(rewritten).groups
     regions = [merge_axes(build_region(group, contiguous)[0]) for group in groups]
     chosen = [choose(region, MACHINE) for region in regions]
     parts = [

@@ -108,7 +108,7 @@ def wrong_slopes(program: Program, inputs: Sequence[Value], got: Sequence[Array]
     if reference is not None:
         for k, g, wanted in zip(places(program), got, reference, strict=True):
             g = g.astype(np.float64)
-            # torch divides 0 by 0 in second slopes of copysign and others; a slope of ours that is a number may be right.
+            # torch divides 0 by 0 in second slopes of copysign and others: then nobody knows better than we do.
             wanted = np.where(np.isnan(wanted) & np.isfinite(g), g, wanted)
             allowed = close * (1 + np.max(np.abs(wanted), initial=0.0))
             if not np.all(np.abs(g - wanted) <= allowed):
