@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import reprlib
+import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, Self, TypeVar
 
@@ -90,9 +91,10 @@ class Module:
         _register(cls)
         if "__init__" in cls.__dict__ and cls.__module__.startswith("smelt."):
             cls.__init__ = understood(cls.__init__)  # type: ignore[method-assign]
-        for name in ("__call__", "forward"):
-            if name in cls.__dict__:
-                setattr(cls, name, calls.recorded(cls.__dict__[name]))
+        if "__call__" in cls.__dict__:
+            cls.__call__ = calls.recorded(cls.__call__)  # type: ignore[method-assign]
+        if isinstance(cls.__dict__.get("forward"), types.FunctionType):
+            cls.forward = calls.recorded(cls.__dict__["forward"])  # type: ignore[attr-defined]
 
     if not TYPE_CHECKING:  # a type checker must not take every name for one that is there
 
