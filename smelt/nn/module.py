@@ -29,7 +29,7 @@ from smelt.tensor.interop import asarray
 from smelt.transform.bodies import about_to_set, made
 from smelt.transform.marks import Identity, is_array
 
-M = TypeVar("M", bound="Module")
+H = TypeVar("H")
 
 _HOLDING = (Tensor, list, tuple, dict)  # what tensors are kept in
 _FLAGS = ("buffer_names", "noted_names", "training", "frozen")  # attributes that every module has
@@ -117,7 +117,7 @@ class Module:
         """
         told = name in _FLAGS or name in self.buffer_names or name in self.noted_names
         told = told or getattr(value, "_known_as", "") == "parameter"
-        return not told and next(_nearest(value, ""), None) is None
+        return not told and next(_held(value, "", Module), None) is None
 
     @calls.recorded
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -164,7 +164,7 @@ class Module:
         """
         for path, module in self.named_modules():
             for name, value in _items(module):
-                for inner, tensor in _own(value, f"{path}.{name}" if path else name):
+                for inner, tensor in _held(value, f"{path}.{name}" if path else name, Tensor):
                     if name in module.buffer_names or not tensor.dtype.is_float:
                         yield inner, tensor
 
@@ -296,7 +296,7 @@ class Module:
     def _shown(self) -> Iterator[tuple[str, str]]:
         """What `repr` shows: the modules directly below."""
         for name, value in vars(self).items():
-            yield from ((path, repr(child)) for path, child in _nearest(value, name))
+            yield from ((path, repr(child)) for path, child in _held(value, name, Module))
 
 
 def Parameter(data: Tensor, requires_grad: bool = True) -> Tensor:
@@ -316,21 +316,13 @@ def Parameter(data: Tensor, requires_grad: bool = True) -> Tensor:
     return found
 
 
-def _own(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in a value, but for those of modules."""
-    if isinstance(value, Tensor):
+def _held(value: Any, path: str, kind: type[H]) -> Iterator[tuple[str, H]]:
+    """The nearest modules in a value, or the tensors that are in none."""
+    if isinstance(value, kind):
         yield path, value
     elif isinstance(value, list | tuple | dict):
         for key, item in _items(value):
-            yield from _own(item, f"{path}.{key}")
-
-
-def _nearest(value: Any, path: str) -> Iterator[tuple[str, Module]]:
-    if isinstance(value, Module):
-        yield path, value
-    elif isinstance(value, list | tuple | dict):
-        for key, item in _items(value):
-            yield from _nearest(item, f"{path}.{key}")
+            yield from _held(item, f"{path}.{key}", kind)
 
 
 def _indented(text: str) -> list[str]:

@@ -66,6 +66,10 @@ def keeping_modules(name: str, shared: bool = False) -> Iterator[None]:
             if _is_left(old, vars(module).get(attribute)):
                 refused.append((module, attribute))
                 _put_back(module, attribute, old)
+        for module, _ in refused:  # what is gone is no note any more
+            if (id(module), "noted_names") in now.before:
+                _put_back(module, "noted_names", now.before[id(module), "noted_names"][1])
+                del now.before[id(module), "noted_names"]
     for module, attribute in refused:
         raise lost(name, module, attribute, "which all elements share" if shared else "which it is not given")
 
@@ -76,7 +80,7 @@ def lost(name: str, module: Any, attribute: str, why: str) -> ArgumentError:
     return ArgumentError(
         f"{name}: the function changes {attribute} of {type(module).__name__}, {why}",
         rule="it runs once, on stand-ins: what it leaves elsewhere has no value.",
-        hint=f"Switch the module to evaluation with eval(), or {way}.",
+        hint=f"Return the tensor instead, switch the module to evaluation with eval() if it has one, or {way}.",
     )
 
 

@@ -120,6 +120,15 @@ def test_a_parameter_that_is_also_noted_is_still_trained() -> None:
     assert (slopes.inner.weight.tolist(), slopes.embedding.tolist()) == ([1.5] * 3, [0.0] * 3)
 
 
+def test_a_note_that_is_refused_leaves_nothing_behind() -> None:
+    model = Kept()
+    with pytest.raises(sm.errors.ArgumentError, match=r"(?s)changes seen of Kept.*Return the tensor instead"):
+        sm.vmap(model)(sm.ones((2, 3)))
+    assert not hasattr(model, "seen") and model.noted_names == ()
+    model.seen = sm.ones(3)
+    assert [name for name, _ in model.named_parameters()] == ["weight", "seen"]
+
+
 def test_a_forward_that_is_called_by_itself_keeps_notes_too() -> None:
     model = Kept()
     model.forward(sm.ones(3))
