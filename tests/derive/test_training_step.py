@@ -85,7 +85,8 @@ class Compiled:
         base, offset = self.record.slots[slot]
         if base != ARENA:
             return base, offset
-        alive = [p for p in self.stored if p.offset == offset and p.first <= launch <= p.last]
+        # A part of a concat begins somewhere inside.
+        alive = [p for p in self.stored if p.first <= launch <= p.last and 0 <= offset - p.offset < p.nbytes]
         [found] = [p for p in alive if (p.first == launch) == written] or alive
         return found
 
