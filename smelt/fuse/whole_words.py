@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from smelt.cost.profile import Profile
-from smelt.dtypes import bfloat16, int8, int32, uint8
+from smelt.dtypes import bfloat16, float32, int8, int32, uint8
 from smelt.fuse.split import Split
 from smelt.graph import build
 from smelt.graph.index import IndexLike, product_of, upper
 from smelt.graph.node import Node, topological, with_sources
 from smelt.graph.ops import Op
+from smelt.kernel.instructions import rows_of
 
 ROW_BYTES = 64  # rows become multiples of this: what matrix instructions take at a time
 WORD_BYTES = 4
 LEAST = 16  # rows and columns that make it worth while
-_FEATURES = {True: ("amx_bf16", "avx512_bf16"), False: ("amx_int8", "avx512_vnni")}  # by whether numbers are floats
 
 
 def whole_words(roots: Sequence[Node], pieces: Set[Node], profile: Profile) -> Split:
@@ -39,7 +39,8 @@ def _is_odd(node: Node, profile: Profile) -> bool:
     """Whether instructions for words can do a contraction, and a row in memory has no whole number of them."""
     narrow = [_narrow(source) for source in node.sources]
     label, size = _summed(node)
-    if size is None or None in narrow or not profile.features & set(_FEATURES[node.dtype.is_float]):
+    result = float32 if node.dtype.is_float else int32
+    if size is None or None in narrow or not any(rows_of(profile.features, profile.vector_bytes, result)):
         return False
     left, right, out = node.attribute
     sizes = dict(zip(left + right, (*node.sources[0].shape, *node.sources[1].shape), strict=True))

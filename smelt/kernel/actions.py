@@ -184,7 +184,18 @@ class Apart:
         return f"apart {self.axis}"
 
 
-Action = Split | Bind | Order | Stage | Keep | Unroll | Stream | Online | Sub | Skip | Group | Together | Apart
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Make a reduction by a matrix or dot product instruction: a row of `instructions`."""
+
+    reduction: str
+    instruction: str
+
+    def __str__(self) -> str:
+        return f"matrix {self.reduction} {self.instruction}"
+
+
+Action = Split | Bind | Order | Stage | Keep | Unroll | Stream | Online | Sub | Skip | Group | Together | Apart | Matrix
 Schedule = tuple[Action, ...]
 
 
@@ -249,5 +260,6 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[..., Action]], ...] = tuple(
         (rf"group {_LIST}", lambda names: Group(_names(names))),
         (r"together", Together),
         (rf"apart {_AXIS}", Apart),
+        (rf"matrix {_NAME} {_NAME}", Matrix),
     )
 )

@@ -165,12 +165,13 @@ class Update:
 
     Parts that the accumulator lacks are summed away by products, unless they lie in threads (those take a `Reduce`, in
     which the threads meet), and not allowed otherwise. An argument's part may be shorter than the accumulator's: then
-    only its first elements change.
+    only its first elements change. `instruction` is the row of `instructions` that does it, if that is settled.
     """
 
     accumulator: Value
     op: str
     arguments: tuple[Value, ...]
+    instruction: str = ""
 
 
 @dataclass(slots=True)
@@ -209,6 +210,22 @@ def statements(body: Iterable[Statement]) -> Iterator[Statement]:
             yield from statements(statement.body)
         if isinstance(statement, If):
             yield from statements(statement.other)
+
+
+def reads(statement: Statement) -> tuple[Value, ...]:
+    """The values that a statement reads."""
+    match statement:
+        case Compute() | Update():
+            return statement.arguments
+        case Store():
+            return (statement.value,)
+        case Reduce():
+            return (statement.source,)
+        case Scan():
+            return (statement.source, statement.carry)
+        case Load():
+            return tuple(value for _, value in statement.picks)
+    return ()
 
 
 @dataclass(frozen=True)

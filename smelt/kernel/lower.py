@@ -15,6 +15,7 @@ from smelt.graph.index import Index, Variable, as_index, less
 from smelt.graph.ops import identity
 from smelt.kernel.actions import Illegal, Schedule
 from smelt.kernel.barriers import with_barriers
+from smelt.kernel.instructions import check_instructions
 from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Statement, Store, Update, Value, statements
 from smelt.kernel.lower_scan import Scans
 from smelt.kernel.plan import Loop, make_plan
@@ -35,7 +36,10 @@ class _Lowering(Scans):
         counts = [s.count for s in self.body if isinstance(s, For) and s.kind == "grid"]
         tasks = sum(counts, as_index(0)) if counts else as_index(1)
         body = (*self.declared(), *(self._grouped() if self.plan.threads > 1 else self.body))
-        return Kernel(name, tuple(self.region.buffers()), self.region.parameters, body, tasks, self.plan.threads)
+        kernel = Kernel(name, tuple(self.region.buffers()), self.region.parameters, body, tasks, self.plan.threads)
+        if self.plan.matrix:
+            check_instructions(kernel)
+        return kernel
 
     def _grouped(self) -> list[Statement]:
         """The statements as a group of threads runs them together."""

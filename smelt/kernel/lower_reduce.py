@@ -7,6 +7,7 @@ from functools import partial
 
 from smelt.graph.index import Variable
 from smelt.graph.ops import identity
+from smelt.kernel.actions import Illegal
 from smelt.kernel.ir import DOTS, Accumulator, Part, Reduce, Update, Value
 from smelt.kernel.lower_nest import Nest
 from smelt.kernel.lower_scope import parts_of
@@ -171,8 +172,11 @@ class Reductions(Nest):
             factors = (self.value(summand.arguments[0]), self.value(summand.arguments[1]))
             have = {part.name for factor in factors for part in factor.parts}
             if all(part.name in have for part in needed):
-                self.emit(Update(accumulator, summand.op if summand.op in DOTS else "fma", factors))
+                op, row = summand.op if summand.op in DOTS else "fma", self.plan.matrix.get(reduction)
+                self.emit(Update(accumulator, op, factors, "" if row is None else row.name))
                 return
+        if reduction in self.plan.matrix:
+            raise Illegal("matrix: the products are not summed as they are made")
         value = self.guarded(self.value(summand), fold.axes, identity(fold.op, reduction.dtype))
         # Without all parts of the tile, the value would be folded into elements beyond a short tile as well.
         value = self.spread(value, needed)

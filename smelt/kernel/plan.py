@@ -21,6 +21,7 @@ from smelt.kernel.actions import (
     Group,
     Illegal,
     Keep,
+    Matrix,
     Online,
     Order,
     Parts,
@@ -33,6 +34,7 @@ from smelt.kernel.actions import (
     Together,
     Unroll,
 )
+from smelt.kernel.instructions import BY_NAME, Instruction
 from smelt.kernel.region import Expression, Region, walk
 from smelt.kernel.segments import Cut, Piece
 
@@ -95,6 +97,7 @@ class Plan:
     skips: dict[Variable, SkipPlan] = field(default_factory=dict)
     groups: dict[Expression, tuple[Expression, ...]] = field(default_factory=dict)  # of each reduction in one
     together: bool = False  # all outputs are stored in the nest of the first
+    matrix: dict[Expression, Instruction] = field(default_factory=dict)  # what makes a reduction
     apart: Variable | None = None  # the axis whose registers are finished one by one
     threads: int = 1  # of a group: the product of all thread parts
     lane: int = 1  # the widest vector that the schedule uses; copies use it too
@@ -164,6 +167,9 @@ class _Planner:
         self.check_apart()
         cuts = (*self.plan.cuts.values(), *self.plan.subs.values())
         self.plan.lane = max([cut.extent("lane") for cut in cuts], default=1)
+        for row in self.plan.matrix.values():
+            if self.plan.lane not in row.lanes:
+                raise Illegal(f"matrix: {row.name} takes no vectors of {self.plan.lane}")
         for stage in self.plan.stages:
             last = stage.order[-1]
             if last.op and last.block % self.plan.lane:
@@ -212,6 +218,8 @@ class _Planner:
                 self.together()
             case Apart(axis):
                 self.apart(axis)
+            case Matrix():
+                self.matrix(action)
 
     def split(self, action: Split) -> None:
         axis = self.axis(action.axis)
@@ -303,6 +311,16 @@ class _Planner:
         if any(e in members for node in members for e in walk(node.arguments)):
             raise Illegal("group: one reduction needs another")
         self.plan.groups.update(dict.fromkeys(members, members))
+
+    def matrix(self, action: Matrix) -> None:
+        node, row = self.node(action.reduction), BY_NAME.get(action.instruction)
+        if row is None:
+            raise Illegal(f"matrix: {action.instruction} is not an instruction")
+        if node.op != "reduce" or node.attribute.op != "add" or node.arguments[0].op != row.op:
+            raise Illegal(f"matrix: {action.reduction} is no sum of what {row.name} multiplies")
+        if self.plan.matrix:
+            raise Illegal("matrix: one reduction has the registers already")
+        self.plan.matrix[node] = row
 
     def together(self) -> None:
         first, *others = (set(self.region.parallel_axes(output)) for output in self.region.outputs)

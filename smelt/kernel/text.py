@@ -107,8 +107,9 @@ def _statement(statement: Statement, declared: Mapping[str, DType]) -> str:
             return f"{_typed(value)} = {op}{names}{_attribute(op, value.dtype, attribute, declared)}"
         case Accumulator(value, initial):
             return f"{_typed(value)} = acc {scalar_text(initial, value.dtype)}"
-        case Update(accumulator, op, arguments):
-            return f"{accumulator.name} {op}= {' '.join(a.name for a in arguments)}"
+        case Update(accumulator, op, arguments, instruction):
+            by = f", {instruction}" if instruction else ""
+            return f"{accumulator.name} {op}= {' '.join(a.name for a in arguments)}{by}"
         case Reduce(value, op, source, parts):
             return f"{_typed(value)} = fold {op} {source.name} over {', '.join(part.name for part in parts)}"
         case Scan(value, op, source, parts, carry):

@@ -342,7 +342,8 @@ class _KernelReader(_Reader):
         arguments = [self.value(line)]
         while line.kind == "name":
             arguments.append(self.value(line))
-        return Update(self.values[name], op, tuple(arguments))
+        instruction = line.name("an instruction") if line.accept(",") else ""
+        return Update(self.values[name], op, tuple(arguments), instruction)
 
 
 class _RegionReader(_Reader):

@@ -26,7 +26,9 @@ from smelt.graph.index import (
     of,
 )
 from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY, kind_letter
+from smelt.kernel.actions import Illegal
 from smelt.kernel.barriers import missing_barrier
+from smelt.kernel.instructions import BY_NAME, check_instructions
 from smelt.kernel.ir import (
     DOTS,
     PRODUCTS,
@@ -58,6 +60,10 @@ _UPDATES = frozenset({*REDUCTIONS, "set", *PRODUCTS})
 def verify(kernel: Kernel) -> None:
     """Raise InternalError if the kernel breaks a rule."""
     _Verifier(kernel).run()
+    try:
+        check_instructions(kernel)
+    except Illegal as refusal:
+        raise InternalError(f"{kernel.name}: {refusal}") from None
 
 
 class _Verifier:
@@ -261,6 +267,9 @@ class _Verifier:
         self.used(accumulator)
         self.check(accumulator.name in self.accumulators, f"{accumulator.name} is changed but is no accumulator")
         self.check(op in _UPDATES, f"{op} is not an update")
+        row = BY_NAME.get(update.instruction)
+        known = row.op == op if row is not None else not update.instruction
+        self.check(known, f"{update.instruction} is no instruction for {op}")
         self.check(
             len(update.arguments) == (2 if op in PRODUCTS else 1), f"{accumulator.name}: {op} takes other arguments"
         )

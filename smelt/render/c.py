@@ -223,11 +223,13 @@ class _Writer:
         self.lines.append("}")
 
     def _block(self, body: Iterable[Statement]) -> None:
+        spilled = self.matrix.spilled
         self.memory.enter()
         for statement in body:
             self._statement(statement)
         self.registers.forget()
         self.memory.leave()
+        self.matrix.spilled = spilled
 
     def _statement(self, statement: Statement) -> None:
         if id(statement) in self.streams:

@@ -1,25 +1,25 @@
 """Matrix instructions (AMX) spelled out: tile registers are zeroed, loaded, multiplied and stored.
 
-Where something else reads an accumulator that lives in tile registers, it is stored once to an array, whose vectors are
-read like registers.
+What a kernel asks for has been checked (`kernel.instructions`). Where something else reads an accumulator that lives in
+tile registers, it is stored once to an array, whose vectors are read like registers.
 """
 
 from __future__ import annotations
 
-from smelt.kernel.ir import Accumulator, Kernel, Statement, Store, Update
+from smelt.kernel.instructions import Block, Tiles, tiles_of
+from smelt.kernel.ir import Accumulator, Kernel, Load, Statement, Store, Update, reads, statements
 from smelt.render.library import Library
-from smelt.render.matrix_plan import SIDE, Block, Plan, Product, Tiles
 from smelt.render.memory import Memory
 from smelt.render.registers import Registers
 from smelt.render.tiles import Coordinates, IndexText, place
 
-_FIRST_A, _FIRST_B = 4, 6  # the registers of factors; accumulators come before
+_FIRST_LEFT, _FIRST_RIGHT = 4, 6  # the registers of factors; accumulators come before
 # Palette 1; eight tiles, each of rows of 64 bytes (from byte 16 on, two bytes a tile), 16 of them (from byte 48 on).
-_CONFIGURATION = [1, *[0] * 15, *[64, 0] * 8, *[0] * 16, *[SIDE] * 8, *[0] * 8]
+_CONFIGURATION = [1, *[0] * 15, *[64, 0] * 8, *[0] * 16, *[16] * 8, *[0] * 8]
 
 
 class Matrix:
-    """Writes what a plan says."""
+    """Writes the statements of a kernel that tile registers are for, if the processor has them."""
 
     def __init__(
         self,
@@ -32,59 +32,80 @@ class Matrix:
         lines: list[str],
     ) -> None:
         self.library, self.text, self.memory, self.registers, self.lines = library, text, memory, registers, lines
-        self.plan = Plan(kernel, features)
+        everything = list(statements(kernel.body))
+        self.tiles = {name: tiles for name, tiles in tiles_of(everything).items() if tiles.row.needs <= features}
+        updates = [s for s in everything if isinstance(s, Update) and s.accumulator.name in self.tiles]
+        self._factors = {value.name for update in updates for value in update.arguments}
+        self._loads: dict[str, Load] = {}  # of those factors, which only instructions read
+        self.spilled: frozenset[str] = frozenset()  # accumulators whose vectors are up to date in the present block
 
     def begin(self) -> None:
         """At the start of the function: the shape of tiles."""
-        if self.plan.tiles:
+        if self.tiles:
             numbers = ", ".join(map(str, _CONFIGURATION))
             self.lines.append(f"static const u8 tile_shapes[64] __attribute__((aligned(64))) = {{{numbers}}};")
             self.lines.append('__asm__ volatile("ldtilecfg (%0)" : : "r"(tile_shapes) : "memory");')
 
     def end(self) -> None:
-        if self.plan.tiles:
+        if self.tiles:
             self.lines.append('__asm__ volatile("tilerelease");')
 
     def takes(self, statement: Statement) -> bool:
         """Write a statement, if it is done by matrix instructions; before others, what they read."""
-        key = id(statement)
-        for tiles in self.plan.spills.get(key, ()):
-            self._spill(tiles)
-        if key in self.plan.skipped:
-            return True
+        if not self.tiles:
+            return False
         match statement:
-            case Accumulator(value) if value.name in self.plan.tiles:
-                self._declare(self.plan.tiles[value.name])
-            case Update() if key in self.plan.products:
-                self._multiply(self.plan.tiles[statement.accumulator.name], self.plan.products[key])
-            case Update() if key in self.plan.moves:
-                self._move("load", self.plan.tiles[statement.accumulator.name], self.plan.moves[key])
-            case Store() if key in self.plan.moves:
-                self.registers.settle_loads(statement.buffer.name)
-                self._move("store", self.plan.tiles[statement.value.name], self.plan.moves[key])
-            case _:
-                return False
-        return True
+            case Load(value) if value.name in self._factors:
+                self._loads[value.name] = statement
+                return True
+            case Accumulator(value) if value.name in self.tiles:
+                self._declare(self.tiles[value.name])
+                return True
+            case Update() if statement.accumulator.name in self.tiles:
+                self._update(self.tiles[statement.accumulator.name], statement)
+                return True
+            case Store(value=value) if value.name in self.tiles and not statement.mask and not statement.stream:
+                block = self.tiles[value.name].moved(statement)
+                if block is not None and value.name not in self.spilled:
+                    self.registers.settle_loads(statement.buffer.name)
+                    self._move("store", self.tiles[value.name], block)
+                    return True
+        for value in reads(statement):
+            if value.name in self.tiles and value.name not in self.spilled:
+                self._spill(self.tiles[value.name])
+                self.spilled |= {value.name}
+        return False
+
+    def _update(self, tiles: Tiles, update: Update) -> None:
+        loads = [self._loads[value.name] for value in update.arguments]
+        if update.instruction:
+            self._multiply(tiles, update, loads)
+            return
+        block = tiles.moved(loads[0])
+        assert block is not None
+        self._move("load", tiles, block)
 
     def _declare(self, tiles: Tiles) -> None:
+        self.spilled -= {tiles.value.name}
         tile = self.registers.declare(tiles.value, array=True)
         sizes = "".join(f"[{part.extent}]" for part in tile.parts)
         self.lines.append(f"{self.library.type(tile.form)} {tile.name}{sizes};")
         self.lines += [f'__asm__ volatile("tilezero %tmm{tiles.number(i, j)}");' for i, j in tiles.each()]
 
-    def _multiply(self, tiles: Tiles, product: Product) -> None:
+    def _multiply(self, tiles: Tiles, update: Update, loads: list[Load]) -> None:
         """All factors are loaded, each once, before the first product: loads and products then overlap best."""
+        product = tiles.product(update, loads)
         multiplications: list[str] = []
         loaded: set[int] = set()
         for i, j in tiles.each():
             at = {**tiles.at(i, j), product.inner.name: 0}
-            factors = {_FIRST_A + i: product.a, _FIRST_B + j: product.b}
+            factors = {_FIRST_LEFT + i: product.left, _FIRST_RIGHT + j: product.right}
             for register, block in factors.items():
                 if register not in loaded:
                     loaded.add(register)
                     self._transfer("load", register, block, at)
-            names = ", ".join(f"%tmm{n}" for n in (_FIRST_B + j, _FIRST_A + i, tiles.number(i, j)))
-            multiplications.append(f'__asm__ volatile("{product.instruction} {names}");')
+            names = ", ".join(f"%tmm{n}" for n in (_FIRST_RIGHT + j, _FIRST_LEFT + i, tiles.number(i, j)))
+            multiplications.append(f'__asm__ volatile("{tiles.row.name} {names}");')
         self.lines += multiplications
 
     def _move(self, direction: str, tiles: Tiles, block: Block) -> None:

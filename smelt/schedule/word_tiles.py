@@ -6,29 +6,26 @@ from collections.abc import Iterator
 
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
-from smelt.kernel import Bind, Order, Region, Split, Stage, Unroll
+from smelt.kernel import Bind, Matrix, Order, Region, Split, Stage, Unroll
 from smelt.kernel.actions import Action
+from smelt.kernel.instructions import rows_of
 from smelt.kernel.region import extent
-from smelt.schedule.choice import Candidate, formed
+from smelt.schedule.choice import Candidate
 from smelt.schedule.vectors import fitting, split
-from smelt.schedule.words import STEP, Words, in_words
+from smelt.schedule.words import Words, in_words
 
 TILE_ROWS, TILE_VECTORS = 6, 4
 PANELS = 8  # panels of columns that one task takes
 BLOCK_WORDS = 512  # words of a column that are packed at a time
 STREAMED_ROWS = 8  # fewer rows than this read the weight as it lies
 
-# Of matrix instructions: two by two tiles of sixteen rows and columns.
-MATRIX_ROWS, MATRIX_COLUMNS = 32, 32
-MATRIX_LEAST = 16  # rows and columns that make a tile worth its while
+# Of matrix instructions.
 MATRIX_STEPS = 16  # of sums, that a block has; twice as many are one block
 MATRIX_TASK_ROWS = 128  # rows that a task has at least: it packs its columns once for all of them
 MATRIX_PACKED_BYTES = 1 << 20  # of rows that a task packs at a time, in the second cache
 MATRIX_PARTIAL_BYTES = 1 << 20  # of sums that wait for their next block, in the second cache
 MATRIX_PANELS = 16  # panels of columns that one task takes
 ALIASED_BYTES = 2048  # rows so far apart, or a multiple of it, fall into the same sets of the first cache
-_MATRIX_FEATURES = {False: "amx_int8", True: "amx_bf16"}  # by whether the numbers are floats
-_VECTOR_FEATURES = {False: "avx512_vnni", True: "avx512_bf16"}
 
 
 def word_programs(
@@ -41,15 +38,12 @@ def word_programs(
     profile: Profile,
 ) -> Iterator[Candidate]:
     """Regions that compute the same in words, with schedules, the best first; `in_words` says what the names are."""
-    is_float = dict(region.roles)["y"].dtype.is_float
-    if {"amx_tile", _MATRIX_FEATURES[is_float]} <= profile.features and profile.vector_bytes == 64:
-        words = in_words(region, a, b, m, n, batch, matrix=True)
+    for row in rows_of(profile.features, profile.vector_bytes, dict(region.roles)["y"].dtype):
+        words = in_words(region, a, b, m, n, batch, row)
         if words is not None:
-            yield from formed("matrix", words.region, matrix_schedules(words, profile))
-    if _VECTOR_FEATURES[is_float] in profile.features:
-        words = in_words(region, a, b, m, n, batch)
-        if words is not None:
-            yield from formed("words", words.region, word_schedules(words, profile))
+            form, schedules = ("matrix", matrix_schedules) if row.takes_tiles else ("words", word_schedules)
+            for actions in schedules(words, profile):
+                yield Candidate(form, words.region, (*actions, Matrix("y", row.name)))
 
 
 def matrix_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, ...]]:
@@ -57,28 +51,30 @@ def matrix_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, .
     columns, rows = extent(words.n), 0 if words.m is None else extent(words.m)
     if words.m is None or not isinstance(rows, int) or not isinstance(columns, int):
         return
-    if min(rows, columns) < MATRIX_LEAST:
+    row, (lanes,) = words.row, words.row.lanes
+    if min(rows, columns) < min(row.rows, lanes):  # less than a tile is not worth its while
         return
     m, n, w = words.m.name, words.n.name, words.w.name
     outer = tuple(f"{axis.name}.0" for axis in words.batch)
     size = upper(extent(words.w))
-    block = STEP * _block_steps(size // STEP)
-    height = min(MATRIX_ROWS, -(-rows // STEP) * STEP)
-    width = min(2, -(-columns // 16))
-    panels = _panels(-(-columns // (16 * width)), profile.cores, MATRIX_PANELS)
-    tasks = -(-columns // (16 * width * panels))
+    block = row.depth * _block_steps(size // row.depth)
+    height = row.rows * min(row.tiles, -(-rows // row.rows))
+    width = min(row.tiles, -(-columns // lanes))
+    panel = lanes * width
+    panels = _panels(-(-columns // panel), profile.cores, MATRIX_PANELS)
+    tasks = -(-columns // (panel * panels))
     chunks = max(1, min(rows // MATRIX_TASK_ROWS, -(-2 * profile.cores // tasks)))
-    whole = rows % STEP == 0
+    whole = rows % row.rows == 0
     packed = not whole or not words.in_place(words.a) or 4 * size % ALIASED_BYTES == 0
     if packed:
         chunks = max(chunks, -(-4 * min(block, size) * rows // MATRIX_PACKED_BYTES))
     if block < size:
-        chunks = max(chunks, -(-4 * 16 * width * panels * rows // MATRIX_PARTIAL_BYTES))
+        chunks = max(chunks, -(-4 * panel * panels * rows // MATRIX_PARTIAL_BYTES))
     chunk = -(-rows // (chunks * height))
     actions: list[Action] = [
         Split(m, ((chunk, "loop"), (height, "reg")), "shrink" if whole else "mask"),
-        Split(n, ((panels, "loop"), (width, "reg"), (16, "lane"))),
-        Split(w, ((block // STEP, "loop"), (STEP, "reg")) if block < size else ((STEP, "reg"),)),
+        Split(n, ((panels, "loop"), (width, "reg"), (lanes, "lane"))),
+        Split(w, ((block // row.depth, "loop"), (row.depth, "reg")) if block < size else ((row.depth, "reg"),)),
     ]
     grid = (*outer, f"{n}.0", f"{m}.0")
     if block < size:
@@ -88,8 +84,8 @@ def matrix_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, .
         actions.append(Order((*grid, f"{m}.1", f"{n}.1", f"{w}.0")))
         at = f"{m}.0"
     actions.append(Bind(grid))
-    if not words.in_panels(words.b, 16 * width):
-        actions.append(Stage(words.b, at, (f"{n}/16", w, f"{n}%16")))
+    if not words.in_panels(words.b, panel):
+        actions.append(Stage(words.b, at, (f"{n}/{lanes}", w, f"{n}%{lanes}")))
     if packed:
         actions.append(Stage(words.a, at, (m, w)))
     yield tuple(actions)

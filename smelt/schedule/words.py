@@ -13,10 +13,10 @@ from typing import NamedTuple
 from smelt.dtypes import bfloat16, float32, int32, uint16
 from smelt.graph.index import Index, Variable, as_index, exact_quotient, less, of
 from smelt.kernel import Region
+from smelt.kernel.instructions import Instruction
 from smelt.kernel.region import Access, Expression, Fold, Less, Mask, Output, extent, mask_expression, walk
 from smelt.schedule.access import lies_in_panels, stride
 
-STEP = 16  # words that a matrix instruction sums
 _FLIP = -(2**31) + 0x808080  # the highest bit of every byte
 _DOTS = {(False, True): "dot4", (True, False): "dot4", (True, True): "dot4_ss", (False, False): "dot4_uu"}
 
@@ -25,6 +25,7 @@ class Words(NamedTuple):
     """A region that sums words, with the names that its schedule needs."""
 
     region: Region
+    row: Instruction
     m: Variable | None
     n: Variable
     k: Variable  # the old axis, which only the correction walks
@@ -62,16 +63,16 @@ def in_words(
     m: Variable | None,
     n: Variable,
     batch: tuple[Variable, ...],
-    matrix: bool = False,
+    row: Instruction,
 ) -> Words | None:
     """The region with its contraction in words, if it is one of bytes or bfloat16 over one axis.
 
-    `a` and `b` are the roles of the operands; the columns `n` are those of `b`. For matrix instructions the sum is
-    padded with zeros to a multiple of what they take at a time.
+    `a` and `b` are the roles of the operands; the columns `n` are those of `b`. The sum is padded with zeros to a
+    multiple of the words that the instruction takes at a time.
     """
     roles = dict(region.roles)
     y = roles["y"]
-    if y.dtype not in (int32, float32) or y.op != "reduce" or len(y.attribute.axes) != 1:
+    if y.dtype is not (float32 if row.is_float else int32) or y.op != "reduce" or len(y.attribute.axes) != 1:
         return None
     (k,) = y.attribute.axes
     size = extent(k)
@@ -79,16 +80,16 @@ def in_words(
     left, right = numbers(roles[a]), numbers(roles[b])
     if left is None or right is None or not isinstance(size, int) or k in _taken(region, y):
         return None
-    count = 4 if y.dtype is int32 else 2  # numbers of a word
-    if size < count:
+    count, step = row.numbers, row.depth
+    stored = (bfloat16, bfloat16) if row.is_float else (left.dtype, right.dtype)
+    if size < count or (row.takes_tiles and stored != (row.left, row.right)):
         return None
-    step = STEP if matrix else 1
     w = Variable(f"{k.name}w", 0, -(-size // (count * step)) * step - 1)
     words = {role: _word(e, k, w, size, count) for role, e in ((a, left), (b, right))}
     pair, op, correction = (words[a], words[b]), "dot2", None
     if y.dtype is int32:
         signs = left.dtype.is_signed, right.dtype.is_signed
-        if signs[0] is signs[1] and not matrix:
+        if signs[0] is signs[1] and not row.takes_tiles:
             # B is moved by 128, so that it is of the other kind than A; that adds 128 times the sum of A's row.
             words[b] = Expression("xor", int32, (words[b], _constant(_FLIP)))
             sums = Expression("reduce", int32, (roles[a],), Fold("add", (k,)))
@@ -104,7 +105,7 @@ def in_words(
     made = Region(new, axes, region.parameters, ((a, words[a]), (b, words[b]), ("y", total)))
     named = {e: name for name, e in made.named().items()}
     name = None if correction is None else named[correction]
-    return Words(made, m, n, k, w, batch, a, b, name, _is_along(left, k))
+    return Words(made, row, m, n, k, w, batch, a, b, name, _is_along(left, k))
 
 
 def _constant(value: int) -> Expression:

@@ -22,6 +22,7 @@ from smelt.graph.index import product_of
 from smelt.graph.node import Node, topological, with_sources
 from smelt.graph.ops import Op
 from smelt.graph.shapes import row_major
+from smelt.kernel.instructions import rows_of
 from smelt.runtime import Placeholder, Storage
 
 CALLS = 3  # with the same weights, before they are packed
@@ -161,15 +162,16 @@ def _packing(leaf: Node, bytewise: bool, transposed: bool) -> Packing | None:
         return None
     machine = profile()
     if leaf.dtype is float32 and machine.vector_bytes == 64:
-        packing = Packing(64, 1, transposed)
-    elif leaf.dtype is bfloat16 and {"amx_tile", "amx_bf16"} <= machine.features:
-        packing = Packing(32, 2, transposed)
-    elif bytewise and {"amx_tile", "amx_int8"} <= machine.features:
-        packing = Packing(32, 4, transposed)
+        panel, depth, step = 64, 1, 1
     else:
-        return None
-    step = packing.depth * (1 if packing.depth == 1 else 16)  # matrix instructions sum sixteen words
-    return packing if columns % packing.panel == 0 and rows % step == 0 else None
+        kind = bfloat16 if leaf.dtype is bfloat16 else leaf.dtype if bytewise else None
+        known = rows_of(machine.features, machine.vector_bytes, float32 if leaf.dtype is bfloat16 else int32)
+        row = next((row for row in known if row.takes_tiles and row.right is kind), None)
+        if row is None:
+            return None
+        panel, depth, step = row.tiles * max(row.lanes), row.numbers, row.numbers * row.depth
+    packing = Packing(panel, depth, transposed)
+    return packing if columns % panel == 0 and rows % step == 0 else None
 
 
 class Watch:

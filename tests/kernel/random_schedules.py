@@ -12,6 +12,7 @@ from smelt.kernel.actions import (
     Bind,
     Group,
     Keep,
+    Matrix,
     Online,
     Order,
     Schedule,
@@ -23,6 +24,7 @@ from smelt.kernel.actions import (
     Together,
     Unroll,
 )
+from smelt.kernel.instructions import INSTRUCTIONS
 from smelt.kernel.region import Expression, Region, walk
 
 LANES = (2, 4, 8)
@@ -156,6 +158,9 @@ def random_reductions(rng: random.Random, region: Region, splits: list[Split]) -
         axes = rng.choice(reductions)[1].attribute.axes
         alike = [name for name, e in reductions if e.attribute.axes == axes or rng.random() < 0.05]
         actions.append(Group(tuple(rng.sample(alike, rng.randint(min(2, len(alike)), len(alike))))))
+    rows = [(name, row.name) for name, e in reductions for row in INSTRUCTIONS if row.op == e.arguments[0].op]
+    if rows and rng.random() < 0.5:
+        actions.append(Matrix(*rng.choice(rows)))
     maxima = [e for _, e in reductions if e.attribute.op == "max"]
     sums = [e for _, e in reductions if e.attribute.op == "add"]
     conditions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op in ("le", "lt", "mask")]

@@ -414,12 +414,16 @@ def selected_product(m: int = 5, n: int = 13, k: int = 7) -> Case:
     return Case(region(out(buffer("o", m, n), [am, an], y), [am, an, ak], A=left, B=right, y=y))
 
 
-def dots(m: int = 5, n: int = 13, k: int = 7, name: str = "dot4") -> Case:
-    """Inner products of bytes, four in a word."""
+def dots(m: int = 5, n: int = 13, k: int = 7, name: str = "dot4", moved: int = 0, also: bool = False) -> Case:
+    """Inner products of bytes, four in a word; of words with something added; with a sum of the words beside them."""
     am, an, ak = axis("m", m), axis("n", n), axis("k", k)
     left, right = load(buffer("A", m, k, dtype=int32), am, ak), load(buffer("B", k, n, dtype=int32), ak, an)
-    y = reduce("add", op(name, left, right), ak)
-    return Case(region(out(buffer("o", m, n, dtype=int32), [am, an], y), [am, an, ak], A=left, B=right, y=y))
+    factor = op("add", left, const(moved, int32)) if moved else left
+    y = reduce("add", op(name, factor, right), ak)
+    z = reduce("add", right, ak)
+    value = op("add", y, z) if also else y
+    nodes = {"A": left, "B": right, "y": y, **({"z": z} if also else {})}
+    return Case(region(out(buffer("o", m, n, dtype=int32), [am, an], value), [am, an, ak], **nodes))
 
 
 def pairs(m: int = 5, n: int = 13, k: int = 7) -> Case:

@@ -18,6 +18,8 @@ from smelt.kernel.region import Less, mask_expression
 from tests.kernel import regions as r
 from tests.kernel.regions import Case
 
+TILE = "split m (16 reg); split n (16 lane); split k (16 reg)"
+
 SPLITS = [
     ("split z (4 reg)", "no axis z"),
     ("split c (4 reg); split c (2 reg)", "is split already"),
@@ -272,6 +274,20 @@ OTHERS: list[tuple[Callable[[], Case], str, str]] = [
     (r.two_scans, "together", "scans are made in the nest"),
     (r.two_outputs, "keep v out; together", "none of them can hold"),
     (r.scored_twice, "order q.0 k.0 d.0; together", "a loop of a reduction stands outside"),
+    (lambda: r.dots(16, 16, 16), "matrix y mma", "mma is not an instruction"),
+    (lambda: r.dots(16, 16, 16), "matrix y tdpbf16ps", "no sum of what tdpbf16ps multiplies"),
+    (lambda: r.dots(16, 16, 16), f"{TILE}; matrix y tdpbusd; matrix y tdpbusd", "has the registers already"),
+    (lambda: r.dots(16, 16, 16), "split n (8 lane); matrix y tdpbusd", "tdpbusd takes no vectors of 8"),
+    (lambda: r.dots(16, 16, 20), f"{TILE} tail mask; matrix y tdpbusd", "not summed as they are made"),
+    (lambda: r.dots(16, 9, 16), f"{TILE}; matrix y tdpbusd", "not read from memory where"),
+    (lambda: r.dots(16, 9, 16, also=True), "sub z k (16 lane); matrix y tdpbusd", "a tile of tdpbusd has 16 lanes"),
+    (lambda: r.dots(9, 16, 16), f"{TILE}; matrix y tdpbusd", "a tile of tdpbusd has 16 rows"),
+    (lambda: r.dots(48, 16, 16), f"{TILE.replace('16', '48', 1)}; matrix y tdpbusd", "for 2 by 2 tiles"),
+    (lambda: r.dots(16, 16, 8), f"{TILE}; matrix y tdpbusd", "tdpbusd sums 16 words at a time"),
+    (lambda: r.dots(16, 16, 16), f"{TILE}; matrix y tdpbsud", "tdpbsud multiplies other numbers"),
+    (lambda: r.pairs(16, 16, 16), f"{TILE}; matrix y tdpbf16ps", "do not lie side by side"),
+    (lambda: r.dots(16, 16, 16, moved=1), f"{TILE}; matrix y tdpbusd", "not read from memory where"),
+    (lambda: r.dots(16, 16, 16, also=True), f"{TILE}; group y z; matrix y tdpbusd", "needed as vectors, too"),
     (lambda: r.matmul(5, 6, 16), "split m (2 reg); apart m; apart m", "one axis at most"),
     (lambda: r.matmul(5, 6, 16), "split m (2 loop); apart m", "m must have registers, and neither"),
     (lambda: r.matmul(5, 6, 16), "split k (2 reg); apart k", "k must be an axis of every output"),

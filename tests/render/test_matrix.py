@@ -18,7 +18,8 @@ import smelt as sm
 from smelt.cost import profile
 from smelt.device.toolchain import build
 from smelt.dtypes import DType, bfloat16, int8, int32, uint8
-from smelt.kernel import Kernel, Region, evaluate_region, interpret, lower, parse_schedule, verify
+from smelt.errors import InternalError
+from smelt.kernel import Illegal, Kernel, Region, evaluate_region, interpret, lower, parse_schedule, verify
 from smelt.kernel.ir import Store, Update, statements
 from smelt.render import render, workspace_bytes
 from smelt.schedule import choose
@@ -117,6 +118,7 @@ def is_matrix(kernel: Kernel) -> bool:
     return "tdp" in render([kernel], features=AMX)
 
 
+SCHEDULE = "split m (16 reg)\nsplit n (16 lane)\nsplit k (16 reg)\nmatrix y tdpbusd"
 SHAPES = [(32, 32, 64), (16, 16, 32), (48, 64, 128), (100, 70, 96), (33, 35, 77), (17, 200, 1600), (64, 96, 2048)]
 
 
@@ -210,29 +212,39 @@ def test_few_rows_need_no_matrix_instructions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "fits"),
+    ("change", "reason"),
     [
-        ("", True),
-        ("m (16 reg)->m (32 reg)", True),
-        ("m (16 reg)->m (8 reg)", False),  # half a tile
-        ("m (16 reg)->m (48 reg)", False),  # more tiles than there are registers
-        ("n (16 lane)->n (2 reg, 16 lane)", True),
-        ("n (16 lane)->n (8 lane)", False),
-        ("k (16 reg)->k (8 reg)", False),
-        ("k (16 reg)->k (32 reg)", False),
+        ("", None),
+        ("m (16 reg)->m (32 reg)", None),
+        ("m (16 reg)->m (8 reg)", "has 16 rows"),
+        ("m (16 reg)->m (48 reg)", "registers for 2 by 2 tiles"),
+        ("n (16 lane)->n (2 reg, 16 lane)", None),
+        ("n (16 lane)->n (8 lane)", "takes no vectors of 8"),
+        ("k (16 reg)->k (8 reg)", "sums 16 words"),
+        ("k (16 reg)->k (32 reg)", "sums 16 words"),
+        ("tdpbusd->tdpbsud", "multiplies other numbers"),
+        ("tdpbusd->tdpbssd", "no sum of what tdpbssd multiplies"),
     ],
 )
-def test_the_parts_decide(change: str, fits: bool) -> None:
-    schedule = "split m (16 reg)\nsplit n (16 lane)\nsplit k (16 reg)\n"
+def test_a_row_applies_or_is_refused_with_a_reason(change: str, reason: str | None) -> None:
     old, _, new = change.partition("->")
-    kernel = lower(dots(48, 32, 32).region, parse_schedule(schedule.replace(old, new) if old else schedule))
-    assert is_matrix(kernel) is fits
+    schedule = parse_schedule(SCHEDULE.replace(old, new) if old else SCHEDULE)
+    if reason is None:
+        assert is_matrix(lower(dots(48, 32, 32).region, schedule))
+    else:
+        with pytest.raises(Illegal, match=reason):
+            lower(dots(48, 32, 32).region, schedule)
+
+
+def test_without_the_action_there_are_no_matrix_instructions() -> None:
+    assert not is_matrix(lower(dots(48, 32, 32).region, parse_schedule(SCHEDULE.partition("\nmatrix")[0])))
 
 
 def test_masked_loads_and_strided_rows_do_not_fit() -> None:
-    schedule = parse_schedule("split m (16 reg)\nsplit n (16 lane)\nsplit k (16 reg)")
-    assert not is_matrix(lower(dots(16, 9, 32).region, schedule))
-    assert not is_matrix(lower(dots(9, 16, 32).region, schedule))
+    schedule = parse_schedule(SCHEDULE)
+    for shape in ((16, 9, 32), (9, 16, 32)):
+        with pytest.raises(Illegal, match="matrix: "):
+            lower(dots(*shape).region, schedule)
     kernel = lower(dots(16, 16, 32).region, schedule)
     assert is_matrix(kernel)
     other = kernel.buffers[2]
@@ -245,11 +257,12 @@ def test_masked_loads_and_strided_rows_do_not_fit() -> None:
 
     for s in statements(kernel.body):
         spread(s)
-    assert not is_matrix(replace(kernel, buffers=(*kernel.buffers[:2], wide)))
+    with pytest.raises(InternalError, match="do not lie side by side"):
+        verify(replace(kernel, buffers=(*kernel.buffers[:2], wide)))
 
 
 def test_plain_results_are_stored_from_tiles() -> None:
-    kernel = lower(dots(16, 16, 16).region, parse_schedule("split m (16 reg)\nsplit n (16 lane)\nsplit k (16 reg)"))
+    kernel = lower(dots(16, 16, 16).region, parse_schedule(SCHEDULE))
     assert [type(s) for s in statements(kernel.body)][-2:] == [Update, Store]
     text = render([kernel], features=AMX)
     assert text.count("tilestored") == 1 and "b0" in text.partition("tilestored")[2].partition(";")[0]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import smelt as sm
 from smelt.kernel import Region, evaluate_region
+from smelt.kernel.instructions import INSTRUCTIONS
 from smelt.schedule.contraction import find_roles
 from smelt.schedule.words import Words, in_words
 from tests.kernel.regions import Case
@@ -55,10 +56,16 @@ def values(region: Region, of: Region) -> np.ndarray[Any, Any]:
 
 
 def words_of(region: Region, matrix: bool) -> Words | None:
+    """What comes of the first row of that kind which the operands fit."""
     roles = find_roles(region) if "y" in dict(region.roles) else None
     if roles is None:
         return None
-    return in_words(region, roles.a, roles.b, roles.m, roles.n, roles.batch, matrix=matrix)
+    found = (
+        in_words(region, roles.a, roles.b, roles.m, roles.n, roles.batch, row)
+        for row in INSTRUCTIONS
+        if row.takes_tiles is matrix and row.numbers > 1
+    )
+    return next((words for words in found if words is not None), None)
 
 
 @given(seed=st.integers(0, 10**9))
