@@ -82,6 +82,7 @@ INSTRUCTIONS: Final = (
     _tiles("tdpbuud", "amx_int8", uint8, uint8),
     _vectors("vdpbf16ps", {"avx512_bf16"}, bfloat16, bfloat16, 4, 8, 16),
     _vectors("vpdpbusd", {"avx512_vnni"}, uint8, int8, 4, 8, 16),
+    _vectors("vpdpbusd_vex", {"avx_vnni"}, uint8, int8, 4, 8),
     _vectors("fma", set(), float32, float32, 1, 2, 4, 8, 16),
 )
 BY_NAME: Final = {row.name: row for row in INSTRUCTIONS}

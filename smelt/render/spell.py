@@ -406,7 +406,8 @@ def _add_dot4(bits: int, lanes: int, is_float: bool) -> str:
     portable = _byte_products("us", "us")
     if lanes not in (4, 8, 16):
         return portable
-    feature = "defined(__AVX512VNNI__)" + ("" if lanes == 16 else " && defined(__AVX512VL__)")
+    narrow = "defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__)"
+    feature = "defined(__AVX512VNNI__)" if lanes == 16 else f"({narrow})"
     gcc, clang = f"__builtin_ia32_vpdpbusd_v{lanes}si", f"__builtin_ia32_vpdpbusd{32 * lanes}"
     return (
         f"\n#if {feature} && __has_builtin({gcc})\n  return {gcc}(sum, u, s);\n"

@@ -14,7 +14,8 @@ from smelt.schedule.choice import Candidate
 from smelt.schedule.vectors import fitting, split
 from smelt.schedule.words import Words, in_words
 
-TILE_ROWS, TILE_VECTORS = 6, 4
+TILE_ROWS = 6
+TILE_VECTORS = {32: 4, 16: 2}  # by vector registers: those of the sums, of a row's factor and of the columns'
 PANELS = 8  # panels of columns that one task takes
 BLOCK_WORDS = 512  # words of a column that are packed at a time
 STREAMED_ROWS = 8  # fewer rows than this read the weight as it lies
@@ -104,7 +105,7 @@ def word_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, ...
         yield from _streamed(words, along, lanes, profile)
         return
     m = words.m.name
-    panel = min(TILE_VECTORS, vectors) * lanes
+    panel = min(TILE_VECTORS[profile.vector_registers], vectors) * lanes
     panels = _panels(-(-columns // panel), 2 * profile.cores, PANELS)
     blocks = -(-upper(extent(words.w)) // BLOCK_WORDS)
     block = -(-upper(extent(words.w)) // blocks)

@@ -11,11 +11,12 @@ import pytest
 import smelt as sm
 from smelt.config import configure
 from smelt.kernel import evaluate_region, print_kernel, verify
+from smelt.render import render
 from smelt.schedule import choose
 from tests.device.helpers import holds_in_forked_child
 from tests.kernel.regions import Case
 from tests.kernel.runners import RUNNERS
-from tests.profiles import AVX512, here
+from tests.profiles import AVX2, AVX512, here
 from tests.schedule.test_default import regions
 from tests.turns import one_in
 
@@ -57,6 +58,17 @@ def test_words_are_used_where_the_processor_has_the_instruction() -> None:
     [region] = regions(x._node)
     assert "dot4" in str(choose(region, VNNI)[1])
     assert "dot4" not in str(choose(region, VNNI._replace(features=frozenset()))[1])
+
+
+def test_vectors_of_32_bytes_have_an_instruction_of_their_own() -> None:
+    [region] = regions(product(*(sm.asarray(np.zeros((64, 64), np.int8)) for _ in range(2)))._node)
+    choice, kernel = choose(region, AVX2._replace(features=AVX2.features | {"avx_vnni"}))
+    assert (
+        choice.text().endswith("matrix y vpdpbusd_vex")
+        and "6 reg" in choice.text()
+        and "2 reg, 8 lane" in choice.text()
+    )
+    assert "__AVXVNNI__" in render([kernel])
 
 
 def test_zeros_stand_beyond_the_end_whatever_is_computed() -> None:
