@@ -21,6 +21,7 @@ class Candidate(NamedTuple):
     form: str
     region: Region
     actions: Actions
+    knobs: str = ""  # the values of a template's knobs, where the form is one
 
 
 class Refused(NamedTuple):
@@ -38,6 +39,7 @@ class Choice:
     actions: Actions
     grain: int
     refused: tuple[Refused, ...] = ()
+    knobs: str = ""
 
     def text(self) -> str:
         """The actions in one line."""

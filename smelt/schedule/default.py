@@ -15,10 +15,10 @@ from smelt.kernel import Bind, Illegal, Keep, Kernel, Order, Region, Split, Stre
 from smelt.kernel.actions import Action
 from smelt.kernel.region import Expression, extent
 from smelt.schedule.access import cost, depth_cost, phases, reductions, walks
-from smelt.schedule.attention import attention_schedules
-from smelt.schedule.chained import chain_schedules
+from smelt.schedule.blockwise import blockwise_schedules
 from smelt.schedule.choice import Candidate, Choice, Refused, formed
-from smelt.schedule.contraction import contraction_schedules, find_roles
+from smelt.schedule.contraction import contraction_schedules
+from smelt.schedule.facts import contraction_of
 from smelt.schedule.scans import scan_schedules, scans
 from smelt.schedule.vectors import fitting, split, streams, vector_axis, vector_lanes
 from smelt.schedule.word_tiles import word_programs
@@ -36,7 +36,7 @@ COLUMN_VECTORS = 8  # vectors of neighboring columns that are folded side by sid
 def choose(region: Region, profile: Profile) -> tuple[Choice, Kernel]:
     """What is taken for a region without search, and the kernel that it gives."""
     refused: list[Refused] = []
-    for form, program, actions in candidates(region, profile):
+    for form, program, actions, knobs in candidates(region, profile):
         try:
             kernel = lower(program, actions)
         except Illegal as refusal:
@@ -47,25 +47,25 @@ def choose(region: Region, profile: Profile) -> tuple[Choice, Kernel]:
             continue
         # Whoever calls it knows the buffers in the order of the region.
         kernel = replace(kernel, buffers=tuple(region.buffers()))
-        return Choice(form, actions, _grain(region, kernel), tuple(refused)), kernel
+        return Choice(form, actions, _grain(region, kernel), tuple(refused), knobs), kernel
     return Choice("plain", (), 1, tuple(refused)), lower(region, ())
 
 
 def candidates(region: Region, profile: Profile) -> Iterator[Candidate]:
     """What is worth trying, best first."""
-    roles = find_roles(region) if "y" in dict(region.roles) else None
-    if roles is not None and not roles.inner_k:
-        yield from word_programs(region, roles.a, roles.b, roles.m, roles.n, roles.batch, profile)
+    contraction = contraction_of(region)
+    if contraction is not None and len(contraction.summed) == 1:
+        yield from word_programs(contraction, profile)
     if profile.group_threads:
         yield from formed("group", region, group_candidates(region, profile))
         return
     if dict(region.roles).get("y") is not None:
-        yield from formed("attention", region, attention_schedules(region, profile))
-        yield from formed("chain", region, chain_schedules(region, profile))
+        yield from blockwise_schedules(region, profile)
         if len(region.outputs) > 1 and len(reductions(region)) > 1:  # joined for those two alone
             yield Candidate("plain", region, ())
             return
-        yield from contraction_schedules(region, profile)
+        if contraction is not None:
+            yield from contraction_schedules(contraction, profile)
     if scans(region):
         yield from formed("scan", region, scan_schedules(region, profile))
     elif reductions(region):

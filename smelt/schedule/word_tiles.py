@@ -1,18 +1,19 @@
-"""Schedules of contractions in words: tiles of matrix instructions, tiles of vectors, or the weight as it lies."""
+"""Contractions in words: tiles of matrix instructions, tiles of vectors, or the weight as it lies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from smelt.cost.profile import Profile
-from smelt.graph.index import Variable, upper
-from smelt.kernel import Bind, Matrix, Order, Region, Split, Stage, Unroll
+from smelt.kernel import Bind, Matrix, Order, Split, Stage, Unroll
 from smelt.kernel.actions import Action
 from smelt.kernel.instructions import rows_of
-from smelt.kernel.region import extent
+from smelt.schedule.access import lies_in_panels
 from smelt.schedule.choice import Candidate
+from smelt.schedule.facts import Contraction, loops, sizes
+from smelt.schedule.tiling import Tiling
 from smelt.schedule.vectors import fitting, split
-from smelt.schedule.words import Words, in_words
+from smelt.schedule.words import Words, in_place, in_words
 
 TILE_ROWS = 6
 TILE_VECTORS = {32: 4, 16: 2}  # by vector registers: those of the sums, of a row's factor and of the columns'
@@ -29,35 +30,23 @@ MATRIX_PANELS = 16  # panels of columns that one task takes
 ALIASED_BYTES = 2048  # rows so far apart, or a multiple of it, fall into the same sets of the first cache
 
 
-def word_programs(
-    region: Region,
-    a: str,
-    b: str,
-    m: Variable | None,
-    n: Variable,
-    batch: tuple[Variable, ...],
-    profile: Profile,
-) -> Iterator[Candidate]:
-    """Regions that compute the same in words, with schedules, the best first; `in_words` says what the names are."""
-    for row in rows_of(profile.features, profile.vector_bytes, dict(region.roles)["y"].dtype):
-        words = in_words(region, a, b, m, n, batch, row)
-        if words is not None:
-            form, schedules = ("matrix", matrix_schedules) if row.takes_tiles else ("words", word_schedules)
-            for actions in schedules(words, profile):
-                yield Candidate(form, words.region, (*actions, Matrix("y", row.name)))
+def word_programs(contraction: Contraction, profile: Profile) -> Iterator[Candidate]:
+    """Regions that compute the same in words, with schedules, the best first."""
+    for row in rows_of(profile.features, profile.vector_bytes, dict(contraction.region.roles)["y"].dtype):
+        words = in_words(contraction, row)
+        if words is not None and row.takes_tiles:
+            yield from matrix_schedules(words, profile)
+        elif words is not None:
+            yield from word_schedules(words, profile)
 
 
-def matrix_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, ...]]:
+def matrix_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
     """Tiles of matrix instructions. B is packed in panels of columns; A is read as it lies if that has whole tiles."""
-    columns, rows = extent(words.n), 0 if words.m is None else extent(words.m)
-    if words.m is None or not isinstance(rows, int) or not isinstance(columns, int):
+    c, row, (lanes,) = words.contraction, words.row, words.row.lanes
+    rows, columns, size = c.height, sizes([c.n]), sizes([c.k])
+    # Less than a tile is not worth its while.
+    if not c.is_static(c.m, c.n) or min(rows, columns) < min(row.rows, lanes):
         return
-    row, (lanes,) = words.row, words.row.lanes
-    if min(rows, columns) < min(row.rows, lanes):  # less than a tile is not worth its while
-        return
-    m, n, w = words.m.name, words.n.name, words.w.name
-    outer = tuple(f"{axis.name}.0" for axis in words.batch)
-    size = upper(extent(words.w))
     block = row.depth * _block_steps(size // row.depth)
     height = row.rows * min(row.tiles, -(-rows // row.rows))
     width = min(row.tiles, -(-columns // lanes))
@@ -66,86 +55,62 @@ def matrix_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, .
     tasks = -(-columns // (panel * panels))
     chunks = max(1, min(rows // MATRIX_TASK_ROWS, -(-2 * profile.cores // tasks)))
     whole = rows % row.rows == 0
-    packed = not whole or not words.in_place(words.a) or 4 * size % ALIASED_BYTES == 0
+    packed = not whole or not in_place(c.left) or 4 * size % ALIASED_BYTES == 0
     if packed:
         chunks = max(chunks, -(-4 * min(block, size) * rows // MATRIX_PACKED_BYTES))
     if block < size:
         chunks = max(chunks, -(-4 * panel * panels * rows // MATRIX_PARTIAL_BYTES))
-    chunk = -(-rows // (chunks * height))
-    actions: list[Action] = [
-        Split(m, ((chunk, "loop"), (height, "reg")), "shrink" if whole else "mask"),
-        Split(n, ((panels, "loop"), (width, "reg"), (lanes, "lane"))),
-        Split(w, ((block // row.depth, "loop"), (row.depth, "reg")) if block < size else ((row.depth, "reg"),)),
-    ]
-    grid = (*outer, f"{n}.0", f"{m}.0")
-    if block < size:
-        actions.append(Order((*grid, f"{w}.0", f"{m}.1", f"{n}.1", f"{w}.1")))
-        at = f"{w}.0"
-    else:
-        actions.append(Order((*grid, f"{m}.1", f"{n}.1", f"{w}.0")))
-        at = f"{m}.0"
-    actions.append(Bind(grid))
-    if not words.in_panels(words.b, panel):
-        actions.append(Stage(words.b, at, (f"{n}/{lanes}", w, f"{n}%{lanes}")))
-    if packed:
-        actions.append(Stage(words.a, at, (m, w)))
-    yield tuple(actions)
-
-
-def word_schedules(words: Words, profile: Profile) -> Iterator[tuple[Action, ...]]:
-    """Tiles of vectors, or for few rows the weight as it lies."""
-    lanes = fitting(profile.vector_bytes // 4, words.n)
-    rows = 0 if words.m is None else upper(extent(words.m))
-    along = [] if words.correction is None else split(words.k, 4, fitting(profile.vector_bytes // 4, words.k))
-    outer = tuple(f"{axis.name}.0" for axis in words.batch)
-    columns = extent(words.n)
-    n, w = words.n.name, words.w.name
-    vectors = -(-upper(columns) // lanes)
-    if words.m is None or rows < STREAMED_ROWS or not isinstance(columns, int) or not isinstance(extent(words.m), int):
-        yield from _streamed(words, along, lanes, profile)
-        return
-    m = words.m.name
-    panel = min(TILE_VECTORS[profile.vector_registers], vectors) * lanes
-    panels = _panels(-(-columns // panel), 2 * profile.cores, PANELS)
-    blocks = -(-upper(extent(words.w)) // BLOCK_WORDS)
-    block = -(-upper(extent(words.w)) // blocks)
-    actions: list[Action] = [
-        *along,
-        Split(m, ((TILE_ROWS, "reg"),), "balance"),
-        Split(n, ((panels, "loop"), (panel // lanes, "reg"), (lanes, "lane"))),
-    ]
-    if blocks > 1:
-        actions += [Split(w, ((block, "loop"),)), Order((*outer, f"{n}.0", f"{w}.0", f"{m}.0", f"{n}.1", f"{w}.1"))]
-        at, inner = f"{w}.0", f"{w}.1"
-    else:
-        actions.append(Order((*outer, f"{n}.0", f"{m}.0", f"{n}.1", f"{w}.0")))
-        at, inner = f"{n}.0", f"{w}.0"
-    actions += [Bind((*outer, f"{n}.0")), Stage(words.b, at, (f"{n}/{panel}", w, f"{n}%{panel}")), Unroll(inner, 8)]
-    if words.correction is not None:
-        actions.append(Stage(words.correction, f"{n}.0", (m,)))
-    if not words.a_along:
-        actions.append(Stage(words.a, f"{m}.0", (w, m)))
-    yield tuple(actions)
-
-
-def _streamed(words: Words, along: list[Action], lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:
-    """Vectors run along the sum where the words of the weight lie so, else along its columns."""
-    loops = (
-        *(f"{axis.name}.0" for axis in words.batch),
-        *([] if words.m is None else [f"{words.m.name}.0"]),
-        f"{words.n.name}.0",
+    tiling = Tiling(
+        *(height, width, lanes),
+        tail="shrink" if whole else "mask",
+        row_tiles=-(-rows // (chunks * height)),
+        panels=panels,
+        depth=block if block < size else 0,
+        step=row.depth,
+        left="block" if packed else "",
+        right="" if in_place(c.right) and lies_in_panels(c.right, c.n, panel) else "vectors",
+        columns_first=1,
+        instruction=row.name,
     )
-    width = fitting(profile.vector_bytes // 4, words.w)
-    if words.in_rows(words.b) and words.in_rows(words.a) and width > 1:
-        cut = [Split(words.n.name, ((8, "reg"),)), Split(words.w.name, ((width, "lane"),))]
-        yield (*along, *cut, Order(loops), Bind(loops))
-    elif not words.is_float:  # of bfloat16, widening costs as much as putting words together
-        vectors = -(-upper(extent(words.n)) // lanes)
-        yield (
-            *along,
-            *split(words.n, min(8, vectors), lanes),
-            *(Order(loops), Bind(loops), Unroll(f"{words.w.name}.0", 2)),
-        )
+    yield Candidate("matrix", c.region, tiling.actions(c), str(tiling))
+
+
+def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
+    """Tiles of vectors, or for few rows the weight as it lies."""
+    c = words.contraction
+    lanes = fitting(profile.vector_bytes // 4, c.n)
+    along = [] if words.correction is None else split(words.k, 4, fitting(profile.vector_bytes // 4, words.k))
+    if c.m is None or c.height < STREAMED_ROWS or not c.is_static(c.m, c.n):
+        for actions in _streamed(words, lanes, profile):
+            yield Candidate("words", c.region, (*along, *actions, Matrix("y", words.row.name)))
+        return
+    columns, size = sizes([c.n]), sizes([c.k])
+    width = min(TILE_VECTORS[profile.vector_registers], -(-columns // lanes))
+    panels = _panels(-(-columns // (width * lanes)), 2 * profile.cores, PANELS)
+    blocks = -(-size // BLOCK_WORDS)
+    tiling = Tiling(
+        *(TILE_ROWS, width, lanes),
+        panels=panels,
+        depth=-(-size // blocks) if blocks > 1 else 0,
+        left="" if words.a_along else "columns",
+        right="panels",
+        unroll=8,
+        instruction=words.row.name,
+    )
+    corrected = [] if words.correction is None else [Stage(words.correction, f"{c.n.name}.0", (c.m.name,))]
+    yield Candidate("words", c.region, (*along, *tiling.actions(c), *corrected), str(tiling))
+
+
+def _streamed(words: Words, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """Vectors run along the sum where the words of the weight lie so, else along its columns."""
+    c = words.contraction
+    order = (*loops(c.batch), *([] if c.m is None else loops([c.m])), *loops([c.n]))
+    width = fitting(profile.vector_bytes // 4, c.k)
+    if words.in_rows(c.right) and words.in_rows(c.left) and width > 1:
+        yield (Split(c.n.name, ((8, "reg"),)), Split(c.k.name, ((width, "lane"),)), Order(order), Bind(order))
+    elif not words.row.is_float:  # of bfloat16, widening costs as much as putting words together
+        vectors = -(-sizes([c.n]) // lanes)
+        yield (*split(c.n, min(8, vectors), lanes), Order(order), Bind(order), Unroll(f"{c.k.name}.0", 2))
 
 
 def _block_steps(steps: int) -> int:

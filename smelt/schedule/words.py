@@ -8,6 +8,7 @@ operand alone, once a row. Matrix instructions take all signs.
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import NamedTuple
 
 from smelt.dtypes import bfloat16, float32, int32, uint16
@@ -15,7 +16,8 @@ from smelt.graph.index import Index, Variable, as_index, exact_quotient, less, o
 from smelt.kernel import Region
 from smelt.kernel.instructions import Instruction
 from smelt.kernel.region import Access, Expression, Fold, Less, Mask, Output, extent, mask_expression, walk
-from smelt.schedule.access import lies_in_panels, stride
+from smelt.schedule.access import stride
+from smelt.schedule.facts import Contraction
 
 _FLIP = -(2**31) + 0x808080  # the highest bit of every byte
 _DOTS = {(False, True): "dot4", (True, False): "dot4", (True, True): "dot4_ss", (False, False): "dot4_uu"}
@@ -24,52 +26,29 @@ _DOTS = {(False, True): "dot4", (True, False): "dot4", (True, True): "dot4_ss", 
 class Words(NamedTuple):
     """A region that sums words, with the names that its schedule needs."""
 
-    region: Region
+    contraction: Contraction
     row: Instruction
-    m: Variable | None
-    n: Variable
     k: Variable  # the old axis, which only the correction walks
-    w: Variable  # words
-    batch: tuple[Variable, ...]
-    a: str
-    b: str
     correction: str | None
     a_along: bool  # whether the numbers of a word lie side by side in A
 
-    @property
-    def is_float(self) -> bool:
-        return dict(self.region.roles)["y"].dtype.is_float
-
-    def in_place(self, role: str) -> bool:
-        """True if all words of an operand are what its memory holds."""
-        word = dict(self.region.roles)[role]
-        return word.op == "load" and not word.attribute.mask
-
-    def in_panels(self, role: str, panel: int) -> bool:
-        """True if an operand lies in panels of columns, as packing would leave it."""
-        return self.in_place(role) and lies_in_panels(dict(self.region.roles)[role], self.n, panel)
-
-    def in_rows(self, role: str) -> bool:
+    def in_rows(self, word: Expression) -> bool:
         """True if words of an operand that are next to each other in the sum are so in memory; bits may be flipped."""
-        word = dict(self.region.roles)[role]
         word = word.arguments[0] if word.op == "xor" else word
-        return word.op == "load" and stride(word.attribute.buffer, word.attribute.index, self.w) == 1
+        return word.op == "load" and stride(word.attribute.buffer, word.attribute.index, self.contraction.k) == 1
 
 
-def in_words(
-    region: Region,
-    a: str,
-    b: str,
-    m: Variable | None,
-    n: Variable,
-    batch: tuple[Variable, ...],
-    row: Instruction,
-) -> Words | None:
-    """The region with its contraction in words, if it is one of bytes or bfloat16 over one axis.
+def in_place(word: Expression) -> bool:
+    """True if all words of an operand are what its memory holds."""
+    return word.op == "load" and not word.attribute.mask
 
-    `a` and `b` are the roles of the operands; the columns `n` are those of `b`. The sum is padded with zeros to a
-    multiple of the words that the instruction takes at a time.
+
+def in_words(contraction: Contraction, row: Instruction) -> Words | None:
+    """A contraction in words, if it is one of bytes or bfloat16 over one axis.
+
+    The sum is padded with zeros to a multiple of the words that the instruction takes at a time.
     """
+    region, a, b = contraction.region, contraction.a, contraction.b
     roles = dict(region.roles)
     y = roles["y"]
     if y.dtype is not (float32 if row.is_float else int32) or y.op != "reduce" or len(y.attribute.axes) != 1:
@@ -105,7 +84,7 @@ def in_words(
     made = Region(new, axes, region.parameters, ((a, words[a]), (b, words[b]), ("y", total)))
     named = {e: name for name, e in made.named().items()}
     name = None if correction is None else named[correction]
-    return Words(made, row, m, n, k, w, batch, a, b, name, _is_along(left, k))
+    return Words(replace(contraction, region=made, summed=(w,)), row, k, name, _is_along(left, k))
 
 
 def _constant(value: int) -> Expression:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
@@ -24,7 +23,8 @@ from smelt.kernel import Bind, Kernel, Order, Region, Split, Stage
 from smelt.kernel.actions import Action
 from smelt.kernel.ir import Local, statements
 from smelt.kernel.region import extent
-from smelt.schedule.access import reductions, stride, walks
+from smelt.schedule.access import reductions, walks
+from smelt.schedule.facts import contraction_of, loops
 from smelt.schedule.scans import scans
 from smelt.schedule.vectors import vector_axis
 
@@ -62,10 +62,6 @@ def _threads(axis: Variable, most: int) -> int:
     return 0 if size < FEWEST else min(most, 1 << (size - 1).bit_length())
 
 
-def _loops(axes: tuple[Variable, ...] | list[Variable]) -> tuple[str, ...]:
-    return tuple(f"{axis.name}.0" for axis in axes)
-
-
 def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     """A reduction along the axis that most memory is walked along, by the threads of a group."""
     folds = reductions(region)
@@ -79,8 +75,8 @@ def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     axes = region.parallel_axes(region.outputs[0])
     rows = [axis for axis in axes if axis in shared]
     others = [axis for axis in axes if axis not in shared]
-    order = [Order(_loops([*rows, *others]))] if axes else []
-    yield (Split(vector.name, ((threads, "thread"),)), *order, *([Bind(_loops(rows))] if rows else []))
+    order = [Order(loops([*rows, *others]))] if axes else []
+    yield (Split(vector.name, ((threads, "thread"),)), *order, *([Bind(loops(rows))] if rows else []))
 
 
 def _columns(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
@@ -94,7 +90,7 @@ def _columns(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     threads = _threads(vector, min(ELEMENT_THREADS, profile.group_threads))
     rest = [axis for axis in axes if axis in scanned]
     if threads:
-        yield (Split(vector.name, ((threads, "thread"),), "mask"), Order(_loops([*free, *rest])), Bind(_loops(free)))
+        yield (Split(vector.name, ((threads, "thread"),), "mask"), Order(loops([*free, *rest])), Bind(loops(free)))
 
 
 def _single(region: Region) -> Iterator[tuple[Action, ...]]:
@@ -104,57 +100,29 @@ def _single(region: Region) -> Iterator[tuple[Action, ...]]:
     free = [axis for axis in axes if axis not in scanned]
     if free:
         rest = [axis for axis in axes if axis in scanned]
-        yield (Order(_loops([*free, *rest])), Bind(_loops(free)))
-        yield (Bind(_loops(free[:1])),)
+        yield (Order(loops([*free, *rest])), Bind(loops(free)))
+        yield (Bind(loops(free[:1])),)
     yield ()
-
-
-@dataclass(frozen=True)
-class _Operands:
-    """The axes of a contraction: rows of A, columns of B, what is summed, and what both share."""
-
-    a: str
-    b: str
-    m: Variable
-    n: Variable
-    summed: tuple[Variable, ...]
-    batch: tuple[Variable, ...]
-
-
-def _operands(region: Region) -> _Operands | None:
-    roles = dict(region.roles)
-    output = region.outputs[0]
-    axes = region.parallel_axes(output)
-    n = next((axis for axis in axes if stride(output.buffer, output.index, axis) == 1), None)
-    if n is None or roles["y"].op != "reduce" or (n in roles["A"].axes) == (n in roles["B"].axes):
-        return None
-    a, b = ("A", "B") if n in roles["B"].axes else ("B", "A")
-    rows = [axis for axis in axes if axis in roles[a].axes and axis not in roles[b].axes]
-    if not rows:
-        return None
-    m = max(rows, key=lambda axis: upper(extent(axis)))
-    batch = tuple(axis for axis in axes if axis not in (m, n))
-    return _Operands(a, b, m, n, roles["y"].attribute.axes, batch)
 
 
 def _tiled(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     """A tile of the result for each group; blocks of both operands in memory that it shares."""
-    found = _operands(region)
-    if found is None or profile.group_threads < TILE_SIDE * TILE_SIDE:
+    found = contraction_of(region)
+    if found is None or found.m is None or profile.group_threads < TILE_SIDE * TILE_SIDE:
         return
-    k = found.summed[-1]
-    if any(upper(extent(axis)) < FEWEST for axis in (found.m, found.n)) or upper(extent(k)) < 2:
+    m, n, k = found.m, found.n, found.k
+    if any(upper(extent(axis)) < FEWEST for axis in (m, n)) or upper(extent(k)) < 2:
         return
     cuts: list[Action] = []
-    for axis in (found.m, found.n):
+    for axis in (m, n):
         registers = min(TILE_REGISTERS, -(-upper(extent(axis)) // TILE_SIDE))
         cuts.append(Split(axis.name, ((registers, "reg"), (TILE_SIDE, "thread")), "mask"))
     cuts.append(Split(k.name, ((BLOCK_K, "loop"),)))
-    outer = _loops([*found.batch, found.m, found.n])
-    inside = (*_loops(found.summed), f"{k.name}.1")
+    outer = loops([*found.batch, m, n])
+    inside = (*loops(found.summed), f"{k.name}.1")
     stages = (
-        Stage(found.a, f"{k.name}.0", (found.m.name, k.name)),
-        Stage(found.b, f"{k.name}.0", (k.name, found.n.name)),
+        Stage(found.a, f"{k.name}.0", (m.name, k.name)),
+        Stage(found.b, f"{k.name}.0", (k.name, n.name)),
     )
     if isinstance(extent(k), int):
         yield (*cuts, Order((*outer, *inside)), Bind(outer), *stages)

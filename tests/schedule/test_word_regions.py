@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import smelt as sm
 from smelt.kernel import Region, evaluate_region
 from smelt.kernel.instructions import INSTRUCTIONS
-from smelt.schedule.contraction import find_roles
+from smelt.schedule.facts import contraction_of
 from smelt.schedule.words import Words, in_words
 from tests.kernel.regions import Case
 from tests.schedule.test_default import regions
@@ -57,14 +57,11 @@ def values(region: Region, of: Region) -> np.ndarray[Any, Any]:
 
 def words_of(region: Region, matrix: bool) -> Words | None:
     """What comes of the first row of that kind which the operands fit."""
-    roles = find_roles(region) if "y" in dict(region.roles) else None
-    if roles is None:
+    contraction = contraction_of(region)
+    if contraction is None:
         return None
-    found = (
-        in_words(region, roles.a, roles.b, roles.m, roles.n, roles.batch, row)
-        for row in INSTRUCTIONS
-        if row.takes_tiles is matrix and row.numbers > 1
-    )
+    rows = [row for row in INSTRUCTIONS if row.takes_tiles is matrix and row.numbers > 1]
+    found = (in_words(contraction, row) for row in rows)
     return next((words for words in found if words is not None), None)
 
 
@@ -80,7 +77,7 @@ def test_words_compute_what_the_region_says(dtypes: tuple[sm.DType, sm.DType], m
     words = words_of(region, matrix)
     assume(words is not None)
     expected = values(region, region)
-    np.testing.assert_allclose(values(words.region, region), expected, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(values(words.contraction.region, region), expected, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize(("dtype", "word"), [(sm.int8, 4), (sm.uint8, 4), (sm.bfloat16, 2)], ids=str)

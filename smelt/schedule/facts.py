@@ -1,0 +1,92 @@
+"""What a contraction in a region is: its operands, and which axis is rows, columns, sum and batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from smelt.graph.index import Variable, upper
+from smelt.kernel import Region
+from smelt.kernel.region import Expression, extent
+from smelt.schedule.access import stride
+
+SHORT_COLUMNS = 8  # columns that are not worth a vector if there are others
+LONG_COLUMNS = 16  # and how many others
+
+
+def sizes(axes: Iterable[Variable]) -> int:
+    """The elements of axes together, at most."""
+    return math.prod(upper(extent(axis)) for axis in axes)
+
+
+def loops(axes: Iterable[Variable]) -> tuple[str, ...]:
+    """The outermost loop of each axis."""
+    return tuple(f"{axis.name}.0" for axis in axes)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The sum `y` of products of A and B (a GEMM): rows of A, columns of B, which lie next to each other in the result
+    if that has enough of them, what is summed, and all other axes of the result; among these, `rows` are more of A.
+    """
+
+    region: Region
+    a: str
+    b: str
+    m: Variable | None
+    n: Variable
+    summed: tuple[Variable, ...]
+    batch: tuple[Variable, ...]
+    rows: tuple[Variable, ...]
+
+    @property
+    def left(self) -> Expression:
+        return dict(self.region.roles)[self.a]
+
+    @property
+    def right(self) -> Expression:
+        return dict(self.region.roles)[self.b]
+
+    @property
+    def k(self) -> Variable:
+        """The innermost of the summed axes."""
+        return self.summed[-1]
+
+    @property
+    def height(self) -> int:
+        """How many rows there are, at most."""
+        return 0 if self.m is None else upper(extent(self.m))
+
+    def is_static(self, *axes: Variable | None) -> bool:
+        """Whether the sizes of axes are known."""
+        return all(axis is not None and isinstance(extent(axis), int) for axis in axes)
+
+
+def contraction_of(region: Region) -> Contraction | None:
+    """The contraction of a region; None where it has none, or one of another form."""
+    roles = dict(region.roles)
+    if "y" not in roles or roles["y"].op != "reduce":
+        return None
+    output = region.outputs[0]
+    axes = region.parallel_axes(output)
+    columns = next((axis for axis in axes if stride(output.buffer, output.index, axis) == 1), None)
+    if columns is None:
+        return None
+    if upper(extent(columns)) <= SHORT_COLUMNS:
+        columns = _longer(roles["A"], roles["B"], axes, columns)
+    a, b = ("A", "B") if columns in roles["B"].axes else ("B", "A")
+    if columns in roles[a].axes or columns not in roles[b].axes:
+        return None
+    only = [axis for axis in axes if axis in roles[a].axes and axis not in roles[b].axes]
+    m = max(only, key=lambda axis: upper(extent(axis)), default=None)
+    rows = tuple(axis for axis in only if axis != m)
+    batch = tuple(axis for axis in axes if axis not in (m, columns))
+    return Contraction(region, a, b, m, columns, tuple(roles["y"].attribute.axes), batch, rows)
+
+
+def _longer(a: Expression, b: Expression, axes: Sequence[Variable], short: Variable) -> Variable:
+    """Columns instead of some that do not fill a vector: the longest axis of one factor alone, if that does."""
+    own = [axis for axis in axes if (axis in a.axes) != (axis in b.axes) and isinstance(extent(axis), int)]
+    best = max(own, key=lambda axis: upper(extent(axis)), default=short)
+    return best if best in own and upper(extent(best)) >= LONG_COLUMNS else short

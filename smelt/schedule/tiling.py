@@ -1,0 +1,119 @@
+"""The template of tiled contractions: a register tile of rows times vectors of columns, fed from packed panels.
+
+Every schedule of this kind is the template at some values of its knobs. A task owns a block of rows and some panels of
+columns; it walks the sum block by block, packs what the block needs of both operands, and every tile of rows meets
+every panel. The loops are, from the outside: batch, tasks, blocks of the sum, tiles of rows, panels, the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+from smelt.graph.index import Variable, upper
+from smelt.kernel import Apart, Bind, Matrix, Order, Split, Stage, Unroll
+from smelt.kernel.actions import TAILS, Action
+from smelt.kernel.region import extent
+from smelt.schedule.facts import Contraction, loops
+
+# What each knob may be: the space of a search. A value that does not fit a region is refused when it is lowered.
+DOMAINS: Final[dict[str, tuple[int | str, ...]]] = {
+    "height": (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 32),
+    "width": (1, 2, 3, 4),
+    "lanes": (1, 2, 4, 8, 16),
+    "tail": TAILS,
+    "row_tiles": (0, 1, 2, 4, 8, 16, 32, 64),
+    "panels": (0, 1, 2, 4, 8, 16),
+    "depth": (0, 16, 32, 64, 128, 256, 512, 1024),
+    "step": (0, 16),
+    "left": ("", "rows", "columns", "block"),
+    "right": ("", "rows", "panels", "vectors"),
+    "unroll": (1, 2, 4, 8),
+    "apart": (0, 1),
+    "beside": (0, 2, 4),
+    "columns_first": (0, 1),
+    "shared": (0, 1),
+    "instruction": ("",),
+}
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The knobs of a tiled contraction."""
+
+    height: int  # rows of the register tile
+    width: int  # vectors of columns in it: a panel
+    lanes: int
+    tail: str = "balance"  # of the rows
+    row_tiles: int = 0  # tiles of rows that a task has; 0 for all
+    panels: int = 0  # that a task has; 0 for one
+    depth: int = 0  # summed elements of a block; 0 for all
+    step: int = 0  # of those in registers, as matrix instructions take them
+    left: str = ""  # A is packed: for a tile by "rows" or "columns", or the rows of a "block"
+    right: str = ""  # B is packed: by "rows", "panels", or "vectors" one after the other
+    unroll: int = 1  # steps of the sum in one turn of its loop
+    apart: int = 0  # tiles are finished row by row
+    beside: int = 0  # of a second axis of B in the register tile, as the rows of an image are
+    columns_first: int = 0  # tasks of one panel follow each other
+    shared: int = 0  # B is packed once for all rows: their other axes are loops inside
+    instruction: str = ""  # a row of `instructions`
+
+    @property
+    def panel(self) -> int:
+        """Columns of a panel."""
+        return self.width * self.lanes
+
+    def __str__(self) -> str:
+        named = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
+        return ", ".join(f"{name} {value}" for name, value, default in named if value != default)
+
+    def actions(self, c: Contraction, beside: Variable | None = None) -> tuple[Action, ...]:
+        """The schedule of a contraction; `beside` is the axis that the knob of this name is about."""
+        assert c.m is not None
+        m, n = c.m.name, c.n.name
+        tasks = [*([f"{m}.0"] if self.row_tiles else []), f"{n}.0"]
+        outer = loops(axis for axis in c.batch if not (self.shared and axis in c.rows))
+        grid = (*outer, *(reversed(tasks) if self.columns_first else tasks))
+        tiles = f"{m}.{int(self.row_tiles > 0)}"
+        more = loops(c.rows) if self.shared else ()
+        longest = max(c.summed, key=lambda axis: upper(extent(axis)))
+        blocks = (f"{longest.name}.0",) if self.depth else ()
+        inner = tuple(f"{axis.name}.{int(axis == longest and self.depth > 0)}" for axis in c.summed)
+        order = Order((*grid, *blocks, *more, tiles, *([f"{n}.1"] if self.panels else []), *inner))
+        made: list[Action] = [*self._cuts(c, longest, beside), order, Bind(grid)]
+        packed_at = (*grid, *blocks)[-1]
+        if self.right:
+            made.append(Stage(c.b, packed_at, self._right(c, beside)))
+        if self.left:
+            summed = [axis.name for axis in c.summed]
+            layout = (*summed, m) if self.left == "columns" else (m, *summed)
+            made.append(Stage(c.a, packed_at if self.left == "block" else tiles, layout))
+        if self.unroll > 1:
+            made.append(Unroll(inner[-1], self.unroll))
+        made += [Apart(m)] if self.apart else []
+        made += [Matrix("y", self.instruction)] if self.instruction else []
+        return tuple(made)
+
+    def _cuts(self, c: Contraction, longest: Variable, beside: Variable | None) -> list[Action]:
+        assert c.m is not None
+        made: list[Action] = []
+        if beside is not None and self.beside:
+            made.append(Split(beside.name, ((self.beside, "reg"),), "balance"))
+        outer = [(self.row_tiles, "loop")] if self.row_tiles else []
+        made.append(Split(c.m.name, (*outer, (self.height, "reg")), self.tail))
+        parts = [(self.panels, "loop")] if self.panels else []
+        parts += [(self.width, "reg")] if self.width > 1 or self.panels else []
+        parts += [(self.lanes, "lane")] if self.lanes > 1 or self.panels else []
+        made += [Split(c.n.name, tuple(parts))] if parts else []
+        steps = [(self.depth // max(1, self.step), "loop")] if self.depth else []
+        steps += [(self.step, "reg")] if self.step else []
+        made += [Split(longest.name, tuple(steps))] if steps else []
+        return made
+
+    def _right(self, c: Contraction, beside: Variable | None) -> tuple[str, ...]:
+        """How packed columns lie."""
+        n, summed = c.n.name, [axis.name for axis in c.summed if axis in c.right.axes]
+        if self.right == "rows":
+            return (*summed, *([beside.name] if beside is not None and self.beside else []), n)
+        block = self.lanes if self.right == "vectors" else self.panel
+        return (f"{n}/{block}", *summed, f"{n}%{block}")
