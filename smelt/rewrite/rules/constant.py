@@ -131,12 +131,12 @@ def reduce_nothing(node: Node) -> Node | None:
     return build.const(ops.identity(node.attribute.op, node.dtype), node.dtype, node.shape)
 
 
-def _empty_contraction_examples() -> Sequence[Node]:
-    return [build.matmul(leaf(dtypes.float32, 2, 0), leaf(dtypes.float32, 0, 3))]
-
-
 # The sum of nothing is 0.0; a backend that multiplies after summing may give it a sign.
-@family.rule(Op.CONTRACT, contract=Contract.REASSOCIATES, examples=_empty_contraction_examples)
+@family.rule(
+    Op.CONTRACT,
+    contract=Contract.REASSOCIATES,
+    examples=lambda: [build.matmul(leaf(dtypes.float32, 2, 0), leaf(dtypes.float32, 0, 3))],
+)
 def contract_nothing(node: Node) -> Node | None:
     """A contraction over an axis of size 0 → zeros."""
     if not any(is_empty(source.shape) for source in node.sources):
@@ -144,11 +144,10 @@ def contract_nothing(node: Node) -> Node | None:
     return build.const(0, node.dtype, node.shape)
 
 
-def _product_examples() -> Sequence[Node]:
-    return [build.reduce("mul", build.const(value, dtypes.int16, (7, 3)), (0,)) for value in (3, -1, 0)]
-
-
-@family.rule(Op.REDUCE, examples=_product_examples)
+@family.rule(
+    Op.REDUCE,
+    examples=lambda: [build.reduce("mul", build.const(value, dtypes.int16, (7, 3)), (0,)) for value in (3, -1, 0)],
+)
 def product_of_constant(node: Node) -> Node | None:
     """The product of a repeated integer → its power."""
     reduction: Reduction = node.attribute
@@ -167,11 +166,7 @@ def product_of_constant(node: Node) -> Node | None:
     return build.const(value, node.dtype, node.shape)
 
 
-def _iota_examples() -> Sequence[Node]:
-    return [build.iota(1, dtypes.int64), build.iota(1, dtypes.float32)]
-
-
-@family.rule(Op.IOTA, examples=_iota_examples)
+@family.rule(Op.IOTA, examples=lambda: [build.iota(1, dtypes.int64), build.iota(1, dtypes.float32)])
 def iota_of_one(node: Node) -> Node | None:
     """iota(1) → 0."""
     return build.const(0, node.dtype, node.shape) if node.shape == (1,) else None

@@ -110,26 +110,22 @@ def _permuted_result_examples() -> Sequence[Node]:
     return [build.permute(product, (0, 2, 1)), build.permute(product, (1, 0, 2))]
 
 
-@family.rule(Op.PERMUTE, contract=_REASSOCIATES, examples=_permuted_result_examples, sole=True)
-def permute_contracted(node: Node) -> Node | None:
+@family.rule(Op.PERMUTE, of=Op.CONTRACT, contract=_REASSOCIATES, examples=_permuted_result_examples, sole=True)
+def permute_contracted(node: Node, inner: Node, a: Node, b: Node) -> Node | None:
     """permute(contract(a, b)) → contract(a, b) with the labels of the result in another order."""
-    (inner,) = node.sources
-    if not is_op(inner, Op.CONTRACT):
-        return None
-    a, b = inner.sources
     left, right, out = inner.attribute
     return build.contract(a, b, left, right, tuple(out[axis] for axis in node.attribute), node.dtype)
 
 
-def _unit_examples() -> Sequence[Node]:
-    return [
+@family.rule(
+    Op.CONTRACT,
+    contract=_REASSOCIATES,
+    examples=lambda: [
         build.matmul(leaf(_f32, 3, 1), leaf(_f32, 1, 5)),
         build.matmul(leaf(_f32, 1, 4), leaf(_f32, 4, 5)),
         build.contract(leaf(_f32, 1, 3, 4), leaf(_f32, 1, 4, 5), (0, 1, 2), (0, 2, 3), (0, 1, 3)),
-    ]
-
-
-@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_unit_examples)
+    ],
+)
 def drop_unit_labels(node: Node) -> Node | None:
     """Labels of size 1 → gone."""
     a, b = node.sources
@@ -222,15 +218,13 @@ def _batch_sum_examples() -> Sequence[Node]:
     return [build.reduce("add", build.matmul(a, b), (0,))]
 
 
-@family.rule(Op.REDUCE, contract=_REASSOCIATES, examples=_batch_sum_examples, sole=True)
-def sum_batch(node: Node) -> Node | None:
+@family.rule(Op.REDUCE, of=Op.CONTRACT, contract=_REASSOCIATES, examples=_batch_sum_examples, sole=True)
+def sum_batch(node: Node, inner: Node, a: Node, b: Node) -> Node | None:
     """A sum over labels that both operands of a contraction have → part of the contraction."""
-    (inner,) = node.sources
-    if node.attribute.op != "add" or not is_op(inner, Op.CONTRACT):
+    if node.attribute.op != "add":
         return None
     left, right, out = inner.attribute
     gone = [out[axis] for axis in node.attribute.axes]
     if not set(gone) <= set(left).intersection(right):
         return None
-    a, b = inner.sources
     return build.contract(a, b, left, right, [label for label in out if label not in gone], node.dtype)

@@ -11,12 +11,13 @@ from smelt.dtypes import DType, Scalar
 from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.graph.ops import Op, kind_letter
-from smelt.rewrite.rule import Contract, Family
-from smelt.rewrite.rules.pattern import has_value, is_function, is_op, leaf
+from smelt.rewrite.rule import Contract, Family, Matcher, Rule
+from smelt.rewrite.rules.pattern import has_value, is_function, leaf
 
 family = Family("identity")
 
 Result = Callable[[Node], Node]  # what becomes of the operand that is left
+Value = Scalar | Callable[[DType], Scalar]
 
 _SAMPLE_DTYPES: Final[dict[str, tuple[DType, ...]]] = {
     "b": (dtypes.bool_,),
@@ -33,20 +34,24 @@ def _itself(x: Node) -> Node:
     return x
 
 
-def _always(value: Scalar) -> Result:
-    return lambda x: build.const(value, x.dtype, x.shape)
+def _minimum(dtype: DType) -> Scalar:
+    return dtype.minimum
+
+
+def _maximum(dtype: DType) -> Scalar:
+    return dtype.maximum
+
+
+def _of(value: Value, dtype: DType) -> Scalar:
+    return value(dtype) if callable(value) else value
+
+
+def _always(value: Value) -> Result:
+    return lambda x: build.const(_of(value, x.dtype), x.dtype, x.shape)
 
 
 def _flag(value: bool) -> Result:
     return lambda x: build.const(value, dtypes.bool_, x.shape)
-
-
-def _lowest(x: Node) -> Node:
-    return build.const(x.dtype.minimum, x.dtype, x.shape)
-
-
-def _highest(x: Node) -> Node:
-    return build.const(x.dtype.maximum, x.dtype, x.shape)
 
 
 _negated: Final = partial(build.unary, "neg")
@@ -62,19 +67,11 @@ class Neutral(NamedTuple):
     name: str
     function: str
     side: int | None  # where the constant stands: 0, 1, or None for either
-    value: Scalar | Callable[[DType], Scalar]
+    value: Value
     kinds: str
     result: Result
     summary: str
     contract: Contract = Contract.EXACT
-
-
-def _minimum(dtype: DType) -> Scalar:
-    return dtype.minimum
-
-
-def _maximum(dtype: DType) -> Scalar:
-    return dtype.maximum
 
 
 # x + 0.0 is not x for x = -0.0; x + -0.0 and x - 0.0 are.
@@ -104,8 +101,18 @@ NEUTRAL: Final = (
     Neutral("zero_shl", "shl", 0, 0, "i", _always(0), "0 << x → 0"),
     Neutral("zero_shr", "shr", 0, 0, "i", _always(0), "0 >> x → 0"),
     Neutral("max_lowest", "max", None, _minimum, "bi", _itself, "max(x, lowest) → x, for integers and bool"),
-    Neutral("max_highest", "max", None, _maximum, "bi", _highest, "max(x, highest) → highest, for integers and bool"),
-    Neutral("min_lowest", "min", None, _minimum, "bi", _lowest, "min(x, lowest) → lowest, for integers and bool"),
+    Neutral(
+        "max_highest",
+        "max",
+        None,
+        _maximum,
+        "bi",
+        _always(_maximum),
+        "max(x, highest) → highest, for integers and bool",
+    ),
+    Neutral(
+        "min_lowest", "min", None, _minimum, "bi", _always(_minimum), "min(x, lowest) → lowest, for integers and bool"
+    ),
     Neutral("min_highest", "min", None, _maximum, "bi", _itself, "min(x, highest) → x, for integers and bool"),
     Neutral("eq_true", "eq", None, True, "b", _itself, "x == True → x"),
     Neutral("eq_false", "eq", None, False, "b", _inverted, "x == False → ~x"),
@@ -129,7 +136,7 @@ def _neutral(row: Neutral, node: Node) -> Node | None:
         return None
     if kind_letter(a.dtype) not in row.kinds:
         return None
-    value = row.value(a.dtype) if callable(row.value) else row.value
+    value = _of(row.value, a.dtype)
     if row.side != 0 and has_value(b, value):
         return row.result(a)
     if row.side != 1 and has_value(a, value):
@@ -141,22 +148,10 @@ def _neutral_examples(row: Neutral) -> list[Node]:
     found = []
     for dtype in _samples(row.kinds):
         x = leaf(dtype, 17)
-        constant = build.const(row.value(dtype) if callable(row.value) else row.value, dtype, x.shape)
+        constant = build.const(_of(row.value, dtype), dtype, x.shape)
         found += [build.binary(row.function, x, constant)] if row.side != 0 else []
         found += [build.binary(row.function, constant, x)] if row.side != 1 else []
     return found
-
-
-for _row in NEUTRAL:
-    family.add(
-        _row.name,
-        (Op.BINARY,),
-        _row.contract,
-        partial(_neutral, _row),
-        partial(_neutral_examples, _row),
-        _row.summary,
-        (_row.function,),
-    )
 
 
 # --- both operands are the same
@@ -170,6 +165,7 @@ class Same(NamedTuple):
     kinds: str
     result: Result
     summary: str
+    contract: Contract = Contract.EXACT
 
 
 SAME: Final = (
@@ -196,16 +192,14 @@ def _same_examples(row: Same) -> list[Node]:
     return [build.binary(row.function, x, x) for x in (leaf(dtype, 17) for dtype in _samples(row.kinds))]
 
 
-for _same_row in SAME:
-    family.add(
-        _same_row.name,
-        (Op.BINARY,),
-        Contract.EXACT,
-        partial(_same, _same_row),
-        partial(_same_examples, _same_row),
-        _same_row.summary,
-        (_same_row.function,),
-    )
+def _enter(rows: Sequence[Neutral | Same], match: Matcher, examples: Callable[..., list[Node]]) -> None:
+    for row in rows:
+        facts = (row.name, family.name, (Op.BINARY,), row.contract)
+        family.rules.append(Rule(*facts, partial(match, row), partial(examples, row), row.summary, (row.function,)))
+
+
+_enter(NEUTRAL, _neutral, _neutral_examples)
+_enter(SAME, _same, _same_examples)
 
 
 # --- a function of a function
@@ -238,27 +232,24 @@ def _is_unsigned(dtype: DType) -> bool:
     return dtype.is_integer and not dtype.is_signed
 
 
-def _nested_examples() -> Sequence[Node]:
-    return [
+@family.rule(
+    Op.UNARY,
+    functions=tuple(dict.fromkeys(row.outer for row in NESTED)),
+    of=Op.UNARY,
+    examples=lambda: [
         build.unary(row.outer, build.unary(row.inner, leaf(dtype, 17)))
         for row in NESTED
         for dtype in _samples(row.kinds)
         if row.unsigned or not _is_unsigned(dtype)
-    ]
-
-
-@family.rule(Op.UNARY, functions=tuple(dict.fromkeys(row.outer for row in NESTED)), examples=_nested_examples)
-def nested_unary(node: Node) -> Node | None:
+    ],
+)
+def nested_unary(node: Node, inner: Node, x: Node) -> Node | None:
     """-(-x) → x, ~~x → x, |-x| → |x|, and abs, sign and roundings of what they cannot change."""
-    (inner,) = node.sources
-    if not is_op(inner, Op.UNARY):
-        return None
     row = _NESTED_TABLE.get((node.attribute, inner.attribute))
     if row is None or (_is_unsigned(node.dtype) and not row.unsigned):
         return None
     if row.stays == "inner":
         return inner
-    (x,) = inner.sources
     return x if row.stays == "neither" else build.unary(node.attribute, x)
 
 

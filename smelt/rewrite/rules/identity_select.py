@@ -11,7 +11,7 @@ from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.rewrite.rule import Family
-from smelt.rewrite.rules.pattern import has_value, is_function, is_op, leaf
+from smelt.rewrite.rules.pattern import has_value, is_function, leaf
 
 family = Family("identity")
 
@@ -169,13 +169,9 @@ def _cast_examples() -> Sequence[Node]:
     return [build.cast(build.cast(leaf(source, 17), middle), target) for source, middle, target in chains]
 
 
-@family.rule(Op.CAST, examples=_cast_examples)
-def cast_chain(node: Node) -> Node | None:
+@family.rule(Op.CAST, of=Op.CAST, examples=_cast_examples)
+def cast_chain(node: Node, inner: Node, x: Node) -> Node | None:
     """A cast through a dtype that loses nothing → the direct cast."""
-    (inner,) = node.sources
-    if not is_op(inner, Op.CAST):
-        return None
-    (x,) = inner.sources
     return build.cast(x, node.dtype) if skippable(x.dtype, inner.dtype, node.dtype) else None
 
 
@@ -185,8 +181,7 @@ def _bitcast_examples() -> Sequence[Node]:
     return [build.bitcast(there, dtypes.float32), build.bitcast(there, dtypes.uint32)]
 
 
-@family.rule(Op.BITCAST, examples=_bitcast_examples)
-def bitcast_chain(node: Node) -> Node | None:
+@family.rule(Op.BITCAST, of=Op.BITCAST, examples=_bitcast_examples)
+def bitcast_chain(node: Node, inner: Node, x: Node) -> Node | None:
     """bitcast(bitcast(x)) → bitcast(x)."""
-    (inner,) = node.sources
-    return build.bitcast(inner.sources[0], node.dtype) if is_op(inner, Op.BITCAST) else None
+    return build.bitcast(x, node.dtype)
