@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -141,85 +142,26 @@ def _not_taken(table: dict[str, Function], function: str, dtype: DType, name: st
 
 # --- functions by name
 
-
-def neg(x: Node) -> Node:
-    return unary("neg", x)
-
-
-def exp(x: Node) -> Node:
-    return unary("exp", x)
-
-
-def log(x: Node) -> Node:
-    return unary("log", x)
-
-
-def sqrt(x: Node) -> Node:
-    return unary("sqrt", x)
-
-
-def rsqrt(x: Node) -> Node:
-    return unary("rsqrt", x)
-
-
-def reciprocal(x: Node) -> Node:
-    return unary("reciprocal", x)
-
-
-def tanh(x: Node) -> Node:
-    return unary("tanh", x)
-
-
-def erf(x: Node) -> Node:
-    return unary("erf", x)
-
-
-def logical_not(x: Node) -> Node:
-    return unary("not", x)
-
-
-def add(a: Node, b: Node) -> Node:
-    return binary("add", a, b)
-
-
-def sub(a: Node, b: Node) -> Node:
-    return binary("sub", a, b)
-
-
-def mul(a: Node, b: Node) -> Node:
-    return binary("mul", a, b)
-
-
-def div(a: Node, b: Node) -> Node:
-    return binary("div", a, b)
-
-
-def maximum(a: Node, b: Node) -> Node:
-    return binary("max", a, b)
-
-
-def minimum(a: Node, b: Node) -> Node:
-    return binary("min", a, b)
-
-
-def bitwise_and(a: Node, b: Node) -> Node:
-    return binary("and", a, b)
-
-
-def eq(a: Node, b: Node) -> Node:
-    return binary("eq", a, b)
-
-
-def ne(a: Node, b: Node) -> Node:
-    return binary("ne", a, b)
-
-
-def lt(a: Node, b: Node) -> Node:
-    return binary("lt", a, b)
-
-
-def le(a: Node, b: Node) -> Node:
-    return binary("le", a, b)
+neg: Final = partial(unary, "neg")
+exp: Final = partial(unary, "exp")
+log: Final = partial(unary, "log")
+sqrt: Final = partial(unary, "sqrt")
+rsqrt: Final = partial(unary, "rsqrt")
+reciprocal: Final = partial(unary, "reciprocal")
+tanh: Final = partial(unary, "tanh")
+erf: Final = partial(unary, "erf")
+logical_not: Final = partial(unary, "not")
+add: Final = partial(binary, "add")
+sub: Final = partial(binary, "sub")
+mul: Final = partial(binary, "mul")
+div: Final = partial(binary, "div")
+maximum: Final = partial(binary, "max")
+minimum: Final = partial(binary, "min")
+bitwise_and: Final = partial(binary, "and")
+eq: Final = partial(binary, "eq")
+ne: Final = partial(binary, "ne")
+lt: Final = partial(binary, "lt")
+le: Final = partial(binary, "le")
 
 
 def scale(x: Node, value: Scalar) -> Node:

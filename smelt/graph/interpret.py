@@ -14,10 +14,9 @@ import numpy as np
 from smelt.dtypes import DType, cast_array, float64
 from smelt.errors import ArgumentError, InternalError
 from smelt.graph import composites
-from smelt.graph.elementwise_rules import BINARY_RULES, UNARY_RULES
 from smelt.graph.index import Index, IndexLike
 from smelt.graph.node import Node, constant_array
-from smelt.graph.ops import CONTROL, Loop, Op, identity
+from smelt.graph.ops import BINARY, CONTROL, FOLDS, UNARY, Loop, Op, identity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -243,13 +242,13 @@ def _window(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mappi
 
 def _unary(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     dtype = node.sources[0].dtype
-    return cast_array(np.asarray(UNARY_RULES[node.attribute](_widened(inputs[0], dtype))), node.dtype)
+    return cast_array(np.asarray(UNARY[node.attribute].rule(_widened(inputs[0], dtype))), node.dtype)
 
 
 def _binary(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     dtype = node.sources[0].dtype
     a, b = (_widened(x, dtype) for x in inputs)
-    return cast_array(np.asarray(BINARY_RULES[node.attribute](a, b)), node.dtype)
+    return cast_array(np.asarray(BINARY[node.attribute].rule(a, b)), node.dtype)
 
 
 def _where(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
@@ -270,7 +269,7 @@ def _reduce(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mappi
     dtype = node.dtype
     wide = _wide(dtype)
     start = np.asarray(identity(op, dtype)).astype(wide)[()]
-    folded = _FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start)
+    folded = FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start)
     return _narrowed(np.asarray(folded), dtype)
 
 
@@ -299,7 +298,7 @@ def _contract(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Map
 
 def _scan(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     op, axis = node.attribute
-    return _narrowed(_FOLDS[op].accumulate(inputs[0].astype(_wide(node.dtype)), axis), node.dtype)
+    return _narrowed(FOLDS[op].accumulate(inputs[0].astype(_wide(node.dtype)), axis), node.dtype)
 
 
 def _coordinates(axes: tuple[int, ...], indices: list[Array], shape: tuple[int, ...]) -> list[Array]:
@@ -337,7 +336,7 @@ def _scatter(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapp
         result.reshape(-1)[flat[keep]] = updates[inside][keep]
         return result
     wide = target.astype(_wide(node.dtype))
-    _FOLDS[op].at(wide, places, updates[inside].astype(wide.dtype))
+    FOLDS[op].at(wide, places, updates[inside].astype(wide.dtype))
     return _narrowed(wide, node.dtype)
 
 
@@ -360,14 +359,6 @@ def _nonzero(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapp
 def _composite(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     return inputs[0]
 
-
-_FOLDS: Final[dict[str, np.ufunc]] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "logaddexp": np.logaddexp,
-}
 
 _RULES: Final[dict[Op, Callable[[Node, list[Array], tuple[int, ...], Mapping[str, int]], Array]]] = {
     Op.CONST: _const,
