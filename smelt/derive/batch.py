@@ -18,10 +18,9 @@ from smelt.graph import build, composites
 from smelt.graph.alias import alias
 from smelt.graph.checks import rewritten
 from smelt.graph.index import IndexLike
-from smelt.graph.node import Node, topological
+from smelt.graph.node import Node, made, topological
 from smelt.graph.ops import CONTROL, Op, Span
 from smelt.graph.origins import derived
-from smelt.graph.verify import made
 
 
 def batch(roots: Iterable[Node], batched: Mapping[Node, Node], size: IndexLike) -> list[Node]:

@@ -12,10 +12,9 @@ from smelt.dtypes import DType, Scalar
 from smelt.errors import ArgumentError, DTypeError
 from smelt.graph.build_movement import spread
 from smelt.graph.index import IndexLike
-from smelt.graph.node import Node, Shape, constant_bytes
+from smelt.graph.node import Node, Shape, constant_bytes, made
 from smelt.graph.ops import BINARY, UNARY, Function, Op, kind_letter
 from smelt.graph.shapes import broadcast_shapes, checked_shape
-from smelt.graph.verify import made
 
 _SCALARS: Final = frozenset({bool, int, float})
 _KINDS: Final = {"b": "bool", "i": "integer", "f": "float"}

@@ -8,10 +8,9 @@ from smelt.dtypes import STORAGE, DType, bool_, int64, sum_dtype
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from smelt.graph.build_elementwise import cast
 from smelt.graph.index import IndexLike, as_index
-from smelt.graph.node import Node, Shape
+from smelt.graph.node import Node, Shape, made
 from smelt.graph.ops import SCANS, SCATTERS, Gathering, Op, Scanning, Scattering, Sorting
 from smelt.graph.shapes import normalized_axis
-from smelt.graph.verify import made
 
 
 def gather(

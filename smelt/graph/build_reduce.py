@@ -11,10 +11,9 @@ from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph.build_elementwise import add, cast, const
 from smelt.graph.build_movement import reshape
 from smelt.graph.index import Index, IndexLike
-from smelt.graph.node import Node, Shape
+from smelt.graph.node import Node, Shape, made
 from smelt.graph.ops import REDUCTIONS, Contraction, Op, Reduction
 from smelt.graph.shapes import broadcast_shapes, described, marked, normalized_axes
-from smelt.graph.verify import made
 
 
 def reduce(op: str, x: Node, axes: Iterable[Any], *, keep_axes: bool = False, name: str = "") -> Node:

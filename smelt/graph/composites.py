@@ -13,16 +13,15 @@ from typing import Any, Final, NamedTuple
 
 from smelt import dtypes
 from smelt.dtypes import DType, compute_dtype
-from smelt.errors import ArgumentError, DTypeError, InternalError, ShapeError, SmeltError
+from smelt.errors import ArgumentError, DTypeError, InternalError, ShapeError
 from smelt.graph import build_elementwise as e
 from smelt.graph.build_index import gather
 from smelt.graph.build_movement import reshape
 from smelt.graph.build_reduce import inner_products, matmul, reduce, size_node
 from smelt.graph.index import Index, IndexLike, product_of
-from smelt.graph.node import Node, Shape
+from smelt.graph.node import Node, Shape, made
 from smelt.graph.ops import Composition, Op
 from smelt.graph.shapes import broadcast_shapes, marked, normalized_axis, shape_text
-from smelt.graph.verify import CHECKS, made
 
 Parameters = dict[str, Any]
 
@@ -103,21 +102,6 @@ def expand(node: Node) -> Node:
     if result.shape != node.shape or result.dtype is not node.dtype:
         raise InternalError(f"{node!r} expands to {result!r}")
     return result
-
-
-def _check(node: Node) -> None:
-    attribute = node.attribute
-    if type(attribute) is not Composition:
-        raise InternalError(f"{node!r} is malformed; the rule: the attribute is a Composition")
-    try:
-        dtype, shape, kept = _inferred(attribute.name, node.sources, dict(attribute.parameters))
-    except SmeltError as error:
-        raise InternalError(f"{node!r} is malformed: {error}") from error
-    if dtype is not node.dtype or shape != node.shape or tuple(sorted(kept.items())) != attribute.parameters:
-        raise InternalError(f"{node!r} is malformed; the rule: dtype, shape and parameters are those inferred")
-
-
-CHECKS[Op.COMPOSITE] = _check
 
 
 # --- what inference shares

@@ -16,10 +16,9 @@ from smelt.graph import build_elementwise as e
 from smelt.graph.build_movement import broadcast_to, reshape, slice_
 from smelt.graph.composites import Inferred, composite, register
 from smelt.graph.index import upper
-from smelt.graph.node import Node
+from smelt.graph.node import Node, made
 from smelt.graph.ops import Composition, Op
 from smelt.graph.shapes import broadcast_shapes, shape_text
-from smelt.graph.verify import made
 
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY: Final = 0x1BD11BDA

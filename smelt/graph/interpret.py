@@ -188,30 +188,10 @@ def _widened(x: Array, dtype: DType) -> Array:
     return x.astype(np.float64) if dtype.is_float and dtype is not float64 else x
 
 
-def _const(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return constant_array(node)
-
-
-def _iota(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return cast_array(np.arange(shape[0]), node.dtype)
-
-
-def _reshape(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return inputs[0].reshape(shape)
-
-
-def _permute(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return inputs[0].transpose(node.attribute)
-
-
-def _expand(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return np.broadcast_to(inputs[0], shape)
-
-
 def _pad(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     x, fill = inputs
     result = np.full(shape, fill, x.dtype)
-    starts = [_amount(before, dims) for before, _ in node.attribute]
+    starts = [_size(before, dims) for before, _ in node.attribute]
     result[tuple(slice(start, start + size) for start, size in zip(starts, x.shape, strict=True))] = x
     return result
 
@@ -219,19 +199,11 @@ def _pad(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[
 def _slice(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     result = inputs[0]
     for axis, span in enumerate(node.attribute):
-        positions = _amount(span.start, dims) + span.step * np.arange(shape[axis])
+        positions = _size(span.start, dims) + span.step * np.arange(shape[axis])
         if positions.size and not (positions.min() >= 0 and positions.max() < result.shape[axis]):
             raise InternalError(f"{node!r} reads outside axis {axis} of {list(result.shape)}")
         result = result.take(positions, axis)
     return result
-
-
-def _amount(value: IndexLike, dims: Mapping[str, int]) -> int:
-    return int(value.evaluate(dims)) if isinstance(value, Index) else value
-
-
-def _concat(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return np.concatenate(inputs, node.attribute)
 
 
 def _window(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
@@ -240,37 +212,17 @@ def _window(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mappi
     return np.moveaxis(inputs[0].take(positions, axis), axis + 1, -1)
 
 
-def _unary(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    dtype = node.sources[0].dtype
-    return cast_array(np.asarray(UNARY[node.attribute].rule(_widened(inputs[0], dtype))), node.dtype)
-
-
-def _binary(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    dtype = node.sources[0].dtype
-    a, b = (_widened(x, dtype) for x in inputs)
-    return cast_array(np.asarray(BINARY[node.attribute].rule(a, b)), node.dtype)
-
-
-def _where(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return np.where(*inputs)
-
-
-def _cast(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return cast_array(inputs[0], node.dtype)
-
-
-def _bitcast(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return inputs[0].copy().view(node.dtype.numpy)
+def _function(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    table = UNARY if node.op is Op.UNARY else BINARY
+    wide = [_widened(x, node.sources[0].dtype) for x in inputs]
+    return cast_array(np.asarray(table[node.attribute].rule(*wide)), node.dtype)
 
 
 def _reduce(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     op, axes = node.attribute
-    (x,) = inputs
-    dtype = node.dtype
-    wide = _wide(dtype)
-    start = np.asarray(identity(op, dtype)).astype(wide)[()]
-    folded = FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start)
-    return _narrowed(np.asarray(folded), dtype)
+    wide = _wide(node.dtype)
+    start = np.asarray(identity(op, node.dtype)).astype(wide)[()]
+    return _narrowed(np.asarray(FOLDS[op].reduce(inputs[0].astype(wide), axis=axes, initial=start)), node.dtype)
 
 
 def _wide(dtype: DType) -> np.dtype[Any]:
@@ -285,15 +237,10 @@ def _narrowed(x: Array, dtype: DType) -> Array:
 
 def _contract(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     left, right, out = node.attribute
-    a, b = (cast_array(x, node.dtype) for x in inputs)
-    if node.dtype is float64:
-        return np.asarray(np.einsum(a.astype(np.longdouble), left, b.astype(np.longdouble), right, out)).astype(
-            np.float64
-        )
-    if node.dtype.is_float:
-        product = np.einsum(a.astype(np.float64), left, b.astype(np.float64), right, out, optimize=True)
-        return cast_array(np.asarray(product), node.dtype)
-    return np.asarray(np.einsum(a, left, b, right, out))
+    a, b = (cast_array(x, node.dtype).astype(_wide(node.dtype)) for x in inputs)
+    # Products by BLAS, which knows neither extended precision nor integers.
+    fast = node.dtype.is_float and node.dtype is not float64
+    return _narrowed(np.asarray(np.einsum(a, left, b, right, out, optimize=fast)), node.dtype)
 
 
 def _scan(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
@@ -356,25 +303,21 @@ def _nonzero(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapp
     return np.concatenate([found, np.full(shape[0] - found.size, inputs[0].size)]).astype(np.int64)
 
 
-def _composite(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return inputs[0]
-
-
 _RULES: Final[dict[Op, Callable[[Node, list[Array], tuple[int, ...], Mapping[str, int]], Array]]] = {
-    Op.CONST: _const,
-    Op.IOTA: _iota,
-    Op.RESHAPE: _reshape,
-    Op.PERMUTE: _permute,
-    Op.EXPAND: _expand,
+    Op.CONST: lambda node, inputs, shape, dims: constant_array(node),
+    Op.IOTA: lambda node, inputs, shape, dims: cast_array(np.arange(shape[0]), node.dtype),
+    Op.RESHAPE: lambda node, inputs, shape, dims: inputs[0].reshape(shape),
+    Op.PERMUTE: lambda node, inputs, shape, dims: inputs[0].transpose(node.attribute),
+    Op.EXPAND: lambda node, inputs, shape, dims: np.broadcast_to(inputs[0], shape),
     Op.PAD: _pad,
     Op.SLICE: _slice,
-    Op.CONCAT: _concat,
+    Op.CONCAT: lambda node, inputs, shape, dims: np.concatenate(inputs, node.attribute),
     Op.WINDOW: _window,
-    Op.UNARY: _unary,
-    Op.BINARY: _binary,
-    Op.WHERE: _where,
-    Op.CAST: _cast,
-    Op.BITCAST: _bitcast,
+    Op.UNARY: _function,
+    Op.BINARY: _function,
+    Op.WHERE: lambda node, inputs, shape, dims: np.where(*inputs),
+    Op.CAST: lambda node, inputs, shape, dims: cast_array(inputs[0], node.dtype),
+    Op.BITCAST: lambda node, inputs, shape, dims: inputs[0].copy().view(node.dtype.numpy),
     Op.REDUCE: _reduce,
     Op.SCAN: _scan,
     Op.CONTRACT: _contract,
@@ -382,6 +325,6 @@ _RULES: Final[dict[Op, Callable[[Node, list[Array], tuple[int, ...], Mapping[str
     Op.SCATTER: _scatter,
     Op.SORT: _sort,
     Op.NONZERO: _nonzero,
-    Op.COMPOSITE: _composite,
+    Op.COMPOSITE: lambda node, inputs, shape, dims: inputs[0],
     Op.ALIAS: lambda node, inputs, shape, dims: inputs[0],
 }

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from smelt.config import settings
 from smelt.dtypes import DType, Scalar, cast_array, float32, float64
 from smelt.graph.index import IndexLike
 from smelt.graph.ops import Op
@@ -153,6 +154,17 @@ def find(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), att
     """The node with these fields, if it is alive."""
     reference = _tables.current.get(_key(op, dtype, shape, sources, attribute))
     return None if reference is None else reference()
+
+
+def made(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node:
+    """`make`, for builders: a new node is checked where the setting `verify` asks for it."""
+    if settings().verify and find(op, dtype, shape, sources, attribute) is None:
+        from smelt.graph.verify import verify_node  # which calls builders
+
+        node = make(op, dtype, shape, sources, attribute)
+        verify_node(node)
+        return node
+    return make(op, dtype, shape, sources, attribute)
 
 
 def with_sources(node: Node, sources: tuple[Node, ...]) -> Node:

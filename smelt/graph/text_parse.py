@@ -10,7 +10,6 @@ import numpy as np
 
 from smelt.dtypes import ALL, DType
 from smelt.errors import InternalError, ParseError, SmeltError
-from smelt.graph import composites  # noqa: F401  (registers the check of composites)
 from smelt.graph.index import Dim, Index, size_of
 from smelt.graph.index_text import TokenReader
 from smelt.graph.node import Node, Shape, constant_bytes, make
