@@ -313,29 +313,19 @@ def _whole(k: int, value: Node, states: int, differs: bool, size: IndexLike) -> 
 def branch_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, batch: Batch) -> dict[int, Node]:
     """The values of a branch for a batch. If the predicate differs, both bodies are computed, and chosen between."""
     predicate, *operands = node.sources
-    if batched[0] is not None:
-        chosen: list[list[Node]] = []
-        for body in node.attribute:
-            stand_ins = {k: _stand_in(x.dtype, x.shape) for k, x in enumerate(operands) if batched[1 + k] is not None}
-            roots = open_body(body, [stand_ins.get(k, x) for k, x in enumerate(operands)])
-            given = {stand_in: _some(batched[1 + k]) for k, stand_in in stand_ins.items()}
-            found = batch(roots, given, size)
-            chosen.append([_spread(r, size) if f is None else f for r, f in zip(roots, found, strict=True)])
-        return {k: _kept(batched[0], a, b) for k, (a, b) in enumerate(zip(*chosen, strict=True))}
-    new = _Parameters()
-    own = new([_grown(x, batched[1 + k] is not None, size) for k, x in enumerate(operands)])
-    stand_ins = {k: _stand_in(x.dtype, x.shape) for k, x in enumerate(operands) if batched[1 + k] is not None}
+    choice, *found = batched
+    sources = [x if new is None else new for x, new in zip(operands, found, strict=True)]
+    own = sources if choice is not None else _Parameters()(_types(sources))
+    stand_ins = {k: _stand_in(x.dtype, x.shape) for k, x in enumerate(operands) if found[k] is not None}
+    given = {stand_in: own[k] for k, stand_in in stand_ins.items()}
     bodies: list[tuple[Node, ...]] = []
     for body in node.attribute:
         roots = open_body(body, [stand_ins.get(k, x) for k, x in enumerate(own)])
-        found = batch(roots, {stand_in: own[k] for k, stand_in in stand_ins.items()}, size)
-        bodies.append(tuple(_spread(r, size) if f is None else f for r, f in zip(roots, found, strict=True)))
-    sources = [_source(x, batched[1 + k], batched[1 + k] is not None, size) for k, x in enumerate(operands)]
+        values = zip(roots, batch(roots, given, size), strict=True)
+        bodies.append(tuple(_spread(root, size) if new is None else new for root, new in values))
+    if choice is not None:
+        return {k: _kept(choice, a, b) for k, (a, b) in enumerate(zip(*bodies, strict=True))}
     return dict(enumerate(branch(Branch(*bodies), predicate, sources)))
-
-
-def _grown(x: Node, is_batched: bool, size: IndexLike) -> Type:
-    return x.dtype, (size, *x.shape) if is_batched else x.shape
 
 
 def _some(node: Node | None) -> Node:

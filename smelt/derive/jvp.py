@@ -132,7 +132,7 @@ def _scatter(node: Node, tangents: Tangents) -> Node | None:
         first = zeros(target.shape, target) if moved is None else moved
         second = zeros(updates.shape, updates) if changed is None else changed
         return with_sources(node, (first, second, *indices))
-    for_target, for_updates = indexing.product_slopes(node) if op == "mul" else indexing.extreme_shares(node)
+    for_target, for_updates = indexing.slopes(node)
     parts: list[Node | None] = []
     if moved is not None:
         parts.append(build.mul(moved, for_target))

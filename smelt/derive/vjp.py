@@ -14,7 +14,7 @@ from smelt.derive import control, indexing, ordering
 from smelt.derive.composites import COMPOSITE_RULES
 from smelt.derive.custom import Custom, Stopped, Variable
 from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
-from smelt.derive.moves import added, broadcast_back, cut, inverse, total, wide, zeros
+from smelt.derive.moves import added, broadcast_back, cut, inverse, narrowed, total, wide, zeros
 from smelt.derive.windows import unpadded, unsliced, unwindowed
 from smelt.errors import InternalError
 from smelt.graph import build
@@ -117,19 +117,9 @@ def _custom(members: Sequence[Node], sums: Mapping[Node, Node]) -> Parts:
 # --- movement
 
 
-def _reshape(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    x = node.sources[0]
-    return [(x, build.reshape(ct, x.shape))]
-
-
-def _permute(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    return [(node.sources[0], build.permute(ct, inverse(node.attribute)))]
-
-
-def _expand(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    x = node.sources[0]
-    axes = [axis for axis, (old, new) in enumerate(zip(x.shape, node.shape, strict=True)) if old != new]
-    return [(x, total(ct, axes, keep_axes=True))]
+def _to_first(cotangent: Callable[[Node, Node, Node], Node]) -> Rule:
+    """A rule that gives its first source what a function says of the node, its cotangent and that source."""
+    return lambda node, ct, wanted: [(node.sources[0], cotangent(node, ct, node.sources[0]))]
 
 
 def _pad(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
@@ -141,22 +131,12 @@ def _pad(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
         yield fill, total(build.mul(ct, outside), range(ct.rank))
 
 
-def _slice(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    x = node.sources[0]
-    return [(x, unsliced(ct, node.attribute, x.shape))]
-
-
 def _concat(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     axis = node.attribute
     start = 0
     for x in node.sources:
         yield x, cut(ct, axis, start, x.shape[axis])
         start = x.shape[axis] + start
-
-
-def _window(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    x = node.sources[0]
-    return [(x, unwindowed(ct, node.attribute, x.shape[node.attribute.axis]))]
 
 
 # --- elementwise
@@ -184,11 +164,6 @@ def _where(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
         yield a, build.where(condition, ct, nothing)
     if b in wanted:
         yield b, build.where(condition, nothing, ct)
-
-
-def _cast(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    x = node.sources[0]
-    return [(x, build.cast(ct, x.dtype))] if x in wanted else ()
 
 
 # --- reductions and contractions
@@ -255,17 +230,17 @@ def _internal(node: Node, ct: Node, wanted: Set[Node]) -> Iterator[tuple[Node, N
 
 
 _RULES: Final[dict[Op, Rule]] = {
-    Op.RESHAPE: _reshape,
-    Op.PERMUTE: _permute,
-    Op.EXPAND: _expand,
+    Op.RESHAPE: _to_first(lambda node, ct, x: build.reshape(ct, x.shape)),
+    Op.PERMUTE: _to_first(lambda node, ct, x: build.permute(ct, inverse(node.attribute))),
+    Op.EXPAND: _to_first(lambda node, ct, x: narrowed(ct, x.shape)),
     Op.PAD: _pad,
-    Op.SLICE: _slice,
+    Op.SLICE: _to_first(lambda node, ct, x: unsliced(ct, node.attribute, x.shape)),
     Op.CONCAT: _concat,
-    Op.WINDOW: _window,
+    Op.WINDOW: _to_first(lambda node, ct, x: unwindowed(ct, node.attribute, x.shape[node.attribute.axis])),
     Op.UNARY: _unary,
     Op.BINARY: _binary,
     Op.WHERE: _where,
-    Op.CAST: _cast,
+    Op.CAST: _to_first(lambda node, ct, x: build.cast(ct, x.dtype)),
     Op.BITCAST: _flat,
     Op.REDUCE: _reduce,
     Op.SCAN: ordering.scan_back,

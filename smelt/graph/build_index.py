@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from smelt.dtypes import STORAGE, DType, bool_, int64, sum_dtype
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from smelt.graph.build_elementwise import cast
+from smelt.graph.build_elementwise import bitwise_and, cast, const, le, lt
+from smelt.graph.build_reduce import size_node
 from smelt.graph.index import IndexLike, as_index
 from smelt.graph.node import Node, Shape, made
 from smelt.graph.ops import SCANS, SCATTERS, Gathering, Op, Scanning, Scattering, Sorting
@@ -73,6 +74,11 @@ def _check_indices(indices: Sequence[Node], shape: Shape, name: str) -> None:
             raise DTypeError(f"{name}: indices must be integers, not {index.dtype}", hint="Cast them to int64.")
         if index.shape != shape:
             raise ShapeError(f"{name}: index tensors of shapes {index.shape} and {shape}")
+
+
+def in_range(index: Node, size: IndexLike) -> Node:
+    """Where int64 indices lie inside an axis."""
+    return bitwise_and(le(const(0, int64), index), lt(index, size_node(size, int64)))
 
 
 def nonzero(x: Node, size: IndexLike) -> Node:

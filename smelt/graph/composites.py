@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from smelt import dtypes
 from smelt.dtypes import DType, compute_dtype
 from smelt.errors import ArgumentError, DTypeError, InternalError, ShapeError
 from smelt.graph import build_elementwise as e
-from smelt.graph.build_index import gather
+from smelt.graph.build_index import gather, in_range
 from smelt.graph.build_movement import reshape
 from smelt.graph.build_reduce import inner_products, matmul, reduce, size_node
 from smelt.graph.index import Index, IndexLike, product_of
@@ -186,33 +187,31 @@ def _infer_norm(name: str) -> Callable[..., Inferred]:
     return infer
 
 
-def _mean(x: Node, axes: tuple[int, ...]) -> Node:
+def mean(x: Node, axes: tuple[int, ...]) -> Node:
+    """The mean over axes, which stay with size 1."""
     count = product_of(x.shape[axis] for axis in axes)
-    total = reduce("add", x, axes, keep_axes=True)
-    return e.div(total, size_node(count, x.dtype))
+    return e.div(reduce("add", x, axes, keep_axes=True), size_node(count, x.dtype))
 
 
-@register("layer_norm", _infer_norm("layer_norm"), (1, 3), axes=1, eps=1e-5)
-def _layer_norm(x: Node, *affine: Node, axes: int, eps: float) -> Node:
-    wide = _wide(x)
+def normalized(x: Node, axes: int, eps: float, *, centers: bool) -> tuple[Node, Node]:
+    """x with a mean square of 1 over its last axes, and before that a mean of 0 if it `centers`, in the type in which
+    norms are computed; and by what it was multiplied.
+    """
     last = tuple(range(x.rank - axes, x.rank))
-    centered = e.sub(wide, _mean(wide, last))
-    result = e.mul(centered, e.rsqrt(e.shift(_mean(e.mul(centered, centered), last), eps)))
-    if affine:
-        result = e.mul(result, _wide(affine[0]))
-    if len(affine) > 1:
-        result = e.add(result, _wide(affine[1]))
+    centered = e.sub(_wide(x), mean(_wide(x), last)) if centers else _wide(x)
+    scale = e.rsqrt(e.shift(mean(e.mul(centered, centered), last), eps))
+    return e.mul(centered, scale), scale
+
+
+def _norm(x: Node, *affine: Node, axes: int, eps: float, centers: bool) -> Node:
+    result, _ = normalized(x, axes, eps, centers=centers)
+    for function, tensor in zip((e.mul, e.add), affine, strict=False):
+        result = function(result, _wide(tensor))
     return e.cast(result, x.dtype)
 
 
-@register("rms_norm", _infer_norm("rms_norm"), (1, 2), axes=1, eps=1e-5)
-def _rms_norm(x: Node, *affine: Node, axes: int, eps: float) -> Node:
-    wide = _wide(x)
-    last = tuple(range(x.rank - axes, x.rank))
-    result = e.mul(wide, e.rsqrt(e.shift(_mean(e.mul(wide, wide), last), eps)))
-    if affine:
-        result = e.mul(result, _wide(affine[0]))
-    return e.cast(result, x.dtype)
+register("layer_norm", _infer_norm("layer_norm"), (1, 3), axes=1, eps=1e-5)(partial(_norm, centers=True))
+register("rms_norm", _infer_norm("rms_norm"), (1, 2), axes=1, eps=1e-5)(partial(_norm, centers=False))
 
 
 # --- activations
@@ -386,14 +385,9 @@ def _cross_entropy(logits: Node, labels: Node) -> Node:
     x = _wide(logits)
     largest = reduce("max", x, (axis,), keep_axes=True)
     losses = e.log(reduce("add", e.exp(e.sub(x, largest)), (axis,)))
+    number = e.cast(labels, dtypes.int64)
     if classes != 0:
-        chosen = gather(x, [e.cast(labels, dtypes.int64)], (*range(axis), -1))
+        chosen = gather(x, [number], (*range(axis), -1))
         losses = e.sub(losses, e.sub(chosen, reshape(largest, labels.shape)))
-    return e.cast(e.where(_in_range(labels, classes), losses, e.const(math.nan, losses.dtype)), logits.dtype)
-
-
-def _in_range(labels: Node, classes: IndexLike) -> Node:
-    """Where a label is a class: other labels give NaN rather than a loss that looks right."""
-    wide = e.cast(labels, dtypes.int64)
-    zero, end = e.const(0, dtypes.int64), size_node(classes, dtypes.int64)
-    return e.bitwise_and(e.le(zero, wide), e.lt(wide, end))
+    # Labels that are no class give NaN rather than a loss that looks right.
+    return e.cast(e.where(in_range(number, classes), losses, e.const(math.nan, losses.dtype)), logits.dtype)
