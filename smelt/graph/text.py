@@ -22,10 +22,8 @@ follow its line, indented, with numbers of their own:
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
 
 from smelt.errors import InternalError
 from smelt.graph.closed import bodies_of
@@ -33,7 +31,7 @@ from smelt.graph.index import Variable
 from smelt.graph.node import Node, constant_value, topological
 from smelt.graph.ops import CONTROL, Op
 from smelt.graph.shapes import dims_of
-from smelt.graph.text_parse import BODY_NAMES, Placeholder, parse_graph
+from smelt.graph.text_parse import BODY_NAMES, FORMS, NO_FORM, Field, Placeholder, parse_graph
 
 __all__ = ["Placeholder", "parse_graph", "print_graph"]
 
@@ -70,10 +68,12 @@ def _lines(roots: Iterable[Node], leaves: dict[Node, int], indent: str = "") -> 
     order = _order(wanted)
     number = {node: at for at, node in enumerate(order)}
     for node in order:
-        word, rest = (f"{leaves[node]}", "") if node.op is Op.LEAF else _WRITERS[node.op](node)
+        form = FORMS.get(node.op, NO_FORM)
+        words = [str(leaves[node])] if node.op is Op.LEAF else _part_texts(node, form.before)
+        words = [_const_text(node)] if node.op is Op.CONST else words
         sources = [f"%{number[_standing(source)]}" for source in node.sources]
-        parts = [f"%{number[node]} =", node.op.value, word, *sources, rest, ":", _type_text(node)]
-        yield indent + " ".join(part for part in parts if part)
+        parts = [node.op.value, *words, *sources, *_part_texts(node, form.after), ":", _type_text(node)]
+        yield f"{indent}%{number[node]} = {' '.join(parts)}"
         if node.op in CONTROL:
             for name, body in zip(BODY_NAMES[node.op], bodies_of(node), strict=False):
                 yield f"{indent}  {name}"
@@ -96,10 +96,6 @@ def _dim_text(dim: Variable) -> str:
     return f"{dim.text} {dim.low} {dim.high}"
 
 
-def _tuple_text(values: Iterable[object]) -> str:
-    return f"({', '.join(map(str, values))})"
-
-
 def _const_text(node: Node) -> str:
     value = constant_value(node)
     if isinstance(value, bool):
@@ -111,67 +107,5 @@ def _const_text(node: Node) -> str:
     return float(value).hex()
 
 
-def _parameter_text(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "true", False: "false"}[value]
-    if isinstance(value, float):
-        return value.hex()
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        return json.dumps(value)
-    raise InternalError(f"a parameter has no text form: {value!r}")
-
-
-def _composite_text(node: Node) -> tuple[str, str]:
-    name, parameters = node.attribute
-    return name, "{" + ", ".join(f"{key}={_parameter_text(value)}" for key, value in parameters) + "}"
-
-
-def _checked_text(node: Node) -> str:
-    return "checked" if node.attribute.checked else "clamped"
-
-
-def _loop_text(node: Node) -> str:
-    loop = node.attribute
-    words = [f"states {loop.states}", f"constants {loop.constants}", f"xs {loop.xs}"]
-    words += [f"length {loop.length}"] if loop.test is None else []
-    return f"({', '.join([*words, *(['reverse'] if loop.reverse else [])])})"
-
-
-def _sort_text(node: Node) -> str:
-    order = "descending" if node.attribute.descending else "ascending"
-    return f"{order} {'indices' if node.attribute.indices else 'values'}"
-
-
-# The word before the sources and the text after them.
-_WRITERS: Final[dict[Op, Callable[[Node], tuple[str, str]]]] = {
-    Op.CONST: lambda node: (_const_text(node), ""),
-    Op.IOTA: lambda node: ("", ""),
-    Op.RESHAPE: lambda node: ("", ""),
-    Op.PERMUTE: lambda node: ("", _tuple_text(node.attribute)),
-    Op.EXPAND: lambda node: ("", ""),
-    Op.PAD: lambda node: ("", _tuple_text(f"{before}:{after}" for before, after in node.attribute)),
-    Op.SLICE: lambda node: ("", _tuple_text(f"{start}:{size}:{step}" for start, size, step in node.attribute)),
-    Op.CONCAT: lambda node: ("", _tuple_text([node.attribute])),
-    Op.WINDOW: lambda node: ("", _tuple_text(node.attribute)),
-    Op.UNARY: lambda node: (node.attribute, ""),
-    Op.BINARY: lambda node: (node.attribute, ""),
-    Op.WHERE: lambda node: ("", ""),
-    Op.CAST: lambda node: ("", ""),
-    Op.BITCAST: lambda node: ("", ""),
-    Op.REDUCE: lambda node: (node.attribute.op, _tuple_text(node.attribute.axes)),
-    Op.SCAN: lambda node: (node.attribute.op, _tuple_text([node.attribute.axis])),
-    Op.CONTRACT: lambda node: ("", " ".join(map(_tuple_text, node.attribute))),
-    Op.GATHER: lambda node: (_checked_text(node), _tuple_text(node.attribute.axes)),
-    Op.SCATTER: lambda node: (f"{node.attribute.op} {_checked_text(node)}", _tuple_text(node.attribute.axes)),
-    Op.SORT: lambda node: (_sort_text(node), _tuple_text([node.attribute.axis])),
-    Op.NONZERO: lambda node: ("", ""),
-    Op.COMPOSITE: _composite_text,
-    Op.PARAMETER: lambda node: (str(node.attribute), ""),
-    Op.LOOP: lambda node: ("", _loop_text(node)),
-    Op.BRANCH: lambda node: ("", ""),
-    Op.HOST: lambda node: ("", ""),  # as an alias
-    Op.ITEM: lambda node: (str(node.attribute), ""),
-    Op.ALIAS: lambda node: ("", ""),  # only to look at: what it means cannot be written down
-}
+def _part_texts(node: Node, fields: Mapping[str, Field]) -> list[str]:
+    return [field.write(getattr(node.attribute, name) if name else node.attribute) for name, field in fields.items()]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -123,12 +124,14 @@ class _Parser:
             leaf = self.leaf(reader)
             reader.end()
             return leaf
-        raw = _WORDS[op](reader) if op in _WORDS else None
+        form = FORMS.get(op, NO_FORM)
+        found = {name: field.read(self, reader) for name, field in form.before.items()}
         sources = tuple(self.sources(reader))
-        attribute = self.attribute(op, raw, reader)
+        found |= {name: field.read(self, reader) for name, field in form.after.items()}
+        attribute: Any = found.get("") if form.kind is None else form.kind(**found)
         dtype, shape = self.type(reader)
         if op is Op.CONST:
-            attribute = _constant(raw, dtype, reader)
+            attribute = _constant(attribute, dtype, reader)
         reader.end()
         if op is Op.LOOP:
             attribute = attribute._replace(body=self.body("body"))
@@ -164,40 +167,6 @@ class _Parser:
                 reader.fail(f"a node that is already there before here, not %{number!r:.20},")
             found.append(self.nodes[number])
         return found
-
-    def attribute(self, op: Op, raw: Any, reader: TokenReader) -> Any:
-        match op:
-            case Op.PERMUTE:
-                return tuple(_items(reader, reader.integer))
-            case Op.CONCAT:
-                axes = _items(reader, reader.integer)
-                return axes[0] if len(axes) == 1 else reader.fail("one axis before here")
-            case Op.PAD:
-                return tuple(_items(reader, lambda: (self.size(reader), self.size(reader, ":"))))
-            case Op.SLICE:
-                return tuple(_items(reader, lambda: self.span(reader)))
-            case Op.REDUCE:
-                return Reduction(raw, tuple(_items(reader, reader.integer)))
-            case Op.WINDOW:
-                numbers = _items(reader, reader.integer)
-                return Window(*numbers) if len(numbers) == 4 else reader.fail("four numbers before here")
-            case Op.SCAN:
-                axes = _items(reader, reader.integer)
-                return Scanning(raw, axes[0]) if len(axes) == 1 else reader.fail("one axis before here")
-            case Op.GATHER:
-                return Gathering(tuple(_items(reader, reader.integer)), raw)
-            case Op.SCATTER:
-                return Scattering(raw[0], tuple(_items(reader, reader.integer)), raw[1])
-            case Op.SORT:
-                axes = _items(reader, reader.integer)
-                return Sorting(axes[0], *raw) if len(axes) == 1 else reader.fail("one axis before here")
-            case Op.CONTRACT:
-                return Contraction(*(tuple(_items(reader, reader.integer)) for _ in range(3)))
-            case Op.LOOP:
-                return self.loop(reader)
-            case Op.COMPOSITE:
-                return Composition(raw, tuple(_items(reader, lambda: _parameter(reader), "{}")))
-        return raw
 
     def loop(self, reader: TokenReader) -> Loop:
         """What is said of a loop; its bodies follow."""
@@ -312,21 +281,108 @@ def _choice(reader: TokenReader, words: Sequence[str]) -> int:
     return words.index(word) if word in words else reader.fail(f"{' or '.join(words)} before here")
 
 
-_CHECKED: Final = ("clamped", "checked")
 _NAMED: Final[dict[str, Any]] = {"true": True, "false": False, "none": None}
-_WORDS: Final[dict[Op, Callable[[TokenReader], Any]]] = {
-    Op.CONST: _scalar,
-    Op.UNARY: TokenReader.name,
-    Op.BINARY: TokenReader.name,
-    Op.REDUCE: TokenReader.name,
-    Op.SCAN: TokenReader.name,
-    Op.GATHER: lambda reader: bool(_choice(reader, _CHECKED)),
-    Op.SCATTER: lambda reader: (reader.name(), bool(_choice(reader, _CHECKED))),
-    Op.SORT: lambda reader: (
-        bool(_choice(reader, ("ascending", "descending"))),
-        bool(_choice(reader, ("values", "indices"))),
+
+
+# --- what is written of the attribute of each op
+
+
+class Field(NamedTuple):
+    """A part of an attribute: how it is written, and read back."""
+
+    write: Callable[[Any], str]
+    read: Callable[[_Parser, TokenReader], Any]
+
+
+class Form(NamedTuple):
+    """What stands before the sources and after them, by the name of a part of the attribute; "" is all of it."""
+
+    kind: type | None  # of an attribute with parts
+    before: dict[str, Field]
+    after: dict[str, Field]
+
+
+def tuple_text(values: Iterable[object]) -> str:
+    """Values as a list in brackets."""
+    return f"({', '.join(map(str, values))})"
+
+
+def _flag(*words: str) -> Field:
+    return Field(words.__getitem__, lambda parser, reader: bool(_choice(reader, words)))
+
+
+def _axis(reader: TokenReader) -> int:
+    axes = _items(reader, reader.integer)
+    return axes[0] if len(axes) == 1 else reader.fail("one axis before here")
+
+
+def _window(reader: TokenReader) -> Window:
+    numbers = _items(reader, reader.integer)
+    return Window(*numbers) if len(numbers) == 4 else reader.fail("four numbers before here")
+
+
+def _parameters_text(parameters: Iterable[tuple[str, object]]) -> str:
+    return "{" + ", ".join(f"{key}={_parameter_text(value)}" for key, value in parameters) + "}"
+
+
+def _parameter_text(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "true", False: "false"}[value]
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return json.dumps(value)
+    raise InternalError(f"a parameter has no text form: {value!r}")
+
+
+def _loop_text(loop: Loop) -> str:
+    words = [f"states {loop.states}", f"constants {loop.constants}", f"xs {loop.xs}"]
+    words += [f"length {loop.length}"] if loop.test is None else []
+    return tuple_text([*words, *(["reverse"] if loop.reverse else [])])
+
+
+_NAME: Final = Field(str, lambda parser, reader: reader.name())
+_NUMBER: Final = Field(str, lambda parser, reader: reader.integer())
+_CHECKED: Final = _flag("clamped", "checked")
+_AXIS: Final = Field(lambda axis: f"({axis})", lambda parser, reader: _axis(reader))
+_AXES: Final = Field(tuple_text, lambda parser, reader: tuple(_items(reader, reader.integer)))
+_WIDTHS: Final = Field(
+    lambda widths: tuple_text(f"{before}:{after}" for before, after in widths),
+    lambda parser, reader: tuple(_items(reader, lambda: (parser.size(reader), parser.size(reader, ":")))),
+)
+_SPANS: Final = Field(
+    lambda spans: tuple_text(f"{start}:{size}:{step}" for start, size, step in spans),
+    lambda parser, reader: tuple(_items(reader, lambda: parser.span(reader))),
+)
+_PARAMETERS: Final = Field(
+    _parameters_text, lambda parser, reader: tuple(_items(reader, lambda: _parameter(reader), "{}"))
+)
+
+NO_FORM: Final = Form(None, {}, {})
+# Of ops that are not listed nothing is written, or (aliases, calls of Python's) nothing can be.
+FORMS: Final[dict[Op, Form]] = {
+    Op.CONST: Form(None, {"": Field(str, lambda parser, reader: _scalar(reader))}, {}),  # `text` writes it
+    Op.PERMUTE: Form(None, {}, {"": _AXES}),
+    Op.PAD: Form(None, {}, {"": _WIDTHS}),
+    Op.SLICE: Form(None, {}, {"": _SPANS}),
+    Op.CONCAT: Form(None, {}, {"": _AXIS}),
+    Op.WINDOW: Form(None, {}, {"": Field(tuple_text, lambda parser, reader: _window(reader))}),
+    Op.UNARY: Form(None, {"": _NAME}, {}),
+    Op.BINARY: Form(None, {"": _NAME}, {}),
+    Op.REDUCE: Form(Reduction, {"op": _NAME}, {"axes": _AXES}),
+    Op.SCAN: Form(Scanning, {"op": _NAME}, {"axis": _AXIS}),
+    Op.CONTRACT: Form(Contraction, {}, {"left": _AXES, "right": _AXES, "out": _AXES}),
+    Op.GATHER: Form(Gathering, {"checked": _CHECKED}, {"axes": _AXES}),
+    Op.SCATTER: Form(Scattering, {"op": _NAME, "checked": _CHECKED}, {"axes": _AXES}),
+    Op.SORT: Form(
+        Sorting,
+        {"descending": _flag("ascending", "descending"), "indices": _flag("values", "indices")},
+        {"axis": _AXIS},
     ),
-    Op.COMPOSITE: TokenReader.name,
-    Op.PARAMETER: TokenReader.integer,
-    Op.ITEM: TokenReader.integer,
+    Op.COMPOSITE: Form(Composition, {"name": _NAME}, {"parameters": _PARAMETERS}),
+    Op.PARAMETER: Form(None, {"": _NUMBER}, {}),
+    Op.LOOP: Form(None, {}, {"": Field(_loop_text, lambda parser, reader: parser.loop(reader))}),
+    Op.ITEM: Form(None, {"": _NUMBER}, {}),
 }
