@@ -184,22 +184,12 @@ def _reduce(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
 def _contract(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     left, right, out = node.attribute
     a, b = node.sources
-    if a in wanted:
-        yield a, _factor(ct, b, out, right, left, a)
-    if b in wanted:
-        yield b, _factor(ct, a, out, left, right, b)
-
-
-def _factor(
-    ct: Node, other: Node, out: tuple[int, ...], labels: tuple[int, ...], mine: tuple[int, ...], x: Node
-) -> Node:
-    """The cotangent of one factor: the other one contracted with that of the product."""
-    there = tuple(label for label in mine if label in out or label in labels)
-    result = build.contract(ct, build.cast(other, ct.dtype), out, labels, there, ct.dtype)
-    if len(there) < len(mine):  # summed in this factor alone
-        gone = [axis for axis, label in enumerate(mine) if label not in there]
-        result = broadcast_back(result, gone, x.shape)
-    return build.cast(result, x.dtype)
+    for x, mine, other, labels in ((a, left, b, right), (b, right, a, left)):
+        if x in wanted:  # the cotangent of one factor: the other one contracted with that of the product
+            there = tuple(label for label in mine if label in out or label in labels)
+            result = build.contract(ct, build.cast(other, ct.dtype), out, labels, there, ct.dtype)
+            alone = [axis for axis, label in enumerate(mine) if label not in there]  # summed in this factor alone
+            yield x, build.cast(broadcast_back(result, alone, x.shape) if alone else result, x.dtype)
 
 
 # --- the rest

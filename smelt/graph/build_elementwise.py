@@ -117,15 +117,28 @@ def _dtypes_differ(name: str, a: Node, b: Node) -> DTypeError:
     )
 
 
+def only_stored(dtype: DType, name: str) -> DTypeError:
+    """The error about a type that nothing is computed in."""
+    return DTypeError(
+        f"{name}: {dtype} is not supported",
+        rule=f"{dtype} only stores values.",
+        hint=f"Cast first, for example with x.astype(sm.{dtypes.sum_dtype(dtype)}).",
+    )
+
+
+def check_fold(op: str, dtype: DType, name: str) -> None:
+    """Check that a reduction, a scan or a scatter can combine elements of a type."""
+    if dtype in dtypes.STORAGE:
+        raise only_stored(dtype, name)
+    if dtype.is_bool and op in ("add", "mul"):
+        raise DTypeError(f"{name}: bool is not supported", hint="Cast to an integer first.")
+
+
 def _not_taken(table: dict[str, Function], function: str, dtype: DType, name: str) -> Exception:
     if function not in table:
         return ArgumentError(f"{name or function}: there is no elementwise function called {function!r}")
     if dtype in dtypes.STORAGE:
-        return DTypeError(
-            f"{name or function}: {dtype} is not supported",
-            rule=f"{dtype} only stores values.",
-            hint=f"Cast first, for example with x.astype(sm.{dtypes.sum_dtype(dtype)}).",
-        )
+        return only_stored(dtype, name or function)
     taken = table[function].kinds
     hint = "Cast first, for example with x.astype(sm.float32)."
     if "f" not in taken:

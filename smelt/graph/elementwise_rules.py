@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -58,3 +59,59 @@ def shifted(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array
         return np.where(inside, function(a, count), 0).astype(a.dtype)
 
     return rule
+
+
+# --- the error function and its kin, and the logarithm of gamma and its derivative, of float64
+
+erf = np.vectorize(math.erf, otypes=[np.float64])
+erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+# Bernoulli's numbers B(2k) over 2k.
+_DIGAMMA_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+_DIGAMMA_LARGE = 20
+
+
+def erfinv(x: Array) -> Array:
+    """Halley's method from Winitzki's approximation, on erf near zero and on erfc far from it."""
+    a = np.abs(np.asarray(x, np.float64))
+    log = np.log1p(-(np.where(a < 1, a, 0) ** 2))
+    half = 2 / (math.pi * 0.147) + log / 2
+    r = np.sqrt(np.sqrt(half * half - log / 0.147) - half)
+    r = np.where(a < 1e-3, a * (math.sqrt(math.pi) / 2), r)
+    for _ in range(4):
+        off = np.where(a < 0.5, erf(r) - a, (1 - a) - erfc(r))
+        u = off * (math.sqrt(math.pi) / 2) * np.exp(r * r)
+        r = r - u / (1 + r * u)
+    r = np.where(a < 1, r, np.where(a == 1, np.inf, np.nan))
+    return np.copysign(r, x)
+
+
+def _one_lgamma(x: float) -> float:
+    try:
+        return math.lgamma(x)
+    except (ValueError, OverflowError):  # a pole, or beyond the largest float
+        return math.inf
+
+
+lgamma = np.vectorize(_one_lgamma, otypes=[np.float64])
+
+
+def digamma(x: Array) -> Array:
+    """The recurrence up to large arguments and the asymptotic series there; reflection below zero."""
+    x = np.asarray(x, np.float64)
+    wide = x.astype(np.longdouble)
+    t = np.where(x < 0, 1 - wide, wide)
+    total = np.zeros_like(t)
+    for _ in range(_DIGAMMA_LARGE):
+        small = t < _DIGAMMA_LARGE
+        total = total - np.where(small, 1 / np.where(small, t, 1), 0)
+        t = np.where(small, t + 1, t)
+    z = 1 / (t * t)
+    series = np.zeros_like(t)
+    for coefficient in reversed(_DIGAMMA_SERIES):
+        series = (series + coefficient) * z
+    result = total + np.log(t) - 0.5 / t - series
+    turn = wide - np.rint(wide)
+    pi = np.longdouble("3.14159265358979323846264338327950288")
+    reflected = np.where(turn == 0, np.nan, result - pi / np.tan(pi * turn))
+    return np.where(x == 0, -1 / x, np.where(x < 0, reflected, result)).astype(np.float64)

@@ -11,7 +11,6 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.graph import elementwise_rules as rules
-from smelt.graph import special_rules
 from smelt.graph.index import IndexLike
 
 if TYPE_CHECKING:
@@ -214,11 +213,11 @@ UNARY: Final[dict[str, Function]] = {
     "asinh": Function("f", np.arcsinh),
     "acosh": Function("f", np.arccosh),
     "atanh": Function("f", np.arctanh),
-    "erf": Function("f", special_rules.erf),
-    "erfc": Function("f", special_rules.erfc),
-    "erfinv": Function("f", special_rules.erfinv),
-    "lgamma": Function("f", special_rules.lgamma),  # log of the absolute value of the gamma function
-    "digamma": Function("f", special_rules.digamma),
+    "erf": Function("f", rules.erf),
+    "erfc": Function("f", rules.erfc),
+    "erfinv": Function("f", rules.erfinv),
+    "lgamma": Function("f", rules.lgamma),  # log of the absolute value of the gamma function
+    "digamma": Function("f", rules.digamma),
     "floor": Function("f", np.floor),
     "ceil": Function("f", np.ceil),
     "trunc": Function("f", np.trunc),
