@@ -195,49 +195,43 @@ def _states(node: Node) -> list[Node]:
 def loop_forward(node: Node, tangents: Sequence[Node | None], push_forward: PushForward) -> dict[int, Node]:
     """The tangents of a loop's values, by number: they run along with the values."""
     old: Loop = node.attribute
-    states, constants, xs = _parts(node)
     first = old.states + old.constants
-    moving = [k for k in range(old.states) if tangents[k] is not None]
-    bending = [k for k in range(old.constants) if tangents[old.states + k] is not None]
-    cut = [k for k in range(old.xs) if tangents[first + k] is not None]
+    groups = (range(old.states), range(old.states, first), range(first, len(node.sources)))
+    types = parameter_types(node)
+    moving = {k for k, tangent in enumerate(tangents) if tangent is not None}
     while True:
+        # The new body: states, the tangents of some, constants, the tangents of some, slices, the tangents of some.
         new = _Parameters()
-        own_states, own_moving = new(_types(states)), new(_types(_chosen(states, moving)))
-        own_constants, own_bending = new(_types(constants)), new(_types(_chosen(constants, bending)))
-        own_xs = new([(x.dtype, x.shape[1:]) for x in xs])
-        own_cut = new([(xs[k].dtype, xs[k].shape[1:]) for k in cut])
-        (step,) = new([(int64, ())])
-        roots = open_body(old.body, [*own_states, *own_constants, *own_xs, step])
-        pairs = [
-            *zip(_chosen(own_states, moving), own_moving, strict=True),
-            *zip(_chosen(own_constants, bending), own_bending, strict=True),
-            *zip(_chosen(own_xs, cut), own_cut, strict=True),
-        ]
-        changes = push_forward(roots, dict(pairs))
-        further = [k for k in range(old.states) if changes[k] is not None and k not in moving]
+        own: list[Node] = []
+        changed: dict[int, Node] = {}
+        for group in groups:
+            own += new(types[group.start : group.stop])
+            some = [k for k in group if k in moving]
+            changed |= zip(some, new(_chosen(types, some)), strict=True)
+        own += new([(int64, ())])
+        roots = open_body(old.body, own)
+        changes = push_forward(roots, {own[k]: change for k, change in changed.items()})
+        further = {k for k in range(old.states) if changes[k] is not None} - moving
         if not further:
             break
-        moving = sorted([*moving, *further])  # a state that starts without a tangent may get one
+        moving |= further  # a state that starts without a tangent may get one
+    states, constants, xs = ([k for k in group if k in moving] for group in groups)
     ys = [k for k in range(old.states, len(roots)) if changes[k] is not None]
-    pushed = filled(_chosen(changes, [*moving, *ys]), _chosen(roots, [*moving, *ys]))
-    values = [*roots[: old.states], *pushed[: len(moving)], *roots[old.states :], *pushed[len(moving) :]]
-    test = None if old.test is None else tuple(open_body(old.test, [*own_states, *own_constants]))
-    attribute = Loop(
-        body=tuple(values),
-        test=test,
-        states=old.states + len(moving),
-        constants=old.constants + len(bending),
-        xs=old.xs + len(cut),
-        length=old.length,
-        reverse=old.reverse,
+    pushed = filled(_chosen(changes, [*states, *ys]), _chosen(roots, [*states, *ys]))
+    attribute = old._replace(
+        body=(*roots[: old.states], *pushed[: len(states)], *roots[old.states :], *pushed[len(states) :]),
+        test=None if old.test is None else tuple(open_body(old.test, own[:first])),
+        states=old.states + len(states),
+        constants=old.constants + len(constants),
+        xs=old.xs + len(xs),
     )
-    starts = filled([tangents[k] for k in moving], _chosen(states, moving))
-    bent, sliced = [tangents[old.states + k] for k in bending], [tangents[first + k] for k in cut]
-    sources = [*states, *starts, *constants, *bent, *xs, *sliced]
-    results = loop(attribute, [source for source in sources if source is not None])
-    at = old.states
-    found = dict(zip(moving, results[at : at + len(moving)], strict=True))
-    return found | dict(zip(ys, results[len(roots) + len(moving) :], strict=True))
+    sources: list[Node] = []
+    for group, some in zip(groups, (states, constants, xs), strict=True):
+        sources += node.sources[group.start : group.stop]
+        sources += filled(_chosen(tangents, some), _chosen(node.sources, some))
+    results = loop(attribute, sources)
+    found = dict(zip(states, results[old.states :], strict=False))
+    return found | dict(zip(ys, results[len(roots) + len(states) :], strict=True))
 
 
 def branch_forward(node: Node, tangents: Sequence[Node | None], push_forward: PushForward) -> dict[int, Node]:
