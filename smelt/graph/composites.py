@@ -56,7 +56,7 @@ def composite_names() -> list[str]:
 def register(
     name: str, infer: Callable[..., Inferred], sources: tuple[int, int] = (1, 1), **defaults: Any
 ) -> Callable[[Callable[..., Node]], Callable[..., Node]]:
-    """Decorator for the expansion of a composite: `infer` and the expansion take (*sources, **parameters)."""
+    """Decorator for the expansion of a composite: it takes (*sources, **parameters), and `infer` the name before them."""
 
     def add(expansion: Callable[..., Node]) -> Callable[..., Node]:
         if name in _REGISTRY:
@@ -85,7 +85,7 @@ def _inferred(name: str, sources: tuple[Node, ...], parameters: Parameters) -> I
         raise ArgumentError(
             f"{name}: there is no parameter {unknown!r}", hint=f"There are: {', '.join(entry.defaults)}."
         )
-    return entry.infer(*sources, **(entry.defaults | parameters))
+    return entry.infer(name, *sources, **(entry.defaults | parameters))
 
 
 def composite(name: str, *sources: Node, **parameters: Any) -> Node:
@@ -136,12 +136,9 @@ def _wide(x: Node) -> Node:
 # --- softmax
 
 
-def _infer_along_axis(name: str) -> Callable[..., Inferred]:
-    def infer(x: Node, axis: Any) -> Inferred:
-        _need_float(name, x)
-        return Inferred(x.dtype, x.shape, {"axis": normalized_axis(axis, x.rank, name)})
-
-    return infer
+def _infer_along_axis(name: str, x: Node, axis: Any) -> Inferred:
+    _need_float(name, x)
+    return Inferred(x.dtype, x.shape, {"axis": normalized_axis(axis, x.rank, name)})
 
 
 def _shifted(x: Node, axis: int) -> Node:
@@ -149,7 +146,7 @@ def _shifted(x: Node, axis: int) -> Node:
     return e.sub(x, reduce("max", x, (axis,), keep_axes=True))
 
 
-@register("softmax", _infer_along_axis("softmax"), axis=-1)
+@register("softmax", _infer_along_axis, axis=-1)
 def _softmax(x: Node, axis: int) -> Node:
     powers = e.exp(_shifted(_wide(x), axis))
     # One division a row: the sums lie between 1 and the number of elements, so nothing overflows.
@@ -157,7 +154,7 @@ def _softmax(x: Node, axis: int) -> Node:
     return e.cast(e.mul(powers, share), x.dtype)
 
 
-@register("log_softmax", _infer_along_axis("log_softmax"), axis=-1)
+@register("log_softmax", _infer_along_axis, axis=-1)
 def _log_softmax(x: Node, axis: int) -> Node:
     shifted = _shifted(_wide(x), axis)
     total = reduce("add", e.exp(shifted), (axis,), keep_axes=True)
@@ -167,24 +164,21 @@ def _log_softmax(x: Node, axis: int) -> Node:
 # --- normalization
 
 
-def _infer_norm(name: str) -> Callable[..., Inferred]:
-    def infer(x: Node, *affine: Node, axes: Any, eps: Any) -> Inferred:
-        _need_float(name, x, *affine)
-        if isinstance(axes, bool) or not isinstance(axes, int) or not 1 <= axes <= x.rank:
-            raise ArgumentError(f"{name}: axes must be the number of last axes, 1 to {x.rank}, got {axes!r}")
-        for tensor in affine:
-            if tensor.shape != x.shape[x.rank - axes :]:
-                raise ShapeError(
-                    f"{name}: a weight or bias does not fit\n"
-                    + marked((x.shape, range(x.rank - axes, x.rank)), " and ", (tensor.shape, range(tensor.rank))),
-                    rule=f"it must have the shape of the last {axes} axes, {shape_text(x.shape[x.rank - axes :])}.",
-                )
-        least = _number(name, "eps", eps)
-        if least < 0:
-            raise ArgumentError(f"{name}: eps is {eps}", rule="it must be at least 0.")
-        return Inferred(x.dtype, x.shape, {"axes": axes, "eps": least})
-
-    return infer
+def _infer_norm(name: str, x: Node, *affine: Node, axes: Any, eps: Any) -> Inferred:
+    _need_float(name, x, *affine)
+    if isinstance(axes, bool) or not isinstance(axes, int) or not 1 <= axes <= x.rank:
+        raise ArgumentError(f"{name}: axes must be the number of last axes, 1 to {x.rank}, got {axes!r}")
+    for tensor in affine:
+        if tensor.shape != x.shape[x.rank - axes :]:
+            raise ShapeError(
+                f"{name}: a weight or bias does not fit\n"
+                + marked((x.shape, range(x.rank - axes, x.rank)), " and ", (tensor.shape, range(tensor.rank))),
+                rule=f"it must have the shape of the last {axes} axes, {shape_text(x.shape[x.rank - axes :])}.",
+            )
+    least = _number(name, "eps", eps)
+    if least < 0:
+        raise ArgumentError(f"{name}: eps is {eps}", rule="it must be at least 0.")
+    return Inferred(x.dtype, x.shape, {"axes": axes, "eps": least})
 
 
 def mean(x: Node, axes: tuple[int, ...]) -> Node:
@@ -210,17 +204,17 @@ def _norm(x: Node, *affine: Node, axes: int, eps: float, centers: bool) -> Node:
     return e.cast(result, x.dtype)
 
 
-register("layer_norm", _infer_norm("layer_norm"), (1, 3), axes=1, eps=1e-5)(partial(_norm, centers=True))
-register("rms_norm", _infer_norm("rms_norm"), (1, 2), axes=1, eps=1e-5)(partial(_norm, centers=False))
+register("layer_norm", _infer_norm, (1, 3), axes=1, eps=1e-5)(partial(_norm, centers=True))
+register("rms_norm", _infer_norm, (1, 2), axes=1, eps=1e-5)(partial(_norm, centers=False))
 
 
 # --- activations
 
 
-def _infer_gelu(x: Node, approximate: Any) -> Inferred:
-    _need_float("gelu", x)
+def _infer_gelu(name: str, x: Node, approximate: Any) -> Inferred:
+    _need_float(name, x)
     if approximate not in ("none", "tanh"):
-        raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+        raise ArgumentError(f"{name}: approximate must be 'none' or 'tanh', got {approximate!r}")
     return Inferred(x.dtype, x.shape, {"approximate": approximate})
 
 
@@ -236,8 +230,8 @@ def _gelu(x: Node, approximate: str) -> Node:
     return e.cast(e.mul(e.scale(wide, 0.5), e.shift(part, 1.0)), x.dtype)
 
 
-def _infer_silu(x: Node) -> Inferred:
-    _need_float("silu", x)
+def _infer_silu(name: str, x: Node) -> Inferred:
+    _need_float(name, x)
     return Inferred(x.dtype, x.shape, {})
 
 
@@ -250,8 +244,7 @@ def _silu(x: Node) -> Node:
 # --- attention
 
 
-def _infer_attention(q: Node, k: Node, v: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
-    name = "attention"
+def _infer_attention(name: str, q: Node, k: Node, v: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
     _need_float(name, q, k, v)
     for x in (q, k, v):
         if x.rank < 2:
@@ -341,8 +334,7 @@ def _attention(q: Node, k: Node, v: Node, *mask: Node, causal: bool, scale: floa
     return e.cast(_where_any_is_seen(taken, q, k, mask, causal), q.dtype)
 
 
-def _infer_log_sums(q: Node, k: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
-    name = "attention_log_sums"
+def _infer_log_sums(name: str, q: Node, k: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
     _need_float(name, q, k)
     shape: Shape = (*broadcast_shapes(q.shape[:-2], k.shape[:-2], name), q.shape[-2], k.shape[-2])
     for m in mask:
@@ -365,13 +357,13 @@ def _attention_log_sums(q: Node, k: Node, *mask: Node, causal: bool, scale: floa
 # --- cross entropy
 
 
-def _infer_cross_entropy(logits: Node, labels: Node) -> Inferred:
-    _need_float("cross_entropy", logits)
+def _infer_cross_entropy(name: str, logits: Node, labels: Node) -> Inferred:
+    _need_float(name, logits)
     if not labels.dtype.is_integer:
-        raise DTypeError(f"cross_entropy: the labels are {labels.dtype}", rule="they must be integers: class numbers.")
+        raise DTypeError(f"{name}: the labels are {labels.dtype}", rule="they must be integers: class numbers.")
     if logits.rank == 0 or labels.shape != logits.shape[:-1]:
         raise ShapeError(
-            "cross_entropy: logits and labels do not fit together\n"
+            f"{name}: logits and labels do not fit together\n"
             + marked((logits.shape, ()), " and ", (labels.shape, ())),
             rule="the labels must have the shape of the logits without their last axis, the classes.",
         )

@@ -259,8 +259,3 @@ def users(order: Iterable[Node]) -> dict[Node, list[Node]]:
         for source in node.sources:
             table.setdefault(source, []).append(node)
     return table
-
-
-def walk(root: Node) -> Iterator[Node]:
-    """The nodes below a root, sources first."""
-    yield from topological([root])

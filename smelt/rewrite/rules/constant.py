@@ -7,9 +7,10 @@ from typing import Final
 
 from smelt import dtypes
 from smelt.graph import build, ops
+from smelt.graph.index import product_of
 from smelt.graph.interpret import interpret
 from smelt.graph.node import Node, constant_value, make
-from smelt.graph.ops import CONTROL, Op, Reduction, Span
+from smelt.graph.ops import CONTROL, Op, Span
 from smelt.rewrite.rule import Contract, Family
 from smelt.rewrite.rules.pattern import constant_of, filled, is_empty, leaf
 
@@ -150,20 +151,14 @@ def contract_nothing(node: Node) -> Node | None:
 )
 def product_of_constant(node: Node) -> Node | None:
     """The product of a repeated integer → its power."""
-    reduction: Reduction = node.attribute
-    if reduction.op != "mul" or not node.dtype.is_integer:
-        return None
+    op, axes = node.attribute
     constant = constant_of(node.sources[0])
-    if constant is None:
+    if op != "mul" or not node.dtype.is_integer or constant is None:
         return None
-    count = 1
-    for axis in reduction.axes:
-        size = node.sources[0].shape[axis]
-        if not isinstance(size, int):
-            return None
-        count *= size
-    value = pow(int(constant_value(constant)), count, 1 << node.dtype.bits)
-    return build.const(value, node.dtype, node.shape)
+    count = product_of(node.sources[0].shape[axis] for axis in axes)
+    if not isinstance(count, int):
+        return None
+    return build.const(pow(int(constant_value(constant)), count, 1 << node.dtype.bits), node.dtype, node.shape)
 
 
 @family.rule(Op.IOTA, examples=lambda: [build.iota(1, dtypes.int64), build.iota(1, dtypes.float32)])

@@ -12,7 +12,7 @@ from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.graph.ops import Contraction, Op
 from smelt.rewrite.rule import Contract, Family
-from smelt.rewrite.rules.pattern import expanded_axes, is_empty, is_function, is_op, leaf, proper_axes
+from smelt.rewrite.rules.pattern import expanded_axes, is_empty, is_function, is_op, leaf, narrowed, proper_axes
 
 family = Family("contraction")
 _f32 = dtypes.float32
@@ -25,14 +25,7 @@ _REASSOCIATES = Contract.REASSOCIATES
 def _written_out(a: Node, b: Node, left: str, right: str, out: str) -> Node:
     """The einsum `left,right->out` of an example, as reshapes, a product and a sum."""
     letters = "".join(dict.fromkeys(left + right))
-
-    def spread(x: Node, labels: str) -> Node:
-        kept = [letter for letter in letters if letter in labels]
-        x = build.permute(x, tuple(labels.index(letter) for letter in kept))
-        shape = iter(x.shape)
-        return build.reshape(x, tuple(next(shape) if letter in labels else 1 for letter in letters))
-
-    product = build.binary("mul", spread(a, left), spread(b, right))
+    product = build.binary("mul", _aligned(a, left, letters), _aligned(b, right, letters))
     total = build.reduce("add", product, [at for at, letter in enumerate(letters) if letter not in out])
     kept = [letter for letter in letters if letter in out]
     return build.permute(total, tuple(kept.index(letter) for letter in out))
@@ -170,16 +163,11 @@ def _without_labels(node: Node, from_left: set[int], from_right: set[int]) -> No
 
 
 def _cut(x: Node, labels: tuple[int, ...], gone: set[int]) -> tuple[Node, tuple[int, ...]]:
-    axes = [axis for axis, label in enumerate(labels) if label not in gone]
-    if len(axes) == len(labels):
-        return x, labels
-    shape = tuple(x.shape[axis] for axis in axes)
+    cut = [axis for axis, label in enumerate(labels) if label in gone]
     # What is cut is of size 1, in the node itself or in what it expands.
-    if any(x.shape[axis] != 1 for axis, label in enumerate(labels) if label in gone):
-        x = build.expand(
-            x.sources[0], tuple(1 if label in gone else size for label, size in zip(labels, x.shape, strict=True))
-        )
-    return build.reshape(x, shape), tuple(labels[axis] for axis in axes)
+    small = narrowed(x, cut) if any(x.shape[axis] != 1 for axis in cut) else x
+    shape = tuple(size for axis, size in enumerate(x.shape) if axis not in cut)
+    return build.reshape(small, shape), tuple(label for label in labels if label not in gone)
 
 
 def _product_examples() -> Sequence[Node]:
@@ -205,7 +193,7 @@ def contract_is_product(node: Node) -> Node | None:
     return build.expand(product, node.shape)
 
 
-def _aligned(x: Node, labels: tuple[int, ...], out: tuple[int, ...]) -> Node:
+def _aligned(x: Node, labels: Sequence[int | str], out: Sequence[int | str]) -> Node:
     """x with one axis for each label of the result: its own, or one of size 1."""
     kept = [label for label in out if label in labels]
     x = build.permute(x, tuple(labels.index(label) for label in kept))
