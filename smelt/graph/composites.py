@@ -56,7 +56,7 @@ def composite_names() -> list[str]:
 def register(
     name: str, infer: Callable[..., Inferred], sources: tuple[int, int] = (1, 1), **defaults: Any
 ) -> Callable[[Callable[..., Node]], Callable[..., Node]]:
-    """Decorator for the expansion of a composite: it takes (*sources, **parameters), and `infer` the name before them."""
+    """Decorator for the expansion of a composite, of (*sources, **parameters); `infer` takes the name before these."""
 
     def add(expansion: Callable[..., Node]) -> Callable[..., Node]:
         if name in _REGISTRY:
