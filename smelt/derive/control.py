@@ -93,18 +93,11 @@ def loop_back(
     along = [k for k in range(len(adding)) if k not in later]
     added = [build.add(sums[k], for_constants[k]) for k in along]
     body = _renumbered([*for_states, *added, *for_xs, *more], new.count, [sums[k].attribute for k in later])
-    attribute = Loop(
-        body=tuple(body),
-        test=None,
-        states=len(moving) + len(along),
-        constants=len(constants),
-        xs=len(states) + len(xs) + len(ys),
-        length=old.length,
-        reverse=not old.reverse,
-    )
-    nothing = [zeros(constants[adding[k]].shape, constants[adding[k]]) for k in along]
-    results = loop(attribute, [*first, *nothing, *constants, *kept, *xs, *(given[k] for k in ys)])
     at = len(moving) + len(along)
+    stacked = [*kept, *xs, *(given[k] for k in ys)]
+    attribute = old._replace(body=tuple(body), states=at, xs=len(stacked), reverse=not old.reverse)
+    nothing = [zeros(constants[adding[k]].shape, constants[adding[k]]) for k in along]
+    results = loop(attribute, [*first, *nothing, *constants, *stacked])
     stacks |= dict(zip([*for_xs, *more], results[at:], strict=True))
     sums_of = dict(zip(along, results[len(moving) : at], strict=True))
     sums_of |= {k: summed(for_constants[k], stacks) for k in later}
@@ -119,7 +112,7 @@ def _states_before(node: Node) -> list[Node]:
     values, states = items(node), _parts(node)[0]
     given = {body: values[k] for k, body in enumerate(old.body) if k >= old.states}
     missing = [k for k in range(old.states) if old.body[k] not in given]
-    own = _states(node)
+    own = _Parameters()(parameter_types(node)[: old.states])
     kept: dict[int, Node] = {}
     if missing:
         again = loop(old._replace(body=(*old.body, *_chosen(own, missing))), node.sources)
@@ -181,12 +174,6 @@ def _parts(node: Node) -> tuple[list[Node], list[Node], list[Node]]:
     first = old.states + old.constants
     sources = list(node.sources)
     return sources[: old.states], sources[old.states : first], sources[first:]
-
-
-def _states(node: Node) -> list[Node]:
-    """The parameters of a loop's body that are its states."""
-    types = parameter_types(node)[: node.attribute.states]
-    return [parameter(k, dtype, shape) for k, (dtype, shape) in enumerate(types)]
 
 
 # --- forward

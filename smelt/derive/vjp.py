@@ -47,11 +47,13 @@ def pull_back(
                 sums[node] = part if known is None else added(known, part)
 
     contribute(zip(outputs, cotangents, strict=True))
-    groups, items = Groups(order), items_of(order)
+    items = _grouped((node.sources[0], node) for node in order if node.op is Op.ITEM)  # of each loop and branch
+    results = _grouped((node.attribute.call, node) for node in order if _is_custom(node))
     for node in reversed(order):
-        if node.op is Op.ALIAS and isinstance(node.attribute, Custom):
-            if groups.is_last(node):
-                contribute(_custom(groups.members(node), sums), node)
+        if _is_custom(node):
+            # The cotangents of all results of a call are pulled back together, when the first of them is reached.
+            if results[node.attribute.call][0] is node:
+                contribute(_custom(results[node.attribute.call], sums), node)
         elif node.op in CONTROL:
             given = {item.attribute: sums[item] for item in items.get(node, ()) if item in sums}
             if given:
@@ -78,31 +80,15 @@ def depending(order: Sequence[Node], inputs: Iterable[Node]) -> set[Node]:
     return found
 
 
-def items_of(order: Iterable[Node]) -> dict[Node, list[Node]]:
-    """The values of each loop and branch that are read."""
-    found: dict[Node, list[Node]] = {}
-    for node in order:
-        if node.op is Op.ITEM:
-            found.setdefault(node.sources[0], []).append(node)
+def _grouped(pairs: Iterable[tuple[object, Node]]) -> dict[object, list[Node]]:
+    found: dict[object, list[Node]] = {}
+    for key, node in pairs:
+        found.setdefault(key, []).append(node)
     return found
 
 
-class Groups:
-    """The results of each custom function in a graph. Their cotangents are pulled back together: when the first of
-    them in the order is reached, which is the last on the way back.
-    """
-
-    def __init__(self, order: Iterable[Node]) -> None:
-        self._members: dict[object, list[Node]] = {}
-        for node in order:
-            if node.op is Op.ALIAS and isinstance(node.attribute, Custom):
-                self._members.setdefault(node.attribute.call, []).append(node)
-
-    def members(self, node: Node) -> list[Node]:
-        return self._members[node.attribute.call]
-
-    def is_last(self, node: Node) -> bool:
-        return self.members(node)[0] is node
+def _is_custom(node: Node) -> bool:
+    return node.op is Op.ALIAS and isinstance(node.attribute, Custom)
 
 
 def _custom(members: Sequence[Node], sums: Mapping[Node, Node]) -> Parts:
