@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
 
-Examples = Callable[[], Sequence[Node]]
+Examples = Callable[[], Iterable[Node]]
 Function = Callable[[Node], Node | None]
 Matcher = Callable[..., Node | None]  # of the node and what a rule looks through
 

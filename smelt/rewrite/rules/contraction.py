@@ -5,7 +5,7 @@ A contraction may sum in any order, so every rule that changes its labels is `re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from smelt import dtypes
 from smelt.graph import build
@@ -31,15 +31,13 @@ def _written_out(a: Node, b: Node, left: str, right: str, out: str) -> Node:
     return build.permute(total, tuple(kept.index(letter) for letter in out))
 
 
-def _recognize_examples() -> Sequence[Node]:
+def _recognize_examples() -> Iterator[Node]:
     half = build.cast(leaf(dtypes.float16, 3, 4), _f32)
-    return [
-        _written_out(leaf(_f32, 3, 4), leaf(_f32, 4, 5), "mk", "kn", "mn"),
-        _written_out(leaf(_f32, 2, 3, 4), leaf(_f32, 5, 2, 4), "bmk", "nbk", "bmn"),
-        _written_out(leaf(_f32, 3, 4, 2), leaf(_f32, 2, 4, 5), "mkl", "lkn", "mn"),
-        _written_out(leaf(dtypes.int32, 3, 1, 4), leaf(dtypes.int32, 4, 5), "mik", "kn", "min"),
-        _written_out(half, leaf(_f32, 4, 5), "mk", "kn", "mn"),
-    ]
+    yield _written_out(leaf(_f32, 3, 4), leaf(_f32, 4, 5), "mk", "kn", "mn")
+    yield _written_out(leaf(_f32, 2, 3, 4), leaf(_f32, 5, 2, 4), "bmk", "nbk", "bmn")
+    yield _written_out(leaf(_f32, 3, 4, 2), leaf(_f32, 2, 4, 5), "mkl", "lkn", "mn")
+    yield _written_out(leaf(dtypes.int32, 3, 1, 4), leaf(dtypes.int32, 4, 5), "mik", "kn", "min")
+    yield _written_out(half, leaf(_f32, 4, 5), "mk", "kn", "mn")
 
 
 @family.rule(Op.REDUCE, contract=_REASSOCIATES, examples=_recognize_examples)
@@ -110,15 +108,13 @@ def permute_contracted(node: Node, inner: Node, a: Node, b: Node) -> Node | None
     return build.contract(a, b, left, right, tuple(out[axis] for axis in node.attribute), node.dtype)
 
 
-@family.rule(
-    Op.CONTRACT,
-    contract=_REASSOCIATES,
-    examples=lambda: [
-        build.matmul(leaf(_f32, 3, 1), leaf(_f32, 1, 5)),
-        build.matmul(leaf(_f32, 1, 4), leaf(_f32, 4, 5)),
-        build.contract(leaf(_f32, 1, 3, 4), leaf(_f32, 1, 4, 5), (0, 1, 2), (0, 2, 3), (0, 1, 3)),
-    ],
-)
+def _drop_unit_labels_examples() -> Iterator[Node]:
+    yield build.matmul(leaf(_f32, 3, 1), leaf(_f32, 1, 5))
+    yield build.matmul(leaf(_f32, 1, 4), leaf(_f32, 4, 5))
+    yield build.contract(leaf(_f32, 1, 3, 4), leaf(_f32, 1, 4, 5), (0, 1, 2), (0, 2, 3), (0, 1, 3))
+
+
+@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_drop_unit_labels_examples)
 def drop_unit_labels(node: Node) -> Node | None:
     """Labels of size 1 → gone."""
     a, b = node.sources
@@ -127,14 +123,12 @@ def drop_unit_labels(node: Node) -> Node | None:
     return _without_labels(node, units, units) if units else None
 
 
-def _repeated_examples() -> Sequence[Node]:
+def _repeated_examples() -> Iterator[Node]:
     a, b = leaf(_f32, 1, 3, 4), leaf(_f32, 2, 4, 5)
     labels = ((0, 1, 2), (0, 2, 3), (0, 1, 3))
-    return [
-        build.contract(build.expand(a, (2, 3, 4)), b, *labels),
-        build.contract(build.expand(a, (2, 3, 4)), build.expand(leaf(_f32, 1, 4, 5), (2, 4, 5)), *labels),
-        build.contract(leaf(_f32, 2, 3, 4), build.expand(leaf(_f32, 2, 4, 1), (2, 4, 5)), *labels),
-    ]
+    yield build.contract(build.expand(a, (2, 3, 4)), b, *labels)
+    yield build.contract(build.expand(a, (2, 3, 4)), build.expand(leaf(_f32, 1, 4, 5), (2, 4, 5)), *labels)
+    yield build.contract(leaf(_f32, 2, 3, 4), build.expand(leaf(_f32, 2, 4, 1), (2, 4, 5)), *labels)
 
 
 @family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_repeated_examples)
@@ -170,14 +164,12 @@ def _cut(x: Node, labels: tuple[int, ...], gone: set[int]) -> tuple[Node, tuple[
     return build.reshape(small, shape), tuple(label for label in labels if label not in gone)
 
 
-def _product_examples() -> Sequence[Node]:
+def _product_examples() -> Iterator[Node]:
     half = dtypes.float16
-    return [
-        build.contract(leaf(_f32, 3), leaf(_f32, 5), (0,), (1,), (0, 1)),
-        build.contract(leaf(_f32, 2, 3), leaf(_f32, 5, 2), (0, 1), (2, 0), (2, 0, 1)),
-        build.contract(leaf(_f32, 2, 3), leaf(_f32, 3, 2), (0, 1), (1, 0), (1, 0)),
-        build.contract(leaf(half, 3), leaf(half, 5), (0,), (1,), (1, 0), _f32),
-    ]
+    yield build.contract(leaf(_f32, 3), leaf(_f32, 5), (0,), (1,), (0, 1))
+    yield build.contract(leaf(_f32, 2, 3), leaf(_f32, 5, 2), (0, 1), (2, 0), (2, 0, 1))
+    yield build.contract(leaf(_f32, 2, 3), leaf(_f32, 3, 2), (0, 1), (1, 0), (1, 0))
+    yield build.contract(leaf(half, 3), leaf(half, 5), (0,), (1,), (1, 0), _f32)
 
 
 @family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_product_examples)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -339,16 +339,14 @@ def where_bool(node: Node) -> Node | None:
 _DEPTH: Final = 4  # functions and conditions in a row that are looked through
 
 
-def _where_nested_examples() -> Sequence[Node]:
+def _where_nested_examples() -> Iterator[Node]:
     condition, other = leaf(dtypes.bool_, 17), leaf(dtypes.bool_, 17)
     a, b, c = (leaf(dtypes.float32, 17) for _ in range(3))
     inner = build.where(condition, a, b)
-    return [
-        build.where(condition, inner, c),
-        build.where(condition, c, inner),
-        build.where(condition, build.exp(inner), c),
-        build.where(condition, c, build.where(other, build.exp(inner), a)),
-    ]
+    yield build.where(condition, inner, c)
+    yield build.where(condition, c, inner)
+    yield build.where(condition, build.exp(inner), c)
+    yield build.where(condition, c, build.where(other, build.exp(inner), a))
 
 
 @family.rule(Op.WHERE, examples=_where_nested_examples)

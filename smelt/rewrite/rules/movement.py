@@ -6,7 +6,7 @@ permutes and expands, where they meet other reshapes; slices sink below all of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from smelt import dtypes
 from smelt.errors import IndexRangeError
@@ -33,14 +33,12 @@ _f32 = dtypes.float32
 # --- two of a kind
 
 
-def _reshape_examples() -> Sequence[Node]:
+def _reshape_examples() -> Iterator[Node]:
     n = Dim("n", 1, 9)
     symbolic = build.reshape(leaf(_f32, n, 6), (n * 6,))
-    return [
-        build.reshape(build.reshape(leaf(_f32, 6, 5), (2, 15)), (3, 10)),
-        build.reshape(build.reshape(leaf(_f32, 7), (1, 7)), (7,)),
-        build.reshape(symbolic, (n, 2, 3)),
-    ]
+    yield build.reshape(build.reshape(leaf(_f32, 6, 5), (2, 15)), (3, 10))
+    yield build.reshape(build.reshape(leaf(_f32, 7), (1, 7)), (7,))
+    yield build.reshape(symbolic, (n, 2, 3))
 
 
 @family.rule(Op.RESHAPE, of=Op.RESHAPE, examples=_reshape_examples)
@@ -49,12 +47,10 @@ def merge_reshapes(node: Node, inner: Node, x: Node) -> Node | None:
     return build.reshape(x, node.shape)
 
 
-def _permute_examples() -> Sequence[Node]:
+def _permute_examples() -> Iterator[Node]:
     x = leaf(_f32, 2, 3, 5)
-    return [
-        build.permute(build.permute(x, (2, 0, 1)), (2, 0, 1)),
-        build.permute(build.permute(x, (1, 2, 0)), (2, 0, 1)),
-    ]
+    yield build.permute(build.permute(x, (2, 0, 1)), (2, 0, 1))
+    yield build.permute(build.permute(x, (1, 2, 0)), (2, 0, 1))
 
 
 @family.rule(Op.PERMUTE, of=Op.PERMUTE, examples=_permute_examples)
@@ -71,13 +67,11 @@ def merge_expands(node: Node, inner: Node, x: Node) -> Node | None:
     return build.expand(x, node.shape)
 
 
-def _slice_examples() -> Sequence[Node]:
+def _slice_examples() -> Iterator[Node]:
     x = leaf(_f32, 11, 7)
     once = build.slice_(x, (Span(1, 5, 2), Span(6, 7, -1)))
-    return [
-        build.slice_(once, (Span(4, 3, -2), Span(1, 4, 1))),
-        build.slice_(build.slice_(x, (Span(0, 11, 1), Span(6, 7, -1))), (Span(0, 11, 1), Span(6, 7, -1))),
-    ]
+    yield build.slice_(once, (Span(4, 3, -2), Span(1, 4, 1)))
+    yield build.slice_(build.slice_(x, (Span(0, 11, 1), Span(6, 7, -1))), (Span(0, 11, 1), Span(6, 7, -1)))
 
 
 @family.rule(Op.SLICE, of=Op.SLICE, examples=_slice_examples)
@@ -138,14 +132,12 @@ def permute_below_expand(node: Node, inner: Node, x: Node) -> Node | None:
     return build.expand(build.permute(x, node.attribute), node.shape)
 
 
-def _reshape_expand_examples() -> Sequence[Node]:
+def _reshape_expand_examples() -> Iterator[Node]:
     n = Dim("n", 1, 9)
     x = build.expand(leaf(_f32, 2, 1, 5, 1), (2, 3, 5, 7))
-    return [
-        build.reshape(x, (2, 1, 3, 5, 7)),
-        build.reshape(build.expand(leaf(_f32, 4, 6, 1, 1), (4, 6, 3, 5)), (2, 12, 15)),
-        build.reshape(build.expand(leaf(_f32, n, 1), (n, 6)), (n, 1, 2, 3)),
-    ]
+    yield build.reshape(x, (2, 1, 3, 5, 7))
+    yield build.reshape(build.expand(leaf(_f32, 4, 6, 1, 1), (4, 6, 3, 5)), (2, 12, 15))
+    yield build.reshape(build.expand(leaf(_f32, n, 1), (n, 6)), (n, 1, 2, 3))
 
 
 @family.rule(Op.RESHAPE, of=Op.EXPAND, examples=_reshape_expand_examples)
@@ -189,18 +181,16 @@ def _groups(source: Shape, target: Shape) -> list[tuple[list[int], list[int]]]:
     return groups
 
 
-def _elementwise_examples() -> Sequence[Node]:
+def _elementwise_examples() -> Iterator[Node]:
     n = Dim("n", 1, 9)
     row, column = build.expand(leaf(_f32, 1, 5), (4, 5)), build.expand(leaf(_f32, 1, 1), (4, 5))
-    return [
-        build.unary("exp", row),
-        build.cast(column, dtypes.float64),
-        build.binary("add", row, column),
-        build.binary("mul", row, build.const(1.0, _f32, (4, 5))),
-        build.where(build.expand(leaf(dtypes.bool_, 1, 5), (4, 5)), row, column),
-        build.unary("neg", build.expand(leaf(_f32, 3, 1), (3, n))),
-        build.bitcast(row, dtypes.int32),
-    ]
+    yield build.unary("exp", row)
+    yield build.cast(column, dtypes.float64)
+    yield build.binary("add", row, column)
+    yield build.binary("mul", row, build.const(1.0, _f32, (4, 5)))
+    yield build.where(build.expand(leaf(dtypes.bool_, 1, 5), (4, 5)), row, column)
+    yield build.unary("neg", build.expand(leaf(_f32, 3, 1), (3, n)))
+    yield build.bitcast(row, dtypes.int32)
 
 
 @family.rule(Op.UNARY, Op.BINARY, Op.WHERE, Op.CAST, Op.BITCAST, examples=_elementwise_examples)
@@ -242,13 +232,11 @@ def slice_below_expand(node: Node, inner: Node, x: Node) -> Node | None:
     return build.expand(build.slice_(x, spans), node.shape)
 
 
-def _slice_reshape_examples() -> Sequence[Node]:
+def _slice_reshape_examples() -> Iterator[Node]:
     once = build.reshape(build.slice_(leaf(_f32, 5, 7), (Span(2, 1, 1), Span(0, 7, 1))), (7,))
     wide = build.reshape(leaf(_f32, 5, 1, 7), (1, 5, 7, 1))
-    return [
-        build.slice_(once, (Span(3, 2, 1),)),
-        build.slice_(wide, (Span(0, 1, 1), Span(4, 2, -3), Span(1, 6, 1), Span(0, 1, 1))),
-    ]
+    yield build.slice_(once, (Span(3, 2, 1),))
+    yield build.slice_(wide, (Span(0, 1, 1), Span(4, 2, -3), Span(1, 6, 1), Span(0, 1, 1)))
 
 
 @family.rule(Op.SLICE, of=Op.RESHAPE, examples=_slice_reshape_examples)
@@ -264,13 +252,11 @@ def slice_below_reshape(node: Node, inner: Node, x: Node) -> Node | None:
 # --- casts between two movements
 
 
-def _cast_examples() -> Sequence[Node]:
+def _cast_examples() -> Iterator[Node]:
     half = dtypes.float16
-    return [
-        build.permute(build.cast(build.permute(leaf(half, 2, 3, 4), (2, 0, 1)), _f32), (0, 2, 1)),
-        build.reshape(build.cast(build.reshape(leaf(half, 6, 5), (30,)), _f32), (5, 6)),
-        build.slice_(build.cast(build.slice_(leaf(half, 9), (Span(1, 7, 1),)), _f32), (Span(6, 3, -2),)),
-    ]
+    yield build.permute(build.cast(build.permute(leaf(half, 2, 3, 4), (2, 0, 1)), _f32), (0, 2, 1))
+    yield build.reshape(build.cast(build.reshape(leaf(half, 6, 5), (30,)), _f32), (5, 6))
+    yield build.slice_(build.cast(build.slice_(leaf(half, 9), (Span(1, 7, 1),)), _f32), (Span(6, 3, -2),))
 
 
 @family.rule(Op.PERMUTE, Op.RESHAPE, Op.SLICE, of=Op.CAST, examples=_cast_examples, sole=True)

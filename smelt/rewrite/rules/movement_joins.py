@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from smelt import dtypes
 from smelt.graph import build
@@ -36,12 +36,10 @@ def merge_pads(node: Node, inner: Node, x: Node, fill: Node) -> Node | None:
     return build.pad(x, widths, fill)
 
 
-def _pad_expand_examples() -> Sequence[Node]:
+def _pad_expand_examples() -> Iterator[Node]:
     fill = build.const(1.0, _f32)
-    return [
-        build.pad(build.expand(leaf(_f32, 2, 1, 3), (2, 5, 3)), ((1, 0), (0, 0), (0, 2)), fill),
-        build.pad(build.expand(leaf(_f32, 1, 1, 3), (2, 5, 3)), ((1, 0), (0, 0), (0, 2)), fill),
-    ]
+    yield build.pad(build.expand(leaf(_f32, 2, 1, 3), (2, 5, 3)), ((1, 0), (0, 0), (0, 2)), fill)
+    yield build.pad(build.expand(leaf(_f32, 1, 1, 3), (2, 5, 3)), ((1, 0), (0, 0), (0, 2)), fill)
 
 
 @family.rule(Op.PAD, examples=_pad_expand_examples)
@@ -70,16 +68,14 @@ def concat_below_expand(node: Node) -> Node | None:
 # --- slices of pads and concatenations
 
 
-def _slice_pad_examples() -> Sequence[Node]:
+def _slice_pad_examples() -> Iterator[Node]:
     fill = leaf(_f32)
     padded = build.pad(leaf(_f32, 5, 7), ((2, 1), (0, 3)), fill)
-    return [
-        build.slice_(padded, (Span(2, 5, 1), Span(0, 7, 1))),
-        build.slice_(padded, (Span(1, 3, 1), Span(0, 8, 1))),
-        build.slice_(padded, (Span(6, 2, -3), Span(2, 3, 1))),
-        build.slice_(padded, (Span(0, 2, 1), Span(2, 3, 1))),
-        build.slice_(padded, (Span(0, 8, 1), Span(9, 2, -1))),
-    ]
+    yield build.slice_(padded, (Span(2, 5, 1), Span(0, 7, 1)))
+    yield build.slice_(padded, (Span(1, 3, 1), Span(0, 8, 1)))
+    yield build.slice_(padded, (Span(6, 2, -3), Span(2, 3, 1)))
+    yield build.slice_(padded, (Span(0, 2, 1), Span(2, 3, 1)))
+    yield build.slice_(padded, (Span(0, 8, 1), Span(9, 2, -1)))
 
 
 @family.rule(Op.SLICE, of=Op.PAD, examples=_slice_pad_examples)
@@ -111,15 +107,13 @@ def slice_below_pad(node: Node, inner: Node, x: Node, fill: Node) -> Node | None
     return build.pad(build.slice_(x, spans), widths, fill)
 
 
-def _slice_concat_examples() -> Sequence[Node]:
+def _slice_concat_examples() -> Iterator[Node]:
     x = build.concat([leaf(_f32, n, 4) for n in (2, 3, 5)], 0)
     whole = Span(0, 4, 1)
-    return [
-        build.slice_(x, (Span(2, 3, 1), whole)),
-        build.slice_(x, (Span(9, 3, -2), Span(3, 2, -1))),
-        build.slice_(x, (Span(1, 4, 1), whole)),
-        build.slice_(x, (Span(3, 5, 1), Span(1, 2, 1))),
-    ]
+    yield build.slice_(x, (Span(2, 3, 1), whole))
+    yield build.slice_(x, (Span(9, 3, -2), Span(3, 2, -1)))
+    yield build.slice_(x, (Span(1, 4, 1), whole))
+    yield build.slice_(x, (Span(3, 5, 1), Span(1, 2, 1)))
 
 
 @family.rule(Op.SLICE, of=Op.CONCAT, examples=_slice_concat_examples)
@@ -190,17 +184,15 @@ def drop_empty_pieces(node: Node) -> Node | None:
     return build.concat(kept, node.attribute) if kept and len(kept) < len(node.sources) else None
 
 
-def _adjacent_examples() -> Sequence[Node]:
+def _adjacent_examples() -> Iterator[Node]:
     x, y = leaf(_f32, 7, 5), leaf(_f32, 3, 5)
 
     def rows(start: int, size: int, step: int = 1) -> Node:
         return build.slice_(x, (Span(start, size, step), Span(0, 5, 1)))
 
-    return [
-        build.concat([rows(0, 3), rows(3, 4)], 0),
-        build.concat([y, rows(1, 2), rows(3, 1), rows(4, 2), y], 0),
-        build.concat([rows(6, 2, -2), rows(2, 2, -2)], 0),
-    ]
+    yield build.concat([rows(0, 3), rows(3, 4)], 0)
+    yield build.concat([y, rows(1, 2), rows(3, 1), rows(4, 2), y], 0)
+    yield build.concat([rows(6, 2, -2), rows(2, 2, -2)], 0)
 
 
 @family.rule(Op.CONCAT, examples=_adjacent_examples)

@@ -7,7 +7,7 @@ change the order exist twice, once as `exact` and once as `reassociates`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from smelt import dtypes
 from smelt.graph import build
@@ -106,13 +106,11 @@ def drop_unit_axes(node: Node) -> Node | None:
     return build.reshape(build.reduce(node.attribute.op, x, axes), node.shape)
 
 
-def _reshape_examples() -> Sequence[Node]:
+def _reshape_examples() -> Iterator[Node]:
     x = leaf(_f32, 3, 1, 5)
-    return [
-        build.reduce("add", build.reshape(x, (3, 5, 1)), (1,)),
-        build.reduce("max", build.reshape(x, (1, 3, 5)), (1, 2)),
-        build.reduce("add", build.reduce("add", leaf(_i32, 3, 4), (1,), keep_axes=True), (0,)),
-    ]
+    yield build.reduce("add", build.reshape(x, (3, 5, 1)), (1,))
+    yield build.reduce("max", build.reshape(x, (1, 3, 5)), (1, 2))
+    yield build.reduce("add", build.reduce("add", leaf(_i32, 3, 4), (1,), keep_axes=True), (0,))
 
 
 @family.rule(Op.REDUCE, of=Op.RESHAPE, examples=_reshape_examples)
@@ -128,14 +126,12 @@ def reduce_below_reshape(node: Node, inner: Node, x: Node) -> Node | None:
 # --- repeated axes
 
 
-def _extremum_examples() -> Sequence[Node]:
+def _extremum_examples() -> Iterator[Node]:
     n = Dim("n", 1, 9)
     x = build.expand(leaf(_f32, 3, 1, 5), (3, 4, 5))
-    return [
-        build.reduce("max", x, (1,)),
-        build.reduce("min", x, (0, 1)),
-        build.reduce("max", build.expand(leaf(_i32, 1, 3), (n, 3)), (0,)),
-    ]
+    yield build.reduce("max", x, (1,))
+    yield build.reduce("min", x, (0, 1))
+    yield build.reduce("max", build.expand(leaf(_i32, 1, 3), (n, 3)), (0,))
 
 
 @family.rule(Op.REDUCE, of=Op.EXPAND, examples=_extremum_examples)
