@@ -251,18 +251,15 @@ def _infer_attention(name: str, q: Node, k: Node, v: Node, *mask: Node, causal: 
             raise ShapeError(
                 f"{name}: {shape_text(x.shape)} has too few axes", rule="shapes must be (..., length, features)."
             )
-    if q.shape[-1] != k.shape[-1]:
-        raise ShapeError(
-            f"{name}: queries and keys have different numbers of features\n"
-            + marked((q.shape, {q.rank - 1}), " and ", (k.shape, {k.rank - 1})),
-            rule="their last axes must be the same.",
-        )
-    if k.shape[-2] != v.shape[-2]:
-        raise ShapeError(
-            f"{name}: there are not as many keys as values\n"
-            + marked((k.shape, {k.rank - 2}), " and ", (v.shape, {v.rank - 2})),
-            rule="their second to last axes must be the same.",
-        )
+    for a, b, axis, which, problem in (
+        (q, k, 1, "last", "queries and keys have different numbers of features"),
+        (k, v, 2, "second to last", "there are not as many keys as values"),
+    ):
+        if a.shape[-axis] != b.shape[-axis]:
+            raise ShapeError(
+                f"{name}: {problem}\n" + marked((a.shape, {a.rank - axis}), " and ", (b.shape, {b.rank - axis})),
+                rule=f"their {which} axes must be the same.",
+            )
     batch = broadcast_shapes(broadcast_shapes(q.shape[:-2], k.shape[:-2], name), v.shape[:-2], name)
     scores = (*batch, q.shape[-2], k.shape[-2])
     for m in mask:

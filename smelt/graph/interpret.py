@@ -6,6 +6,7 @@ Inside a node floats are computed in float64 (float64 itself is summed in extend
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -50,23 +51,19 @@ class _Program(NamedTuple):
 
 def _run(roots: Sequence[Node], program: _Program, arguments: Sequence[Array] | None = None) -> list[Array]:
     """The values of the roots; `arguments` are those of the parameters, in a closed graph."""
-    order, expansions = _plan(roots)
-    remaining: dict[Node, int] = {}
-    for node in order:
-        for source in _read(node, expansions):
-            remaining[source] = remaining.get(source, 0) + 1
-    for root in roots:
-        remaining[root] = remaining.get(root, 0) + 1
+    plan = _plan(roots)
+    remaining = Counter([*roots, *(source for read in plan.values() for source in read)])
     values: dict[Node, Any] = {}  # an array; a list of arrays for a loop or branch
-    for node in order:
+    for node, read in plan.items():
+        inputs = [values[source] for source in read]
         if node.op in CONTROL and node.leaf is None:
-            inputs = [values[source] for source in node.sources]
             values[node] = _CONTROL[node.op](node, inputs, program)
         else:
-            values[node] = _value(node, [values[s] for s in _read(node, expansions)], program, arguments or ())
+            values[node] = _value(node, inputs, program, arguments or ())
         if program.observer is not None:
-            program.observer(node, values[node], _read(node, expansions), arguments is not None)
-        for source in _read(node, expansions):
+            program.observer(node, values[node], read, arguments is not None)
+        del inputs  # or what is not read any more would live until the next node
+        for source in read:
             remaining[source] -= 1
             if remaining[source] == 0:
                 del values[source]
@@ -131,31 +128,20 @@ def _host(node: Node, inputs: list[Array], program: _Program) -> list[Array]:
 _CONTROL: Final = {Op.LOOP: _loop, Op.BRANCH: _branch, Op.HOST: _host}
 
 
-def _plan(roots: Sequence[Node]) -> tuple[list[Node], dict[Node, Node]]:
-    """The order of evaluation, in which each composite follows the root of its expansion."""
-    expansions: dict[Node, Node] = {}
-    order: list[Node] = []
-    done: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
+def _plan(roots: Sequence[Node]) -> dict[Node, tuple[Node, ...]]:
+    """What each node reads, in the order of evaluation; a composite reads the root of its expansion."""
+    reads: dict[Node, tuple[Node, ...]] = {}
+    plan: dict[Node, tuple[Node, ...]] = {}
+    stack = list(reversed(roots))
     while stack:
-        node, ready = stack.pop()
-        if node in done:
+        node = stack[-1]
+        if node in reads:  # all that it reads is done, or it is itself
+            plan[stack.pop()] = reads[node]
             continue
-        if ready:
-            done.add(node)
-            order.append(node)
-            continue
-        if node.op is Op.COMPOSITE and node.leaf is None and node not in expansions:
-            expansions[node] = composites.expand(node)
-        stack.append((node, True))
-        stack.extend((source, False) for source in reversed(_read(node, expansions)) if source not in done)
-    return order, expansions
-
-
-def _read(node: Node, expansions: Mapping[Node, Node]) -> tuple[Node, ...]:
-    if node.leaf is not None:
-        return ()
-    return (expansions[node],) if node.op is Op.COMPOSITE else node.sources
+        composite = node.op is Op.COMPOSITE and node.leaf is None
+        reads[node] = (composites.expand(node),) if composite else node.sources if node.leaf is None else ()
+        stack += [source for source in reversed(reads[node]) if source not in reads]
+    return plan
 
 
 def _size(size: IndexLike, dims: Mapping[str, int]) -> int:
