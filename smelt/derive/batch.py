@@ -18,10 +18,9 @@ from smelt.graph import build, composites
 from smelt.graph.alias import alias
 from smelt.graph.checks import rewritten
 from smelt.graph.index import IndexLike
-from smelt.graph.node import Node, topological
-from smelt.graph.ops import CONTROL, Op, Span
+from smelt.graph.node import Node, made, topological
+from smelt.graph.ops import CONTROL, ELEMENTWISE, Op, Span
 from smelt.graph.origins import derived
-from smelt.graph.verify import made
 
 
 def batch(roots: Iterable[Node], batched: Mapping[Node, Node], size: IndexLike) -> list[Node]:
@@ -29,28 +28,25 @@ def batch(roots: Iterable[Node], batched: Mapping[Node, Node], size: IndexLike) 
 
     `batched` has a node with that axis for every stand-in. A root that depends on no stand-in is repeated.
     """
-    wanted = list(roots)
-    under_way = _Batching(batched, size)
-    under_way.decide(wanted)
-    return [under_way.full(root) for root in wanted]
+    under_way = _Batching(roots, batched, size)
+    return [under_way.full(root) for root in under_way.roots]
 
 
 def batch_dependent(roots: Iterable[Node], batched: Mapping[Node, Node], size: IndexLike) -> list[Node | None]:
     """`batch`, with None for roots that depend on no stand-in."""
-    wanted = list(roots)
-    under_way = _Batching(batched, size)
-    under_way.decide(wanted)
-    return [under_way.known[root] for root in wanted]
+    under_way = _Batching(roots, batched, size)
+    return [under_way.known[root] for root in under_way.roots]
 
 
 class _Batching:
     """One batching under way. `known` has what each node became: None if it is the same for all elements."""
 
-    def __init__(self, batched: Mapping[Node, Node], size: IndexLike) -> None:
-        self.size, self.stand_ins = size, batched
+    def __init__(self, roots: Iterable[Node], batched: Mapping[Node, Node], size: IndexLike) -> None:
+        self.roots, self.size, self.stand_ins = list(roots), size, batched
         self.known: dict[Node, Node | None] = dict(batched)
         self._calls: dict[Call, Call] = {}
         self._several: dict[Node, dict[int, Node]] = {}  # the values of loops and branches that differ
+        self.decide(self.roots)
 
     def decide(self, roots: Iterable[Node]) -> None:
         """Find out about all nodes below the roots."""
@@ -111,21 +107,27 @@ def single_element(node: Node) -> Node:
 # --- one rule for each op
 
 
-def _elementwise(node: Node, batch: _Batching) -> Node:
+def _behind(node: Node, batch: _Batching) -> Node:
+    """The same operation on all the axes behind that of the batch."""
     sources = tuple([batch.full(source) for source in node.sources])
-    return made(node.op, node.dtype, (batch.size, *node.shape), sources, node.attribute)
+    attribute = _BEHIND[node.op](node.attribute, batch.size)
+    return made(node.op, node.dtype, (batch.size, *node.shape), sources, attribute)
 
 
-def _reshape(node: Node, batch: _Batching) -> Node:
-    return build.reshape(batch.full(node.sources[0]), (batch.size, *node.shape))
+def _further(axes: Sequence[int]) -> tuple[int, ...]:
+    """Axes where the batch axis stands before the others; those of a gather or scatter below 0 are index tensors."""
+    return tuple([axis + 1 if axis >= 0 else axis for axis in axes])
 
 
-def _permute(node: Node, batch: _Batching) -> Node:
-    return build.permute(batch.full(node.sources[0]), (0, *(axis + 1 for axis in node.attribute)))
-
-
-def _expand(node: Node, batch: _Batching) -> Node:
-    return build.expand(batch.full(node.sources[0]), (batch.size, *node.shape))
+# What becomes of an attribute where an axis of some size stands before the others.
+_BEHIND: Final[dict[Op, Callable[[Any, IndexLike], Any]]] = {
+    **dict.fromkeys((Op.RESHAPE, Op.EXPAND, *ELEMENTWISE), lambda same, size: same),
+    **dict.fromkeys((Op.WINDOW, Op.SCAN, Op.SORT), lambda old, size: old._replace(axis=old.axis + 1)),
+    Op.PERMUTE: lambda axes, size: (0, *_further(axes)),
+    Op.SLICE: lambda spans, size: (Span(0, size, 1), *spans),
+    Op.CONCAT: lambda axis, size: axis + 1,
+    Op.REDUCE: lambda old, size: old._replace(axes=_further(old.axes)),
+}
 
 
 def _pad(node: Node, batch: _Batching) -> Node:
@@ -140,36 +142,6 @@ def _pad(node: Node, batch: _Batching) -> Node:
     return build.where(inside, padded, fills)
 
 
-def _slice(node: Node, batch: _Batching) -> Node:
-    return build.slice_(batch.full(node.sources[0]), (Span(0, batch.size, 1), *node.attribute))
-
-
-def _concat(node: Node, batch: _Batching) -> Node:
-    return build.concat([batch.full(source) for source in node.sources], node.attribute + 1)
-
-
-def _window(node: Node, batch: _Batching) -> Node:
-    axis, size, step, dilation = node.attribute
-    return build.window(batch.full(node.sources[0]), axis + 1, size, step, dilation)
-
-
-def _reduce(node: Node, batch: _Batching) -> Node:
-    op, axes = node.attribute
-    return build.reduce(op, batch.full(node.sources[0]), [axis + 1 for axis in axes])
-
-
-def _scan(node: Node, batch: _Batching) -> Node:
-    op, axis = node.attribute
-    return build.scan(op, batch.full(node.sources[0]), axis + 1)
-
-
-def _sort(node: Node, batch: _Batching) -> Node:
-    axis, descending, indices = node.attribute
-    count: Any = node.shape[axis]
-    x = batch.full(node.sources[0])
-    return build.sort(x, axis + 1, descending=descending, indices=indices, count=count)
-
-
 def _contract(node: Node, batch: _Batching) -> Node:
     """The batch axis is one more label, which an operand that is the same for all elements does not have."""
     a, b = node.sources
@@ -180,18 +152,13 @@ def _contract(node: Node, batch: _Batching) -> Node:
     return build.contract(batch.part(a), batch.part(b), left, right, (label, *out), node.dtype)
 
 
-def _shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The table of a gather or scatter where the batch axis stands before the others."""
-    return tuple(axis + 1 if axis >= 0 else axis for axis in axes)
-
-
 def _gather(node: Node, batch: _Batching) -> Node:
     x, *indices = node.sources
     axes, checked = node.attribute
     lead = (0,) if batch.has(x) else ()
     found = [batch.full(index) for index in indices]
     shape = (batch.size, *node.shape)
-    result = build.gather(batch.part(x), found, (*lead, *_shifted(axes)), shape, checked=checked)
+    result = build.gather(batch.part(x), found, (*lead, *_further(axes)), shape, checked=checked)
     return rewritten(node, result, len(lead))
 
 
@@ -199,7 +166,7 @@ def _scatter(node: Node, batch: _Batching) -> Node:
     """Row-major order over batch and updates is, within each element of the batch, the order of its updates."""
     target, updates, *indices = (batch.full(source) for source in node.sources)
     op, axes, checked = node.attribute
-    return rewritten(node, build.scatter(op, target, updates, indices, (0, *_shifted(axes)), checked=checked), 1)
+    return rewritten(node, build.scatter(op, target, updates, indices, (0, *_further(axes)), checked=checked), 1)
 
 
 def _nonzero(node: Node, batch: _Batching) -> Node:
@@ -287,24 +254,11 @@ def _composite(node: Node, batch: _Batching) -> Node:
 
 
 _RULES: Final[dict[Op, Callable[[Node, _Batching], Node]]] = {
-    Op.RESHAPE: _reshape,
-    Op.PERMUTE: _permute,
-    Op.EXPAND: _expand,
+    **dict.fromkeys(_BEHIND, _behind),
     Op.PAD: _pad,
-    Op.SLICE: _slice,
-    Op.CONCAT: _concat,
-    Op.WINDOW: _window,
-    Op.UNARY: _elementwise,
-    Op.BINARY: _elementwise,
-    Op.WHERE: _elementwise,
-    Op.CAST: _elementwise,
-    Op.BITCAST: _elementwise,
-    Op.REDUCE: _reduce,
-    Op.SCAN: _scan,
     Op.CONTRACT: _contract,
     Op.GATHER: _gather,
     Op.SCATTER: _scatter,
-    Op.SORT: _sort,
     Op.NONZERO: _nonzero,
     Op.COMPOSITE: _composite,
     Op.ALIAS: _alias,

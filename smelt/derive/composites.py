@@ -14,7 +14,7 @@ from smelt.derive.attention import attention_back
 from smelt.derive.moves import broadcast_back, total, wide, zeros
 from smelt.dtypes import int64
 from smelt.graph import build as b
-from smelt.graph.index import IndexLike, product_of
+from smelt.graph.composites import mean, normalized
 from smelt.graph.node import Node
 
 Parts = Iterable[tuple[Node, Node]]
@@ -23,11 +23,6 @@ CompositeRule = Callable[[Node, Node, Set[Node]], Parts | None]  # None: take th
 
 def _parameters(node: Node) -> dict[str, Any]:
     return dict(node.attribute.parameters)
-
-
-def _mean(x: Node, axes: tuple[int, ...]) -> Node:
-    count: IndexLike = product_of(x.shape[axis] for axis in axes)
-    return b.div(b.reduce("add", x, axes, keep_axes=True), b.size_node(count, x.dtype))
 
 
 # --- softmax and cross entropy
@@ -54,11 +49,7 @@ def _cross_entropy(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     number = b.cast(labels, int64)
     hit = b.eq(classes, broadcast_back(number, (axis,), logits.shape))
     y = b.composite("softmax", wide(logits), axis=axis)
-    inside = b.bitwise_and(
-        b.le(b.const(0, int64, labels.shape), number),
-        b.lt(number, b.broadcast_to(b.size_node(logits.shape[axis], int64), labels.shape)),
-    )
-    share = b.where(inside, wide(ct), zeros(labels.shape, wide(ct)))
+    share = b.where(b.in_range(number, logits.shape[axis]), wide(ct), zeros(labels.shape, wide(ct)))
     slope = b.sub(y, b.cast(hit, y.dtype))
     return [(logits, b.cast(b.mul(slope, broadcast_back(share, (axis,), logits.shape)), logits.dtype))]
 
@@ -74,15 +65,12 @@ def _norm(centers: bool) -> CompositeRule:
         parameters = _parameters(node)
         last = tuple(range(x.rank - parameters["axes"], x.rank))
         lead = tuple(range(x.rank - parameters["axes"]))
-        t, centered = wide(ct), wide(x)
-        if centers:
-            centered = b.sub(centered, _mean(centered, last))
-        scale = b.rsqrt(b.shift(_mean(b.mul(centered, centered), last), parameters["eps"]))
-        normal = b.mul(centered, scale)
+        t = wide(ct)
+        normal, scale = normalized(x, **parameters, centers=centers)
         if x in wanted:
             slope = b.mul(t, wide(affine[0])) if affine else t
-            inner = b.mul(normal, _mean(b.mul(slope, normal), last))
-            slope = b.sub(slope, b.add(_mean(slope, last), inner)) if centers else b.sub(slope, inner)
+            inner = b.mul(normal, mean(b.mul(slope, normal), last))
+            slope = b.sub(slope, b.add(mean(slope, last), inner)) if centers else b.sub(slope, inner)
             yield x, b.cast(b.mul(slope, scale), x.dtype)
         if affine and affine[0] in wanted:
             yield affine[0], b.cast(total(b.mul(t, normal), lead), x.dtype)

@@ -93,18 +93,11 @@ def loop_back(
     along = [k for k in range(len(adding)) if k not in later]
     added = [build.add(sums[k], for_constants[k]) for k in along]
     body = _renumbered([*for_states, *added, *for_xs, *more], new.count, [sums[k].attribute for k in later])
-    attribute = Loop(
-        body=tuple(body),
-        test=None,
-        states=len(moving) + len(along),
-        constants=len(constants),
-        xs=len(states) + len(xs) + len(ys),
-        length=old.length,
-        reverse=not old.reverse,
-    )
-    nothing = [zeros(constants[adding[k]].shape, constants[adding[k]]) for k in along]
-    results = loop(attribute, [*first, *nothing, *constants, *kept, *xs, *(given[k] for k in ys)])
     at = len(moving) + len(along)
+    stacked = [*kept, *xs, *(given[k] for k in ys)]
+    attribute = old._replace(body=tuple(body), states=at, xs=len(stacked), reverse=not old.reverse)
+    nothing = [zeros(constants[adding[k]].shape, constants[adding[k]]) for k in along]
+    results = loop(attribute, [*first, *nothing, *constants, *stacked])
     stacks |= dict(zip([*for_xs, *more], results[at:], strict=True))
     sums_of = dict(zip(along, results[len(moving) : at], strict=True))
     sums_of |= {k: summed(for_constants[k], stacks) for k in later}
@@ -119,7 +112,7 @@ def _states_before(node: Node) -> list[Node]:
     values, states = items(node), _parts(node)[0]
     given = {body: values[k] for k, body in enumerate(old.body) if k >= old.states}
     missing = [k for k in range(old.states) if old.body[k] not in given]
-    own = _states(node)
+    own = _Parameters()(parameter_types(node)[: old.states])
     kept: dict[int, Node] = {}
     if missing:
         again = loop(old._replace(body=(*old.body, *_chosen(own, missing))), node.sources)
@@ -183,61 +176,49 @@ def _parts(node: Node) -> tuple[list[Node], list[Node], list[Node]]:
     return sources[: old.states], sources[old.states : first], sources[first:]
 
 
-def _states(node: Node) -> list[Node]:
-    """The parameters of a loop's body that are its states."""
-    types = parameter_types(node)[: node.attribute.states]
-    return [parameter(k, dtype, shape) for k, (dtype, shape) in enumerate(types)]
-
-
 # --- forward
 
 
 def loop_forward(node: Node, tangents: Sequence[Node | None], push_forward: PushForward) -> dict[int, Node]:
     """The tangents of a loop's values, by number: they run along with the values."""
     old: Loop = node.attribute
-    states, constants, xs = _parts(node)
     first = old.states + old.constants
-    moving = [k for k in range(old.states) if tangents[k] is not None]
-    bending = [k for k in range(old.constants) if tangents[old.states + k] is not None]
-    cut = [k for k in range(old.xs) if tangents[first + k] is not None]
+    groups = (range(old.states), range(old.states, first), range(first, len(node.sources)))
+    types = parameter_types(node)
+    moving = {k for k, tangent in enumerate(tangents) if tangent is not None}
     while True:
+        # The new body: states, the tangents of some, constants, the tangents of some, slices, the tangents of some.
         new = _Parameters()
-        own_states, own_moving = new(_types(states)), new(_types(_chosen(states, moving)))
-        own_constants, own_bending = new(_types(constants)), new(_types(_chosen(constants, bending)))
-        own_xs = new([(x.dtype, x.shape[1:]) for x in xs])
-        own_cut = new([(xs[k].dtype, xs[k].shape[1:]) for k in cut])
-        (step,) = new([(int64, ())])
-        roots = open_body(old.body, [*own_states, *own_constants, *own_xs, step])
-        pairs = [
-            *zip(_chosen(own_states, moving), own_moving, strict=True),
-            *zip(_chosen(own_constants, bending), own_bending, strict=True),
-            *zip(_chosen(own_xs, cut), own_cut, strict=True),
-        ]
-        changes = push_forward(roots, dict(pairs))
-        further = [k for k in range(old.states) if changes[k] is not None and k not in moving]
+        own: list[Node] = []
+        changed: dict[int, Node] = {}
+        for group in groups:
+            own += new(types[group.start : group.stop])
+            some = [k for k in group if k in moving]
+            changed |= zip(some, new(_chosen(types, some)), strict=True)
+        own += new([(int64, ())])
+        roots = open_body(old.body, own)
+        changes = push_forward(roots, {own[k]: change for k, change in changed.items()})
+        further = {k for k in range(old.states) if changes[k] is not None} - moving
         if not further:
             break
-        moving = sorted([*moving, *further])  # a state that starts without a tangent may get one
+        moving |= further  # a state that starts without a tangent may get one
+    states, constants, xs = ([k for k in group if k in moving] for group in groups)
     ys = [k for k in range(old.states, len(roots)) if changes[k] is not None]
-    pushed = filled(_chosen(changes, [*moving, *ys]), _chosen(roots, [*moving, *ys]))
-    values = [*roots[: old.states], *pushed[: len(moving)], *roots[old.states :], *pushed[len(moving) :]]
-    test = None if old.test is None else tuple(open_body(old.test, [*own_states, *own_constants]))
-    attribute = Loop(
-        body=tuple(values),
-        test=test,
-        states=old.states + len(moving),
-        constants=old.constants + len(bending),
-        xs=old.xs + len(cut),
-        length=old.length,
-        reverse=old.reverse,
+    pushed = filled(_chosen(changes, [*states, *ys]), _chosen(roots, [*states, *ys]))
+    attribute = old._replace(
+        body=(*roots[: old.states], *pushed[: len(states)], *roots[old.states :], *pushed[len(states) :]),
+        test=None if old.test is None else tuple(open_body(old.test, own[:first])),
+        states=old.states + len(states),
+        constants=old.constants + len(constants),
+        xs=old.xs + len(xs),
     )
-    starts = filled([tangents[k] for k in moving], _chosen(states, moving))
-    bent, sliced = [tangents[old.states + k] for k in bending], [tangents[first + k] for k in cut]
-    sources = [*states, *starts, *constants, *bent, *xs, *sliced]
-    results = loop(attribute, [source for source in sources if source is not None])
-    at = old.states
-    found = dict(zip(moving, results[at : at + len(moving)], strict=True))
-    return found | dict(zip(ys, results[len(roots) + len(moving) :], strict=True))
+    sources: list[Node] = []
+    for group, some in zip(groups, (states, constants, xs), strict=True):
+        sources += node.sources[group.start : group.stop]
+        sources += filled(_chosen(tangents, some), _chosen(node.sources, some))
+    results = loop(attribute, sources)
+    found = dict(zip(states, results[old.states :], strict=False))
+    return found | dict(zip(ys, results[len(roots) + len(states) :], strict=True))
 
 
 def branch_forward(node: Node, tangents: Sequence[Node | None], push_forward: PushForward) -> dict[int, Node]:
@@ -313,29 +294,19 @@ def _whole(k: int, value: Node, states: int, differs: bool, size: IndexLike) -> 
 def branch_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, batch: Batch) -> dict[int, Node]:
     """The values of a branch for a batch. If the predicate differs, both bodies are computed, and chosen between."""
     predicate, *operands = node.sources
-    if batched[0] is not None:
-        chosen: list[list[Node]] = []
-        for body in node.attribute:
-            stand_ins = {k: _stand_in(x.dtype, x.shape) for k, x in enumerate(operands) if batched[1 + k] is not None}
-            roots = open_body(body, [stand_ins.get(k, x) for k, x in enumerate(operands)])
-            given = {stand_in: _some(batched[1 + k]) for k, stand_in in stand_ins.items()}
-            found = batch(roots, given, size)
-            chosen.append([_spread(r, size) if f is None else f for r, f in zip(roots, found, strict=True)])
-        return {k: _kept(batched[0], a, b) for k, (a, b) in enumerate(zip(*chosen, strict=True))}
-    new = _Parameters()
-    own = new([_grown(x, batched[1 + k] is not None, size) for k, x in enumerate(operands)])
-    stand_ins = {k: _stand_in(x.dtype, x.shape) for k, x in enumerate(operands) if batched[1 + k] is not None}
+    choice, *found = batched
+    sources = [x if new is None else new for x, new in zip(operands, found, strict=True)]
+    own = sources if choice is not None else _Parameters()(_types(sources))
+    stand_ins = {k: _stand_in(x.dtype, x.shape) for k, x in enumerate(operands) if found[k] is not None}
+    given = {stand_in: own[k] for k, stand_in in stand_ins.items()}
     bodies: list[tuple[Node, ...]] = []
     for body in node.attribute:
         roots = open_body(body, [stand_ins.get(k, x) for k, x in enumerate(own)])
-        found = batch(roots, {stand_in: own[k] for k, stand_in in stand_ins.items()}, size)
-        bodies.append(tuple(_spread(r, size) if f is None else f for r, f in zip(roots, found, strict=True)))
-    sources = [_source(x, batched[1 + k], batched[1 + k] is not None, size) for k, x in enumerate(operands)]
+        values = zip(roots, batch(roots, given, size), strict=True)
+        bodies.append(tuple(_spread(root, size) if new is None else new for root, new in values))
+    if choice is not None:
+        return {k: _kept(choice, a, b) for k, (a, b) in enumerate(zip(*bodies, strict=True))}
     return dict(enumerate(branch(Branch(*bodies), predicate, sources)))
-
-
-def _grown(x: Node, is_batched: bool, size: IndexLike) -> Type:
-    return x.dtype, (size, *x.shape) if is_batched else x.shape
 
 
 def _some(node: Node | None) -> Node:

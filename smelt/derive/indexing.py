@@ -7,7 +7,6 @@ from collections.abc import Iterable, Set
 from smelt.derive.moves import wide, zeros
 from smelt.dtypes import int64
 from smelt.graph import build
-from smelt.graph.build import size_node
 from smelt.graph.index import product_of
 from smelt.graph.node import Node, Shape
 
@@ -21,12 +20,24 @@ def gather_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
 
 
 def scatter_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    op = node.attribute.op
-    if op == "set":
-        return _set_back(node, ct, wanted)
-    if op == "add":
-        return _add_back(node, ct, wanted)
-    return _product_back(node, ct, wanted) if op == "mul" else _extreme_back(node, ct, wanted)
+    """What was overwritten or dropped gets nothing; of a product or an extreme, each gets its share."""
+    target, updates, *indices = node.sources
+    op, axes, _ = node.attribute
+    if op not in ("set", "add"):
+        for_target, for_updates = slopes(node)
+        yield target, build.mul(ct, for_target)
+        yield updates, build.mul(read(node, ct), for_updates)
+        return
+    nothing = zeros(updates.shape, ct)
+    if target in wanted:
+        yield target, build.scatter("set", ct, nothing, indices, axes) if op == "set" else ct
+    if updates in wanted:
+        yield updates, build.where(winners(node) if op == "set" else landed(node), read(node, ct), nothing)
+
+
+def slopes(node: Node) -> tuple[Node, Node]:
+    """How much of a change of the target, and of the updates, a scatter that folds them lets through."""
+    return _product_slopes(node) if node.attribute.op == "mul" else _extreme_shares(node)
 
 
 def read(node: Node, x: Node) -> Node:
@@ -41,9 +52,7 @@ def landed(node: Node) -> Node:
     inside = build.const(True, build.eq(updates, updates).dtype, updates.shape)
     for axis, place in enumerate(node.attribute.axes):
         if place < 0:
-            index = build.cast(indices[-1 - place], int64)
-            end = build.broadcast_to(size_node(target.shape[axis], int64), index.shape)
-            within = build.bitwise_and(build.le(zeros(index.shape, index), index), build.lt(index, end))
+            within = build.in_range(build.cast(indices[-1 - place], int64), target.shape[axis])
             inside = build.bitwise_and(inside, within)
     return inside
 
@@ -62,23 +71,7 @@ def numbered(shape: Shape) -> Node:
     return build.reshape(build.iota(product_of(shape), int64), shape)
 
 
-def _set_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    target, updates, *indices = node.sources
-    if target in wanted:
-        nothing = zeros(updates.shape, ct)
-        yield target, build.scatter("set", ct, nothing, indices, node.attribute.axes)
-    if updates in wanted:
-        yield updates, build.where(winners(node), read(node, ct), zeros(updates.shape, ct))
-
-
-def _add_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    target, updates, *_ = node.sources
-    yield target, ct
-    if updates in wanted:
-        yield updates, build.where(landed(node), read(node, ct), zeros(updates.shape, ct))
-
-
-def product_slopes(node: Node) -> tuple[Node, Node]:
+def _product_slopes(node: Node) -> tuple[Node, Node]:
     """Of a scatter that multiplies: the product of all other factors, for the target and for the updates.
 
     Where factors are zero it is not divided by them: they are counted, and left out of the product.
@@ -104,14 +97,7 @@ def product_slopes(node: Node) -> tuple[Node, Node]:
     return for_target, build.where(landed(node), for_updates, none)
 
 
-def _product_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    target, updates, *_ = node.sources
-    for_target, for_updates = product_slopes(node)
-    yield target, build.mul(ct, for_target)
-    yield updates, build.mul(read(node, ct), for_updates)
-
-
-def extreme_shares(node: Node) -> tuple[Node, Node]:
+def _extreme_shares(node: Node) -> tuple[Node, Node]:
     """Of a scatter that keeps the largest or smallest: the shares that target and updates have in the result."""
     target, updates, *indices = node.sources
     at_target = build.eq(target, node)
@@ -124,10 +110,3 @@ def extreme_shares(node: Node) -> tuple[Node, Node]:
     share = build.cast(build.reciprocal(count), target.dtype)
     for_updates = build.where(at_update, read(node, share), zeros(updates.shape, updates))
     return build.where(at_target, share, zeros(target.shape, target)), for_updates
-
-
-def _extreme_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    target, updates, *_ = node.sources
-    for_target, for_updates = extreme_shares(node)
-    yield target, build.mul(ct, for_target)
-    yield updates, build.mul(read(node, ct), for_updates)

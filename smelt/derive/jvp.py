@@ -13,13 +13,13 @@ from smelt.derive import control, indexing, ordering
 from smelt.derive.composites import SLOPES, apply_slope
 from smelt.derive.custom import Custom, Stopped
 from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
-from smelt.derive.moves import recurrence, total, wide, zeros
+from smelt.derive.moves import filled, recurrence, total, wide, zeros
 from smelt.derive.vjp import depending, fresh
 from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.graph.composites import expand
 from smelt.graph.node import Node, topological, with_sources
-from smelt.graph.ops import CONTROL, SOURCES, Op
+from smelt.graph.ops import CONTROL, SOURCES, VIEWS, Op
 from smelt.graph.origins import derived
 
 Tangents = list[Node | None]
@@ -56,8 +56,7 @@ def _added(parts: Sequence[Node | None]) -> Node | None:
 
 def _linear(node: Node, tangents: Tangents) -> Node:
     """The op itself; what does not change counts as zero."""
-    sources = [zeros(x.shape, x) if t is None else t for x, t in zip(node.sources, tangents, strict=True)]
-    return with_sources(node, tuple(sources))
+    return with_sources(node, tuple(filled(tangents, node.sources)))
 
 
 def _indexed(node: Node, tangents: Tangents) -> Node | None:
@@ -84,10 +83,7 @@ def _binary(node: Node, tangents: Tangents) -> Node | None:
 
 
 def _where(node: Node, tangents: Tangents) -> Node:
-    condition, *choices = node.sources
-    return build.where(
-        condition, *(zeros(x.shape, x) if t is None else t for x, t in zip(choices, tangents[1:], strict=True))
-    )
+    return build.where(node.sources[0], *filled(tangents[1:], node.sources[1:]))
 
 
 def _cast(node: Node, tangents: Tangents) -> Node | None:
@@ -129,17 +125,13 @@ def _scatter(node: Node, tangents: Tangents) -> Node | None:
     moved, changed = tangents[:2]
     op = node.attribute.op
     if op in ("set", "add"):
-        first = zeros(target.shape, target) if moved is None else moved
-        second = zeros(updates.shape, updates) if changed is None else changed
-        return with_sources(node, (first, second, *indices))
-    for_target, for_updates = indexing.product_slopes(node) if op == "mul" else indexing.extreme_shares(node)
-    parts: list[Node | None] = []
-    if moved is not None:
-        parts.append(build.mul(moved, for_target))
+        return with_sources(node, (*filled([moved, changed], [target, updates]), *indices))
+    for_target, for_updates = indexing.slopes(node)
+    sent = None
     if changed is not None:
         nothing = zeros(target.shape, target)
-        parts.append(build.scatter("add", nothing, build.mul(changed, for_updates), indices, node.attribute.axes))
-    return _added(parts)
+        sent = build.scatter("add", nothing, build.mul(changed, for_updates), indices, node.attribute.axes)
+    return _added([None if moved is None else build.mul(moved, for_target), sent])
 
 
 def _sort(node: Node, tangents: Tangents) -> Node | None:
@@ -168,13 +160,8 @@ def _flat(node: Node, tangents: Tangents) -> Node | None:
 
 
 _RULES: Final[dict[Op, Rule]] = {
-    Op.RESHAPE: _indexed,
-    Op.PERMUTE: _indexed,
-    Op.EXPAND: _indexed,
-    Op.PAD: _linear,
-    Op.SLICE: _indexed,
-    Op.CONCAT: _linear,
-    Op.WINDOW: _indexed,
+    **dict.fromkeys((*VIEWS, Op.GATHER), _indexed),
+    **dict.fromkeys((Op.PAD, Op.CONCAT), _linear),
     Op.UNARY: _unary,
     Op.BINARY: _binary,
     Op.WHERE: _where,
@@ -183,7 +170,6 @@ _RULES: Final[dict[Op, Rule]] = {
     Op.REDUCE: _reduce,
     Op.SCAN: _scan,
     Op.CONTRACT: _contract,
-    Op.GATHER: _indexed,
     Op.SCATTER: _scatter,
     Op.SORT: _sort,
     Op.COMPOSITE: _composite,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from smelt.derive.moves import total, wide
 from smelt.graph import build
-from smelt.graph.node import Node
+from smelt.graph.node import Node, with_sources
 from smelt.graph.ops import Op
 
 
@@ -19,9 +19,7 @@ def factors(term: Node) -> list[Node]:
     """What has to be stacked for the sum of a term over all iterations: the factors of its products, or the summand."""
     if term.op is Op.CONTRACT:
         return list(term.sources)
-    if term.op is Op.PERMUTE or term.op is Op.RESHAPE or _is_rounded(term):
-        return factors(term.sources[0])
-    if term.op is Op.BINARY and term.attribute == "add":
+    if _is_done_to_sums(term):
         return [factor for source in term.sources for factor in factors(source)]
     if term.op is Op.REDUCE and term.attribute.op == "add":
         return [_unrounded(term.sources[0])]
@@ -34,23 +32,19 @@ def summed(term: Node, stacked: Mapping[Node, Node]) -> Node:
         (a, b), (left, right, out) = term.sources, term.attribute
         step = len(left) + len(right)  # a label that none of them has
         return build.contract(stacked[a], stacked[b], (step, *left), (step, *right), out, term.dtype)
-    if term.op is Op.PERMUTE:
-        return build.permute(summed(term.sources[0], stacked), term.attribute)
-    if term.op is Op.RESHAPE:
-        return build.reshape(summed(term.sources[0], stacked), term.shape)
-    if _is_rounded(term):
-        return build.cast(summed(term.sources[0], stacked), term.dtype)
-    if term.op is Op.BINARY and term.attribute == "add":
-        return build.add(*(summed(source, stacked) for source in term.sources))
+    if _is_done_to_sums(term):
+        return with_sources(term, tuple([summed(source, stacked) for source in term.sources]))
     if term.op is Op.REDUCE and term.attribute.op == "add":
         axes = (0, *(axis + 1 for axis in term.attribute.axes))
         return build.reduce("add", build.cast(stacked[_unrounded(term.sources[0])], term.dtype), axes)
     return total(stacked[term], (0,))
 
 
-def _is_rounded(term: Node) -> bool:
-    """Whether a term is another one in a narrower type: that is better done to the sum."""
-    return term.op is Op.CAST and wide(term) is not term and wide(term).dtype is term.sources[0].dtype
+def _is_done_to_sums(term: Node) -> bool:
+    """Whether a term adds or moves others, or is another one in a narrower type: that is better done to the sum."""
+    if term.op is Op.CAST:
+        return wide(term) is not term and wide(term).dtype is term.sources[0].dtype
+    return term.op in (Op.PERMUTE, Op.RESHAPE) or (term.op is Op.BINARY and term.attribute == "add")
 
 
 def _unrounded(x: Node) -> Node:

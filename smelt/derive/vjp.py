@@ -14,7 +14,7 @@ from smelt.derive import control, indexing, ordering
 from smelt.derive.composites import COMPOSITE_RULES
 from smelt.derive.custom import Custom, Stopped, Variable
 from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
-from smelt.derive.moves import added, broadcast_back, cut, inverse, total, wide, zeros
+from smelt.derive.moves import added, broadcast_back, cut, inverse, narrowed, total, wide, zeros
 from smelt.derive.windows import unpadded, unsliced, unwindowed
 from smelt.errors import InternalError
 from smelt.graph import build
@@ -47,11 +47,13 @@ def pull_back(
                 sums[node] = part if known is None else added(known, part)
 
     contribute(zip(outputs, cotangents, strict=True))
-    groups, items = Groups(order), items_of(order)
+    items = _grouped((node.sources[0], node) for node in order if node.op is Op.ITEM)  # of each loop and branch
+    results = _grouped((node.attribute.call, node) for node in order if _is_custom(node))
     for node in reversed(order):
-        if node.op is Op.ALIAS and isinstance(node.attribute, Custom):
-            if groups.is_last(node):
-                contribute(_custom(groups.members(node), sums), node)
+        if _is_custom(node):
+            # The cotangents of all results of a call are pulled back together, when the first of them is reached.
+            if results[node.attribute.call][0] is node:
+                contribute(_custom(results[node.attribute.call], sums), node)
         elif node.op in CONTROL:
             given = {item.attribute: sums[item] for item in items.get(node, ()) if item in sums}
             if given:
@@ -78,31 +80,15 @@ def depending(order: Sequence[Node], inputs: Iterable[Node]) -> set[Node]:
     return found
 
 
-def items_of(order: Iterable[Node]) -> dict[Node, list[Node]]:
-    """The values of each loop and branch that are read."""
-    found: dict[Node, list[Node]] = {}
-    for node in order:
-        if node.op is Op.ITEM:
-            found.setdefault(node.sources[0], []).append(node)
+def _grouped(pairs: Iterable[tuple[object, Node]]) -> dict[object, list[Node]]:
+    found: dict[object, list[Node]] = {}
+    for key, node in pairs:
+        found.setdefault(key, []).append(node)
     return found
 
 
-class Groups:
-    """The results of each custom function in a graph. Their cotangents are pulled back together: when the first of
-    them in the order is reached, which is the last on the way back.
-    """
-
-    def __init__(self, order: Iterable[Node]) -> None:
-        self._members: dict[object, list[Node]] = {}
-        for node in order:
-            if node.op is Op.ALIAS and isinstance(node.attribute, Custom):
-                self._members.setdefault(node.attribute.call, []).append(node)
-
-    def members(self, node: Node) -> list[Node]:
-        return self._members[node.attribute.call]
-
-    def is_last(self, node: Node) -> bool:
-        return self.members(node)[0] is node
+def _is_custom(node: Node) -> bool:
+    return node.op is Op.ALIAS and isinstance(node.attribute, Custom)
 
 
 def _custom(members: Sequence[Node], sums: Mapping[Node, Node]) -> Parts:
@@ -117,19 +103,9 @@ def _custom(members: Sequence[Node], sums: Mapping[Node, Node]) -> Parts:
 # --- movement
 
 
-def _reshape(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    x = node.sources[0]
-    return [(x, build.reshape(ct, x.shape))]
-
-
-def _permute(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    return [(node.sources[0], build.permute(ct, inverse(node.attribute)))]
-
-
-def _expand(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    x = node.sources[0]
-    axes = [axis for axis, (old, new) in enumerate(zip(x.shape, node.shape, strict=True)) if old != new]
-    return [(x, total(ct, axes, keep_axes=True))]
+def _to_first(cotangent: Callable[[Node, Node, Node], Node]) -> Rule:
+    """A rule that gives its first source what a function says of the node, its cotangent and that source."""
+    return lambda node, ct, wanted: [(node.sources[0], cotangent(node, ct, node.sources[0]))]
 
 
 def _pad(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
@@ -141,22 +117,12 @@ def _pad(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
         yield fill, total(build.mul(ct, outside), range(ct.rank))
 
 
-def _slice(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    x = node.sources[0]
-    return [(x, unsliced(ct, node.attribute, x.shape))]
-
-
 def _concat(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     axis = node.attribute
     start = 0
     for x in node.sources:
         yield x, cut(ct, axis, start, x.shape[axis])
         start = x.shape[axis] + start
-
-
-def _window(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    x = node.sources[0]
-    return [(x, unwindowed(ct, node.attribute, x.shape[node.attribute.axis]))]
 
 
 # --- elementwise
@@ -186,11 +152,6 @@ def _where(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
         yield b, build.where(condition, nothing, ct)
 
 
-def _cast(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    x = node.sources[0]
-    return [(x, build.cast(ct, x.dtype))] if x in wanted else ()
-
-
 # --- reductions and contractions
 
 
@@ -209,22 +170,12 @@ def _reduce(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
 def _contract(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     left, right, out = node.attribute
     a, b = node.sources
-    if a in wanted:
-        yield a, _factor(ct, b, out, right, left, a)
-    if b in wanted:
-        yield b, _factor(ct, a, out, left, right, b)
-
-
-def _factor(
-    ct: Node, other: Node, out: tuple[int, ...], labels: tuple[int, ...], mine: tuple[int, ...], x: Node
-) -> Node:
-    """The cotangent of one factor: the other one contracted with that of the product."""
-    there = tuple(label for label in mine if label in out or label in labels)
-    result = build.contract(ct, build.cast(other, ct.dtype), out, labels, there, ct.dtype)
-    if len(there) < len(mine):  # summed in this factor alone
-        gone = [axis for axis, label in enumerate(mine) if label not in there]
-        result = broadcast_back(result, gone, x.shape)
-    return build.cast(result, x.dtype)
+    for x, mine, other, labels in ((a, left, b, right), (b, right, a, left)):
+        if x in wanted:  # the cotangent of one factor: the other one contracted with that of the product
+            there = tuple(label for label in mine if label in out or label in labels)
+            result = build.contract(ct, build.cast(other, ct.dtype), out, labels, there, ct.dtype)
+            alone = [axis for axis, label in enumerate(mine) if label not in there]  # summed in this factor alone
+            yield x, build.cast(broadcast_back(result, alone, x.shape) if alone else result, x.dtype)
 
 
 # --- the rest
@@ -255,17 +206,17 @@ def _internal(node: Node, ct: Node, wanted: Set[Node]) -> Iterator[tuple[Node, N
 
 
 _RULES: Final[dict[Op, Rule]] = {
-    Op.RESHAPE: _reshape,
-    Op.PERMUTE: _permute,
-    Op.EXPAND: _expand,
+    Op.RESHAPE: _to_first(lambda node, ct, x: build.reshape(ct, x.shape)),
+    Op.PERMUTE: _to_first(lambda node, ct, x: build.permute(ct, inverse(node.attribute))),
+    Op.EXPAND: _to_first(lambda node, ct, x: narrowed(ct, x.shape)),
     Op.PAD: _pad,
-    Op.SLICE: _slice,
+    Op.SLICE: _to_first(lambda node, ct, x: unsliced(ct, node.attribute, x.shape)),
     Op.CONCAT: _concat,
-    Op.WINDOW: _window,
+    Op.WINDOW: _to_first(lambda node, ct, x: unwindowed(ct, node.attribute, x.shape[node.attribute.axis])),
     Op.UNARY: _unary,
     Op.BINARY: _binary,
     Op.WHERE: _where,
-    Op.CAST: _cast,
+    Op.CAST: _to_first(lambda node, ct, x: build.cast(ct, x.dtype)),
     Op.BITCAST: _flat,
     Op.REDUCE: _reduce,
     Op.SCAN: ordering.scan_back,

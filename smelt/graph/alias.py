@@ -11,9 +11,8 @@ from typing import Any
 
 from smelt.graph.checks import rewritten
 from smelt.graph.closed import bodies_of, with_bodies
-from smelt.graph.node import Node, make, topological, with_sources
+from smelt.graph.node import Node, made, make, topological, with_sources
 from smelt.graph.ops import CONTROL, Op
-from smelt.graph.verify import made
 
 
 def alias(x: Node, attribute: Any, *others: Node) -> Node:

@@ -38,61 +38,17 @@ from smelt.graph.build_elementwise import (
     unary,
     where,
 )
-from smelt.graph.build_index import gather, nonzero, scan, scatter, sort
+from smelt.graph.build_index import gather, in_range, nonzero, scan, scatter, sort
 from smelt.graph.build_movement import broadcast_to, concat, expand, pad, permute, reshape, slice_, window
 from smelt.graph.build_reduce import contract, inner_products, matmul, reduce, size_node
 from smelt.graph.composites import composite
 from smelt.graph.shapes import broadcast_shapes, infer_reshape
 
-__all__ = [
-    "const",
-    "iota",
-    "size_node",
-    "reshape",
-    "infer_reshape",
-    "permute",
-    "expand",
-    "broadcast_to",
-    "broadcast_shapes",
-    "pad",
-    "slice_",
-    "concat",
-    "window",
-    "unary",
-    "binary",
-    "where",
-    "cast",
-    "bitcast",
-    "neg",
-    "exp",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "reciprocal",
-    "tanh",
-    "erf",
-    "logical_not",
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "maximum",
-    "minimum",
-    "bitwise_and",
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "scale",
-    "shift",
-    "reduce",
-    "contract",
-    "matmul",
-    "inner_products",
-    "scan",
-    "sort",
-    "gather",
-    "scatter",
-    "nonzero",
-    "composite",
-]
+__all__ = ["const", "iota", "size_node", "composite"]
+__all__ += ["reshape", "infer_reshape", "permute", "expand", "broadcast_to", "broadcast_shapes"]
+__all__ += ["pad", "slice_", "concat", "window"]
+__all__ += ["unary", "binary", "where", "cast", "bitcast", "scale", "shift"]
+__all__ += ["neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "erf", "logical_not"]
+__all__ += ["add", "sub", "mul", "div", "maximum", "minimum", "bitwise_and", "eq", "ne", "lt", "le"]
+__all__ += ["reduce", "contract", "matmul", "inner_products"]
+__all__ += ["scan", "sort", "gather", "scatter", "in_range", "nonzero"]

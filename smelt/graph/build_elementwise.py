@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -11,10 +12,9 @@ from smelt.dtypes import DType, Scalar
 from smelt.errors import ArgumentError, DTypeError
 from smelt.graph.build_movement import spread
 from smelt.graph.index import IndexLike
-from smelt.graph.node import Node, Shape, constant_bytes
+from smelt.graph.node import Node, Shape, constant_bytes, made
 from smelt.graph.ops import BINARY, UNARY, Function, Op, kind_letter
 from smelt.graph.shapes import broadcast_shapes, checked_shape
-from smelt.graph.verify import made
 
 _SCALARS: Final = frozenset({bool, int, float})
 _KINDS: Final = {"b": "bool", "i": "integer", "f": "float"}
@@ -117,15 +117,28 @@ def _dtypes_differ(name: str, a: Node, b: Node) -> DTypeError:
     )
 
 
+def only_stored(dtype: DType, name: str) -> DTypeError:
+    """The error about a type that nothing is computed in."""
+    return DTypeError(
+        f"{name}: {dtype} is not supported",
+        rule=f"{dtype} only stores values.",
+        hint=f"Cast first, for example with x.astype(sm.{dtypes.sum_dtype(dtype)}).",
+    )
+
+
+def check_fold(op: str, dtype: DType, name: str) -> None:
+    """Check that a reduction, a scan or a scatter can combine elements of a type."""
+    if dtype in dtypes.STORAGE:
+        raise only_stored(dtype, name)
+    if dtype.is_bool and op in ("add", "mul"):
+        raise DTypeError(f"{name}: bool is not supported", hint="Cast to an integer first.")
+
+
 def _not_taken(table: dict[str, Function], function: str, dtype: DType, name: str) -> Exception:
     if function not in table:
         return ArgumentError(f"{name or function}: there is no elementwise function called {function!r}")
     if dtype in dtypes.STORAGE:
-        return DTypeError(
-            f"{name or function}: {dtype} is not supported",
-            rule=f"{dtype} only stores values.",
-            hint=f"Cast first, for example with x.astype(sm.{dtypes.sum_dtype(dtype)}).",
-        )
+        return only_stored(dtype, name or function)
     taken = table[function].kinds
     hint = "Cast first, for example with x.astype(sm.float32)."
     if "f" not in taken:
@@ -141,85 +154,26 @@ def _not_taken(table: dict[str, Function], function: str, dtype: DType, name: st
 
 # --- functions by name
 
-
-def neg(x: Node) -> Node:
-    return unary("neg", x)
-
-
-def exp(x: Node) -> Node:
-    return unary("exp", x)
-
-
-def log(x: Node) -> Node:
-    return unary("log", x)
-
-
-def sqrt(x: Node) -> Node:
-    return unary("sqrt", x)
-
-
-def rsqrt(x: Node) -> Node:
-    return unary("rsqrt", x)
-
-
-def reciprocal(x: Node) -> Node:
-    return unary("reciprocal", x)
-
-
-def tanh(x: Node) -> Node:
-    return unary("tanh", x)
-
-
-def erf(x: Node) -> Node:
-    return unary("erf", x)
-
-
-def logical_not(x: Node) -> Node:
-    return unary("not", x)
-
-
-def add(a: Node, b: Node) -> Node:
-    return binary("add", a, b)
-
-
-def sub(a: Node, b: Node) -> Node:
-    return binary("sub", a, b)
-
-
-def mul(a: Node, b: Node) -> Node:
-    return binary("mul", a, b)
-
-
-def div(a: Node, b: Node) -> Node:
-    return binary("div", a, b)
-
-
-def maximum(a: Node, b: Node) -> Node:
-    return binary("max", a, b)
-
-
-def minimum(a: Node, b: Node) -> Node:
-    return binary("min", a, b)
-
-
-def bitwise_and(a: Node, b: Node) -> Node:
-    return binary("and", a, b)
-
-
-def eq(a: Node, b: Node) -> Node:
-    return binary("eq", a, b)
-
-
-def ne(a: Node, b: Node) -> Node:
-    return binary("ne", a, b)
-
-
-def lt(a: Node, b: Node) -> Node:
-    return binary("lt", a, b)
-
-
-def le(a: Node, b: Node) -> Node:
-    return binary("le", a, b)
+neg: Final = partial(unary, "neg")
+exp: Final = partial(unary, "exp")
+log: Final = partial(unary, "log")
+sqrt: Final = partial(unary, "sqrt")
+rsqrt: Final = partial(unary, "rsqrt")
+reciprocal: Final = partial(unary, "reciprocal")
+tanh: Final = partial(unary, "tanh")
+erf: Final = partial(unary, "erf")
+logical_not: Final = partial(unary, "not")
+add: Final = partial(binary, "add")
+sub: Final = partial(binary, "sub")
+mul: Final = partial(binary, "mul")
+div: Final = partial(binary, "div")
+maximum: Final = partial(binary, "max")
+minimum: Final = partial(binary, "min")
+bitwise_and: Final = partial(binary, "and")
+eq: Final = partial(binary, "eq")
+ne: Final = partial(binary, "ne")
+lt: Final = partial(binary, "lt")
+le: Final = partial(binary, "le")
 
 
 def scale(x: Node, value: Scalar) -> Node:

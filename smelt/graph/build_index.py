@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.dtypes import STORAGE, DType, bool_, int64, sum_dtype
+from smelt.dtypes import STORAGE, DType, bool_, int64
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from smelt.graph.build_elementwise import cast
+from smelt.graph.build_elementwise import bitwise_and, cast, check_fold, const, le, lt, only_stored
+from smelt.graph.build_reduce import size_node
 from smelt.graph.index import IndexLike, as_index
-from smelt.graph.node import Node, Shape
+from smelt.graph.node import Node, Shape, made
 from smelt.graph.ops import SCANS, SCATTERS, Gathering, Op, Scanning, Scattering, Sorting
 from smelt.graph.shapes import normalized_axis
-from smelt.graph.verify import made
 
 
 def gather(
@@ -54,18 +54,10 @@ def scatter(
         raise ArgumentError(f"{name}: there is no update called {op!r}", hint=f"Use one of: {', '.join(SCATTERS)}.")
     if target.dtype is not updates.dtype:
         raise DTypeError(f"{name}: the target is {target.dtype}, the updates are {updates.dtype}")
-    _refuse_storage(target, name)
-    if target.dtype.is_bool and op in ("add", "mul"):
-        raise DTypeError(f"{name}: bool is not supported", hint="Cast to an integer first.")
+    check_fold(op, target.dtype, name)
     _check_indices(indices, updates.shape, name)
     attribute = Scattering(op, tuple(axes), checked)
     return made(Op.SCATTER, target.dtype, target.shape, (target, updates, *indices), attribute)
-
-
-def _refuse_storage(x: Node, name: str) -> None:
-    if x.dtype in STORAGE:
-        hint = f"Cast first, for example with x.astype(sm.{sum_dtype(x.dtype)})."
-        raise DTypeError(f"{name}: {x.dtype} is not supported", rule=f"{x.dtype} only stores values.", hint=hint)
 
 
 def _check_indices(indices: Sequence[Node], shape: Shape, name: str) -> None:
@@ -74,6 +66,11 @@ def _check_indices(indices: Sequence[Node], shape: Shape, name: str) -> None:
             raise DTypeError(f"{name}: indices must be integers, not {index.dtype}", hint="Cast them to int64.")
         if index.shape != shape:
             raise ShapeError(f"{name}: index tensors of shapes {index.shape} and {shape}")
+
+
+def in_range(index: Node, size: IndexLike) -> Node:
+    """Where int64 indices lie inside an axis."""
+    return bitwise_and(le(const(0, int64), index), lt(index, size_node(size, int64)))
 
 
 def nonzero(x: Node, size: IndexLike) -> Node:
@@ -86,9 +83,7 @@ def scan(op: str, x: Node, axis: int, *, name: str = "") -> Node:
     if op not in SCANS:
         raise ArgumentError(f"scan: there is no scan called {op!r}", hint=f"Use one of: {', '.join(SCANS)}.")
     axis = normalized_axis(axis, x.rank, name or op)
-    _refuse_storage(x, name or op)
-    if x.dtype.is_bool and op in ("add", "mul"):
-        raise DTypeError(f"{name or op}: bool is not supported", hint="Cast to an integer first.")
+    check_fold(op, x.dtype, name or op)
     if op == "logaddexp" and not x.dtype.is_float:
         raise DTypeError(f"{name or op}: {x.dtype} is not supported", hint="Cast to a float first.")
     return x if x.shape[axis] == 1 else made(Op.SCAN, x.dtype, x.shape, (x,), Scanning(op, axis))
@@ -99,7 +94,8 @@ def sort(
 ) -> Node:
     """The elements along an axis in order, or (`indices`) where they stood; with `count` only the first ones."""
     axis = normalized_axis(axis, x.rank, name)
-    _refuse_storage(x, name)
+    if x.dtype in STORAGE:
+        raise only_stored(x.dtype, name)
     size = x.shape[axis]
     if count is None:
         count = size  # type: ignore[assignment]

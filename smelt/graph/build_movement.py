@@ -8,7 +8,7 @@ from typing import Any
 
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from smelt.graph.index import IndexLike, as_index, least, nonnegative, size_of
-from smelt.graph.node import Node, Shape
+from smelt.graph.node import Node, Shape, made
 from smelt.graph.ops import Op, Span, Window
 from smelt.graph.shapes import (
     as_size,
@@ -19,7 +19,6 @@ from smelt.graph.shapes import (
     normalized_axis,
     shape_text,
 )
-from smelt.graph.verify import made
 
 
 def reshape(x: Node, shape: Iterable[Any], *, name: str = "reshape") -> Node:

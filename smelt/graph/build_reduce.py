@@ -8,13 +8,12 @@ from typing import Any
 from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph.build_elementwise import add, cast, const
+from smelt.graph.build_elementwise import add, cast, check_fold, const
 from smelt.graph.build_movement import reshape
 from smelt.graph.index import Index, IndexLike
-from smelt.graph.node import Node, Shape
+from smelt.graph.node import Node, Shape, made
 from smelt.graph.ops import REDUCTIONS, Contraction, Op, Reduction
 from smelt.graph.shapes import broadcast_shapes, described, marked, normalized_axes
-from smelt.graph.verify import made
 
 
 def reduce(op: str, x: Node, axes: Iterable[Any], *, keep_axes: bool = False, name: str = "") -> Node:
@@ -23,14 +22,7 @@ def reduce(op: str, x: Node, axes: Iterable[Any], *, keep_axes: bool = False, na
         raise ArgumentError(
             f"reduce: there is no reduction called {op!r}", hint=f"Use one of: {', '.join(REDUCTIONS)}."
         )
-    if x.dtype in dtypes.STORAGE:
-        raise DTypeError(
-            f"{name or op}: {x.dtype} is not supported",
-            rule=f"{x.dtype} only stores values.",
-            hint=f"Cast first, for example with x.astype(sm.{dtypes.sum_dtype(x.dtype)}).",
-        )
-    if x.dtype.is_bool and op in ("add", "mul"):
-        raise DTypeError(f"{name or op}: bool is not supported", hint="Cast to an integer first.")
+    check_fold(op, x.dtype, name or op)
     gone = tuple(sorted(normalized_axes(axes, x.rank, name or op)))
     if not gone:
         return x

@@ -90,19 +90,15 @@ def _worst(index: Node, size: IndexLike) -> Node:
     """The largest index that lies outside, or `FINE`."""
     index, wrapped = _original(index)
     if index.dtype is uint64:
-        index = build.minimum(index, _filled(int64.maximum, index))
+        index = build.minimum(index, build.const(int64.maximum, index.dtype))
     index = build.cast(index, int64)
     end = build.broadcast_to(build.size_node(size, int64), index.shape)
-    start = build.neg(end) if wrapped else _filled(0, index)
+    start = build.neg(end) if wrapped else build.const(0, index.dtype)
     inside = build.bitwise_and(build.le(start, index), build.lt(index, end))
     # The smallest integer of all means that nothing was found.
-    outside = build.maximum(index, _filled(FINE + 1, index))
-    kept = build.where(inside, _filled(FINE, index), outside)
+    outside = build.maximum(index, build.const(FINE + 1, index.dtype))
+    kept = build.where(inside, build.const(FINE, index.dtype), outside)
     return build.reduce("max", kept, tuple(range(kept.rank))) if kept.rank else kept
-
-
-def _filled(value: float, like: Node) -> Node:
-    return build.broadcast_to(build.const(value, like.dtype), like.shape)
 
 
 def _original(index: Node) -> tuple[Node, bool]:
@@ -131,5 +127,5 @@ def wrapped(index: Node, size: IndexLike, ranges: Ranges) -> Node:
     if isinstance(size, Index) or size > index.dtype.maximum:
         index = build.cast(index, int64)
     count = build.cast(build.size_node(size, int64), index.dtype)
-    negative = build.lt(index, _filled(0, index))
+    negative = build.lt(index, build.const(0, index.dtype))
     return build.where(negative, build.add(index, build.broadcast_to(count, index.shape)), index)

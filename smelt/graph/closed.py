@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from smelt.dtypes import DType, int64
 from smelt.graph.checks import rewritten
-from smelt.graph.node import Node, Shape, find, topological, with_sources
+from smelt.graph.node import Node, Shape, find, made, topological, with_sources
 from smelt.graph.ops import CONTROL, VIEWS, Branch, Hosted, Loop, Op
 from smelt.graph.origins import derived
-from smelt.graph.verify import made, value_types
+from smelt.graph.verify import value_types
 
 Body = tuple[Node, ...]
 Attribute = Loop | Branch | Hosted

@@ -9,20 +9,20 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from smelt import dtypes
 from smelt.dtypes import DType, compute_dtype
-from smelt.errors import ArgumentError, DTypeError, InternalError, ShapeError, SmeltError
+from smelt.errors import ArgumentError, DTypeError, InternalError, ShapeError
 from smelt.graph import build_elementwise as e
-from smelt.graph.build_index import gather
+from smelt.graph.build_index import gather, in_range
 from smelt.graph.build_movement import reshape
 from smelt.graph.build_reduce import inner_products, matmul, reduce, size_node
 from smelt.graph.index import Index, IndexLike, product_of
-from smelt.graph.node import Node, Shape
+from smelt.graph.node import Node, Shape, made
 from smelt.graph.ops import Composition, Op
 from smelt.graph.shapes import broadcast_shapes, marked, normalized_axis, shape_text
-from smelt.graph.verify import CHECKS, made
 
 Parameters = dict[str, Any]
 
@@ -56,7 +56,7 @@ def composite_names() -> list[str]:
 def register(
     name: str, infer: Callable[..., Inferred], sources: tuple[int, int] = (1, 1), **defaults: Any
 ) -> Callable[[Callable[..., Node]], Callable[..., Node]]:
-    """Decorator for the expansion of a composite: `infer` and the expansion take (*sources, **parameters)."""
+    """Decorator for the expansion of a composite, of (*sources, **parameters); `infer` takes the name before these."""
 
     def add(expansion: Callable[..., Node]) -> Callable[..., Node]:
         if name in _REGISTRY:
@@ -85,7 +85,7 @@ def _inferred(name: str, sources: tuple[Node, ...], parameters: Parameters) -> I
         raise ArgumentError(
             f"{name}: there is no parameter {unknown!r}", hint=f"There are: {', '.join(entry.defaults)}."
         )
-    return entry.infer(*sources, **(entry.defaults | parameters))
+    return entry.infer(name, *sources, **(entry.defaults | parameters))
 
 
 def composite(name: str, *sources: Node, **parameters: Any) -> Node:
@@ -103,21 +103,6 @@ def expand(node: Node) -> Node:
     if result.shape != node.shape or result.dtype is not node.dtype:
         raise InternalError(f"{node!r} expands to {result!r}")
     return result
-
-
-def _check(node: Node) -> None:
-    attribute = node.attribute
-    if type(attribute) is not Composition:
-        raise InternalError(f"{node!r} is malformed; the rule: the attribute is a Composition")
-    try:
-        dtype, shape, kept = _inferred(attribute.name, node.sources, dict(attribute.parameters))
-    except SmeltError as error:
-        raise InternalError(f"{node!r} is malformed: {error}") from error
-    if dtype is not node.dtype or shape != node.shape or tuple(sorted(kept.items())) != attribute.parameters:
-        raise InternalError(f"{node!r} is malformed; the rule: dtype, shape and parameters are those inferred")
-
-
-CHECKS[Op.COMPOSITE] = _check
 
 
 # --- what inference shares
@@ -151,12 +136,9 @@ def _wide(x: Node) -> Node:
 # --- softmax
 
 
-def _infer_along_axis(name: str) -> Callable[..., Inferred]:
-    def infer(x: Node, axis: Any) -> Inferred:
-        _need_float(name, x)
-        return Inferred(x.dtype, x.shape, {"axis": normalized_axis(axis, x.rank, name)})
-
-    return infer
+def _infer_along_axis(name: str, x: Node, axis: Any) -> Inferred:
+    _need_float(name, x)
+    return Inferred(x.dtype, x.shape, {"axis": normalized_axis(axis, x.rank, name)})
 
 
 def _shifted(x: Node, axis: int) -> Node:
@@ -164,7 +146,7 @@ def _shifted(x: Node, axis: int) -> Node:
     return e.sub(x, reduce("max", x, (axis,), keep_axes=True))
 
 
-@register("softmax", _infer_along_axis("softmax"), axis=-1)
+@register("softmax", _infer_along_axis, axis=-1)
 def _softmax(x: Node, axis: int) -> Node:
     powers = e.exp(_shifted(_wide(x), axis))
     # One division a row: the sums lie between 1 and the number of elements, so nothing overflows.
@@ -172,7 +154,7 @@ def _softmax(x: Node, axis: int) -> Node:
     return e.cast(e.mul(powers, share), x.dtype)
 
 
-@register("log_softmax", _infer_along_axis("log_softmax"), axis=-1)
+@register("log_softmax", _infer_along_axis, axis=-1)
 def _log_softmax(x: Node, axis: int) -> Node:
     shifted = _shifted(_wide(x), axis)
     total = reduce("add", e.exp(shifted), (axis,), keep_axes=True)
@@ -182,62 +164,57 @@ def _log_softmax(x: Node, axis: int) -> Node:
 # --- normalization
 
 
-def _infer_norm(name: str) -> Callable[..., Inferred]:
-    def infer(x: Node, *affine: Node, axes: Any, eps: Any) -> Inferred:
-        _need_float(name, x, *affine)
-        if isinstance(axes, bool) or not isinstance(axes, int) or not 1 <= axes <= x.rank:
-            raise ArgumentError(f"{name}: axes must be the number of last axes, 1 to {x.rank}, got {axes!r}")
-        for tensor in affine:
-            if tensor.shape != x.shape[x.rank - axes :]:
-                raise ShapeError(
-                    f"{name}: a weight or bias does not fit\n"
-                    + marked((x.shape, range(x.rank - axes, x.rank)), " and ", (tensor.shape, range(tensor.rank))),
-                    rule=f"it must have the shape of the last {axes} axes, {shape_text(x.shape[x.rank - axes :])}.",
-                )
-        least = _number(name, "eps", eps)
-        if least < 0:
-            raise ArgumentError(f"{name}: eps is {eps}", rule="it must be at least 0.")
-        return Inferred(x.dtype, x.shape, {"axes": axes, "eps": least})
-
-    return infer
+def _infer_norm(name: str, x: Node, *affine: Node, axes: Any, eps: Any) -> Inferred:
+    _need_float(name, x, *affine)
+    if isinstance(axes, bool) or not isinstance(axes, int) or not 1 <= axes <= x.rank:
+        raise ArgumentError(f"{name}: axes must be the number of last axes, 1 to {x.rank}, got {axes!r}")
+    for tensor in affine:
+        if tensor.shape != x.shape[x.rank - axes :]:
+            raise ShapeError(
+                f"{name}: a weight or bias does not fit\n"
+                + marked((x.shape, range(x.rank - axes, x.rank)), " and ", (tensor.shape, range(tensor.rank))),
+                rule=f"it must have the shape of the last {axes} axes, {shape_text(x.shape[x.rank - axes :])}.",
+            )
+    least = _number(name, "eps", eps)
+    if least < 0:
+        raise ArgumentError(f"{name}: eps is {eps}", rule="it must be at least 0.")
+    return Inferred(x.dtype, x.shape, {"axes": axes, "eps": least})
 
 
-def _mean(x: Node, axes: tuple[int, ...]) -> Node:
+def mean(x: Node, axes: tuple[int, ...]) -> Node:
+    """The mean over axes, which stay with size 1."""
     count = product_of(x.shape[axis] for axis in axes)
-    total = reduce("add", x, axes, keep_axes=True)
-    return e.div(total, size_node(count, x.dtype))
+    return e.div(reduce("add", x, axes, keep_axes=True), size_node(count, x.dtype))
 
 
-@register("layer_norm", _infer_norm("layer_norm"), (1, 3), axes=1, eps=1e-5)
-def _layer_norm(x: Node, *affine: Node, axes: int, eps: float) -> Node:
-    wide = _wide(x)
+def normalized(x: Node, axes: int, eps: float, *, centers: bool) -> tuple[Node, Node]:
+    """x with a mean square of 1 over its last axes, and before that a mean of 0 if it `centers`, in the type in which
+    norms are computed; and by what it was multiplied.
+    """
     last = tuple(range(x.rank - axes, x.rank))
-    centered = e.sub(wide, _mean(wide, last))
-    result = e.mul(centered, e.rsqrt(e.shift(_mean(e.mul(centered, centered), last), eps)))
-    if affine:
-        result = e.mul(result, _wide(affine[0]))
-    if len(affine) > 1:
-        result = e.add(result, _wide(affine[1]))
+    centered = e.sub(_wide(x), mean(_wide(x), last)) if centers else _wide(x)
+    scale = e.rsqrt(e.shift(mean(e.mul(centered, centered), last), eps))
+    return e.mul(centered, scale), scale
+
+
+def _norm(x: Node, *affine: Node, axes: int, eps: float, centers: bool) -> Node:
+    result, _ = normalized(x, axes, eps, centers=centers)
+    for function, tensor in zip((e.mul, e.add), affine, strict=False):
+        result = function(result, _wide(tensor))
     return e.cast(result, x.dtype)
 
 
-@register("rms_norm", _infer_norm("rms_norm"), (1, 2), axes=1, eps=1e-5)
-def _rms_norm(x: Node, *affine: Node, axes: int, eps: float) -> Node:
-    wide = _wide(x)
-    last = tuple(range(x.rank - axes, x.rank))
-    result = e.mul(wide, e.rsqrt(e.shift(_mean(e.mul(wide, wide), last), eps)))
-    if affine:
-        result = e.mul(result, _wide(affine[0]))
-    return e.cast(result, x.dtype)
+register("layer_norm", _infer_norm, (1, 3), axes=1, eps=1e-5)(partial(_norm, centers=True))
+register("rms_norm", _infer_norm, (1, 2), axes=1, eps=1e-5)(partial(_norm, centers=False))
 
 
 # --- activations
 
 
-def _infer_gelu(x: Node, approximate: Any) -> Inferred:
-    _need_float("gelu", x)
+def _infer_gelu(name: str, x: Node, approximate: Any) -> Inferred:
+    _need_float(name, x)
     if approximate not in ("none", "tanh"):
-        raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+        raise ArgumentError(f"{name}: approximate must be 'none' or 'tanh', got {approximate!r}")
     return Inferred(x.dtype, x.shape, {"approximate": approximate})
 
 
@@ -253,8 +230,8 @@ def _gelu(x: Node, approximate: str) -> Node:
     return e.cast(e.mul(e.scale(wide, 0.5), e.shift(part, 1.0)), x.dtype)
 
 
-def _infer_silu(x: Node) -> Inferred:
-    _need_float("silu", x)
+def _infer_silu(name: str, x: Node) -> Inferred:
+    _need_float(name, x)
     return Inferred(x.dtype, x.shape, {})
 
 
@@ -267,26 +244,22 @@ def _silu(x: Node) -> Node:
 # --- attention
 
 
-def _infer_attention(q: Node, k: Node, v: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
-    name = "attention"
+def _infer_attention(name: str, q: Node, k: Node, v: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
     _need_float(name, q, k, v)
     for x in (q, k, v):
         if x.rank < 2:
             raise ShapeError(
                 f"{name}: {shape_text(x.shape)} has too few axes", rule="shapes must be (..., length, features)."
             )
-    if q.shape[-1] != k.shape[-1]:
-        raise ShapeError(
-            f"{name}: queries and keys have different numbers of features\n"
-            + marked((q.shape, {q.rank - 1}), " and ", (k.shape, {k.rank - 1})),
-            rule="their last axes must be the same.",
-        )
-    if k.shape[-2] != v.shape[-2]:
-        raise ShapeError(
-            f"{name}: there are not as many keys as values\n"
-            + marked((k.shape, {k.rank - 2}), " and ", (v.shape, {v.rank - 2})),
-            rule="their second to last axes must be the same.",
-        )
+    for a, b, axis, which, problem in (
+        (q, k, 1, "last", "queries and keys have different numbers of features"),
+        (k, v, 2, "second to last", "there are not as many keys as values"),
+    ):
+        if a.shape[-axis] != b.shape[-axis]:
+            raise ShapeError(
+                f"{name}: {problem}\n" + marked((a.shape, {a.rank - axis}), " and ", (b.shape, {b.rank - axis})),
+                rule=f"their {which} axes must be the same.",
+            )
     batch = broadcast_shapes(broadcast_shapes(q.shape[:-2], k.shape[:-2], name), v.shape[:-2], name)
     scores = (*batch, q.shape[-2], k.shape[-2])
     for m in mask:
@@ -358,8 +331,7 @@ def _attention(q: Node, k: Node, v: Node, *mask: Node, causal: bool, scale: floa
     return e.cast(_where_any_is_seen(taken, q, k, mask, causal), q.dtype)
 
 
-def _infer_log_sums(q: Node, k: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
-    name = "attention_log_sums"
+def _infer_log_sums(name: str, q: Node, k: Node, *mask: Node, causal: Any, scale: Any) -> Inferred:
     _need_float(name, q, k)
     shape: Shape = (*broadcast_shapes(q.shape[:-2], k.shape[:-2], name), q.shape[-2], k.shape[-2])
     for m in mask:
@@ -382,13 +354,13 @@ def _attention_log_sums(q: Node, k: Node, *mask: Node, causal: bool, scale: floa
 # --- cross entropy
 
 
-def _infer_cross_entropy(logits: Node, labels: Node) -> Inferred:
-    _need_float("cross_entropy", logits)
+def _infer_cross_entropy(name: str, logits: Node, labels: Node) -> Inferred:
+    _need_float(name, logits)
     if not labels.dtype.is_integer:
-        raise DTypeError(f"cross_entropy: the labels are {labels.dtype}", rule="they must be integers: class numbers.")
+        raise DTypeError(f"{name}: the labels are {labels.dtype}", rule="they must be integers: class numbers.")
     if logits.rank == 0 or labels.shape != logits.shape[:-1]:
         raise ShapeError(
-            "cross_entropy: logits and labels do not fit together\n"
+            f"{name}: logits and labels do not fit together\n"
             + marked((logits.shape, ()), " and ", (labels.shape, ())),
             rule="the labels must have the shape of the logits without their last axis, the classes.",
         )
@@ -402,14 +374,9 @@ def _cross_entropy(logits: Node, labels: Node) -> Node:
     x = _wide(logits)
     largest = reduce("max", x, (axis,), keep_axes=True)
     losses = e.log(reduce("add", e.exp(e.sub(x, largest)), (axis,)))
+    number = e.cast(labels, dtypes.int64)
     if classes != 0:
-        chosen = gather(x, [e.cast(labels, dtypes.int64)], (*range(axis), -1))
+        chosen = gather(x, [number], (*range(axis), -1))
         losses = e.sub(losses, e.sub(chosen, reshape(largest, labels.shape)))
-    return e.cast(e.where(_in_range(labels, classes), losses, e.const(math.nan, losses.dtype)), logits.dtype)
-
-
-def _in_range(labels: Node, classes: IndexLike) -> Node:
-    """Where a label is a class: other labels give NaN rather than a loss that looks right."""
-    wide = e.cast(labels, dtypes.int64)
-    zero, end = e.const(0, dtypes.int64), size_node(classes, dtypes.int64)
-    return e.bitwise_and(e.le(zero, wide), e.lt(wide, end))
+    # Labels that are no class give NaN rather than a loss that looks right.
+    return e.cast(e.where(in_range(number, classes), losses, e.const(math.nan, losses.dtype)), logits.dtype)

@@ -16,10 +16,9 @@ from smelt.graph import build_elementwise as e
 from smelt.graph.build_movement import broadcast_to, reshape, slice_
 from smelt.graph.composites import Inferred, composite, register
 from smelt.graph.index import upper
-from smelt.graph.node import Node
+from smelt.graph.node import Node, made
 from smelt.graph.ops import Composition, Op
 from smelt.graph.shapes import broadcast_shapes, shape_text
-from smelt.graph.verify import made
 
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY: Final = 0x1BD11BDA
@@ -54,24 +53,24 @@ def _checked(name: str, key: Node, *counters: Node) -> None:
         raise ShapeError(f"{name}: a key of shape {shape_text(key.shape)}", rule="it has two or three words.")
 
 
-def _infer_words(key: Node, x: Node, y: Node, number: Any) -> Inferred:
-    _checked("threefry", key, x, y)
+def _infer_words(name: str, key: Node, x: Node, y: Node, number: Any) -> Inferred:
+    _checked(name, key, x, y)
     if number not in (0, 1):
-        raise ArgumentError(f"threefry: number must be 0 or 1, got {number!r}")
-    return Inferred(dtypes.uint32, broadcast_shapes(x.shape, y.shape, "threefry"), {"number": int(number)})
+        raise ArgumentError(f"{name}: number must be 0 or 1, got {number!r}")
+    return Inferred(dtypes.uint32, broadcast_shapes(x.shape, y.shape, name), {"number": int(number)})
 
 
-def _infer_numbers(key: Node, x: Node, *affine: Node, draw: Any, kind: Any, dtype: Any) -> Inferred:
-    _checked("random", key, x)
+def _infer_numbers(name: str, key: Node, x: Node, *affine: Node, draw: Any, kind: Any, dtype: Any) -> Inferred:
+    _checked(name, key, x)
     if type(draw) is not int or not 0 <= draw < 2**32:
-        raise ArgumentError(f"random: draw must be a word, got {draw!r}")
+        raise ArgumentError(f"{name}: draw must be a word, got {draw!r}")
     if kind not in KINDS:
-        raise ArgumentError(f"random: kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    wanted = as_dtype(dtype, "random")
+        raise ArgumentError(f"{name}: kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    wanted = as_dtype(dtype, name)
     if wanted not in PRECISION:
-        raise DTypeError(f"random: {wanted} is not supported", rule="the numbers must be float.")
+        raise DTypeError(f"{name}: {wanted} is not supported", rule="the numbers must be float.")
     if any(scalar.dtype is not wanted or scalar.shape != () for scalar in affine):
-        raise DTypeError("random: factor and summand do not fit", rule=f"they must be scalars of {wanted}.")
+        raise DTypeError(f"{name}: factor and summand do not fit", rule=f"they must be scalars of {wanted}.")
     return Inferred(wanted, x.shape, {"draw": draw, "kind": kind, "dtype": wanted.name})
 
 

@@ -19,33 +19,11 @@ import numpy as np
 
 from smelt.errors import ArgumentError, InternalError
 from smelt.graph import index_numbers as numbers
-from smelt.graph.index_atoms import EVALUATE, Atom, Maximum, Minimum, Operation, Quotient, Remainder, quoted, spell
+from smelt.graph.index_atoms import Atom, Maximum, Minimum, Operation, Quotient, Remainder, quoted, spell
 
-__all__ = [
-    "Atom",
-    "Variable",
-    "Operation",
-    "Quotient",
-    "Remainder",
-    "Minimum",
-    "Maximum",
-    "Monomial",
-    "Index",
-    "IndexLike",
-    "Dim",
-    "ZERO",
-    "as_index",
-    "variable",
-    "of",
-    "minimum",
-    "maximum",
-    "size_of",
-    "upper",
-    "product_of",
-    "exact_quotient",
-    "nonnegative",
-    "less",
-]
+__all__ = ["Index", "IndexLike", "Dim", "ZERO", "as_index", "variable", "of", "size_of", "least", "upper", "product_of"]
+__all__ += ["Atom", "Variable", "Operation", "Quotient", "Remainder", "Minimum", "Maximum", "Monomial"]
+__all__ += ["minimum", "maximum", "exact_quotient", "nonnegative", "less"]
 
 IndexLike = Union["Index", int]
 
@@ -70,12 +48,7 @@ class Variable(Atom):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return (
-            type(other) is Variable
-            and self.name == other.name
-            and self.first == other.first
-            and self.last == other.last
-        )
+        return type(other) is Variable and (self.name, self.first, self.last) == (other.name, other.first, other.last)
 
 
 Monomial = tuple[Atom, ...]
@@ -225,20 +198,16 @@ class Index:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: IndexLike) -> Index:
-        known = isinstance(other, Index | int)
-        return _divide(self, as_index(other)) if known else numbers.mixed(operator.floordiv, self, other)
+        return _whole(_divide, operator.floordiv, self, other)
 
     def __rfloordiv__(self, other: int) -> Index:
-        known = isinstance(other, int)
-        return _divide(as_index(other), self) if known else numbers.mixed(operator.floordiv, other, self)
+        return _whole(_divide, operator.floordiv, other, self)
 
     def __mod__(self, other: IndexLike) -> Index:
-        known = isinstance(other, Index | int)
-        return _remainder(self, as_index(other)) if known else numbers.mixed(operator.mod, self, other)
+        return _whole(_remainder, operator.mod, self, other)
 
     def __rmod__(self, other: int) -> Index:
-        known = isinstance(other, int)
-        return _remainder(as_index(other), self) if known else numbers.mixed(operator.mod, other, self)
+        return _whole(_remainder, operator.mod, other, self)
 
     # --- as a number of the user's: fractions, comparisons
 
@@ -324,32 +293,24 @@ def of(atom: Atom) -> Index:
 
 
 def minimum(a: IndexLike, b: IndexLike) -> Index:
-    a, b = as_index(a), as_index(b)
-    if nonnegative(b - a):
-        return a
-    if nonnegative(a - b):
-        return b
-    if str(b) < str(a):
-        a, b = b, a
-    return of(Minimum(a, b))
+    return _extreme(Minimum, 1, as_index(a), as_index(b))
 
 
 def maximum(a: IndexLike, b: IndexLike) -> Index:
-    a, b = as_index(a), as_index(b)
-    if nonnegative(a - b):
+    return _extreme(Maximum, -1, as_index(a), as_index(b))
+
+
+def _extreme(kind: type[Minimum], sign: int, a: Index, b: Index) -> Index:
+    if nonnegative((b - a) * sign):
         return a
-    if nonnegative(b - a):
+    if nonnegative((a - b) * sign):
         return b
-    if str(b) < str(a):
-        a, b = b, a
-    return of(Maximum(a, b))
+    return of(kind(b, a) if str(b) < str(a) else kind(a, b))
 
 
 def size_of(value: IndexLike) -> IndexLike:
     """An expression in its simplest form for a shape: a plain integer where it is constant."""
-    if isinstance(value, int):
-        return value
-    return value.constant if not value.terms else value
+    return value if isinstance(value, int) or value.terms else value.constant
 
 
 def least(size: IndexLike) -> int:
@@ -449,10 +410,9 @@ def less(a: IndexLike, b: IndexLike) -> bool:
 def _product(a: Index, b: Index) -> Index:
     terms: dict[Monomial, int] = {}
     constant = a.constant * b.constant
-    pairs = [(p, c) for p, c in a.terms.items()] + ([((), a.constant)] if a.constant else [])
-    others = [(p, c) for p, c in b.terms.items()] + ([((), b.constant)] if b.constant else [])
-    for p, c in pairs:
-        for q, d in others:
+    left, right = ([*x.terms.items(), *([((), x.constant)] if x.constant else [])] for x in (a, b))
+    for p, c in left:
+        for q, d in right:
             key: Monomial = tuple(sorted(p + q, key=lambda atom: atom.text)) if p and q else p + q
             if key:
                 total = terms.get(key, 0) + c * d
@@ -486,14 +446,8 @@ def _divide(a: Index, b: Index) -> Index:
         return a
     if not a.terms:
         return Index({}, a.constant // n)
-    whole: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    for product, coefficient in a.terms.items():
-        if coefficient % n == 0:
-            whole[product] = coefficient // n
-        else:
-            rest[product] = coefficient
-    quotient = Index(whole, a.constant // n)
+    rest = {product: c for product, c in a.terms.items() if c % n}
+    quotient = Index({product: c // n for product, c in a.terms.items() if c % n == 0}, a.constant // n)
     remaining = Index(rest, a.constant % n)
     low = remaining.low // n
     if low == remaining.high // n:
@@ -502,18 +456,30 @@ def _divide(a: Index, b: Index) -> Index:
     if common > 1:  # (g*s + c) // (g*m) = (s + c // g) // m
         remaining = Index({p: c // common for p, c in rest.items()}, remaining.constant // common)
         return quotient + _divide(remaining, Index({}, n // common))
-    if len(rest) == 1:
-        ((product, coefficient),) = rest.items()
-        atom = product[0]
-        if (
-            len(product) == 1 and coefficient == 1 and isinstance(atom, Quotient)
-        ):  # (a // m + c) // n = (a + c*m) // (m*n)
-            return quotient + _divide(atom.a + atom.b * remaining.constant, atom.b * n)
-        if len(product) == 1 and coefficient == 1 and remaining.constant == 0 and isinstance(atom, Remainder):
-            m = atom.b.value
-            if m is not None and m % n == 0:  # (a % (k*n)) // n = (a // n) % k
-                return quotient + _remainder(_divide(atom.a, b), Index({}, m // n))
+    atom = _only_atom(rest)
+    if isinstance(atom, Quotient):  # (a // m + c) // n = (a + c*m) // (m*n)
+        return quotient + _divide(atom.a + atom.b * remaining.constant, atom.b * n)
+    if isinstance(atom, Remainder) and remaining.constant == 0:
+        m = atom.b.value
+        if m is not None and m % n == 0:  # (a % (k*n)) // n = (a // n) % k
+            return quotient + _remainder(_divide(atom.a, b), Index({}, m // n))
     return quotient + of(Quotient(remaining, b))
+
+
+def _whole(exact: Callable[[Index, Index], Index], operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Index:
+    """Of integers and sizes the size, and of anything else what it is for numbers of the user's."""
+    if isinstance(a, Index | int) and isinstance(b, Index | int):
+        return exact(as_index(a), as_index(b))
+    result: Index = numbers.mixed(operation, a, b)
+    return result
+
+
+def _only_atom(terms: Mapping[Monomial, int]) -> Atom | None:
+    """The atom that is all of these terms."""
+    if len(terms) != 1:
+        return None
+    ((product, coefficient),) = terms.items()
+    return product[0] if len(product) == 1 and coefficient == 1 else None
 
 
 def _divide_symbolic(a: Index, b: Index) -> Index:
@@ -534,17 +500,13 @@ def _split_by(a: Index, b: Index) -> tuple[Index, Index]:
     rest: Index = Index({}, a.constant)
     for product, coefficient in a.terms.items():
         left = list(product)
-        divides = coefficient % n == 0
         for atom in divisor:
-            if atom not in left:
-                divides = False
+            if coefficient % n or atom not in left:
+                rest = rest + Index({product: coefficient}, 0)
                 break
             left.remove(atom)
-        if divides:
-            part = Index({tuple(left): coefficient // n}, 0) if left else Index({}, coefficient // n)
-            whole = whole + part
         else:
-            rest = rest + Index({product: coefficient}, 0)
+            whole = whole + (Index({tuple(left): coefficient // n}, 0) if left else coefficient // n)
     return whole, rest
 
 
@@ -572,13 +534,9 @@ def _remainder(a: Index, b: Index) -> Index:
     if common > 1:
         inner = Index({p: c // common for p, c in rest_terms.items()}, rest.constant // common)
         return _remainder(inner, Index({}, n // common)) * common + rest.constant % common
-    if len(rest_terms) == 1 and rest.constant == 0:
-        ((product, coefficient),) = rest_terms.items()
-        atom = product[0]
-        if len(product) == 1 and coefficient == 1 and isinstance(atom, Remainder):
-            m = atom.b.value
-            if m is not None and m % n == 0:
-                return _remainder(atom.a, b)
+    atom = _only_atom(rest_terms) if rest.constant == 0 else None
+    if isinstance(atom, Remainder) and atom.b.value is not None and atom.b.value % n == 0:
+        return _remainder(atom.a, b)
     return of(Remainder(rest, b))
 
 
@@ -597,4 +555,4 @@ def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
     if isinstance(atom, Variable):
         return values[atom.name]
     assert isinstance(atom, Operation)
-    return EVALUATE[atom.symbol](atom.a.evaluate(values), atom.b.evaluate(values))
+    return atom.evaluate(atom.a.evaluate(values), atom.b.evaluate(values))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from smelt.errors import InternalError
 
@@ -34,6 +34,7 @@ class Operation(Atom):
 
     __slots__ = ("a", "b")
     symbol = "?"
+    evaluate: Callable[[Any, Any], Any]  # with NumPy's arrays of integers, too
 
     def __init__(self, a: Index, b: Index) -> None:
         self.a, self.b = a, b
@@ -60,6 +61,7 @@ class Operation(Atom):
 class Quotient(Operation):
     __slots__ = ()
     symbol = "//"
+    evaluate = staticmethod(operator.floordiv)
 
     def _bounds(self) -> tuple[int, int]:
         ends = [x // y for x in (self.a.low, self.a.high) for y in (self.b.low, self.b.high)]
@@ -69,6 +71,7 @@ class Quotient(Operation):
 class Remainder(Operation):
     __slots__ = ()
     symbol = "%"
+    evaluate = staticmethod(operator.mod)
 
     def _bounds(self) -> tuple[int, int]:
         high = self.b.high - 1
@@ -78,6 +81,7 @@ class Remainder(Operation):
 class Minimum(Operation):
     __slots__ = ()
     symbol = "min"
+    evaluate = staticmethod(lambda a, b: (a + b - abs(a - b)) // 2)
 
     def _spell(self) -> str:
         return f"{self.symbol}({self.a}, {self.b})"
@@ -89,6 +93,7 @@ class Minimum(Operation):
 class Maximum(Minimum):
     __slots__ = ()
     symbol = "max"
+    evaluate = staticmethod(lambda a, b: (a + b + abs(a - b)) // 2)
 
     def _bounds(self) -> tuple[int, int]:
         return max(self.a.low, self.b.low), max(self.a.high, self.b.high)
@@ -105,15 +110,6 @@ def spell_operand(index: Index) -> str:
     single = len(index.terms) == 1 and index.constant == 0 and text == next(iter(index.terms))[0].text
     named = single and not isinstance(next(iter(index.terms))[0], Quotient | Remainder)
     return text if plain or named else f"({text})"
-
-
-# With NumPy's arrays of integers, too.
-EVALUATE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "min": lambda a, b: (a + b - abs(a - b)) // 2,
-    "max": lambda a, b: (a + b + abs(a - b)) // 2,
-}
 
 
 def spell(index: Index) -> str:

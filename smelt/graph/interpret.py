@@ -6,6 +6,7 @@ Inside a node floats are computed in float64 (float64 itself is summed in extend
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -14,10 +15,9 @@ import numpy as np
 from smelt.dtypes import DType, cast_array, float64
 from smelt.errors import ArgumentError, InternalError
 from smelt.graph import composites
-from smelt.graph.elementwise_rules import BINARY_RULES, UNARY_RULES
 from smelt.graph.index import Index, IndexLike
 from smelt.graph.node import Node, constant_array
-from smelt.graph.ops import CONTROL, Loop, Op, identity
+from smelt.graph.ops import BINARY, CONTROL, FOLDS, UNARY, Loop, Op, identity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,23 +51,19 @@ class _Program(NamedTuple):
 
 def _run(roots: Sequence[Node], program: _Program, arguments: Sequence[Array] | None = None) -> list[Array]:
     """The values of the roots; `arguments` are those of the parameters, in a closed graph."""
-    order, expansions = _plan(roots)
-    remaining: dict[Node, int] = {}
-    for node in order:
-        for source in _read(node, expansions):
-            remaining[source] = remaining.get(source, 0) + 1
-    for root in roots:
-        remaining[root] = remaining.get(root, 0) + 1
+    plan = _plan(roots)
+    remaining = Counter([*roots, *(source for read in plan.values() for source in read)])
     values: dict[Node, Any] = {}  # an array; a list of arrays for a loop or branch
-    for node in order:
+    for node, read in plan.items():
+        inputs = [values[source] for source in read]
         if node.op in CONTROL and node.leaf is None:
-            inputs = [values[source] for source in node.sources]
             values[node] = _CONTROL[node.op](node, inputs, program)
         else:
-            values[node] = _value(node, [values[s] for s in _read(node, expansions)], program, arguments or ())
+            values[node] = _value(node, inputs, program, arguments or ())
         if program.observer is not None:
-            program.observer(node, values[node], _read(node, expansions), arguments is not None)
-        for source in _read(node, expansions):
+            program.observer(node, values[node], read, arguments is not None)
+        del inputs  # or what is not read any more would live until the next node
+        for source in read:
             remaining[source] -= 1
             if remaining[source] == 0:
                 del values[source]
@@ -132,31 +128,20 @@ def _host(node: Node, inputs: list[Array], program: _Program) -> list[Array]:
 _CONTROL: Final = {Op.LOOP: _loop, Op.BRANCH: _branch, Op.HOST: _host}
 
 
-def _plan(roots: Sequence[Node]) -> tuple[list[Node], dict[Node, Node]]:
-    """The order of evaluation, in which each composite follows the root of its expansion."""
-    expansions: dict[Node, Node] = {}
-    order: list[Node] = []
-    done: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
+def _plan(roots: Sequence[Node]) -> dict[Node, tuple[Node, ...]]:
+    """What each node reads, in the order of evaluation; a composite reads the root of its expansion."""
+    reads: dict[Node, tuple[Node, ...]] = {}
+    plan: dict[Node, tuple[Node, ...]] = {}
+    stack = list(reversed(roots))
     while stack:
-        node, ready = stack.pop()
-        if node in done:
+        node = stack[-1]
+        if node in reads:  # all that it reads is done, or it is itself
+            plan[stack.pop()] = reads[node]
             continue
-        if ready:
-            done.add(node)
-            order.append(node)
-            continue
-        if node.op is Op.COMPOSITE and node.leaf is None and node not in expansions:
-            expansions[node] = composites.expand(node)
-        stack.append((node, True))
-        stack.extend((source, False) for source in reversed(_read(node, expansions)) if source not in done)
-    return order, expansions
-
-
-def _read(node: Node, expansions: Mapping[Node, Node]) -> tuple[Node, ...]:
-    if node.leaf is not None:
-        return ()
-    return (expansions[node],) if node.op is Op.COMPOSITE else node.sources
+        composite = node.op is Op.COMPOSITE and node.leaf is None
+        reads[node] = (composites.expand(node),) if composite else node.sources if node.leaf is None else ()
+        stack += [source for source in reversed(reads[node]) if source not in reads]
+    return plan
 
 
 def _size(size: IndexLike, dims: Mapping[str, int]) -> int:
@@ -189,30 +174,10 @@ def _widened(x: Array, dtype: DType) -> Array:
     return x.astype(np.float64) if dtype.is_float and dtype is not float64 else x
 
 
-def _const(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return constant_array(node)
-
-
-def _iota(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return cast_array(np.arange(shape[0]), node.dtype)
-
-
-def _reshape(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return inputs[0].reshape(shape)
-
-
-def _permute(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return inputs[0].transpose(node.attribute)
-
-
-def _expand(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return np.broadcast_to(inputs[0], shape)
-
-
 def _pad(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     x, fill = inputs
     result = np.full(shape, fill, x.dtype)
-    starts = [_amount(before, dims) for before, _ in node.attribute]
+    starts = [_size(before, dims) for before, _ in node.attribute]
     result[tuple(slice(start, start + size) for start, size in zip(starts, x.shape, strict=True))] = x
     return result
 
@@ -220,19 +185,11 @@ def _pad(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[
 def _slice(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     result = inputs[0]
     for axis, span in enumerate(node.attribute):
-        positions = _amount(span.start, dims) + span.step * np.arange(shape[axis])
+        positions = _size(span.start, dims) + span.step * np.arange(shape[axis])
         if positions.size and not (positions.min() >= 0 and positions.max() < result.shape[axis]):
             raise InternalError(f"{node!r} reads outside axis {axis} of {list(result.shape)}")
         result = result.take(positions, axis)
     return result
-
-
-def _amount(value: IndexLike, dims: Mapping[str, int]) -> int:
-    return int(value.evaluate(dims)) if isinstance(value, Index) else value
-
-
-def _concat(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return np.concatenate(inputs, node.attribute)
 
 
 def _window(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
@@ -241,37 +198,17 @@ def _window(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mappi
     return np.moveaxis(inputs[0].take(positions, axis), axis + 1, -1)
 
 
-def _unary(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    dtype = node.sources[0].dtype
-    return cast_array(np.asarray(UNARY_RULES[node.attribute](_widened(inputs[0], dtype))), node.dtype)
-
-
-def _binary(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    dtype = node.sources[0].dtype
-    a, b = (_widened(x, dtype) for x in inputs)
-    return cast_array(np.asarray(BINARY_RULES[node.attribute](a, b)), node.dtype)
-
-
-def _where(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return np.where(*inputs)
-
-
-def _cast(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return cast_array(inputs[0], node.dtype)
-
-
-def _bitcast(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return inputs[0].copy().view(node.dtype.numpy)
+def _function(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
+    table = UNARY if node.op is Op.UNARY else BINARY
+    wide = [_widened(x, node.sources[0].dtype) for x in inputs]
+    return cast_array(np.asarray(table[node.attribute].rule(*wide)), node.dtype)
 
 
 def _reduce(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     op, axes = node.attribute
-    (x,) = inputs
-    dtype = node.dtype
-    wide = _wide(dtype)
-    start = np.asarray(identity(op, dtype)).astype(wide)[()]
-    folded = _FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start)
-    return _narrowed(np.asarray(folded), dtype)
+    wide = _wide(node.dtype)
+    start = np.asarray(identity(op, node.dtype)).astype(wide)[()]
+    return _narrowed(np.asarray(FOLDS[op].reduce(inputs[0].astype(wide), axis=axes, initial=start)), node.dtype)
 
 
 def _wide(dtype: DType) -> np.dtype[Any]:
@@ -286,20 +223,15 @@ def _narrowed(x: Array, dtype: DType) -> Array:
 
 def _contract(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     left, right, out = node.attribute
-    a, b = (cast_array(x, node.dtype) for x in inputs)
-    if node.dtype is float64:
-        return np.asarray(np.einsum(a.astype(np.longdouble), left, b.astype(np.longdouble), right, out)).astype(
-            np.float64
-        )
-    if node.dtype.is_float:
-        product = np.einsum(a.astype(np.float64), left, b.astype(np.float64), right, out, optimize=True)
-        return cast_array(np.asarray(product), node.dtype)
-    return np.asarray(np.einsum(a, left, b, right, out))
+    a, b = (cast_array(x, node.dtype).astype(_wide(node.dtype)) for x in inputs)
+    # Products by BLAS, which knows neither extended precision nor integers.
+    fast = node.dtype.is_float and node.dtype is not float64
+    return _narrowed(np.asarray(np.einsum(a, left, b, right, out, optimize=fast)), node.dtype)
 
 
 def _scan(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     op, axis = node.attribute
-    return _narrowed(_FOLDS[op].accumulate(inputs[0].astype(_wide(node.dtype)), axis), node.dtype)
+    return _narrowed(FOLDS[op].accumulate(inputs[0].astype(_wide(node.dtype)), axis), node.dtype)
 
 
 def _coordinates(axes: tuple[int, ...], indices: list[Array], shape: tuple[int, ...]) -> list[Array]:
@@ -337,7 +269,7 @@ def _scatter(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapp
         result.reshape(-1)[flat[keep]] = updates[inside][keep]
         return result
     wide = target.astype(_wide(node.dtype))
-    _FOLDS[op].at(wide, places, updates[inside].astype(wide.dtype))
+    FOLDS[op].at(wide, places, updates[inside].astype(wide.dtype))
     return _narrowed(wide, node.dtype)
 
 
@@ -357,33 +289,21 @@ def _nonzero(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapp
     return np.concatenate([found, np.full(shape[0] - found.size, inputs[0].size)]).astype(np.int64)
 
 
-def _composite(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    return inputs[0]
-
-
-_FOLDS: Final[dict[str, np.ufunc]] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "logaddexp": np.logaddexp,
-}
-
 _RULES: Final[dict[Op, Callable[[Node, list[Array], tuple[int, ...], Mapping[str, int]], Array]]] = {
-    Op.CONST: _const,
-    Op.IOTA: _iota,
-    Op.RESHAPE: _reshape,
-    Op.PERMUTE: _permute,
-    Op.EXPAND: _expand,
+    Op.CONST: lambda node, inputs, shape, dims: constant_array(node),
+    Op.IOTA: lambda node, inputs, shape, dims: cast_array(np.arange(shape[0]), node.dtype),
+    Op.RESHAPE: lambda node, inputs, shape, dims: inputs[0].reshape(shape),
+    Op.PERMUTE: lambda node, inputs, shape, dims: inputs[0].transpose(node.attribute),
+    Op.EXPAND: lambda node, inputs, shape, dims: np.broadcast_to(inputs[0], shape),
     Op.PAD: _pad,
     Op.SLICE: _slice,
-    Op.CONCAT: _concat,
+    Op.CONCAT: lambda node, inputs, shape, dims: np.concatenate(inputs, node.attribute),
     Op.WINDOW: _window,
-    Op.UNARY: _unary,
-    Op.BINARY: _binary,
-    Op.WHERE: _where,
-    Op.CAST: _cast,
-    Op.BITCAST: _bitcast,
+    Op.UNARY: _function,
+    Op.BINARY: _function,
+    Op.WHERE: lambda node, inputs, shape, dims: np.where(*inputs),
+    Op.CAST: lambda node, inputs, shape, dims: cast_array(inputs[0], node.dtype),
+    Op.BITCAST: lambda node, inputs, shape, dims: inputs[0].copy().view(node.dtype.numpy),
     Op.REDUCE: _reduce,
     Op.SCAN: _scan,
     Op.CONTRACT: _contract,
@@ -391,6 +311,6 @@ _RULES: Final[dict[Op, Callable[[Node, list[Array], tuple[int, ...], Mapping[str
     Op.SCATTER: _scatter,
     Op.SORT: _sort,
     Op.NONZERO: _nonzero,
-    Op.COMPOSITE: _composite,
+    Op.COMPOSITE: lambda node, inputs, shape, dims: inputs[0],
     Op.ALIAS: lambda node, inputs, shape, dims: inputs[0],
 }

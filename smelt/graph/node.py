@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from smelt.config import settings
 from smelt.dtypes import DType, Scalar, cast_array, float32, float64
 from smelt.graph.index import IndexLike
 from smelt.graph.ops import Op
@@ -155,6 +156,17 @@ def find(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), att
     return None if reference is None else reference()
 
 
+def made(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node:
+    """`make`, for builders: a new node is checked where the setting `verify` asks for it."""
+    if settings().verify and find(op, dtype, shape, sources, attribute) is None:
+        from smelt.graph.verify import verify_node  # which calls builders
+
+        node = make(op, dtype, shape, sources, attribute)
+        verify_node(node)
+        return node
+    return make(op, dtype, shape, sources, attribute)
+
+
 def with_sources(node: Node, sources: tuple[Node, ...]) -> Node:
     """The same operation on other sources of the same shapes and dtypes; the node itself if they are the same."""
     return node if sources == node.sources else make(node.op, node.dtype, node.shape, sources, node.attribute)
@@ -247,8 +259,3 @@ def users(order: Iterable[Node]) -> dict[Node, list[Node]]:
         for source in node.sources:
             table.setdefault(source, []).append(node)
     return table
-
-
-def walk(root: Node) -> Iterator[Node]:
-    """The nodes below a root, sources first."""
-    yield from topological([root])

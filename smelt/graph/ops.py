@@ -6,8 +6,11 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from smelt import dtypes
 from smelt.dtypes import DType
+from smelt.graph import elementwise_rules as rules
 from smelt.graph.index import IndexLike
 
 if TYPE_CHECKING:
@@ -171,78 +174,84 @@ class Hosted(NamedTuple):
 
 
 class Function(NamedTuple):
-    """Which kinds an elementwise function takes, and what it gives."""
+    """Which kinds an elementwise function takes, and what it gives.
+
+    The rule computes it on NumPy arrays: floats arrive wide (float64) and bools and integers as they are; the caller
+    rounds the result to the dtype of the node and silences floating-point warnings.
+    """
 
     kinds: str  # letters out of b (bool), i (integer), f (float)
+    rule: Callable[..., Any]
     boolean: bool = False  # the result is bool
 
 
 UNARY: Final[dict[str, Function]] = {
-    "neg": Function("if"),
-    "abs": Function("if"),
-    "sign": Function("if"),
-    "not": Function("bi"),  # bitwise; logical for bool
-    "exp": Function("f"),
-    "exp2": Function("f"),
-    "expm1": Function("f"),
-    "log": Function("f"),
-    "log2": Function("f"),
-    "log10": Function("f"),
-    "log1p": Function("f"),
-    "sqrt": Function("f"),
-    "rsqrt": Function("f"),
-    "cbrt": Function("f"),
-    "reciprocal": Function("f"),
-    "sin": Function("f"),
-    "cos": Function("f"),
-    "tan": Function("f"),
-    "asin": Function("f"),
-    "acos": Function("f"),
-    "atan": Function("f"),
-    "sinh": Function("f"),
-    "cosh": Function("f"),
-    "tanh": Function("f"),
-    "asinh": Function("f"),
-    "acosh": Function("f"),
-    "atanh": Function("f"),
-    "erf": Function("f"),
-    "erfc": Function("f"),
-    "erfinv": Function("f"),
-    "lgamma": Function("f"),  # log of the absolute value of the gamma function
-    "digamma": Function("f"),
-    "floor": Function("f"),
-    "ceil": Function("f"),
-    "trunc": Function("f"),
-    "round": Function("f"),  # half to even
-    "isnan": Function("f", boolean=True),
+    "neg": Function("if", np.negative),
+    "abs": Function("if", np.abs),
+    "sign": Function("if", np.sign),
+    "not": Function("bi", np.invert),  # bitwise; logical for bool
+    "exp": Function("f", np.exp),
+    "exp2": Function("f", np.exp2),
+    "expm1": Function("f", np.expm1),
+    "log": Function("f", np.log),
+    "log2": Function("f", np.log2),
+    "log10": Function("f", np.log10),
+    "log1p": Function("f", np.log1p),
+    "sqrt": Function("f", np.sqrt),
+    "rsqrt": Function("f", lambda x: 1.0 / np.sqrt(x)),
+    "cbrt": Function("f", np.cbrt),
+    "reciprocal": Function("f", lambda x: 1.0 / x),
+    "sin": Function("f", np.sin),
+    "cos": Function("f", np.cos),
+    "tan": Function("f", np.tan),
+    "asin": Function("f", np.arcsin),
+    "acos": Function("f", np.arccos),
+    "atan": Function("f", np.arctan),
+    "sinh": Function("f", np.sinh),
+    "cosh": Function("f", np.cosh),
+    "tanh": Function("f", np.tanh),
+    "asinh": Function("f", np.arcsinh),
+    "acosh": Function("f", np.arccosh),
+    "atanh": Function("f", np.arctanh),
+    "erf": Function("f", rules.erf),
+    "erfc": Function("f", rules.erfc),
+    "erfinv": Function("f", rules.erfinv),
+    "lgamma": Function("f", rules.lgamma),  # log of the absolute value of the gamma function
+    "digamma": Function("f", rules.digamma),
+    "floor": Function("f", np.floor),
+    "ceil": Function("f", np.ceil),
+    "trunc": Function("f", np.trunc),
+    "round": Function("f", np.rint),  # half to even
+    "isnan": Function("f", np.isnan, boolean=True),
 }
 
 BINARY: Final[dict[str, Function]] = {
-    "add": Function("if"),
-    "sub": Function("if"),
-    "mul": Function("if"),
-    "div": Function("f"),
-    "floordiv": Function("if"),  # rounds down; integers: x // 0 = 0
-    "mod": Function("if"),  # sign of the divisor; integers: x % 0 = 0
-    "pow": Function("if"),
-    "atan2": Function("f"),  # the angle of the point (second, first)
-    "hypot": Function("f"),
-    "copysign": Function("f"),
-    "max": Function("bif"),  # NaN wins
-    "min": Function("bif"),
-    "and": Function("bi"),
-    "or": Function("bi"),
-    "xor": Function("bi"),
-    "shl": Function("i"),  # beyond the width: 0
-    "shr": Function("i"),  # arithmetic for signed; beyond the width: 0
-    "eq": Function("bif", boolean=True),
-    "ne": Function("bif", boolean=True),
-    "lt": Function("bif", boolean=True),
-    "le": Function("bif", boolean=True),
+    "add": Function("if", np.add),
+    "sub": Function("if", np.subtract),
+    "mul": Function("if", np.multiply),
+    "div": Function("f", np.divide),
+    "floordiv": Function("if", rules.floor_divide),  # rounds down; integers: x // 0 = 0
+    "mod": Function("if", np.remainder),  # sign of the divisor; integers: x % 0 = 0
+    "pow": Function("if", rules.power),
+    "atan2": Function("f", np.arctan2),  # the angle of the point (second, first)
+    "hypot": Function("f", np.hypot),
+    "copysign": Function("f", np.copysign),
+    "max": Function("bif", rules.maximum),  # NaN wins
+    "min": Function("bif", rules.minimum),
+    "and": Function("bi", np.bitwise_and),
+    "or": Function("bi", np.bitwise_or),
+    "xor": Function("bi", np.bitwise_xor),
+    "shl": Function("i", rules.shifted(np.left_shift)),  # beyond the width: 0
+    "shr": Function("i", rules.shifted(np.right_shift)),  # arithmetic for signed; beyond the width: 0
+    "eq": Function("bif", np.equal, boolean=True),
+    "ne": Function("bif", np.not_equal, boolean=True),
+    "lt": Function("bif", np.less, boolean=True),
+    "le": Function("bif", np.less_equal, boolean=True),
 }
 
 REDUCTIONS: Final = ("add", "mul", "max", "min")
 SCANS: Final = (*REDUCTIONS, "logaddexp")  # logaddexp: log(exp(a) + exp(b)), floats only
+FOLDS: Final = dict(zip(SCANS, (np.add, np.multiply, np.maximum, np.minimum, np.logaddexp), strict=True))
 SCATTERS: Final = ("set", *REDUCTIONS)
 
 

@@ -24,18 +24,36 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
-from smelt.errors import InternalError
+import numpy as np
+
+from smelt.dtypes import ALL, DType
+from smelt.errors import InternalError, ParseError, SmeltError
 from smelt.graph.closed import bodies_of
-from smelt.graph.index import Variable
-from smelt.graph.node import Node, constant_value, topological
-from smelt.graph.ops import CONTROL, Op
+from smelt.graph.index import Dim, Index, Variable, size_of
+from smelt.graph.index_text import TokenReader
+from smelt.graph.node import Node, Shape, constant_bytes, constant_value, make, topological
+from smelt.graph.ops import (
+    CONTROL,
+    Branch,
+    Composition,
+    Contraction,
+    Gathering,
+    Loop,
+    Op,
+    Reduction,
+    Scanning,
+    Scattering,
+    Sorting,
+    Span,
+    Window,
+)
 from smelt.graph.shapes import dims_of
-from smelt.graph.text_parse import BODY_NAMES, Placeholder, parse_graph
+from smelt.graph.verify import verify_node
 
-__all__ = ["Placeholder", "parse_graph", "print_graph"]
+T = TypeVar("T")
 
 
 def print_graph(roots: Iterable[Node]) -> str:
@@ -70,12 +88,14 @@ def _lines(roots: Iterable[Node], leaves: dict[Node, int], indent: str = "") -> 
     order = _order(wanted)
     number = {node: at for at, node in enumerate(order)}
     for node in order:
-        word, rest = (f"{leaves[node]}", "") if node.op is Op.LEAF else _WRITERS[node.op](node)
+        form = _FORMS.get(node.op, _NO_FORM)
+        words = [str(leaves[node])] if node.op is Op.LEAF else _part_texts(node, form.before)
+        words = [_const_text(node)] if node.op is Op.CONST else words
         sources = [f"%{number[_standing(source)]}" for source in node.sources]
-        parts = [f"%{number[node]} =", node.op.value, word, *sources, rest, ":", _type_text(node)]
-        yield indent + " ".join(part for part in parts if part)
+        parts = [node.op.value, *words, *sources, *_part_texts(node, form.after), ":", _type_text(node)]
+        yield f"{indent}%{number[node]} = {' '.join(parts)}"
         if node.op in CONTROL:
-            for name, body in zip(BODY_NAMES[node.op], bodies_of(node), strict=False):
+            for name, body in zip(_BODY_NAMES[node.op], bodies_of(node), strict=False):
                 yield f"{indent}  {name}"
                 yield from _lines(body, leaves, indent + "    ")
     yield indent + " ".join(["return", *(f"%{number[root]}" for root in wanted)])
@@ -96,10 +116,6 @@ def _dim_text(dim: Variable) -> str:
     return f"{dim.text} {dim.low} {dim.high}"
 
 
-def _tuple_text(values: Iterable[object]) -> str:
-    return f"({', '.join(map(str, values))})"
-
-
 def _const_text(node: Node) -> str:
     value = constant_value(node)
     if isinstance(value, bool):
@@ -109,6 +125,304 @@ def _const_text(node: Node) -> str:
     if math.isnan(value):
         return f"nan {int.from_bytes(node.attribute, 'little')}"
     return float(value).hex()
+
+
+def _part_texts(node: Node, fields: Mapping[str, Field]) -> list[str]:
+    return [field.write(getattr(node.attribute, name) if name else node.attribute) for name, field in fields.items()]
+
+
+# --- parsing
+
+
+class Placeholder:
+    """Stands for the storage of a leaf that was read from text."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"leaf {self.number}"
+
+
+def parse_graph(text: str, leaves: Sequence[Node] | None = None) -> list[Node]:
+    """The roots of a printed graph. Leaves get placeholders as storage, unless the nodes to use are given.
+
+    Raises ParseError, with the number of the line, for anything that is not a well-formed graph.
+    """
+    lines = iter([TokenReader(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()])
+    parser = _Parser(leaves, lines)
+    parser.header()
+    roots = parser.graph()
+    for reader in lines:
+        reader.fail("nothing after the return line")
+    return roots
+
+
+class _Parser:
+    def __init__(self, leaves: Sequence[Node] | None, lines: Iterator[TokenReader], depth: int = 0) -> None:
+        self.given, self.lines, self.depth = leaves, lines, depth
+        self.leaves: dict[int, Node] = {}
+        self.leaf_count = 0
+        self.dims: dict[str, Index] = {}
+        self.nodes: list[Node] = []
+
+    def next_line(self) -> TokenReader:
+        reader = next(self.lines, None)
+        if reader is None:
+            raise ParseError("the graph has no return line")
+        return reader
+
+    def graph(self) -> list[Node]:
+        """The roots of a graph, from its first line on."""
+        while True:
+            reader = self.next_line()
+            if reader.accept("return"):
+                roots = self.sources(reader)
+                reader.end()
+                return roots
+            try:
+                self.nodes.append(self.node(reader))
+            except InternalError as error:
+                raise ParseError(f"line {reader.line}: {str(error).splitlines()[0]}") from None
+
+    def body(self, name: str) -> tuple[Node, ...]:
+        """A closed graph under its name."""
+        reader = self.next_line()
+        reader.expect(name)
+        reader.end()
+        if self.depth == _MOST_DEPTH:
+            reader.fail(f"bodies at most {_MOST_DEPTH} deep")
+        inner = _Parser(self.given, self.lines, self.depth + 1)
+        inner.leaves, inner.leaf_count, inner.dims = self.leaves, self.leaf_count, self.dims
+        return tuple(inner.graph())
+
+    def header(self) -> None:
+        reader = self.next_line()
+        reader.expect("graph", "leaves", "(")
+        self.leaf_count = reader.integer()
+        reader.expect(")", "dims")
+        for name, low, high in _items(reader, lambda: (reader.name(), reader.integer(), reader.integer())):
+            if name in self.dims:
+                reader.fail(f"one dim called {name!r}")
+            try:
+                self.dims[name] = Dim(name, low, high)
+            except SmeltError:
+                reader.fail("bounds with 0 <= low <= high")
+        reader.end()
+
+    def node(self, reader: TokenReader) -> Node:
+        reader.expect("%")
+        if reader.integer() != len(self.nodes):
+            reader.fail(f"the name %{len(self.nodes)} before here")
+        reader.expect("=")
+        word = reader.name("an op")
+        if word not in _OPS:
+            reader.fail(f"an op before here, not {word!r:.40},")
+        op = _OPS[word]
+        if op is Op.LEAF:
+            leaf = self.leaf(reader)
+            reader.end()
+            return leaf
+        form = _FORMS.get(op, _NO_FORM)
+        found = {name: field.read(self, reader) for name, field in form.before.items()}
+        sources = tuple(self.sources(reader))
+        found |= {name: field.read(self, reader) for name, field in form.after.items()}
+        attribute: Any = found.get("") if form.kind is None else form.kind(**found)
+        dtype, shape = self.type(reader)
+        if op is Op.CONST:
+            attribute = _constant(attribute, dtype, reader)
+        reader.end()
+        if op is Op.LOOP:
+            attribute = attribute._replace(body=self.body("body"))
+            attribute = attribute if attribute.length is not None else attribute._replace(test=self.body("test"))
+        elif op is Op.BRANCH:
+            attribute = Branch(self.body("true"), self.body("false"))
+        node = make(op, dtype, shape, sources, attribute)
+        verify_node(node)
+        return node
+
+    def leaf(self, reader: TokenReader) -> Node:
+        number = reader.integer()
+        if not 0 <= number < self.leaf_count:
+            reader.fail(f"a leaf below {self.leaf_count} before here")
+        dtype, shape = self.type(reader)
+        known = self.leaves.get(number)
+        if known is None and self.given is not None:
+            if number >= len(self.given):
+                reader.fail(f"one of the {len(self.given)} leaves that were given")
+            known = self.given[number]
+        if known is None:
+            known = make(Op.LEAF, dtype, shape, (), Placeholder(number))
+        if known.dtype is not dtype or known.shape != shape:
+            reader.fail(f"the type of leaf {number}, {known.dtype}[{', '.join(map(str, known.shape))}], before here")
+        self.leaves[number] = known
+        return known
+
+    def sources(self, reader: TokenReader) -> list[Node]:
+        found = []
+        while reader.accept("%"):
+            number = reader.integer()
+            if not 0 <= number < len(self.nodes):
+                reader.fail(f"a node that is already there before here, not %{number!r:.20},")
+            found.append(self.nodes[number])
+        return found
+
+    def loop(self, reader: TokenReader) -> Loop:
+        """What is said of a loop; its bodies follow."""
+        reader.expect("(")
+        counts = []
+        for name in ("states", "constants", "xs"):
+            reader.expect(name)
+            counts.append(reader.integer())
+            if name != "xs":
+                reader.expect(",")
+        length, reverse = None, False
+        while not reader.accept(")"):
+            reader.expect(",")
+            if length is None and not reverse and reader.accept("length"):
+                length = self.size(reader)
+            else:
+                reader.expect("reverse")
+                reverse = True
+        states, constants, xs = counts
+        return Loop((), None, states, constants, xs, length, reverse)
+
+    def size(self, reader: TokenReader, after: str = "") -> Any:
+        if after:
+            reader.expect(after)
+        return size_of(reader.index(self.dims))
+
+    def span(self, reader: TokenReader) -> Span:
+        start, size = self.size(reader), self.size(reader, ":")
+        reader.expect(":")
+        return Span(start, size, reader.integer())
+
+    def type(self, reader: TokenReader) -> tuple[DType, Shape]:
+        reader.expect(":")
+        name = reader.name("a dtype")
+        if name not in _DTYPES:
+            reader.fail(f"a dtype before here, not {name!r:.40},")
+        return _DTYPES[name], tuple(_items(reader, lambda: self.size(reader), "[]"))
+
+
+def _items(reader: TokenReader, read: Callable[[], T], brackets: str = "()") -> list[T]:
+    """A list in brackets with commas in between."""
+    reader.expect(brackets[0])
+    found: list[T] = []
+    while not reader.accept(brackets[1]):
+        if found:
+            reader.expect(",")
+        found.append(read())
+    return found
+
+
+def _scalar(reader: TokenReader) -> Any:
+    """A number, true, false, none, a string, or ("nan", bits)."""
+    if reader.kind == "string":
+        return reader.string()
+    negative = reader.accept("-")
+    if reader.kind == "name":
+        word = reader.take()
+        if word == "nan" and not negative:
+            return ("nan", reader.integer())
+        if word == "inf":
+            return -math.inf if negative else math.inf
+        if word in _NAMED and not negative:
+            return _NAMED[word]
+        reader.fail(f"a value before here, not {word!r:.40},")
+    if reader.kind != "number":
+        reader.fail("a value")
+    if reader.token.isdigit():
+        return -reader.integer() if negative else reader.integer()
+    try:
+        value = float.fromhex(reader.token)
+    except (ValueError, OverflowError):
+        reader.fail("a hexadecimal float")
+    if not reader.take().startswith("0x"):
+        reader.fail("a hexadecimal float before here")
+    return -value if negative else value
+
+
+def _parameter(reader: TokenReader) -> tuple[str, Any]:
+    name = reader.name()
+    reader.expect("=")
+    value = _scalar(reader)
+    return (name, value) if not isinstance(value, tuple) else reader.fail("a parameter before here")
+
+
+def _constant(value: Any, dtype: DType, reader: TokenReader) -> bytes:
+    """The bits of a constant, which must be exactly what was written."""
+    if isinstance(value, tuple):
+        bits = value[1]
+        if dtype.is_float and 0 <= bits < 1 << dtype.bits:
+            data: bytes = bits.to_bytes(dtype.itemsize, "little")
+            if np.isnan(np.frombuffer(data, dtype.numpy)[0]):
+                return data
+        reader.fail(f"the bits of a NaN of {dtype} before here")
+    wanted = bool if dtype.is_bool else float if dtype.is_float else int
+    if type(value) is not wanted or (wanted is int and not dtype.minimum <= value <= dtype.maximum):
+        reader.fail(f"a value of {dtype} before here")
+    data = constant_bytes(value, dtype)
+    if wanted is float and float(np.frombuffer(data, dtype.numpy)[0]) != value:
+        reader.fail(f"a value that {dtype} holds exactly before here")
+    return data
+
+
+_MOST_DEPTH: Final = 50  # of bodies in bodies
+_BODY_NAMES: Final = {Op.LOOP: ("body", "test"), Op.BRANCH: ("true", "false"), Op.HOST: ()}
+_DTYPES: Final = {dtype.name: dtype for dtype in ALL}
+_OPS: Final = {op.value: op for op in Op}
+
+
+def _choice(reader: TokenReader, words: Sequence[str]) -> int:
+    """Which of the words comes next."""
+    word = reader.name()
+    return words.index(word) if word in words else reader.fail(f"{' or '.join(words)} before here")
+
+
+_NAMED: Final[dict[str, Any]] = {"true": True, "false": False, "none": None}
+
+
+# --- what is written of the attribute of each op
+
+
+class Field(NamedTuple):
+    """A part of an attribute: how it is written, and read back."""
+
+    write: Callable[[Any], str]
+    read: Callable[[_Parser, TokenReader], Any]
+
+
+class Form(NamedTuple):
+    """What stands before the sources and after them, by the name of a part of the attribute; "" is all of it."""
+
+    kind: type | None  # of an attribute with parts
+    before: dict[str, Field]
+    after: dict[str, Field]
+
+
+def _tuple_text(values: Iterable[object]) -> str:
+    return f"({', '.join(map(str, values))})"
+
+
+def _flag(*words: str) -> Field:
+    return Field(words.__getitem__, lambda parser, reader: bool(_choice(reader, words)))
+
+
+def _axis(reader: TokenReader) -> int:
+    axes = _items(reader, reader.integer)
+    return axes[0] if len(axes) == 1 else reader.fail("one axis before here")
+
+
+def _window(reader: TokenReader) -> Window:
+    numbers = _items(reader, reader.integer)
+    return Window(*numbers) if len(numbers) == 4 else reader.fail("four numbers before here")
+
+
+def _parameters_text(parameters: Iterable[tuple[str, object]]) -> str:
+    return "{" + ", ".join(f"{key}={_parameter_text(value)}" for key, value in parameters) + "}"
 
 
 def _parameter_text(value: object) -> str:
@@ -123,55 +437,52 @@ def _parameter_text(value: object) -> str:
     raise InternalError(f"a parameter has no text form: {value!r}")
 
 
-def _composite_text(node: Node) -> tuple[str, str]:
-    name, parameters = node.attribute
-    return name, "{" + ", ".join(f"{key}={_parameter_text(value)}" for key, value in parameters) + "}"
-
-
-def _checked_text(node: Node) -> str:
-    return "checked" if node.attribute.checked else "clamped"
-
-
-def _loop_text(node: Node) -> str:
-    loop = node.attribute
+def _loop_text(loop: Loop) -> str:
     words = [f"states {loop.states}", f"constants {loop.constants}", f"xs {loop.xs}"]
     words += [f"length {loop.length}"] if loop.test is None else []
-    return f"({', '.join([*words, *(['reverse'] if loop.reverse else [])])})"
+    return _tuple_text([*words, *(["reverse"] if loop.reverse else [])])
 
 
-def _sort_text(node: Node) -> str:
-    order = "descending" if node.attribute.descending else "ascending"
-    return f"{order} {'indices' if node.attribute.indices else 'values'}"
+_NAME: Final = Field(str, lambda parser, reader: reader.name())
+_NUMBER: Final = Field(str, lambda parser, reader: reader.integer())
+_CHECKED: Final = _flag("clamped", "checked")
+_AXIS: Final = Field(lambda axis: f"({axis})", lambda parser, reader: _axis(reader))
+_AXES: Final = Field(_tuple_text, lambda parser, reader: tuple(_items(reader, reader.integer)))
+_WIDTHS: Final = Field(
+    lambda widths: _tuple_text(f"{before}:{after}" for before, after in widths),
+    lambda parser, reader: tuple(_items(reader, lambda: (parser.size(reader), parser.size(reader, ":")))),
+)
+_SPANS: Final = Field(
+    lambda spans: _tuple_text(f"{start}:{size}:{step}" for start, size, step in spans),
+    lambda parser, reader: tuple(_items(reader, lambda: parser.span(reader))),
+)
+_PARAMETERS: Final = Field(
+    _parameters_text, lambda parser, reader: tuple(_items(reader, lambda: _parameter(reader), "{}"))
+)
 
-
-# The word before the sources and the text after them.
-_WRITERS: Final[dict[Op, Callable[[Node], tuple[str, str]]]] = {
-    Op.CONST: lambda node: (_const_text(node), ""),
-    Op.IOTA: lambda node: ("", ""),
-    Op.RESHAPE: lambda node: ("", ""),
-    Op.PERMUTE: lambda node: ("", _tuple_text(node.attribute)),
-    Op.EXPAND: lambda node: ("", ""),
-    Op.PAD: lambda node: ("", _tuple_text(f"{before}:{after}" for before, after in node.attribute)),
-    Op.SLICE: lambda node: ("", _tuple_text(f"{start}:{size}:{step}" for start, size, step in node.attribute)),
-    Op.CONCAT: lambda node: ("", _tuple_text([node.attribute])),
-    Op.WINDOW: lambda node: ("", _tuple_text(node.attribute)),
-    Op.UNARY: lambda node: (node.attribute, ""),
-    Op.BINARY: lambda node: (node.attribute, ""),
-    Op.WHERE: lambda node: ("", ""),
-    Op.CAST: lambda node: ("", ""),
-    Op.BITCAST: lambda node: ("", ""),
-    Op.REDUCE: lambda node: (node.attribute.op, _tuple_text(node.attribute.axes)),
-    Op.SCAN: lambda node: (node.attribute.op, _tuple_text([node.attribute.axis])),
-    Op.CONTRACT: lambda node: ("", " ".join(map(_tuple_text, node.attribute))),
-    Op.GATHER: lambda node: (_checked_text(node), _tuple_text(node.attribute.axes)),
-    Op.SCATTER: lambda node: (f"{node.attribute.op} {_checked_text(node)}", _tuple_text(node.attribute.axes)),
-    Op.SORT: lambda node: (_sort_text(node), _tuple_text([node.attribute.axis])),
-    Op.NONZERO: lambda node: ("", ""),
-    Op.COMPOSITE: _composite_text,
-    Op.PARAMETER: lambda node: (str(node.attribute), ""),
-    Op.LOOP: lambda node: ("", _loop_text(node)),
-    Op.BRANCH: lambda node: ("", ""),
-    Op.HOST: lambda node: ("", ""),  # as an alias
-    Op.ITEM: lambda node: (str(node.attribute), ""),
-    Op.ALIAS: lambda node: ("", ""),  # only to look at: what it means cannot be written down
+_NO_FORM: Final = Form(None, {}, {})
+# Of ops that are not listed nothing is written, or (aliases, calls of Python's) nothing can be.
+_FORMS: Final[dict[Op, Form]] = {
+    Op.CONST: Form(None, {"": Field(str, lambda parser, reader: _scalar(reader))}, {}),  # `text` writes it
+    Op.PERMUTE: Form(None, {}, {"": _AXES}),
+    Op.PAD: Form(None, {}, {"": _WIDTHS}),
+    Op.SLICE: Form(None, {}, {"": _SPANS}),
+    Op.CONCAT: Form(None, {}, {"": _AXIS}),
+    Op.WINDOW: Form(None, {}, {"": Field(_tuple_text, lambda parser, reader: _window(reader))}),
+    Op.UNARY: Form(None, {"": _NAME}, {}),
+    Op.BINARY: Form(None, {"": _NAME}, {}),
+    Op.REDUCE: Form(Reduction, {"op": _NAME}, {"axes": _AXES}),
+    Op.SCAN: Form(Scanning, {"op": _NAME}, {"axis": _AXIS}),
+    Op.CONTRACT: Form(Contraction, {}, {"left": _AXES, "right": _AXES, "out": _AXES}),
+    Op.GATHER: Form(Gathering, {"checked": _CHECKED}, {"axes": _AXES}),
+    Op.SCATTER: Form(Scattering, {"op": _NAME, "checked": _CHECKED}, {"axes": _AXES}),
+    Op.SORT: Form(
+        Sorting,
+        {"descending": _flag("ascending", "descending"), "indices": _flag("values", "indices")},
+        {"axis": _AXIS},
+    ),
+    Op.COMPOSITE: Form(Composition, {"name": _NAME}, {"parameters": _PARAMETERS}),
+    Op.PARAMETER: Form(None, {"": _NUMBER}, {}),
+    Op.LOOP: Form(None, {}, {"": Field(_loop_text, lambda parser, reader: parser.loop(reader))}),
+    Op.ITEM: Form(None, {"": _NUMBER}, {}),
 }

@@ -1,30 +1,25 @@
 """Checks that nodes are well formed: what every pass may rely on, op by op.
 
-`made` is how builders make nodes: with the setting `verify` on it checks each one. A failed check is a bug in smelt.
+An operation is made again by its builder, which knows its rules, and has to come out as it is. What builders leave to
+their callers is checked here. A failed check is a bug in smelt.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from types import NoneType
+from typing import Any, Final, NamedTuple
 
-from smelt.config import settings
 from smelt.dtypes import DType, bool_, int64
-from smelt.errors import InternalError
-from smelt.graph.index import Index, nonnegative, product_of
-from smelt.graph.node import Node, Shape, make, topological
+from smelt.errors import InternalError, SmeltError
+from smelt.graph import build
+from smelt.graph.index import Index, nonnegative
+from smelt.graph.node import Node, Shape, topological
 from smelt.graph.ops import (
-    BINARY,
     CONTROL,
-    REDUCTIONS,
-    SCANS,
-    SCATTERS,
-    UNARY,
     Branch,
     Composition,
     Contraction,
-    Function,
     Gathering,
     Hosted,
     Loop,
@@ -35,17 +30,8 @@ from smelt.graph.ops import (
     Sorting,
     Span,
     Window,
-    kind_letter,
 )
 from smelt.graph.shapes import dims_of
-
-
-def made(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node:
-    """`make`, and a check of the node where the setting `verify` asks for it."""
-    node = make(op, dtype, shape, sources, attribute)
-    if settings().verify:
-        verify_node(node)
-    return node
 
 
 def verify_node(node: Node) -> None:
@@ -58,13 +44,27 @@ def verify_node(node: Node) -> None:
         else:
             _need(node, isinstance(size, Index) and bool(size.terms), "sizes are integers or expressions of dims")
             _need(node, nonnegative(size), "sizes are not negative")  # type: ignore[arg-type]
-    expected = _SOURCE_COUNTS[node.op]
-    _need(node, expected is None or len(node.sources) == expected, f"there are {expected} sources")
-    _need(node, node.op not in _NO_ATTRIBUTE or node.attribute is None, "there is no attribute")
-    CHECKS[node.op](node)
+    form = FORMS[node.op]
+    _need(node, form.sources in (None, len(node.sources)), f"there are {form.sources} sources")
+    _need(node, form.attribute in (object, type(node.attribute)), f"the attribute is a {form.attribute.__name__}")
+    if form.check is not None:
+        form.check(node)
+    if form.rebuilt is not None:
+        _compare(node, form.rebuilt)
     if node.leaf is not None:
         leaf = node.leaf
         _need(node, leaf.op is Op.LEAF and leaf.dtype is node.dtype and leaf.shape == node.shape, "the leaf fits")
+
+
+def _compare(node: Node, rebuilt: Callable[..., Node]) -> None:
+    """Check that a node is what its builder makes of its parts."""
+    try:
+        new = rebuilt(node, *node.sources)
+    except (SmeltError, TypeError, ValueError) as error:
+        raise InternalError(f"{_named(node)} is malformed: {error}") from error
+    _need(node, (new.dtype, new.shape) == (node.dtype, node.shape), f"its builder gives {new.dtype}{list(new.shape)}")
+    same = new.op is node.op and new.sources == node.sources and new.attribute == node.attribute
+    _need(node, same or node.op in _MAY_DO_NOTHING, f"its builder gives {_named(new)}")
 
 
 def verify_graph(roots: Iterable[Node]) -> None:
@@ -79,149 +79,25 @@ def verify_graph(roots: Iterable[Node]) -> None:
 
 def _need(node: Node, condition: bool, rule: str) -> None:
     if not condition:
-        sources = ", ".join(repr(source) for source in node.sources[:4])
-        raise InternalError(f"{node!r} of {sources or 'nothing'} is malformed; the rule: {rule}")
+        raise InternalError(f"{_named(node)} is malformed; the rule: {rule}")
 
 
-def _const(node: Node) -> None:
-    _need(node, node.shape == (), "a constant is a scalar")
-    _need(node, type(node.attribute) is bytes and len(node.attribute) == node.dtype.itemsize, "it has one element")
-    _need(node, not node.dtype.is_bool or node.attribute in (b"\0", b"\1"), "a bool is 0 or 1")
-
-
-def _leaf(node: Node) -> None:
-    _need(node, node.attribute is not None, "a leaf has a storage")
-
-
-def _iota(node: Node) -> None:
-    _need(node, node.rank == 1 and not node.dtype.is_bool, "iota is a vector of numbers")
-
-
-def _same_dtype(node: Node) -> Node:
-    x = node.sources[0]
-    _need(node, node.dtype is x.dtype, "the dtype stays")
-    return x
-
-
-def _count(shape: Shape) -> object:
-    return math.prod(shape) if all(type(s) is int for s in shape) else product_of(shape)
-
-
-def _reshape(node: Node) -> None:
-    x = _same_dtype(node)
-    _need(node, node.shape != x.shape and _count(node.shape) == _count(x.shape), "another shape of as many elements")
-
-
-def _permute(node: Node) -> None:
-    x = _same_dtype(node)
-    axes = node.attribute
-    _need(node, type(axes) is tuple and sorted(axes) == list(range(x.rank)), "the axes are a permutation")
-    _need(node, node.shape == tuple(x.shape[axis] for axis in axes), "the shape is permuted")
-
-
-def _expand(node: Node) -> None:
-    x = _same_dtype(node)
-    _need(node, node.rank == x.rank, "the rank stays")
-    _need(node, all(old in (new, 1) for old, new in zip(x.shape, node.shape, strict=True)), "only axes of size 1 grow")
-
-
-def _pad(node: Node) -> None:
-    x, fill = node.sources
-    _need(node, node.dtype is x.dtype is fill.dtype and fill.shape == (), "the fill is a scalar of the same dtype")
-    _need(node, type(node.attribute) is tuple and len(node.attribute) == x.rank == node.rank, "widths for each axis")
-    for size, old, (before, after) in zip(node.shape, x.shape, node.attribute, strict=True):
-        _need(node, _not_negative(before) and _not_negative(after), "widths are not negative")
-        _need(node, size == old + before + after, "sizes grow by the widths")
-
-
-def _slice(node: Node) -> None:
-    x = _same_dtype(node)
-    _need(node, type(node.attribute) is tuple and len(node.attribute) == x.rank == node.rank, "a span for each axis")
-    for size, old, span in zip(node.shape, x.shape, node.attribute, strict=True):
-        _need(node, type(span) is Span and span.step != 0 and span.size == size, "spans give the sizes")
-        if size == 0:
-            continue
-        last = span.start + (size - 1) * span.step
-        low, high = (span.start, last) if span.step > 0 else (last, span.start)
-        _need(node, _not_negative(low) and _not_negative(old - high - 1), "spans lie inside their axes")
+def _named(node: Node) -> str:
+    return f"{node!r} of {', '.join(repr(source) for source in node.sources[:4]) or 'nothing'}"
 
 
 def _not_negative(value: Any) -> bool:
     return nonnegative(value) if isinstance(value, Index) else value >= 0
 
 
-def _concat(node: Node) -> None:
-    axis = node.attribute
-    _need(node, type(axis) is int and 0 <= axis < node.rank and len(node.sources) > 0, "there is something to join")
-    total: Any = 0
-    for x in node.sources:
-        _need(node, x.dtype is node.dtype and x.rank == node.rank, "dtypes and ranks agree")
-        fits = all(a == b for k, (a, b) in enumerate(zip(x.shape, node.shape, strict=True)) if k != axis)
-        _need(node, fits, "the other sizes agree")
-        total = x.shape[axis] + total
-    _need(node, node.shape[axis] == total, "the sizes add up")
+def _const(node: Node) -> None:
+    _need(node, node.shape == (), "a constant is a scalar")
+    _need(node, len(node.attribute) == node.dtype.itemsize, "it has one element")
+    _need(node, not node.dtype.is_bool or node.attribute in (b"\0", b"\1"), "a bool is 0 or 1")
 
 
-def _window(node: Node) -> None:
-    x = _same_dtype(node)
-    _need(node, type(node.attribute) is Window, "the attribute is a Window")
-    axis, size, step, dilation = node.attribute
-    _need(node, 0 <= axis < x.rank and min(size, step, dilation) >= 1, "there is an axis to cut, in positive steps")
-    others = tuple(s for k, s in enumerate(x.shape) if k != axis)
-    _need(node, node.rank == x.rank + 1 and node.shape[-1] == size, "the last axis walks the window")
-    _need(node, tuple(s for k, s in enumerate(node.shape[:-1]) if k != axis) == others, "the other axes stay")
-    count = node.shape[axis]
-    last = (count - 1) * step + (size - 1) * dilation
-    _need(node, count == 0 or _not_negative(x.shape[axis] - last - 1), "windows lie inside their axis")
-
-
-def _elementwise(table: dict[str, Function]) -> Callable[[Node], None]:
-    def check(node: Node) -> None:
-        x = node.sources[0]
-        function = table.get(node.attribute)
-        _need(node, function is not None, "the function is known")
-        assert function is not None
-        _need(node, kind_letter(x.dtype) in function.kinds, "the function takes the dtype")
-        _need(node, node.dtype is (bool_ if function.boolean else x.dtype), "the dtype is the function's")
-        _need(node, all(s.dtype is x.dtype for s in node.sources), "the sources have one dtype")
-        _need(node, all(s.shape == node.shape for s in node.sources), "the shapes are equal")
-
-    return check
-
-
-def _where(node: Node) -> None:
-    condition, a, b = node.sources
-    _need(node, condition.dtype is bool_ and a.dtype is b.dtype is node.dtype, "a bool chooses between one dtype")
-    _need(node, all(s.shape == node.shape for s in node.sources), "the shapes are equal")
-
-
-def _cast(node: Node) -> None:
-    (x,) = node.sources
-    _need(node, x.shape == node.shape and x.dtype is not node.dtype, "only the dtype changes")
-
-
-def _bitcast(node: Node) -> None:
-    _cast(node)
-    _need(node, node.sources[0].dtype.bits == node.dtype.bits and not node.dtype.is_bool, "the width stays")
-
-
-def _reduce(node: Node) -> None:
-    x = _same_dtype(node)
-    _need(node, type(node.attribute) is Reduction and node.attribute.op in REDUCTIONS, "the reduction is known")
-    op, axes = node.attribute
-    _need(node, not x.dtype.is_bool or op in ("max", "min"), "bools are not added or multiplied")
-    ordered = len(axes) > 0 and list(axes) == sorted(set(axes)) and axes[0] >= 0 and axes[-1] < x.rank
-    _need(node, ordered, "axes are distinct and ascending")
-    _need(node, node.shape == tuple(s for axis, s in enumerate(x.shape) if axis not in axes), "the axes disappear")
-
-
-def _scan(node: Node) -> None:
-    x = _same_dtype(node)
-    _need(node, type(node.attribute) is Scanning and node.attribute.op in SCANS, "the scan is known")
-    op, axis = node.attribute
-    _need(node, 0 <= axis < x.rank and node.shape == x.shape, "it runs along an axis, and the shape stays")
-    _need(node, not x.dtype.is_bool or op in ("max", "min"), "bools are not added or multiplied")
-    _need(node, op != "logaddexp" or x.dtype.is_float, "logaddexp is for floats")
+def _leaf(node: Node) -> None:
+    _need(node, node.attribute is not None, "a leaf has a storage")
 
 
 def _coordinates(node: Node, axes: tuple[int, ...], x: Node, shape: Shape, indices: tuple[Node, ...]) -> None:
@@ -235,60 +111,62 @@ def _coordinates(node: Node, axes: tuple[int, ...], x: Node, shape: Shape, indic
     _need(node, fits, "axes that are not indexed are as long on both sides")
 
 
+def _slice(node: Node) -> None:
+    _need(node, all(type(span) is Span for span in node.attribute), "there is a Span for each axis")
+
+
 def _gather(node: Node) -> None:
     x, *indices = node.sources
-    _need(node, type(node.attribute) is Gathering and node.dtype is x.dtype, "the dtype stays")
     _need(node, len(indices) > 0, "there is an index")
     _coordinates(node, node.attribute.axes, x, node.shape, tuple(indices))
-    empty = any(k < 0 and size == 0 for k, size in zip(node.attribute.axes, x.shape, strict=True))
-    _need(node, not empty or 0 in node.shape, "there is something to read")
 
 
 def _scatter(node: Node) -> None:
     target, updates, *indices = node.sources
-    _need(node, type(node.attribute) is Scattering and node.attribute.op in SCATTERS, "the scatter is known")
-    _need(node, node.dtype is target.dtype is updates.dtype and node.shape == target.shape, "the target's type stays")
-    _need(node, not node.dtype.is_bool or node.attribute.op in ("set", "max", "min"), "bools are not added")
     _coordinates(node, node.attribute.axes, target, updates.shape, tuple(indices))
 
 
 def _sort(node: Node) -> None:
-    (x,) = node.sources
-    _need(node, type(node.attribute) is Sorting, "the attribute is a Sorting")
-    axis, _, indices = node.attribute
-    _need(node, node.dtype is (int64 if indices else x.dtype), "values stay, indices are int64")
+    (x,), axis = node.sources, node.attribute.axis
     _need(node, 0 <= axis < x.rank == node.rank, "there is an axis to sort along")
-    fits = all(new == old for k, (new, old) in enumerate(zip(node.shape, x.shape, strict=True)) if k != axis)
-    _need(node, fits and _not_negative(x.shape[axis] - node.shape[axis]), "no more are wanted than there are")
+    _need(node, _not_negative(x.shape[axis] - node.shape[axis]), "no more are wanted than there are")
 
 
-def _nonzero(node: Node) -> None:
-    (x,) = node.sources
-    _need(node, x.rank == 1 and x.dtype is bool_ and node.rank == 1 and node.dtype is int64, "a vector of bools")
-
-
-def _contract(node: Node) -> None:
-    a, b = node.sources
-    _need(node, type(node.attribute) is Contraction, "the attribute is a Contraction")
+def _contracted(node: Node, a: Node, b: Node) -> Node:
     left, right, out = node.attribute
-    _need(node, a.dtype is b.dtype and not a.dtype.is_bool and not node.dtype.is_bool, "numbers of one dtype")
-    _need(node, node.dtype.is_float or not a.dtype.is_float, "floats are summed as floats")
-    _need(node, len(left) == a.rank and len(right) == b.rank and len(out) == node.rank, "each axis has a label")
-    _need(node, all(len(set(labels)) == len(labels) for labels in node.attribute), "labels are distinct")
-    sizes = dict(zip(left, a.shape, strict=True))
-    _need(node, all(sizes.setdefault(n, s) == s for n, s in zip(right, b.shape, strict=True)), "shared sizes agree")
-    _need(node, all(label in sizes for label in out), "labels of the result come from an operand")
-    _need(node, node.shape == tuple(sizes[label] for label in out), "the shape follows the labels")
-    _need(node, list(sizes) == list(range(len(sizes))), "labels count up in the order in which they appear")
+    return build.contract(a, b, left, right, out, node.dtype)
 
 
-def _composite(node: Node) -> None:
-    _need(node, type(node.attribute) is Composition, "the attribute is a Composition")
+def _gathered(node: Node, x: Node, *indices: Node) -> Node:
+    return build.gather(x, indices, node.attribute.axes, node.shape, checked=node.attribute.checked)
+
+
+def _scattered(node: Node, target: Node, updates: Node, *indices: Node) -> Node:
+    op, axes, checked = node.attribute
+    return build.scatter(op, target, updates, indices, axes, checked=checked)
+
+
+def _sorted(node: Node, x: Node) -> Node:
+    axis, descending, indices = node.attribute
+    count: Any = node.shape[axis]
+    return build.sort(x, axis, descending=descending, indices=indices, count=count)
+
+
+def _composite(node: Node, *sources: Node) -> Node:
+    return build.composite(node.attribute.name, *sources, **dict(node.attribute.parameters))
+
+
+def _vectors(node: Node) -> None:
+    _need(node, all(x.rank == 1 for x in (node, *node.sources)), "it is a vector")
 
 
 def _alias(node: Node) -> None:
     x = node.sources[0] if node.sources else None
     _need(node, x is not None and (x.dtype, x.shape) == (node.dtype, node.shape), "it has a source of the same type")
+
+
+def _parameter(node: Node) -> None:
+    _need(node, node.attribute >= 0, "a parameter has a number")
 
 
 def value_types(attribute: Loop | Branch | Hosted) -> list[tuple[DType, Shape]]:
@@ -302,12 +180,7 @@ def value_types(attribute: Loop | Branch | Hosted) -> list[tuple[DType, Shape]]:
     return [*((x.dtype, x.shape) for x in states), *((y.dtype, (length, *y.shape)) for y in ys)]
 
 
-def _parameter(node: Node) -> None:
-    _need(node, type(node.attribute) is int and node.attribute >= 0, "a parameter has a number")
-
-
 def _loop(node: Node) -> None:
-    _need(node, type(node.attribute) is Loop, "the attribute is a Loop")
     body, test, states, constants, xs, length, reverse = node.attribute
     first = states + constants
     _need(node, 0 <= states <= len(body) and min(constants, xs) >= 0, "its numbers are not negative")
@@ -328,7 +201,7 @@ def _loop(node: Node) -> None:
 
 
 def _branch(node: Node) -> None:
-    _need(node, type(node.attribute) is Branch and len(node.sources) > 0, "the attribute is a Branch")
+    _need(node, len(node.sources) > 0, "there is a predicate")
     predicate, *operands = node.sources
     _need(node, (predicate.dtype, predicate.shape) == (bool_, ()), "the predicate is a bool scalar")
     kinds = [[(root.dtype, root.shape) for root in body] for body in node.attribute]
@@ -338,7 +211,7 @@ def _branch(node: Node) -> None:
 
 
 def _host(node: Node) -> None:
-    _need(node, type(node.attribute) is Hosted and callable(node.attribute.function), "the attribute is a Hosted")
+    _need(node, callable(node.attribute.function), "there is a function to call")
     _need(node, [(node.dtype, node.shape)] == value_types(node.attribute)[:1], "its type is that of the first value")
 
 
@@ -353,61 +226,52 @@ def _closed(node: Node, body: Sequence[Node], types: list[tuple[DType, Shape]]) 
 
 def _item(node: Node) -> None:
     (x,) = node.sources
-    _need(node, x.op in CONTROL and type(node.attribute) is int, "it is a value of a loop or branch")
+    _need(node, x.op in CONTROL, "it is a value of a loop or branch")
     types = value_types(x.attribute)
     _need(node, 0 <= node.attribute < len(types), "there is such a value")
     _need(node, types[node.attribute] == (node.dtype, node.shape), "it has the type of that value")
 
 
-# `composites` replaces the entry of COMPOSITE by a check against its registry.
-CHECKS: Final[dict[Op, Callable[[Node], None]]] = {
-    Op.CONST: _const,
-    Op.LEAF: _leaf,
-    Op.IOTA: _iota,
-    Op.RESHAPE: _reshape,
-    Op.PERMUTE: _permute,
-    Op.EXPAND: _expand,
-    Op.PAD: _pad,
-    Op.SLICE: _slice,
-    Op.CONCAT: _concat,
-    Op.WINDOW: _window,
-    Op.UNARY: _elementwise(UNARY),
-    Op.BINARY: _elementwise(BINARY),
-    Op.WHERE: _where,
-    Op.CAST: _cast,
-    Op.BITCAST: _bitcast,
-    Op.REDUCE: _reduce,
-    Op.SCAN: _scan,
-    Op.CONTRACT: _contract,
-    Op.GATHER: _gather,
-    Op.SCATTER: _scatter,
-    Op.SORT: _sort,
-    Op.NONZERO: _nonzero,
-    Op.COMPOSITE: _composite,
-    Op.ALIAS: _alias,
-    Op.PARAMETER: _parameter,
-    Op.LOOP: _loop,
-    Op.BRANCH: _branch,
-    Op.HOST: _host,
-    Op.ITEM: _item,
+class Form(NamedTuple):
+    """What holds for all nodes of an op."""
+
+    sources: int | None  # how many there are, where that is always the same
+    attribute: type  # `object` for any
+    rebuilt: Callable[..., Node] | None = None  # a node and its sources, made again by its builder
+    check: Callable[[Node], None] | None = None
+
+
+FORMS: Final[dict[Op, Form]] = {
+    Op.CONST: Form(0, bytes, None, _const),
+    Op.LEAF: Form(0, object, None, _leaf),
+    Op.IOTA: Form(0, NoneType, lambda node: build.iota(node.shape[0], node.dtype), _vectors),
+    Op.RESHAPE: Form(1, NoneType, lambda node, x: build.reshape(x, node.shape)),
+    Op.PERMUTE: Form(1, tuple, lambda node, x: build.permute(x, node.attribute)),
+    Op.EXPAND: Form(1, NoneType, lambda node, x: build.expand(x, node.shape)),
+    Op.PAD: Form(2, tuple, lambda node, x, fill: build.pad(x, node.attribute, fill)),
+    Op.SLICE: Form(1, tuple, lambda node, x: build.slice_(x, node.attribute), _slice),
+    Op.CONCAT: Form(None, int, lambda node, *xs: build.concat(xs, node.attribute)),
+    Op.WINDOW: Form(1, Window, lambda node, x: build.window(x, *node.attribute)),
+    Op.UNARY: Form(1, str, lambda node, x: build.unary(node.attribute, x)),
+    Op.BINARY: Form(2, str, lambda node, a, b: build.binary(node.attribute, a, b)),
+    Op.WHERE: Form(3, NoneType, lambda node, condition, a, b: build.where(condition, a, b)),
+    Op.CAST: Form(1, NoneType, lambda node, x: build.cast(x, node.dtype)),
+    Op.BITCAST: Form(1, NoneType, lambda node, x: build.bitcast(x, node.dtype)),
+    Op.REDUCE: Form(1, Reduction, lambda node, x: build.reduce(node.attribute.op, x, node.attribute.axes)),
+    Op.SCAN: Form(1, Scanning, lambda node, x: build.scan(node.attribute.op, x, node.attribute.axis)),
+    Op.CONTRACT: Form(2, Contraction, _contracted),
+    Op.GATHER: Form(None, Gathering, _gathered, _gather),
+    Op.SCATTER: Form(None, Scattering, _scattered, _scatter),
+    Op.SORT: Form(1, Sorting, _sorted, _sort),
+    Op.NONZERO: Form(1, NoneType, lambda node, x: build.nonzero(x, node.shape[0]), _vectors),
+    Op.COMPOSITE: Form(None, Composition, _composite),
+    Op.ALIAS: Form(None, object, None, _alias),
+    Op.PARAMETER: Form(0, int, None, _parameter),
+    Op.LOOP: Form(None, Loop, None, _loop),
+    Op.BRANCH: Form(None, Branch, None, _branch),
+    Op.HOST: Form(None, Hosted, None, _host),
+    Op.ITEM: Form(1, int, None, _item),
 }
 
-_SOURCE_COUNTS: Final[dict[Op, int | None]] = {
-    Op.CONST: 0,
-    Op.LEAF: 0,
-    Op.IOTA: 0,
-    Op.PAD: 2,
-    Op.CONCAT: None,
-    Op.BINARY: 2,
-    Op.WHERE: 3,
-    Op.CONTRACT: 2,
-    Op.GATHER: None,
-    Op.SCATTER: None,
-    Op.PARAMETER: 0,
-    Op.ITEM: 1,
-    **dict.fromkeys((Op.COMPOSITE, Op.ALIAS, Op.LOOP, Op.BRANCH, Op.HOST), None),
-    **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW), 1),
-    **dict.fromkeys((Op.UNARY, Op.CAST, Op.BITCAST, Op.REDUCE, Op.SCAN, Op.SORT, Op.NONZERO), 1),
-}
-
-_NO_ATTRIBUTE: Final = frozenset({Op.IOTA, Op.RESHAPE, Op.EXPAND, Op.WHERE, Op.CAST, Op.BITCAST, Op.NONZERO})
+# Where a symbolic size has become a number, their builders may give the source back, or simplify the attribute.
+_MAY_DO_NOTHING: Final = frozenset({Op.EXPAND, Op.PAD, Op.SLICE, Op.SCAN})

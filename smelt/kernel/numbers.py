@@ -8,7 +8,7 @@ import numpy as np
 
 from smelt.dtypes import DType, cast_array, float32, float64, round_to_odd
 from smelt.errors import InternalError
-from smelt.graph.elementwise_rules import BINARY_RULES, UNARY_RULES
+from smelt.graph.ops import BINARY, UNARY
 from smelt.kernel.ir import DOTS
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def elementwise(op: str, dtype: DType, arguments: list[Array], attribute: Any) -
     if op in DOTS:
         return cast_array(dot(op, *arguments), dtype)
     wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arguments]
-    if op in UNARY_RULES and len(wide) == 1:
-        return cast_array(np.asarray(UNARY_RULES[op](wide[0])), dtype)
-    if op in BINARY_RULES and len(wide) == 2:
-        return cast_array(np.asarray(BINARY_RULES[op](wide[0], wide[1])), dtype)
+    if op in UNARY and len(wide) == 1:
+        return cast_array(np.asarray(UNARY[op].rule(wide[0])), dtype)
+    if op in BINARY and len(wide) == 2:
+        return cast_array(np.asarray(BINARY[op].rule(wide[0], wide[1])), dtype)
     raise InternalError(f"{op} of {len(wide)} arguments is not an elementwise function")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from smelt.config import settings
@@ -101,32 +102,20 @@ def _sole_readers(order: list[Node], roots: list[Node], table: Table) -> set[Nod
     return {node for node in candidates if reads[node.sources[0]] == 1}
 
 
+@dataclass(slots=True)
 class _Walk:
     """One bottom-up walk. Rules only ever see nodes whose sources are finished."""
 
-    __slots__ = (
-        "applied",
-        "budget",
-        "finished",
-        "forward",
-        "missed",
-        "ready",
-        "sole_table",
-        "table",
-        "trace",
-        "verify",
-    )
-
-    def __init__(
-        self, table: Table, sole_table: Table, ready: set[Node], budget: int, trace: list[Step] | None
-    ) -> None:
-        self.table, self.sole_table, self.ready = table, sole_table, ready
-        self.budget, self.trace = budget, trace
-        self.verify = settings().verify
-        self.finished: dict[Node, Node] = {}  # the fixpoint of each node that was met
-        self.forward: dict[Node, Node] = {}  # the next form of a node that is not at its fixpoint
-        self.applied: dict[Node, Rule] = {}  # which rule led from a node to the next form
-        self.missed: set[Node] = set()  # matched by a sole rule, but not known to be sole readers
+    table: Table
+    sole_table: Table
+    ready: set[Node]
+    budget: int
+    trace: list[Step] | None
+    verify: bool = field(default_factory=lambda: settings().verify)
+    finished: dict[Node, Node] = field(default_factory=dict)  # the fixpoint of each node that was met
+    forward: dict[Node, Node] = field(default_factory=dict)  # the next form of a node that is not at its fixpoint
+    applied: dict[Node, Rule] = field(default_factory=dict)  # which rule led from a node to the next form
+    missed: set[Node] = field(default_factory=set)  # matched by a sole rule, but not known to be sole readers
 
     def run(self, roots: list[Node]) -> list[Node]:
         finished, forward = self.finished, self.forward

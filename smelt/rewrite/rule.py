@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
 
-Examples = Callable[[], Sequence[Node]]
+Examples = Callable[[], Iterable[Node]]
 Function = Callable[[Node], Node | None]
+Matcher = Callable[..., Node | None]  # of the node and what a rule looks through
 
 
 class Contract(enum.Enum):
@@ -52,29 +53,30 @@ class Family:
         self,
         *ops: Op,
         examples: Examples,
+        of: Op | None = None,
         contract: Contract = Contract.EXACT,
         functions: tuple[str, ...] = (),
         sole: bool = False,
-    ) -> Callable[[Function], Function]:
-        """Enter the decorated function; its docstring's first line is the rule's summary."""
+    ) -> Callable[[Matcher], Matcher]:
+        """Enter the decorated function; its docstring's first line is the rule's summary.
 
-        def enter(function: Function) -> Function:
+        A rule for nodes `of` an op is only asked where the first source is one that may be looked through, and takes
+        the node, that source and the sources of that.
+        """
+
+        def enter(function: Matcher) -> Matcher:
             summary = (function.__doc__ or "").strip().partition("\n")[0].rstrip(".")
-            self.add(function.__name__, ops, contract, function, examples, summary, functions, sole)
+            asked = function if of is None else _looking_through(of, function)
+            name = function.__name__
+            self.rules.append(Rule(name, self.name, ops, contract, asked, examples, summary, functions, sole))
             return function
 
         return enter
 
-    def add(
-        self,
-        name: str,
-        ops: tuple[Op, ...],
-        contract: Contract,
-        function: Function,
-        examples: Examples,
-        summary: str,
-        functions: tuple[str, ...] = (),
-        sole: bool = False,
-    ) -> None:
-        """Enter one rule."""
-        self.rules.append(Rule(name, self.name, ops, contract, function, examples, summary, functions, sole))
+
+def _looking_through(op: Op, function: Matcher) -> Function:
+    def asked(node: Node) -> Node | None:
+        inner = node.sources[0]
+        return function(node, inner, *inner.sources) if inner.op is op and inner.leaf is None else None
+
+    return asked

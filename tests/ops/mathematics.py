@@ -10,7 +10,7 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import special_rules
+from smelt.graph import elementwise_rules
 from tests.ops.elementwise import NO_BOOL, binary, kept, real, verdict
 from tests.ops.samples import Array, Sample, as_real, call, special, two, values
 from tests.ops.spec import (
@@ -76,10 +76,10 @@ UNARY = [
     real("atanh", np.arctanh),
     real("log10", np.log10),
     real("cbrt", np.cbrt),
-    real("erfc", special_rules.erfc),
-    real("erfinv", special_rules.erfinv),
-    real("lgamma", special_rules.lgamma, ABSOLUTE),
-    real("digamma", special_rules.digamma, Tolerance(ulps=4, epsilons=64)),
+    real("erfc", elementwise_rules.erfc),
+    real("erfinv", elementwise_rules.erfinv),
+    real("lgamma", elementwise_rules.lgamma, ABSOLUTE),
+    real("digamma", elementwise_rules.digamma, Tolerance(ulps=4, epsilons=64)),
     real("deg2rad", np.deg2rad),
     real("rad2deg", np.rad2deg),
     real("sinc", sinc),

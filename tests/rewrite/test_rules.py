@@ -26,7 +26,7 @@ def test_names_are_unique() -> None:
 @each_rule
 def test_the_rule_is_described_and_indexed(rule: Rule) -> None:
     assert rule.summary
-    assert rule.examples()
+    assert list(rule.examples())
     for example in rule.examples():
         assert example.op in rule.ops
         if rule.functions:

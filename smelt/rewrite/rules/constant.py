@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from smelt import dtypes
 from smelt.graph import build, ops
+from smelt.graph.index import product_of
 from smelt.graph.interpret import interpret
 from smelt.graph.node import Node, constant_value, make
-from smelt.graph.ops import CONTROL, Op, Reduction, Span
+from smelt.graph.ops import CONTROL, Op, Span
 from smelt.rewrite.rule import Contract, Family
 from smelt.rewrite.rules.pattern import constant_of, filled, is_empty, leaf
 
@@ -22,17 +23,15 @@ EXACT_FLOAT: Final = frozenset(
 )
 
 
-def _no_elements_examples() -> Sequence[Node]:
+def _no_elements_examples() -> Iterator[Node]:
     x, fill = leaf(dtypes.float32, 0, 3), leaf(dtypes.float32)
-    return [
-        build.unary("exp", x),
-        build.binary("add", x, leaf(dtypes.float32, 0, 3)),
-        build.pad(x, ((0, 0), (1, 0)), fill),
-        build.reduce("max", x, (1,)),
-        build.matmul(x, leaf(dtypes.float32, 3, 5)),
-        build.slice_(leaf(dtypes.int8, 4), (Span(2, 0, 1),)),
-        build.iota(0, dtypes.int32),
-    ]
+    yield build.unary("exp", x)
+    yield build.binary("add", x, leaf(dtypes.float32, 0, 3))
+    yield build.pad(x, ((0, 0), (1, 0)), fill)
+    yield build.reduce("max", x, (1,))
+    yield build.matmul(x, leaf(dtypes.float32, 3, 5))
+    yield build.slice_(leaf(dtypes.int8, 4), (Span(2, 0, 1),))
+    yield build.iota(0, dtypes.int32)
 
 
 @family.rule(
@@ -46,22 +45,20 @@ def no_elements(node: Node) -> Node | None:
     return build.const(0, node.dtype, node.shape)
 
 
-def _fold_examples() -> Sequence[Node]:
+def _fold_examples() -> Iterator[Node]:
     shape = (3, 2)
     two, five = (build.const(value, dtypes.int32, shape) for value in (2, -5))
     one, zero = (build.const(value, dtypes.float32, shape) for value in (1.0, 0.0))
     yes = build.const(True, dtypes.bool_, shape)
-    return [
-        *(build.binary(name, five, two) for name in ("add", "mul", "floordiv", "mod", "shr", "lt", "pow")),
-        build.binary("floordiv", five, build.const(0, dtypes.int32, shape)),
-        *(build.binary(name, one, zero) for name in ("add", "sub", "div", "max", "le")),
-        build.binary("add", build.const(250, dtypes.uint8), build.const(10, dtypes.uint8)),
-        build.unary("neg", zero),
-        build.unary("not", five),
-        build.where(yes, two, five),
-        build.cast(build.const(-1.0, dtypes.float32, shape), dtypes.uint8),
-        build.bitcast(one, dtypes.int32),
-    ]
+    yield from (build.binary(name, five, two) for name in ("add", "mul", "floordiv", "mod", "shr", "lt", "pow"))
+    yield build.binary("floordiv", five, build.const(0, dtypes.int32, shape))
+    yield from (build.binary(name, one, zero) for name in ("add", "sub", "div", "max", "le"))
+    yield build.binary("add", build.const(250, dtypes.uint8), build.const(10, dtypes.uint8))
+    yield build.unary("neg", zero)
+    yield build.unary("not", five)
+    yield build.where(yes, two, five)
+    yield build.cast(build.const(-1.0, dtypes.float32, shape), dtypes.uint8)
+    yield build.bitcast(one, dtypes.int32)
 
 
 @family.rule(Op.UNARY, Op.BINARY, Op.WHERE, Op.CAST, Op.BITCAST, examples=_fold_examples)
@@ -82,15 +79,13 @@ def fold_elementwise(node: Node) -> Node | None:
     return filled(make(Op.CONST, node.dtype, (), (), value.tobytes()), node.shape)
 
 
-def _view_examples() -> Sequence[Node]:
+def _view_examples() -> Iterator[Node]:
     x = build.const(7, dtypes.int32, (2, 3))
-    return [
-        build.reshape(x, (3, 2)),
-        build.permute(x, (1, 0)),
-        build.expand(build.reshape(x, (1, 6)), (5, 6)),
-        build.slice_(x, (Span(0, 1, 1), Span(2, 2, -1))),
-        build.window(x, 1, 2),
-    ]
+    yield build.reshape(x, (3, 2))
+    yield build.permute(x, (1, 0))
+    yield build.expand(build.reshape(x, (1, 6)), (5, 6))
+    yield build.slice_(x, (Span(0, 1, 1), Span(2, 2, -1)))
+    yield build.window(x, 1, 2)
 
 
 @family.rule(Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW, examples=_view_examples)
@@ -131,12 +126,12 @@ def reduce_nothing(node: Node) -> Node | None:
     return build.const(ops.identity(node.attribute.op, node.dtype), node.dtype, node.shape)
 
 
-def _empty_contraction_examples() -> Sequence[Node]:
-    return [build.matmul(leaf(dtypes.float32, 2, 0), leaf(dtypes.float32, 0, 3))]
-
-
 # The sum of nothing is 0.0; a backend that multiplies after summing may give it a sign.
-@family.rule(Op.CONTRACT, contract=Contract.REASSOCIATES, examples=_empty_contraction_examples)
+@family.rule(
+    Op.CONTRACT,
+    contract=Contract.REASSOCIATES,
+    examples=lambda: [build.matmul(leaf(dtypes.float32, 2, 0), leaf(dtypes.float32, 0, 3))],
+)
 def contract_nothing(node: Node) -> Node | None:
     """A contraction over an axis of size 0 → zeros."""
     if not any(is_empty(source.shape) for source in node.sources):
@@ -144,34 +139,23 @@ def contract_nothing(node: Node) -> Node | None:
     return build.const(0, node.dtype, node.shape)
 
 
-def _product_examples() -> Sequence[Node]:
-    return [build.reduce("mul", build.const(value, dtypes.int16, (7, 3)), (0,)) for value in (3, -1, 0)]
-
-
-@family.rule(Op.REDUCE, examples=_product_examples)
+@family.rule(
+    Op.REDUCE,
+    examples=lambda: [build.reduce("mul", build.const(value, dtypes.int16, (7, 3)), (0,)) for value in (3, -1, 0)],
+)
 def product_of_constant(node: Node) -> Node | None:
     """The product of a repeated integer → its power."""
-    reduction: Reduction = node.attribute
-    if reduction.op != "mul" or not node.dtype.is_integer:
-        return None
+    op, axes = node.attribute
     constant = constant_of(node.sources[0])
-    if constant is None:
+    if op != "mul" or not node.dtype.is_integer or constant is None:
         return None
-    count = 1
-    for axis in reduction.axes:
-        size = node.sources[0].shape[axis]
-        if not isinstance(size, int):
-            return None
-        count *= size
-    value = pow(int(constant_value(constant)), count, 1 << node.dtype.bits)
-    return build.const(value, node.dtype, node.shape)
+    count = product_of(node.sources[0].shape[axis] for axis in axes)
+    if not isinstance(count, int):
+        return None
+    return build.const(pow(int(constant_value(constant)), count, 1 << node.dtype.bits), node.dtype, node.shape)
 
 
-def _iota_examples() -> Sequence[Node]:
-    return [build.iota(1, dtypes.int64), build.iota(1, dtypes.float32)]
-
-
-@family.rule(Op.IOTA, examples=_iota_examples)
+@family.rule(Op.IOTA, examples=lambda: [build.iota(1, dtypes.int64), build.iota(1, dtypes.float32)])
 def iota_of_one(node: Node) -> Node | None:
     """iota(1) → 0."""
     return build.const(0, node.dtype, node.shape) if node.shape == (1,) else None

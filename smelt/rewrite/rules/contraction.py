@@ -5,14 +5,14 @@ A contraction may sum in any order, so every rule that changes its labels is `re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from smelt import dtypes
 from smelt.graph import build
 from smelt.graph.node import Node
 from smelt.graph.ops import Contraction, Op
 from smelt.rewrite.rule import Contract, Family
-from smelt.rewrite.rules.pattern import expanded_axes, is_empty, is_function, is_op, leaf, proper_axes
+from smelt.rewrite.rules.pattern import expanded_axes, is_empty, is_function, is_op, leaf, narrowed, proper_axes
 
 family = Family("contraction")
 _f32 = dtypes.float32
@@ -25,28 +25,19 @@ _REASSOCIATES = Contract.REASSOCIATES
 def _written_out(a: Node, b: Node, left: str, right: str, out: str) -> Node:
     """The einsum `left,right->out` of an example, as reshapes, a product and a sum."""
     letters = "".join(dict.fromkeys(left + right))
-
-    def spread(x: Node, labels: str) -> Node:
-        kept = [letter for letter in letters if letter in labels]
-        x = build.permute(x, tuple(labels.index(letter) for letter in kept))
-        shape = iter(x.shape)
-        return build.reshape(x, tuple(next(shape) if letter in labels else 1 for letter in letters))
-
-    product = build.binary("mul", spread(a, left), spread(b, right))
+    product = build.binary("mul", _aligned(a, left, letters), _aligned(b, right, letters))
     total = build.reduce("add", product, [at for at, letter in enumerate(letters) if letter not in out])
     kept = [letter for letter in letters if letter in out]
     return build.permute(total, tuple(kept.index(letter) for letter in out))
 
 
-def _recognize_examples() -> Sequence[Node]:
+def _recognize_examples() -> Iterator[Node]:
     half = build.cast(leaf(dtypes.float16, 3, 4), _f32)
-    return [
-        _written_out(leaf(_f32, 3, 4), leaf(_f32, 4, 5), "mk", "kn", "mn"),
-        _written_out(leaf(_f32, 2, 3, 4), leaf(_f32, 5, 2, 4), "bmk", "nbk", "bmn"),
-        _written_out(leaf(_f32, 3, 4, 2), leaf(_f32, 2, 4, 5), "mkl", "lkn", "mn"),
-        _written_out(leaf(dtypes.int32, 3, 1, 4), leaf(dtypes.int32, 4, 5), "mik", "kn", "min"),
-        _written_out(half, leaf(_f32, 4, 5), "mk", "kn", "mn"),
-    ]
+    yield _written_out(leaf(_f32, 3, 4), leaf(_f32, 4, 5), "mk", "kn", "mn")
+    yield _written_out(leaf(_f32, 2, 3, 4), leaf(_f32, 5, 2, 4), "bmk", "nbk", "bmn")
+    yield _written_out(leaf(_f32, 3, 4, 2), leaf(_f32, 2, 4, 5), "mkl", "lkn", "mn")
+    yield _written_out(leaf(dtypes.int32, 3, 1, 4), leaf(dtypes.int32, 4, 5), "mik", "kn", "min")
+    yield _written_out(half, leaf(_f32, 4, 5), "mk", "kn", "mn")
 
 
 @family.rule(Op.REDUCE, contract=_REASSOCIATES, examples=_recognize_examples)
@@ -110,26 +101,20 @@ def _permuted_result_examples() -> Sequence[Node]:
     return [build.permute(product, (0, 2, 1)), build.permute(product, (1, 0, 2))]
 
 
-@family.rule(Op.PERMUTE, contract=_REASSOCIATES, examples=_permuted_result_examples, sole=True)
-def permute_contracted(node: Node) -> Node | None:
+@family.rule(Op.PERMUTE, of=Op.CONTRACT, contract=_REASSOCIATES, examples=_permuted_result_examples, sole=True)
+def permute_contracted(node: Node, inner: Node, a: Node, b: Node) -> Node | None:
     """permute(contract(a, b)) → contract(a, b) with the labels of the result in another order."""
-    (inner,) = node.sources
-    if not is_op(inner, Op.CONTRACT):
-        return None
-    a, b = inner.sources
     left, right, out = inner.attribute
     return build.contract(a, b, left, right, tuple(out[axis] for axis in node.attribute), node.dtype)
 
 
-def _unit_examples() -> Sequence[Node]:
-    return [
-        build.matmul(leaf(_f32, 3, 1), leaf(_f32, 1, 5)),
-        build.matmul(leaf(_f32, 1, 4), leaf(_f32, 4, 5)),
-        build.contract(leaf(_f32, 1, 3, 4), leaf(_f32, 1, 4, 5), (0, 1, 2), (0, 2, 3), (0, 1, 3)),
-    ]
+def _drop_unit_labels_examples() -> Iterator[Node]:
+    yield build.matmul(leaf(_f32, 3, 1), leaf(_f32, 1, 5))
+    yield build.matmul(leaf(_f32, 1, 4), leaf(_f32, 4, 5))
+    yield build.contract(leaf(_f32, 1, 3, 4), leaf(_f32, 1, 4, 5), (0, 1, 2), (0, 2, 3), (0, 1, 3))
 
 
-@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_unit_examples)
+@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_drop_unit_labels_examples)
 def drop_unit_labels(node: Node) -> Node | None:
     """Labels of size 1 → gone."""
     a, b = node.sources
@@ -138,14 +123,12 @@ def drop_unit_labels(node: Node) -> Node | None:
     return _without_labels(node, units, units) if units else None
 
 
-def _repeated_examples() -> Sequence[Node]:
+def _repeated_examples() -> Iterator[Node]:
     a, b = leaf(_f32, 1, 3, 4), leaf(_f32, 2, 4, 5)
     labels = ((0, 1, 2), (0, 2, 3), (0, 1, 3))
-    return [
-        build.contract(build.expand(a, (2, 3, 4)), b, *labels),
-        build.contract(build.expand(a, (2, 3, 4)), build.expand(leaf(_f32, 1, 4, 5), (2, 4, 5)), *labels),
-        build.contract(leaf(_f32, 2, 3, 4), build.expand(leaf(_f32, 2, 4, 1), (2, 4, 5)), *labels),
-    ]
+    yield build.contract(build.expand(a, (2, 3, 4)), b, *labels)
+    yield build.contract(build.expand(a, (2, 3, 4)), build.expand(leaf(_f32, 1, 4, 5), (2, 4, 5)), *labels)
+    yield build.contract(leaf(_f32, 2, 3, 4), build.expand(leaf(_f32, 2, 4, 1), (2, 4, 5)), *labels)
 
 
 @family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_repeated_examples)
@@ -174,26 +157,19 @@ def _without_labels(node: Node, from_left: set[int], from_right: set[int]) -> No
 
 
 def _cut(x: Node, labels: tuple[int, ...], gone: set[int]) -> tuple[Node, tuple[int, ...]]:
-    axes = [axis for axis, label in enumerate(labels) if label not in gone]
-    if len(axes) == len(labels):
-        return x, labels
-    shape = tuple(x.shape[axis] for axis in axes)
+    cut = [axis for axis, label in enumerate(labels) if label in gone]
     # What is cut is of size 1, in the node itself or in what it expands.
-    if any(x.shape[axis] != 1 for axis, label in enumerate(labels) if label in gone):
-        x = build.expand(
-            x.sources[0], tuple(1 if label in gone else size for label, size in zip(labels, x.shape, strict=True))
-        )
-    return build.reshape(x, shape), tuple(labels[axis] for axis in axes)
+    small = narrowed(x, cut) if any(x.shape[axis] != 1 for axis in cut) else x
+    shape = tuple(size for axis, size in enumerate(x.shape) if axis not in cut)
+    return build.reshape(small, shape), tuple(label for label in labels if label not in gone)
 
 
-def _product_examples() -> Sequence[Node]:
+def _product_examples() -> Iterator[Node]:
     half = dtypes.float16
-    return [
-        build.contract(leaf(_f32, 3), leaf(_f32, 5), (0,), (1,), (0, 1)),
-        build.contract(leaf(_f32, 2, 3), leaf(_f32, 5, 2), (0, 1), (2, 0), (2, 0, 1)),
-        build.contract(leaf(_f32, 2, 3), leaf(_f32, 3, 2), (0, 1), (1, 0), (1, 0)),
-        build.contract(leaf(half, 3), leaf(half, 5), (0,), (1,), (1, 0), _f32),
-    ]
+    yield build.contract(leaf(_f32, 3), leaf(_f32, 5), (0,), (1,), (0, 1))
+    yield build.contract(leaf(_f32, 2, 3), leaf(_f32, 5, 2), (0, 1), (2, 0), (2, 0, 1))
+    yield build.contract(leaf(_f32, 2, 3), leaf(_f32, 3, 2), (0, 1), (1, 0), (1, 0))
+    yield build.contract(leaf(half, 3), leaf(half, 5), (0,), (1,), (1, 0), _f32)
 
 
 @family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_product_examples)
@@ -209,7 +185,7 @@ def contract_is_product(node: Node) -> Node | None:
     return build.expand(product, node.shape)
 
 
-def _aligned(x: Node, labels: tuple[int, ...], out: tuple[int, ...]) -> Node:
+def _aligned(x: Node, labels: Sequence[int | str], out: Sequence[int | str]) -> Node:
     """x with one axis for each label of the result: its own, or one of size 1."""
     kept = [label for label in out if label in labels]
     x = build.permute(x, tuple(labels.index(label) for label in kept))
@@ -222,15 +198,13 @@ def _batch_sum_examples() -> Sequence[Node]:
     return [build.reduce("add", build.matmul(a, b), (0,))]
 
 
-@family.rule(Op.REDUCE, contract=_REASSOCIATES, examples=_batch_sum_examples, sole=True)
-def sum_batch(node: Node) -> Node | None:
+@family.rule(Op.REDUCE, of=Op.CONTRACT, contract=_REASSOCIATES, examples=_batch_sum_examples, sole=True)
+def sum_batch(node: Node, inner: Node, a: Node, b: Node) -> Node | None:
     """A sum over labels that both operands of a contraction have → part of the contraction."""
-    (inner,) = node.sources
-    if node.attribute.op != "add" or not is_op(inner, Op.CONTRACT):
+    if node.attribute.op != "add":
         return None
     left, right, out = inner.attribute
     gone = [out[axis] for axis in node.attribute.axes]
     if not set(gone) <= set(left).intersection(right):
         return None
-    a, b = inner.sources
     return build.contract(a, b, left, right, [label for label in out if label not in gone], node.dtype)

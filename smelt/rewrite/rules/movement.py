@@ -6,16 +6,25 @@ permutes and expands, where they meet other reshapes; slices sink below all of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from smelt import dtypes
 from smelt.errors import IndexRangeError
 from smelt.graph import build
 from smelt.graph.index import Dim, IndexLike
-from smelt.graph.node import Node, Shape
+from smelt.graph.node import Node, Shape, make
 from smelt.graph.ops import Op, Span
 from smelt.rewrite.rule import Family
-from smelt.rewrite.rules.pattern import expanded_axes, is_empty, is_op, leaf, only_ones_differ, proper_axes
+from smelt.rewrite.rules.pattern import (
+    commonly_expanded,
+    expanded_axes,
+    is_empty,
+    is_op,
+    leaf,
+    narrowed,
+    only_ones_differ,
+    proper_axes,
+)
 
 family = Family("movement")
 _f32 = dtypes.float32
@@ -24,72 +33,56 @@ _f32 = dtypes.float32
 # --- two of a kind
 
 
-def _reshape_examples() -> Sequence[Node]:
+def _reshape_examples() -> Iterator[Node]:
     n = Dim("n", 1, 9)
     symbolic = build.reshape(leaf(_f32, n, 6), (n * 6,))
-    return [
-        build.reshape(build.reshape(leaf(_f32, 6, 5), (2, 15)), (3, 10)),
-        build.reshape(build.reshape(leaf(_f32, 7), (1, 7)), (7,)),
-        build.reshape(symbolic, (n, 2, 3)),
-    ]
+    yield build.reshape(build.reshape(leaf(_f32, 6, 5), (2, 15)), (3, 10))
+    yield build.reshape(build.reshape(leaf(_f32, 7), (1, 7)), (7,))
+    yield build.reshape(symbolic, (n, 2, 3))
 
 
-@family.rule(Op.RESHAPE, examples=_reshape_examples)
-def merge_reshapes(node: Node) -> Node | None:
+@family.rule(Op.RESHAPE, of=Op.RESHAPE, examples=_reshape_examples)
+def merge_reshapes(node: Node, inner: Node, x: Node) -> Node | None:
     """reshape(reshape(x)) → reshape(x)."""
-    (inner,) = node.sources
-    return build.reshape(inner.sources[0], node.shape) if is_op(inner, Op.RESHAPE) else None
+    return build.reshape(x, node.shape)
 
 
-def _permute_examples() -> Sequence[Node]:
+def _permute_examples() -> Iterator[Node]:
     x = leaf(_f32, 2, 3, 5)
-    return [
-        build.permute(build.permute(x, (2, 0, 1)), (2, 0, 1)),
-        build.permute(build.permute(x, (1, 2, 0)), (2, 0, 1)),
-    ]
+    yield build.permute(build.permute(x, (2, 0, 1)), (2, 0, 1))
+    yield build.permute(build.permute(x, (1, 2, 0)), (2, 0, 1))
 
 
-@family.rule(Op.PERMUTE, examples=_permute_examples)
-def merge_permutes(node: Node) -> Node | None:
+@family.rule(Op.PERMUTE, of=Op.PERMUTE, examples=_permute_examples)
+def merge_permutes(node: Node, inner: Node, x: Node) -> Node | None:
     """permute(permute(x)) → permute(x)."""
-    (inner,) = node.sources
-    if not is_op(inner, Op.PERMUTE):
-        return None
-    return build.permute(inner.sources[0], tuple(inner.attribute[axis] for axis in node.attribute))
+    return build.permute(x, tuple(inner.attribute[axis] for axis in node.attribute))
 
 
-def _expand_examples() -> Sequence[Node]:
-    return [build.expand(build.expand(leaf(_f32, 1, 3, 1), (2, 3, 1)), (2, 3, 4))]
-
-
-@family.rule(Op.EXPAND, examples=_expand_examples)
-def merge_expands(node: Node) -> Node | None:
+@family.rule(
+    Op.EXPAND, of=Op.EXPAND, examples=lambda: [build.expand(build.expand(leaf(_f32, 1, 3, 1), (2, 3, 1)), (2, 3, 4))]
+)
+def merge_expands(node: Node, inner: Node, x: Node) -> Node | None:
     """expand(expand(x)) → expand(x)."""
-    (inner,) = node.sources
-    return build.expand(inner.sources[0], node.shape) if is_op(inner, Op.EXPAND) else None
+    return build.expand(x, node.shape)
 
 
-def _slice_examples() -> Sequence[Node]:
+def _slice_examples() -> Iterator[Node]:
     x = leaf(_f32, 11, 7)
     once = build.slice_(x, (Span(1, 5, 2), Span(6, 7, -1)))
-    return [
-        build.slice_(once, (Span(4, 3, -2), Span(1, 4, 1))),
-        build.slice_(build.slice_(x, (Span(0, 11, 1), Span(6, 7, -1))), (Span(0, 11, 1), Span(6, 7, -1))),
-    ]
+    yield build.slice_(once, (Span(4, 3, -2), Span(1, 4, 1)))
+    yield build.slice_(build.slice_(x, (Span(0, 11, 1), Span(6, 7, -1))), (Span(0, 11, 1), Span(6, 7, -1)))
 
 
-@family.rule(Op.SLICE, examples=_slice_examples)
-def merge_slices(node: Node) -> Node | None:
+@family.rule(Op.SLICE, of=Op.SLICE, examples=_slice_examples)
+def merge_slices(node: Node, inner: Node, x: Node) -> Node | None:
     """slice(slice(x)) → slice(x)."""
-    (inner,) = node.sources
-    if not is_op(inner, Op.SLICE):
-        return None
     spans = [
         (below.start + below.step * above.start, above.size, below.step * above.step)
         for above, below in zip(node.attribute, inner.attribute, strict=True)
     ]
     try:
-        return build.slice_(inner.sources[0], spans)
+        return build.slice_(x, spans)
     except IndexRangeError:  # with symbolic starts, the composition may be harder to prove than its parts
         return None
 
@@ -97,11 +90,10 @@ def merge_slices(node: Node) -> Node | None:
 # --- permutes and reshapes
 
 
-def _ones_permute_examples() -> Sequence[Node]:
-    return [build.permute(leaf(_f32, 3, 1, 5, 1), (1, 0, 3, 2)), build.permute(leaf(_f32, 1, 4), (1, 0))]
-
-
-@family.rule(Op.PERMUTE, examples=_ones_permute_examples)
+@family.rule(
+    Op.PERMUTE,
+    examples=lambda: [build.permute(leaf(_f32, 3, 1, 5, 1), (1, 0, 3, 2)), build.permute(leaf(_f32, 1, 4), (1, 0))],
+)
 def permute_is_reshape(node: Node) -> Node | None:
     """A permute that only moves axes of size 1 → reshape."""
     (x,) = node.sources
@@ -114,13 +106,11 @@ def _reshape_permute_examples() -> Sequence[Node]:
     return [build.reshape(x, shape) for shape in ((5, 2, 3), (1, 5, 2, 1, 1, 3), (5, 1, 2, 3))]
 
 
-@family.rule(Op.RESHAPE, examples=_reshape_permute_examples)
-def reshape_below_permute(node: Node) -> Node | None:
+@family.rule(Op.RESHAPE, of=Op.PERMUTE, examples=_reshape_permute_examples)
+def reshape_below_permute(node: Node, inner: Node, x: Node) -> Node | None:
     """A reshape of a permute that only adds or removes axes of size 1 → permute of the reshape."""
-    (inner,) = node.sources
-    if not is_op(inner, Op.PERMUTE) or not only_ones_differ(inner.shape, node.shape):
+    if not only_ones_differ(inner.shape, node.shape):
         return None
-    (x,) = inner.sources
     kept = proper_axes(x.shape)  # these come first in the reshaped source, then the ones
     order = iter([kept.index(axis) for axis in inner.attribute if x.shape[axis] != 1])
     ones = iter(range(len(kept), node.rank))
@@ -136,29 +126,23 @@ def _permute_expand_examples() -> Sequence[Node]:
     return [build.permute(build.expand(leaf(_f32, 2, 1, 5), (2, 3, 5)), (2, 1, 0))]
 
 
-@family.rule(Op.PERMUTE, examples=_permute_expand_examples)
-def permute_below_expand(node: Node) -> Node | None:
+@family.rule(Op.PERMUTE, of=Op.EXPAND, examples=_permute_expand_examples)
+def permute_below_expand(node: Node, inner: Node, x: Node) -> Node | None:
     """permute(expand(x)) → expand(permute(x))."""
-    (inner,) = node.sources
-    return (
-        build.expand(build.permute(inner.sources[0], node.attribute), node.shape) if is_op(inner, Op.EXPAND) else None
-    )
+    return build.expand(build.permute(x, node.attribute), node.shape)
 
 
-def _reshape_expand_examples() -> Sequence[Node]:
+def _reshape_expand_examples() -> Iterator[Node]:
     n = Dim("n", 1, 9)
     x = build.expand(leaf(_f32, 2, 1, 5, 1), (2, 3, 5, 7))
-    return [
-        build.reshape(x, (2, 1, 3, 5, 7)),
-        build.reshape(build.expand(leaf(_f32, 4, 6, 1, 1), (4, 6, 3, 5)), (2, 12, 15)),
-        build.reshape(build.expand(leaf(_f32, n, 1), (n, 6)), (n, 1, 2, 3)),
-    ]
+    yield build.reshape(x, (2, 1, 3, 5, 7))
+    yield build.reshape(build.expand(leaf(_f32, 4, 6, 1, 1), (4, 6, 3, 5)), (2, 12, 15))
+    yield build.reshape(build.expand(leaf(_f32, n, 1), (n, 6)), (n, 1, 2, 3))
 
 
-@family.rule(Op.RESHAPE, examples=_reshape_expand_examples)
-def reshape_below_expand(node: Node) -> Node | None:
+@family.rule(Op.RESHAPE, of=Op.EXPAND, examples=_reshape_expand_examples)
+def reshape_below_expand(node: Node, inner: Node, x: Node) -> Node | None:
     """A reshape of an expand that does not mix repeated axes with others → expand of the reshape."""
-    (inner,) = node.sources
     repeated = expanded_axes(inner)
     if not repeated or is_empty(node.shape):
         return None
@@ -171,7 +155,7 @@ def reshape_below_expand(node: Node) -> Node | None:
             continue
         for axis in new:
             shape[axis] = node.shape[axis]
-    return build.expand(build.reshape(inner.sources[0], shape), node.shape)
+    return build.expand(build.reshape(x, shape), node.shape)
 
 
 def _groups(source: Shape, target: Shape) -> list[tuple[list[int], list[int]]]:
@@ -197,67 +181,40 @@ def _groups(source: Shape, target: Shape) -> list[tuple[list[int], list[int]]]:
     return groups
 
 
-def _elementwise_examples() -> Sequence[Node]:
+def _elementwise_examples() -> Iterator[Node]:
     n = Dim("n", 1, 9)
     row, column = build.expand(leaf(_f32, 1, 5), (4, 5)), build.expand(leaf(_f32, 1, 1), (4, 5))
-    return [
-        build.unary("exp", row),
-        build.cast(column, dtypes.float64),
-        build.binary("add", row, column),
-        build.binary("mul", row, build.const(1.0, _f32, (4, 5))),
-        build.where(build.expand(leaf(dtypes.bool_, 1, 5), (4, 5)), row, column),
-        build.unary("neg", build.expand(leaf(_f32, 3, 1), (3, n))),
-        build.bitcast(row, dtypes.int32),
-    ]
+    yield build.unary("exp", row)
+    yield build.cast(column, dtypes.float64)
+    yield build.binary("add", row, column)
+    yield build.binary("mul", row, build.const(1.0, _f32, (4, 5)))
+    yield build.where(build.expand(leaf(dtypes.bool_, 1, 5), (4, 5)), row, column)
+    yield build.unary("neg", build.expand(leaf(_f32, 3, 1), (3, n)))
+    yield build.bitcast(row, dtypes.int32)
 
 
 @family.rule(Op.UNARY, Op.BINARY, Op.WHERE, Op.CAST, Op.BITCAST, examples=_elementwise_examples)
 def elementwise_below_expand(node: Node) -> Node | None:
     """f(expand(x), expand(y)) → expand(f(x, y)), along the axes that all operands repeat."""
-    common: set[int] | None = None
-    for source in node.sources:
-        if source.op is not Op.EXPAND:
-            return None
-        repeated = expanded_axes(source)
-        common = set(repeated) if common is None else common.intersection(repeated)
-        if not common:
-            return None
-    assert common is not None
-    sources = [narrowed(source, common) for source in node.sources]
-    match node.op:
-        case Op.UNARY:
-            small = build.unary(node.attribute, *sources)
-        case Op.BINARY:
-            small = build.binary(node.attribute, *sources)
-        case Op.WHERE:
-            small = build.where(*sources)
-        case Op.CAST:
-            small = build.cast(sources[0], node.dtype)
-        case _:
-            small = build.bitcast(sources[0], node.dtype)
-    return build.expand(small, node.shape)
-
-
-def narrowed(node: Node, axes: set[int]) -> Node:
-    """An EXPAND that no longer repeats along these axes."""
-    return build.expand(node.sources[0], tuple(1 if axis in axes else size for axis, size in enumerate(node.shape)))
+    common = commonly_expanded(node.sources)
+    if not common:
+        return None
+    sources = tuple([narrowed(source, common) for source in node.sources])
+    return build.expand(make(node.op, node.dtype, sources[0].shape, sources, node.attribute), node.shape)
 
 
 # --- slices sink
 
 
-def _slice_permute_examples() -> Sequence[Node]:
-    return [build.slice_(build.permute(leaf(_f32, 5, 7), (1, 0)), (Span(6, 3, -2), Span(1, 2, 1)))]
-
-
-@family.rule(Op.SLICE, examples=_slice_permute_examples)
-def slice_below_permute(node: Node) -> Node | None:
+@family.rule(
+    Op.SLICE,
+    of=Op.PERMUTE,
+    examples=lambda: [build.slice_(build.permute(leaf(_f32, 5, 7), (1, 0)), (Span(6, 3, -2), Span(1, 2, 1)))],
+)
+def slice_below_permute(node: Node, inner: Node, x: Node) -> Node | None:
     """slice(permute(x)) → permute(slice(x))."""
-    (inner,) = node.sources
-    if not is_op(inner, Op.PERMUTE):
-        return None
     spans = [node.attribute[inner.attribute.index(axis)] for axis in range(node.rank)]
-    return build.permute(build.slice_(inner.sources[0], spans), inner.attribute)
+    return build.permute(build.slice_(x, spans), inner.attribute)
 
 
 def _slice_expand_examples() -> Sequence[Node]:
@@ -265,34 +222,27 @@ def _slice_expand_examples() -> Sequence[Node]:
     return [build.slice_(x, (Span(1, 3, 1), Span(6, 3, -2))), build.slice_(x, (Span(2, 1, 1), Span(0, 7, 1)))]
 
 
-@family.rule(Op.SLICE, examples=_slice_expand_examples)
-def slice_below_expand(node: Node) -> Node | None:
+@family.rule(Op.SLICE, of=Op.EXPAND, examples=_slice_expand_examples)
+def slice_below_expand(node: Node, inner: Node, x: Node) -> Node | None:
     """slice(expand(x)) → expand(slice(x))."""
-    (inner,) = node.sources
     repeated = expanded_axes(inner)
     if not repeated or is_empty(node.shape):
         return None
     spans = [Span(0, 1, 1) if axis in repeated else span for axis, span in enumerate(node.attribute)]
-    return build.expand(build.slice_(inner.sources[0], spans), node.shape)
+    return build.expand(build.slice_(x, spans), node.shape)
 
 
-def _slice_reshape_examples() -> Sequence[Node]:
+def _slice_reshape_examples() -> Iterator[Node]:
     once = build.reshape(build.slice_(leaf(_f32, 5, 7), (Span(2, 1, 1), Span(0, 7, 1))), (7,))
     wide = build.reshape(leaf(_f32, 5, 1, 7), (1, 5, 7, 1))
-    return [
-        build.slice_(once, (Span(3, 2, 1),)),
-        build.slice_(wide, (Span(0, 1, 1), Span(4, 2, -3), Span(1, 6, 1), Span(0, 1, 1))),
-    ]
+    yield build.slice_(once, (Span(3, 2, 1),))
+    yield build.slice_(wide, (Span(0, 1, 1), Span(4, 2, -3), Span(1, 6, 1), Span(0, 1, 1)))
 
 
-@family.rule(Op.SLICE, examples=_slice_reshape_examples)
-def slice_below_reshape(node: Node) -> Node | None:
+@family.rule(Op.SLICE, of=Op.RESHAPE, examples=_slice_reshape_examples)
+def slice_below_reshape(node: Node, inner: Node, x: Node) -> Node | None:
     """A slice of a reshape that only adds or removes axes of size 1 → reshape of the slice."""
-    (inner,) = node.sources
-    if not is_op(inner, Op.RESHAPE) or is_empty(node.shape):
-        return None
-    (x,) = inner.sources
-    if not only_ones_differ(x.shape, inner.shape):
+    if is_empty(node.shape) or not only_ones_differ(x.shape, inner.shape):
         return None
     cuts = iter([node.attribute[axis] for axis in proper_axes(inner.shape)])
     spans = [Span(0, 1, 1) if size == 1 else next(cuts) for size in x.shape]
@@ -302,27 +252,16 @@ def slice_below_reshape(node: Node) -> Node | None:
 # --- casts between two movements
 
 
-def _cast_examples() -> Sequence[Node]:
+def _cast_examples() -> Iterator[Node]:
     half = dtypes.float16
-    return [
-        build.permute(build.cast(build.permute(leaf(half, 2, 3, 4), (2, 0, 1)), _f32), (0, 2, 1)),
-        build.reshape(build.cast(build.reshape(leaf(half, 6, 5), (30,)), _f32), (5, 6)),
-        build.slice_(build.cast(build.slice_(leaf(half, 9), (Span(1, 7, 1),)), _f32), (Span(6, 3, -2),)),
-    ]
+    yield build.permute(build.cast(build.permute(leaf(half, 2, 3, 4), (2, 0, 1)), _f32), (0, 2, 1))
+    yield build.reshape(build.cast(build.reshape(leaf(half, 6, 5), (30,)), _f32), (5, 6))
+    yield build.slice_(build.cast(build.slice_(leaf(half, 9), (Span(1, 7, 1),)), _f32), (Span(6, 3, -2),))
 
 
-@family.rule(Op.PERMUTE, Op.RESHAPE, Op.SLICE, examples=_cast_examples, sole=True)
-def movement_below_cast(node: Node) -> Node | None:
+@family.rule(Op.PERMUTE, Op.RESHAPE, Op.SLICE, of=Op.CAST, examples=_cast_examples, sole=True)
+def movement_below_cast(node: Node, cast: Node, x: Node) -> Node | None:
     """Two movements of one kind with a cast between them → the cast of the merged movement."""
-    (cast,) = node.sources
-    if not is_op(cast, Op.CAST) or not is_op(cast.sources[0], node.op):
+    if not is_op(x, node.op):
         return None
-    (x,) = cast.sources
-    match node.op:
-        case Op.PERMUTE:
-            moved = build.permute(x, node.attribute)
-        case Op.RESHAPE:
-            moved = build.reshape(x, node.shape)
-        case _:
-            moved = build.slice_(x, node.attribute)
-    return build.cast(moved, node.dtype)
+    return build.cast(make(node.op, x.dtype, node.shape, (x,), node.attribute), node.dtype)

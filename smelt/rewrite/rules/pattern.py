@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from functools import lru_cache
 
 from smelt.dtypes import DType, Scalar
@@ -56,6 +57,22 @@ def expanded_axes(node: Node) -> tuple[int, ...]:
         return ()
     sizes = node.sources[0].shape
     return tuple(axis for axis, size in enumerate(node.shape) if size != sizes[axis])
+
+
+def commonly_expanded(nodes: Iterable[Node]) -> set[int]:
+    """The axes along which each of some EXPANDs repeats its source."""
+    common: set[int] | None = None
+    for node in nodes:
+        repeated = expanded_axes(node)
+        common = set(repeated) if common is None else common.intersection(repeated)
+        if not common:
+            return set()
+    return common or set()
+
+
+def narrowed(node: Node, axes: Container[int]) -> Node:
+    """An EXPAND that no longer repeats along these axes."""
+    return build.expand(node.sources[0], tuple(1 if axis in axes else size for axis, size in enumerate(node.shape)))
 
 
 def proper_axes(shape: Shape) -> tuple[int, ...]:
