@@ -24,10 +24,6 @@ def _square(x: Node) -> Node:
     return b.mul(x, x)
 
 
-def _over(t: Node, x: Node) -> Node:
-    return b.div(t, x)
-
-
 def _times(function: str) -> UnaryMap:
     return lambda t, x, y: b.mul(t, b.unary(function, x))
 
@@ -46,26 +42,26 @@ UNARY_MAPS: Final[dict[str, UnaryMap]] = {
     "exp": lambda t, x, y: b.mul(t, y),
     "exp2": lambda t, x, y: b.mul(t, b.scale(y, _LN2)),
     "expm1": lambda t, x, y: b.mul(t, b.shift(y, 1.0)),
-    "log": lambda t, x, y: _over(t, x),
-    "log2": lambda t, x, y: _over(t, b.scale(x, _LN2)),
-    "log10": lambda t, x, y: _over(t, b.scale(x, _LN10)),
-    "log1p": lambda t, x, y: _over(t, b.shift(x, 1.0)),
-    "sqrt": lambda t, x, y: _over(b.scale(t, 0.5), y),
+    "log": lambda t, x, y: b.div(t, x),
+    "log2": lambda t, x, y: b.div(t, b.scale(x, _LN2)),
+    "log10": lambda t, x, y: b.div(t, b.scale(x, _LN10)),
+    "log1p": lambda t, x, y: b.div(t, b.shift(x, 1.0)),
+    "sqrt": lambda t, x, y: b.div(b.scale(t, 0.5), y),
     "rsqrt": lambda t, x, y: b.mul(t, b.scale(b.mul(_square(y), y), -0.5)),
-    "cbrt": lambda t, x, y: _over(t, b.scale(_square(y), 3.0)),
+    "cbrt": lambda t, x, y: b.div(t, b.scale(_square(y), 3.0)),
     "reciprocal": lambda t, x, y: b.neg(b.mul(t, _square(y))),
     "sin": _times("cos"),
     "cos": lambda t, x, y: b.neg(b.mul(t, b.unary("sin", x))),
     "tan": lambda t, x, y: b.mul(t, b.shift(_square(y), 1.0)),
     "asin": lambda t, x, y: b.mul(t, b.rsqrt(_one_minus(_square(x)))),
     "acos": lambda t, x, y: b.neg(b.mul(t, b.rsqrt(_one_minus(_square(x))))),
-    "atan": lambda t, x, y: _over(t, b.shift(_square(x), 1.0)),
+    "atan": lambda t, x, y: b.div(t, b.shift(_square(x), 1.0)),
     "sinh": _times("cosh"),
     "cosh": _times("sinh"),
     "tanh": lambda t, x, y: b.mul(t, _one_minus(_square(y))),
     "asinh": lambda t, x, y: b.mul(t, b.rsqrt(b.shift(_square(x), 1.0))),
     "acosh": lambda t, x, y: b.mul(t, b.rsqrt(b.mul(b.shift(x, -1.0), b.shift(x, 1.0)))),
-    "atanh": lambda t, x, y: _over(t, b.mul(_one_minus(x), b.shift(x, 1.0))),
+    "atanh": lambda t, x, y: b.div(t, b.mul(_one_minus(x), b.shift(x, 1.0))),
     "erf": lambda t, x, y: _gauss(t, x, 2 / math.sqrt(math.pi)),
     "erfc": lambda t, x, y: _gauss(t, x, -2 / math.sqrt(math.pi)),
     "erfinv": lambda t, x, y: b.mul(t, b.scale(b.exp(_square(y)), math.sqrt(math.pi) / 2)),

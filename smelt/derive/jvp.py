@@ -59,16 +59,19 @@ def _linear(node: Node, tangents: Tangents) -> Node:
     return with_sources(node, tuple(filled(tangents, node.sources)))
 
 
-def _indexed(node: Node, tangents: Tangents) -> Node | None:
+def _of_first(tangent: Callable[[Node, Node], Node | None]) -> Rule:
+    """A rule of the tangent of the first source alone: without that one there is none."""
+    return lambda node, tangents: None if tangents[0] is None else tangent(node, tangents[0])
+
+
+def _indexed(node: Node, t: Node) -> Node:
     """Linear in the first source."""
-    return None if tangents[0] is None else with_sources(node, (tangents[0], *node.sources[1:]))
+    return with_sources(node, (t, *node.sources[1:]))
 
 
-def _unary(node: Node, tangents: Tangents) -> Node | None:
-    apply, x, t = UNARY_MAPS.get(node.attribute), node.sources[0], tangents[0]
-    if apply is None or t is None:
-        return None
-    return build.cast(apply(wide(t), wide(x), wide(node)), node.dtype)
+def _unary(node: Node, t: Node) -> Node | None:
+    apply, x = UNARY_MAPS.get(node.attribute), node.sources[0]
+    return None if apply is None else build.cast(apply(wide(t), wide(x), wide(node)), node.dtype)
 
 
 def _binary(node: Node, tangents: Tangents) -> Node | None:
@@ -86,15 +89,10 @@ def _where(node: Node, tangents: Tangents) -> Node:
     return build.where(node.sources[0], *filled(tangents[1:], node.sources[1:]))
 
 
-def _cast(node: Node, tangents: Tangents) -> Node | None:
-    return None if tangents[0] is None else build.cast(tangents[0], node.dtype)
-
-
-def _reduce(node: Node, tangents: Tangents) -> Node | None:
-    x, t = node.sources[0], tangents[0]
-    op, axes = node.attribute
-    if t is None or op == "add":
-        return _indexed(node, tangents)
+def _reduce(node: Node, t: Node) -> Node:
+    x, (op, axes) = node.sources[0], node.attribute
+    if op == "add":
+        return _indexed(node, t)
     if op == "mul":
         return total(ordering.product_map(x, axes, t), axes)
     share, mask = ordering.extreme_share(x, node, axes)
@@ -102,11 +100,10 @@ def _reduce(node: Node, tangents: Tangents) -> Node | None:
     return build.cast(build.mul(chosen, share), node.dtype)
 
 
-def _scan(node: Node, tangents: Tangents) -> Node | None:
-    t = tangents[0]
+def _scan(node: Node, t: Node) -> Node:
     op, axis = node.attribute
-    if t is None or op == "add":
-        return _indexed(node, tangents)
+    if op == "add":
+        return _indexed(node, t)
     if op in ("max", "min"):
         return ordering.picked(t, ordering.first_places(node), axis)
     factors, entering = ordering.scan_steps(node)
@@ -134,9 +131,8 @@ def _scatter(node: Node, tangents: Tangents) -> Node | None:
     return _added([None if moved is None else build.mul(moved, for_target), sent])
 
 
-def _sort(node: Node, tangents: Tangents) -> Node | None:
-    t = tangents[0]
-    return None if t is None else ordering.picked(t, ordering.sorted_places(node), node.attribute.axis)
+def _sort(node: Node, t: Node) -> Node:
+    return ordering.picked(t, ordering.sorted_places(node), node.attribute.axis)
 
 
 def _composite(node: Node, tangents: Tangents) -> Node | None:
@@ -155,23 +151,19 @@ def _alias(node: Node, tangents: Tangents) -> Node | None:
     return None if isinstance(node.attribute, Stopped) else tangents[0]
 
 
-def _flat(node: Node, tangents: Tangents) -> Node | None:
-    return None
-
-
 _RULES: Final[dict[Op, Rule]] = {
-    **dict.fromkeys((*VIEWS, Op.GATHER), _indexed),
+    **dict.fromkeys((*VIEWS, Op.GATHER), _of_first(_indexed)),
     **dict.fromkeys((Op.PAD, Op.CONCAT), _linear),
-    Op.UNARY: _unary,
+    Op.UNARY: _of_first(_unary),
     Op.BINARY: _binary,
     Op.WHERE: _where,
-    Op.CAST: _cast,
-    Op.BITCAST: _flat,
-    Op.REDUCE: _reduce,
-    Op.SCAN: _scan,
+    Op.CAST: _of_first(lambda node, t: build.cast(t, node.dtype)),
+    Op.BITCAST: lambda node, tangents: None,
+    Op.REDUCE: _of_first(_reduce),
+    Op.SCAN: _of_first(_scan),
     Op.CONTRACT: _contract,
     Op.SCATTER: _scatter,
-    Op.SORT: _sort,
+    Op.SORT: _of_first(_sort),
     Op.COMPOSITE: _composite,
     Op.ALIAS: _alias,
 }

@@ -38,7 +38,6 @@ class Inferred(NamedTuple):
 class Composite(NamedTuple):
     """A registered composite. `defaults` names all parameters."""
 
-    name: str
     defaults: Parameters
     sources: tuple[int, int]  # fewest and most
     infer: Callable[..., Inferred]
@@ -61,7 +60,7 @@ def register(
     def add(expansion: Callable[..., Node]) -> Callable[..., Node]:
         if name in _REGISTRY:
             raise InternalError(f"there are two composites called {name}")
-        _REGISTRY[name] = Composite(name, defaults, sources, infer, expansion)
+        _REGISTRY[name] = Composite(defaults, sources, infer, expansion)
         return expansion
 
     return add

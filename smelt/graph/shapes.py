@@ -56,14 +56,20 @@ def as_size(value: Any, name: str) -> IndexLike:
     """An integer or an expression given by a caller, in its simplest form."""
     if isinstance(value, Index):
         return size_of(value)
+    number = _whole_number(value)
+    if number is None:
+        raise ArgumentError(f"{name}: {value!r:.80} is not a size", hint="Use integers or sm.Dim for sizes.")
+    return number
+
+
+def _whole_number(value: Any) -> int | None:
+    """An integer given by a caller; None if it is something else."""
     try:
-        if not isinstance(value, bool):
-            return operator.index(value)
+        return None if isinstance(value, bool) else operator.index(value)
     except TraceError:  # a tensor's, which says more
         raise
     except TypeError:  # also from arrays, which only sometimes are integers
-        pass
-    raise ArgumentError(f"{name}: {value!r:.80} is not a size", hint="Use integers or sm.Dim for sizes.")
+        return None
 
 
 def broadcast_shapes(a: Shape, b: Shape, name: str) -> Shape:
@@ -110,18 +116,9 @@ def described(size: IndexLike, other: IndexLike) -> str:
     return f"{size} with {', '.join(bounds)}"
 
 
-def _axis_number(axis: Any) -> int | None:
-    try:
-        return None if isinstance(axis, bool) else operator.index(axis)
-    except TraceError:  # a tensor's, which says more
-        raise
-    except TypeError:
-        return None
-
-
 def normalized_axis(axis: Any, rank: int, name: str) -> int:
     """An axis counted from the front."""
-    number = _axis_number(axis)
+    number = _whole_number(axis)
     if number is None:
         raise ArgumentError(f"{name}: an axis must be an integer, got {axis!r:.80}")
     if not -rank <= number < rank:

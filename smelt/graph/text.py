@@ -118,13 +118,20 @@ def _dim_text(dim: Variable) -> str:
 
 def _const_text(node: Node) -> str:
     value = constant_value(node)
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return f"nan {int.from_bytes(node.attribute, 'little')}" if is_nan else _scalar_text(value)
+
+
+def _scalar_text(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "true", False: "false"}[value]
+    if isinstance(value, float):
+        return value.hex()
     if isinstance(value, int):
         return str(value)
-    if math.isnan(value):
-        return f"nan {int.from_bytes(node.attribute, 'little')}"
-    return float(value).hex()
+    if isinstance(value, str):
+        return json.dumps(value)
+    raise InternalError(f"a parameter has no text form: {value!r}")
 
 
 def _part_texts(node: Node, fields: Mapping[str, Field]) -> list[str]:
@@ -422,19 +429,7 @@ def _window(reader: TokenReader) -> Window:
 
 
 def _parameters_text(parameters: Iterable[tuple[str, object]]) -> str:
-    return "{" + ", ".join(f"{key}={_parameter_text(value)}" for key, value in parameters) + "}"
-
-
-def _parameter_text(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "true", False: "false"}[value]
-    if isinstance(value, float):
-        return value.hex()
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        return json.dumps(value)
-    raise InternalError(f"a parameter has no text form: {value!r}")
+    return "{" + ", ".join(f"{key}={_scalar_text(value)}" for key, value in parameters) + "}"
 
 
 def _loop_text(loop: Loop) -> str:
