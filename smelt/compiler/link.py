@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from smelt.compiler.work import (
     Value,
     Work,
     all_launches,
-    kernel_text,
     nbytes,
     offsets_of,
     temporaries,
@@ -40,6 +39,7 @@ def link(
     outputs: Sequence[Stored | Alias],
     results: Sequence[int],
     stored: Sequence[Node],
+    choices: Mapping[str, str | None],
     explain: bool,
 ) -> tuple[GraphRecord, list[Library]]:
     """Place every value and write the launches down; and the libraries that they are in."""
@@ -73,6 +73,7 @@ def link(
         tuple(tuple(p) for p in placed),
         tuple(sorted(largest, reverse=True)[:8]),
         _in_place(work, stored, {output.input for output in outputs if isinstance(output, Alias)}),
+        tuple(choices.items()),
     )
     return record, list(linker.libraries)
 
@@ -256,7 +257,7 @@ def _fields(item: Work, explain: bool) -> tuple[Any, ...]:
         built.choice.form,
         built.choice.text(),
         tuple(f"{form}: {reason}" for form, reason in built.choice.refused) if explain else (),
-        kernel_text(built) if explain else "",
+        built.ir() if explain else "",
         repr(item.group.sink),
         tuple(_describe(node) for node in reversed(item.group.inside)),
         str(built.kernel.tasks),

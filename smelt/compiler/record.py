@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ class GraphRecord:
     layout: tuple[tuple[Any, ...], ...]
     largest: tuple[tuple[int, str], ...]
     in_place: tuple[tuple[int, int], ...]
+    choices: tuple[tuple[str, str | None], ...]  # what was asked about its kernels, with the answers; None: the default
 
 
 def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) -> CompiledGraph:
@@ -117,8 +118,10 @@ def _own_version() -> str:
     return hashlib.sha256(repr(sorted(entries)).encode()).hexdigest()
 
 
-def load_graph(key: Any, digest: str, device: Device) -> CompiledGraph | None:
-    """The graph that an earlier process compiled, if it and all its libraries are there and sound."""
+def load_graph(key: Any, digest: str, device: Device, ask: Callable[[str], str | None]) -> CompiledGraph | None:
+    """The graph that an earlier process compiled, if it and all its libraries are there and sound, and whoever is
+    asked about its kernels gives the answers that it was made with.
+    """
     cache = disk_cache()
     data = None if cache is None else cache.load_bytes(_KIND, digest)
     if data is None:
@@ -126,6 +129,8 @@ def load_graph(key: Any, digest: str, device: Device) -> CompiledGraph | None:
     try:
         record = _parse(json.loads(data))
         _check(record, key)
+        if any(ask(question) != answer for question, answer in record.choices):
+            return None
         libraries = device.stored(record.libraries)
         return None if libraries is None else assemble(record, device, libraries)
     except (ValueError, TypeError, KeyError, IndexError, InternalError, SmeltError):

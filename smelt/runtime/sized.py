@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 
-from smelt.device.memory import NOWHERE
 from smelt.errors import TraceError
 from smelt.graph.node import Node
 from smelt.graph.sizes import with_sizes
-from smelt.runtime.devices import common_device
-from smelt.runtime.realize import find, outputs, pack_scalars, report
-from smelt.runtime.storage import Storage, leaf
+from smelt.runtime.realize import arguments, find, run
+from smelt.runtime.storage import leaf
 from smelt.runtime.tracing import is_traced_input, is_transforming
 
 
@@ -30,19 +27,6 @@ def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
             "a size depends on values, and is needed while its function is being traced",
             hint="Inside jit and vmap give the size as an argument, or use sm.where.",
         )
-    storages: list[Storage] = [view.leaf.attribute for view in traced.inputs]
-    offsets = [view.offset for view in traced.inputs]
-    device = common_device(storages)
-    storages = [storage.on(device.name) for storage in storages]
-    compiled = find(traced, device)
-    pointers = [storage.shifted(offset) for storage, offset in zip(storages, offsets, strict=True)]
-    sizes = [dims[v.name] for v in traced.dims]
-    integers = struct.pack(f"{len(sizes) + len(traced.starts)}q", *sizes, *traced.starts)
-    scalars = pack_scalars(traced.scalars, device)
-    values = {f"d{k}": size for k, size in enumerate(sizes)}
-    pointer = NOWHERE if scalars is None else scalars.pointer
-    memories = compiled.run(pointers, pointer, integers, compiled.sizes(values))
-    results = outputs(compiled, memories, storages, offsets, values)
-    if traced.checks:
-        report(traced.checks, results[len(nodes) :])
-    return [leaf(storage) for storage in results[: len(nodes)]]
+    storages, device = arguments(traced)
+    results = run(find(traced, device), traced, storages, len(nodes), dims)
+    return [leaf(storage) for storage in results]

@@ -68,7 +68,7 @@ class Entry:
         for k in self.numbers:
             leaves[k] = _number_storage(leaves[k])
         if self.draws:
-            leaves.append(runtime.host_leaf(runtime.advance_random(self.draws), uint32).attribute)
+            leaves.append(runtime.host_leaf(runtime.current().random.advance(self.draws), uint32).attribute)
         if self.kept:
             leaves += [packing.pack(leaves[k]) for k, packing in self.kept]
         storages = leaves
