@@ -13,6 +13,7 @@ from smelt.plan.compiled import (
     Placed,
     Stored,
     concrete,
+    pointer_of,
     watch,
     watcher,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "assign",
     "concrete",
     "peak",
+    "pointer_of",
     "reordered",
     "watch",
     "watcher",

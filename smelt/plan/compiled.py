@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from smelt.device.memory import NOWHERE, size_class
@@ -16,6 +17,7 @@ from smelt.graph.node import Shape
 from smelt.plan.needs import MemoryPlan
 
 ARENA, SCALARS, INPUTS = 0, 1, 2  # bases of a program: the arena, the scalars, the inputs, then the outputs
+pointer_of = attrgetter("pointer")  # faster than a comprehension, where every call pays
 CHECKED_BYTES = 1 << 26  # plans below this are not compared with what the machine has
 
 
@@ -130,7 +132,7 @@ class CompiledGraph:
 
     def run(
         self,
-        inputs: Sequence[bytes],
+        inputs: Iterable[bytes],
         scalars: bytes,
         integers: bytes,
         sizes: Sequence[int] | None = None,
@@ -149,14 +151,15 @@ class CompiledGraph:
             given = into.get
             memories = [given(k) or allocate(nbytes) for k, nbytes in enumerate(sizes or self._stored)]
         else:
-            memories = [allocate(nbytes) for nbytes in sizes or self._stored]
-        if self.program is None:  # there may still be results, without elements
+            memories = list(map(allocate, sizes or self._stored))
+        program = self.program
+        if program is None:  # there may still be results, without elements
             return memories
         arena = allocate(self._arena_bytes) if self._arena_bytes else None
         first = NOWHERE if arena is None else arena.pointer
-        bases = b"".join([first, scalars, *inputs, *[memory.pointer for memory in memories]])
+        bases = b"".join([first, scalars, *inputs, *map(pointer_of, memories)])
         if _watcher is None:
-            self.program.run(bases, integers)
+            program.run(bases, integers)
         else:
             _watcher.run(self, bases, integers)
         return memories

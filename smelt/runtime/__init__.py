@@ -9,7 +9,7 @@ from smelt.runtime.randomness import take_random
 from smelt.runtime.realize import find, outputs, pack_scalars, realize, report
 from smelt.runtime.sized import realize_sized
 from smelt.runtime.state import Runtime, current, using
-from smelt.runtime.storage import Storage, host_leaf, leaf
+from smelt.runtime.storage import Storage, host_leaf, leaf, new_leaf
 from smelt.runtime.tracing import (
     Narrowed,
     Placeholder,
@@ -21,6 +21,7 @@ from smelt.runtime.tracing import (
     effects,
     free_to_read,
     is_differentiated,
+    is_plain,
     is_traced,
     is_traced_input,
     is_tracing,
@@ -53,12 +54,14 @@ __all__ = [
     "free_to_read",
     "host_leaf",
     "is_differentiated",
+    "is_plain",
     "is_traced",
     "is_traced_input",
     "is_tracing",
     "is_transforming",
     "is_weak",
     "leaf",
+    "new_leaf",
     "note_narrowed",
     "batching",
     "noting_effects",

@@ -211,6 +211,14 @@ def leaf(storage: Storage) -> Node:
     return node
 
 
+def new_leaf(memory: DeviceMemory, signature: Signature) -> Node:
+    """The node for a value that has just been computed."""
+    storage = Storage(memory, signature)
+    node = make_leaf(signature.dtype, signature.shape, storage)
+    storage.node = weakref.ref(node)
+    return node
+
+
 def host_leaf(values: Any, dtype: DType) -> Node:
     """A leaf holding a few numbers."""
     array = np.asarray(values, dtype.numpy)

@@ -156,6 +156,11 @@ def is_tracing() -> bool:
     return bool(_stack.traces)
 
 
+def is_plain() -> bool:
+    """Whether no function is being traced, differentiated or batched in this thread."""
+    return not (_stack.traces or _stack.transforms)
+
+
 def is_transforming() -> bool:
     """Whether a function that is being differentiated or batched runs: tensors keep their history then, whatever is
     computed.
