@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from smelt.compiler.compile import Choices, Compiler, question_of
-from smelt.compiler.trace import GraphKey, LeafView, Traced, trace
+from smelt.compiler.trace import GraphKey, Traced, trace
 from smelt.plan import CompiledGraph
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ __all__ = [
     "CompiledGraph",
     "Compiler",
     "GraphKey",
-    "LeafView",
     "Traced",
     "question_of",
     "simplify",

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import os
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,6 +16,7 @@ from smelt.device import memory
 from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Step, check_controls
 from smelt.device.registry import only_first
 from smelt.errors import InternalError, MemoryLimitError
+from smelt.locks import new_lock
 
 # Compilers are looked for when something is built, so `import smelt` need not wait for what that takes.
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def threads() -> int:
     return max(1, min(settings().threads or profile().cores, MOST_THREADS))
 
 
-_runtime_lock = threading.Lock()
+_runtime_lock = new_lock()
 
 
 class _Runtime(NamedTuple):
@@ -279,14 +279,6 @@ def _load_runtime() -> _Runtime:
     run = ctypes.CFUNCTYPE(ctypes.c_long)(library.address("smelt_run"))
     run_timed = ctypes.CFUNCTYPE(None)(library.address("smelt_run_timed"))
     return _Runtime(run, run_timed, library)
-
-
-def _renew_lock() -> None:
-    global _runtime_lock
-    _runtime_lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _check(steps: Sequence[Step], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena: int) -> None:

@@ -17,7 +17,7 @@ from smelt.plan.compiled import (
     watch,
     watcher,
 )
-from smelt.plan.memory import Lifetime, assign, peak
+from smelt.plan.memory import Lifetime, assign
 from smelt.plan.needs import MemoryPlan
 from smelt.plan.order import Step, reordered
 
@@ -35,7 +35,6 @@ __all__ = [
     "Stored",
     "assign",
     "concrete",
-    "peak",
     "pointer_of",
     "reordered",
     "watch",

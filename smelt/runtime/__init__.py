@@ -6,24 +6,20 @@ computed value is never written again, and a value that has been computed is not
 
 from smelt.runtime.devices import available, common_device, default_device, device, set_default
 from smelt.runtime.randomness import take_random
-from smelt.runtime.realize import find, outputs, pack_scalars, realize, report
-from smelt.runtime.sized import realize_sized
+from smelt.runtime.realize import find, outputs, pack_scalars, realize, realize_sized, report
 from smelt.runtime.state import Runtime, current, using
 from smelt.runtime.storage import Storage, host_leaf, leaf, new_leaf
 from smelt.runtime.tracing import (
     Narrowed,
     Placeholder,
-    Trace,
     batching,
     counted,
-    current_trace,
     effect,
     effects,
     free_to_read,
     is_differentiated,
     is_plain,
     is_traced,
-    is_traced_input,
     is_tracing,
     is_transforming,
     is_weak,
@@ -40,12 +36,10 @@ __all__ = [
     "Placeholder",
     "Runtime",
     "Storage",
-    "Trace",
     "available",
     "common_device",
     "counted",
     "current",
-    "current_trace",
     "default_device",
     "device",
     "effect",
@@ -56,7 +50,6 @@ __all__ = [
     "is_differentiated",
     "is_plain",
     "is_traced",
-    "is_traced_input",
     "is_tracing",
     "is_transforming",
     "is_weak",

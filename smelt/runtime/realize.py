@@ -17,6 +17,7 @@ from smelt.graph.effects import DONE
 from smelt.graph.index import upper
 from smelt.graph.node import Node, constant_array
 from smelt.graph.ops import VIEWS, Op
+from smelt.graph.sizes import with_sizes
 from smelt.runtime.devices import common_device
 from smelt.runtime.held import held_values
 from smelt.runtime.repeats import note_compiled
@@ -63,6 +64,26 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             node.leaf = leaf(storage)
             storage.has_history = True
     return [node.leaf or constants.get(node, node) for node in nodes]
+
+
+def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
+    """Leaves with the values of nodes whose shapes have dims, for given values of the dims, which are at least 1.
+
+    Inside a transform the nodes themselves come back, with these sizes: they keep their history.
+    """
+    if is_transforming():
+        return with_sizes(nodes, dims)
+    from smelt.compiler import trace
+
+    traced = trace(nodes, integers=True)
+    if any(is_traced_input(view.leaf) for view in traced.inputs):
+        raise TraceError(
+            "a size depends on values, and is needed while its function is being traced",
+            hint="Inside jit and vmap give the size as an argument, or use sm.where.",
+        )
+    storages, device = arguments(traced)
+    results = run(find(traced, device), traced, storages, len(nodes), dims)
+    return [leaf(storage) for storage in results]
 
 
 def run(
