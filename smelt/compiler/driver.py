@@ -13,7 +13,7 @@ from smelt.compiler.link import link
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.stages import Stages
-from smelt.compiler.trace import Argument, GraphKey, LeafView, leaf_view, rebuild
+from smelt.compiler.trace import Argument, Bases, GraphKey, LeafView, base_of, rebuild
 from smelt.compiler.units import Units
 from smelt.compiler.work import (
     AnyWork,
@@ -277,17 +277,14 @@ def _expanded(roots: Sequence[Node], done: Iterable[Node] = ()) -> list[Node]:
 
 def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], list[Node]]:
     """What each root becomes, and the nodes that have to be stored."""
-    views: dict[Node, LeafView | None] = {}
-    for node in topological(roots):
-        views[node] = leaf_view(node, views) if _input_below(node, views) else None
+    bases: Bases = {}
     outputs: list[Stored | Alias] = []
     stored: dict[Node, int] = {}
     results: list[int] = []
     for root in roots:
-        view = views[root]
-        if view is not None:
-            argument: Argument = view.leaf.attribute
-            outputs.append(Alias(argument.number, view.shape, view.strides, view.offset))
+        view = base_of(root, bases)
+        if isinstance(view, LeafView) and view.leaf.attribute.kind == "input":
+            outputs.append(Alias(view.leaf.attribute.number, view.shape, view.strides, view.offset))
             results.append(len(outputs) - 1)
             continue
         root = storable(root)
@@ -296,13 +293,6 @@ def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], li
             outputs.append(Stored(root.dtype, root.shape, upper(product_of(root.shape)) * root.dtype.itemsize))
         results.append(stored[root])
     return outputs, results, list(stored)
-
-
-def _input_below(node: Node, views: dict[Node, LeafView | None]) -> bool:
-    if node.op is Op.LEAF:
-        argument: Argument = node.attribute
-        return argument.kind == "input"
-    return bool(node.sources) and views.get(node.sources[0]) is not None
 
 
 def _layout(node: Node) -> Layout:

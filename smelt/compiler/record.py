@@ -44,8 +44,8 @@ class GraphRecord:
     results: tuple[int, ...]
     n_inputs: int
     bounds: tuple[tuple[int, int], ...]
-    kernels: tuple[tuple[Any, ...], ...]
-    layout: tuple[tuple[Any, ...], ...]
+    kernels: tuple[KernelRecord, ...]
+    layout: tuple[Placed, ...]
     largest: tuple[tuple[int, str], ...]
     in_place: tuple[tuple[int, int], ...]
     choices: tuple[tuple[str, str | None], ...]  # what was asked about its kernels, with the answers; None: the default
@@ -64,8 +64,8 @@ def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) 
         record.n_inputs,
         dims,
         record.arena_bytes,
-        tuple(KernelRecord(*fields) for fields in record.kernels),
-        layout=tuple(Placed(*fields) for fields in record.layout),
+        record.kernels,
+        layout=record.layout,
         largest=record.largest,
         in_place=record.in_place,
     )
@@ -145,14 +145,21 @@ def store_graph(digest: str, record: GraphRecord) -> None:
 
 
 def _parse(data: dict[str, Any]) -> GraphRecord:
-    launches = tuple(_step(fields) for fields in data.pop("launches"))
-    return GraphRecord(launches=launches, **{name: _frozen(value) for name, value in data.items()})
+    made: dict[str, Any] = {name: tuple(map(make, data.pop(name))) for name, make in _PARTS.items()}
+    return GraphRecord(**made, **{name: _frozen(value) for name, value in data.items()})
 
 
 def _step(fields: dict[str, Any]) -> Step:
     lists: dict[str, Any] = {name: tuple(map(int, fields[name])) for name in ("buffers", "integers") if name in fields}
     given = {**fields, **lists}
     return Control(**given) if "kind" in given else Launch(**given)
+
+
+_PARTS: dict[str, Callable[[Any], Any]] = {  # of records, and how each is made of its fields
+    "launches": _step,
+    "kernels": lambda fields: KernelRecord(*_frozen(fields)),
+    "layout": lambda fields: Placed(*fields),
+}
 
 
 def _check(record: GraphRecord, key: Any) -> None:

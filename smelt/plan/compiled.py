@@ -48,8 +48,7 @@ class Placed(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class KernelRecord:
+class KernelRecord(NamedTuple):
     """What is remembered of each launch, for people to look at."""
 
     name: str
@@ -106,8 +105,7 @@ class CompiledGraph:
     layout: tuple[Placed, ...] = ()
     largest: tuple[tuple[int, str], ...] = ()
     in_place: tuple[tuple[int, int], ...] = ()  # stored outputs that may be written over inputs
-    signatures: list[Any] | None = None  # the runtime's notes on the outputs
-    plain: list[Any] | None = None  # the same, if every root is a result of its own and of one shape
+    plain: list[Any] | None = None  # the runtime's notes on outputs, if each root is one of its own, and of one shape
     _stored: tuple[int, ...] = ()
     _arena_bytes: int = 0
     _large: bool = False

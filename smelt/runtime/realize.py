@@ -22,7 +22,7 @@ from smelt.runtime.devices import common_device
 from smelt.runtime.held import held_values
 from smelt.runtime.repeats import note_compiled
 from smelt.runtime.state import current
-from smelt.runtime.storage import Signature, Storage, leaf, signature
+from smelt.runtime.storage import Storage, leaf, signature
 from smelt.runtime.tracing import is_traced_input, is_tracing, is_transforming
 
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from smelt.compiler import CompiledGraph, Traced
     from smelt.device.protocol import Device, DeviceMemory
     from smelt.graph.checks import Check
-    from smelt.plan import Alias, Stored
 
 MANY_NUMBERS = 1 << 24  # that take longer to write than a compiled graph takes to begin
 
@@ -203,26 +202,14 @@ def outputs(
     from smelt.plan import Alias, concrete
 
     made = iter(memories)
-    if compiled.signatures is None:
-        compiled.signatures = [_static_signature(output, compiled.device.name) for output in compiled.outputs]
-        if None not in compiled.signatures and compiled.results == tuple(range(len(compiled.outputs))):
-            compiled.plain = compiled.signatures
     distinct: list[Storage] = []
-    for output, known in zip(compiled.outputs, compiled.signatures, strict=True):
+    for output in compiled.outputs:
+        shape = concrete(output.shape, dims)
         if isinstance(output, Alias):
-            view = (concrete(output.shape, dims), concrete(output.strides, dims))
-            distinct.append(inputs[output.input].view(*view, offsets[output.input] + output.offset))
+            start = offsets[output.input] + output.offset
+            distinct.append(inputs[output.input].view(shape, concrete(output.strides, dims), start))
         else:
-            shape = concrete(output.shape, dims)
-            own = known or signature(output.dtype, shape, device=compiled.device.name)
-            distinct.append(Storage(next(made), own))
+            distinct.append(Storage(next(made), signature(output.dtype, shape, device=compiled.device.name)))
+    if not compiled.dims and len(memories) == len(compiled.results) and compiled.results == tuple(range(len(distinct))):
+        compiled.plain = [storage.signature for storage in distinct]
     return [distinct[k] for k in compiled.results]
-
-
-def _static_signature(output: Stored | Alias, device: str) -> Signature | None:
-    """The signature of a result, if it is the same at every call."""
-    from smelt.plan import Alias, concrete
-
-    if isinstance(output, Alias) or not all(isinstance(size, int) for size in output.shape):
-        return None
-    return signature(output.dtype, concrete(output.shape, {}), device=device)

@@ -95,6 +95,10 @@ def test_truncated_entries_are_made_again(cache: Path, keep: int) -> None:
         {"in_place": [[0, 99]]},
         {"in_place": [[5, 0]]},
         {"in_place": [[0, [0]]]},
+        {"choices": [["question"]]},
+        {"choices": [["question", "split i0 (2 reg)"]]},
+        {"choices": None},
+        {"kernels": [[1, 2, 3]]},
     ],
 )
 def test_records_that_do_not_make_sense_are_dropped(cache: Path, change: dict[str, Any]) -> None:

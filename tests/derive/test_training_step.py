@@ -62,11 +62,11 @@ class Compiled:
 
     @property
     def kernels(self) -> list[KernelRecord]:
-        return [KernelRecord(*fields) for fields in self.record.kernels]
+        return list(self.record.kernels)
 
     @property
     def stored(self) -> list[Placed]:
-        return [Placed(*fields) for fields in self.record.layout]
+        return list(self.record.layout)
 
     def held(self) -> list[Placed]:
         """What is there when the way back begins: after the logits."""
