@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 import smelt as sm
+from smelt import runtime
 from smelt.bench import models
 from smelt.bench.first_calls import child_task, first_calls
 from smelt.bench.report import Row
 from smelt.bench.timing import private_cache
-from smelt.compiler import compile_graph
 from smelt.config import configure
 from smelt.errors import InternalError
 from smelt.transform import examine
@@ -143,11 +143,11 @@ def planning(depth: int) -> dict[str, Any]:
     key, device = function.graph_key(layers, x)
     seconds: list[float] = []
     with configure(disk_cache=False):
-        compiled = compile_graph(key, device)
+        compiled = runtime.current().compiler.compile(key, device)
         schedule = compiled.seconds.get("schedule", 0.0)
         for _ in range(5):
             start = time.perf_counter()
-            compile_graph(*function.graph_key(layers, x))
+            runtime.current().compiler.compile(*function.graph_key(layers, x))
             seconds.append(time.perf_counter() - start)
     return {
         "seconds": statistics.median(seconds) + schedule,

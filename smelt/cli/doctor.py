@@ -24,15 +24,18 @@ def _version(distribution: str) -> str | None:
         return None
 
 
+def _problem(error: SmeltError) -> str:
+    """What an error says. Its location is a line of this program, not of the user's."""
+    return " ".join(line.strip() for line in str(error).splitlines() if line != f"  at {error.location}")
+
+
 def _compiler() -> dict[str, Any]:
     from smelt.device import toolchain
 
     try:
         found = toolchain.compiler()
     except SmeltError as error:
-        # The location is a line of this program, not of the user's.
-        lines = [line.strip() for line in str(error).splitlines() if line != f"  at {error.location}"]
-        return {"found": False, "problem": " ".join(lines)}
+        return {"found": False, "problem": _problem(error)}
     return {"found": True, "command": " ".join(found.command), "family": found.family, "version": found.version}
 
 
@@ -48,6 +51,20 @@ def _processor() -> dict[str, Any]:
         "vector_registers": profile.vector_registers,
         "features": sorted(profile.features),
     }
+
+
+def _devices() -> dict[str, Any]:
+    """The facts about each device by name; of kinds of which there is none, why."""
+    from smelt.device import registry
+
+    found: dict[str, Any] = {facts["device"]: facts for facts in registry.describe()}
+    for kind in registry.MODULES:
+        if kind not in found:
+            try:
+                registry.open_device(kind, "doctor")
+            except SmeltError as error:
+                found[kind] = {"problem": _problem(error)}
+    return found
 
 
 def _size(folder: Path) -> int:
@@ -94,6 +111,7 @@ def report() -> dict[str, dict[str, Any]]:
         "system": {"platform": platform.platform(), "machine": platform.machine()},
         "compiler": _compiler(),
         "processor": _processor(),
+        "devices": _devices(),
         "memory": _memory(),
         "cache": _cache(),
     }
@@ -104,6 +122,8 @@ def _text(name: str, value: object) -> str:
         return "none" if name in {"directory", "problem"} else "not installed"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict):  # a device
+        return str(value.get("name") or value["problem"])
     if isinstance(value, list):
         return " ".join(map(str, value))
     if isinstance(value, int) and name.endswith("bytes"):

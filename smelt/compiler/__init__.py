@@ -1,7 +1,7 @@
 """Takes live nodes; gives a key, and for a key a compiled graph.
 
 Always holds: equal keys mean the same computation for all arguments taken out of the graph; a compiled graph depends on
-nothing but its key, the device and the settings.
+nothing but its key, the device, the settings and the choices.
 """
 
 from __future__ import annotations
@@ -9,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from smelt.compiler.compile import compile_graph
-from smelt.compiler.trace import GraphKey, LeafView, Traced, trace
+from smelt.compiler.compile import Choices, Compiler, question_of
+from smelt.compiler.trace import GraphKey, Traced, trace
 from smelt.plan import CompiledGraph
 
 if TYPE_CHECKING:
     from smelt.graph.node import Node
 
-__all__ = ["CompiledGraph", "GraphKey", "LeafView", "Traced", "compile_graph", "simplify", "trace"]
+__all__ = [
+    "Choices",
+    "CompiledGraph",
+    "Compiler",
+    "GraphKey",
+    "Traced",
+    "question_of",
+    "simplify",
+    "trace",
+]
 
 
 def simplify(roots: Sequence[Node]) -> list[Node]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from smelt.compiler.bodies import simple_bodies
+from smelt.compiler.compile import Compiler, KernelKey, question_of
 from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.stages import Stages
-from smelt.compiler.trace import Argument, GraphKey, LeafView, leaf_view, rebuild
+from smelt.compiler.trace import Argument, Bases, GraphKey, LeafView, base_of, rebuild
 from smelt.compiler.units import Units
 from smelt.compiler.work import (
     AnyWork,
@@ -26,7 +27,6 @@ from smelt.compiler.work import (
     Work,
     all_launches,
     in_order,
-    kernel_text,
 )
 from smelt.config import settings
 from smelt.device.protocol import Device
@@ -56,27 +56,25 @@ from smelt.graph.ops import CONTROL, Loop, Op
 from smelt.graph.shapes import row_major
 from smelt.graph.text import print_graph
 from smelt.graph.verify import verify_graph
-from smelt.kernel import Region, Routine, print_region, print_routine, verify
-from smelt.locks import new_lock
+from smelt.kernel import Region, Routine, parse_schedule, print_region, print_routine, verify
 from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.rewrite import rewrite
-from smelt.schedule import Choice, choose, routine_steps
+from smelt.schedule import Candidate, Choice, choose, routine_steps
 
 STORED = "what is stored, and why"  # the title of a text
-KERNEL_LIMIT = 4096  # kernels kept in memory
 
 
-_kernels: dict[tuple[str, str], Built] = {}  # by device, and the text of the region or routine
-_lock = new_lock()
-
-
-def compile_key(key: GraphKey, device: Device, stages: Stages, digest: str, explain: bool) -> CompiledGraph:
+def compile_key(
+    key: GraphKey, device: Device, compiler: Compiler, stages: Stages, digest: str, explain: bool
+) -> CompiledGraph:
     """Run every stage. With a `digest` the result is kept on disk; with `explain` the texts of the stages are."""
-    with _lock, private_nodes():
-        return _compile(key, device, stages, digest, explain)
+    with private_nodes():
+        return _compile(key, device, compiler, stages, digest, explain)
 
 
-def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain: bool) -> CompiledGraph:
+def _compile(
+    key: GraphKey, device: Device, compiler: Compiler, stages: Stages, digest: str, explain: bool
+) -> CompiledGraph:
     texts: dict[str, str] = {}
 
     def seen(one: Pass, roots: Sequence[Node]) -> None:
@@ -99,12 +97,13 @@ def _compile(key: GraphKey, device: Device, stages: Stages, digest: str, explain
     if explain:
         texts[STORED] = "\n".join(f"{x.node!r}: {x.reason}" for x in reversed(decisions) if x.kind == "stored")
     with device.building() as builder, Progress(len(groups)) as progress:
-        maker = _Maker(device, stages, Units(device, builder, stages, progress))
+        maker = _Maker(device, compiler, stages, Units(device, builder, stages, progress))
         work = in_order(maker.work(groups), stored)
         maker.units.finish()
-    _remember(maker.new)
+    for known, built in maker.new.items():
+        compiler.kernels.put(known, built)
     with stages.stage("plan"):
-        record, libraries = link(key, device, work, outputs, results, stored, explain)
+        record, libraries = link(key, device, work, outputs, results, stored, maker.choices, explain)
         compiled = assemble(record, device, libraries)
     if digest:
         with stages.stage("store"):
@@ -126,9 +125,10 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
 class _Maker:
     """Makes launches of groups. Kernels that are not known yet are collected in `new`, and compiled meanwhile."""
 
-    def __init__(self, device: Device, stages: Stages, units: Units) -> None:
-        self.device, self.stages, self.units = device, stages, units
-        self.new: dict[tuple[str, str], Built] = {}
+    def __init__(self, device: Device, compiler: Compiler, stages: Stages, units: Units) -> None:
+        self.device, self.compiler, self.stages, self.units = device, compiler, stages, units
+        self.new: dict[KernelKey, Built] = {}
+        self.choices: dict[str, str | None] = {}  # what was asked, and the answers
         self.alike: dict[Hashable, tuple[Work, list[int]]] = {}  # by mark: a launch, and the parts of its nodes
         self.parameters = itertools.count()
         self.depth = 0  # how many loops and branches are open
@@ -201,27 +201,31 @@ class _Maker:
 
     def kernel(self, region: Region, text: str) -> Built:
         """The kernel for a region: known, already on its way, or lowered now."""
-        key = (self.device.name, text)
-        known = _kernels.get(key) or self.new.get(key)
-        if known is not None:
-            return known
-        with self.stages.stage("schedule"):
-            choice, kernel = choose(region, self.device.profile)
-        if settings().verify:
-            with self.stages.stage("verify"):
-                verify(kernel)
-        return self.made(key, Built(kernel, text, choice))
+        question = question_of(text)
+        asked = self.choices[question] = self.compiler.choices.ask(self.device, question)
+
+        def lowered() -> Built:
+            first = [] if asked is None else [Candidate("chosen", region, parse_schedule(asked))]
+            with self.stages.stage("schedule"):
+                choice, kernel = choose(region, self.device.profile, first)
+            if settings().verify:
+                with self.stages.stage("verify"):
+                    verify(kernel)
+            return Built(kernel, text, choice)
+
+        return self.known((self.device.name, text, asked), lowered)
 
     def routine_kernel(self, routine: Routine) -> Built:
         text = print_routine(routine)
-        key = (self.device.name, text)
-        known = _kernels.get(key) or self.new.get(key)
-        return known or self.made(key, Built(routine, text, Choice("routine", (), routine.grain)))
+        made = Built(routine, text, Choice("routine", (), routine.grain))
+        return self.known((self.device.name, text, None), lambda: made)
 
-    def made(self, key: tuple[str, str], built: Built) -> Built:
-        """Note a kernel that was not known."""
-        self.new[key] = built
-        self.units.add(built)
+    def known(self, key: KernelKey, make: Callable[[], Built]) -> Built:
+        """A kernel, made now unless it is known or on its way."""
+        built = self.compiler.kernels.get(key) or self.new.get(key)
+        if built is None:
+            built = self.new[key] = make()
+            self.units.add(built)
         return built
 
     def loop_leaves(self, node: Node) -> list[Node]:
@@ -273,17 +277,14 @@ def _expanded(roots: Sequence[Node], done: Iterable[Node] = ()) -> list[Node]:
 
 def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], list[Node]]:
     """What each root becomes, and the nodes that have to be stored."""
-    views: dict[Node, LeafView | None] = {}
-    for node in topological(roots):
-        views[node] = leaf_view(node, views) if _input_below(node, views) else None
+    bases: Bases = {}
     outputs: list[Stored | Alias] = []
     stored: dict[Node, int] = {}
     results: list[int] = []
     for root in roots:
-        view = views[root]
-        if view is not None:
-            argument: Argument = view.leaf.attribute
-            outputs.append(Alias(argument.number, view.shape, view.strides, view.offset))
+        view = base_of(root, bases)
+        if isinstance(view, LeafView) and view.leaf.attribute.kind == "input":
+            outputs.append(Alias(view.leaf.attribute.number, view.shape, view.strides, view.offset))
             results.append(len(outputs) - 1)
             continue
         root = storable(root)
@@ -294,27 +295,8 @@ def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], li
     return outputs, results, list(stored)
 
 
-def _input_below(node: Node, views: dict[Node, LeafView | None]) -> bool:
-    if node.op is Op.LEAF:
-        argument: Argument = node.attribute
-        return argument.kind == "input"
-    return bool(node.sources) and views.get(node.sources[0]) is not None
-
-
 def _layout(node: Node) -> Layout:
     if node.op is Op.LEAF:
         argument: Argument = node.attribute
         return Layout(node.shape, argument.strides)
     return contiguous(node)
-
-
-def _remember(new: dict[tuple[str, str], Built]) -> None:
-    """Keep new kernels for later graphs, the oldest making room."""
-    _kernels.update(new)
-    while len(_kernels) > KERNEL_LIMIT:
-        del _kernels[next(iter(_kernels))]
-
-
-def print_kernels() -> Iterator[str]:
-    """The IR of every kernel in memory."""
-    yield from dict.fromkeys(kernel_text(built) for built in _kernels.values())

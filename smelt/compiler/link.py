@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Any
 
 from smelt.compiler.places import LoopPlaces, Place, Places, moved, place_of
 from smelt.compiler.record import GraphRecord, output_fields
@@ -18,7 +17,6 @@ from smelt.compiler.work import (
     Value,
     Work,
     all_launches,
-    kernel_text,
     nbytes,
     offsets_of,
     temporaries,
@@ -40,6 +38,7 @@ def link(
     outputs: Sequence[Stored | Alias],
     results: Sequence[int],
     stored: Sequence[Node],
+    choices: Mapping[str, str | None],
     explain: bool,
 ) -> tuple[GraphRecord, list[Library]]:
     """Place every value and write the launches down; and the libraries that they are in."""
@@ -70,9 +69,10 @@ def link(
         n_inputs,
         bounds,
         tuple(linker.kernels),
-        tuple(tuple(p) for p in placed),
+        tuple(placed),
         tuple(sorted(largest, reverse=True)[:8]),
         _in_place(work, stored, {output.input for output in outputs if isinstance(output, Alias)}),
+        tuple(choices.items()),
     )
     return record, list(linker.libraries)
 
@@ -116,7 +116,7 @@ class _Linker:
         self.slots: dict[Place, int] = {}
         self.libraries: dict[Library, int] = {}
         self.steps: list[Step] = []
-        self.kernels: list[tuple[Any, ...]] = []  # the fields of a KernelRecord for each launch
+        self.kernels: list[KernelRecord] = []  # one for each launch
         self.depth = 0
 
     def add(self, item: AnyWork, place: Places) -> tuple[int, int]:
@@ -152,7 +152,7 @@ class _Linker:
                 tuple(self.integers[item.names[v.name]] for v in built.kernel.parameters),
             )
         )
-        self.kernels.append((*_fields(item, self.explain), self.depth))
+        self.kernels.append(_described(item, self.depth, self.explain))
 
     def control(self, kind: str, *places: Place, amount: int = 0) -> int:
         """A control step; its number, so that it can be told its target later."""
@@ -247,23 +247,23 @@ class _Linker:
         return [place_of(value, inner) for value in block.stored]
 
 
-def _fields(item: Work, explain: bool) -> tuple[Any, ...]:
-    """The fields of a KernelRecord; the long texts only when somebody wants to read them."""
+def _described(item: Work, depth: int, explain: bool) -> KernelRecord:
+    """What is remembered of a launch; the long texts only when somebody wants to read them."""
     built = item.built
-    record = KernelRecord(
+    return KernelRecord(
         built.kernel.name,
         built.text if explain else "",
         built.choice.form,
         built.choice.text(),
         tuple(f"{form}: {reason}" for form, reason in built.choice.refused) if explain else (),
-        kernel_text(built) if explain else "",
+        built.ir() if explain else "",
         repr(item.group.sink),
         tuple(_describe(node) for node in reversed(item.group.inside)),
         str(built.kernel.tasks),
         sum(nbytes(node) for node in dict.fromkeys(item.nodes)),
         built.kernel.operations if isinstance(built.kernel, Routine) else _flops(item.group),
+        depth,
     )
-    return tuple(getattr(record, name) for name in KernelRecord.__dataclass_fields__ if name != "depth")
 
 
 def _describe(node: Node) -> str:

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,10 +44,11 @@ class GraphRecord:
     results: tuple[int, ...]
     n_inputs: int
     bounds: tuple[tuple[int, int], ...]
-    kernels: tuple[tuple[Any, ...], ...]
-    layout: tuple[tuple[Any, ...], ...]
+    kernels: tuple[KernelRecord, ...]
+    layout: tuple[Placed, ...]
     largest: tuple[tuple[int, str], ...]
     in_place: tuple[tuple[int, int], ...]
+    choices: tuple[tuple[str, str | None], ...]  # what was asked about its kernels, with the answers; None: the default
 
 
 def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) -> CompiledGraph:
@@ -63,8 +64,8 @@ def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) 
         record.n_inputs,
         dims,
         record.arena_bytes,
-        tuple(KernelRecord(*fields) for fields in record.kernels),
-        layout=tuple(Placed(*fields) for fields in record.layout),
+        record.kernels,
+        layout=record.layout,
         largest=record.largest,
         in_place=record.in_place,
     )
@@ -117,8 +118,10 @@ def _own_version() -> str:
     return hashlib.sha256(repr(sorted(entries)).encode()).hexdigest()
 
 
-def load_graph(key: Any, digest: str, device: Device) -> CompiledGraph | None:
-    """The graph that an earlier process compiled, if it and all its libraries are there and sound."""
+def load_graph(key: Any, digest: str, device: Device, ask: Callable[[str], str | None]) -> CompiledGraph | None:
+    """The graph that an earlier process compiled, if it and all its libraries are there and sound, and whoever is
+    asked about its kernels gives the answers that it was made with.
+    """
     cache = disk_cache()
     data = None if cache is None else cache.load_bytes(_KIND, digest)
     if data is None:
@@ -126,6 +129,8 @@ def load_graph(key: Any, digest: str, device: Device) -> CompiledGraph | None:
     try:
         record = _parse(json.loads(data))
         _check(record, key)
+        if any(ask(question) != answer for question, answer in record.choices):
+            return None
         libraries = device.stored(record.libraries)
         return None if libraries is None else assemble(record, device, libraries)
     except (ValueError, TypeError, KeyError, IndexError, InternalError, SmeltError):
@@ -140,14 +145,21 @@ def store_graph(digest: str, record: GraphRecord) -> None:
 
 
 def _parse(data: dict[str, Any]) -> GraphRecord:
-    launches = tuple(_step(fields) for fields in data.pop("launches"))
-    return GraphRecord(launches=launches, **{name: _frozen(value) for name, value in data.items()})
+    made: dict[str, Any] = {name: tuple(map(make, data.pop(name))) for name, make in _PARTS.items()}
+    return GraphRecord(**made, **{name: _frozen(value) for name, value in data.items()})
 
 
 def _step(fields: dict[str, Any]) -> Step:
     lists: dict[str, Any] = {name: tuple(map(int, fields[name])) for name in ("buffers", "integers") if name in fields}
     given = {**fields, **lists}
     return Control(**given) if "kind" in given else Launch(**given)
+
+
+_PARTS: dict[str, Callable[[Any], Any]] = {  # of records, and how each is made of its fields
+    "launches": _step,
+    "kernels": lambda fields: KernelRecord(*_frozen(fields)),
+    "layout": lambda fields: Placed(*fields),
+}
 
 
 def _check(record: GraphRecord, key: Any) -> None:

@@ -59,24 +59,6 @@ class Traced(NamedTuple):
     checks: tuple[Check, ...] = ()  # about the last results, which are beyond the roots
 
 
-def layout_of(leaf: Node) -> tuple[IndexLike, ...]:
-    """Element strides of a leaf's storage."""
-    strides: tuple[IndexLike, ...] = leaf.attribute.strides
-    return strides
-
-
-def leaf_view(node: Node, known: dict[Node, LeafView | None]) -> LeafView | None:
-    """The node as a strided view of a leaf, if it is one. `known` remembers answers for the sources."""
-    if node.leaf is not None:
-        node = node.leaf
-    if node.op is Op.LEAF:
-        return LeafView(node, node.shape, layout_of(node), 0)
-    if node.op not in _VIEW_RULES:
-        return None
-    source = known.get(node.sources[0])
-    return None if source is None else _VIEW_RULES[node.op](node, source)
-
-
 def _permuted(node: Node, view: LeafView) -> LeafView:
     return view._replace(shape=node.shape, strides=tuple(view.strides[axis] for axis in node.attribute))
 
@@ -245,14 +227,14 @@ def _needed(roots: Sequence[Node]) -> tuple[list[Node], Bases]:
         sources = node.sources
         if node.op is Op.ALIAS and node.leaf is None:
             sources = sources[:1]
-        elif (node.op in _BASED or node.leaf is not None) and _base(node, bases) is not None:
+        elif (node.op in _BASED or node.leaf is not None) and base_of(node, bases) is not None:
             order[stack.pop()] = None
             continue
         stack += [source for source in reversed(sources) if source not in seen]
     return list(order), bases
 
 
-def _base(node: Node, known: Bases) -> LeafView | Node | None:
+def base_of(node: Node, known: Bases) -> LeafView | Node | None:
     """The leaf that a node shows, through which strides, or the constant that it repeats; None if it is neither."""
     chain: list[Node] = []
     while node.op in _VIEW_RULES and node.leaf is None and node not in known:
@@ -260,7 +242,9 @@ def _base(node: Node, known: Bases) -> LeafView | Node | None:
         node = node.sources[0]
     found = known.get(node)
     if found is None:
-        found = known[node] = node if node.op is Op.CONST else leaf_view(node, {})
+        leaf = node.leaf or node
+        whole = LeafView(leaf, leaf.shape, leaf.attribute.strides, 0) if leaf.op is Op.LEAF else None
+        found = known[node] = node if node.op is Op.CONST else whole
     for node in reversed(chain):
         found = known[node] = _VIEW_RULES[node.op](node, found) if type(found) is LeafView else found
     return found

@@ -34,10 +34,9 @@ class Built:
     library: Library | None = None  # that holds it, once it is compiled
     workspace: int = 0
 
-
-def kernel_text(built: Built) -> str:
-    """The IR of a kernel; a routine has no other text than the one that it is known by."""
-    return built.text if isinstance(built.kernel, Routine) else print_kernel(built.kernel)
+    def ir(self) -> str:
+        """The kernel's text; a routine has no other than the one that it is known by."""
+        return self.text if isinstance(self.kernel, Routine) else print_kernel(self.kernel)
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,14 @@ from smelt.device.child import Child, first_to_speak
 from smelt.device.discovery import INSTALL_HINT, Compiler, settle_flags
 from smelt.diskcache import disk_cache
 from smelt.errors import CompilerError, InternalError
+from smelt.locks import new_lock
 
 TIME_LIMIT: Final = 120.0  # seconds for one run of the compiler
 _LEAST_SOURCE: Final = "#include <time.h>\nint works(int x) { return x + 1; }\n"
 _LONGEST_ANSWER: Final = 500  # characters of what a compiler said that a message repeats
 _FULL: Final = os.strerror(errno.ENOSPC).encode()  # as compilers say it too: they run in the C locale
 
-_lock = threading.Lock()
+_lock = new_lock()
 _runs = 0
 
 
@@ -102,20 +103,21 @@ class Compilation:
         self._done(run.key, run.output)
 
 
-def refused(key: str, source: str, said: bytes) -> InternalError:
+def refused(key: str, source: str, said: bytes, language: str = "C", suffix: str = ".c") -> InternalError:
     """The error for source that does not compile or load; both the source and what was said about it are kept."""
+    what = f"the {language} compiler refused generated code"
     cache = disk_cache()
-    path = None if cache is None else cache.keep_file("failed", key, ".c", source.encode())
+    path = None if cache is None else cache.keep_file("failed", key, suffix, source.encode())
     if cache is not None and path is not None:
         cache.keep_file("failed", key, ".txt", said)
     else:
         try:
-            path = Path(tempfile.mkdtemp(prefix="smelt-failed-")) / f"{key}.c"
+            path = Path(tempfile.mkdtemp(prefix="smelt-failed-")) / f"{key}{suffix}"
             path.write_text(source, encoding="utf-8")
             path.with_suffix(".txt").write_bytes(said)
         except OSError:  # nowhere to keep it: what the compiler said has to do
-            return InternalError(f"the C compiler refused generated code: {said.decode(errors='replace')[:2000]}")
-    return InternalError(f"the C compiler refused generated code; it is kept, with the compiler's answer, as {path}")
+            return InternalError(f"{what}: {said.decode(errors='replace')[:2000]}")
+    return InternalError(f"{what}; it is kept, with the compiler's answer, as {path}")
 
 
 @contextlib.contextmanager
@@ -234,14 +236,6 @@ def _count_run() -> None:
     global _runs
     with _lock:
         _runs += 1
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import os
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,6 +16,7 @@ from smelt.device import memory
 from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Step, check_controls
 from smelt.device.registry import only_first
 from smelt.errors import InternalError, MemoryLimitError
+from smelt.locks import new_lock
 
 # Compilers are looked for when something is built, so `import smelt` need not wait for what that takes.
 if TYPE_CHECKING:
@@ -33,21 +33,10 @@ _MOST_ARGUMENTS: Final = 4096  # of one kernel: they lie on the stack
 # The layouts of runtime.c.
 _STEP: Final = struct.Struct("@PPqqiiiiq")
 _SLOT: Final = struct.Struct("@i4xq")
-_PROGRAM: Final = struct.Struct("@PqPPPqqqq")
+_PROGRAM: Final = struct.Struct("@PqPPPqqqqq")
 _KINDS: Final = {kind: number for number, kind in enumerate(CONTROLS, 1)}  # 0 is a launch
 _HOST: Final = 1 + len(_KINDS)
 _POINTER_BYTES: Final = 8
-
-
-class LaunchSpec(NamedTuple):
-    """One kernel of a program: which code over how many tasks, on which slots and which of the call's integers."""
-
-    kernel_address: int
-    count_address: int  # of the function that computes the number of tasks; 0: `tasks` holds
-    tasks: int
-    grain: int  # tasks that are worth handing to a thread at a time
-    buffers: tuple[int, ...]
-    integers: tuple[int, ...]
 
 
 class Program:
@@ -58,33 +47,32 @@ class Program:
 
     __slots__ = (
         *("arena_bytes", "is_timed", "threads", "workspace_bytes"),
-        *("_address", "_bases_bytes", "_hosts", "_integers_bytes", "_libraries", "_parts", "_run", "_run_timed"),
+        *("_bases_bytes", "_hosts", "_integers_bytes", "_libraries", "_packed", "_parts", "_run", "_run_timed"),
         *("_slots", "_taken"),
     )
 
     def __init__(
         self,
-        steps: Sequence[LaunchSpec | Control | HostStep],
+        steps: Sequence[Step],
+        libraries: Sequence[Library],
         slots: Sequence[tuple[int, int]],
         scratch_bytes: int,
         arena_bytes: int,
-        threads: int,
-        libraries: Sequence[Library] = (),
     ) -> None:
         _check(steps, slots, scratch_bytes, arena_bytes)
-        launches = [step for step in steps if isinstance(step, LaunchSpec)]
+        launches = [step for step in steps if isinstance(step, Launch)]
         self._hosts = {at: step for at, step in enumerate(steps) if isinstance(step, HostStep)}
         self._slots = list(slots) if self._hosts else []
         scratch_offset = _aligned(arena_bytes)
         scratch_bytes = _aligned(scratch_bytes)
-        self.threads, self._libraries = threads, libraries
-        self.workspace_bytes = threads * scratch_bytes
+        self.threads, self._libraries = threads(), libraries
+        self.workspace_bytes = self.threads * scratch_bytes
         self.arena_bytes = scratch_offset + self.workspace_bytes
         self._bases_bytes = _POINTER_BYTES * (1 + max((base for base, _ in slots), default=0))
         self._integers_bytes = 8 * (1 + max((i for launch in launches for i in launch.integers), default=-1))
         # What the packed program points to has to live as long as it does.
         self._parts = [
-            _stored(_packed_steps(steps)),
+            _stored(_packed_steps(steps, libraries)),
             _stored(b"".join(_SLOT.pack(base, offset) for base, offset in slots)),
             _stored(_packed_ints([slot for step in steps for slot in step.buffers])),
             _stored(_packed_ints([place for launch in launches for place in launch.integers])),
@@ -92,12 +80,10 @@ class Program:
         step_list, slot_list, buffer_slots, integer_slots = map(ctypes.addressof, self._parts)
         most_buffers = max((len(launch.buffers) for launch in launches), default=0)
         most_integers = max((len(launch.integers) for launch in launches), default=0)
-        program = _PROGRAM.pack(
+        self._packed = _PROGRAM.pack(
             *(step_list, len(steps), slot_list, buffer_slots, integer_slots),
-            *(scratch_offset, scratch_bytes, max(1, most_buffers), max(1, most_integers)),
+            *(scratch_offset, scratch_bytes, max(1, most_buffers), max(1, most_integers), self.threads),
         )
-        self._parts.append(_stored(program))
-        self._address = ctypes.addressof(self._parts[-1])
         self._run, self._run_timed, _ = _runtime()
         # The launches of a loop may be any number: they are not timed one by one.
         self._taken = (ctypes.c_long * len(steps))() if len(launches) == len(steps) else None
@@ -112,15 +98,15 @@ class Program:
         if len(bases) < self._bases_bytes or len(integers) < self._integers_bytes:
             raise InternalError("a program was run with too few pointers or integers")
         if self.is_timed and self._taken is not None:
-            self._run_timed(self._address, bases, integers, self.threads, self._taken)
+            self._run_timed(self._packed, bases, integers, self._taken)
             return
-        following = self._run(self._address, bases, integers, self.threads, 0)
+        following = self._run(self._packed, bases, integers, 0)
         while following:
             if following < 0:
                 at = -1 - following
                 self._do(at, bases, integers)
                 following = at + 1
-            following = self._run(self._address, bases, integers, self.threads, following)
+            following = self._run(self._packed, bases, integers, following)
 
     def _do(self, at: int, bases: bytes, integers: bytes) -> None:
         """A step of Python's."""
@@ -225,30 +211,7 @@ class CPU:
         arena_bytes: int,
     ) -> Program:
         """Steps over loaded libraries."""
-        specs = [_spec(step, libraries) if isinstance(step, Launch) else step for step in steps]
-        return self.program(specs, slots, scratch_bytes, arena_bytes, libraries)
-
-    def program(
-        self,
-        steps: Sequence[LaunchSpec | Control | HostStep],
-        slots: Sequence[tuple[int, int]],
-        scratch_bytes: int,
-        arena_bytes: int,
-        libraries: Sequence[Library] = (),
-    ) -> Program:
-        """Steps over `slots`, each a base (0: the arena) and an offset in bytes.
-
-        `scratch_bytes` is the workspace of one thread, `arena_bytes` what the intermediates take.
-        """
-        return Program(steps, slots, scratch_bytes, arena_bytes, threads(), libraries)
-
-
-def _spec(launch: Launch, libraries: Sequence[Library]) -> LaunchSpec:
-    library = libraries[launch.library]
-    count = library.address(launch.count) if launch.count else 0
-    return LaunchSpec(
-        library.address(launch.kernel), count, launch.tasks, launch.grain, launch.buffers, launch.integers
-    )
+        return Program(steps, libraries, slots, scratch_bytes, arena_bytes)
 
 
 def open_device(number: int) -> CPU:
@@ -283,14 +246,14 @@ def threads() -> int:
     return max(1, min(settings().threads or profile().cores, MOST_THREADS))
 
 
-_runtime_lock = threading.Lock()
+_runtime_lock = new_lock()
 
 
 class _Runtime(NamedTuple):
     """What runs a program: at one go, or timing its launches."""
 
-    run: Callable[[int, bytes, bytes, int, int], int]
-    run_timed: Callable[[int, bytes, bytes, int, Any], None]
+    run: Callable[[bytes, bytes, bytes, int], int]
+    run_timed: Callable[[bytes, bytes, bytes, Any], None]
     library: Library  # both are in it, as is the code of the threads
 
 
@@ -312,23 +275,13 @@ def _load_runtime() -> _Runtime:
     [library] = toolchain.build([_runtime_source()])
     after_fork = ctypes.CFUNCTYPE(None)(library.address("smelt_after_fork"))
     os.register_at_fork(after_in_child=after_fork)
-    words = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
-    run = ctypes.CFUNCTYPE(ctypes.c_long, *words, ctypes.c_long)
-    run_timed = ctypes.CFUNCTYPE(None, *words, ctypes.POINTER(ctypes.c_long))
-    return _Runtime(run(library.address("smelt_run")), run_timed(library.address("smelt_run_timed")), library)
+    # Bytes, arrays and small numbers become what C takes without their types being declared, and much faster.
+    run = ctypes.CFUNCTYPE(ctypes.c_long)(library.address("smelt_run"))
+    run_timed = ctypes.CFUNCTYPE(None)(library.address("smelt_run_timed"))
+    return _Runtime(run, run_timed, library)
 
 
-def _renew_lock() -> None:
-    global _runtime_lock
-    _runtime_lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
-
-
-def _check(
-    steps: Sequence[LaunchSpec | Control | HostStep], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena: int
-) -> None:
+def _check(steps: Sequence[Step], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena: int) -> None:
     """A wrong number here would be a wild pointer there."""
     if scratch_bytes < 0 or arena < 0:
         raise InternalError("a program with a negative size")
@@ -341,28 +294,27 @@ def _check(
     except ValueError as error:
         raise InternalError(str(error)) from None
     for step in steps:
-        if not isinstance(step, LaunchSpec):
+        if not isinstance(step, Launch):
             continue
-        if not step.kernel_address:
-            raise InternalError("a launch without a kernel")
         if max(len(step.buffers), len(step.integers)) > _MOST_ARGUMENTS:
             raise InternalError(f"a kernel with {len(step.buffers)} buffers and {len(step.integers)} integers")
         if any(not 0 <= slot < len(slots) for slot in step.buffers) or any(place < 0 for place in step.integers):
             raise InternalError("a launch names a slot or an integer that does not exist")
 
 
-def _packed_steps(steps: Sequence[LaunchSpec | Control | HostStep]) -> bytes:
+def _packed_steps(steps: Sequence[Step], libraries: Sequence[Library]) -> bytes:
     packed = []
     first_buffer = first_integer = 0
     for step in steps:
+        kernel = count = integers = kind = amount = other = 0
         if isinstance(step, HostStep):
-            kernel, count, kind, integers, amount, other = 0, 0, _HOST, 0, 0, 0
+            kind = _HOST
         elif isinstance(step, Control):
-            kernel, count, kind, integers = 0, 0, _KINDS[step.kind], 0
-            amount, other = step.amount, step.target
+            kind, amount, other = _KINDS[step.kind], step.amount, step.target
         else:
-            kernel, count, kind, integers = step.kernel_address, step.count_address, 0, len(step.integers)
-            amount, other = step.tasks, step.grain
+            address = libraries[step.library].address
+            kernel, count = address(step.kernel), address(step.count) if step.count else 0
+            integers, amount, other = len(step.integers), step.tasks, step.grain
         if max(amount, other) > _MOST_TASKS:
             raise MemoryLimitError("a tensor has more elements than 64 bits can count", hint="Use smaller shapes.")
         ranges = (first_buffer, len(step.buffers), first_integer, integers)

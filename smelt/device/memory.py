@@ -183,7 +183,17 @@ class Pool:
     def take(self, nbytes: int) -> Memory:
         """A block of at least `nbytes` with arbitrary content."""
         size = size_class(nbytes)
-        block = self._latest(size) if self._put_down else None
+        block = None
+        if self._put_down:
+            try:
+                block = self._put_down.pop().block
+            except IndexError:  # another thread was faster
+                pass
+            # What was put down last fits in a loop, usually. If not, all are sorted in.
+            if block is not None and block.nbytes != size:
+                self._keep(block)
+                self._sort_in()
+                block = None
         if block is None:
             try:
                 block = self._free[size].pop()
@@ -194,18 +204,6 @@ class Pool:
         lease.block = block
         return memory
 
-    def _latest(self, size: int) -> _Block | None:
-        """The block that was put down last, if it fits: the usual case in a loop. If not, all are sorted in."""
-        try:
-            lease = self._put_down.pop()
-        except IndexError:  # another thread was faster
-            return None
-        if lease.block.nbytes == size:
-            return lease.block
-        self._put_down.append(lease)
-        self._sort_in()
-        return None
-
     def _sort_in(self) -> None:
         """Give back what was put down."""
         while self._put_down:
@@ -213,11 +211,13 @@ class Pool:
                 lease = self._put_down.popleft()
             except IndexError:  # another thread was faster
                 return
-            self._give_back(lease)
+            self._keep(lease.block)
 
     def _give_back(self, lease: _Lease) -> None:
+        self._keep(lease.block)
+
+    def _keep(self, block: _Block) -> None:
         """Keep a block that nobody uses anymore."""
-        block = lease.block
         self._clock = block.since = self._clock + 1
         self._free[block.nbytes].append(block)
         self._uncounted += block.nbytes

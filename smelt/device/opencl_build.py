@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from smelt.device.compilation import refused
 from smelt.device.protocol import Launch
 from smelt.diskcache import disk_cache
 from smelt.errors import InternalError
@@ -62,7 +61,7 @@ def build(context: Context, source: str) -> Library:
     try:
         program = cl.Program(context.handle, source).build(options=options(context), cache_dir=False)
     except cl.Error as error:
-        raise _refused(key, source, str(error)) from None
+        raise refused(key, source, str(error).encode(), "OpenCL", ".cl") from None
     cache = disk_cache()
     if cache is not None:
         cache.store_bytes(_KIND, key, program.get_info(cl.program_info.BINARIES)[0])
@@ -85,16 +84,3 @@ def stored(context: Context, key: str) -> Library | None:
         return None
     with _lock:
         return _libraries.setdefault(key, Library(cl, program, key))
-
-
-def _refused(key: str, source: str, said: str) -> InternalError:
-    """The error for a source that does not compile; it is kept with what was said about it."""
-    cache = disk_cache()
-    path = None if cache is None else cache.keep_file("failed", key, ".cl", source.encode())
-    if cache is not None and path is not None:
-        cache.keep_file("failed", key, ".txt", said.encode())
-    else:
-        path = Path(tempfile.mkdtemp(prefix="smelt-failed-")) / f"{key}.cl"
-        path.write_text(source, encoding="utf-8")
-        path.with_suffix(".txt").write_text(said, encoding="utf-8")
-    return InternalError(f"the OpenCL compiler refused generated code; it is kept, with what was said, as {path}")

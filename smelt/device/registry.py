@@ -1,8 +1,9 @@
 """The kinds of devices that there are: a name, and the module that knows them.
 
 Such a module has `open_device(number)`, which gives a device or raises `DeviceError` where a package, a driver or the
-device is missing, and `describe()`: a list with one dict of facts for each device that works now. The first device of
-a kind has its name (`opencl`), the others a number as well (`opencl:1`).
+device is missing, and `describe()`: a list with one dict of facts for each device that works now, under any names
+(`smelt devices` shows some, `--json` all). The first device of a kind has its name (`opencl`), the others a number as
+well (`opencl:1`).
 """
 
 from __future__ import annotations

@@ -35,10 +35,11 @@ typedef struct {
     const int *integer_slots; /* likewise, places in the integers of the call */
     long scratch_offset, scratch_bytes; /* thread t's workspace: arena + scratch_offset + t * scratch_bytes */
     long most_buffers, most_integers;   /* of any launch, at least 1 */
+    long threads;
 } Program;
 
 _Static_assert(sizeof(long) == 8 && sizeof(void *) == 8, "an LP64 platform");
-_Static_assert(sizeof(Step) == 56 && sizeof(Slot) == 16 && sizeof(Program) == 72, "the layout that cpu.py packs");
+_Static_assert(sizeof(Step) == 56 && sizeof(Slot) == 16 && sizeof(Program) == 80, "the layout that cpu.py packs");
 
 /* ---- what the platform lends ---- */
 
@@ -345,13 +346,13 @@ static long control(const Program *program, void *const *bases, long at) {
 
 /* Runs steps from number `first` on. Gives 0 when all are done; after a long while, the number of the step to go on with, so that
    Python can look at its signals in between; before a step that Python does, -1 minus its number. */
-long smelt_run(const Program *program, void *const *bases, const long *integers, int threads, long first) {
+long smelt_run(const Program *program, void *const *bases, const long *integers, int first) {
     void *buffers[program->most_buffers];
     long values[program->most_integers];
     char *workspace = (char *)bases[0] + program->scratch_offset;
     FloatState before = float_state();
     set_float_state(FLOAT_DEFAULT);
-    if (threads > MOST_THREADS) threads = MOST_THREADS;
+    int threads = program->threads < MOST_THREADS ? (int)program->threads : MOST_THREADS;
     unsigned long start = ticks();
     long at = first;
     while (at < program->n) {
@@ -378,12 +379,12 @@ long smelt_run(const Program *program, void *const *bases, const long *integers,
 }
 
 /* Runs a program of launches alone one by one, and says how many nanoseconds each took. */
-void smelt_run_timed(const Program *program, void *const *bases, const long *integers, int threads, long *taken) {
-    for (long at = 0; at < program->n; at++) {
+void smelt_run_timed(const Program *program, void *const *bases, const long *integers, long *taken) {
+    for (int at = 0; at < program->n; at++) {
         Program one = *program;
         one.n = at + 1;
         long began = nanoseconds();
-        smelt_run(&one, bases, integers, threads, at);
+        smelt_run(&one, bases, integers, at);
         taken[at] = nanoseconds() - began;
     }
 }

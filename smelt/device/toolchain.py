@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from smelt.device.discovery import Compiler, compiler
 from smelt.diskcache import disk_cache, open_library
 from smelt.errors import InternalError, MemoryLimitError
+from smelt.locks import new_lock
 
 if TYPE_CHECKING:
     from smelt.device.compilation import Compilation
@@ -94,16 +95,14 @@ class _Slot:
         return library
 
 
-_lock = threading.Lock()
+_lock = new_lock()
 _slots: dict[str, _Slot] = {}
 _unneeded: deque[_Unneeded] = deque()
 _kept: set[Library] = set()  # what was built beside others, which need it
 
 
 def _after_fork() -> None:
-    """The threads that were building, or held the lock, do not exist in the child."""
-    global _lock
-    _lock = threading.Lock()
+    """The threads that were building do not exist in the child."""
     for slot in list(_slots.values()):
         if slot.library is None:
             del _slots[slot.key]

@@ -13,10 +13,11 @@ from smelt.plan.compiled import (
     Placed,
     Stored,
     concrete,
+    pointer_of,
     watch,
     watcher,
 )
-from smelt.plan.memory import Lifetime, assign, peak
+from smelt.plan.memory import Lifetime, assign
 from smelt.plan.needs import MemoryPlan
 from smelt.plan.order import Step, reordered
 
@@ -34,7 +35,7 @@ __all__ = [
     "Stored",
     "assign",
     "concrete",
-    "peak",
+    "pointer_of",
     "reordered",
     "watch",
     "watcher",

@@ -28,19 +28,6 @@ def assign(values: Sequence[Lifetime]) -> tuple[list[int], int]:
     return _largest_first(values) if len(values) <= EXACT_LIMIT else _in_time(values)
 
 
-def peak(values: Sequence[Lifetime]) -> int:
-    """The most bytes alive at any launch: no plan needs less."""
-    changes: dict[int, int] = {}
-    for value in values:
-        changes[value.first] = changes.get(value.first, 0) + _rounded(value.nbytes)
-        changes[value.last + 1] = changes.get(value.last + 1, 0) - _rounded(value.nbytes)
-    alive = most = 0
-    for time in sorted(changes):
-        alive += changes[time]
-        most = max(most, alive)
-    return most
-
-
 def _rounded(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 

@@ -1,27 +1,25 @@
 """Takes nodes; gives leaves that hold their values.
 
-Holds the process's compiled graphs, its random state and the stack of traces. Always holds: a computed value is never
-written again, and a value that has been computed is not computed twice.
+`current()` is what the process remembers: devices, compiled graphs, kernels, the random state. Always holds: a
+computed value is never written again, and a value that has been computed is not computed twice.
 """
 
 from smelt.runtime.devices import available, common_device, default_device, device, set_default
-from smelt.runtime.randomness import advance_random, random_state, seed_random, set_random_state, take_random
-from smelt.runtime.realize import clear_graphs, find, graph_count, outputs, pack_scalars, realize, report
-from smelt.runtime.sized import realize_sized
-from smelt.runtime.storage import Storage, host_leaf, leaf
+from smelt.runtime.randomness import take_random
+from smelt.runtime.realize import find, outputs, pack_scalars, realize, realize_sized, report
+from smelt.runtime.state import Runtime, current, using
+from smelt.runtime.storage import Storage, host_leaf, leaf, new_leaf
 from smelt.runtime.tracing import (
     Narrowed,
     Placeholder,
-    Trace,
     batching,
     counted,
-    current_trace,
     effect,
     effects,
     free_to_read,
     is_differentiated,
+    is_plain,
     is_traced,
-    is_traced_input,
     is_tracing,
     is_transforming,
     is_weak,
@@ -36,44 +34,40 @@ from smelt.runtime.tracing import (
 __all__ = [
     "Narrowed",
     "Placeholder",
+    "Runtime",
     "Storage",
-    "Trace",
-    "advance_random",
     "available",
-    "clear_graphs",
     "common_device",
     "counted",
-    "current_trace",
+    "current",
     "default_device",
     "device",
     "effect",
     "effects",
     "find",
     "free_to_read",
-    "graph_count",
     "host_leaf",
     "is_differentiated",
+    "is_plain",
     "is_traced",
-    "is_traced_input",
     "is_tracing",
     "is_transforming",
     "is_weak",
     "leaf",
+    "new_leaf",
     "note_narrowed",
     "batching",
     "noting_effects",
     "outputs",
     "pack_scalars",
-    "random_state",
     "realize",
     "realize_sized",
     "report",
-    "seed_random",
     "set_default",
-    "set_random_state",
     "take_random",
     "tracing",
     "tracing_body",
     "transform_depth",
     "transforming",
+    "using",
 ]

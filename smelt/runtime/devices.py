@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from smelt.config import change, settings
-from smelt.device.cpu import CPU
 from smelt.device.registry import HOST, describe, open_device
 from smelt.errors import DeviceError
-from smelt.locks import new_lock
+from smelt.runtime.state import current
 
 if TYPE_CHECKING:
     from smelt.device.protocol import Device
     from smelt.runtime.storage import Storage
 
-_host: Final = CPU()
-_opened: dict[str, Device] = {HOST: _host}
-_lock = new_lock()
-
 
 def device(name: str, asked: str = "device") -> Device:
     """The device of a name. One whose package or driver is missing raises when it is first used."""
-    found = _opened.get(name)
-    if found is not None:
-        return found
-    opened = open_device(name, asked)
-    with _lock:
-        return _opened.setdefault(name, opened)
+    opened = current().devices
+    return opened.get(name) or opened.setdefault(name, open_device(name, asked))
 
 
 def default_device() -> Device:
     """Where tensors are made unless said otherwise."""
-    name = settings().device
-    return _host if name in ("", HOST) else device(name, "SMELT_DEVICE")
+    return device(settings().device or HOST, "SMELT_DEVICE")
 
 
 def set_default(name: str, asked: str) -> None:
@@ -56,4 +46,4 @@ def common_device(storages: Iterable[Storage]) -> Device:
         raise DeviceError(
             f"the inputs of a computation lie on {' and '.join(elsewhere)}", hint="Bring them together with to_device."
         )
-    return device(elsewhere[0]) if elsewhere else _host
+    return device(elsewhere[0] if elsewhere else HOST)

@@ -13,16 +13,15 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from smelt.errors import Location, user_location
+from smelt.errors import user_location
 from smelt.graph.index import upper
 from smelt.graph.node import Node, topological
 from smelt.graph.ops import VIEWS, Op
+from smelt.runtime.state import current
 
 SMALL: Final = 1 << 20  # bytes that may be kept in any case
 _MOST: Final = 4096  # lines to remember
 _OWN: Final = 3  # references to a node while they are counted: a list, a name and an argument
-
-_asked: dict[Location, int] = {}  # the first program that was not there when a line asked for it
 
 
 def held_values(roots: Sequence[Node], key: Hashable) -> list[Node]:
@@ -32,9 +31,10 @@ def held_values(roots: Sequence[Node], key: Hashable) -> list[Node]:
     place = user_location()
     if place is None:
         return []
-    if len(_asked) >= _MOST:
-        _asked.clear()
-    if _asked.setdefault(place, hash(key)) == hash(key):
+    asked = current().asked
+    if len(asked) >= _MOST:
+        asked.clear()
+    if asked.setdefault(place, hash(key)) == hash(key):
         return []
     order = topological(roots)
     reads = Counter([id(source) for node in order for source in node.sources])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import time
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,26 +17,21 @@ from smelt.graph.effects import DONE
 from smelt.graph.index import upper
 from smelt.graph.node import Node, constant_array
 from smelt.graph.ops import VIEWS, Op
-from smelt.locks import new_lock
+from smelt.graph.sizes import with_sizes
 from smelt.runtime.devices import common_device
 from smelt.runtime.held import held_values
 from smelt.runtime.repeats import note_compiled
-from smelt.runtime.storage import Signature, Storage, leaf, signature
+from smelt.runtime.state import current
+from smelt.runtime.storage import Storage, leaf, signature
 from smelt.runtime.tracing import is_traced_input, is_tracing, is_transforming
 
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
-    from smelt.compiler import CompiledGraph, GraphKey, Traced
+    from smelt.compiler import CompiledGraph, Traced
     from smelt.device.protocol import Device, DeviceMemory
     from smelt.graph.checks import Check
-    from smelt.plan import Alias, Stored
 
-GRAPH_LIMIT = 1024  # compiled graphs kept in memory
 MANY_NUMBERS = 1 << 24  # that take longer to write than a compiled graph takes to begin
-
-_graphs: OrderedDict[tuple[str, GraphKey], CompiledGraph] = OrderedDict()
-_lock = new_lock()
-_compiling = new_lock()
 
 
 def realize(nodes: Sequence[Node]) -> list[Node]:
@@ -51,25 +45,18 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
 
         _add_items(pending)
         traced = trace(pending, integers=True)
-        storages, device = _arguments(traced)
-        compiled = _known((device.name, traced.key))
+        storages, device = arguments(traced)
+        compiled = current().graphs.get((device.name, traced.key))
         if compiled is None:
             more = held_values(pending, traced.key) if DONE not in traced.checks else []  # what is done is done once
             if more:
                 pending += more
                 _add_items(pending)
                 traced = trace(pending, integers=True)
-                storages, device = _arguments(traced)
-            compiled = find(traced, device, noted=True)
-        offsets = [view.offset for view in traced.inputs]
-        pointers = [storage.shifted(offset) for storage, offset in zip(storages, offsets, strict=True)]
-        integers = struct.pack(f"{len(traced.starts)}q", *traced.starts)
-        scalars = pack_scalars(traced.scalars, device)
-        memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers)
-        results = outputs(compiled, memories, storages, offsets, {})
-        if traced.checks:
-            report(traced.checks, results[len(pending) :])
-        for node, storage in zip(pending, results, strict=False):
+                storages, device = arguments(traced)
+            compiled = find(traced, device)
+            note_compiled(traced)
+        for node, storage in zip(pending, run(compiled, traced, storages, len(pending), {}), strict=True):
             if _is_plain(node):
                 constants[node] = leaf(storage)
                 continue
@@ -78,12 +65,49 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
     return [node.leaf or constants.get(node, node) for node in nodes]
 
 
+def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
+    """Leaves with the values of nodes whose shapes have dims, for given values of the dims, which are at least 1.
+
+    Inside a transform the nodes themselves come back, with these sizes: they keep their history.
+    """
+    if is_transforming():
+        return with_sizes(nodes, dims)
+    from smelt.compiler import trace
+
+    traced = trace(nodes, integers=True)
+    if any(is_traced_input(view.leaf) for view in traced.inputs):
+        raise TraceError(
+            "a size depends on values, and is needed while its function is being traced",
+            hint="Inside jit and vmap give the size as an argument, or use sm.where.",
+        )
+    storages, device = arguments(traced)
+    results = run(find(traced, device), traced, storages, len(nodes), dims)
+    return [leaf(storage) for storage in results]
+
+
+def run(
+    compiled: CompiledGraph, traced: Traced, storages: Sequence[Storage], roots: int, dims: Mapping[str, int]
+) -> list[Storage]:
+    """The values of so many roots, given those of the inputs and of the dims; checks of indices may raise."""
+    offsets = [view.offset for view in traced.inputs]
+    pointers = [storage.shifted(offset) for storage, offset in zip(storages, offsets, strict=True)]
+    sizes = [dims[v.name] for v in traced.dims]
+    integers = struct.pack(f"{len(sizes) + len(traced.starts)}q", *sizes, *traced.starts)
+    scalars = pack_scalars(traced.scalars, compiled.device)
+    values = {f"d{k}": size for k, size in enumerate(sizes)}
+    planned = compiled.sizes(values) if values else None
+    memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers, planned)
+    results = outputs(compiled, memories, storages, offsets, values)
+    report(traced.checks, results[roots:])
+    return results[:roots]
+
+
 def _add_items(pending: list[Node]) -> None:
     """A loop that runs gives all of its values at once."""
     pending += [item for item in living_items(pending) if item.leaf is None and item not in pending]
 
 
-def _arguments(traced: Traced) -> tuple[list[Storage], Device]:
+def arguments(traced: Traced) -> tuple[list[Storage], Device]:
     """The storages of a graph's inputs, on the device that it runs on."""
     storages: list[Storage] = []
     for view in traced.inputs:
@@ -141,41 +165,21 @@ def report(checks: Sequence[Check], storages: Sequence[Storage]) -> None:
         check.report(int(storage.numpy()))
 
 
-def find(traced: Traced, device: Device, noted: bool = False) -> CompiledGraph:
-    """The compiled graph for a key on a device, compiled if need be: by one thread, while others that want it wait.
-    With `noted`, users are told if there are many that differ in sizes only.
-    """
-    key = (device.name, traced.key)
-    known = _known(key)
-    if known is not None:
-        return known
-    from smelt.compiler import compile_graph
-    from smelt.plan import watcher
+def find(traced: Traced, device: Device) -> CompiledGraph:
+    """The compiled graph for a key on a device, compiled if need be: by one thread, while others that want it wait."""
+    runtime = current()
 
-    with _compiling:
-        known = _known(key)
-        if known is not None:
-            return known
+    def compiled() -> CompiledGraph:
+        from smelt.plan import watcher
+
         began = time.perf_counter()
-        compiled = compile_graph(traced.key, device)
+        made = runtime.compiler.compile(traced.key, device)
         seeing = watcher()
         if seeing is not None:
-            seeing.compiled(compiled, began)
-        with _lock:
-            _graphs[key] = compiled
-            while len(_graphs) > GRAPH_LIMIT:
-                _graphs.popitem(last=False)
-    if noted:
-        note_compiled(traced)
-    return compiled
+            seeing.compiled(made, began)
+        return made
 
-
-def _known(key: tuple[str, GraphKey]) -> CompiledGraph | None:
-    with _lock:
-        compiled = _graphs.get(key)
-        if compiled is not None:
-            _graphs.move_to_end(key)
-        return compiled
+    return runtime.graphs.get_or_make((device.name, traced.key), compiled)
 
 
 def pack_scalars(scalars: Sequence[bytes], device: Device) -> DeviceMemory | None:
@@ -198,37 +202,14 @@ def outputs(
     from smelt.plan import Alias, concrete
 
     made = iter(memories)
-    if compiled.signatures is None:
-        compiled.signatures = [_static_signature(output, compiled.device.name) for output in compiled.outputs]
-        if None not in compiled.signatures and compiled.results == tuple(range(len(compiled.outputs))):
-            compiled.plain = compiled.signatures
     distinct: list[Storage] = []
-    for output, known in zip(compiled.outputs, compiled.signatures, strict=True):
+    for output in compiled.outputs:
+        shape = concrete(output.shape, dims)
         if isinstance(output, Alias):
-            view = (concrete(output.shape, dims), concrete(output.strides, dims))
-            distinct.append(inputs[output.input].view(*view, offsets[output.input] + output.offset))
+            start = offsets[output.input] + output.offset
+            distinct.append(inputs[output.input].view(shape, concrete(output.strides, dims), start))
         else:
-            shape = concrete(output.shape, dims)
-            own = known or signature(output.dtype, shape, device=compiled.device.name)
-            distinct.append(Storage(next(made), own))
+            distinct.append(Storage(next(made), signature(output.dtype, shape, device=compiled.device.name)))
+    if not compiled.dims and len(memories) == len(compiled.results) and compiled.results == tuple(range(len(distinct))):
+        compiled.plain = [storage.signature for storage in distinct]
     return [distinct[k] for k in compiled.results]
-
-
-def _static_signature(output: Stored | Alias, device: str) -> Signature | None:
-    """The signature of a result, if it is the same at every call."""
-    from smelt.plan import Alias, concrete
-
-    if isinstance(output, Alias) or not all(isinstance(size, int) for size in output.shape):
-        return None
-    return signature(output.dtype, concrete(output.shape, {}), device=device)
-
-
-def clear_graphs() -> None:
-    """Forget all compiled graphs (those on disk stay)."""
-    with _lock:
-        _graphs.clear()
-
-
-def graph_count() -> int:
-    """How many compiled graphs are in memory."""
-    return len(_graphs)

@@ -7,17 +7,15 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from smelt.errors import Location, TraceWarning, user_location
+from smelt.errors import TraceWarning, user_location
 from smelt.graph.shapes import shape_text
+from smelt.runtime.state import current
 
 if TYPE_CHECKING:
     from smelt.compiler import Traced
 
 ENOUGH: Final = 10
 _MOST: Final = 4096  # lines and programs to remember
-
-# By the line that asks and what programs have in common: the shapes in each.
-_seen: dict[tuple[Location, int], dict[tuple[Any, ...], None]] = {}
 
 
 def note_compiled(traced: Traced) -> None:
@@ -27,9 +25,10 @@ def note_compiled(traced: Traced) -> None:
         return
     entries = traced.key[0]
     common = hash(tuple([_without_sizes(*entry) for entry in entries]))
-    if len(_seen) >= _MOST:
-        _seen.clear()
-    seen = _seen.setdefault((place, common), {})
+    known = current().sizes
+    if len(known) >= _MOST:
+        known.clear()
+    seen = known.setdefault((place, common), {})
     shapes = tuple([entry[2] for entry in entries])
     before = next(reversed(seen), shapes)
     seen[shapes] = None

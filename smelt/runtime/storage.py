@@ -18,6 +18,7 @@ from smelt.errors import DonatedError
 from smelt.graph.node import Node, make_leaf
 from smelt.graph.shapes import row_major
 from smelt.runtime.devices import default_device, device
+from smelt.runtime.state import current
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,9 +35,6 @@ class Signature:
         self.packed_bytes = math.prod(shape) * dtype.itemsize if in_order else -1  # of a block that is this alone
 
 
-_signatures: dict[tuple[Any, ...], Signature] = {}
-
-
 def signature(
     dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: str = HOST
 ) -> Signature:
@@ -45,7 +43,8 @@ def signature(
         strides = row_major(shape)  # type: ignore[assignment]
         assert strides is not None
     key = (dtype, shape, strides, device)
-    return _signatures.get(key) or _signatures.setdefault(key, Signature(*key))
+    known = current().signatures
+    return known.get(key) or known.setdefault(key, Signature(*key))
 
 
 class _Holder:
@@ -209,6 +208,14 @@ def leaf(storage: Storage) -> Node:
         found = storage.signature
         node = make_leaf(found.dtype, found.shape, storage)
         storage.node = weakref.ref(node)
+    return node
+
+
+def new_leaf(memory: DeviceMemory, signature: Signature) -> Node:
+    """The node for a value that has just been computed."""
+    storage = Storage(memory, signature)
+    node = make_leaf(signature.dtype, signature.shape, storage)
+    storage.node = weakref.ref(node)
     return node
 
 

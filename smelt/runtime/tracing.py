@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
 
 from smelt.derive.custom import Stopped
 from smelt.dtypes import DType, float64, int64, uint32
@@ -137,14 +137,25 @@ def counted(node: Node) -> Index | None:
 
 class _Stack(threading.local):
     def __init__(self) -> None:
-        self.traces: list[Trace] = []
+        self.traces: tuple[Trace, ...] = ()
         self.transforms = 0
         self.variables: frozenset[Node] = frozenset()
-        self.effects: list[list[Node]] = []  # of each function that is traced or batched, the innermost last
+        self.effects: tuple[list[Node], ...] = ()  # of each function that is traced or batched, the innermost last
         self.elements: tuple[Node, ...] = ()  # the numbers of the elements that stand for those of batches
 
 
 _stack = _Stack()
+
+
+@contextmanager
+def _changed(**fields: Any) -> Iterator[None]:
+    """Something else is on the stack inside the block."""
+    before = {name: getattr(_stack, name) for name in fields}
+    vars(_stack).update(fields)
+    try:
+        yield
+    finally:
+        vars(_stack).update(before)
 
 
 def current_trace() -> Trace | None:
@@ -154,6 +165,11 @@ def current_trace() -> Trace | None:
 
 def is_tracing() -> bool:
     return bool(_stack.traces)
+
+
+def is_plain() -> bool:
+    """Whether no function is being traced, differentiated or batched in this thread."""
+    return not (_stack.traces or _stack.transforms)
 
 
 def is_transforming() -> bool:
@@ -219,14 +235,9 @@ def effect(node: Node) -> None:
     realize([node])
 
 
-@contextmanager
-def noting_effects(into: list[Node]) -> Iterator[None]:
+def noting_effects(into: list[Node]) -> AbstractContextManager[None]:
     """Effects of what runs inside go to a list."""
-    _stack.effects.append(into)
-    try:
-        yield
-    finally:
-        _stack.effects.pop()
+    return _changed(effects=(*_stack.effects, into))
 
 
 @contextmanager
@@ -234,24 +245,14 @@ def tracing() -> Iterator[Trace]:
     """Everything inside is recorded, not computed. Its effects go to whoever writes the graph down next."""
     trace = Trace()
     publish(())
-    _stack.traces.append(trace)
-    try:
-        with noting_effects(trace.effects):
-            yield trace
-        publish(trace.effects)
-    finally:
-        _stack.traces.pop()
+    with _changed(traces=(*_stack.traces, trace)), noting_effects(trace.effects):
+        yield trace
+    publish(trace.effects)
 
 
-@contextmanager
-def batching(element: Node) -> Iterator[None]:
+def batching(element: Node) -> AbstractContextManager[None]:
     """What runs inside is done for each element of a batch; a node stands for the element's number."""
-    outer = _stack.elements
-    _stack.elements = (*outer, element)
-    try:
-        yield
-    finally:
-        _stack.elements = outer
+    return _changed(elements=(*_stack.elements, element))
 
 
 def batched_elements() -> tuple[Node, ...]:
@@ -263,33 +264,15 @@ def batched_elements() -> tuple[Node, ...]:
 def tracing_body(name: str, repeats: bool) -> Iterator[Trace]:
     """Everything inside is a body: `repeats` says that it runs more than once."""
     trace = BodyTrace(name, current_trace(), repeats)
-    _stack.traces.append(trace)
-    try:
-        with transforming(), noting_effects(trace.effects):
-            yield trace
-    finally:
-        _stack.traces.pop()
+    with _changed(traces=(*_stack.traces, trace)), transforming(), noting_effects(trace.effects):
+        yield trace
 
 
-@contextmanager
-def transforming(variables: Iterable[Node] = ()) -> Iterator[None]:
+def transforming(variables: Iterable[Node] = ()) -> AbstractContextManager[None]:
     """Tensors made inside keep their history; the function is differentiated by these variables."""
-    outer = _stack.variables
-    _stack.transforms += 1
-    _stack.variables = outer.union(variables)
-    try:
-        yield
-    finally:
-        _stack.transforms -= 1
-        _stack.variables = outer
+    return _changed(transforms=_stack.transforms + 1, variables=_stack.variables.union(variables))
 
 
-@contextmanager
-def free_to_read() -> Iterator[None]:
+def free_to_read() -> AbstractContextManager[None]:
     """What runs inside is not differentiated, since its derivative is given: it may take values elsewhere."""
-    outer = _stack.variables
-    _stack.variables = frozenset()
-    try:
-        yield
-    finally:
-        _stack.variables = outer
+    return _changed(variables=frozenset())

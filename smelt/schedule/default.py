@@ -6,8 +6,9 @@ always are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
@@ -33,10 +34,10 @@ COLUMN_ROWS = 8  # rows that are folded at a time
 COLUMN_VECTORS = 8  # vectors of neighboring columns that are folded side by side
 
 
-def choose(region: Region, profile: Profile) -> tuple[Choice, Kernel]:
-    """What is taken for a region without search, and the kernel that it gives."""
+def choose(region: Region, profile: Profile, first: Iterable[Candidate] = ()) -> tuple[Choice, Kernel]:
+    """What is taken for a region without search, and the kernel that it gives. Candidates may come `first`."""
     refused: list[Refused] = []
-    for form, program, actions, knobs in candidates(region, profile):
+    for form, program, actions, knobs in chain(first, candidates(region, profile)):
         try:
             kernel = lower(program, actions)
         except Illegal as refusal:

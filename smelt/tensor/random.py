@@ -106,7 +106,7 @@ def seed(value: int) -> None:
 
     >>> sm.random.seed(0)
     """
-    runtime.seed_random(_seed(value, "seed"))
+    runtime.current().random.seed(_seed(value, "seed"))
 
 
 def key(value: int | Tensor) -> Tensor:

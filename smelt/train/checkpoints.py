@@ -89,7 +89,7 @@ class Checkpoint(Shown):
         facts = {
             "step": number,
             "loader": None if loader is None else loader.state_dict(),
-            "random": runtime.random_state(),
+            "random": runtime.current().random.get(),
             "notes": notes,
         }
         try:
@@ -136,7 +136,7 @@ class Checkpoint(Shown):
             if facts["loader"] is None:
                 raise ArgumentError("Checkpoint.restore: the checkpoint has no state of a loader")
             loader.load_state_dict(facts["loader"])
-        runtime.set_random_state(tuple(facts["random"]))
+        runtime.current().random.set(tuple(facts["random"]))
         return Restored(facts["step"], result, facts["notes"])
 
     def _remove_old(self) -> None:

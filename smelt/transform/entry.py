@@ -20,6 +20,7 @@ from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import ArgumentError
 from smelt.graph.checks import Check
 from smelt.graph.index import Index
+from smelt.plan import pointer_of
 from smelt.runtime import Storage
 from smelt.tensor import wrap
 from smelt.transform.attributes import put
@@ -68,7 +69,7 @@ class Entry:
         for k in self.numbers:
             leaves[k] = _number_storage(leaves[k])
         if self.draws:
-            leaves.append(runtime.host_leaf(runtime.advance_random(self.draws), uint32).attribute)
+            leaves.append(runtime.host_leaf(runtime.current().random.advance(self.draws), uint32).attribute)
         if self.kept:
             leaves += [packing.pack(leaves[k]) for k, packing in self.kept]
         storages = leaves
@@ -132,21 +133,19 @@ class Entry:
 
     def replay_simple(self, leaves: list[Any]) -> Any:
         """A replay in which only pointers change: the shortest way through."""
-        compiled = self.compiled
         scalars = self.scalars
         try:
-            pointers = [storage.pointer for storage in leaves]
-            memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, self.starts)
+            first = NOWHERE if scalars is None else scalars.pointer
+            memories = self.compiled.run(map(pointer_of, leaves), first, self.starts)
         except TypeError:  # no pointer: one of them was donated
             for storage in leaves:
                 storage.memory  # noqa: B018  (raises)
             raise
-        known = compiled.plain
+        known = self.compiled.plain
         assert known is not None
         if self.structure is tree.LEAF:
-            return wrap(runtime.leaf(Storage(memories[0], known[0])))
-        made = [wrap(runtime.leaf(Storage(memory, s))) for memory, s in zip(memories, known, strict=True)]
-        return tree.unflatten(self.structure, made)
+            return wrap(runtime.new_leaf(memories[0], known[0]))
+        return tree.unflatten(self.structure, [wrap(node) for node in map(runtime.new_leaf, memories, known)])
 
     def _given_up(self, storages: list[Storage], donated: list[Storage]) -> dict[int, DeviceMemory]:
         """The memory of results that are written over donated arguments: only what nobody else can see."""

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from smelt.compiler import CompiledGraph, compile_graph
+from smelt import runtime
+from smelt.compiler import CompiledGraph
 from smelt.device.protocol import Device
 from smelt.errors import ArgumentError
 from smelt.plan import KernelRecord, MemoryPlan, Placed
@@ -111,7 +112,7 @@ def examine(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     if not callable(function):
         raise ArgumentError(f"explain: {function!r:.80} is not a function", hint="Give what computes: lambda: x + 1.")
     jitted = function.keeping() if isinstance(function, Jit) else Jit(function)
-    compiled = compile_graph(*jitted.graph_key(*args, **kwargs), explain=True)
+    compiled = runtime.current().compiler.compile(*jitted.graph_key(*args, **kwargs), explain=True)
     best = min(_timed(jitted, args, kwargs, compiled.device) for _ in range(_RUNS))
     return Explanation(compiled, jitted.memory(*args, **kwargs), 1e3 * best, _launch_seconds(jitted, args, kwargs))
 

@@ -77,8 +77,17 @@ class Jit(Generic[P, T]):
         return f"jit({name}{donate}, traces={len(self._entries)})"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        if runtime.is_tracing() or runtime.is_transforming():
+        if not runtime.is_plain():
             return self.__wrapped__(*args, **kwargs)
+        found = self._flatten_tensors(args, kwargs)
+        if found is not None:
+            entry = self._entries.get(found[1])
+            if entry is not None and entry.is_simple:
+                result: T = entry.replay_simple(found[0])
+                return result
+        return self._call(args, kwargs)
+
+    def _call(self, args: Any, kwargs: Any) -> T:
         leaves, key = self._flatten_tensors(args, kwargs) or self._flatten_any(args, kwargs)
         entry = self._entries.get(key)
         if entry is None:
@@ -90,12 +99,8 @@ class Jit(Generic[P, T]):
             entry = self._entries[key]
         elif entry.watch is not None:
             entry = self._settle(entry, key, args, kwargs, leaves)
-        result: T
-        if entry.is_simple:
-            result = entry.replay_simple(leaves)
-        else:
-            donated = self._donated(entry, leaves, args, kwargs) if self._donate else None
-            result = entry.replay(leaves, donated, lambda: self._holders(args, kwargs))
+        donated = self._donated(entry, leaves, args, kwargs) if self._donate else None
+        result: T = entry.replay(leaves, donated, lambda: self._holders(args, kwargs))
         return result
 
     def graph_key(self, *args: P.args, **kwargs: P.kwargs) -> tuple[GraphKey, Device]:
@@ -181,9 +186,14 @@ class Jit(Generic[P, T]):
             raw += value
         if self._plan.roots:
             self._read_hidden(raw, structure, len(raw))
+        leaves: list[Any] = []
+        marks: list[Any] = []
         try:
-            leaves = [x._node.attribute for x in raw]
-            return leaves, (tuple(structure), tuple([storage.signature for storage in leaves]))
+            for x in raw:  # a loop is faster than comprehensions for a few
+                storage = x._node.attribute
+                leaves.append(storage)
+                marks.append(storage.signature)
+            return leaves, (tuple(structure), tuple(marks))
         except AttributeError:  # only tensors have a node, and only computed ones have a signature there
             return None
 

@@ -65,6 +65,8 @@ def test_doctor_reports_this_machine(capsys: pytest.CaptureFixture[str]) -> None
     assert found["processor"]["cores"] >= 1
     assert found["processor"]["vector_bytes"] in {16, 32, 64}
     assert found["processor"]["threads"] >= 1
+    assert found["devices"]["cpu"]["cores"] == found["processor"]["cores"]
+    assert found["devices"].keys() == registry.MODULES.keys()
     assert found["versions"]["numpy"]
     assert found["memory"]["free_bytes"] > 0
     assert found["cache"]["writable"] is True
@@ -143,7 +145,7 @@ def test_sizes_are_shown_in_a_fitting_unit(nbytes: int, text: str) -> None:
 def test_doctor_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor"]) == 0
     titles = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
-    assert titles == ["versions", "system", "compiler", "processor", "memory", "cache"]
+    assert titles == ["versions", "system", "compiler", "processor", "devices", "memory", "cache"]
 
 
 def test_doctor_fails_without_a_compiler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,8 +35,7 @@ def cache(tmp_path: Path) -> Iterator[Path]:
 
 def compute() -> Any:
     """A result through the whole pipeline, with nothing remembered in memory."""
-    runtime.clear_graphs()
-    driver._kernels.clear()
+    runtime.current().clear_caches()
     return (sm.asarray(x) * 1.5 + sm.asarray(x).sum(-1, keepdims=True)).numpy()
 
 
@@ -96,6 +95,10 @@ def test_truncated_entries_are_made_again(cache: Path, keep: int) -> None:
         {"in_place": [[0, 99]]},
         {"in_place": [[5, 0]]},
         {"in_place": [[0, [0]]]},
+        {"choices": [["question"]]},
+        {"choices": [["question", "split i0 (2 reg)"]]},
+        {"choices": None},
+        {"kernels": [[1, 2, 3]]},
     ],
 )
 def test_records_that_do_not_make_sense_are_dropped(cache: Path, change: dict[str, Any]) -> None:
@@ -113,8 +116,7 @@ def test_records_that_do_not_make_sense_are_dropped(cache: Path, change: dict[st
 
 def looping() -> Any:
     """A loop with a branch in it, slices on both sides, and a number in the body."""
-    runtime.clear_graphs()
-    driver._kernels.clear()
+    runtime.current().clear_caches()
     total, parts = sm.scan(
         lambda c, v: (sm.cond(v[0] > 4, lambda c: c + v, lambda c: c * 0.25, c), c * v), sm.zeros((4,)), sm.asarray(x)
     )

@@ -45,7 +45,7 @@ def test_results_without_a_family(family: str) -> None:
     expected = dict(zip(wanted, interpreted([*wanted.values()]), strict=True))
     off = frozenset(FAMILIES) if family == "all of them" else frozenset({family})
     with configure(disabled_rules=off):
-        runtime.clear_graphs()
+        runtime.current().clear_caches()
         fresh = programs()
         sm.realize(*fresh.values())
     for name, value in fresh.items():

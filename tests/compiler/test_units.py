@@ -9,17 +9,16 @@ import pytest
 
 import smelt as sm
 from smelt import runtime
-from smelt.compiler import compile_graph, driver, units
+from smelt.compiler import units
 from smelt.config import configure
 from smelt.plan import CompiledGraph
 
 
 def compiled(function: Any, *args: Any) -> CompiledGraph:
     """A graph that went through every stage."""
-    runtime.clear_graphs()
-    driver._kernels.clear()
+    runtime.current().clear_caches()
     with configure(disk_cache=False):
-        return compile_graph(*sm.jit(function).graph_key(*args))
+        return runtime.current().compiler.compile(*sm.jit(function).graph_key(*args))
 
 
 def sliced(x: sm.Tensor, weights: list[sm.Tensor]) -> sm.Tensor:
@@ -60,7 +59,7 @@ def test_units_are_given_away_as_they_fill(monkeypatch: pytest.MonkeyPatch) -> N
     graph = compiled(function, sm.asarray(x))
     assert len({kernel.name for kernel in graph.kernels}) == len(graph.kernels)
     y = x @ x.T
-    runtime.clear_graphs()
+    runtime.current().clear_caches()
     for found, wanted in zip(sm.jit(function)(sm.asarray(x)), (y, y.sum(0), (y * 2).max(1), y.cumsum(1)), strict=True):
         np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-5)
 

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt import runtime
 from smelt.bench.models import Transformer, forward, parameters
-from smelt.compiler import compile_graph, driver
+from smelt.compiler import driver
 from smelt.compiler.record import GraphRecord
 from smelt.device.protocol import Launch
 from smelt.plan import ARENA, KernelRecord, Placed
@@ -61,11 +62,11 @@ class Compiled:
 
     @property
     def kernels(self) -> list[KernelRecord]:
-        return [KernelRecord(*fields) for fields in self.record.kernels]
+        return list(self.record.kernels)
 
     @property
     def stored(self) -> list[Placed]:
-        return [Placed(*fields) for fields in self.record.layout]
+        return list(self.record.layout)
 
     def held(self) -> list[Placed]:
         """What is there when the way back begins: after the logits."""
@@ -104,7 +105,7 @@ def compiled(layers: int) -> Compiled:
     with pytest.MonkeyPatch.context() as patch:
         assemble = driver.assemble
         patch.setattr(driver, "assemble", lambda record, *rest: records.append(record) or assemble(record, *rest))
-        compile_graph(*Jit(step).graph_key(*arguments), explain=True)
+        runtime.current().compiler.compile(*Jit(step).graph_key(*arguments), explain=True)
     return Compiled(records[-1])
 
 

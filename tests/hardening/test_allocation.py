@@ -13,7 +13,6 @@ import pytest
 
 import smelt as sm
 from smelt import runtime
-from smelt.compiler import driver
 from smelt.device import cpu, memory
 from smelt.errors import MemoryLimitError
 from tests.hardening.processes import GRAPHS, says
@@ -187,8 +186,7 @@ def test_memory_for_launch_lists_may_fail(monkeypatch: pytest.MonkeyPatch) -> No
                 raise MemoryError
             return true_stored(data)
 
-        runtime.clear_graphs()
-        driver._kernels.clear()
+        runtime.current().clear_caches()
         monkeypatch.setattr(cpu, "_stored", stored)
         try:
             _check_layers(PROGRAMS["eager"][0]())

@@ -14,7 +14,6 @@ import pytest
 
 import smelt as sm
 from smelt import runtime
-from smelt.compiler import driver
 from smelt.config import configure
 from smelt.device import compilation, discovery, toolchain
 from smelt.diskcache import DiskCache
@@ -342,8 +341,7 @@ def test_a_relative_cache_home_is_ignored(tmp_path: Path) -> None:
 
 
 def _forget_everything() -> None:
-    runtime.clear_graphs()
-    driver._kernels.clear()
+    runtime.current().clear_caches()
     toolchain._slots.clear()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import multiprocessing
 import threading
 import warnings
@@ -15,10 +14,8 @@ import pytest
 
 import smelt as sm
 from smelt import diskcache, runtime
-from smelt.compiler import driver
 from smelt.config import configure
 from smelt.device import compilation, cpu, memory, toolchain
-from smelt.runtime import randomness
 from tests.device.helpers import holds_in_forked_child
 from tests.turns import TEST_ALL
 
@@ -33,8 +30,7 @@ def _known_graph_is_right() -> bool:
 
 def _new_graph_is_right() -> bool:
     """Lowered and compiled anew, whatever is in memory or on disk."""
-    runtime.clear_graphs()
-    driver._kernels.clear()
+    runtime.current().clear_caches()
     toolchain._slots.clear()
     with configure(disk_cache=False):
         return bool(np.allclose((sm.from_numpy(X) - 3).max(0).numpy(), (X - 3).max(0)))
@@ -77,13 +73,11 @@ def test_children_compile_while_another_thread_does() -> None:
             assert _known_graph_is_right()
 
 
-_realize = importlib.import_module("smelt.runtime.realize")  # its name there is that of a function
-
 LOCKS: dict[str, Callable[[], Any]] = {
-    "the compiler's": lambda: driver._lock,
-    "the cache of graphs": lambda: _realize._lock,
-    "whoever compiles": lambda: _realize._compiling,
-    "the random state": lambda: randomness._state.lock,
+    "the runtime's": lambda: runtime.current()._lock,
+    "the graphs in memory": lambda: runtime.current().graphs._lock,
+    "the kernels in memory": lambda: runtime.current().compiler.kernels._lock,
+    "the random state": lambda: runtime.current().random._lock,
     "the pool of memory": lambda: memory.pool()._lock,
     "the libraries": lambda: toolchain._lock,
     "the native runtime": lambda: cpu._runtime_lock,
@@ -135,8 +129,8 @@ def test_every_lock_is_in_the_list() -> None:
         and node.func.attr in names
         and "bench" not in path.parts
     ]
-    # Twice each: when loaded, and after a fork. One more for the lock of those who build, whom a child forgets.
-    assert sorted(set(plain)) == ["compilation.py", "cpu.py", "diskcache.py", "locks.py", "toolchain.py"]
+    # That of the disk cache is renewed; those who build have theirs, and a child forgets them.
+    assert sorted(set(plain)) == ["diskcache.py", "locks.py", "toolchain.py"]
 
 
 def _square(k: int) -> float:

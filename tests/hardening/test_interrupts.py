@@ -35,7 +35,7 @@ def work(fresh):
     while True:
         if cold:
             fresh += 1
-            runtime.clear_graphs()
+            runtime.current().clear_caches()
             layer_ = sm.jit(lambda x, y: (x @ y).relu().softmax(-1))
         else:
             layer_ = layer

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import smelt as sm
-from smelt.compiler import driver
+from smelt import runtime
 from smelt.config import configure
 from smelt.device import toolchain
 from tests.conftest import ROOT
@@ -33,8 +33,8 @@ def loaded(cache: Path) -> int:
 
 
 def test_libraries_of_functions_that_are_gone_are_unloaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "KERNEL_LIMIT", 4)
-    monkeypatch.setattr(sys.modules["smelt.runtime.realize"], "GRAPH_LIMIT", 4)
+    monkeypatch.setattr(runtime.current().compiler.kernels, "limit", 4)
+    monkeypatch.setattr(runtime.current().graphs, "limit", 4)
     kept = sm.jit(lambda x: x * 3 - 7)
     x = sm.arange(5, dtype=sm.float32)
     assert kept(x).tolist() == [-7.0, -4.0, -1.0, 2.0, 5.0]

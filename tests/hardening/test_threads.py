@@ -69,7 +69,7 @@ def _storm(number: int, stop: threading.Event, wrong: list[str], turns: list[int
             case = draw.choice(CASES)
             result, expected = case(draw, noise.random((16, 32), np.float32))
             if draw.random() < 0.02:
-                runtime.clear_graphs()
+                runtime.current().clear_caches()
             if not np.allclose(result.numpy(), expected, rtol=1e-4, atol=1e-4):
                 wrong.append(case.__name__)
             turns[number] += 1
@@ -119,13 +119,13 @@ def test_memory_stays_flat_under_threads() -> None:
 
 def test_threads_that_meet_a_jitted_function_for_the_first_time_together(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[object] = []
-    true_compile = compiler.compile_graph
+    true_compile = compiler.Compiler.compile
 
     def counted(*arguments: Any) -> Any:
-        passes.append(arguments[0])
+        passes.append(arguments[1])
         return true_compile(*arguments)
 
-    monkeypatch.setattr(compiler, "compile_graph", counted)
+    monkeypatch.setattr(compiler.Compiler, "compile", counted)
     turns = 20 if TEST_ALL else 3
     for turn in range(turns):
         function = sm.jit(lambda x: (x + 1) * 2 - x)

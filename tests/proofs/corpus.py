@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import smelt as sm
-from smelt.compiler import GraphKey, driver, trace
+from smelt.compiler import Compiler, GraphKey, driver, trace
 from smelt.compiler.stages import Stages
 from smelt.compiler.units import Units
 from smelt.compiler.work import Built
@@ -57,11 +57,10 @@ def drawn_up(key: GraphKey, profile: Profile) -> list[Built]:
         raise _Enough
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "_kernels", {})
         patch.setattr(Units, "add", lambda units, built: found.append(built))
         patch.setattr(Units, "finish", finish)
         with pytest.raises(_Enough):
-            driver.compile_key(key, _Board(profile), Stages(), "", explain=False)
+            driver.compile_key(key, _Board(profile), Compiler(), Stages(), "", explain=False)
     return found
 
 

@@ -69,10 +69,10 @@ def test_several_results_in_one_graph() -> None:
 
 def test_a_view_of_a_leaf_needs_no_kernel_and_no_memory() -> None:
     x = floats(6, 4).realize()
-    before = runtime.graph_count()
+    before = len(runtime.current().graphs)
     view = x.T[1:3, ::-2].reshape(2, 3)
     view.realize()
-    assert runtime.graph_count() <= before + 1
+    assert len(runtime.current().graphs) <= before + 1
     storage = view._node.attribute
     assert storage.memory is x._node.attribute.memory
     np.testing.assert_array_equal(view.numpy(), x.numpy().T[1:3, ::-2])
@@ -106,10 +106,10 @@ def test_a_loop_with_changing_integers_compiles_at_most_twice(use: str) -> None:
     ids = sm.asarray(np.arange(-3, 4))
     function = CHANGING_INTEGERS[use]
     results = []
-    before = runtime.graph_count()
+    before = len(runtime.current().graphs)
     for k in range(10, 30):
         results.append(function(ids, k).numpy())
-    assert runtime.graph_count() - before <= 2
+    assert len(runtime.current().graphs) - before <= 2
     for k, result in zip(range(10, 30), results, strict=True):
         np.testing.assert_array_equal(
             result, interpret([function(ids, k)._node], lambda leaf: leaf.attribute.numpy())[0]
@@ -118,10 +118,10 @@ def test_a_loop_with_changing_integers_compiles_at_most_twice(use: str) -> None:
 
 def test_selections_by_changing_integers_compile_at_most_twice() -> None:
     ids, x = sm.asarray(np.arange(20) % 7), floats(20)
-    before = runtime.graph_count()
+    before = len(runtime.current().graphs)
     for k in range(2, 7):
         np.testing.assert_array_equal(x[ids == k].numpy(), x.numpy()[ids.numpy() == k])
-    assert runtime.graph_count() - before <= 2
+    assert len(runtime.current().graphs) - before <= 2
 
 
 @pytest.mark.parametrize("dtype", dtypes.INTEGERS, ids=str)
@@ -144,11 +144,11 @@ def test_integers_beside_tensors_of_any_integer_type(dtype: dtypes.DType) -> Non
 
 def test_slices_of_computed_values_compile_once() -> None:
     x = sm.asarray(rng.standard_normal((50, 3)).astype(np.float32))
-    graphs = runtime.graph_count()
+    graphs = len(runtime.current().graphs)
     for i in range(20):
         np.testing.assert_allclose((x * 3)[i].numpy(), x.numpy()[i] * 3, rtol=1e-6)
         np.testing.assert_allclose((x * 3)[i::-1].numpy()[0], x.numpy()[i] * 3, rtol=1e-6)
-    assert runtime.graph_count() - graphs <= 30
+    assert len(runtime.current().graphs) - graphs <= 30
 
 
 def test_memory_stays_flat_in_a_long_loop() -> None:
@@ -242,7 +242,7 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     results: list[Any] = []
     for threads in (1, 2, 5):
         with configure(threads=threads):
-            runtime.clear_graphs()
+            runtime.current().clear_caches()
             results.append(((a @ b).softmax(-1).sum(0)).numpy().copy())
             (a @ b)._node.leaf = None
     np.testing.assert_array_equal(results[0], results[1])
@@ -284,7 +284,7 @@ def test_numbers_alone_compile_nothing(dtype: sm.DType, monkeypatch: pytest.Monk
 
 def test_many_sizes_outside_of_jit_are_warned_about(recwarn: pytest.WarningsRecorder) -> None:
     warnings.simplefilter("always")
-    runtime.clear_graphs()
+    runtime.current().clear_caches()
     for n in range(1, 15):
         (sm.ones(n).realize() * 2.5 + 1).numpy()  # asked for here
     [found] = [one for one in recwarn if issubclass(one.category, TraceWarning)]

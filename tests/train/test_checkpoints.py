@@ -173,11 +173,11 @@ def test_a_forged_checkpoint_is_refused_whatever_its_checksum_says(name: str, tm
     checkpoint, like = Checkpoint(tmp_path), {"x": sm.zeros(3)}
     forge(checkpoint.path(2), GOOD)
     assert checkpoint.load(2, like).step == 2
-    before = sm.runtime.random_state()
+    before = sm.runtime.current().random.get()
     forge(checkpoint.path(2), FORGED[name])
     with pytest.raises(ParseError, match="no checkpoint of smelt's"):
         checkpoint.load(2, like, loader=sm.data.DataLoader([1, 2, 3]))
-    assert sm.runtime.random_state() == before
+    assert sm.runtime.current().random.get() == before
 
 
 @pytest.mark.filterwarnings("ignore:.*is damaged")

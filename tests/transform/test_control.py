@@ -261,8 +261,8 @@ def test_numbers_given_to_a_compiled_function() -> None:
     before = None
     for n, scale in ((3, 0.5), (4, 0.25)):
         np.testing.assert_allclose(f(x, n, scale).numpy(), x4 * scale**n, rtol=1e-6)
-        before = before or runtime.graph_count()
-    assert runtime.graph_count() == before
+        before = before or len(runtime.current().graphs)
+    assert len(runtime.current().graphs) == before
 
 
 # --- nesting and closures
@@ -399,11 +399,11 @@ def test_replays_see_changed_closures_and_compile_nothing() -> None:
     w = sm.asarray(x4).realize()
     f = sm.jit(lambda x: sm.fori_loop(0, 3, lambda i, s: s + w + state["w"], x))
     np.testing.assert_allclose(f(w).numpy(), 7 * x4, rtol=1e-5)
-    before = runtime.graph_count()
+    before = len(runtime.current().graphs)
     w = sm.asarray(x4 * 2).realize()
     state["w"] = sm.asarray(x4 * 3).realize()
     np.testing.assert_allclose(f(w).numpy(), 17 * x4, rtol=1e-5)
-    assert runtime.graph_count() == before
+    assert len(runtime.current().graphs) == before
 
 
 def test_another_number_in_the_body_compiles_nothing() -> None:
@@ -413,11 +413,11 @@ def test_another_number_in_the_body_compiles_nothing() -> None:
         return sm.fori_loop(0, 3, lambda i, s: s * scale + sm.asarray(rows)[first], x).numpy()
 
     run(0.3, 1)
-    before = runtime.graph_count()
+    before = len(runtime.current().graphs)
     for scale, first in ((0.7, 2), (0.9, 3)):
         expected = x4 * scale**3 + rows[first] * (scale**2 + scale + 1)
         np.testing.assert_allclose(run(scale, first), expected, rtol=1e-5)
-    assert runtime.graph_count() == before
+    assert len(runtime.current().graphs) == before
 
 
 def test_a_loop_runs_once_for_all_of_its_values() -> None:
@@ -438,7 +438,7 @@ def test_threads_do_not_change_the_bits() -> None:
     found = []
     for threads in (1, 2):
         with configure(threads=threads):
-            runtime.clear_graphs()
+            runtime.current().clear_caches()
             found.append(run())
     np.testing.assert_array_equal(*found)
 

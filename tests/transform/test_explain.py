@@ -55,7 +55,7 @@ def test_explanations_hold_the_same_as_data() -> None:
 @pytest.mark.parametrize("level", [1, 2, 3, 4])
 def test_debug_levels_say_more_and_more(level: int, capsys: pytest.CaptureFixture[str]) -> None:
     with configure(debug=level, disk_cache=False):
-        runtime.clear_graphs()
+        runtime.current().clear_caches()
         (X[:11] * 3 + 1).sum(-1).numpy()
     said = capsys.readouterr()
     assert said.out == ""
