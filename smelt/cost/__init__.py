@@ -5,6 +5,6 @@ depend on the machine alone, and asking for them measures nothing.
 """
 
 from smelt.cost.profile import Profile, profile
-from smelt.cost.work import COSTLY, nanoseconds
+from smelt.cost.operations import COSTLY, instructions
 
-__all__ = ["COSTLY", "Profile", "nanoseconds", "profile"]
+__all__ = ["COSTLY", "Profile", "instructions", "profile"]

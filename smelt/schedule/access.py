@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smelt.cost import nanoseconds
+from smelt.cost import instructions
 from smelt.graph.index import Index, Operation, Variable, of, upper
 from smelt.kernel.region import Buffer, Expression, Region, extent, walk
 
@@ -79,7 +79,7 @@ def reductions(region: Region) -> list[Expression]:
 
 def cost(expressions: list[Expression]) -> float:
     """Rough nanoseconds per element in vector code."""
-    return sum(nanoseconds(e.op) for e in expressions) + 0.1
+    return 0.05 * instructions(e.op for e in expressions) + 0.1
 
 
 def phases(region: Region) -> list[list[Expression]]:

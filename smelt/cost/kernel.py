@@ -1,0 +1,370 @@
+"""What a kernel costs: what it moves and computes, counted in its loops, and the time that this takes.
+
+One walk over the Kernel IR counts, for each loop from the inside out, instructions by kind, and for each buffer how
+many bytes a turn touches and how many come from beyond each cache. A buffer that does not depend on a loop is there
+already in its next turn, if what a turn touches fits into the cache; what a whole loop touches is read once, if that
+fits. `Work.seconds` turns the counts into time: the slowest of instructions and memory levels decides, the others hide
+behind it for the most part.
+
+Two numbers bound it from below: the operations of the region by the rate of multiply-adds, and the bytes that it has to
+read and write by the rate of memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from smelt.cost.operations import COSTLY, DIVIDING, FREE
+from smelt.cost.profile import Profile
+from smelt.cost.rates import Rates, assumed
+from smelt.graph.index import Index, Variable, upper
+from smelt.kernel.ir import (
+    DOTS,
+    PRODUCTS,
+    Accumulator,
+    Compute,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Part,
+    Reduce,
+    Scan,
+    Statement,
+    Store,
+    Update,
+    Value,
+)
+from smelt.kernel.region import Buffer, Region, extent
+
+LINE: Final = 64  # bytes that caches hold and move together
+LATENCY: Final = 8  # instructions that could begin until a sum can be added to again
+TURN: Final = 1.0  # instructions that a turn of a loop takes for itself
+OVERLAP: Final = 0.3  # of the time that is not the longest shows nevertheless
+CHUNK_WAKES: Final = 4  # a chunk of tasks takes as long as waking so many threads: then nobody waits for nothing
+
+
+class Work(NamedTuple):
+    """What one launch does. `flops` and `bytes` are what the region needs at least; the rest is what this kernel does,
+    over all of its tasks.
+    """
+
+    flops: int = 0
+    bytes: int = 0
+    instructions: float = 0.0  # on vectors
+    moves: float = 0.0  # loads and stores
+    divided: float = 0.0  # elements
+    functions: float = 0.0  # elements
+    words: float = 0.0  # operations
+    beyond: tuple[float, float, float] = (0.0, 0.0, 0.0)  # bytes that come from beyond each level of cache
+    tasks: int = 1
+
+    def core_nanoseconds(self, profile: Profile, rates: Rates, threads: int = 1) -> float:
+        """The time of all tasks, shared out evenly among so many threads."""
+        vectors = rates.multiply_add / 2 / max(1, profile.vector_bytes // 4)
+        products = rates.words or rates.multiply_add
+        computing = self.instructions / vectors + self.divided / rates.divide + self.functions / rates.function
+        computing += self.words / products
+        second, third, memory = self.beyond
+        shared = min(rates.memory * threads, max(rates.memory, rates.memory_all))
+        times = (
+            computing / threads,
+            self.moves / vectors / threads,
+            second / rates.second / threads,
+            third / rates.third / threads,
+            memory / shared,
+        )
+        longest = max(times)
+        return longest + OVERLAP * (sum(times) - longest)
+
+    def grain(self, profile: Profile, rates: Rates) -> int:
+        """Tasks that are worth handing to a thread at a time."""
+        work = self.core_nanoseconds(profile, rates)
+        return max(1, int(CHUNK_WAKES * rates.wake * max(1, self.tasks) / max(work, 1.0)))
+
+    def seconds(self, profile: Profile, rates: Rates) -> float:
+        """The time of a launch on all cores."""
+        chunks = -(-max(1, self.tasks) // self.grain(profile, assumed(profile)))
+        threads = min(profile.cores, chunks)
+        idle = -(-chunks // threads) * threads / chunks if chunks < 4 * threads else 1.0
+        waking = rates.wake if threads > 1 else 0.0
+        return 1e-9 * (rates.launch + waking + idle * self.core_nanoseconds(profile, rates, threads))
+
+
+def cost(region: Region, kernel: Kernel, profile: Profile) -> Work:
+    """What a kernel for a region does, at the upper bounds of its dims."""
+    found = _Walk(profile).body(kernel.body)
+    total = sum(touch.footprint for touch in found.touches.values())
+    # What fits into the last cache was left there by whoever made it.
+    memory = 0.0 if total <= profile.l3_bytes else sum(touch.beyond[2] for touch in found.touches.values())
+    second, third = (sum(touch.beyond[level] for touch in found.touches.values()) for level in (0, 1))
+    counts = found.counts
+    return Work(
+        _flops(region),
+        _least_bytes(region),
+        counts.instructions,
+        counts.moves,
+        counts.divided,
+        counts.functions,
+        counts.words,
+        (second, third, memory),
+        max(1, kernel.tasks.high),
+    )
+
+
+def _flops(region: Region) -> int:
+    """Operations of a region: each of its expressions once for each of its elements."""
+    total = 0
+    for e in region.order():
+        if e.op not in FREE and e.op != "load":
+            over = e.arguments[0].axes if e.op == "reduce" else e.axes
+            count = math.prod(upper(extent(axis)) for axis in region.axes if axis in over)
+            total += 2 * DOTS_LENGTH[e.op] * count if e.op in DOTS else count
+    return total
+
+
+DOTS_LENGTH: Final = {name: 4 // dot.first.itemsize for name, dot in DOTS.items()}  # products of one instruction
+
+
+def _least_bytes(region: Region) -> int:
+    """What has to come from memory and go there: each buffer as far as it is touched, once."""
+    accesses = [(output.buffer, output.index, frozenset[Variable]()) for output in region.outputs]
+    for e in region.order():
+        if e.op == "load":
+            picked = frozenset[Variable]().union(*(argument.axes for argument in e.arguments))
+            accesses.append((e.attribute.buffer, e.attribute.index, picked))
+    touched: dict[str, int] = {}
+    for buffer, index, picked in accesses:
+        used = picked.union(*(i.variables() for i in index))
+        count = math.prod(upper(extent(axis)) for axis in region.axes if axis in used)
+        whole = math.prod(map(upper, buffer.shape))
+        nbytes = min(count, whole) * buffer.dtype.itemsize
+        touched[buffer.name] = max(nbytes, touched.get(buffer.name, 0))
+    return sum(touched.values())
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Instructions of a body."""
+
+    instructions: float = 0.0
+    moves: float = 0.0
+    divided: float = 0.0
+    functions: float = 0.0
+    words: float = 0.0
+
+    def add(self, other: _Counts, times: float) -> None:
+        self.instructions += times * other.instructions
+        self.moves += times * other.moves
+        self.divided += times * other.divided
+        self.functions += times * other.functions
+        self.words += times * other.words
+
+
+@dataclass(slots=True)
+class _Touch:
+    """What a body does to a buffer: the variables that this depends on, those among them that lie side by side in
+    memory, elements in all and in a row, and the bytes that come from beyond each cache.
+    """
+
+    buffer: Buffer
+    variables: frozenset[Variable]
+    near: frozenset[Variable]
+    elements: float
+    run: float
+    beyond: list[float]
+
+    @property
+    def waste(self) -> float:
+        """Bytes that are moved for each that is wanted: short runs take whole lines."""
+        return max(1.0, LINE / (self.run * self.buffer.dtype.itemsize)) if self.run else 1.0
+
+    @property
+    def footprint(self) -> float:
+        whole = math.prod(map(upper, self.buffer.shape))
+        return min(self.elements * self.waste, whole) * self.buffer.dtype.itemsize
+
+
+@dataclass(slots=True)
+class _Body:
+    counts: _Counts = field(default_factory=_Counts)
+    touches: dict[str, _Touch] = field(default_factory=dict)
+    sums: float = 0.0  # vectors that are added to
+    footprint: float = 0.0
+
+
+class _Walk:
+    """Counts a kernel, from the inside out."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.caches = (profile.l1_bytes, profile.l2_bytes, profile.l3_bytes)
+        self.vector_bytes = max(profile.vector_bytes, 4)
+        self.registers = profile.vector_registers
+        self.lets: dict[Variable, frozenset[Variable]] = {}
+
+    def body(self, statements: Iterable[Statement]) -> _Body:
+        """One turn through a body."""
+        found = _Body()
+        touched: list[_Touch] = []
+        for statement in statements:
+            if isinstance(statement, For):
+                inner = self.loop(statement)
+                found.counts.add(inner.counts, 1.0)
+                touched += inner.touches.values()
+            elif isinstance(statement, If):
+                self.branch(statement, found, touched)
+            elif isinstance(statement, Let):
+                self.lets[statement.variable] = self.resolved(statement.expression.variables())
+            else:
+                self.count(statement, found, touched)
+        self.merge(found, touched)
+        return found
+
+    def branch(self, statement: If, found: _Body, touched: list[_Touch]) -> None:
+        """The first way is the usual one; what only edges take is not counted."""
+        inner = self.body(statement.body or statement.other)
+        found.counts.add(inner.counts, 1.0)
+        touched += inner.touches.values()
+
+    def loop(self, statement: For) -> _Body:
+        turns = max(0, statement.count.high)
+        inner = self.body(statement.body)
+        counts = inner.counts
+        if statement.kind == "loop":
+            counts.instructions += TURN / statement.unroll
+            if inner.sums:  # each turn waits for the sums of the one before, and for what the registers do not hold
+                counts.moves += 2 * max(0.0, inner.sums + 2 - self.registers)
+                counts.instructions = max(counts.instructions, LATENCY)
+        whole = _Body()
+        whole.counts.add(counts, turns)
+        for name, touch in inner.touches.items():
+            whole.touches[name] = self.repeated(touch, statement.variable, turns, inner.footprint)
+        whole.footprint = sum(touch.footprint for touch in whole.touches.values())
+        for touch in whole.touches.values():
+            touched = touch.footprint
+            for level, room in enumerate(self.caches):
+                if whole.footprint <= room:
+                    touch.beyond[level] = min(touch.beyond[level], touched)
+        return whole
+
+    def repeated(self, touch: _Touch, variable: Variable, turns: int, footprint: float) -> _Touch:
+        """What a buffer gives to all turns of a loop, each of which touches so much of everything."""
+        fits = [footprint <= room for room in self.caches]
+        if variable not in touch.variables:
+            beyond = [b if fit else b * turns for b, fit in zip(touch.beyond, fits, strict=True)]
+            return _Touch(touch.buffer, touch.variables, touch.near, touch.elements, touch.run, beyond)
+        run = touch.run * turns if variable in touch.near else touch.run
+        made = _Touch(touch.buffer, touch.variables, touch.near, touch.elements * turns, run, touch.beyond)
+        share = made.waste / touch.waste  # a line that is still there serves its neighbors
+        made.beyond = [b * turns * (share if fit else 1.0) for b, fit in zip(touch.beyond, fits, strict=True)]
+        return made
+
+    def merge(self, found: _Body, touched: Sequence[_Touch]) -> None:
+        """Put together what several statements do to one buffer: what one has brought is there for the next."""
+        largest: dict[str, float] = {}
+        for touch in touched:
+            name = touch.buffer.name
+            largest[name] = max(largest.get(name, 0.0), touch.footprint)
+        found.footprint = sum(largest.values())
+        for touch in touched:
+            name = touch.buffer.name
+            known = found.touches.get(name)
+            if known is None:
+                found.touches[name] = touch
+                continue
+            for level, room in enumerate(self.caches):
+                a, b = known.beyond[level], touch.beyond[level]
+                known.beyond[level] = max(a, b) if found.footprint <= room else a + b
+            known.variables |= touch.variables
+            known.near |= touch.near
+            if touch.elements > known.elements:
+                known.elements, known.run = touch.elements, touch.run
+
+    def resolved(self, variables: frozenset[Variable]) -> frozenset[Variable]:
+        """The variables of loops that some depend on."""
+        if self.lets and not variables.isdisjoint(self.lets):
+            return variables.union(*(self.lets[v] for v in variables if v in self.lets))
+        return variables
+
+    def count(self, statement: Statement, found: _Body, touched: list[_Touch]) -> None:
+        counts = found.counts
+        if isinstance(statement, Load):
+            touched.append(self.touch(statement.buffer, statement.index, statement.value, bool(statement.picks)))
+            counts.moves += self.moves(statement.value, touched[-1])
+        elif isinstance(statement, Store):
+            touched.append(self.touch(statement.buffer, statement.index, statement.value, False))
+            counts.moves += self.moves(statement.value, touched[-1])
+        elif isinstance(statement, Update):
+            self.update(statement, found)
+        elif isinstance(statement, Compute):
+            if statement.op in COSTLY:
+                counts.functions += _elements(statement.value.parts)
+            elif statement.op in DIVIDING:
+                counts.divided += _elements(statement.value.parts)
+            elif statement.op not in FREE:
+                counts.instructions += self.vectors(statement.value)
+        elif isinstance(statement, Reduce | Scan):
+            steps = 1 if isinstance(statement, Reduce) else 4  # a scan shifts and adds within vectors
+            counts.instructions += steps * self.vectors(statement.source) + 4
+        elif isinstance(statement, Accumulator):
+            counts.instructions += self.vectors(statement.value)
+
+    def update(self, statement: Update, found: _Body) -> None:
+        value, counts = statement.accumulator, found.counts
+        if statement.op not in PRODUCTS:
+            counts.instructions += max(map(self.vectors, statement.arguments))
+        else:
+            parts = dict.fromkeys((*value.parts, *(part for x in statement.arguments for part in x.parts)))
+            if statement.op in DOTS:
+                counts.words += 2 * DOTS_LENGTH[statement.op] * _elements(parts)
+            else:
+                counts.instructions += self.tiles(parts, value.dtype.itemsize)
+        if statement.op != "set":
+            found.sums += self.vectors(value)
+
+    def touch(self, buffer: Buffer, index: tuple[Index, ...], value: Value, picked: bool) -> _Touch:
+        variables: frozenset[Variable] = frozenset()
+        near: frozenset[Variable] = frozenset()
+        for i, stride in zip(index, buffer.strides, strict=True):
+            used = self.resolved(i.variables())
+            variables |= used
+            if stride == 1:
+                near |= used
+        elements = run = 1.0
+        for part in value.parts:
+            if part.variable in variables:
+                elements *= part.extent
+                if part.variable in near:
+                    run *= part.extent
+        if picked:  # anywhere
+            near = frozenset()
+        made = _Touch(buffer, variables, near, elements, run, [])
+        made.beyond = [elements * made.waste * buffer.dtype.itemsize] * 3
+        return made
+
+    def moves(self, value: Value, touch: _Touch) -> float:
+        """Vectors that lie in one piece are moved at once, others element by element."""
+        parts = [part for part in value.parts if part.variable in touch.variables]
+        apart = any(part.is_lane and part.variable not in touch.near for part in parts)
+        return _elements(parts) if apart else self.tiles(parts, value.dtype.itemsize)
+
+    def vectors(self, value: Value) -> float:
+        return self.tiles(value.parts, value.dtype.itemsize)
+
+    def tiles(self, parts: Iterable[Part], itemsize: int) -> float:
+        """How many vectors a tile takes."""
+        count = 1.0
+        for part in parts:
+            count *= -(-part.extent * itemsize // self.vector_bytes) if part.is_lane else part.extent
+        return count
+
+
+def _elements(parts: Iterable[Part]) -> float:
+    count = 1.0
+    for part in parts:
+        count *= part.extent
+    return count

@@ -1,0 +1,30 @@
+"""What elementwise functions cost in proportion: in vector instructions, those of a whole vector taken together.
+
+The numbers decide what is recomputed and what is kept. A load has those of waiting for a cache, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+COSTLY: Final = frozenset(
+    {
+        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "cbrt", "hypot"),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+        *("erf", "erfc", "erfinv", "lgamma", "digamma"),
+    }
+)
+"""Functions dear enough that computing them twice is worse than reading a stored result."""
+
+DIVIDING: Final = frozenset({"div", "sqrt", "rsqrt", "reciprocal", "floordiv", "mod"})
+FREE: Final = frozenset({"const", "index", "copy"})
+
+
+def instructions(operations: Iterable[str]) -> int:
+    """Those of one vector."""
+    total = 0
+    for op in operations:
+        total += 10 if op in COSTLY else 6 if op in DIVIDING else 3 if op == "load" else 0 if op in FREE else 1
+    return total
