@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from smelt.cost.operations import COSTLY, DIVIDING, FREE
 from smelt.cost.profile import Profile
 from smelt.cost.rates import Rates, assumed
-from smelt.graph.index import Index, Variable, upper
+from smelt.graph.index import Variable, upper
 from smelt.kernel.ir import (
     DOTS,
     PRODUCTS,
@@ -39,10 +39,13 @@ from smelt.kernel.ir import (
     Update,
     Value,
 )
-from smelt.kernel.region import Buffer, Region, extent
+from smelt.kernel.region import Region, extent
 
 LINE: Final = 64  # bytes that caches hold and move together
-LATENCY: Final = 8  # instructions that could begin until a sum can be added to again
+LATENCIES: Final = {"fma": 8}  # instructions that could begin until a sum can be added to again
+LATENCY: Final = 4  # of others
+ALONE: Final = 4.0  # lines that could be fetched in a row until one has come by itself
+PAGE: Final = 4096  # bytes up to which memory that is side by side for a program is so for caches
 TURN: Final = 1.0  # instructions that a turn of a loop takes for itself
 OVERLAP: Final = 0.3  # of the time that is not the longest shows nevertheless
 CHUNK_WAKES: Final = 4  # a chunk of tasks takes as long as waking so many threads: then nobody waits for nothing
@@ -60,7 +63,8 @@ class Work(NamedTuple):
     divided: float = 0.0  # elements
     functions: float = 0.0  # elements
     words: float = 0.0  # operations
-    beyond: tuple[float, float, float] = (0.0, 0.0, 0.0)  # bytes that come from beyond each level of cache
+    beyond: tuple[float, float, float] = (0.0, 0.0, 0.0)  # bytes that come from beyond each level of cache, or go there
+    written: float = 0.0  # those among the last that are stored
     tasks: int = 1
 
     def core_nanoseconds(self, profile: Profile, rates: Rates, threads: int = 1) -> float:
@@ -70,39 +74,49 @@ class Work(NamedTuple):
         computing = self.instructions / vectors + self.divided / rates.divide + self.functions / rates.function
         computing += self.words / products
         second, third, memory = self.beyond
-        shared = min(rates.memory * threads, max(rates.memory, rates.memory_all))
+        copied = 2 * min(self.written, memory - self.written)
+        reading = min(rates.memory * threads, max(rates.memory, rates.memory_all))
+        copying = min(rates.copy * threads, max(rates.copy, rates.copy_all))
         times = (
             computing / threads,
             self.moves / vectors / threads,
             second / rates.second / threads,
             third / rates.third / threads,
-            memory / shared,
+            copied / copying + (memory - copied) / reading,
         )
         longest = max(times)
         return longest + OVERLAP * (sum(times) - longest)
 
-    def grain(self, profile: Profile, rates: Rates) -> int:
-        """Tasks that are worth handing to a thread at a time."""
-        work = self.core_nanoseconds(profile, rates)
-        return max(1, int(CHUNK_WAKES * rates.wake * max(1, self.tasks) / max(work, 1.0)))
+    def grain(self, profile: Profile) -> int:
+        """Tasks that are worth handing to a thread at a time, whether or not somebody has measured."""
+        work = self.core_nanoseconds(profile, assumed(profile))
+        return max(1, int(chunk_nanoseconds(profile) * max(1, self.tasks) / max(work, 1.0)))
 
     def seconds(self, profile: Profile, rates: Rates) -> float:
         """The time of a launch on all cores."""
-        chunks = -(-max(1, self.tasks) // self.grain(profile, assumed(profile)))
+        chunks = -(-max(1, self.tasks) // self.grain(profile))
         threads = min(profile.cores, chunks)
         idle = -(-chunks // threads) * threads / chunks if chunks < 4 * threads else 1.0
         waking = rates.wake if threads > 1 else 0.0
         return 1e-9 * (rates.launch + waking + idle * self.core_nanoseconds(profile, rates, threads))
 
 
+NO_WORK: Final = Work()
+
+
+def chunk_nanoseconds(profile: Profile) -> float:
+    """Work that is worth handing to another thread."""
+    return CHUNK_WAKES * assumed(profile).wake
+
+
 def cost(region: Region, kernel: Kernel, profile: Profile) -> Work:
     """What a kernel for a region does, at the upper bounds of its dims."""
     found = _Walk(profile).body(kernel.body)
-    total = sum(touch.footprint for touch in found.touches.values())
-    # What fits into the last cache was left there by whoever made it.
-    memory = 0.0 if total <= profile.l3_bytes else sum(touch.beyond[2] for touch in found.touches.values())
-    second, third = (sum(touch.beyond[level] for touch in found.touches.values()) for level in (0, 1))
-    counts = found.counts
+    counts, touches = found.counts, found.touches.values()
+    second, third, memory = (sum(touch.beyond[level] for touch in touches) for level in range(3))
+    written = sum(touch.beyond[2] for touch in touches if touch.stored)
+    if sum(touch.footprint for touch in touches) <= profile.l3_bytes:
+        memory = written = 0.0  # whoever made it has left it in the last cache
     return Work(
         _flops(region),
         _least_bytes(region),
@@ -112,6 +126,7 @@ def cost(region: Region, kernel: Kernel, profile: Profile) -> Work:
         counts.functions,
         counts.words,
         (second, third, memory),
+        written,
         max(1, kernel.tasks.high),
     )
 
@@ -167,26 +182,40 @@ class _Counts:
 
 @dataclass(slots=True)
 class _Touch:
-    """What a body does to a buffer: the variables that this depends on, those among them that lie side by side in
-    memory, elements in all and in a row, and the bytes that come from beyond each cache.
+    """What a body does to a buffer of so many bytes: the variables that this depends on, those among them that lie side
+    by side in memory, bytes in all and in a row, and those that come from beyond each cache.
     """
 
-    buffer: Buffer
+    name: str
+    whole: float
     variables: frozenset[Variable]
     near: frozenset[Variable]
-    elements: float
+    wanted: float
     run: float
+    stored: bool
+    apart: int  # rows lie a multiple of so many bytes apart
     beyond: list[float]
+
+    @property
+    def near_footprint(self) -> float:
+        """What it takes of the first-level cache: rows that lie a power of two apart share a few of its places."""
+        return max(self.footprint, self.wanted / self.run * self.apart if self.apart > self.run > 0 else 0.0)
 
     @property
     def waste(self) -> float:
         """Bytes that are moved for each that is wanted: short runs take whole lines."""
-        return max(1.0, LINE / (self.run * self.buffer.dtype.itemsize)) if self.run else 1.0
+        return LINE / self.run if 0 < self.run < LINE else 1.0
+
+    @property
+    def drag(self) -> float:
+        """How much longer bytes take than those of long runs, with those that are moved in vain: nothing fetches ahead
+        in short ones.
+        """
+        return self.waste * (1.0 + ALONE * LINE / max(self.run, LINE))
 
     @property
     def footprint(self) -> float:
-        whole = math.prod(map(upper, self.buffer.shape))
-        return min(self.elements * self.waste, whole) * self.buffer.dtype.itemsize
+        return min(self.wanted * self.waste, self.whole)
 
 
 @dataclass(slots=True)
@@ -194,7 +223,8 @@ class _Body:
     counts: _Counts = field(default_factory=_Counts)
     touches: dict[str, _Touch] = field(default_factory=dict)
     sums: float = 0.0  # vectors that are added to
-    footprint: float = 0.0
+    latency: int = 0
+    footprints: tuple[float, float, float] = (0.0, 0.0, 0.0)  # what it takes of each cache
 
 
 class _Walk:
@@ -238,51 +268,52 @@ class _Walk:
             counts.instructions += TURN / statement.unroll
             if inner.sums:  # each turn waits for the sums of the one before, and for what the registers do not hold
                 counts.moves += 2 * max(0.0, inner.sums + 2 - self.registers)
-                counts.instructions = max(counts.instructions, LATENCY)
+                counts.instructions = max(counts.instructions, inner.latency)
         whole = _Body()
         whole.counts.add(counts, turns)
         for name, touch in inner.touches.items():
-            whole.touches[name] = self.repeated(touch, statement.variable, turns, inner.footprint)
-        whole.footprint = sum(touch.footprint for touch in whole.touches.values())
-        for touch in whole.touches.values():
-            touched = touch.footprint
-            for level, room in enumerate(self.caches):
-                if whole.footprint <= room:
-                    touch.beyond[level] = min(touch.beyond[level], touched)
+            whole.touches[name] = self.repeated(touch, statement.variable, turns, inner.footprints)
+        whole.footprints = _footprints(whole.touches.values())
+        for level, room in enumerate(self.caches):
+            if whole.footprints[level] <= room:
+                for touch in whole.touches.values():
+                    touch.beyond[level] = min(touch.beyond[level], touch.footprint * touch.drag / touch.waste)
         return whole
 
-    def repeated(self, touch: _Touch, variable: Variable, turns: int, footprint: float) -> _Touch:
-        """What a buffer gives to all turns of a loop, each of which touches so much of everything."""
-        fits = [footprint <= room for room in self.caches]
+    def repeated(self, touch: _Touch, variable: Variable, turns: int, taken: Sequence[float]) -> _Touch:
+        """What a buffer gives to all turns of a loop, each of which takes so much of the caches."""
+        fits = [footprint <= room for footprint, room in zip(taken, self.caches, strict=True)]
         if variable not in touch.variables:
-            beyond = [b if fit else b * turns for b, fit in zip(touch.beyond, fits, strict=True)]
-            return _Touch(touch.buffer, touch.variables, touch.near, touch.elements, touch.run, beyond)
-        run = touch.run * turns if variable in touch.near else touch.run
-        made = _Touch(touch.buffer, touch.variables, touch.near, touch.elements * turns, run, touch.beyond)
-        share = made.waste / touch.waste  # a line that is still there serves its neighbors
-        made.beyond = [b * turns * (share if fit else 1.0) for b, fit in zip(touch.beyond, fits, strict=True)]
-        return made
+            touch.beyond = [b if fit else b * turns for b, fit in zip(touch.beyond, fits, strict=True)]
+            return touch
+        before = touch.drag
+        touch.wanted *= turns
+        if variable in touch.near:
+            touch.run *= turns
+        share = touch.drag / before  # a line that is still there serves its neighbors
+        touch.beyond = [b * turns * (share if fit else 1.0) for b, fit in zip(touch.beyond, fits, strict=True)]
+        return touch
 
     def merge(self, found: _Body, touched: Sequence[_Touch]) -> None:
         """Put together what several statements do to one buffer: what one has brought is there for the next."""
-        largest: dict[str, float] = {}
+        largest: dict[str, _Touch] = {}
         for touch in touched:
-            name = touch.buffer.name
-            largest[name] = max(largest.get(name, 0.0), touch.footprint)
-        found.footprint = sum(largest.values())
+            known = largest.setdefault(touch.name, touch)
+            if touch.footprint > known.footprint:
+                largest[touch.name] = touch
+        found.footprints = _footprints(largest.values())
         for touch in touched:
-            name = touch.buffer.name
-            known = found.touches.get(name)
-            if known is None:
-                found.touches[name] = touch
+            known = found.touches.setdefault(touch.name, touch)
+            if known is touch:
                 continue
             for level, room in enumerate(self.caches):
                 a, b = known.beyond[level], touch.beyond[level]
-                known.beyond[level] = max(a, b) if found.footprint <= room else a + b
+                known.beyond[level] = max(a, b) if found.footprints[level] <= room else a + b
             known.variables |= touch.variables
             known.near |= touch.near
-            if touch.elements > known.elements:
-                known.elements, known.run = touch.elements, touch.run
+            known.stored |= touch.stored
+            if touch.wanted > known.wanted:
+                known.wanted, known.run, known.apart = touch.wanted, touch.run, touch.apart
 
     def resolved(self, variables: frozenset[Variable]) -> frozenset[Variable]:
         """The variables of loops that some depend on."""
@@ -293,10 +324,10 @@ class _Walk:
     def count(self, statement: Statement, found: _Body, touched: list[_Touch]) -> None:
         counts = found.counts
         if isinstance(statement, Load):
-            touched.append(self.touch(statement.buffer, statement.index, statement.value, bool(statement.picks)))
+            touched.append(self.touch(statement, statement.picks))
             counts.moves += self.moves(statement.value, touched[-1])
         elif isinstance(statement, Store):
-            touched.append(self.touch(statement.buffer, statement.index, statement.value, False))
+            touched.append(self.touch(statement))
             counts.moves += self.moves(statement.value, touched[-1])
         elif isinstance(statement, Update):
             self.update(statement, found)
@@ -325,25 +356,33 @@ class _Walk:
                 counts.instructions += self.tiles(parts, value.dtype.itemsize)
         if statement.op != "set":
             found.sums += self.vectors(value)
+            found.latency = max(found.latency, LATENCIES.get(statement.op, LATENCY))
 
-    def touch(self, buffer: Buffer, index: tuple[Index, ...], value: Value, picked: bool) -> _Touch:
+    def touch(self, statement: Load | Store, picks: Sequence[object] = ()) -> _Touch:
+        buffer = statement.buffer
         variables: frozenset[Variable] = frozenset()
         near: frozenset[Variable] = frozenset()
-        for i, stride in zip(index, buffer.strides, strict=True):
+        apart = PAGE
+        for i, stride in zip(statement.index, buffer.strides, strict=True):
             used = self.resolved(i.variables())
             variables |= used
             if stride == 1:
                 near |= used
-        elements = run = 1.0
-        for part in value.parts:
+            elif used and isinstance(stride, int):
+                apart = min(apart, (stride & -stride) * buffer.dtype.itemsize)
+        wanted = run = float(buffer.dtype.itemsize)
+        for part in statement.value.parts:
             if part.variable in variables:
-                elements *= part.extent
+                wanted *= part.extent
                 if part.variable in near:
                     run *= part.extent
-        if picked:  # anywhere
+        if apart == run:  # rows follow each other
+            near = variables
+        if picks:  # anywhere
             near = frozenset()
-        made = _Touch(buffer, variables, near, elements, run, [])
-        made.beyond = [elements * made.waste * buffer.dtype.itemsize] * 3
+        whole = float(buffer.dtype.itemsize * math.prod(map(upper, buffer.shape)))
+        made = _Touch(buffer.name, whole, variables, near, wanted, run, isinstance(statement, Store), apart, [])
+        made.beyond = [wanted * made.drag] * 3
         return made
 
     def moves(self, value: Value, touch: _Touch) -> float:
@@ -361,6 +400,15 @@ class _Walk:
         for part in parts:
             count *= -(-part.extent * itemsize // self.vector_bytes) if part.is_lane else part.extent
         return count
+
+
+def _footprints(touches: Iterable[_Touch]) -> tuple[float, float, float]:
+    """What buffers take of each cache."""
+    first = rest = 0.0
+    for touch in touches:
+        first += touch.near_footprint
+        rest += touch.footprint
+    return first, rest, rest
 
 
 def _elements(parts: Iterable[Part]) -> float:

@@ -67,11 +67,16 @@ def assumed(profile: Profile) -> Rates:
 
 def known(profile: Profile) -> Rates:
     """What was measured on this processor, else what is assumed of it."""
+    return stored(profile) or assumed(profile)
+
+
+def stored(profile: Profile) -> Rates | None:
+    """What was measured on this processor."""
     from smelt.diskcache import disk_cache
 
     cache = disk_cache()
     data = None if cache is None else cache.load_bytes(_KIND, _key(profile))
-    return assumed(profile) if data is None else _checked(data) or assumed(profile)
+    return None if data is None else _checked(data)
 
 
 def remember(profile: Profile, rates: Rates) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from smelt.cost import NO_WORK, Profile, Work
 from smelt.kernel import Region
 from smelt.kernel.actions import Action, Keep, print_schedule
 
@@ -38,6 +39,12 @@ class Choice:
     actions: Actions
     grain: int
     refused: tuple[Refused, ...] = ()
+    work: Work = NO_WORK  # what it does, by the cost model
+
+    @classmethod
+    def of(cls, form: str, actions: Actions, work: Work, profile: Profile, refused: Iterable[Refused]) -> Choice:
+        """With chunks that are worth a thread by the cost model."""
+        return cls(form, actions, work.grain(profile), tuple(refused), work)
 
     def text(self) -> str:
         """The actions in one line."""
