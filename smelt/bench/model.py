@@ -2,30 +2,31 @@
 the model says of them.
 
 The corpus is the kernels that the cases of the other suites become, at their sizes, run on one thread: its own time can
-be told from that of whoever else uses the machine. Candidates take turns, and each counts with its best run. A row tells how far the estimate of the default kernel
-is off, how well the model orders the candidates (rank correlation), and the regret of its first choice and of the
-default order: how much longer what they take runs than the best.
+be told from that of whoever else uses the machine. Candidates take turns, and each counts with its best run; those that
+are far from the best by the model alone are left out. A row tells how far the estimate of the default kernel is off, and
+the regret of the model's first choice and of the default order: how much longer what they take runs than the best.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import smelt as sm
-from smelt.bench.cpu.cases import GRADIENTS, GROUPS
+from smelt.bench.cpu.cases import GRADIENTS, GROUPS, Case
 from smelt.bench.cpu.in_smelt import OPERATIONS
 from smelt.bench.kernels import Runner, filled
 from smelt.bench.report import Row
 from smelt.bench.train import in_smelt as networks
 from smelt.compiler import compile_graph
 from smelt.cost.kernel import Work, cost
-from smelt.cost.rates import Rates, known
+from smelt.cost.rates import known
 from smelt.device.cpu import CPU
-from smelt.kernel import Illegal, Kernel, Region, lower, parse_region, print_kernel
+from smelt.kernel import Illegal, Kernel, lower, parse_region, print_kernel
 from smelt.schedule.default import candidates
 from smelt.transform.jit import Jit
 
@@ -34,7 +35,7 @@ _ROUNDS = 4
 _SECONDS = 0.02  # for each candidate and round
 _LONG = 0.2  # seconds of a run from which on one more is enough
 _HOPELESS = 5.0  # times as long as the best: once is enough
-_LARGEST = 1 << 29  # bytes that a kernel may take
+_LEFT_OUT = 30.0  # the same by the model: not even once
 _NETWORKS = ("lenet", "mlp", "gpt-small")
 _GROUPS = ("matmul-f32", "streams", "rows", "attention")
 
@@ -47,10 +48,13 @@ class Tried(NamedTuple):
     seconds: float
 
 
-def corpus(quick: bool) -> Iterator[tuple[str, str]]:
-    """Names and texts of distinct regions."""
+def corpus(quick: bool, wanted: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Names and texts of distinct regions, of all programs or of those that are wanted."""
     seen: set[str] = set()
-    for name, jitted, arguments in _programs(quick):
+    for name, make in _programs(quick):
+        if wanted and name not in wanted:
+            continue
+        jitted, arguments = make()
         compiled = compile_graph(*jitted.graph_key(*arguments), explain=True)
         for number, record in enumerate(compiled.kernels):
             if record.region.startswith("region") and "parameter" not in record.region and record.region not in seen:
@@ -58,36 +62,39 @@ def corpus(quick: bool) -> Iterator[tuple[str, str]]:
                 yield f"{name} {number}", record.region
 
 
-def _programs(quick: bool) -> Iterator[tuple[str, Jit[..., Any], Sequence[Any]]]:
+def _programs(quick: bool) -> Iterator[tuple[str, Callable[[], tuple[Jit[..., Any], Sequence[Any]]]]]:
+    """Names, and what makes a function and its arguments."""
     for group in (*(GROUPS[name] for name in _GROUPS), *GRADIENTS.values()):
         for name, case in list(group.cases.items())[: 1 if quick else None]:
-            yield name, Jit(OPERATIONS[case.operation]), [sm.asarray(x) for x in case.inputs(quick)]
+            yield name, partial(_case, case, quick)
     for name in () if quick else _NETWORKS:
-        step, arguments = networks.parts(name)
-        yield name, Jit(step), arguments
+        yield name, partial(_network, name)
+
+
+def _case(case: Case, quick: bool) -> tuple[Jit[..., Any], Sequence[Any]]:
+    return Jit(OPERATIONS[case.operation]), [sm.asarray(x) for x in case.inputs(quick)]
+
+
+def _network(name: str) -> tuple[Jit[..., Any], Sequence[Any]]:
+    step, arguments = networks.parts(name)
+    return Jit(step), arguments
+
+
+class _Candidate(NamedTuple):
+    form: str
+    kernel: Kernel
+    work: Work
 
 
 def tried(text: str) -> list[Tried]:
     """The candidates for a region that are legal and differ, in the order in which they are tried by default."""
     region, device = parse_region(text), CPU()
-    found: dict[str, tuple[str, Kernel, Work]] = {}
-    for form, program, actions in candidates(region, device.profile):
-        try:
-            kernel = lower(program, actions)
-        except Illegal:
-            continue
-        kernel = replace(kernel, buffers=tuple(region.buffers()))
-        found.setdefault(print_kernel(kernel), (form, kernel, cost(region, kernel, device.profile)))
-        if len(found) == _CANDIDATES:
-            break
-    named = [(form, replace(kernel, name=f"k{at}"), work) for at, (form, kernel, work) in enumerate(found.values())]
-    libraries = device.build([device.render([kernel]) for _, kernel, _ in named])
     memory = [filled(buffer) for buffer in region.buffers()]
-    if sum(x.nbytes for x in memory) > _LARGEST:
-        return []
+    found = list(_worth_trying(region, device.profile))
+    libraries = device.build([device.render([each.kernel]) for each in found])
     runners = [
-        Runner(kernel, library, max(1, work.tasks), 1, memory)
-        for (_, kernel, work), library in zip(named, libraries, strict=True)
+        Runner(each.kernel, library, max(1, each.work.tasks), 1, memory)
+        for each, library in zip(found, libraries, strict=True)
     ]
     best = [runner() for runner in runners]
     for _ in range(_ROUNDS if min(best) < _LONG else 1):
@@ -95,7 +102,27 @@ def tried(text: str) -> list[Tried]:
             if best[at] < _HOPELESS * min(best):
                 runs = max(1, min(200, int(_SECONDS / best[at])))
                 best[at] = min(best[at], *(runner() for _ in range(runs)))
-    return [Tried(form, work, seconds) for (form, _, work), seconds in zip(named, best, strict=True)]
+    return [Tried(each.form, each.work, seconds) for each, seconds in zip(found, best, strict=True)]
+
+
+def _worth_trying(region: Region, profile: Profile) -> Iterator[_Candidate]:
+    seen: set[str] = set()
+    rates, least = known(profile), math.inf
+    for form, program, actions in candidates(region, profile):
+        try:
+            kernel = lower(program, actions)
+        except Illegal:
+            continue
+        kernel = replace(kernel, buffers=tuple(region.buffers()))
+        work, text = cost(region, kernel, profile), print_kernel(kernel)
+        guessed = work.core_nanoseconds(profile, rates)
+        least = min(least, guessed)
+        if text in seen or guessed > _LEFT_OUT * least:
+            continue
+        seen.add(text)
+        yield _Candidate(form, replace(kernel, name=f"k{len(seen)}"), work)
+        if len(seen) == _CANDIDATES:
+            return
 
 
 def ranks(values: Sequence[float]) -> list[int]:
@@ -118,13 +145,9 @@ def measure_model(names: Iterable[str], quick: bool, progress: Callable[[str], N
     errors: list[float] = []
     orders: list[float] = []
     regrets: list[tuple[float, float]] = []
-    for name, text in corpus(quick):
-        if wanted and name.split()[0] not in wanted:
-            continue
+    for name, text in corpus(quick, wanted):
         progress(name)
         found = tried(text)
-        if not found:
-            continue
         guessed = [each.work.seconds(profile, rates) for each in found]
         taken = [each.seconds for each in found]
         errors.append(guessed[0] / taken[0])
@@ -152,4 +175,5 @@ def _summary(errors: list[float], orders: list[float], regrets: list[tuple[float
 
 
 def geometric_mean(values: Sequence[float]) -> float:
+    """Of positive numbers."""
     return math.exp(statistics.mean(map(math.log, values)))

@@ -279,4 +279,3 @@ def _describe(node: Node) -> str:
     if node.op in (Op.UNARY, Op.BINARY):
         return str(node.attribute)
     return f"{node.op.value}.{node.attribute.op}" if node.op is Op.REDUCE else node.op.value
-

@@ -7,7 +7,7 @@ them measures nothing.
 
 from smelt.cost.kernel import NO_WORK, Work, cost
 from smelt.cost.limits import KEEP_INSTRUCTIONS
-from smelt.cost.operations import COSTLY, instructions
+from smelt.cost.operations import COSTLY, again_pays, instructions
 from smelt.cost.profile import Profile, profile
 from smelt.cost.rates import Rates, assumed, known
 
@@ -18,6 +18,7 @@ __all__ = [
     "Profile",
     "Rates",
     "Work",
+    "again_pays",
     "assumed",
     "cost",
     "instructions",

@@ -13,7 +13,7 @@ read and write by the rate of memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -117,9 +117,10 @@ def cost(region: Region, kernel: Kernel, profile: Profile) -> Work:
     written = sum(touch.beyond[2] for touch in touches if touch.stored)
     if sum(touch.footprint for touch in touches) <= profile.l3_bytes:
         memory = written = 0.0  # whoever made it has left it in the last cache
+    sizes = {axis: upper(extent(axis)) for axis in region.axes}
     return Work(
-        _flops(region),
-        _least_bytes(region),
+        _flops(region, sizes),
+        _least_bytes(region, sizes),
         counts.instructions,
         counts.moves,
         counts.divided,
@@ -131,13 +132,13 @@ def cost(region: Region, kernel: Kernel, profile: Profile) -> Work:
     )
 
 
-def _flops(region: Region) -> int:
+def _flops(region: Region, sizes: Mapping[Variable, int]) -> int:
     """Operations of a region: each of its expressions once for each of its elements."""
     total = 0
     for e in region.order():
         if e.op not in FREE and e.op != "load":
             over = e.arguments[0].axes if e.op == "reduce" else e.axes
-            count = math.prod(upper(extent(axis)) for axis in region.axes if axis in over)
+            count = math.prod(size for axis, size in sizes.items() if axis in over)
             total += 2 * DOTS_LENGTH[e.op] * count if e.op in DOTS else count
     return total
 
@@ -145,7 +146,7 @@ def _flops(region: Region) -> int:
 DOTS_LENGTH: Final = {name: 4 // dot.first.itemsize for name, dot in DOTS.items()}  # products of one instruction
 
 
-def _least_bytes(region: Region) -> int:
+def _least_bytes(region: Region, sizes: Mapping[Variable, int]) -> int:
     """What has to come from memory and go there: each buffer as far as it is touched, once."""
     accesses = [(output.buffer, output.index, frozenset[Variable]()) for output in region.outputs]
     for e in region.order():
@@ -155,7 +156,7 @@ def _least_bytes(region: Region) -> int:
     touched: dict[str, int] = {}
     for buffer, index, picked in accesses:
         used = picked.union(*(i.variables() for i in index))
-        count = math.prod(upper(extent(axis)) for axis in region.axes if axis in used)
+        count = math.prod(size for axis, size in sizes.items() if axis in used)
         whole = math.prod(map(upper, buffer.shape))
         nbytes = min(count, whole) * buffer.dtype.itemsize
         touched[buffer.name] = max(nbytes, touched.get(buffer.name, 0))
@@ -274,10 +275,11 @@ class _Walk:
         for name, touch in inner.touches.items():
             whole.touches[name] = self.repeated(touch, statement.variable, turns, inner.footprints)
         whole.footprints = _footprints(whole.touches.values())
-        for level, room in enumerate(self.caches):
-            if whole.footprints[level] <= room:
-                for touch in whole.touches.values():
-                    touch.beyond[level] = min(touch.beyond[level], touch.footprint * touch.drag / touch.waste)
+        fits = [level for level, room in enumerate(self.caches) if whole.footprints[level] <= room]
+        for touch in whole.touches.values() if fits else ():
+            once = touch.footprint * touch.drag / touch.waste
+            for level in fits:
+                touch.beyond[level] = min(touch.beyond[level], once)
         return whole
 
     def repeated(self, touch: _Touch, variable: Variable, turns: int, taken: Sequence[float]) -> _Touch:

@@ -1,6 +1,7 @@
 """What elementwise functions cost in proportion: in vector instructions, those of a whole vector taken together.
 
-The numbers decide what is recomputed and what is kept. A load has those of waiting for a cache, too.
+The numbers decide what is recomputed and what is kept. A load has those of waiting for a cache, too. They are the same
+for all machines, so that a graph is cut into the same kernels everywhere.
 """
 
 from __future__ import annotations
@@ -22,9 +23,23 @@ DIVIDING: Final = frozenset({"div", "sqrt", "rsqrt", "reciprocal", "floordiv", "
 FREE: Final = frozenset({"const", "index", "copy"})
 
 
+UNCACHED: Final = 1 << 20  # elements that are read back from memory, not from a cache
+MEMORY_TRIP: Final = 12  # instructions that could be done while a vector is written to memory and read back
+CACHE_TRIP: Final = 6
+
+
 def instructions(operations: Iterable[str]) -> int:
     """Those of one vector."""
     total = 0
     for op in operations:
         total += 10 if op in COSTLY else 6 if op in DIVIDING else 3 if op == "load" else 0 if op in FREE else 1
     return total
+
+
+def again_pays(op: str, elements: int, kernels: int) -> bool:
+    """Whether computing a value again in each of some kernels costs no more than storing it once and reading it back.
+
+    All of them read something in either case, and cheap operations hide behind that.
+    """
+    beyond = max(0, instructions([op]) - instructions(["load"]))
+    return (kernels - 1) * beyond <= (MEMORY_TRIP if elements >= UNCACHED else CACHE_TRIP)

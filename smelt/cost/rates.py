@@ -1,8 +1,8 @@
 """How fast a machine is: the figures that turn counted work into time.
 
 `assumed` derives careful ones from a profile. `known` gives those that were measured here (`smelt doctor --measure`),
-which are kept in the disk cache by the processor, or else the assumed ones. Choices are always made by the assumed ones,
-so that kernels do not depend on whether somebody has measured; what people are told is by the known ones.
+which are kept in the disk cache by the processor, or else the assumed ones. Choices are always made by the assumed
+ones, so that kernels do not depend on whether somebody has measured; what people are told is by the known ones.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from smelt.kernel.region import extent
 from smelt.schedule.access import Walk, widest
 
 
-
 def vector_lanes(region: Region, profile: Profile, axis: Variable | None = None) -> int:
     """Elements of a full vector, of what varies along an axis if one is given."""
     return max(1, profile.vector_bytes // widest(region, axis))
