@@ -3,12 +3,13 @@ the model says of them.
 
 The corpus is the kernels that the cases of the other suites become, at their sizes, run on one thread: its own time can
 be told from that of whoever else uses the machine. Candidates take turns, and each counts with its best run; those that
-are far from the best by the model alone are left out. A row tells how far the estimate of the default kernel is off, and
-the regret of the model's first choice and of the default order: how much longer what they take runs than the best.
+are far from the best by the model alone are left out. A row tells how far the estimate of the default kernel is off,
+and the regret of the model's first choice and of the default order: how much longer what they take runs than the best.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -24,9 +25,10 @@ from smelt.bench.report import Row
 from smelt.bench.train import in_smelt as networks
 from smelt.compiler import compile_graph
 from smelt.cost.kernel import Work, cost
+from smelt.cost.profile import Profile
 from smelt.cost.rates import known
 from smelt.device.cpu import CPU
-from smelt.kernel import Illegal, Kernel, lower, parse_region, print_kernel
+from smelt.kernel import Illegal, Kernel, Region, lower, parse_region, print_kernel
 from smelt.schedule.default import candidates
 from smelt.transform.jit import Jit
 
@@ -35,6 +37,7 @@ _ROUNDS = 4
 _SECONDS = 0.02  # for each candidate and round
 _LONG = 0.2  # seconds of a run from which on one more is enough
 _HOPELESS = 5.0  # times as long as the best: once is enough
+_CHANCE = 1.1  # times as long: less may be noise
 _LEFT_OUT = 30.0  # the same by the model: not even once
 _NETWORKS = ("lenet", "mlp", "gpt-small")
 _GROUPS = ("matmul-f32", "streams", "rows", "attention")
@@ -138,6 +141,12 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> float:
     return 1 - 6 * sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / (n * (n * n - 1)) if n > 1 else 1.0
 
 
+def pairs(guessed: Sequence[float], taken: Sequence[float]) -> list[bool]:
+    """For each two whose times differ by more than chance, whether the estimates are in the same order."""
+    both = list(itertools.combinations(zip(taken, guessed, strict=True), 2))
+    return [(a[0] < b[0]) == (a[1] < b[1]) for a, b in both if max(a[0], b[0]) > _CHANCE * min(a[0], b[0])]
+
+
 def measure_model(names: Iterable[str], quick: bool, progress: Callable[[str], None]) -> list[Row]:
     """A row for each kernel, then the sums of all."""
     profile = CPU().profile._replace(cores=1)
@@ -145,6 +154,7 @@ def measure_model(names: Iterable[str], quick: bool, progress: Callable[[str], N
     errors: list[float] = []
     orders: list[float] = []
     regrets: list[tuple[float, float]] = []
+    right: list[bool] = []
     for name, text in corpus(quick, wanted):
         progress(name)
         found = tried(text)
@@ -153,20 +163,24 @@ def measure_model(names: Iterable[str], quick: bool, progress: Callable[[str], N
         errors.append(guessed[0] / taken[0])
         best = min(taken)
         regrets.append((taken[guessed.index(min(guessed))] / best, taken[0] / best))
+        right += pairs(guessed, taken)
         if len(found) > 2:
             orders.append(correlation(guessed, taken))
         each = ", ".join(f"{x.form} {1e3 * x.seconds:.3f} ({1e3 * g:.3f})" for x, g in zip(found, guessed, strict=True))
         detail = f"regret {regrets[-1][0]:.2f}, default order {regrets[-1][1]:.2f}; ms (estimate): {each}"
         rows.append(Row(name, errors[-1], "×", detail=detail))
-    return [*rows, *_summary(errors, orders, regrets)]
+    return [*rows, *_summary(errors, orders, right, regrets)]
 
 
-def _summary(errors: list[float], orders: list[float], regrets: list[tuple[float, float]]) -> list[Row]:
+def _summary(
+    errors: list[float], orders: list[float], right: list[bool], regrets: list[tuple[float, float]]
+) -> list[Row]:
     logs = [abs(math.log(error)) for error in errors]
     within = sum(log <= math.log(2) for log in logs) / max(1, len(logs))
     return [
         Row("typical factor", math.exp(statistics.median(logs)), "×", detail=f"{within:.0%} of {len(logs)} within 2×"),
-        Row("rank correlation", statistics.mean(orders), "×", detail=f"mean of {len(orders)} kernels"),
+        Row("rank correlation", statistics.mean(orders or [1.0]), "×", detail=f"mean of {len(orders)} kernels"),
+        Row("pairs in order", sum(right) / max(1, len(right)), "×", detail=f"of {len(right)} that differ by 10 %"),
         *(
             Row(f"regret, {title}", geometric_mean(each), "×", detail=f"geometric mean; worst {max(each):.2f}")
             for title, each in zip(("model", "default order"), zip(*regrets, strict=True), strict=True)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 def _doctor(arguments: argparse.Namespace) -> int:
     from smelt.cli import doctor
 
-    return doctor.main(arguments.json, arguments.measure)
+    return doctor.main(as_json=arguments.json, measure=arguments.measure)
 
 
 def _devices(arguments: argparse.Namespace) -> int:

@@ -109,6 +109,11 @@ def chunk_nanoseconds(profile: Profile) -> float:
     return CHUNK_WAKES * assumed(profile).wake
 
 
+def rows_in_cache(rows: float, run: float, apart: int) -> float:
+    """Bytes of the first-level cache that some rows take: those a power of two apart share a few of its places."""
+    return rows * max(run, min(apart & -apart, PAGE))
+
+
 def cost(region: Region, kernel: Kernel, profile: Profile) -> Work:
     """What a kernel for a region does, at the upper bounds of its dims."""
     found = _Walk(profile).body(kernel.body)
@@ -199,8 +204,8 @@ class _Touch:
 
     @property
     def near_footprint(self) -> float:
-        """What it takes of the first-level cache: rows that lie a power of two apart share a few of its places."""
-        return max(self.footprint, self.wanted / self.run * self.apart if self.apart > self.run > 0 else 0.0)
+        """What it takes of the first-level cache."""
+        return max(self.footprint, rows_in_cache(self.wanted / self.run, self.run, self.apart) if self.run else 0.0)
 
     @property
     def waste(self) -> float:
@@ -235,6 +240,7 @@ class _Walk:
         self.caches = (profile.l1_bytes, profile.l2_bytes, profile.l3_bytes)
         self.vector_bytes = max(profile.vector_bytes, 4)
         self.registers = profile.vector_registers
+        self.masks = "avx512f" in profile.features
         self.lets: dict[Variable, frozenset[Variable]] = {}
 
     def body(self, statements: Iterable[Statement]) -> _Body:
@@ -327,10 +333,10 @@ class _Walk:
         counts = found.counts
         if isinstance(statement, Load):
             touched.append(self.touch(statement, statement.picks))
-            counts.moves += self.moves(statement.value, touched[-1])
+            counts.moves += self.moves(statement, touched[-1])
         elif isinstance(statement, Store):
             touched.append(self.touch(statement))
-            counts.moves += self.moves(statement.value, touched[-1])
+            counts.moves += self.moves(statement, touched[-1])
         elif isinstance(statement, Update):
             self.update(statement, found)
         elif isinstance(statement, Compute):
@@ -387,11 +393,16 @@ class _Walk:
         made.beyond = [wanted * made.drag] * 3
         return made
 
-    def moves(self, value: Value, touch: _Touch) -> float:
-        """Vectors that lie in one piece are moved at once, others element by element."""
+    def moves(self, statement: Load | Store, touch: _Touch) -> float:
+        """Vectors that lie in one piece are moved at once; others, or such that no mask can cut, by elements."""
+        value = statement.value
         parts = [part for part in value.parts if part.variable in touch.variables]
-        apart = any(part.is_lane and part.variable not in touch.near for part in parts)
-        return _elements(parts) if apart else self.tiles(parts, value.dtype.itemsize)
+        lanes = [part.variable for part in parts if part.is_lane]
+        apart = any(lane not in touch.near for lane in lanes)
+        if statement.mask and not self.masks:
+            varying = frozenset().union(*(c.a.variables() | c.b.variables() for c in statement.mask))
+            apart = apart or not varying.isdisjoint(lanes)
+        return _elements(parts) * (2 if statement.mask else 1) if apart else self.tiles(parts, value.dtype.itemsize)
 
     def vectors(self, value: Value) -> float:
         return self.tiles(value.parts, value.dtype.itemsize)

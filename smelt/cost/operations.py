@@ -24,8 +24,9 @@ FREE: Final = frozenset({"const", "index", "copy"})
 
 
 UNCACHED: Final = 1 << 20  # elements that are read back from memory, not from a cache
-MEMORY_TRIP: Final = 12  # instructions that could be done while a vector is written to memory and read back
-CACHE_TRIP: Final = 6
+HIDDEN: Final = 6  # instructions that take no time beside reading a vector that they are applied to
+MEMORY_TRIP: Final = 6  # those that could be done, beyond that, while a vector is written to memory and read back
+CACHE_TRIP: Final = 3
 
 
 def instructions(operations: Iterable[str]) -> int:
@@ -41,5 +42,5 @@ def again_pays(op: str, elements: int, kernels: int) -> bool:
 
     All of them read something in either case, and cheap operations hide behind that.
     """
-    beyond = max(0, instructions([op]) - instructions(["load"]))
+    beyond = max(0, instructions([op]) - HIDDEN)
     return (kernels - 1) * beyond <= (MEMORY_TRIP if elements >= UNCACHED else CACHE_TRIP)

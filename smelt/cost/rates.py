@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from typing import Final, NamedTuple
 
 from smelt.cost.profile import Profile
@@ -106,7 +105,7 @@ def _checked(data: bytes) -> Rates | None:
         return None
     least, most = _RANGE
     for name, value in found.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         if not (least <= value <= most or (value == 0 and name == "words")):
             return None

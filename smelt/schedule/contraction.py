@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from smelt.cost.kernel import rows_in_cache
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
 from smelt.kernel import Apart, Bind, Order, Region, Split, Stage, Unroll
@@ -336,7 +337,9 @@ def _is_small(region: Region, roles: Roles, panel: int, profile: Profile) -> boo
     b = dict(region.roles)[roles.b]
     if b.op != "load" or roles.inner_k or stride(b.attribute.buffer, b.attribute.index, roles.n) != 1:
         return False
-    return upper(extent(roles.k)) * panel * b.dtype.itemsize <= profile.l1_bytes
+    itemsize = b.attribute.buffer.dtype.itemsize
+    apart = itemsize * (stride(b.attribute.buffer, b.attribute.index, roles.k) or 1)
+    return rows_in_cache(upper(extent(roles.k)), panel * itemsize, apart) <= profile.l1_bytes
 
 
 def _block(summed: tuple[Variable, ...], longest: int) -> tuple[Variable, int] | None:
