@@ -30,6 +30,7 @@ UNROLLED = 2  # steps of a sum in one turn of its loop: more are no faster, and 
 TASKS_PER_CORE = 2  # so that a core that is held up costs little
 BLOCK_ROWS = 24  # rows of A that are worth packing B for once more, for each vector of a panel
 BLOCK_PRODUCTS = 1 << 18  # that are worth a task, where columns make too few: about ten microseconds
+PACKED_ROWS = 48  # of A that are worth packing what would fit a cache if it lay well
 FEW_ROWS = 64  # rows up to which reading B once is what matters
 STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
 STREAMED_ROWS = 8  # rows of a weight that are added up at a time
@@ -333,13 +334,17 @@ def _tiled(region: Region, roles: Roles, lanes: int, profile: Profile) -> Iterat
 
 
 def _is_small(region: Region, roles: Roles, panel: int, profile: Profile) -> bool:
-    """Whether a panel of B stays in the first-level cache and can be read as it lies: then packing gains nothing."""
+    """Whether a panel of B stays in the first-level cache and can be read as it lies: then packing gains nothing.
+
+    Rows that lie a power of two apart drive each other out; few rows of A do not make up for packing all the same.
+    """
     b = dict(region.roles)[roles.b]
     if b.op != "load" or roles.inner_k or stride(b.attribute.buffer, b.attribute.index, roles.n) != 1:
         return False
-    itemsize = b.attribute.buffer.dtype.itemsize
-    apart = itemsize * (stride(b.attribute.buffer, b.attribute.index, roles.k) or 1)
-    return rows_in_cache(upper(extent(roles.k)), panel * itemsize, apart) <= profile.l1_bytes
+    rows = math.prod(upper(extent(axis)) for axis in (roles.m, *roles.rows) if axis is not None)
+    apart = stride(b.attribute.buffer, b.attribute.index, roles.k) if rows >= PACKED_ROWS else None
+    itemsize = b.dtype.itemsize
+    return rows_in_cache(upper(extent(roles.k)), panel * itemsize, itemsize * (apart or 1)) <= profile.l1_bytes
 
 
 def _block(summed: tuple[Variable, ...], longest: int) -> tuple[Variable, int] | None:
