@@ -21,24 +21,8 @@ from smelt.cost.operations import COSTLY, DIVIDING, FREE
 from smelt.cost.profile import Profile
 from smelt.cost.rates import Rates, assumed
 from smelt.graph.index import Variable, upper
-from smelt.kernel.ir import (
-    DOTS,
-    PRODUCTS,
-    Accumulator,
-    Compute,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Part,
-    Reduce,
-    Scan,
-    Statement,
-    Store,
-    Update,
-    Value,
-)
+from smelt.kernel import ir
+from smelt.kernel.ir import DOTS, PRODUCTS, For, Kernel, Load, Part, Store, Value
 from smelt.kernel.region import Region, extent
 
 LINE: Final = 64  # bytes that caches hold and move together
@@ -124,16 +108,12 @@ def cost(region: Region, kernel: Kernel, profile: Profile) -> Work:
         memory = written = 0.0  # whoever made it has left it in the last cache
     sizes = {axis: upper(extent(axis)) for axis in region.axes}
     return Work(
-        _flops(region, sizes),
-        _least_bytes(region, sizes),
-        counts.instructions,
-        counts.moves,
-        counts.divided,
-        counts.functions,
-        counts.words,
-        (second, third, memory),
-        written,
-        max(1, kernel.tasks.high),
+        flops=_flops(region, sizes),
+        bytes=_least_bytes(region, sizes),
+        beyond=(second, third, memory),
+        written=written,
+        tasks=max(1, kernel.tasks.high),
+        **counts,
     )
 
 
@@ -169,24 +149,6 @@ def _least_bytes(region: Region, sizes: Mapping[Variable, int]) -> int:
 
 
 @dataclass(slots=True)
-class _Counts:
-    """Instructions of a body."""
-
-    instructions: float = 0.0
-    moves: float = 0.0
-    divided: float = 0.0
-    functions: float = 0.0
-    words: float = 0.0
-
-    def add(self, other: _Counts, times: float) -> None:
-        self.instructions += times * other.instructions
-        self.moves += times * other.moves
-        self.divided += times * other.divided
-        self.functions += times * other.functions
-        self.words += times * other.words
-
-
-@dataclass(slots=True)
 class _Touch:
     """What a body does to a buffer of so many bytes: the variables that this depends on, those among them that lie side
     by side in memory, bytes in all and in a row, and those that come from beyond each cache.
@@ -202,15 +164,19 @@ class _Touch:
     apart: int  # rows lie a multiple of so many bytes apart
     beyond: list[float]
 
+    waste: float = 1.0  # bytes that are moved for each that is wanted: short runs take whole lines
+    footprint: float = 0.0  # bytes of a cache
+
+    def measure(self) -> _Touch:
+        """Itself, with the figures that follow from others."""
+        self.waste = LINE / self.run if 0 < self.run < LINE else 1.0
+        self.footprint = min(self.wanted * self.waste, self.whole)
+        return self
+
     @property
     def near_footprint(self) -> float:
         """What it takes of the first-level cache."""
         return max(self.footprint, rows_in_cache(self.wanted / self.run, self.run, self.apart) if self.run else 0.0)
-
-    @property
-    def waste(self) -> float:
-        """Bytes that are moved for each that is wanted: short runs take whole lines."""
-        return LINE / self.run if 0 < self.run < LINE else 1.0
 
     @property
     def drag(self) -> float:
@@ -219,18 +185,21 @@ class _Touch:
         """
         return self.waste * (1.0 + ALONE * LINE / max(self.run, LINE))
 
-    @property
-    def footprint(self) -> float:
-        return min(self.wanted * self.waste, self.whole)
+
+_COUNTED: Final = ("instructions", "moves", "divided", "functions", "words")  # of `Work`
 
 
 @dataclass(slots=True)
 class _Body:
-    counts: _Counts = field(default_factory=_Counts)
+    counts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0.0))
     touches: dict[str, _Touch] = field(default_factory=dict)
     sums: float = 0.0  # vectors that are added to
     latency: int = 0
     footprints: tuple[float, float, float] = (0.0, 0.0, 0.0)  # what it takes of each cache
+
+    def add(self, counts: Mapping[str, float], times: float = 1.0) -> None:
+        for name, count in counts.items():
+            self.counts[name] += times * count
 
 
 class _Walk:
@@ -243,41 +212,36 @@ class _Walk:
         self.masks = "avx512f" in profile.features
         self.lets: dict[Variable, frozenset[Variable]] = {}
 
-    def body(self, statements: Iterable[Statement]) -> _Body:
+    def body(self, statements: Iterable[ir.Statement]) -> _Body:
         """One turn through a body."""
         found = _Body()
         touched: list[_Touch] = []
         for statement in statements:
-            if isinstance(statement, For):
-                inner = self.loop(statement)
-                found.counts.add(inner.counts, 1.0)
+            if isinstance(statement, For | ir.If):
+                # Of two ways the first is the usual one; what only edges take is not counted.
+                inner = (
+                    self.loop(statement) if isinstance(statement, For) else self.body(statement.body or statement.other)
+                )
+                found.add(inner.counts)
                 touched += inner.touches.values()
-            elif isinstance(statement, If):
-                self.branch(statement, found, touched)
-            elif isinstance(statement, Let):
+            elif isinstance(statement, ir.Let):
                 self.lets[statement.variable] = self.resolved(statement.expression.variables())
             else:
                 self.count(statement, found, touched)
         self.merge(found, touched)
         return found
 
-    def branch(self, statement: If, found: _Body, touched: list[_Touch]) -> None:
-        """The first way is the usual one; what only edges take is not counted."""
-        inner = self.body(statement.body or statement.other)
-        found.counts.add(inner.counts, 1.0)
-        touched += inner.touches.values()
-
     def loop(self, statement: For) -> _Body:
         turns = max(0, statement.count.high)
         inner = self.body(statement.body)
         counts = inner.counts
         if statement.kind == "loop":
-            counts.instructions += TURN / statement.unroll
+            counts["instructions"] += TURN / statement.unroll
             if inner.sums:  # each turn waits for the sums of the one before, and for what the registers do not hold
-                counts.moves += 2 * max(0.0, inner.sums + 2 - self.registers)
-                counts.instructions = max(counts.instructions, inner.latency)
+                counts["moves"] += 2 * max(0.0, inner.sums + 2 - self.registers)
+                counts["instructions"] = max(counts["instructions"], inner.latency)
         whole = _Body()
-        whole.counts.add(counts, turns)
+        whole.add(counts, turns)
         for name, touch in inner.touches.items():
             whole.touches[name] = self.repeated(touch, statement.variable, turns, inner.footprints)
         whole.footprints = _footprints(whole.touches.values())
@@ -298,7 +262,7 @@ class _Walk:
         touch.wanted *= turns
         if variable in touch.near:
             touch.run *= turns
-        share = touch.drag / before  # a line that is still there serves its neighbors
+        share = touch.measure().drag / before  # a line that is still there serves its neighbors
         touch.beyond = [b * turns * (share if fit else 1.0) for b, fit in zip(touch.beyond, fits, strict=True)]
         return touch
 
@@ -322,6 +286,7 @@ class _Walk:
             known.stored |= touch.stored
             if touch.wanted > known.wanted:
                 known.wanted, known.run, known.apart = touch.wanted, touch.run, touch.apart
+                known.measure()
 
     def resolved(self, variables: frozenset[Variable]) -> frozenset[Variable]:
         """The variables of loops that some depend on."""
@@ -329,44 +294,41 @@ class _Walk:
             return variables.union(*(self.lets[v] for v in variables if v in self.lets))
         return variables
 
-    def count(self, statement: Statement, found: _Body, touched: list[_Touch]) -> None:
+    def count(self, statement: ir.Statement, found: _Body, touched: list[_Touch]) -> None:
         counts = found.counts
-        if isinstance(statement, Load):
-            touched.append(self.touch(statement, statement.picks))
-            counts.moves += self.moves(statement, touched[-1])
-        elif isinstance(statement, Store):
+        if isinstance(statement, Load | Store):
             touched.append(self.touch(statement))
-            counts.moves += self.moves(statement, touched[-1])
-        elif isinstance(statement, Update):
+            counts["moves"] += self.moves(statement, touched[-1])
+        elif isinstance(statement, ir.Update):
             self.update(statement, found)
-        elif isinstance(statement, Compute):
+        elif isinstance(statement, ir.Compute):
             if statement.op in COSTLY:
-                counts.functions += _elements(statement.value.parts)
+                counts["functions"] += _elements(statement.value.parts)
             elif statement.op in DIVIDING:
-                counts.divided += _elements(statement.value.parts)
+                counts["divided"] += _elements(statement.value.parts)
             elif statement.op not in FREE:
-                counts.instructions += self.vectors(statement.value)
-        elif isinstance(statement, Reduce | Scan):
-            steps = 1 if isinstance(statement, Reduce) else 4  # a scan shifts and adds within vectors
-            counts.instructions += steps * self.vectors(statement.source) + 4
-        elif isinstance(statement, Accumulator):
-            counts.instructions += self.vectors(statement.value)
+                counts["instructions"] += self.vectors(statement.value)
+        elif isinstance(statement, ir.Reduce | ir.Scan):
+            steps = 1 if isinstance(statement, ir.Reduce) else 4  # a scan shifts and adds within vectors
+            counts["instructions"] += steps * self.vectors(statement.source) + 4
+        elif isinstance(statement, ir.Accumulator):
+            counts["instructions"] += self.vectors(statement.value)
 
-    def update(self, statement: Update, found: _Body) -> None:
+    def update(self, statement: ir.Update, found: _Body) -> None:
         value, counts = statement.accumulator, found.counts
         if statement.op not in PRODUCTS:
-            counts.instructions += max(map(self.vectors, statement.arguments))
+            counts["instructions"] += max(map(self.vectors, statement.arguments))
         else:
             parts = dict.fromkeys((*value.parts, *(part for x in statement.arguments for part in x.parts)))
             if statement.op in DOTS:
-                counts.words += 2 * DOTS_LENGTH[statement.op] * _elements(parts)
+                counts["words"] += 2 * DOTS_LENGTH[statement.op] * _elements(parts)
             else:
-                counts.instructions += self.tiles(parts, value.dtype.itemsize)
+                counts["instructions"] += self.tiles(parts, value.dtype.itemsize)
         if statement.op != "set":
             found.sums += self.vectors(value)
             found.latency = max(found.latency, LATENCIES.get(statement.op, LATENCY))
 
-    def touch(self, statement: Load | Store, picks: Sequence[object] = ()) -> _Touch:
+    def touch(self, statement: Load | Store) -> _Touch:
         buffer = statement.buffer
         variables: frozenset[Variable] = frozenset()
         near: frozenset[Variable] = frozenset()
@@ -386,10 +348,12 @@ class _Walk:
                     run *= part.extent
         if apart == run:  # rows follow each other
             near = variables
-        if picks:  # anywhere
+        if isinstance(statement, Load) and statement.picks:  # anywhere
             near = frozenset()
         whole = float(buffer.dtype.itemsize * math.prod(map(upper, buffer.shape)))
-        made = _Touch(buffer.name, whole, variables, near, wanted, run, isinstance(statement, Store), apart, [])
+        made = _Touch(
+            buffer.name, whole, variables, near, wanted, run, isinstance(statement, Store), apart, []
+        ).measure()
         made.beyond = [wanted * made.drag] * 3
         return made
 
