@@ -19,6 +19,7 @@ from smelt.bench.cpu.library import PEERS, versions
 from smelt.bench.cpu.suite import cores, measure_cpu
 from smelt.bench.feel import MEASURES as FEEL
 from smelt.bench.feel import measure_feel
+from smelt.bench.model import measure_model
 from smelt.bench.op_cases import CASES
 from smelt.bench.ops import measure_ops
 from smelt.bench.report import Row, Verdict, machine, machine_text, table, to_json
@@ -42,6 +43,7 @@ examples:
   python -m smelt.bench train --only mlp --against jax  one of them against one peer
   python -m smelt.bench grad --only compile             what compiling a training step costs
   python -m smelt.bench coldpath                        where the time of a first compilation goes
+  python -m smelt.bench model                           how good the cost model is: kernels in several forms
   python -m smelt.bench feel                            an op, a draw, a layer outside of jit, and first losses
 """
 
@@ -129,7 +131,14 @@ def _parser() -> argparse.ArgumentParser:
     feel.add_argument("--only", nargs="+", choices=FEEL, metavar="NAME", help="only these measures")
     feel.add_argument("--quick", action="store_true", help="few rounds: a rough look")
     feel.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
-    for suite in (core, ops, cpu, grad, train, coldpath, feel):
+    model = suites.add_parser(
+        "model", help="estimates of the cost model against kernels in several forms, on one thread"
+    )
+    model.add_argument(
+        "--only", nargs="+", default=(), metavar="NAME", help="only kernels of these cases: softmax, gpt"
+    )
+    model.add_argument("--quick", action="store_true", help="one case of each group: a rough look")
+    for suite in (core, ops, cpu, grad, train, coldpath, feel, model):
         suite.add_argument("--json", metavar="FILE", help="write JSON too; '-' prints it instead of the table")
     return parser
 
@@ -195,10 +204,16 @@ def _feel(arguments: argparse.Namespace) -> int:
     return _reported("feel", measure_feel(arguments.only or list(FEEL), arguments.quick, _progress), facts, arguments)
 
 
+def _model(arguments: argparse.Namespace) -> int:
+    facts = machine()
+    return _reported("model", measure_model(arguments.only, arguments.quick, _progress), facts, arguments)
+
+
 def _reported(suite: str, rows: list[Row], facts: dict[str, Any], arguments: argparse.Namespace) -> int:
     _write(arguments.json, f"{machine_text(facts)}\n\n{table(rows)}", to_json(suite, rows, facts))
     verdicts = {row.verdict for row in rows}
-    return int(Verdict.FAILED in verdicts or (arguments.strict and Verdict.MISS in verdicts))
+    strict = getattr(arguments, "strict", False)
+    return int(Verdict.FAILED in verdicts or (strict and Verdict.MISS in verdicts))
 
 
 def _coldpath(arguments: argparse.Namespace) -> int:
@@ -218,6 +233,7 @@ _SUITES = {
     "train": _train,
     "coldpath": _coldpath,
     "feel": _feel,
+    "model": _model,
 }
 
 

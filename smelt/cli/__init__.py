@@ -16,7 +16,7 @@ from collections.abc import Sequence
 def _doctor(arguments: argparse.Namespace) -> int:
     from smelt.cli import doctor
 
-    return doctor.main(as_json=arguments.json)
+    return doctor.main(as_json=arguments.json, measure=arguments.measure)
 
 
 def _devices(arguments: argparse.Namespace) -> int:
@@ -51,6 +51,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="command")
     doctor = commands.add_parser("doctor", help="what smelt finds here: compiler, processor, memory, cache")
     doctor.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    doctor.add_argument(
+        "--measure", action="store_true", help="measure how fast the processor is, for estimates, and keep that"
+    )
     doctor.set_defaults(run=_doctor)
     devices = commands.add_parser("devices", help="what smelt can compute on: cores, vectors, caches, memory")
     devices.add_argument("--json", action="store_true", help="print JSON instead of a table")

@@ -67,6 +67,24 @@ def _devices() -> dict[str, Any]:
     return found
 
 
+def _rates(measure: bool) -> dict[str, Any]:
+    """How fast the processor is, as the cost model has it."""
+    from smelt.cost.rates import assumed, remember, stored
+    from smelt.device.cpu import CPU
+
+    profile = CPU().profile
+    if measure:
+        from smelt.bench.rates import measured
+
+        found = measured()
+        kept = remember(profile, found)
+        return {"source": "measured now" if kept else "measured now, and not kept", **found._asdict()}
+    known = stored(profile)
+    if known is None:
+        return {"source": "assumed; smelt doctor --measure measures them", **assumed(profile)._asdict()}
+    return {"source": "measured before", **known._asdict()}
+
+
 def _size(folder: Path) -> int:
     """Bytes in the files under a folder; files that vanish meanwhile, and links, count nothing."""
     total = 0
@@ -104,14 +122,16 @@ def _memory() -> dict[str, Any]:
     return {"machine_bytes": machine_bytes(), "free_bytes": available_bytes()}
 
 
-def report() -> dict[str, dict[str, Any]]:
-    """Sections of facts, ready for JSON."""
+def report(measure: bool = False) -> dict[str, dict[str, Any]]:
+    """Sections of facts, ready for JSON. Rates are per nanosecond: bytes, operations or elements."""
+    compiler = _compiler()
     return {
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _DISTRIBUTIONS}},
         "system": {"platform": platform.platform(), "machine": platform.machine()},
-        "compiler": _compiler(),
+        "compiler": compiler,
         "processor": _processor(),
         "devices": _devices(),
+        "rates": _rates(measure and compiler["found"]),
         "memory": _memory(),
         "cache": _cache(),
     }
@@ -126,14 +146,16 @@ def _text(name: str, value: object) -> str:
         return str(value.get("name") or value["problem"])
     if isinstance(value, list):
         return " ".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:.4g}"
     if isinstance(value, int) and name.endswith("bytes"):
         return size_text(value)
     return str(value)
 
 
-def main(as_json: bool = False) -> int:
+def main(as_json: bool = False, measure: bool = False) -> int:
     """Print the report; 0 when smelt can compile here, 1 when it cannot."""
-    sections = report()
+    sections = report(measure)
     if as_json:
         print(json.dumps(sections, indent=2))
     else:

@@ -95,7 +95,7 @@ def _compile(
         outputs, results, stored = _outputs(roots)
         groups, decisions = partition(stored, pieces, chains)
     if explain:
-        texts[STORED] = "\n".join(f"{x.node!r}: {x.reason}" for x in reversed(decisions) if x.kind == "stored")
+        texts[STORED] = "\n".join(str(x) for x in reversed(decisions) if x.kind == "stored")
     with device.building() as builder, Progress(len(groups)) as progress:
         maker = _Maker(device, compiler, stages, Units(device, builder, stages, progress))
         work = in_order(maker.work(groups), stored)

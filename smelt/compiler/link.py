@@ -21,9 +21,10 @@ from smelt.compiler.work import (
     offsets_of,
     temporaries,
 )
+from smelt.cost import Profile, known
 from smelt.device.protocol import Control, Device, HostStep, Launch, Library, Step
-from smelt.fuse import Group, amount_node, base
-from smelt.graph.index import Index, IndexLike, product_of, upper
+from smelt.fuse import amount_node, base
+from smelt.graph.index import Index, IndexLike
 from smelt.graph.node import Node
 from smelt.graph.ops import Hosted, Loop, Op
 from smelt.graph.shapes import row_major
@@ -152,7 +153,7 @@ class _Linker:
                 tuple(self.integers[item.names[v.name]] for v in built.kernel.parameters),
             )
         )
-        self.kernels.append(_described(item, self.depth, self.explain))
+        self.kernels.append(_described(item, self.device.profile, self.depth, self.explain))
 
     def control(self, kind: str, *places: Place, amount: int = 0) -> int:
         """A control step; its number, so that it can be told its target later."""
@@ -247,7 +248,7 @@ class _Linker:
         return [place_of(value, inner) for value in block.stored]
 
 
-def _described(item: Work, depth: int, explain: bool) -> KernelRecord:
+def _described(item: Work, profile: Profile, depth: int, explain: bool) -> KernelRecord:
     """What is remembered of a launch; the long texts only when somebody wants to read them."""
     built = item.built
     return KernelRecord(
@@ -260,27 +261,21 @@ def _described(item: Work, depth: int, explain: bool) -> KernelRecord:
         repr(item.group.sink),
         tuple(_describe(node) for node in reversed(item.group.inside)),
         str(built.kernel.tasks),
-        sum(nbytes(node) for node in dict.fromkeys(item.nodes)),
-        built.kernel.operations if isinstance(built.kernel, Routine) else _flops(item.group),
+        *_work(item),
+        built.choice.work.seconds(profile, known(profile)) if explain and built.choice.work.bytes else 0.0,
         depth,
     )
+
+
+def _work(item: Work) -> tuple[int, int]:
+    """Bytes that a launch moves at least, and its operations."""
+    kernel, work = item.built.kernel, item.built.choice.work
+    if isinstance(kernel, Routine):
+        return sum(nbytes(node) for node in dict.fromkeys(item.nodes)), kernel.operations
+    return work.bytes, work.flops
 
 
 def _describe(node: Node) -> str:
     if node.op in (Op.UNARY, Op.BINARY):
         return str(node.attribute)
     return f"{node.op.value}.{node.attribute.op}" if node.op is Op.REDUCE else node.op.value
-
-
-def _flops(group: Group) -> int:
-    total = 0
-    for node in group.inside:
-        if node.op is Op.CONTRACT:
-            left, right, _ = node.attribute
-            sizes = dict(zip(left + right, node.sources[0].shape + node.sources[1].shape, strict=True))
-            total += 2 * upper(product_of(sizes.values()))
-        elif node.op is Op.REDUCE:
-            total += upper(product_of(node.sources[0].shape))
-        elif node.op in (Op.UNARY, Op.BINARY, Op.WHERE, Op.CAST):
-            total += upper(product_of(node.shape))
-    return total

@@ -1,10 +1,27 @@
 """What the machine is like, and what work costs on it.
 
-Gives a `Profile` (vectors, registers, caches, cores) and rough nanoseconds of elementwise work. Always holds: both
-depend on the machine alone, and asking for them measures nothing.
+Gives a `Profile` (vectors, registers, caches, cores), `Rates` (how fast these are), and by them the cost of a kernel
+(`cost`) and of elementwise work (`instructions`). Always holds: choices depend on the profile alone, and asking for
+them measures nothing.
 """
 
+from smelt.cost.kernel import NO_WORK, Work, cost
+from smelt.cost.limits import KEEP_INSTRUCTIONS
+from smelt.cost.operations import COSTLY, again_pays, instructions
 from smelt.cost.profile import Profile, profile
-from smelt.cost.work import COSTLY, nanoseconds
+from smelt.cost.rates import Rates, assumed, known
 
-__all__ = ["COSTLY", "Profile", "nanoseconds", "profile"]
+__all__ = [
+    "COSTLY",
+    "KEEP_INSTRUCTIONS",
+    "NO_WORK",
+    "Profile",
+    "Rates",
+    "Work",
+    "again_pays",
+    "assumed",
+    "cost",
+    "instructions",
+    "known",
+    "profile",
+]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Final, Literal, NamedTuple
 
-from smelt.cost import COSTLY
+from smelt.cost import COSTLY, again_pays, instructions
 from smelt.fuse.facts import free_axes, is_stored
 from smelt.fuse.group import Group
 from smelt.fuse.routine_nodes import only_renames
@@ -26,7 +26,6 @@ CUT_MINIMUM = 32  # nodes that a kernel must be spared by storing a value only b
 PLACE_LIMIT = 4  # elements of one node that one element of a kernel may need
 PROLOGUE_LIMIT = 16  # nodes computed inside the operands of a contraction
 RECOMPUTE_DEPTH = 8  # cheap nodes in a row that may be computed in several kernels
-UNCACHED = 1 << 20  # elements that are read back from memory, not from a cache
 PIECES_LIMIT = 4  # parts of a concat that are selected between element by element
 PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users in one kernel
 SMALL = 1 << 15  # elements below which one thread is enough anyway
@@ -40,6 +39,23 @@ class Decision(NamedTuple):
     node: Node
     kind: Kind
     reason: str
+    kernels: int = 1  # that ask for it
+
+    @property
+    def stored_bytes(self) -> int:
+        """What storing it writes, and each kernel that asks for it reads."""
+        return upper(product_of(self.node.shape)) * self.node.dtype.itemsize
+
+    @property
+    def again(self) -> int:
+        """Vector instructions that its own step takes, for a vector in each kernel."""
+        return instructions([operation(self.node)])
+
+    def __str__(self) -> str:
+        work = f"{self.stored_bytes} bytes"
+        if self.kernels > 1 and self.node.op in ELEMENTWISE:
+            work += f", or {self.again} instructions a vector in each of {self.kernels} kernels"
+        return f"{self.node!r}: {self.reason} ({work})"
 
 
 class Choices(NamedTuple):
@@ -212,10 +228,14 @@ def _recomputable(node: Node, depth: int, kernels: int) -> bool:
     if node.op not in ELEMENTWISE or depth >= RECOMPUTE_DEPTH:
         return False
     size = product_of(node.shape)
-    # A costly function takes about as long as the write and the read of a value that no cache holds, and no memory.
-    if node.attribute in COSTLY and (kernels > 2 or upper(size) < UNCACHED):
+    if not again_pays(operation(node), upper(size), kernels):
         return False
     return sum(_reads_all(source, size) for source in set(node.sources)) <= 1  # x * x reads one input
+
+
+def operation(node: Node) -> str:
+    """What a node is called where kernels compute it."""
+    return str(node.attribute) if node.op in (Op.UNARY, Op.BINARY) else node.op.value
 
 
 def _reads_all(source: Node, size: IndexLike) -> bool:

@@ -105,7 +105,8 @@ class _Walk:
             self.absorb(asking[0], node)
             self.decisions.append(Decision(node, "stored", "it is a result, by the kernel that computes it anyway"))
             return
-        self.decisions.append(Decision(node, "stored", reason or "it is a result, or has to be read as a whole"))
+        why = reason or "it is a result, or has to be read as a whole"
+        self.decisions.append(Decision(node, "stored", why, len(asking)))
         self.store(node, asking)
 
     def reason(self, node: Node, asking: Sequence[Group]) -> str:

@@ -62,6 +62,7 @@ class KernelRecord(NamedTuple):
     tasks: str
     bytes_moved: int
     flops: int
+    seconds: float  # that it takes by the cost model; 0 where nobody asked, or for a routine
     depth: int = 0  # how many loops and branches it lies in
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smelt.cost import nanoseconds
+from smelt.cost import instructions
 from smelt.graph.index import Index, Operation, Variable, of, upper
 from smelt.kernel.region import Buffer, Expression, Region, extent, walk
 
@@ -77,11 +77,6 @@ def reductions(region: Region) -> list[Expression]:
     return [e for e in region.order() if e.op == "reduce"]
 
 
-def cost(expressions: list[Expression]) -> float:
-    """Rough nanoseconds per element in vector code."""
-    return sum(nanoseconds(e.op) for e in expressions) + 0.1
-
-
 def phases(region: Region) -> list[list[Expression]]:
     """For each reduction, and for the stored value, what its own loop computes: everything up to other reductions."""
     found: list[list[Expression]] = []
@@ -103,6 +98,6 @@ def _within(root: Expression) -> list[Expression]:
     return list(seen)
 
 
-def depth_cost(root: Expression, axis: Variable) -> float:
-    """What recomputing an expression costs per element of an axis; what does not vary along it is at hand."""
-    return cost([e for e in walk([root]) if e.op != "reduce" and axis in e.axes])
+def again_instructions(root: Expression, axis: Variable) -> int:
+    """What recomputing an expression costs for a vector along an axis; what does not vary along it is at hand."""
+    return instructions(e.op for e in walk([root]) if e.op != "reduce" and axis in e.axes)

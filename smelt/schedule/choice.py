@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from smelt.cost import NO_WORK, Profile, Work
 from smelt.kernel import Region
 from smelt.kernel.actions import Action, Keep, print_schedule
 
@@ -40,6 +41,13 @@ class Choice:
     grain: int
     refused: tuple[Refused, ...] = ()
     knobs: str = ""
+    work: Work = NO_WORK  # what it does, by the cost model
+
+    @classmethod
+    def of(cls, candidate: Candidate, work: Work, profile: Profile, refused: Iterable[Refused]) -> Choice:
+        """With chunks that are worth a thread by the cost model."""
+        form, _, actions, knobs = candidate
+        return cls(form, actions, work.grain(profile), tuple(refused), knobs, work)
 
     def text(self) -> str:
         """The actions in one line."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from smelt.cost.kernel import rows_in_cache
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
 from smelt.kernel import Bind, Order, Split, Unroll
@@ -30,6 +31,7 @@ UNROLLED = 2  # steps of a sum in one turn of its loop: more are no faster, and 
 TASKS_PER_CORE = 2  # so that a core that is held up costs little
 BLOCK_ROWS = 24  # rows of A that are worth packing B for once more, for each vector of a panel
 BLOCK_PRODUCTS = 1 << 18  # that are worth a task, where columns make too few: about ten microseconds
+PACKED_ROWS = 48  # of A that are worth packing what would fit a cache if it lay well
 FEW_ROWS = 64  # rows up to which reading B once is what matters
 STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
 STREAMED_ROWS = 8  # rows of a weight that are added up at a time
@@ -183,11 +185,17 @@ def _depth(c: Contraction, panel: int, profile: Profile) -> int:
 
 
 def _is_small(c: Contraction, panel: int, profile: Profile) -> bool:
-    """Whether a panel of B stays in the first-level cache and can be read as it lies: then packing gains nothing."""
+    """Whether a panel of B stays in the first-level cache and can be read as it lies: then packing gains nothing.
+
+    Rows that lie a power of two apart drive each other out; few rows of A do not make up for packing all the same.
+    """
     b = c.right
     if b.op != "load" or len(c.summed) > 1 or stride(b.attribute.buffer, b.attribute.index, c.n) != 1:
         return False
-    return sizes([c.k]) * panel * b.dtype.itemsize <= profile.l1_bytes
+    rows = c.height * sizes(c.rows)
+    apart = stride(b.attribute.buffer, b.attribute.index, c.k) if rows >= PACKED_ROWS else None
+    itemsize = b.dtype.itemsize
+    return rows_in_cache(sizes([c.k]), panel * itemsize, itemsize * (apart or 1)) <= profile.l1_bytes
 
 
 def _beside(c: Contraction, width: int) -> Variable | None:

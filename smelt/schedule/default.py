@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 
-from smelt.cost.profile import Profile
+from smelt.cost import KEEP_INSTRUCTIONS, Profile, cost
 from smelt.graph.index import Variable, upper
 from smelt.kernel import Bind, Illegal, Keep, Kernel, Order, Region, Split, Stream, Unroll, lower
 from smelt.kernel.actions import Action
 from smelt.kernel.region import Expression, extent
-from smelt.schedule.access import cost, depth_cost, phases, reductions, walks
+from smelt.schedule.access import again_instructions, phases, reductions, walks
 from smelt.schedule.blockwise import blockwise_schedules
 from smelt.schedule.choice import Candidate, Choice, Refused, formed
 from smelt.schedule.contraction import contraction_schedules
@@ -25,9 +25,6 @@ from smelt.schedule.vectors import fitting, split, streams, vector_axis, vector_
 from smelt.schedule.word_tiles import word_programs
 from smelt.schedule.workgroups import fits_group, group_candidates
 
-TASK_NANOSECONDS = 20_000.0  # work that is worth handing to another thread
-FLOPS_PER_NANOSECOND = 40.0  # of a contraction on one core
-KEEP_COST = 0.4  # nanoseconds per element above which a value is kept from phase to phase
 MOST_VALUES = 256  # in the body of a loop, over all of its registers and turns: enough to keep a core busy
 COLUMN_PAGE = 1024  # columns that one task folds together: a page of each row
 COLUMN_ROWS = 8  # rows that are folded at a time
@@ -37,9 +34,10 @@ COLUMN_VECTORS = 8  # vectors of neighboring columns that are folded side by sid
 def choose(region: Region, profile: Profile, first: Iterable[Candidate] = ()) -> tuple[Choice, Kernel]:
     """What is taken for a region without search, and the kernel that it gives. Candidates may come `first`."""
     refused: list[Refused] = []
-    for form, program, actions, knobs in chain(first, candidates(region, profile)):
+    for candidate in chain(first, candidates(region, profile)):
+        form = candidate.form
         try:
-            kernel = lower(program, actions)
+            kernel = lower(candidate.region, candidate.actions)
         except Illegal as refusal:
             refused.append(Refused(form, str(refusal)))
             continue
@@ -48,8 +46,9 @@ def choose(region: Region, profile: Profile, first: Iterable[Candidate] = ()) ->
             continue
         # Whoever calls it knows the buffers in the order of the region.
         kernel = replace(kernel, buffers=tuple(region.buffers()))
-        return Choice(form, actions, _grain(region, kernel), tuple(refused), knobs), kernel
-    return Choice("plain", (), 1, tuple(refused)), lower(region, ())
+        return Choice.of(candidate, cost(region, kernel, profile), profile, refused), kernel
+    kernel = lower(region, ())
+    return Choice.of(Candidate("plain", region, ()), cost(region, kernel, profile), profile, refused), kernel
 
 
 def candidates(region: Region, profile: Profile) -> Iterator[Candidate]:
@@ -169,9 +168,9 @@ def _keeps(region: Region, vector: Variable | None) -> Iterator[Keep]:
         for e in phase:
             uses[e] = uses.get(e, 0) + 1
     names = {e: name for name, e in region.named().items()}
-    again = {e: depth_cost(e, vector) for e, n in uses.items() if n > 1 and vector in e.axes and e.arguments}
+    again = {e: again_instructions(e, vector) for e, n in uses.items() if n > 1 and vector in e.axes and e.arguments}
     best = max(again, key=lambda e: again[e], default=None)
-    if best is None or again[best] < KEEP_COST:
+    if best is None or again[best] < KEEP_INSTRUCTIONS:
         return
     yield Keep(names[best], "out")
     yield Keep(names[best], "local")
@@ -183,26 +182,3 @@ def _plain(region: Region) -> Iterator[tuple[Action, ...]]:
     if axes:
         yield (Bind((f"{axes[0].name}.0",)),)
     yield ()
-
-
-def _grain(region: Region, kernel: Kernel) -> int:
-    """Tasks per chunk, by the modelled time of one task."""
-    tasks = max(1, kernel.tasks.high)
-    work = sum(_phase_nanoseconds(region, phase) for phase in phases(region))
-    if "y" in dict(region.roles):
-        total = 2.0
-        for axis in region.axes:
-            total *= upper(extent(axis))
-        work += total / FLOPS_PER_NANOSECOND
-    return max(1, int(TASK_NANOSECONDS * tasks / max(work, 1.0)))
-
-
-def _phase_nanoseconds(region: Region, phase: list[Expression]) -> float:
-    elements = 1.0
-    for axis in region.axes:
-        if any(axis in e.axes for e in phase):
-            elements *= upper(extent(axis))
-    contraction = dict(region.roles).get("y")
-    if contraction is not None and contraction.arguments and contraction.arguments[0] in phase:
-        return 0.0
-    return elements * cost(phase)

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from smelt.cost.kernel import chunk_nanoseconds
 from smelt.cost.profile import Profile
 from smelt.dtypes import DType, uint32, uint64
 from smelt.fuse.routine_nodes import Operand
@@ -26,7 +27,6 @@ SELECTED = 8  # of this many elements at most one is wanted: look for candidates
 COLUMNS_BYTES = 1 << 19  # of columns that are sorted together
 LONG = 1 << 16  # elements from which on a sort is worth a longer compilation
 LARGE = 4096  # elements from which on fewer passes with more buckets pay
-TASK_NANOSECONDS = 20_000.0
 
 
 class _Sort:
@@ -103,10 +103,10 @@ class _Sort:
         tasks: IndexLike,
         *,
         workspace: int = 0,
-        nanoseconds: float = TASK_NANOSECONDS,
+        nanoseconds: float | None = None,
     ) -> Routine:
-        """`nanoseconds` is what a task takes about."""
-        grain = max(1, int(TASK_NANOSECONDS / max(1.0, nanoseconds)))
+        """`nanoseconds` is what a task takes about; it is a chunk by itself unless they are given."""
+        grain = 1 if nanoseconds is None else max(1, int(chunk_nanoseconds(self.profile) / max(1.0, nanoseconds)))
         work = upper(self.rows) * self.most
         return routine(template, self.dtype, words, sizes, tasks, workspace=workspace, grain=grain, operations=work)
 

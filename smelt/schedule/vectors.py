@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from smelt.cost.limits import STREAM_SHARE
 from smelt.cost.profile import Profile
 from smelt.graph.index import Variable, upper
 from smelt.kernel import Region, Split
 from smelt.kernel.actions import Action
 from smelt.kernel.region import extent
 from smelt.schedule.access import Walk, widest
-
-STREAM_SHARE = 2  # a result of at least this part of the last-level cache is stored past it
 
 
 def vector_lanes(region: Region, profile: Profile, axis: Variable | None = None) -> int:

@@ -147,4 +147,6 @@ def _titled(title: str, text: str) -> str:
 
 def _kernel_line(number: int, record: KernelRecord) -> str:
     name = "  " * record.depth + record.name  # bodies of loops and branches are indented
-    return f"{number:>3} {name}: {record.sink} <- {' '.join(record.nodes)}  ({record.tasks} tasks)"
+    guessed = f", {1e6 * record.seconds:.1f} µs by the model" if record.seconds else ""
+    work = f"{record.tasks} tasks, {record.flops} operations, {record.bytes_moved} bytes{guessed}"
+    return f"{number:>3} {name}: {record.sink} <- {' '.join(record.nodes)}  ({work})"

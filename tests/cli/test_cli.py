@@ -145,7 +145,28 @@ def test_sizes_are_shown_in_a_fitting_unit(nbytes: int, text: str) -> None:
 def test_doctor_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor"]) == 0
     titles = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
-    assert titles == ["versions", "system", "compiler", "processor", "devices", "memory", "cache"]
+    assert titles == ["versions", "system", "compiler", "processor", "devices", "rates", "memory", "cache"]
+
+
+def test_doctor_measures_once_and_knows_it_afterwards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with configure(cache_dir=tmp_path / "cache", disk_cache=True):
+        found = []
+        for words in ([], ["--measure"], []):
+            assert cli.main(["doctor", "--json", *words]) == 0
+            found.append(json.loads(capsys.readouterr().out)["rates"])
+    assumed, measured, known = found
+    assert assumed.pop("source").startswith("assumed")
+    assert (measured.pop("source"), known.pop("source")) == ("measured now", "measured before")
+    assert known == measured != assumed
+    assert all(figure > 0 for name, figure in measured.items() if name != "words")
+    assert measured["memory_all"] >= measured["memory"]
+
+
+def test_doctor_measures_nothing_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    import smelt.bench.rates
+
+    monkeypatch.setattr(smelt.bench.rates, "measured", lambda: pytest.fail("it was not asked for"))
+    assert cli.main(["doctor"]) == 0
 
 
 def test_doctor_fails_without_a_compiler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,8 +83,8 @@ def _model(case: str) -> nn.Module:
     )
 
 
-def training(library: str, case: str, threads: int) -> Callable[[], float]:
-    """One step on the same batch again, as a function that gives the loss."""
+def parts(case: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A step, and its arguments: the model, the state of its optimizer, and a batch."""
     model = _model(case).load_state_dict(CASES[case].weights(), strict=False)
     optimizer = sm.optim.Adam(lr=RATE, betas=BETAS, eps=EPSILON)
     x, y = (sm.asarray(part) for part in CASES[case].batch())
@@ -93,8 +93,14 @@ def training(library: str, case: str, threads: int) -> Callable[[], float]:
         loss, slopes = sm.value_and_grad(lambda m: sm.cross_entropy(m(x), y.reshape(-1)))(model)
         return (*optimizer.update(model, slopes, state), loss)
 
+    return step, (model, optimizer.init(model), x, y)
+
+
+def training(library: str, case: str, threads: int) -> Callable[[], float]:
+    """One step on the same batch again, as a function that gives the loss."""
+    step, (model, memory, x, y) = parts(case)
     run_step: Any = step if library == "smelt-plain" else sm.jit(step, donate=(0, 1))
-    state = [model, optimizer.init(model)]
+    state = [model, memory]
 
     def run() -> float:
         *state[:], loss = run_step(*state, x, y)

@@ -1,0 +1,46 @@
+"""What elementwise functions cost in proportion: in vector instructions, those of a whole vector taken together.
+
+The numbers decide what is recomputed and what is kept. A load has those of waiting for a cache, too. They are the same
+for all machines, so that a graph is cut into the same kernels everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+COSTLY: Final = frozenset(
+    {
+        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "cbrt", "hypot"),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+        *("erf", "erfc", "erfinv", "lgamma", "digamma"),
+    }
+)
+"""Functions dear enough that computing them twice is worse than reading a stored result."""
+
+DIVIDING: Final = frozenset({"div", "sqrt", "rsqrt", "reciprocal", "floordiv", "mod"})
+FREE: Final = frozenset({"const", "index", "copy"})
+
+
+UNCACHED: Final = 1 << 20  # elements that are read back from memory, not from a cache
+HIDDEN: Final = 6  # instructions that take no time beside reading a vector that they are applied to
+MEMORY_TRIP: Final = 6  # those that could be done, beyond that, while a vector is written to memory and read back
+CACHE_TRIP: Final = 3
+
+
+def instructions(operations: Iterable[str]) -> int:
+    """Those of one vector."""
+    total = 0
+    for op in operations:
+        total += 10 if op in COSTLY else 6 if op in DIVIDING else 3 if op == "load" else 0 if op in FREE else 1
+    return total
+
+
+def again_pays(op: str, elements: int, kernels: int) -> bool:
+    """Whether computing a value again in each of some kernels costs no more than storing it once and reading it back.
+
+    All of them read something in either case, and cheap operations hide behind that.
+    """
+    beyond = max(0, instructions([op]) - HIDDEN)
+    return (kernels - 1) * beyond <= (MEMORY_TRIP if elements >= UNCACHED else CACHE_TRIP)
