@@ -31,9 +31,17 @@ def test_the_package_runs_as_the_command() -> None:
 def test_without_a_command_the_commands_are_listed_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 0
     said = capsys.readouterr().out
-    for command in ("doctor", "devices", "demo"):
+    for command in ("doctor", "devices", "demo", "bench"):
         assert f"\n    {command} " in said
     assert "\n  smelt doctor " in said
+    assert "smelt COMMAND --help" in said
+
+
+def test_bench_is_the_suites(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["bench", "compare", "--help"])
+    assert stop.value.code == 0
+    assert "usage: smelt bench compare" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["smelter"], ["doctor", "--yaml"]])
