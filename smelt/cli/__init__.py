@@ -62,9 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     devices = commands.add_parser("devices", help="what smelt can compute on: cores, vectors, caches, memory")
     devices.add_argument("--json", action="store_true", help="print JSON instead of a table")
     devices.set_defaults(run=_devices)
-    demo = commands.add_parser(
-        "demo", help="train a small network to read digits, and show what its step was compiled to"
-    )
+    demo = commands.add_parser("demo", help="train a network to read digits, and show how it was compiled")
     demo.set_defaults(run=_demo)
     commands.add_parser("bench", help="measure smelt, or compare it with an older checkout")
     return parser
