@@ -44,7 +44,7 @@ examples:
   python -m smelt.bench grad --only compile             what compiling a training step costs
   python -m smelt.bench coldpath                        where the time of a first compilation goes
   python -m smelt.bench feel                            an op, a draw, a layer outside of jit, and first losses
-  python -m smelt.bench compare ../old                  every row of the first five before and after: an hour
+  python -m smelt.bench compare ../old                  every row of core, ops, cpu, grad and train before and after
   python -m smelt.bench compare ../old --only ops mlp   some suites, groups or cases of them
 """
 
