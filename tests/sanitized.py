@@ -22,10 +22,10 @@ def forbid(address: int, nbytes: int) -> None:
     process.__asan_poison_memory_region(ctypes.c_void_p(address), ctypes.c_size_t(nbytes))
 
 
-class _ExactBlock(memory._Block):
+class _ExactBlock(memory.Block):
     """A block after whose last byte nothing may be touched."""
 
-    def __init__(self, nbytes: int, usage: memory._Usage) -> None:
+    def __init__(self, nbytes: int, usage: memory.Usage) -> None:
         super().__init__(max(nbytes, _UNCACHED), usage)
         usage.add(nbytes - self.nbytes)
         self.nbytes = nbytes
@@ -34,7 +34,7 @@ class _ExactBlock(memory._Block):
 
 
 def main(arguments: list[str]) -> int:
-    memory._Block = _ExactBlock  # type: ignore[misc]
+    memory.Block = _ExactBlock  # type: ignore[misc]
     memory.size_class = lambda nbytes: nbytes  # type: ignore[assignment]
     return int(pytest.main(["-q", "-x", "-s", "-p", "no:cacheprovider", *arguments]))
 

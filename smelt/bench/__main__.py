@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.bench import compare
 from smelt.bench.coldpath import coldpath_table, measure_coldpath
+from smelt.bench.compare import COMPILE
 from smelt.bench.compiling import SUMMARY as COMPILE_SUMMARY
 from smelt.bench.compiling import measure_compile
 from smelt.bench.core import MEASURES
@@ -28,7 +30,6 @@ from smelt.bench.train.suite import PEERS as TRAINED
 from smelt.bench.train.suite import measure_train
 from smelt.errors import SmeltError
 
-_COMPILE = "compile"  # beside the groups of `grad`
 _EXAMPLES = """\
 examples:
   python -m smelt.bench core                            every measure: a few minutes
@@ -45,12 +46,14 @@ examples:
   python -m smelt.bench coldpath                        where the time of a first compilation goes
   python -m smelt.bench model                           how good the cost model is: kernels in several forms
   python -m smelt.bench feel                            an op, a draw, a layer outside of jit, and first losses
+  python -m smelt.bench compare ../old                  every row of core, ops, cpu, grad and train before and after
+  python -m smelt.bench compare ../old --only ops mlp   some suites, groups or cases of them
 """
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None, program: str = "python -m smelt.bench") -> int:
     """Run one suite: 0 when everything ran, 1 when something failed (with --strict: or missed a bar), 130 on Ctrl-C."""
-    arguments = _parser().parse_args(words)
+    arguments = _parser(program).parse_args(words)
     try:
         return _SUITES[arguments.suite](arguments)
     except SmeltError as error:
@@ -60,10 +63,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        prog="python -m smelt.bench", description="Measure smelt.", epilog=_EXAMPLES, formatter_class=layout
+        prog=program, description="Measure smelt.", epilog=_EXAMPLES, formatter_class=layout
     )
     suites = parser.add_subparsers(title="suites", dest="suite", metavar="suite", required=True)
     measures = "measures:\n" + "\n".join(f"  {name:<10}{m.summary}" for name, m in MEASURES.items())
@@ -94,11 +97,11 @@ def _parser() -> argparse.ArgumentParser:
     grad = suites.add_parser(
         "grad",
         help="values with gradients against PyTorch and JAX, and what compiling them costs",
-        epilog="groups and cases:\n" + "\n".join([*_group_lines(GRADIENTS), f"  {_COMPILE}: {COMPILE_SUMMARY}"]),
+        epilog="groups and cases:\n" + "\n".join([*_group_lines(GRADIENTS), f"  {COMPILE}: {COMPILE_SUMMARY}"]),
         formatter_class=layout,
     )
     counts = range(1, cores() + 1)
-    for suite, groups, others in ((cpu, GROUPS, ()), (grad, GRADIENTS, (_COMPILE,))):
+    for suite, groups, others in ((cpu, GROUPS, ()), (grad, GRADIENTS, (COMPILE,))):
         names = [*groups, *(name for group in groups.values() for name in group.cases), *others]
         suite.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="only these")
         suite.add_argument("--threads", nargs="+", type=int, choices=counts, metavar="N", help="1 and 2 unless given")
@@ -138,7 +141,25 @@ def _parser() -> argparse.ArgumentParser:
         "--only", nargs="+", default=(), metavar="NAME", help="only kernels of these cases: softmax, gpt"
     )
     model.add_argument("--quick", action="store_true", help="one case of each group: a rough look")
-    for suite in (core, ops, cpu, grad, train, coldpath, feel, model):
+    comparison = suites.add_parser(
+        "compare",
+        help="an old checkout against this one: every row of core, ops, cpu, grad and train before and after",
+        description="Figures are ratios of speeds, above 1 where this tree is faster.\n"
+        f"Exits with 1 when a row is below {compare.LEAST} of the old speed beyond its noise, or does not run here.",
+        epilog=f"example:\n  git worktree add ../old HEAD~1\n  {program} compare ../old --only ops cpu",
+        formatter_class=layout,
+    )
+    comparison.add_argument("old", type=Path, metavar="OLD_TREE", help="the checkout to compare with")
+    comparison.add_argument(
+        "--only",
+        nargs="+",
+        choices=compare.known_names(),
+        metavar="NAME",
+        help="only these suites, groups, measures or cases",
+    )
+    comparison.add_argument("--threads", nargs="+", type=int, choices=counts, metavar="N", help="1 and 2 unless given")
+    comparison.add_argument("--quick", action="store_true", help="few rounds and small inputs: a rough look")
+    for suite in (core, ops, cpu, grad, train, coldpath, feel, model, comparison):
         suite.add_argument("--json", metavar="FILE", help="write JSON too; '-' prints it instead of the table")
     return parser
 
@@ -180,12 +201,12 @@ def _grad(arguments: argparse.Namespace) -> int:
     facts = machine() | {"peers": versions()}
     threads = arguments.threads or range(1, min(2, cores()) + 1)
     peers = arguments.against or PEERS
-    names = [name for name in arguments.only or () if name != _COMPILE]
+    names = [name for name in arguments.only or () if name != COMPILE]
     rows: list[Row] = []
     if names or not arguments.only:
         rows += measure_cpu(names, threads, peers, arguments.quick, _progress, GRADIENTS)
-    if not arguments.only or _COMPILE in arguments.only:
-        _progress(f"{_COMPILE}: {COMPILE_SUMMARY}")
+    if not arguments.only or COMPILE in arguments.only:
+        _progress(f"{COMPILE}: {COMPILE_SUMMARY}")
         rows += measure_compile(arguments.quick)
     return _reported("grad", rows, facts, arguments)
 
@@ -225,6 +246,17 @@ def _coldpath(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _compare(arguments: argparse.Namespace) -> int:
+    facts = machine()
+    threads = arguments.threads or range(1, min(2, cores()) + 1)
+    chosen = compare.cases(arguments.only or [], threads, arguments.quick)
+    found = compare.compare(arguments.old, chosen, arguments.quick, _progress)
+    summary = compare.summary(found)
+    text = f"{machine_text(facts)}\n\n{table([row.row() for row in found])}\n\n{compare.verdict(summary)}"
+    _write(arguments.json, text, json.dumps({"suite": "compare", "machine": facts, **summary}, indent=2))
+    return int(any(row.slower or row.failed == "new" for row in found))
+
+
 _SUITES = {
     "core": _core,
     "ops": _ops,
@@ -234,6 +266,7 @@ _SUITES = {
     "coldpath": _coldpath,
     "feel": _feel,
     "model": _model,
+    "compare": _compare,
 }
 
 

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -26,12 +27,15 @@ _LEAST_ROUNDS, _TOLERANCE = 5, 0.02
 class Contender:
     """A running child; use it in a `with` block."""
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, arguments: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **(environment or {})},
+            cwd=folder,
             text=True,
         )
         self.facts: dict[str, Any] = {}

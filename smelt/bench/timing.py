@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from smelt.errors import SmeltError
@@ -138,9 +139,13 @@ def relative_error(values: Sequence[float]) -> float:
 
 
 def run_process(
-    arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, timeout: float = CHILD_SECONDS
+    arguments: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    timeout: float = CHILD_SECONDS,
+    folder: Path | None = None,
 ) -> tuple[float, str]:
-    """Run this Python with `arguments`; give the seconds from start to end, and what it printed."""
+    """Run this Python with `arguments`, in `folder`; give the seconds from start to end, and what it printed."""
     command = [sys.executable, *arguments]
     start = time.perf_counter()
     try:
@@ -148,6 +153,7 @@ def run_process(
             command,
             # An empty value lets Python keep byte code, as installed packages have it: a start is no test of parsing.
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **(environment or {})},
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -163,9 +169,11 @@ def run_process(
     return seconds, done.stdout
 
 
-def run_json(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Any:
+def run_json(
+    arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, folder: Path | None = None
+) -> Any:
     """Run this Python with `arguments` and parse what it printed as JSON."""
-    _, text = run_process(arguments, environment)
+    _, text = run_process(arguments, environment, folder=folder)
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

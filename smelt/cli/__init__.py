@@ -31,12 +31,19 @@ def _demo(arguments: argparse.Namespace) -> int:
     return demo.main()
 
 
+def _bench(words: Sequence[str]) -> int:
+    from smelt.bench.__main__ import main as bench
+
+    return bench(words, "smelt bench")
+
+
 _EXAMPLES = """examples:
   smelt doctor             is everything here that smelt needs?
   smelt demo               a network learns to read digits, in a few seconds
   smelt devices --json     for other programs
+  smelt bench compare ../old --quick
 
-measurements: python -m smelt.bench --help
+smelt COMMAND --help says more about one of them
 """
 
 
@@ -48,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=lambda _: parser.print_help())
-    commands = parser.add_subparsers(title="commands", metavar="command")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     doctor = commands.add_parser("doctor", help="what smelt finds here: compiler, processor, memory, cache")
     doctor.add_argument("--json", action="store_true", help="print JSON instead of a table")
     doctor.add_argument(
@@ -58,15 +65,17 @@ def _parser() -> argparse.ArgumentParser:
     devices = commands.add_parser("devices", help="what smelt can compute on: cores, vectors, caches, memory")
     devices.add_argument("--json", action="store_true", help="print JSON instead of a table")
     devices.set_defaults(run=_devices)
-    demo = commands.add_parser(
-        "demo", help="train a small network to read digits, and show what its step was compiled to"
-    )
+    demo = commands.add_parser("demo", help="train a network to read digits, and show how it was compiled")
     demo.set_defaults(run=_demo)
+    commands.add_parser("bench", help="measure smelt, or compare it with an older checkout")
     return parser
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command (by default the process's own arguments) and return its exit status."""
+    words = sys.argv[1:] if words is None else words
+    if words and words[0] == "bench":  # it has words of its own, which are many and slow to load
+        return _bench(words[1:])
     arguments = _parser().parse_args(words)
     from smelt.errors import SmeltError
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from smelt.compiler.places import LoopPlaces, Place, Places, moved, place_of
-from smelt.compiler.record import GraphRecord, output_fields
+from smelt.compiler.record import GraphRecord, output_fields, sizes_text
 from smelt.compiler.trace import Argument, GraphKey, count_starts
 from smelt.compiler.work import (
     AnyWork,
+    BlockMemory,
     ControlWork,
     HostWork,
     LoopWork,
     Value,
     Work,
     all_launches,
+    homes_of,
     nbytes,
-    offsets_of,
+    sized_nbytes,
     temporaries,
 )
 from smelt.cost import Profile, known
@@ -29,7 +31,7 @@ from smelt.graph.node import Node
 from smelt.graph.ops import Hosted, Loop, Op
 from smelt.graph.shapes import row_major
 from smelt.kernel import Routine
-from smelt.plan import ARENA, INPUTS, Alias, KernelRecord, Placed, Stored
+from smelt.plan import ARENA, INPUTS, Alias, Home, KernelRecord, Lifetime, Placed, Stored, assign, assign_sized
 
 
 def link(
@@ -49,10 +51,11 @@ def link(
     integers = {name: k for k, name in enumerate(names)}
     place: dict[Value, Place] = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
     lives = temporaries(work, place)
-    offsets, arena = offsets_of(work, lives)
-    place.update({node: (ARENA, offset) for node, offset in offsets.items()})
+    arena = _Arena.of(work, lives)
+    place.update(arena.places(INPUTS + n_inputs + len(stored)))
     linker = _Linker(device, integers, explain)
     spans = [linker.add(item, place) for item in work]
+    offsets = arena.offsets({f"d{k}": high for k, (_, high) in enumerate(bounds)})
     placed = [
         Placed(life.nbytes, offsets[node], spans[life.first][0], spans[life.last][1], repr(node))
         for node, life in lives.items()
@@ -64,7 +67,7 @@ def link(
         tuple(linker.steps),
         tuple(linker.slots),
         max((item.built.workspace for item in all_launches(work)), default=0),
-        arena,
+        arena.nbytes,
         tuple(output_fields(output) for output in outputs),
         tuple(results),
         n_inputs,
@@ -74,8 +77,48 @@ def link(
         tuple(sorted(largest, reverse=True)[:8]),
         _in_place(work, stored, {output.input for output in outputs if isinstance(output, Alias)}),
         tuple(choices.items()),
+        tuple((sizes_text(home.nbytes), home.first, home.last) for home in arena.sized.values()),
     )
     return record, list(linker.libraries)
+
+
+@dataclass(frozen=True)
+class _Arena:
+    """Where temporaries live: in homes at fixed places, or in those that a call places by its dims."""
+
+    home: Mapping[Value, Value]
+    fixed: Mapping[Value, int]  # the places of homes
+    nbytes: int  # of these
+    sized: Mapping[Value, Home]
+
+    @classmethod
+    def of(cls, work: Sequence[AnyWork], temporaries: Mapping[Value, Lifetime]) -> _Arena:
+        """If nothing depends on dims, everything is fixed; if something does, all but the memory of bodies moves."""
+        home, lives = homes_of(work, temporaries)
+        nbytes: dict[Value, dict[IndexLike, None]] = {node: {} for node in lives}
+        for node in temporaries:
+            nbytes[home[node]][sized_nbytes(node)] = None
+        moves = any(isinstance(size, Index) for sizes in nbytes.values() for size in sizes)
+        sized = {
+            node: Home(tuple(nbytes[node]), life.first, life.last)
+            for node, life in lives.items()
+            if moves and not isinstance(node, BlockMemory)
+        }
+        fixed = {node: life for node, life in lives.items() if node not in sized}
+        offsets, total = assign(list(fixed.values()))
+        return cls(home, dict(zip(fixed, offsets, strict=True)), total, sized)
+
+    def places(self, first: int) -> dict[Value, Place]:
+        """Of all temporaries; `first` is the base of the first home that moves."""
+        places = {node: (ARENA, offset) for node, offset in self.fixed.items()}
+        places |= {node: (first + k, 0) for k, node in enumerate(self.sized)}
+        return {node: places[home] for node, home in self.home.items()}
+
+    def offsets(self, limits: Mapping[str, int]) -> dict[Value, int]:
+        """The same for people to look at, while no dim is larger than its limit."""
+        found, _ = assign_sized(list(self.sized.values()), limits)
+        at = {**self.fixed, **{node: self.nbytes + offset for node, offset in zip(self.sized, found, strict=True)}}
+        return {node: at[home] for node, home in self.home.items()}
 
 
 def _in_place(work: Sequence[AnyWork], stored: Sequence[Node], shown: Set[int]) -> tuple[tuple[int, int], ...]:

@@ -25,7 +25,7 @@ from smelt.errors import InternalError, SmeltError
 from smelt.graph.index import Index, IndexLike, Variable, of, product_of, upper
 from smelt.graph.index_text import parse_index
 from smelt.graph.ops import Op
-from smelt.plan import INPUTS, SCALARS, Alias, CompiledGraph, KernelRecord, Placed, Stored
+from smelt.plan import INPUTS, SCALARS, Alias, CompiledGraph, Home, KernelRecord, Placed, Stored
 
 _KIND = "graphs"
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -49,17 +49,19 @@ class GraphRecord:
     largest: tuple[tuple[int, str], ...]
     in_place: tuple[tuple[int, int], ...]
     choices: tuple[tuple[str, str | None], ...]  # what was asked about its kernels, with the answers; None: the default
+    homes: tuple[tuple[tuple[int | str, ...], int, int], ...]  # the bytes of all who live there, from when to when
 
 
 def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) -> CompiledGraph:
     """The graph, ready to run."""
     dims = tuple(Variable(f"d{k}", low, high) for k, (low, high) in enumerate(record.bounds))
+    names = {v.name: of(v) for v in dims}
     places = (record.slots, record.scratch_bytes, record.arena_bytes)
     program = device.load(record.launches, libraries, *places) if record.launches else None
     return CompiledGraph(
         device,
         program,
-        tuple(_output(output, dims) for output in record.outputs),
+        tuple(_output(output, names) for output in record.outputs),
         record.results,
         record.n_inputs,
         dims,
@@ -68,18 +70,18 @@ def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) 
         layout=record.layout,
         largest=record.largest,
         in_place=record.in_place,
+        homes=tuple(Home(_sizes(nbytes, names), first, last) for nbytes, first, last in record.homes),
     )
 
 
 def output_fields(output: Stored | Alias) -> tuple[Any, ...]:
     """An output as a record holds it."""
     if isinstance(output, Alias):
-        return ("alias", output.input, _sizes_text(output.shape), _sizes_text(output.strides), output.offset)
-    return ("stored", output.dtype.name, _sizes_text(output.shape), output.nbytes)
+        return ("alias", output.input, sizes_text(output.shape), sizes_text(output.strides), output.offset)
+    return ("stored", output.dtype.name, sizes_text(output.shape), output.nbytes)
 
 
-def _output(fields: Sequence[Any], dims: Sequence[Variable]) -> Stored | Alias:
-    names = {v.name: of(v) for v in dims}
+def _output(fields: Sequence[Any], names: dict[str, Index]) -> Stored | Alias:
     if fields[0] == "alias":
         _, number, shape, strides, offset = fields
         return Alias(int(number), _sizes(shape, names), _sizes(strides, names), int(offset))
@@ -87,7 +89,8 @@ def _output(fields: Sequence[Any], dims: Sequence[Variable]) -> Stored | Alias:
     return Stored(as_dtype(dtype), _sizes(shape, names), int(nbytes))
 
 
-def _sizes_text(sizes: Sequence[IndexLike]) -> tuple[int | str, ...]:
+def sizes_text(sizes: Sequence[IndexLike]) -> tuple[int | str, ...]:
+    """Sizes as a record holds them."""
     return tuple(size if isinstance(size, int) else str(size) for size in sizes)
 
 
@@ -169,6 +172,9 @@ def _check(record: GraphRecord, key: Any) -> None:
     integers = len(bounds) + count_starts(key)
     stored = [output for output in record.outputs if output[0] == "stored"]
     results = INPUTS + record.n_inputs  # the base of the first
+    homes = results + len(stored)  # and of the first of these
+    names = {f"d{k}": of(Variable(f"d{k}", low, high)) for k, (low, high) in enumerate(bounds)}
+    rooms = [[upper(size) for size in _sizes(nbytes, names)] for nbytes, _, _ in record.homes]
     inputs: dict[int, list[Any]] = {}  # the leaves of each input, which may be seen in several ways
     for entry in entries:
         if entry[0] is Op.LEAF:
@@ -176,6 +182,7 @@ def _check(record: GraphRecord, key: Any) -> None:
     numbers = [record.n_inputs, record.scratch_bytes, record.arena_bytes, *record.results]
     numbers += [number for base, offset in record.slots for number in (base - REGISTER, offset)]
     numbers += [number for pair in record.in_place for number in pair]
+    numbers += [number for _, first, last in record.homes for number in (first, last)]
     launches = [step for step in record.launches if isinstance(step, Launch)]
     numbers += [n for launch in launches for n in (launch.library, launch.tasks, launch.grain, launch.threads)]
     check_controls(record.launches, record.slots)
@@ -184,9 +191,10 @@ def _check(record: GraphRecord, key: Any) -> None:
         and record.bounds == bounds
         and len(record.results) == len(roots)
         and all(number < len(record.outputs) for number in record.results)
-        and all(base <= 1 + record.n_inputs + len(stored) for base, _ in record.slots)
+        and all(base < homes + len(record.homes) for base, _ in record.slots)
         and all(offset == 0 for base, offset in record.slots if INPUTS <= base < results)
-        and all(offset < max(1, stored[base - results][3]) for base, offset in record.slots if base >= results)
+        and all(offset < max(1, stored[base - results][3]) for base, offset in record.slots if results <= base < homes)
+        and all(offset < max(1, *rooms[base - homes]) for base, offset in record.slots if base >= homes)
         and all(offset < 8 * scalars for base, offset in record.slots if base == SCALARS)
         and all(launch.library < len(record.libraries) for launch in launches)
         and all(0 <= slot < len(record.slots) for step in record.launches for slot in step.buffers)
@@ -206,9 +214,9 @@ def _check(record: GraphRecord, key: Any) -> None:
 def _fits(output: tuple[Any, ...], entry: tuple[Any, ...]) -> bool:
     """Whether an output has the dtype and shape of its root."""
     if output[0] == "alias":
-        return bool(output[2] == _sizes_text(entry[2]))
+        return bool(output[2] == sizes_text(entry[2]))
     nbytes = upper(product_of(entry[2])) * entry[1].itemsize
-    return bool(output[1:] == (entry[1].name, _sizes_text(entry[2]), nbytes))
+    return bool(output[1:] == (entry[1].name, sizes_text(entry[2]), nbytes))
 
 
 def _frozen(value: Any) -> Any:

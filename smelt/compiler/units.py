@@ -14,7 +14,7 @@ from smelt.compiler.stages import Stages
 from smelt.compiler.work import Built
 from smelt.device.protocol import Builder, Device
 from smelt.kernel import Kernel, Routine
-from smelt.kernel.ir import Barrier, For, If, Let, Local, Statement, Update
+from smelt.kernel.ir import Ask, Barrier, For, If, Let, Local, Statement, Update
 
 UNIT_LINES = 1000  # of a unit that is worth a run of the C compiler of its own
 LEAST_LINES = 200  # of each part when what is left at the end is shared among the cores
@@ -89,7 +89,7 @@ def _copies(statement: Statement) -> int:
         return statement.unroll * sum(map(_copies, statement.body))
     if isinstance(statement, If):
         return sum(map(_copies, (*statement.body, *statement.other)))
-    if isinstance(statement, Let | Barrier | Local):
+    if isinstance(statement, Let | Ask | Barrier | Local):
         return 1
     value = statement.accumulator if isinstance(statement, Update) else statement.value
     return math.prod(part.extent for part in value.parts if not part.is_lane)

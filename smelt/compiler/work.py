@@ -13,7 +13,7 @@ from smelt.device.protocol import Library
 from smelt.dtypes import int64, uint8
 from smelt.fuse import Group, LoopSizes, base
 from smelt.graph.closed import items
-from smelt.graph.index import product_of, upper
+from smelt.graph.index import IndexLike, product_of, upper
 from smelt.graph.node import Node
 from smelt.graph.ops import Op
 from smelt.kernel import Kernel, Routine, Temporary, print_kernel
@@ -215,7 +215,7 @@ def _planned(
     lives: list[dict[Value, Lifetime]] = []
     time = 0
     for block, given in blocks:
-        home, own = _homes(block.work, temporaries(block.work, set(given)))
+        home, own = homes_of(block.work, temporaries(block.work, set(given)))
         homes.append(home)
         lives.append({value: Lifetime(life.nbytes, life.first + time, life.last + time) for value, life in own.items()})
         time += len(block.work)
@@ -241,15 +241,7 @@ def temporaries(work: Sequence[AnyWork], placed: set[Node] | Mapping[Value, obje
     return {node: Lifetime(nbytes(node), first[node], last[node]) for node in first}
 
 
-def offsets_of(work: Sequence[AnyWork], temporaries: Mapping[Value, Lifetime]) -> tuple[dict[Value, int], int]:
-    """Where each temporary lies in the arena, and the size of the arena."""
-    home, lives = _homes(work, temporaries)
-    offsets, arena = assign(list(lives.values()))
-    at = dict(zip(lives, offsets, strict=True))
-    return {node: at[home[node]] for node in temporaries}, arena
-
-
-def _homes(
+def homes_of(
     work: Sequence[AnyWork], temporaries: Mapping[Value, Lifetime]
 ) -> tuple[dict[Value, Value], dict[Value, Lifetime]]:
     """For each temporary, the one whose place it takes, often its own; and the lifetimes of these places.
@@ -276,4 +268,9 @@ def _homes(
 
 def nbytes(node: Value) -> int:
     """The memory that a value takes at the upper bound of its dims."""
-    return upper(product_of(node.shape)) * node.dtype.itemsize
+    return upper(sized_nbytes(node))
+
+
+def sized_nbytes(node: Value) -> IndexLike:
+    """The memory that a value takes, by the dims."""
+    return product_of(node.shape) * node.dtype.itemsize

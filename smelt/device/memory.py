@@ -11,7 +11,7 @@ import os
 import sys
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -50,7 +50,7 @@ def _reserve(nbytes: int) -> NDArray[np.uint8]:
     return np.empty(nbytes, np.uint8)
 
 
-class _Usage:
+class Usage:
     """Bytes of all blocks that a pool has from the system, and the most that they ever were."""
 
     __slots__ = ("lock", "most", "now")
@@ -65,14 +65,14 @@ class _Usage:
             self.most = max(self.most, self.now)
 
 
-class _Block:
+class Block:
     """Bytes of our own. `storage` owns them; `address` is the aligned beginning, `pointer` the same as native code
     takes it.
     """
 
     __slots__ = ("address", "nbytes", "pointer", "since", "storage", "usage")
 
-    def __init__(self, nbytes: int, usage: _Usage) -> None:
+    def __init__(self, nbytes: int, usage: Usage) -> None:
         self.nbytes = 0
         self.usage = usage
         alignment = _PAGE if nbytes >= _LARGE else ALIGNMENT
@@ -135,7 +135,7 @@ class _Lease(weakref.ref[Memory]):
     """A block that is lent for as long as the Memory lives."""
 
     __slots__ = ("block",)
-    block: _Block
+    block: Block
 
 
 class Pool:
@@ -148,12 +148,12 @@ class Pool:
     the block is put down, and sorted in when the next one is taken. Large blocks are not left lying about.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
-        self._limit = limit
+    def __init__(self, limit: int | None = None, make: Callable[[int, Usage], Block] | None = None) -> None:
+        self._limit, self._make = limit, make  # without `make`, blocks are of main memory
         self._count_after = (limit or 0) // _COUNTED_FRACTION
         self._lock = new_lock()  # reentrant: giving back may happen in the middle of releasing
-        self._usage = _Usage(self._lock)
-        self._free: dict[int, deque[_Block]] = {}
+        self._usage = Usage(self._lock)
+        self._free: dict[int, deque[Block]] = {}
         self._put_down: deque[_Lease] = deque(maxlen=_MOST_PUT_DOWN)
         self._clock = 0
         self._uncounted = 0  # bytes given back since the last count; threads may lose some of them
@@ -216,7 +216,7 @@ class Pool:
     def _give_back(self, lease: _Lease) -> None:
         self._keep(lease.block)
 
-    def _keep(self, block: _Block) -> None:
+    def _keep(self, block: Block) -> None:
         """Keep a block that nobody uses anymore."""
         self._clock = block.since = self._clock + 1
         self._free[block.nbytes].append(block)
@@ -242,17 +242,18 @@ class Pool:
             except (ValueError, IndexError):  # others took what was there
                 return
 
-    def _fresh(self, nbytes: int, size: int) -> _Block:
+    def _fresh(self, nbytes: int, size: int) -> Block:
         self._free.setdefault(size, deque())
         if self._limit is None:  # not when memory is given back: that may be while the interpreter shuts down
             self._limit = available_bytes() // _KEPT_FRACTION
             self._count_after = self._limit // _COUNTED_FRACTION
+        make = self._make or Block
         try:
-            return _Block(size, self._usage)
+            return make(size, self._usage)
         except MemoryError:
             self.trim()
             try:
-                return _Block(size, self._usage)
+                return make(size, self._usage)
             except MemoryError:
                 raise MemoryLimitError(
                     f"cannot allocate {nbytes} bytes", hint="Free some tensors, or compute in smaller pieces."

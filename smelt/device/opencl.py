@@ -9,6 +9,7 @@ The queue runs in order, so that memory may be given back and taken again while 
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from smelt.cost.profile import Profile
-from smelt.device.memory import pointer, size_class
+from smelt.device.memory import Block, Pool, Usage, pointer
 from smelt.device.opencl_build import Library, build, stored
 from smelt.device.opencl_program import PLACE_BITS, Program
 from smelt.device.protocol import Step
 from smelt.device.registry import only_first
-from smelt.errors import DeviceError, InternalError, MemoryLimitError
+from smelt.errors import DeviceError, InternalError
 from smelt.graph.index import Variable, of
 from smelt.locks import new_lock
 
@@ -47,9 +48,8 @@ class Context:
         self.process = os.getpid()
         self.blocks: dict[int, Any] = {}  # buffers by number; 0 stands for memory that is never touched
         self.blocks[0] = self._buffer(64)
-        self._free: dict[int, list[int]] = {}
-        self._kept_bytes = 0
-        self._count = 0
+        self._numbers = itertools.count(1)
+        self.pool = Pool(device.global_mem_size // _KEPT_FRACTION, functools.partial(DeviceBlock, self))
 
     @property
     def identity(self) -> str:
@@ -59,40 +59,44 @@ class Context:
     def _buffer(self, nbytes: int) -> Any:
         return self.cl.Buffer(self.handle, self.cl.mem_flags.READ_WRITE, nbytes)
 
-    def take(self, nbytes: int) -> int:
-        """The number of a block of at least so many bytes."""
-        size = size_class(nbytes)
-        with self.lock:
-            free = self._free.get(size)
-            if free:
-                self._kept_bytes -= size
-                return free.pop()
-            self._count += 1
-            number = self._count
+    def reserve(self, nbytes: int) -> int:
+        """The number of a new buffer. MemoryError if there is no room for it."""
+        number = next(self._numbers)
         try:
-            self.blocks[number] = self._buffer(size)
-        except self.cl.Error:
-            raise MemoryLimitError(
-                f"cannot allocate {nbytes} bytes on {self.device.name}",
-                hint="Free some tensors, or compute in smaller pieces.",
-            ) from None
+            self.blocks[number] = self._buffer(nbytes)
+        except self.cl.Error as error:
+            raise MemoryError(f"{nbytes} bytes on {self.device.name}") from error
         return number
 
-    def give_back(self, number: int, nbytes: int) -> None:
-        """Keep a block that nobody uses anymore, or release it."""
-        size = size_class(nbytes)
-        with self.lock:
-            if self._kept_bytes + size > self.device.global_mem_size // _KEPT_FRACTION:
-                del self.blocks[number]
-                return
-            self._kept_bytes += size
-            self._free.setdefault(size, []).append(number)
+    def release(self, number: int) -> None:
+        """Give a buffer back to the driver; a forked child leaves that to its parent."""
+        if self.process == os.getpid():
+            del self.blocks[number]
 
-    def write(self, number: int, data: Any) -> None:
-        self.cl.enqueue_copy(self.queue, self.blocks[number], data, is_blocking=True)
+    def write(self, address: int, data: Any) -> None:
+        self.cl.enqueue_copy(self.queue, self.blocks[address >> PLACE_BITS], data, is_blocking=True)
 
-    def read(self, number: int, into: NDArray[np.uint8]) -> None:
-        self.cl.enqueue_copy(self.queue, into, self.blocks[number], is_blocking=True)
+    def read(self, address: int, into: NDArray[np.uint8]) -> None:
+        self.cl.enqueue_copy(self.queue, into, self.blocks[address >> PLACE_BITS], is_blocking=True)
+
+
+class DeviceBlock(Block):
+    """A buffer of the device, for the pool: its address is its number and a place, which only programs can read."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context, nbytes: int, usage: Usage) -> None:
+        self.nbytes, self.usage, self._context = 0, usage, context
+        self.address = context.reserve(nbytes) << PLACE_BITS
+        self.pointer = pointer(self.address)
+        self.since = 0
+        self.nbytes = nbytes
+        usage.add(nbytes)
+
+    def __del__(self) -> None:
+        if self.nbytes:
+            self._context.release(self.address >> PLACE_BITS)
+        super().__del__()
 
 
 @functools.cache
@@ -140,20 +144,14 @@ def open_context() -> Context:
 class BufferMemory:
     """`nbytes` bytes of device memory; recycled when nobody refers to them anymore."""
 
-    __slots__ = ("address", "nbytes", "pointer", "_context", "_number")
+    __slots__ = ("address", "nbytes", "pointer", "_context", "_lent")
     device: Final = "opencl"
     recycled: Final = True
 
     def __init__(self, context: Context, nbytes: int) -> None:
         self._context, self.nbytes = context, nbytes
-        self._number = context.take(nbytes)
-        self.address = self._number << PLACE_BITS
-        self.pointer = pointer(self.address)
-
-    def __del__(self) -> None:
-        number = getattr(self, "_number", None)
-        if number is not None and self._context.process == os.getpid():  # a forked child leaves it to its parent
-            self._context.give_back(number, self.nbytes)
+        self._lent = context.pool.take(nbytes)
+        self.address, self.pointer = self._lent.address, self._lent.pointer
 
     def __repr__(self) -> str:
         return f"BufferMemory({self.nbytes} bytes)"
@@ -171,12 +169,12 @@ class BufferMemory:
             raise InternalError("device memory cannot be written through a view")
         data = np.empty(self.nbytes, np.uint8)
         if self.nbytes:
-            self._context.read(self._number, data)
+            self._context.read(self.address, data)
         data.flags.writeable = False
         return np.ndarray(shape, dtype, data, offset_bytes, strides_bytes)
 
     def write(self, data: Any) -> None:
-        self._context.write(self._number, data)
+        self._context.write(self.address, data)
 
 
 class OpenCL:

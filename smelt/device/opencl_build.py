@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -59,7 +60,7 @@ def build(context: Context, source: str) -> Library:
         return found
     cl = context.cl
     try:
-        program = cl.Program(context.handle, source).build(options=options(context), cache_dir=False)
+        program = _built(cl, cl.Program(context.handle, source), options=options(context), cache_dir=False)
     except cl.Error as error:
         raise refused(key, source, str(error).encode(), "OpenCL", ".cl") from None
     cache = disk_cache()
@@ -79,8 +80,18 @@ def stored(context: Context, key: str) -> Library | None:
     if binary is None:
         return None
     try:
-        program = cl.Program(context.handle, [context.device], [binary]).build()
+        program = _built(cl, cl.Program(context.handle, [context.device], [binary]))
     except cl.Error:  # another driver's, whatever its version says
         return None
     with _lock:
         return _libraries.setdefault(key, Library(cl, program, key))
+
+
+def _built(cl: Any, program: Any, **given: Any) -> Any:
+    """Build a program. pyopencl warns when a compiler says anything, as NVIDIA's always does: only refusals matter.
+
+    Filters of warnings belong to the whole process, so only one thread changes them at a time.
+    """
+    with _lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore", cl.CompilerWarning)
+        return program.build(**given)

@@ -28,7 +28,7 @@ from smelt.fuse.chains import (
 from smelt.fuse.movement import Place, source_place
 from smelt.graph import build
 from smelt.graph.index import ZERO, IndexLike
-from smelt.graph.node import Node, make, topological, users, with_sources
+from smelt.graph.node import Node, constant_value, make, topological, users, with_sources
 from smelt.graph.ops import ELEMENTWISE, Op
 
 
@@ -47,6 +47,7 @@ class _Match(NamedTuple):
     side: int
     axis: int
     division: Node
+    sums: Node  # that it divides by, as large as it is
     exponential: Node
     total: Node
     maximum: Node
@@ -120,9 +121,7 @@ def _sums(match: _Match, new: Mapping[Node, Node]) -> Node:
     """The sums, as large as the result."""
     left, right, out = match.contraction.attribute
     labels = (left, right)[match.side]
-    sums = _divisor(match.division)
-    assert sums is not None
-    repeated = _renamed(match, _rebuilt(sums, new))
+    repeated = _renamed(match, _rebuilt(match.sums, new))
     spans: list[tuple[IndexLike, IndexLike, int]] = [(0, size, 1) for size in repeated.shape]
     spans[match.axis] = (0, 1, 1)
     once = build.slice_(repeated, spans)
@@ -147,7 +146,7 @@ def _match(node: Node) -> _Match | None:
 def _softmax(node: Node, side: int, position: int) -> _Match | None:
     """exp(x - max(x)) / sum(exp(x - max(x))), if that is what a source of a contraction is.
 
-    A multiplication by the reciprocal of the sums will do as well.
+    A multiplication by the reciprocal of the sums will do as well, from either side.
     """
     division, place = node.sources[side], anywhere(node.sources[side])
     walked = place.indices[position]
@@ -162,16 +161,17 @@ def _softmax(node: Node, side: int, position: int) -> _Match | None:
     others = Place(tuple(i for k, i in enumerate(place.indices) if k != axis))
     if any(v in i.variables() for v in walked.variables() for i in others.indices):
         return None
-    e, sums = division.sources[0], _divisor(division)
-    folds = None if sums is None else fold_below(sums, place, "add", axis, others)
-    found = exponentials(e, place, axis)
-    if folds is None or found is None or folds[-1].sources[0] is not e:
-        return None
-    below = scores_below(found.x, place, axis, MOST_STAGED)
-    if below is None:
-        return None
-    inside += [division, *_down(division.sources[1], folds[-1]), e, found.maximum, *found.between, *below.members]
-    return _Match(node, side, position, division, e, folds[-1], found.maximum, frozenset(inside))
+    for e, divisor in (division.sources, division.sources[::-1])[: 2 if division.attribute == "mul" else 1]:
+        sums = divisor if division.attribute == "div" else _inverse(divisor)
+        folds = None if sums is None else fold_below(sums, place, "add", axis, others)
+        found = exponentials(e, place, axis)
+        if sums is None or folds is None or found is None or folds[-1].sources[0] is not e:
+            continue
+        below = scores_below(found.x, place, axis, MOST_STAGED)
+        if below is not None:
+            inside += [division, *_down(divisor, folds[-1]), e, found.maximum, *found.between, *below.members]
+            return _Match(node, side, position, division, sums, e, folds[-1], found.maximum, frozenset(inside))
+    return None
 
 
 def _summed(node: Node) -> int:
@@ -180,30 +180,32 @@ def _summed(node: Node) -> int:
 
 
 def _down(node: Node, end: Node) -> list[Node]:
-    """The nodes along first sources."""
+    """The nodes along first sources, and through what is divided by."""
     chain = [node]
     while chain[-1] is not end:
-        chain.append(chain[-1].sources[0])
+        chain.append(chain[-1].sources[-1 if chain[-1].op is Op.BINARY else 0])
     return chain
 
 
-def _inverts(node: Node) -> bool:
-    return node.op in ELEMENTWISE and node.leaf is None and node.attribute == "reciprocal"
-
-
-def _divisor(division: Node) -> Node | None:
-    """What a node divides by: its second source, or for a product what that is the reciprocal of, seen the same way."""
-    divisor = division.sources[1]
-    if division.attribute == "div":
-        return divisor
-    chain: list[Node] = []
-    at = divisor
-    while at.op in RENAMING or at.op is Op.EXPAND:
-        chain.append(at)
-        at = at.sources[0]
-    if not _inverts(at):
+def _inverse(factor: Node) -> Node | None:
+    """What a node is the reciprocal of, seen the same way."""
+    chain = _views(factor)
+    inverse = chain.pop()
+    if inverse.op not in ELEMENTWISE or inverse.leaf is not None:
         return None
-    return functools.reduce(lambda source, view: _seen(view, source), reversed(chain), at.sources[0])
+    one = _views(inverse.sources[0])[-1]
+    divides_one = inverse.attribute == "div" and one.op is Op.CONST and constant_value(one) == 1
+    if inverse.attribute != "reciprocal" and not divides_one:
+        return None
+    return functools.reduce(lambda source, view: _seen(view, source), reversed(chain), inverse.sources[-1])
+
+
+def _views(node: Node) -> list[Node]:
+    """The nodes down to what a node repeats or renames, that last."""
+    chain = [node]
+    while chain[-1].op in RENAMING or chain[-1].op is Op.EXPAND:
+        chain.append(chain[-1].sources[0])
+    return chain
 
 
 def _seen(view: Node, source: Node) -> Node:

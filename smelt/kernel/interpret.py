@@ -21,6 +21,7 @@ from smelt.kernel.ir import (
     DOTS,
     PRODUCTS,
     Accumulator,
+    Ask,
     Barrier,
     Compute,
     For,
@@ -72,6 +73,8 @@ class _Machine:
                     if not self.number(variable.first) <= at <= self.number(variable.last):
                         raise InternalError(f"{variable.name} = {at} is outside its bounds")
                     self.integers[variable.name] = at
+                case Ask(variable, flag):
+                    self.integers[variable.name] = int(bool(self.values[flag.name]))
                 case Local(buffer):
                     size = math.prod(upper(n) for n in buffer.shape)
                     self.memory[buffer.name] = np.full(size, _poison(buffer.dtype), buffer.dtype.numpy)

@@ -78,6 +78,14 @@ class Let:
 
 
 @dataclass(slots=True)
+class Ask:
+    """A named integer that data decide, for counts of loops: 1 if a bool without parts holds, else 0."""
+
+    variable: Variable
+    flag: Value
+
+
+@dataclass(slots=True)
 class Barrier:
     """The threads of a group wait for each other; what each has stored, all see afterwards."""
 
@@ -199,7 +207,7 @@ class Scan:
     carry: Value
 
 
-Statement = For | If | Let | Barrier | Local | Load | Store | Compute | Accumulator | Update | Reduce | Scan
+Statement = For | If | Let | Ask | Barrier | Local | Load | Store | Compute | Accumulator | Update | Reduce | Scan
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:

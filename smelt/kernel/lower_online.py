@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from smelt.graph.index import Index, Variable, as_index, minimum, nonnegative, of
+from smelt.graph.index import Index, Variable, as_index, minimum, of
 from smelt.graph.ops import identity
 from smelt.kernel.actions import Illegal
 from smelt.kernel.ir import Accumulator, Reduce, Update, Value
@@ -20,8 +20,6 @@ from smelt.kernel.lower_skip import Skips
 from smelt.kernel.plan import Loop, Plan, SkipPlan, StagePlan
 from smelt.kernel.region import Expression, Region, extent
 from smelt.kernel.segments import largest_tile, reach
-
-_NEVER = -1e30  # at most this is "masked out": its exponential is zero next to any score
 
 
 class Group(NamedTuple):
@@ -124,9 +122,10 @@ class Online(Skips):
         if skip is None:
             self.nest([Loop(axis, 0)], lambda: self._step(group, totals, running))
         else:
-            self._check_masked(m, skip)
+            fill = self._fill(m, skip)
             self.used.add(skip)
-            self.skipping(partial, skip, lambda: self._step(group, totals, running))
+            matter = None if fill is None else lambda: self._matters(fill, running)
+            self.skipping(partial, skip, lambda: self._step(group, totals, running), matter)
         self.scopes.pop()
         self._active.pop()
         self.consumers = outer
@@ -234,13 +233,30 @@ class Online(Skips):
         if any(m in self.facts.below(e) for m in self._active):
             raise Illegal("online: what depends on the maximum cannot be staged or kept around its loop")
 
-    def _check_masked(self, m: Expression, skip: SkipPlan) -> None:
-        """The blocks that are left out must not matter to the maximum."""
-        (x,), (axis,) = m.arguments, m.attribute.axes
-        masked = x.op == "where" and x.arguments[0] is skip.condition and x.arguments[2].op == "const"
-        if not masked or not x.arguments[2].attribute <= _NEVER:
-            raise Illegal("skip: the maximum must be over where(condition, x, a very negative constant)")
-        offset, is_upper = self.limit(axis, skip)
-        seen = is_upper and nonnegative(offset)  # of every row at least the first element
-        if x.arguments[2].attribute != -math.inf and not seen:
-            raise Illegal("skip: a row may be masked out altogether, and then all its elements count")
+    def _fill(self, m: Expression, skip: SkipPlan) -> Expression | None:
+        """What masked scores are; None if it is -inf, which matters nowhere."""
+        (x,) = m.arguments
+        if x.op != "where" or x.arguments[0] is not skip.condition or not self._is_number(x.arguments[2]):
+            raise Illegal("skip: the maximum must be over where(condition, x, a number)")
+        fill = x.arguments[2]
+        return None if fill.op == "const" and fill.attribute == -math.inf else fill
+
+    def _is_number(self, e: Expression) -> bool:
+        """Whether it is the same everywhere, and at hand."""
+        return not self.facts.axes(e) and all(below.op not in ("reduce", "scan") for below in self.facts.below(e))
+
+    def _matters(self, fill: Expression, running: Value) -> Value:
+        """Whether masked scores weigh anything in some row, given the maxima so far.
+
+        Where none does, exp(fill - maximum) is exactly zero, as it is for any larger maximum: then the fill is below
+        the maximum, and adds nothing to any sum. A row that has seen no finite score, or a NaN, is one where they do.
+        """
+        if self.plan.threads > 1:
+            raise Illegal("skip: the threads of a group would have to agree on what is left out")
+        largest = self.computed("max", running, self.scalar("const", running, running.dtype.minimum))
+        weight = self.computed("exp", self.computed("sub", self.value(fill), largest))
+        if weight.parts:
+            most = Value(self.fresh("v"), weight.dtype)
+            self.emit(Reduce(most, "max", weight, weight.parts))
+            weight = most
+        return self.compared("ne", weight, self.scalar("const", weight, 0.0))

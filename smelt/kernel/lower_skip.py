@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from smelt.graph.index import Index, Variable, as_index, maximum, minimum, of
 from smelt.kernel.actions import Illegal
-from smelt.kernel.ir import Let
+from smelt.kernel.ir import Ask, For, Let, Statement, Value
 from smelt.kernel.lower_scope import Partial
 from smelt.kernel.lower_stage import Stages
 from smelt.kernel.plan import Loop, SkipPlan
@@ -57,16 +57,47 @@ class Skips(Stages):
             return False
         return skip.bound in self.facts.axes(reduction) and vanishes(reduction.arguments[0], skip.condition)
 
-    def skipping(self, partial: Partial, skip: SkipPlan, inside: Callable[[], None]) -> None:
-        """The outermost loop of an axis, without the blocks where the condition never holds."""
+    def skipping(
+        self, partial: Partial, skip: SkipPlan, inside: Callable[[], None], matter: Callable[[], Value] | None = None
+    ) -> None:
+        """The outermost loop of an axis, without the blocks where the condition never holds.
+
+        If there is `matter`, those follow after all wherever the flag that it makes is true by then.
+        """
         limit = self.limit(partial.axis, skip)
         for segment in segments(partial.total, partial.cut, 0):
-            part = segment
-            if segment.start == 0 and not segment.masked:
-                first, count = self._held_blocks(segment, skip, limit)
-                part = replace(segment, start=first * segment.width, count=count)
-            if part.count != 0:
-                self.enter(Loop(partial.axis, 0), partial, part, inside)
+            if segment.start != 0 or segment.masked:
+                self.enter(Loop(partial.axis, 0), partial, segment, inside)
+                continue
+            first, count = self._held_blocks(segment, skip, limit)
+            if matter is not None:
+                self._twice(partial, segment, (first, count), inside, matter)
+            elif count != 0:
+                self.enter(Loop(partial.axis, 0), partial, _blocks(segment, first, count), inside)
+
+    def _twice(
+        self,
+        partial: Partial,
+        segment: Segment,
+        held: tuple[Index, Index],
+        inside: Callable[[], None],
+        matter: Callable[[], Value],
+    ) -> None:
+        """First the held blocks, then the others if they matter: one body serves both rounds."""
+        first, count = held
+        others = segment.count - count
+        turn = Variable(self.fresh("i"), 0, 1)
+        body: list[Statement] = []
+        self.push(body)
+        asked = Variable(self.fresh("q"), 0, 1)
+        self.emit(Ask(asked, matter()))
+        # The held blocks are the last or the first ones, so the others begin at the start or behind them.
+        behind = count if first == 0 else as_index(0)
+        start = self._clamped(first + of(turn) * (behind - first), segment.count)
+        blocks = self._clamped(count + of(turn) * (of(asked) * others - count), segment.count - start)
+        self.enter(Loop(partial.axis, 0), partial, _blocks(segment, start, blocks), inside)
+        self.scopes.pop()
+        self.emit(For(turn, as_index(2), body))
 
     def _held_blocks(self, segment: Segment, skip: SkipPlan, limit: Limit) -> tuple[Index, Index]:
         """The blocks where the condition may hold: the first, and how many. It is asked in all of them: beside the
@@ -95,16 +126,36 @@ class Skips(Stages):
         match condition.op:
             case "mask" if len(condition.attribute) == 1:
                 slack = condition.attribute[0].b - condition.attribute[0].a - 1
-            case "le" | "lt" if all(argument.op == "index" for argument in condition.arguments):
-                a, b = (argument.attribute for argument in condition.arguments)
+            case "le" | "lt":
+                a, b = map(_place, condition.arguments)
                 slack = b - a - (1 if condition.op == "lt" else 0)
             case _:
-                raise Illegal("skip: the condition must compare two indices")
+                raise Illegal("skip: the condition must compare two places")
         is_upper = slack.coefficient(axis) == -1
         offset: Index = slack + of(axis) - of(skip.bound) if is_upper else of(axis) - of(skip.bound) - slack
         if any(variable in self.facts.position for variable in offset.variables()):
             raise Illegal(f"skip: the condition must be {axis.name} <= or >= {skip.bound.name} + constant")
         return Limit(offset, is_upper)
+
+
+def _blocks(segment: Segment, first: Index, count: Index) -> Segment:
+    return replace(segment, start=first * segment.width, count=count)
+
+
+def _place(e: Expression) -> Index:
+    """An integer as an index: a place along an axis, which may be a number of elements further on."""
+    match e.op:
+        case "index":
+            place: Index = e.attribute
+            return place
+        case "const" if e.dtype.is_integer:
+            return as_index(int(e.attribute))
+        case "add" | "sub" if e.dtype.is_integer:
+            a, b = map(_place, e.arguments)
+            found = a + b if e.op == "add" else a - b
+            if e.dtype.minimum <= found.low and found.high <= e.dtype.maximum:  # so it does not wrap around
+                return found
+    raise Illegal("skip: the condition must compare places along axes, or some elements further on")
 
 
 def vanishes(e: Expression, condition: Expression) -> bool:

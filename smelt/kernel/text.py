@@ -20,6 +20,7 @@ from smelt.errors import InternalError
 from smelt.graph.index import Index, IndexLike, Variable
 from smelt.kernel.ir import (
     Accumulator,
+    Ask,
     Barrier,
     Compute,
     For,
@@ -92,6 +93,8 @@ def _statement(statement: Statement, declared: Mapping[str, DType]) -> str:
             return f"if {_mask(condition)}"
         case Let(variable, expression):
             return f"let {variable.text} in {variable.first} .. {variable.last} = {expression}"
+        case Ask(variable, flag):
+            return f"ask {variable.text} = {flag.name}"
         case Barrier():
             return "barrier"
         case Local(buffer):

@@ -14,6 +14,7 @@ from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY
 from smelt.kernel.ir import (
     DOTS,
     Accumulator,
+    Ask,
     Barrier,
     Compute,
     For,
@@ -219,6 +220,11 @@ class _KernelReader(_Reader):
                 variable = self.declare(line)
                 line.expect("=")
                 return Let(variable, line.index(self.variables))
+            case "ask":
+                flag = Variable(line.name(), 0, 1)
+                self.variables[flag.name] = of(flag)
+                line.expect("=")
+                return Ask(flag, self.value(line))
             case "barrier":
                 return Barrier()
             case "local":

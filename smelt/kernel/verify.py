@@ -33,6 +33,7 @@ from smelt.kernel.ir import (
     DOTS,
     PRODUCTS,
     Accumulator,
+    Ask,
     Barrier,
     Compute,
     For,
@@ -121,6 +122,12 @@ class _Verifier:
                 self.body(other, depth + 1)
             case Let():
                 self.let(statement)
+            case Ask(variable, flag):
+                self.name(variable.name)
+                self.used(flag)
+                self.check(variable == Variable(variable.name, 0, 1), f"{variable} is neither 0 nor 1")
+                self.check(flag.dtype is bool_ and not flag.parts, f"{variable} asks for more than one bool")
+                self.variables.add(variable)
             case Local(buffer):
                 self.check(depth == 0, f"{buffer.name} is declared inside a loop")
                 self.buffer(buffer, Place.LOCAL)

@@ -1,6 +1,7 @@
 """Takes launches over values; gives a memory plan and a `CompiledGraph` that replays them by one native call.
 
-Always holds: values that are alive at the same launch do not overlap; outputs and inputs are outside the arena.
+Always holds: values that are alive at the same launch do not overlap; outputs and inputs are outside the arena. What
+depends on dims is placed anew for the sizes of a call.
 """
 
 from smelt.plan.compiled import (
@@ -17,7 +18,7 @@ from smelt.plan.compiled import (
     watch,
     watcher,
 )
-from smelt.plan.memory import Lifetime, assign
+from smelt.plan.memory import Home, Lifetime, assign, assign_sized
 from smelt.plan.needs import MemoryPlan
 from smelt.plan.order import Step, reordered
 
@@ -27,6 +28,7 @@ __all__ = [
     "SCALARS",
     "Alias",
     "CompiledGraph",
+    "Home",
     "KernelRecord",
     "Lifetime",
     "MemoryPlan",
@@ -34,6 +36,7 @@ __all__ = [
     "Step",
     "Stored",
     "assign",
+    "assign_sized",
     "concrete",
     "pointer_of",
     "reordered",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -14,9 +15,11 @@ from smelt.dtypes import DType
 from smelt.errors import MemoryLimitError
 from smelt.graph.index import Index, IndexLike, Variable
 from smelt.graph.node import Shape
+from smelt.plan.memory import ALIGNMENT, Home, assign_sized
 from smelt.plan.needs import MemoryPlan
 
-ARENA, SCALARS, INPUTS = 0, 1, 2  # bases of a program: the arena, the scalars, the inputs, then the outputs
+# Bases of a program: the arena, the scalars, the inputs, then the outputs, then homes that depend on dims.
+ARENA, SCALARS, INPUTS = 0, 1, 2
 pointer_of = attrgetter("pointer")  # faster than a comprehension, where every call pays
 CHECKED_BYTES = 1 << 26  # plans below this are not compared with what the machine has
 
@@ -98,7 +101,7 @@ class CompiledGraph:
     results: tuple[int, ...]  # for each root, which output
     n_inputs: int
     dims: tuple[Variable, ...]
-    intermediate_bytes: int
+    intermediate_bytes: int  # at the upper bound of the dims
     kernels: tuple[KernelRecord, ...] = ()
     source: str = ""
     stages: dict[str, str] = field(default_factory=dict)
@@ -106,28 +109,50 @@ class CompiledGraph:
     layout: tuple[Placed, ...] = ()
     largest: tuple[tuple[int, str], ...] = ()
     in_place: tuple[tuple[int, int], ...] = ()  # stored outputs that may be written over inputs
+    homes: tuple[Home, ...] = ()  # places in the arena that depend on dims
     plain: list[Any] | None = None  # the runtime's notes on outputs, if each root is one of its own, and of one shape
     _stored: tuple[int, ...] = ()
     _arena_bytes: int = 0
     _large: bool = False
+    _arranged: dict[tuple[int, ...], tuple[list[int], int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         sizes = [output.nbytes for output in self.outputs if isinstance(output, Stored)]
         self._stored = tuple(sizes)
         self._arena_bytes = self.program.arena_bytes if self.program is not None else 0
+        if self.homes:
+            self.intermediate_bytes += self._arranged_for(None)[1] - self._arena_bytes
         self._large = self.peak_bytes() > CHECKED_BYTES
 
     def peak_bytes(self) -> int:
-        """Memory that one call needs besides its inputs."""
-        return self._arena_bytes + sum(self._stored)
+        """Memory that one call needs besides its inputs, at the upper bound of the dims."""
+        return self._arranged_for(None)[1] + sum(self._stored)
 
-    def memory(self, inputs: int = 0, sizes: Sequence[int] | None = None) -> MemoryPlan:
-        """What one call takes, given the bytes that it reads; `sizes` are those of `run`."""
-        stored = self._stored if sizes is None else tuple(sizes)
+    def memory(self, inputs: int = 0, dims: dict[str, int] | None = None) -> MemoryPlan:
+        """What one call takes, given the bytes that it reads and the values of its dims."""
+        stored = self._stored if dims is None else tuple(self.sizes(dims))
         workspaces = self.program.workspace_bytes if self.program is not None else 0
-        asked = (*stored, self._arena_bytes) if self._arena_bytes else stored
+        _, arena = self._arranged_for(None if dims is None else tuple(dims.values()))
+        asked = (*stored, arena) if arena else stored
         blocks = sum(map(size_class, asked))
-        return MemoryPlan(inputs, sum(stored), self._arena_bytes - workspaces, workspaces, blocks)
+        return MemoryPlan(inputs, sum(stored), arena - workspaces, workspaces, blocks)
+
+    def _arranged_for(self, dims: Sequence[int] | None) -> tuple[list[int], int]:
+        """Where homes lie in the arena for these dims (None: for the largest), and how many bytes that takes.
+
+        Dims are rounded up as blocks of memory are, so that a size that grows step by step is arranged a few times.
+        """
+        if not self.homes:
+            return [], self._arena_bytes
+        given = [v.high for v in self.dims] if dims is None else dims
+        limits = tuple([min(v.high, size_class(size)) for v, size in zip(self.dims, given, strict=True)])
+        found = self._arranged.get(limits)
+        if found is None:
+            names = {v.name: limit for v, limit in zip(self.dims, limits, strict=True)}
+            start = -(-self._arena_bytes // ALIGNMENT) * ALIGNMENT
+            offsets, nbytes = assign_sized(self.homes, names)
+            found = self._arranged[limits] = [start + offset for offset in offsets], start + nbytes
+        return found
 
     def run(
         self,
@@ -144,8 +169,11 @@ class CompiledGraph:
         written over inputs.
         """
         allocate = self.device.allocate
+        arena_bytes = self._arena_bytes
+        if self.homes:
+            offsets, arena_bytes = self._arranged_for(struct.unpack_from(f"{len(self.dims)}q", integers))
         if self._large:
-            self._check_memory()
+            self._check_memory(arena_bytes + sum(sizes or self._stored))
         if into:
             given = into.get
             memories = [given(k) or allocate(nbytes) for k, nbytes in enumerate(sizes or self._stored)]
@@ -154,9 +182,11 @@ class CompiledGraph:
         program = self.program
         if program is None:  # there may still be results, without elements
             return memories
-        arena = allocate(self._arena_bytes) if self._arena_bytes else None
+        arena = allocate(arena_bytes) if arena_bytes else None
         first = NOWHERE if arena is None else arena.pointer
         bases = b"".join([first, scalars, *inputs, *map(pointer_of, memories)])
+        if self.homes:
+            bases += _shifted(first, offsets)
         if _watcher is None:
             program.run(bases, integers)
         else:
@@ -168,9 +198,8 @@ class CompiledGraph:
         stored = [output for output in self.outputs if isinstance(output, Stored)]
         return [math.prod(concrete(output.shape, dims)) * output.dtype.itemsize for output in stored]
 
-    def _check_memory(self) -> None:
-        needed, there = self.peak_bytes(), self.device.available_bytes()
-        if needed <= there:
+    def _check_memory(self, needed: int) -> None:
+        if needed <= CHECKED_BYTES or needed <= (there := self.device.available_bytes()):
             return
         names = "\n".join(f"  {nbytes / 2**20:10.1f} MiB  {text}" for nbytes, text in self.largest[:5])
         raise MemoryLimitError(
@@ -178,6 +207,11 @@ class CompiledGraph:
             rule=f"The largest tensors:\n{names}",
             hint="Realize intermediate results earlier, use smaller batches, or a smaller dtype.",
         )
+
+
+def _shifted(pointer: bytes, offsets: Sequence[int]) -> bytes:
+    (address,) = struct.unpack("q", pointer)
+    return struct.pack(f"{len(offsets)}q", *[address + offset for offset in offsets])
 
 
 def concrete(shape: Shape, values: dict[str, int]) -> tuple[int, ...]:

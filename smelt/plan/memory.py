@@ -8,11 +8,21 @@ placing large values first comes within a few percent of it.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from smelt.graph.index import Index, IndexLike, upper, variable
 
 ALIGNMENT = 64
 EXACT_LIMIT = 2000  # values up to which every pair is looked at
+
+
+class Home(NamedTuple):
+    """A place for values whose sizes depend on dims: the bytes of each value that lives there, and for how long."""
+
+    nbytes: tuple[IndexLike, ...]
+    first: int
+    last: int
 
 
 class Lifetime(NamedTuple):
@@ -26,6 +36,24 @@ class Lifetime(NamedTuple):
 def assign(values: Sequence[Lifetime]) -> tuple[list[int], int]:
     """Offsets, and the bytes that they need."""
     return _largest_first(values) if len(values) <= EXACT_LIMIT else _in_time(values)
+
+
+def assign_sized(homes: Sequence[Home], limits: Mapping[str, int]) -> tuple[list[int], int]:
+    """Offsets of homes, and the bytes that they need, while no dim is larger than its limit."""
+    known: dict[IndexLike, int] = {}
+
+    def most(nbytes: IndexLike) -> int:
+        if nbytes not in known:
+            known[nbytes] = upper(_limited(nbytes, limits))
+        return known[nbytes]
+
+    return assign([Lifetime(max(map(most, home.nbytes)), home.first, home.last) for home in homes])
+
+
+def _limited(size: IndexLike, limits: Mapping[str, int]) -> IndexLike:
+    if not isinstance(size, Index):
+        return size
+    return size.substitute({v: variable(v.name, v.low, limits[v.name]) for v in size.variables()})
 
 
 def _rounded(nbytes: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from smelt.graph.index import as_index, upper
-from smelt.kernel.ir import Compute, For, Let, Load, Statement, Value, statements
+from smelt.kernel.ir import Ask, Compute, For, Let, Load, Statement, Value, statements
 
 DISTANCE = 8  # iterations
 _LINE_BYTES = 64
@@ -54,7 +54,7 @@ def rows_ahead(loop: For) -> Rows:
 def _names(statement: Statement) -> list[str]:
     """What a statement defines: values and integers."""
     match statement:
-        case For(variable) | Let(variable):
+        case For(variable) | Let(variable) | Ask(variable):
             return [variable.name]
     value = getattr(statement, "value", None)
     return [value.name] if value is not None else []

@@ -19,6 +19,7 @@ from smelt.graph.index import Index, as_index, upper
 from smelt.kernel.ir import (
     DOTS,
     Accumulator,
+    Ask,
     Barrier,
     Compute,
     For,
@@ -247,6 +248,10 @@ class _Writer:
             case Let():
                 name = self.memory.fresh("n")
                 self.lines.append(f"const long {name} = {self.text.spell(statement.expression)};")
+                self.text.names[statement.variable.name] = name
+            case Ask():
+                name = self.memory.fresh("n")
+                self.lines.append(f"const long {name} = {self.registers.use(statement.flag, {})} != 0;")
                 self.text.names[statement.variable.name] = name
             case Barrier():
                 self.registers.settle()

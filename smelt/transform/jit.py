@@ -129,8 +129,7 @@ class Jit(Generic[P, T]):
         read = [leaf for leaf in leaves if isinstance(leaf, Storage)] + entry.captured
         read += [packing.pack(leaves[k]) for k, packing in entry.kept]
         inputs = sum({id(storage.memory): storage.memory.nbytes for storage in read}.values())
-        sizes = None if entry.shapes is None else entry.compiled.sizes(entry.shapes.bind(leaves))
-        return entry.compiled.memory(inputs, sizes)
+        return entry.compiled.memory(inputs, None if entry.shapes is None else entry.shapes.bind(leaves))
 
     def keeping(self) -> Jit[P, T]:
         """The same function, giving up none of its arguments."""

@@ -28,12 +28,23 @@ def test_the_package_runs_as_the_command() -> None:
     assert "smelt doctor" in done.stdout
 
 
-def test_without_a_command_the_commands_are_listed_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_commands_are_listed_with_examples(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     assert cli.main([]) == 0
     said = capsys.readouterr().out
-    for command in ("doctor", "devices", "demo"):
-        assert f"\n    {command} " in said
+    listed = said.partition("COMMAND\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in listed] == ["doctor", "devices", "demo", "bench"]  # a line each
     assert "\n  smelt doctor " in said
+    assert "smelt COMMAND --help" in said
+
+
+def test_bench_is_the_suites(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["bench", "compare", "--help"])
+    assert stop.value.code == 0
+    assert "usage: smelt bench compare" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["smelter"], ["doctor", "--yaml"]])

@@ -92,6 +92,35 @@ def test_it_need_not_be_the_composite() -> None:
     assert kernels(lambda q, k, v: sm.softmax(q @ k.T * 0.25, -1) @ v, q, k, v) == 1
 
 
+WEIGHTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "e / t": lambda e, t: e / t,
+    "e * (1 / t)": lambda e, t: e * (1 / t),
+    "(1 / t) * e": lambda e, t: (1 / t) * e,
+    "reciprocal": lambda e, t: e * t.reciprocal(),
+}
+MAXIMA: dict[str, Callable[[Tensor], Tensor]] = {
+    "max": lambda x: x.max(-1, keepdims=True),
+    "max, -inf": lambda x: sm.maximum(x.max(-1, keepdims=True), -np.inf),
+    "-inf, max": lambda x: sm.maximum(-np.inf, sm.minimum(x.max(-1, keepdims=True), np.inf)),
+}
+
+
+@pytest.mark.parametrize("weigh", WEIGHTS)
+@pytest.mark.parametrize("largest", MAXIMA)
+def test_a_softmax_written_by_hand_skips_what_a_mask_rules_out(weigh: str, largest: str) -> None:
+    q, k, v = tensor(2, 96, 16), tensor(2, 96, 16), tensor(2, 96, 16)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        places = sm.arange(96)
+        scores = sm.where(places[None, :] <= places[:, None], q @ k.mT * 0.25, -np.inf)
+        e = sm.exp(scores - MAXIMA[largest](scores))
+        return WEIGHTS[weigh](e, e.sum(-1, keepdims=True)) @ v
+
+    [kernel] = examine(attend, q, k, v).kernels
+    assert "skip" in kernel.schedule
+    np.testing.assert_allclose(sm.jit(attend)(q, k, v).numpy(), expected(q, k, v, causal=True), atol=2e-5)
+
+
 def test_one_query_streams_the_keys_instead() -> None:
     q, k, v = tensor(4, 1, 64), tensor(4, 300, 64), tensor(4, 300, 64)
     assert kernels(sm.attention, q, k, v) > 1

@@ -203,9 +203,8 @@ def masked_attention(kind: str) -> Case:
         "data": lambda: r.op("le", r.load(r.buffer("K", 6, dtype=float32), k), r.load(r.buffer("L", 6), q)),
         "two": lambda: mask_expression((Less(of(k), of(q) + 1), Less(of(q), of(k) + 3))),
         "scaled": lambda: r.op("le", r.index(of(k) * 2), r.index(q)),
-        "late": lambda: r.op("le", r.index(of(k) + 1), r.index(q)),
     }.get(kind, lambda: r.op("le", r.index(k), r.index(q)))()
-    low = -100.0 if kind == "low" else -1e30
+    low = r.load(r.buffer("F", 6), k) if kind == "varying" else -1e30
     x = s if kind == "plain" else r.op("where", condition, s, low)
     m = r.reduce("max", x, k)
     z = r.reduce("add", r.op("exp", r.op("sub", x, m)), k)
@@ -247,11 +246,11 @@ OTHERS: list[tuple[Callable[[], Case], str, str]] = [
     (scaled, "bind a.0 grid; keep e out", "outside the grid"),
     (squared, "keep e out", "loops of its own"),
     (lambda: masked_attention("plain"), "online k; skip k q condition", "must be over where"),
-    (lambda: masked_attention("low"), "online k; skip k q condition", "must be over where"),
-    (lambda: masked_attention("data"), "online k; skip k q condition", "compare two indices"),
-    (lambda: masked_attention("two"), "online k; skip k q condition", "compare two indices"),
+    (lambda: masked_attention("varying"), "online k; skip k q condition", "must be over where"),
+    (lambda: masked_attention("good"), "split q (2 thread); online k; skip k q condition", "threads of a group"),
+    (lambda: masked_attention("data"), "online k; skip k q condition", "compare places along axes"),
+    (lambda: masked_attention("two"), "online k; skip k q condition", "compare two places"),
     (lambda: masked_attention("scaled"), "online k; skip k q condition", r"k <= or >= q \+ constant"),
-    (lambda: masked_attention("late"), "online k; skip k q condition", "masked out altogether"),
     (lambda: masked_attention("good"), "skip k q condition", "can leave anything out"),
     (lambda: masked_attention("good"), "online k; skip k k condition", r"k <= or >= k \+ constant"),
     (lambda: masked_attention("good"), "online k; skip k q condition; skip k q condition", "already"),

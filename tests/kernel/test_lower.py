@@ -10,7 +10,7 @@ import pytest
 from smelt.dtypes import float32
 from smelt.graph.index import of
 from smelt.kernel import Kernel, evaluate_region, interpret, lower, parse_schedule, print_kernel, verify
-from smelt.kernel.ir import For, Let, Load, Local, Reduce, Store, Update, statements
+from smelt.kernel.ir import Ask, For, Let, Load, Local, Reduce, Store, Update, statements
 from tests.kernel import regions as r
 from tests.kernel.regions import CASES, Case
 from tests.kernel.runners import RUNNERS
@@ -224,6 +224,18 @@ def test_flash_attention(runner: str, causal: bool, length: int) -> None:
     exponentials = [s for s in statements(kernel.body) if getattr(s, "op", "") == "exp"]
     assert exponentials
     assert all(s.value.dtype is float32 for s in exponentials)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("low", [-1e9, -2.0, 3.0])
+@pytest.mark.parametrize("length", [5, 19, 33])
+def test_masked_blocks_follow_where_they_weigh_something(runner: str, low: float, length: int) -> None:
+    case = r.attention(2, length, 8, causal=True, low=low)
+    outcome(case, f"{FLASH}; skip k q condition", runner)
+    kernel = lower(case.region, parse_schedule(f"{FLASH}; skip k q condition"))
+    assert any(isinstance(s, Ask) for s in statements(kernel.body)) == (
+        length >= 8
+    )  # below that there is no whole block
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

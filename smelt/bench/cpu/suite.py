@@ -18,7 +18,7 @@ from smelt.bench.report import Row
 from smelt.bench.timing import ChildError
 
 _BAR_THREADS = 2
-_THREAD_VARIABLES = ("SMELT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+THREAD_VARIABLES = ("SMELT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _COPIED, _COPIED_QUICKLY = 1 << 30, 1 << 26  # bytes moved for the machine's own figures: 512 MB copied
 
 Progress = Callable[[str], None]
@@ -44,7 +44,7 @@ class Ring:
         """Make a contender ready for a case; gives its facts. A contender that refuses or dies is a ChildError."""
         if library not in self._running:
             words = ["smelt.bench.cpu.contender", library, str(self.threads), self._folder]
-            environment = {name: str(self.threads) for name in _THREAD_VARIABLES}
+            environment = {name: str(self.threads) for name in THREAD_VARIABLES}
             contender = Contender([*words, *(["quick"] if self.quick else [])], environment)
             self._running[library] = self._stack.enter_context(contender)
         try:

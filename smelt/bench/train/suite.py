@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 from smelt.bench.contest import Contender, contest
 from smelt.bench.cpu.library import installed
+from smelt.bench.cpu.suite import THREAD_VARIABLES
 from smelt.bench.report import Row
 from smelt.bench.timing import ChildError
 from smelt.bench.train.cases import CASES
@@ -19,7 +20,6 @@ WITHOUT_JIT = 3.0  # times as long, at most
 _TOLERANCE = 2e-3  # of losses, as a share
 _SCREENED = 5  # steps
 _NEAR = 1.6  # times the fastest at screening, which so few steps do not tell apart
-_THREADS = ("SMELT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 Progress = Callable[[str], None]
 
@@ -45,7 +45,7 @@ class _Ring:
 
     def __init__(self, case: str, threads: int, cache: str, stack: ExitStack) -> None:
         self._case, self._threads, self._stack = case, threads, stack
-        self._environment = dict.fromkeys(_THREADS, str(threads)) | {"SMELT_CACHE_DIR": cache}
+        self._environment = dict.fromkeys(THREAD_VARIABLES, str(threads)) | {"SMELT_CACHE_DIR": cache}
 
     def start(self, library: str) -> Contender:
         words = ["smelt.bench.train.contender", library, self._case, str(self._threads)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -114,6 +115,8 @@ NEUTRAL: Final = (
         "min_lowest", "min", None, _minimum, "bi", _always(_minimum), "min(x, lowest) → lowest, for integers and bool"
     ),
     Neutral("min_highest", "min", None, _maximum, "bi", _itself, "min(x, highest) → x, for integers and bool"),
+    Neutral("max_minus_infinity", "max", None, -math.inf, "f", _itself, "max(x, -inf) → x"),
+    Neutral("min_infinity", "min", None, math.inf, "f", _itself, "min(x, inf) → x"),
     Neutral("eq_true", "eq", None, True, "b", _itself, "x == True → x"),
     Neutral("eq_false", "eq", None, False, "b", _inverted, "x == False → ~x"),
     Neutral("ne_true", "ne", None, True, "b", _inverted, "x != True → ~x"),
