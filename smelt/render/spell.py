@@ -415,7 +415,25 @@ def _add_dot4(bits: int, lanes: int, is_float: bool) -> str:
     )
 
 
+# Numbers of float32 and float64.
+_NUMBERS = {
+    "inf": ("__builtin_inff()", "__builtin_inf()"),
+    "nan": ('__builtin_nanf("")', '__builtin_nan("")'),
+    "mantissa": ("23", "52"),  # bits
+    "bias": ("127", "1023"),  # of the exponent
+    "magnitude": ("0x7fffffff", "0x7fffffffffffffffll"),  # all bits but the sign
+    "log2e": ("0x1.715476p+0f", "0x1.71547652b82fep+0"),
+    "ln2_high": ("0x1.62e4p-1f", "0x1.62e42fefp-1"),  # short, so that products with small integers are exact
+    "ln2_low": ("0x1.7f7d1cp-20f", "0x1.473de6af278edp-34"),
+}
+
+
+def _number(name: str) -> Callable[[int, int, bool], str]:
+    return lambda bits, lanes, is_float: _NUMBERS[name][bits == 64]
+
+
 SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
+    **{name: _number(name) for name in _NUMBERS},
     "masked_load": _masked_load,
     "masked_store": _masked_store,
     "stream": _stream,
@@ -430,8 +448,6 @@ SPELLINGS: dict[str, Callable[[int, int, bool], str]] = {
     "floor": _arm("frintm", ("x",), _rounded(9, "floor", _STEPPED.format("-", ">"))),
     "ceil": _arm("frintp", ("x",), _rounded(10, "ceil", _STEPPED.format("+", "<"))),
     "trunc": _arm("frintz", ("x",), _rounded(11, "trunc", "return copy_sign@(floor@(absolute@(x)), x);")),
-    "inf": lambda bits, lanes, is_float: f"__builtin_inf{'f' if bits == 32 else ''}()",
-    "nan": lambda bits, lanes, is_float: f'__builtin_nan{"f" if bits == 32 else ""}("")',
     "widen_float16": _halved("widen_float16", _widen_float16, "T", "U16"),
     "narrow_float16": _halved("narrow_float16", _narrow_float16, "U16", "T"),
     "add_dot2": _add_dot2,
