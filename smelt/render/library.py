@@ -1,12 +1,15 @@
 """Helper functions of generated source, instantiated for one element type and lane count at a time.
 
-The texts are templates in sections. `@@ name elements marks: definition` opens one, a comment may stand above it.
-Elements are element types or groups of them. Marks: `scalar` or `vector` is for that form only; what is `lanewise` is a
-loop over lanes for vectors; what is `halved` works on at most eight lanes at a time; what is `widened` computes float32
-in float64; and a `polynomial` is a list of coefficients from the constant term up. A definition is the function's
-result, its parameters, and its body (`= expression` for one that only returns); `static` or `NEVER_INLINE` before it
-says that it is not inlined. Without a definition, the lines that follow are the text. In the body, arithmetic is
-spelled the same for scalars and vectors, and these words stand for others:
+The texts are templates in sections. `@@ name elements marks: definition` opens one; a comment may stand above it.
+Elements are element types or groups of them. A definition is a function's result, its parameters, and its body
+(`= expression` for one that only returns); `static` or `NEVER_INLINE` before it says that it is not inlined. Without a
+definition, the lines that follow are the text. Marks:
+
+    scalar, vector  for that form only                   lanewise    a loop over lanes for vectors
+    halved, fitted  at most eight lanes, 64 bytes; more in halves    widened     float32 is computed in float64
+    polynomial      a list of coefficients from the constant term up
+
+In a body, arithmetic is spelled the same for scalars and vectors, and these words stand for others:
 
     T   the type the section is instantiated for         E   its element type           L, W  lanes, bits of an element
     I, U  signed, unsigned integers of the same width    M   the result of a comparison (vector: I, scalar: int)
@@ -120,9 +123,7 @@ class Library:
 
     def _instantiate(self, body: str, t: Type) -> str:
         def spelled(match: re.Match[str]) -> str:
-            spelling = self.dialect.spellings.get(match[1]) or spell.SPELLINGS[match[1]]
-            text = spelling(t.bits, t.lanes, t.element[0] == "f")
-            return text if self.dialect.vectors else spell.portable(text)
+            return spell.spelled(match[1], t.bits, t.lanes, self.dialect.spellings, self.dialect.vectors)
 
         def word(match: re.Match[str]) -> str:
             function, of, convert, element, lanes, letter, memory = match.groups()
@@ -138,10 +139,10 @@ class Library:
                 return "int"
             return self.type(_related(t, letter)) + (memory or "")
 
-        body = _CHOICE.sub(r"\1" if t.bits == 32 else r"\2", body)
+        body = _CHOICE.sub(r"\1" if t.bits == 32 else r"\2", _SPELLED.sub(spelled, body))
         body = _SUFFIXED.sub(r"\1", body) if t.element == "f64" else body
         body = _POLYNOMIAL.sub(lambda match: _horner(_sections()[match[1], t.element, False].body, match[2], t), body)
-        return _WORD.sub(word, _SPELLED.sub(spelled, body))
+        return _WORD.sub(word, body)
 
 
 def _related(t: Type, letter: str) -> Type:
@@ -166,9 +167,10 @@ def _related(t: Type, letter: str) -> Type:
 
 _FORMS = ("scalar", "vector")
 _HALVED = 8  # the most lanes of a section that is marked so
+_FITTED = 512  # the most bits
 _SECTION = re.compile(r"^(/\*.*\*/\n)?@@ (\w+) ([^:\n]*)(?:: (.*))?\n", re.MULTILINE)
 _DEFINITION = re.compile(r"(?:(static|NEVER_INLINE) )?(\w+)(\(.*?\)) (.*)", re.DOTALL)
-_PARAMETER = re.compile(r"T (\w+)(?=[,)])")
+_PARAMETER = re.compile(r"(\w+) (\*?)(\w+)(?=[,)])")
 
 
 class _Section(NamedTuple):
@@ -181,7 +183,16 @@ class _Section(NamedTuple):
 
     def each(self, spelling: str) -> str:
         """All parameters, each in some spelling."""
-        return ", ".join(spelling.format(parameter) for parameter in _PARAMETER.findall(self.parameters))
+        return ", ".join(spelling.format(name) for _, _, name in _PARAMETER.findall(self.parameters))
+
+    def half(self, name: str, side: str) -> str:
+        """A call for one half of all parameters: of vectors, the memory at a pointer, or the bits of a mask."""
+        texts: list[str] = []
+        for kind, pointer, parameter in _PARAMETER.findall(self.parameters):
+            further = " + L / 2" if pointer else " >> L / 2" if kind == "u64" else ""
+            plain = f"{parameter}{further if side == 'high' else ''}"
+            texts.append(plain if further else f"{side}@{kind}({parameter})")
+        return f"{name}@H({', '.join(texts)})"
 
 
 @functools.cache
@@ -225,9 +236,9 @@ def _find(name: str, t: Type) -> str:
     if "lanewise" in marks and t.lanes > 1:
         storage = "static"
         body = f"{{ T r; for (int j = 0; j < L; j++) r[j] = {name}@E({section.each('{}[j]')}); return r; }}"
-    elif "halved" in marks and t.lanes > _HALVED:
-        low, high = (f"{name}@H({section.each(side + '@({})')})" for side in ("low", "high"))
-        body = f"{{ return join@({low}, {high}); }}"
+    elif ("halved" in marks and t.lanes > _HALVED) or ("fitted" in marks and t.lanes * t.bits > _FITTED):
+        low, high = section.half(name, "low"), section.half(name, "high")
+        body = f"{{ {low}; {high}; }}" if result == "void" else f"{{ return join@{result}({low}, {high}); }}"
     elif "widened" in marks and t.element == "f32":
         body = f"{{ return CONVERT({name}@D({section.each('CONVERT({}, D)')}), T); }}"
     return f"{comment}{storage} {result} {name}@{parameters} {body}\n"

@@ -25,9 +25,9 @@ TEXT = r"""
 @@ low any vector: H(T v) = $low
 @@ high any vector: H(T v) = $high
 @@ join any vector: T(H a, H b) = $join
-@@ masked_load any vector: T(const E *p, u64 m) { $masked_load }
-@@ masked_store any vector: void(E *p, T v, u64 m) { $masked_store }
-@@ stream any vector: void(E *p, T v) { $stream }
+@@ masked_load any vector fitted: T(const E *p, u64 m) { $masked_load }
+@@ masked_store any vector fitted: void(E *p, T v, u64 m) { $masked_store }
+@@ stream any vector fitted: void(E *p, T v) { $stream }
 @@ gather any vector: T(const E *p, long step) = (T){$gather}
 
 @@ transposed any vector: void(const E *p, long step, T *out) {
@@ -81,8 +81,8 @@ TEXT = r"""
 @@ fold_or signed vector: int(T m) = fold_or@H(low@(m) | high@(m))
 @@ fold_and signed scalar: int(T m) = m != 0
 @@ fold_and signed vector: int(T m) = fold_and@H(low@(m) & high@(m))
-@@ maximum float: T(T a, T b) { $maximum }
-@@ minimum float: T(T a, T b) { $minimum }
+@@ maximum float fitted: T(T a, T b) { $maximum }
+@@ minimum float fitted: T(T a, T b) { $minimum }
 @@ maximum int: T(T a, T b) = select@(a > b, a, b)
 @@ minimum int: T(T a, T b) = select@(a < b, a, b)
 
@@ -100,7 +100,7 @@ TEXT = r"""
   return select@(x != x, x, r);
 }
 
-@@ sqrt float: T(T x) { $sqrt }
+@@ sqrt float fitted: T(T x) { $sqrt }
 @@ reciprocal float: T(T x) = 1 / x
 @@ rsqrt float: T(T x) = 1 / sqrt@(x)
 @@ at_most float: T(T x, E limit) { $at_most }
@@ -123,7 +123,7 @@ TEXT = r"""
   return s;
 }
 
-@@ scale float: T(T x, T n) { $scale }
+@@ scale float fitted: T(T x, T n) { $scale }
 @@ scale_kept float: T(T q, T n, T x, E limit) { $scale_kept }
 
 /* the remainder of a / b towards zero, exactly: long division of the mantissas, $(40|11) bits at a time */

@@ -10,8 +10,8 @@ TEXT = r"""
   return CONVERT(select@U(x != x, (b >> 16) | 0x40u, r), U16);
 }
 
-@@ widen_float16 f32: T(U16 h) { $widen_float16 }
-@@ narrow_float16 f32: U16(T x) { $narrow_float16 }
+@@ widen_float16 f32 fitted: T(U16 h) { $widen_float16 }
+@@ narrow_float16 f32 fitted: U16(T x) { $narrow_float16 }
 
 @@ widen_float16_by_bits f32: T(U16 h) {
   U w = CONVERT(h, U), a = w & 0x7fffu;
