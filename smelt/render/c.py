@@ -39,7 +39,6 @@ from smelt.kernel.ir import (
 from smelt.kernel.region import Buffer
 from smelt.kernel.routine import Routine
 from smelt.render import elementwise
-from smelt.render.ahead import DISTANCE, rows_ahead
 from smelt.render.booleans import mask_bits
 from smelt.render.dialect import C, Dialect, Shape
 from smelt.render.expressions import Expressions
@@ -47,10 +46,10 @@ from smelt.render.groups import Groups
 from smelt.render.library import Library, Type
 from smelt.render.matrix import Matrix
 from smelt.render.memory import Memory, access
+from smelt.render.prefetch import DISTANCE, rows_ahead, streams
 from smelt.render.registers import Registers
 from smelt.render.routines import INDEX_HELPERS, render_routine
 from smelt.render.scans import Scans
-from smelt.render.streams import streams
 from smelt.render.tiles import Coordinates, IndexText, combinations
 from smelt.render.transposes import Transposes
 
