@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -65,28 +65,27 @@ class Memory:
         self.buffers: dict[str, str] = {}
         self.elements: dict[str, str] = {}  # of arguments, which views may see as others
         self.owner = ""  # the condition under which a thread stores what several of a group hold
-        self._bases: list[dict[tuple[str, str, Index], str]] = [{}]
-        self._integers: list[dict[str, str]] = [{}]
-        self._conditions: list[dict[Mask, str]] = [{}]
+        self._scopes: list[dict[Hashable, str]] = [{}]  # names of what was computed once, by block
         self._count = 0
 
     def enter(self) -> None:
-        self._bases.append({})
-        self._integers.append({})
-        self._conditions.append({})
+        self._scopes.append({})
 
     def leave(self) -> None:
-        self._bases.pop()
-        self._integers.pop()
-        self._conditions.pop()
+        self._scopes.pop()
+
+    def _once(self, key: Hashable, letter: str, kind: str, spell: Callable[[], str]) -> str:
+        """The name of a value that is computed once within a block."""
+        known = next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
+        if known is None:
+            text = spell()
+            known = self._scopes[-1][key] = self.fresh(letter)
+            self.lines.append(f"{kind}{known} = {text};")
+        return known
 
     def integer(self, text: str) -> str:
         """The name of an integer that is a scalar register: one for each register within a block."""
-        known = next((scope[text] for scope in reversed(self._integers) if text in scope), None)
-        if known is None:
-            known = self._integers[-1][text] = self.fresh("n")
-            self.lines.append(f"const long {known} = {text};")
-        return known
+        return self._once(text, "n", "const long ", lambda: text)
 
     def holds(self, mask: Mask) -> str:
         """Whether all conditions hold. Long masks have names, and those that begin alike share their beginnings: where
@@ -94,12 +93,9 @@ class Memory:
         """
         if len(mask) <= _SHORT_MASK:
             return self.text.conditions(mask)
-        known = next((scope[mask] for scope in reversed(self._conditions) if mask in scope), None)
-        if known is None:
-            line = f"{self.holds(mask[:-1])} && {self.text.conditions(mask[-1:])}"
-            known = self._conditions[-1][mask] = self.fresh("h")
-            self.lines.append(f"const int {known} = {line};")
-        return known
+        return self._once(
+            mask, "h", "const int ", lambda: f"{self.holds(mask[:-1])} && {self.text.conditions(mask[-1:])}"
+        )
 
     def fresh(self, letter: str) -> str:
         self._count += 1
@@ -110,12 +106,9 @@ class Memory:
         base = address - address.constant
         kind, name = self._seen_as(buffer)
         if base.terms:
+            start, declared = name, f"{self.space(buffer)}{kind} *"
             key = (buffer.name, kind, base)
-            known = next((scope[key] for scope in reversed(self._bases) if key in scope), None)
-            if known is None:
-                known = self._bases[-1][key] = self.fresh("p")
-                self.lines.append(f"{self.space(buffer)}{kind} *{known} = {name} + ({self.text.spell(base)});")
-            name = known
+            name = self._once(key, "p", declared, lambda: f"{start} + ({self.text.spell(base)})")
         return f"({name} + {address.constant})" if address.constant else name
 
     def _seen_as(self, buffer: Buffer) -> tuple[str, str]:
