@@ -65,17 +65,16 @@ def render(kernels: Sequence[Kernel | Routine], dialect: Dialect = C, features: 
 
     `features` are those of the processor that the compiler has no checks for: matrix instructions.
     """
-    library = Library(dialect)
-    functions = [_function(kernel, library, features) for kernel in kernels]
-    return dialect.spelled(library.text + "".join(functions))
-
-
-def _function(kernel: Kernel | Routine, library: Library, features: frozenset[str]) -> str:
-    if not _NAME.fullmatch(kernel.name):
+    if not all(_NAME.fullmatch(kernel.name) for kernel in kernels):
         raise InternalError("a kernel's name must be a C identifier")
-    if isinstance(kernel, Routine):
-        return render_routine(kernel, library)
-    return _Writer(kernel, library, features).function()
+    library = Library(dialect)
+    functions = [
+        render_routine(kernel, library)
+        if isinstance(kernel, Routine)
+        else _Writer(kernel, library, features).function()
+        for kernel in kernels
+    ]
+    return dialect.spelled(library.text + "".join(functions))
 
 
 def workspace_bytes(kernel: Kernel | Routine) -> int:

@@ -146,23 +146,11 @@ class Library:
 
 
 def _related(t: Type, letter: str) -> Type:
-    match letter:
-        case "T":
-            return t
-        case "E":
-            return t.scalar
-        case "I" | "M":
-            return t.integer
-        case "U":
-            return Type(f"u{t.bits}", t.lanes)
-        case "H":
-            return Type(t.element, t.lanes // 2)
-        case "D":
-            return Type("f64", t.lanes)
-        case "F":
-            return Type("f32", t.lanes)
-        case _:
-            return Type(letter.lower(), t.lanes)
+    if letter in "EH":
+        return t.scalar if letter == "E" else Type(t.element, t.lanes // 2)
+    signed = t.integer.element
+    elements = {"T": t.element, "I": signed, "M": signed, "U": f"u{t.bits}", "D": "f64", "F": "f32"}
+    return Type(elements.get(letter, letter.lower()), t.lanes)
 
 
 _FORMS = ("scalar", "vector")

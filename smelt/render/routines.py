@@ -19,7 +19,7 @@ from smelt.kernel.routine import Routine
 from smelt.render.dialect import Shape
 from smelt.render.library import Library, Type
 from smelt.render.networks import network_text
-from smelt.render.scattering import scatter_text
+from smelt.render.scattering import Scatter
 from smelt.render.texts import compaction, group_sort, sort
 from smelt.render.tiles import IndexText
 
@@ -55,7 +55,7 @@ def render_routine(routine: Routine, library: Library) -> str:
 def _body(routine: Routine, library: Library) -> str:
     words = {"name": routine.name, **_key_words(routine.dtype), **dict(routine.words)}
     if routine.template == "scatter":
-        return scatter_text(routine, library)
+        return Scatter(routine, library).text()
     parts = _TEMPLATES.get(routine.template)
     if parts is None:
         raise InternalError(f"there is no routine called {routine.template}")
@@ -79,6 +79,7 @@ def _key_words(dtype: DType) -> dict[str, str | int]:
     constants = {"sign": sign, "infinity": infinity, "nan": nan}
     return {
         "bits": bits,
+        "signed": f"i{dtype.bits}",
         "width": dtype.bits,
         "is_bool": int(dtype.is_bool),
         "is_float": int(dtype.is_float),

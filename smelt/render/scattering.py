@@ -15,12 +15,9 @@ from smelt.render.library import Library, Type
 PREFETCH = 12  # updates ahead
 
 
-def scatter_text(routine: Routine, library: Library) -> str:
+class Scatter:
     """The kernel, in the notation of `routines`. Words: op, indices, outer, rows, target, updates, split, lanes."""
-    return _Scatter(routine, library).text()
 
-
-class _Scatter:
     def __init__(self, routine: Routine, library: Library) -> None:
         self.routine, self.library = routine, library
         self.words = dict(routine.words)
@@ -38,12 +35,11 @@ class _Scatter:
             self.memory = self.element = element(compute_dtype(dtype))
 
     def text(self) -> str:
-        first = 3
         lines = [
             f"const GLOBAL {self.memory} *target = buffers[1], *updates = buffers[2];",
-            *(f"const GLOBAL {kind} *x{k} = buffers[{first + k}];" for k, kind in enumerate(self.indices)),
+            *(f"const GLOBAL {kind} *x{k} = buffers[{3 + k}];" for k, kind in enumerate(self.indices)),
             f"GLOBAL {self.memory} *o = buffers[0];",
-            f"GLOBAL {self.element} *a = buffers[{first + len(self.indices) if self.wide else 0}];",
+            f"GLOBAL {self.element} *a = buffers[{3 + len(self.indices) if self.wide else 0}];",
             "SIZES",
             "for (long task = begin; task < end; task++) {",
             "long low = task * share, high = low + share < extent ? low + share : extent;",
@@ -88,21 +84,16 @@ class _Scatter:
 
     def _loops(self) -> list[str]:
         split = str(self.words["split"])  # "axis k" of the updates, or "index k"
-        kind, number = split.split()
         lines: list[str] = []
         for k in range(self.outer):
-            own = split == f"axis {k}"
-            first, last = ("low", "high") if own else ("0", f"size{k}")
+            first, last = ("low", "high") if split == f"axis {k}" else ("0", f"size{k}")
             lines.append(f"for (long i{k} = {first}; i{k} < {last}; i{k}++) {{")
         terms = [f"i{k} * target{k}" for k in range(self.outer)]
         for k in range(len(self.indices)):
             at = " + ".join(f"i{j} * x{k}_{j}" for j in range(self.outer)) or "0"
             lines.append(f"long id{k} = x{k}[{at}];")
-            bounds = ("low", "high") if (kind, number) == ("index", str(k)) else ("0", f"x{k}_size")
-            if bounds[0] == "0":
-                lines.append(f"if ((u64)id{k} >= (u64){bounds[1]}) continue;")
-            else:
-                lines.append(f"if ((u64)(id{k} - low) >= (u64)(high - low)) continue;")
+            inside = (f"(id{k} - low)", "(high - low)") if split == f"index {k}" else (f"id{k}", f"x{k}_size")
+            lines.append(f"if ((u64){inside[0]} >= (u64){inside[1]}) continue;")
             terms.append(f"id{k} * x{k}_stride")
         lines += self._prefetch()
         lines.append(f"GLOBAL {self.element} *p = a + {' + '.join(terms) or '0'};")

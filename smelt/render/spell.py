@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from string import Template
 from typing import NamedTuple
 
 Choice = tuple[str, str]  # what a feature check asks for, and the text where it holds
@@ -34,8 +35,15 @@ def spelled(name: str, bits: int, lanes: int, own: Mapping[str, str], guards: bo
     return f"  {text.portable}" if isinstance(text, Guarded) and not guards else str(text)
 
 
-def _guarded(feature: str, special: str, portable: str) -> Guarded:
+def guarded(feature: str, special: str, portable: str) -> Guarded:
+    """A text where a feature check holds, and another one elsewhere."""
     return Guarded(((feature, special),), portable)
+
+
+def _filled(choices: Iterable[Choice], portable: str, words: Mapping[str, object]) -> Guarded:
+    """Choices with `$word` filled in."""
+    fill = [(Template(feature), Template(text)) for feature, text in choices]
+    return Guarded(tuple((f.safe_substitute(words), t.safe_substitute(words)) for f, t in fill), portable)
 
 
 def _avx512(bits: int, lanes: int, narrow: str = "BW") -> str:
@@ -88,9 +96,7 @@ def _instructions(
         size = bits * lanes
         by_size = {128: vector, 256: vector, 512: vector if widest is None else widest}
         choices = scalar if lanes == 1 else by_size.get(size, ())
-        words = _words(bits, lanes)
-        made = tuple((feature.format(**words), text.format(**words)) for feature, text in choices)
-        return Guarded(made, portable) if made else portable
+        return _filled(choices, portable, _words(bits, lanes)) if choices else portable
 
     return body
 
@@ -111,33 +117,33 @@ def _if_known(feature: str, builtin: str, text: str) -> Choice:
 
 
 def _streamed(call: str) -> str:
-    return f"if ((u64)p % {{bytes}} == 0) {{{{ {call}; return; }}}} *(T_u *)p = v;"
+    return f"if ((u64)p % $bytes == 0) {{ {call}; return; }} *(T_u *)p = v;"
 
 
 def _extreme(immediate: int, name: str, test: str, both: str) -> Spelling:
     """NaN wins; of two zeros, the one that `both` makes of their bits. Comparisons of scalars would become branches."""
-    ordered = "__builtin_ia32_cmp{kind}{size}_mask(a, b, 7, ({mask})-1{tail})"
-    vector = f"range{{kind}}{{size}}_mask(a, b, {immediate}, a + b, {ordered}{{tail}})"
-    operands = f"({{whole}}){{{{a}}}}, ({{whole}}){{{{b}}}}, {immediate}, ({{whole}}){{{{a + b}}}}"
+    ordered = "__builtin_ia32_cmp${kind}${size}_mask(a, b, 7, ($mask)-1$tail)"
+    vector = f"range${{kind}}${{size}}_mask(a, b, {immediate}, a + b, {ordered}$tail)"
+    operands = f"($whole){{a}}, ($whole){{b}}, {immediate}, ($whole){{a + b}}"
     scalar = f"return NAME({operands}, (u8)!__builtin_isunordered(a, b), 4)[0];"
     return _instructions(
         f"T r = select@(a {test} b, a, b); r = select@(a == b, real@(bits@(a) {both} bits@(b)), r); "
         "return select@(a != a, a, r);",
-        scalar=[_if_known("defined(__AVX512DQ__)", "range{single}128_mask_round", scalar)],
-        vector=[_by_builtin(name, "a, b"), _by_gcc("{float_masks} && defined(__AVX512DQ__)", vector)],
+        scalar=[_if_known("defined(__AVX512DQ__)", "range${single}128_mask_round", scalar)],
+        vector=[_by_builtin(name, "a, b"), _by_gcc("$float_masks && defined(__AVX512DQ__)", vector)],
     )
 
 
 def _limit(instruction: str, test: str) -> Spelling:
     """The instruction gives its second operand where the first or the second is NaN: x stays NaN."""
-    name = f"{instruction}{{kind}}{{suffix}}"
-    masked = f"__builtin_ia32_{name}_mask(splat@(limit), x, x, ({{mask}})-1, 4)"
-    scalar = "return NAME(({whole}){{limit}}, ({whole}){{x}})[0];"
+    name = f"{instruction}${{kind}}${{suffix}}"
+    masked = f"__builtin_ia32_{name}_mask(splat@(limit), x, x, ($mask)-1, 4)"
+    scalar = "return NAME(($whole){limit}, ($whole){x})[0];"
     return _instructions(
         f"return select@(x {test} limit, splat@(limit), x);",
-        scalar=[_if_known("defined(__SSE2__)", f"{instruction}{{single}}", scalar)],
-        vector=[_if_known("{vectors}", name, "return (T)NAME(splat@(limit), x);")],
-        widest=[_if_known("{vectors}", name, "return NAME(splat@(limit), x, 4);"), ("{vectors}", f"return {masked};")],
+        scalar=[_if_known("defined(__SSE2__)", f"{instruction}$single", scalar)],
+        vector=[_if_known("$vectors", name, "return (T)NAME(splat@(limit), x);")],
+        widest=[_if_known("$vectors", name, "return NAME(splat@(limit), x, 4);"), ("$vectors", f"return {masked};")],
     )
 
 
@@ -146,8 +152,8 @@ def _rounded(mode: int, clang: str, portable: str) -> Spelling:
     builtin = _by_builtin(clang, "x")
     return _instructions(
         portable,
-        vector=[builtin, _by_gcc("{rounding}", f"round{{kind}}{{suffix}}(x, {mode})")],
-        widest=[builtin, _by_gcc("{rounding}", f"rndscale{{kind}}_mask(x, {mode}, x, ({{mask}})-1, 4)")],
+        vector=[builtin, _by_gcc("$rounding", f"round${{kind}}${{suffix}}(x, {mode})")],
+        widest=[builtin, _by_gcc("$rounding", f"rndscale${{kind}}_mask(x, {mode}, x, ($mask)-1, 4)")],
     )
 
 
@@ -155,8 +161,8 @@ _STEPPED = "T r = round@(x); return copy_sign@(r {} select@(r {} x, splat@(1), s
 _SQRT = "$(__builtin_sqrtf|__builtin_sqrt)"
 _vector_sqrt = _instructions(
     f"T r; for (int j = 0; j < L; j++) r[j] = {_SQRT}(x[j]); return r;",
-    vector=[_by_builtin("sqrt", "x"), _by_gcc("{vectors}", "sqrt{kind}{suffix}(x)")],
-    widest=[_by_builtin("sqrt", "x"), _by_gcc("{vectors}", "sqrt{kind}512_mask(x, x, ({mask})-1, 4)")],
+    vector=[_by_builtin("sqrt", "x"), _by_gcc("$vectors", "sqrt${kind}${suffix}(x)")],
+    widest=[_by_builtin("sqrt", "x"), _by_gcc("$vectors", "sqrt${kind}512_mask(x, x, ($mask)-1, 4)")],
 )
 
 
@@ -271,10 +277,10 @@ def _extend(letter: str, target: int) -> Spelling:
             return plain
         if target * lanes != 512:
             hidden = f'__asm__("" : "+x"(x)); {plain}'
-            return _guarded("defined(__SSE2__) && !defined(__clang__)", hidden, plain) if target > 2 * bits else plain
+            return guarded("defined(__SSE2__) && !defined(__clang__)", hidden, plain) if target > 2 * bits else plain
         whole, wide, mask = _integers(bits, lanes), f"i{target}x{lanes}", f"u{max(8, lanes)}"
         call = f"return ({kind}){name}(({whole})x, ({wide}){{}}, ({mask})-1);"
-        return _guarded(f"{_avx512(bits if target < 32 else 32, lanes)} && __has_builtin({name})", call, plain)
+        return guarded(f"{_avx512(bits if target < 32 else 32, lanes)} && __has_builtin({name})", call, plain)
 
     return body
 
@@ -289,16 +295,13 @@ def _byte_products(kinds: str, names: str) -> str:
     return f"return sum{''.join(products)};"
 
 
-def _dots(portable: str, widest: str, choices: Sequence[tuple[str, str]]) -> Spelling:
+def _dots(portable: str, widest: str, choices: Sequence[Choice]) -> Spelling:
     """Inner products of words, added: instructions for four, eight and sixteen lanes."""
 
     def body(bits: int, lanes: int) -> str | Guarded:
-        if lanes not in (4, 8, 16):
-            return portable
         feature = f"defined({widest})" + ("" if lanes == 16 else " && defined(__AVX512VL__)")
-        words = {"lanes": lanes, "size": 32 * lanes}
-        made = [(check.format(**words), text.format(**words)) for check, text in choices]
-        return Guarded(tuple((feature + check, text) for check, text in made), portable)
+        words = {"lanes": lanes, "size": 32 * lanes, "feature": feature}
+        return _filled(choices, portable, words) if lanes in (4, 8, 16) else portable
 
     return body
 
@@ -308,14 +311,14 @@ _LOWER, _UPPER = (" * ".join(f"real@({half.format(x)})" for x in "ab") for half 
 _add_dot2 = _dots(
     f"return sum + {_LOWER} + {_UPPER};",
     "__AVX512BF16__",
-    [("", '__asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); return sum;')],
+    [("$feature", '__asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); return sum;')],
 )
 # Sums of four products of an unsigned and a signed byte; the instruction does not saturate either.
-_VNNI = [f"__builtin_ia32_vpdpbusd{name}" for name in ("_v{lanes}si", "{size}")]  # of gcc, of clang
+_VNNI = [f"__builtin_ia32_vpdpbusd{name}" for name in ("_v${lanes}si", "$size")]  # of gcc, of clang
 _add_dot4 = _dots(
     _byte_products("us", "us"),
     "__AVX512VNNI__",
-    [(f" && __has_builtin({name})", f"return {name}(sum, u, s);") for name in _VNNI],
+    [(f"$feature && __has_builtin({name})", f"return {name}(sum, u, s);") for name in _VNNI],
 )
 
 # Numbers of float32 and float64.
@@ -335,27 +338,27 @@ def _number(name: str) -> Spelling:
     return lambda bits, lanes: _NUMBERS[name][bits == 64]
 
 
-_LOAD = "return (T)__builtin_ia32_loaddqu{letters}{size}_mask((const void *)p, ({integers}){{}}, ({mask})m);"
-_STORE = "__builtin_ia32_storedqu{letters}{size}_mask((void *)p, ({integers})v, ({mask})m);"
-_SCALAR_SCALE = "return NAME(({whole}){{x}}, ({whole}){{n}}, ({whole}){{}}, (u8)-1, 4)[0];"
-_SCALE = "return __builtin_ia32_scalef{kind}{size}_mask(x, n, x, ({mask})-1{tail});"
+_LOAD = "return (T)__builtin_ia32_loaddqu${letters}${size}_mask((const void *)p, ($integers){}, ($mask)m);"
+_STORE = "__builtin_ia32_storedqu${letters}${size}_mask((void *)p, ($integers)v, ($mask)m);"
+_SCALAR_SCALE = "return NAME(($whole){x}, ($whole){n}, ($whole){}, (u8)-1, 4)[0];"
+_SCALE = "return __builtin_ia32_scalef${kind}${size}_mask(x, n, x, ($mask)-1$tail);"
 # Below a limit 0, and nothing is multiplied; 5: not less than.
-_KEPT = "__builtin_ia32_cmp{kind}512_mask(x, splat@(limit), 5, ({mask})-1, 4)"
+_KEPT = "__builtin_ia32_cmp${kind}512_mask(x, splat@(limit), 5, ($mask)-1, 4)"
 
 SPELLINGS: dict[str, str | Spelling] = {
     **{name: _number(name) for name in _NUMBERS},
     "masked_load": _instructions(
         "T r = {}; for (int j = 0; j < L; j++) if (m >> j & 1) r[j] = p[j]; return r;",
-        vector=[("{masks}", _LOAD)],
+        vector=[("$masks", _LOAD)],
     ),
     "masked_store": _instructions(
-        "for (int j = 0; j < L; j++) if (m >> j & 1) p[j] = v[j];", vector=[("{masks}", _STORE)]
+        "for (int j = 0; j < L; j++) if (m >> j & 1) p[j] = v[j];", vector=[("$masks", _STORE)]
     ),
     "stream": _instructions(
         "*(T_u *)p = v;",
         vector=[
             ("__has_builtin(__builtin_nontemporal_store)", _streamed("__builtin_nontemporal_store(v, (T *)p)")),
-            ("{vectors}", _streamed("__builtin_ia32_movntdq{suffix}(({longs} *)p, ({longs})v)")),
+            ("$vectors", _streamed("__builtin_ia32_movntdq$suffix(($longs *)p, ($longs)v)")),
         ],
     ),
     "maximum": _arm("fmax", ("a", "b"), _extreme(5, "maximum", ">", "&")),
@@ -364,12 +367,12 @@ SPELLINGS: dict[str, str | Spelling] = {
     # x * 2**n for an integral n of any size, rounded once.
     "scale": _instructions(
         "return scale_in_steps@(x, n);",
-        scalar=[_if_known("defined(__AVX512F__)", "scalef{single}_mask_round", _SCALAR_SCALE)],
-        vector=[("{float_masks}", _SCALE)],
+        scalar=[_if_known("defined(__AVX512F__)", "scalef${single}_mask_round", _SCALAR_SCALE)],
+        vector=[("$float_masks", _SCALE)],
     ),
     "scale_kept": _instructions(
         "M gone = x < limit; return select@(gone, splat@(0), scale@(q, select@(gone, splat@(0), n)));",
-        widest=[("{vectors}", f"return __builtin_ia32_scalef{{kind}}512_mask(q, n, (T){{{{}}}}, {_KEPT}, 4);")],
+        widest=[("$vectors", f"return __builtin_ia32_scalef${{kind}}512_mask(q, n, (T){{}}, {_KEPT}, 4);")],
     ),
     "at_most": _arm("fmin", ("x", "splat@(limit)"), _limit("min", ">")),
     "at_least": _arm("fmax", ("x", "splat@(limit)"), _limit("max", "<")),

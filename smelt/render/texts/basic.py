@@ -67,8 +67,6 @@ TEXT = r"""
   return (T)(iota@() < splat@(count));
 }
 
-@@ some signed scalar: int(T m) = m != 0
-@@ some signed vector: int(T m) = some@H(low@(m) | high@(m))
 @@ fold_add any scalar: T(T v) = v
 @@ fold_add any vector: E(T v) = fold_add@H(low@(v) + high@(v))
 @@ fold_mul any scalar: T(T v) = v

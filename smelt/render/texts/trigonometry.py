@@ -134,7 +134,7 @@ CONSTANT u64 two_over_pi@[] = {
 
 @@ sin_mended f64 vector: T(T x, T y, long shift) {
   M huge = is_huge@(x);
-  if (some@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = sin_huge@E(x[j], shift);
+  if (fold_or@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = sin_huge@E(x[j], shift);
   return y;
 }
 
@@ -142,7 +142,7 @@ CONSTANT u64 two_over_pi@[] = {
 
 @@ tan_mended f64 vector: T(T x, T y) {
   M huge = is_huge@(x);
-  if (some@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = tan_huge@E(x[j]);
+  if (fold_or@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = tan_huge@E(x[j]);
   return y;
 }
 
