@@ -9,6 +9,7 @@ IR; locals lie in `workspace`. Where the number of tasks is symbolic, `long NAME
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +30,6 @@ from smelt.kernel.ir import (
     Let,
     Load,
     Local,
-    Part,
     Reduce,
     Scan,
     Statement,
@@ -122,7 +122,7 @@ class _Writer:
         self.matrix = Matrix(kernel, features, library, self.text, self.memory, self.registers, self.lines)
         self.streams = streams(kernel) if library.dialect.hints else {}
         self.workspace = 0
-        self.loops = 0
+        self.loops = itertools.count()
 
     def function(self) -> str:
         kernel, dialect = self.kernel, self.library.dialect
@@ -166,7 +166,7 @@ class _Writer:
 
     def _task(self, statement: For, first: str, last: str, several: bool) -> None:
         """The one task of this call, if it is one of these."""
-        name = self._next_loop()
+        name = f"t{next(self.loops)}"
         self.lines.append(f"if (begin >= {first} && begin < {last}) {{" if several else "{")
         self.lines.append(f"const long {name} = begin - ({first});")
         self._block(statement.body, {statement.variable.name: name})
@@ -178,28 +178,24 @@ class _Writer:
                 *("#ifdef __clang__", f"#pragma clang loop unroll_count({statement.unroll})"),
                 *("#else", f"#pragma GCC unroll {statement.unroll}", "#endif"),
             ]
-        name = self._next_loop()
-        end = f"e{name[1:]}"
+        number = next(self.loops)
+        name, end = f"t{number}", f"e{number}"
         self.lines.append(f"for (long {name} = {first}, {end} = {last}; {name} < {end}; {name}++) {{")
         self._fetch_ahead(statement, name, end)
         self._block(statement.body, {statement.variable.name: name})
         self.lines.append("}")
 
-    def _next_loop(self) -> str:
-        self.loops += 1
-        return f"t{self.loops - 1}"
-
     def _fetch_ahead(self, statement: For, name: str, end: str) -> None:
         """Ask for the rows that a later iteration gathers."""
-        found = rows_ahead(statement)
-        if not (found.rows and self.library.dialect.hints):
+        chain, rows = rows_ahead(statement) if self.library.dialect.hints else ((), ())
+        if not rows:
             return
         later = self.memory.fresh("n")
         self.lines += ["{", f"const long {later} = {name} + {DISTANCE} < {end} ? {name} + {DISTANCE} : {name};"]
         with self._scope({statement.variable.name: later}):
-            for source in found.chain:
+            for source in chain:
                 self._statement(source)
-            for row in found.rows:
+            for row in rows:
                 self.registers.declare(row.load.value)
                 pointer = self.expressions.pointer(row.load)
                 self.lines += [f"__builtin_prefetch({pointer} + {offset});" for offset in row.offsets]
@@ -208,13 +204,11 @@ class _Writer:
     @contextmanager
     def _scope(self, names: Mapping[str, str]) -> Iterator[None]:
         """Variables have these names inside, and what else gets a name there is forgotten after it."""
-        outer = self.text.names
-        self.text.names = {**outer, **names}
-        self.memory.enter()
-        yield
-        self.registers.forget()
-        self.memory.leave()
-        self.text.names = outer
+        with self.text.named(names):
+            self.memory.enter()
+            yield
+            self.registers.forget()
+            self.memory.leave()
 
     def _block(self, body: Iterable[Statement], names: Mapping[str, str] = MappingProxyType({})) -> None:
         with self._scope(names):
@@ -270,17 +264,12 @@ class _Writer:
     # --- statements with an effect
 
     def _local(self, buffer: Buffer) -> None:
-        name, element = self.memory.fresh("s"), elementwise.memory_element(buffer.dtype)
+        name, size = self.memory.fresh("s"), _local_bytes(buffer)
         self.memory.buffers[buffer.name] = name
-        declared = self.library.dialect.local.format(
-            space=self.memory.space(buffer),
-            element=element,
-            name=name,
-            at=self.workspace,
-            count=max(1, _local_bytes(buffer) // buffer.dtype.itemsize),
-        )
-        self.lines.append(declared)
-        self.workspace += _local_bytes(buffer)
+        words = {"space": self.memory.space(buffer), "element": elementwise.memory_element(buffer.dtype), "name": name}
+        count = max(1, size // buffer.dtype.itemsize)
+        self.lines.append(self.library.dialect.local.format(**words, at=self.workspace, count=count))
+        self.workspace += size
 
     def _store(self, statement: Store) -> None:
         value, buffer = statement.value, statement.buffer
@@ -289,12 +278,10 @@ class _Writer:
         self.registers.settle_loads(buffer.name)
         tile = self.registers.tile(value)
         wanted = Type("i8", tile.form.lanes) if value.dtype is bool_ and tile.form.lanes > 1 else tile.form
-        owned = self.groups.owner(value)
+        owner, stream = self.groups.owner(value), statement.stream and self.library.dialect.hints
         for at in combinations(tile.parts):
             where = access(buffer, statement.index, statement.mask, at, tile.lane)
-            text = self.registers.operand(value, at, wanted)
-            self.memory.owner = owned
-            self.memory.store(buffer, where, tile.lane, text, statement.stream and self.library.dialect.hints)
+            self.memory.store(buffer, where, tile.lane, self.registers.operand(value, at, wanted), owner, stream)
 
     def _accumulator(self, statement: Accumulator) -> None:
         value = statement.value
@@ -315,10 +302,12 @@ class _Writer:
                 known = parts.get(part.name, part)
                 parts[part.name] = part if part.extent < known.extent else known
         outer = {part.name for part in self.registers.tile(arguments[0]).parts}
-        shorter = None if tile.lane is None else _shorter_lanes(accumulator, arguments)
+        lane = tile.lane
+        extents = [part.extent for a in arguments for part in a.parts if lane is not None and part.name == lane.name]
+        shorter = min(extents, default=tile.form.lanes)
         for at in combinations(sorted(parts.values(), key=lambda part: part.name not in outer)):
             target = self.registers.text(self.registers.key(accumulator, at))
-            if shorter is not None:
+            if shorter < tile.form.lanes:
                 self._update_first_lanes(statement, at, target, shorter)
             else:
                 self.lines.append(f"{target} = {self._updated(statement, at, target)};")
@@ -363,15 +352,6 @@ class _Writer:
             texts = [f"-({text} != 0)" for text in texts] if boolean else texts
             combined = self._combined(statement.op, accumulator, form if boolean else form.scalar, own, texts)
             self.lines.append(f"{own} = {combined};")
-
-
-def _shorter_lanes(accumulator: Value, arguments: Sequence[Value]) -> int | None:
-    """How many lanes an update changes, if not all."""
-    own: Part | None = accumulator.parts[-1] if accumulator.parts and accumulator.parts[-1].is_lane else None
-    if own is None:
-        return None
-    extents = [p.extent for a in arguments for p in a.parts if p.name == own.name and p.extent < own.extent]
-    return min(extents, default=None)
 
 
 def _indented(lines: list[str]) -> str:

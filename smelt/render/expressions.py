@@ -150,9 +150,7 @@ class Expressions:
         form = self.registers.tile(value).form
         if source.dtype is bool_:
             text = self.registers.operand(source, at, form.integer)
-            return (
-                text if value.dtype is bool_ else elementwise.cast(self.library, bool_, value.dtype, form.lanes, text)
-            )
+            return elementwise.cast(self.library, bool_, value.dtype, form.lanes, text)
         operand = Type(elementwise.element(source.dtype), form.lanes)
         text = self.registers.operand(source, at, operand)
         text = elementwise.cast(self.library, source.dtype, value.dtype, form.lanes, text)

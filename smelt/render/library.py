@@ -31,7 +31,7 @@ from typing import NamedTuple
 from smelt.errors import InternalError
 from smelt.render import spell
 from smelt.render.dialect import C, Dialect
-from smelt.render.texts import basic, elementary, half, integer, inverse, narrow, special, trigonometry
+from smelt.render.texts import basic, elementary, integer, inverse, narrow, special, trigonometry
 
 _INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
 _GROUPS = {
@@ -187,7 +187,7 @@ class _Section(NamedTuple):
 def _sections() -> dict[tuple[str, str, bool], _Section]:
     """Sections by name, element type and whether they are for vectors."""
     found: dict[tuple[str, str, bool], _Section] = {}
-    for module in (basic, integer, half, narrow, elementary, trigonometry, inverse, special):
+    for module in (basic, integer, narrow, elementary, trigonometry, inverse, special):
         heads = list(_SECTION.finditer(module.TEXT))
         for head, following in itertools.zip_longest(heads, heads[1:]):
             rest = module.TEXT[head.end() : following.start() if following else None].rstrip("\n")
@@ -204,8 +204,7 @@ def _sections() -> dict[tuple[str, str, bool], _Section]:
 
 
 def _horner(coefficients: str, x: str, t: Type) -> str:
-    *lower, highest = [f"{c}{'f' if t.element == 'f32' else ''}" for c in coefficients.split()]
-    nested = highest
+    *lower, nested = [f"{c}{'f' if t.element == 'f32' else ''}" for c in coefficients.split()]
     for coefficient in reversed(lower):
         nested = f"({nested}) * {x} + {coefficient}"
     return f"({nested})"

@@ -71,7 +71,7 @@ OPENCL = Dialect(
     hints=False,
     # Built-in functions whose results are exact; all others are smelt's own, whose errors are known.
     spellings={
-        "sqrt": "return sqrt(x);",
+        "scalar_sqrt": "return sqrt(x);",
         "round": "return rint(x);",
         "floor": "return floor(x);",
         "ceil": "return ceil(x);",

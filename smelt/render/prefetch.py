@@ -104,18 +104,11 @@ class Row(NamedTuple):
     offsets: tuple[int, ...]
 
 
-class Rows(NamedTuple):
-    """What to fetch, and the statements of the loop's body that compute where it lies."""
-
-    chain: tuple[Statement, ...]
-    rows: tuple[Row, ...]
-
-
-def rows_ahead(loop: For) -> Rows:
-    """The rows that the body of a loop gathers."""
+def rows_ahead(loop: For) -> tuple[tuple[Statement, ...], tuple[Row, ...]]:
+    """The statements of a loop's body that compute where gathered rows lie, and the rows."""
     gathers = [s for s in statements(loop.body) if isinstance(s, Load) and s.picks and _is_large(s.buffer)]
     if not gathers:
-        return Rows((), ())
+        return (), ()
     own = {s.value.name: s for s in loop.body if isinstance(s, Load | Compute)}
     inner = {name for s in statements(loop.body) for name in _names(s)} - own.keys()
     needed: dict[str, Statement] = {}
@@ -126,7 +119,7 @@ def rows_ahead(loop: For) -> Rows:
             needed |= chain
             row = _row(load, loop)
             rows[row.load.buffer.name, row.load.index] = row
-    return Rows(tuple(s for s in loop.body if any(s is known for known in needed.values())), tuple(rows.values()))
+    return tuple(s for s in loop.body if any(s is known for known in needed.values())), tuple(rows.values())
 
 
 def _names(statement: Statement) -> list[str]:

@@ -30,7 +30,7 @@ Spelling = Callable[[int, int], str | Guarded]
 
 def spelled(name: str, bits: int, lanes: int, own: Mapping[str, str], guards: bool) -> str:
     """A spelling, or the one that a language has of its own; without guards, its portable form."""
-    spelling = own.get(name) or SPELLINGS[name]
+    spelling = own.get(name) or (_NUMBERS[name][bits == 64] if name in _NUMBERS else SPELLINGS[name])
     text = spelling if isinstance(spelling, str) else spelling(bits, lanes)
     return f"  {text.portable}" if isinstance(text, Guarded) and not guards else str(text)
 
@@ -158,16 +158,6 @@ def _rounded(mode: int, clang: str, portable: str) -> Spelling:
 
 
 _STEPPED = "T r = round@(x); return copy_sign@(r {} select@(r {} x, splat@(1), splat@(0)), x);"
-_SQRT = "$(__builtin_sqrtf|__builtin_sqrt)"
-_vector_sqrt = _instructions(
-    f"T r; for (int j = 0; j < L; j++) r[j] = {_SQRT}(x[j]); return r;",
-    vector=[_by_builtin("sqrt", "x"), _by_gcc("$vectors", "sqrt${kind}${suffix}(x)")],
-    widest=[_by_builtin("sqrt", "x"), _by_gcc("$vectors", "sqrt${kind}512_mask(x, x, ($mask)-1, 4)")],
-)
-
-
-def _sqrt(bits: int, lanes: int) -> str | Guarded:
-    return f"return {_SQRT}(x);" if lanes == 1 else _vector_sqrt(bits, lanes)
 
 
 # How 64-bit ARM names a register that holds this many elements of so many bits.
@@ -334,10 +324,6 @@ _NUMBERS = {
 }
 
 
-def _number(name: str) -> Spelling:
-    return lambda bits, lanes: _NUMBERS[name][bits == 64]
-
-
 _LOAD = "return (T)__builtin_ia32_loaddqu${letters}${size}_mask((const void *)p, ($integers){}, ($mask)m);"
 _STORE = "__builtin_ia32_storedqu${letters}${size}_mask((void *)p, ($integers)v, ($mask)m);"
 _SCALAR_SCALE = "return NAME(($whole){x}, ($whole){n}, ($whole){}, (u8)-1, 4)[0];"
@@ -346,7 +332,6 @@ _SCALE = "return __builtin_ia32_scalef${kind}${size}_mask(x, n, x, ($mask)-1$tai
 _KEPT = "__builtin_ia32_cmp${kind}512_mask(x, splat@(limit), 5, ($mask)-1, 4)"
 
 SPELLINGS: dict[str, str | Spelling] = {
-    **{name: _number(name) for name in _NUMBERS},
     "masked_load": _instructions(
         "T r = {}; for (int j = 0; j < L; j++) if (m >> j & 1) r[j] = p[j]; return r;",
         vector=[("$masks", _LOAD)],
@@ -363,7 +348,16 @@ SPELLINGS: dict[str, str | Spelling] = {
     ),
     "maximum": _arm("fmax", ("a", "b"), _extreme(5, "maximum", ">", "&")),
     "minimum": _arm("fmin", ("a", "b"), _extreme(4, "minimum", "<", "|")),
-    "sqrt": _arm("fsqrt", ("x",), _sqrt),
+    "scalar_sqrt": _arm("fsqrt", ("x",), lambda bits, lanes: "return $(__builtin_sqrtf|__builtin_sqrt)(x);"),
+    "sqrt": _arm(
+        "fsqrt",
+        ("x",),
+        _instructions(
+            "T r; for (int j = 0; j < L; j++) r[j] = $(__builtin_sqrtf|__builtin_sqrt)(x[j]); return r;",
+            vector=[_by_builtin("sqrt", "x"), _by_gcc("$vectors", "sqrt${kind}${suffix}(x)")],
+            widest=[_by_builtin("sqrt", "x"), _by_gcc("$vectors", "sqrt${kind}512_mask(x, x, ($mask)-1, 4)")],
+        ),
+    ),
     # x * 2**n for an integral n of any size, rounded once.
     "scale": _instructions(
         "return scale_in_steps@(x, n);",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from smelt.errors import InternalError
@@ -121,6 +122,14 @@ class IndexText:
     def __init__(self, library: Library) -> None:
         self.library = library
         self.names: dict[str, str] = {}
+
+    @contextmanager
+    def named(self, names: Mapping[str, str]) -> Iterator[None]:
+        """Variables have these names inside; none that is given there lives on."""
+        outer = self.names
+        self.names = {**outer, **names}
+        yield
+        self.names = outer
 
     def helper(self, symbol: str) -> str:
         """The name of the function for //, %, min or max."""

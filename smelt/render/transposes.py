@@ -11,7 +11,7 @@ from smelt.render.elementwise import memory_element
 from smelt.render.library import Type
 from smelt.render.memory import Memory
 from smelt.render.registers import Registers
-from smelt.render.tiles import NEVER, along_lane, combinations, lane_part, place, place_mask, register_parts
+from smelt.render.tiles import NEVER, Affine, along_lane, combinations, lane_part, place, place_mask, register_parts
 
 _FEW_LANES = 4  # whose exchanges are about as short as a call
 _WIDEST = 64  # bytes of a vector: exchanges between parts of wider ones cost more than single loads
@@ -19,10 +19,10 @@ _WIDEST = 64  # bytes of a vector: exchanges between parts of wider ones cost mo
 
 def write_transpose(load: Load, memory: Memory, registers: Registers) -> bool:
     """Write a load at once into an array that stands for its registers, if it is a transpose."""
-    lane, rows = lane_part(load.value), _along(load)
-    move = None if rows is None else along_lane(load.buffer.address(load.index), lane)
-    if lane is None or rows is None or move is None:
+    found = _transpose(load)
+    if found is None:
         return False
+    lane, rows, move = found
     # The transposed part comes last in the array: its registers lie side by side.
     tile = registers.declare(load.value, array=True, last=rows)
     form = Type(memory_element(load.buffer.dtype), lane.extent)
@@ -44,8 +44,10 @@ def write_transpose(load: Load, memory: Memory, registers: Registers) -> bool:
     return True
 
 
-def _along(load: Load) -> Part | None:
-    """The part along which memory lies, if there are as many registers of it as lanes, and those lie elsewhere."""
+def _transpose(load: Load) -> tuple[Part, Part, Affine] | None:
+    """The lane, the part along which memory lies, and how addresses move with the lane: if there are as many registers
+    of that part as lanes, and those lie elsewhere.
+    """
     lane, dtype = lane_part(load.value), load.buffer.dtype
     if lane is None or load.picks or dtype.is_bool or compute_dtype(dtype) is not dtype:
         return None
@@ -60,5 +62,5 @@ def _along(load: Load) -> Part | None:
         if part.extent == lane.extent and along is not None and along.step.value == 1:
             # A row is there or it is not.
             names = {variable.name for less in load.mask for index in less for variable in index.variables()}
-            return None if part.name in names else part
+            return None if part.name in names else (lane, part, move)
     return None

@@ -98,7 +98,8 @@ TEXT = r"""
   return select@(x != x, x, r);
 }
 
-@@ sqrt float fitted: T(T x) { $sqrt }
+@@ sqrt float scalar: T(T x) { $scalar_sqrt }
+@@ sqrt float vector fitted: T(T x) { $sqrt }
 @@ reciprocal float: T(T x) = 1 / x
 @@ rsqrt float: T(T x) = 1 / sqrt@(x)
 @@ at_most float: T(T x, E limit) { $at_most }
