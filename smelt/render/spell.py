@@ -6,7 +6,6 @@ one. Instructions are reached through compiler builtins behind feature checks, w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import Template
 from typing import NamedTuple
@@ -46,11 +45,9 @@ def _filled(choices: Iterable[Choice], portable: str, words: Mapping[str, object
     return Guarded(tuple((f.safe_substitute(words), t.safe_substitute(words)) for f, t in fill), portable)
 
 
-def _avx512(bits: int, lanes: int, narrow: str = "BW") -> str:
+def _avx512(bits: int, lanes: int) -> str:
     """The feature check for a masked instruction on whole vectors of this kind."""
-    features = ["__AVX512F__"]
-    if bits < 32:
-        features.append(f"__AVX512{narrow}__")
+    features = ["__AVX512F__", *(["__AVX512BW__"] if bits < 32 else [])]
     if bits * lanes < 512:
         features.append("__AVX512VL__")
     return " && ".join(f"defined({feature})" for feature in features)
@@ -180,10 +177,7 @@ def _arm(instruction: str, operands: tuple[str, ...], others: Spelling) -> Spell
     return body
 
 
-_BUILTIN = re.compile(r"__builtin_\w+")
-
-
-def _float16(builtin: dict[int, str], arm: dict[int, str], converted: str, portable: str) -> Spelling:
+def _float16(builtin: dict[int, tuple[str, str]], arm: dict[int, str], converted: str, portable: str) -> Spelling:
     """A conversion to or from float16: by builtin (by number of lanes), by an instruction of 64-bit ARM, by the
     compiler's own type, or by bits.
     """
@@ -194,7 +188,7 @@ def _float16(builtin: dict[int, str], arm: dict[int, str], converted: str, porta
             feature = f"defined({'__AVX512F__' if lanes == 16 else '__F16C__'})"
             vector = "" if lanes == 1 else f" __attribute__((vector_size({2 * lanes})))"
             choices = [
-                (f"{feature} && __has_builtin({_BUILTIN.findall(builtin[lanes])[0]})", f"return {builtin[lanes]};"),
+                _if_known(feature, *builtin[lanes]),
                 (f"{feature} && defined(__clang__)", f"typedef _Float16 half{vector};\n  {converted}"),
             ]
         choices += [("defined(__aarch64__)", arm[lanes])] if lanes in arm else []
@@ -205,9 +199,9 @@ def _float16(builtin: dict[int, str], arm: dict[int, str], converted: str, porta
 
 _widen_float16 = _float16(
     {
-        1: "__builtin_ia32_vcvtph2ps((i16x8){(short)h})[0]",
-        8: "__builtin_ia32_vcvtph2ps256((i16x8)h)",
-        16: "__builtin_ia32_vcvtph2ps512_mask((i16x16)h, (T){}, (u16)-1, 4)",
+        1: ("vcvtph2ps", "return NAME((i16x8){(short)h})[0];"),
+        8: ("vcvtph2ps256", "return NAME((i16x8)h);"),
+        16: ("vcvtph2ps512_mask", "return NAME((i16x16)h, (T){}, (u16)-1, 4);"),
     },
     {
         1: "union { u16 i; __fp16 f; } u = {h}; return u.f;",
@@ -218,9 +212,9 @@ _widen_float16 = _float16(
 )
 _narrow_float16 = _float16(
     {
-        1: "(u16)__builtin_ia32_vcvtps2ph((f32x4){x}, 0)[0]",
-        8: "(U16)__builtin_ia32_vcvtps2ph256(x, 0)",
-        16: "(U16)__builtin_ia32_vcvtps2ph512_mask(x, 0, (i16x16){}, (u16)-1)",
+        1: ("vcvtps2ph", "return (u16)NAME((f32x4){x}, 0)[0];"),
+        8: ("vcvtps2ph256", "return (U16)NAME(x, 0);"),
+        16: ("vcvtps2ph512_mask", "return (U16)NAME(x, 0, (i16x16){}, (u16)-1);"),
     },
     {
         1: "union { __fp16 f; u16 i; } u = {x}; return u.i;",
