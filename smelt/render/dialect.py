@@ -36,7 +36,7 @@ class Shape(NamedTuple):
     threads: int  # of a group that runs one task together; 1: there are no groups
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dialect:
     """The spellings of one language."""
 

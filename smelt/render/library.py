@@ -108,8 +108,7 @@ class Library:
         full = f"{name}_{t.name}"
         if full not in self._seen:
             self._seen.add(full)
-            text = self._instantiate(_find(name, t), t)
-            self._lines.append(text)
+            self._lines.append(self._instantiate(_template(name, t, self.dialect), t))
         return full
 
     def called_function(self, name: str, t: Type) -> str:
@@ -122,9 +121,6 @@ class Library:
         return full
 
     def _instantiate(self, body: str, t: Type) -> str:
-        def spelled(match: re.Match[str]) -> str:
-            return spell.spelled(match[1], t.bits, t.lanes, self.dialect.spellings, self.dialect.vectors)
-
         def word(match: re.Match[str]) -> str:
             function, of, convert, element, lanes, letter, memory = match.groups()
             if function:
@@ -139,12 +135,10 @@ class Library:
                 return "int"
             return self.type(_related(t, letter)) + (memory or "")
 
-        body = _CHOICE.sub(r"\1" if t.bits == 32 else r"\2", _SPELLED.sub(spelled, body))
-        body = _SUFFIXED.sub(r"\1", body) if t.element == "f64" else body
-        body = _POLYNOMIAL.sub(lambda match: _horner(_sections()[match[1], t.element, False].body, match[2], t), body)
         return _WORD.sub(word, body)
 
 
+@functools.cache
 def _related(t: Type, letter: str) -> Type:
     if letter in "EH":
         return t.scalar if letter == "E" else Type(t.element, t.lanes // 2)
@@ -210,8 +204,17 @@ def _horner(coefficients: str, x: str, t: Type) -> str:
     return f"({nested})"
 
 
+@functools.cache
+def _template(name: str, t: Type, dialect: Dialect) -> str:
+    """The text of a section for a type, with only the words for types and functions still in it."""
+    own, guards = dialect.spellings, dialect.vectors
+    body = _SPELLED.sub(lambda match: spell.spelled(match[1], t.bits, t.lanes, own, guards), _find(name, t))
+    body = _CHOICE.sub(r"\1" if t.bits == 32 else r"\2", body)
+    body = _SUFFIXED.sub(r"\1", body) if t.element == "f64" else body
+    return _POLYNOMIAL.sub(lambda match: _horner(_sections()[match[1], t.element, False].body, match[2], t), body)
+
+
 def _find(name: str, t: Type) -> str:
-    """The text of a section for a type, with the words for others still in it."""
     section = _sections().get((name, t.element, t.lanes > 1))
     if section is None:
         raise InternalError(f"the C library has no {name} for {t.name}")

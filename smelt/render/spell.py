@@ -155,8 +155,6 @@ def _rounded(mode: int, clang: str, portable: str) -> Spelling:
 
 
 _STEPPED = "T r = round@(x); return copy_sign@(r {} select@(r {} x, splat@(1), splat@(0)), x);"
-
-
 # How 64-bit ARM names a register that holds this many elements of so many bits.
 _ARM_REGISTERS = {(32, 1): "%s{}", (64, 1): "%d{}", (32, 2): "%{}.2s", (32, 4): "%{}.4s", (64, 2): "%{}.2d"}
 

@@ -145,8 +145,7 @@ class IndexText:
         if kernel.tasks.value is not None:
             return ""
         lines = [*self.parameters(kernel.parameters), f"return {self.spell(kernel.tasks)};"]
-        body = "".join(f"  {line}\n" for line in lines)
-        return f"\nlong {kernel.name}_tasks(const long *integers) {{\n{body}}}\n"
+        return "\n  ".join([f"\nlong {kernel.name}_tasks(const long *integers) {{", *lines]) + "\n}\n"
 
     def spell(self, index: Index) -> str:
         """The expression, fit to stand between brackets or operators of a comparison."""
