@@ -5,8 +5,10 @@ Elements are element types or groups of them. A definition is a function's resul
 (`= expression` for one that only returns); `static` or `NEVER_INLINE` before it says that it is not inlined. Without a
 definition, the lines that follow are the text. Marks:
 
-    scalar, vector  for that form only                   lanewise    a loop over lanes for vectors
-    halved, fitted  at most eight lanes, 64 bytes; more in halves    widened     float32 is computed in float64
+    scalar, vector  for that form only
+    lanewise        vectors by a loop over their lanes
+    halved, fitted  at most eight lanes, at most 64 bytes at a time; more in halves
+    widened         float32 is computed in float64
     polynomial      a list of coefficients from the constant term up
 
 In a body, arithmetic is spelled the same for scalars and vectors, and these words stand for others:
@@ -188,6 +190,7 @@ def _sections() -> dict[tuple[str, str, bool], _Section]:
             words, _, coefficients = head[3].partition("polynomial")
             marks = frozenset(words.split())
             definition = _DEFINITION.fullmatch(f"{head[4]}\n{rest}".rstrip("\n")) if head[4] else None
+            assert definition or not head[4], head[0]
             parts = definition.groups("INLINE") if definition else ("", "", "", f"{coefficients} {rest}".strip())
             section = _Section(head[1] or "", marks, *parts)
             forms = [form for form in _FORMS if form in marks or (form == "vector" and "lanewise" in marks)] or _FORMS
