@@ -233,6 +233,8 @@ def reads(statement: Statement) -> tuple[Value, ...]:
             return (statement.source, statement.carry)
         case Load():
             return tuple(value for _, value in statement.picks)
+        case Ask():
+            return (statement.flag,)
     return ()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.dtypes import bool_
-from smelt.kernel.ir import Accumulator, Compute, Load, Reduce, Scan, Statement, Update, Value
+from smelt.kernel.ir import Accumulator, Compute, Load, Reduce, Scan, Statement, Update
 
 _DEFAULT = 32
 
@@ -17,26 +17,24 @@ def mask_bits(statements: Sequence[Statement]) -> dict[str, int]:
     the value that it helps to choose, or of what it is combined with.
     """
     widths: dict[str, int] = {}
-    open_values: list[Statement] = []
+    open_values: list[str] = []
     folds: list[Reduce | Scan] = []
+    consumers: dict[str, list[Compute | Update]] = {}
     for statement in statements:
+        if isinstance(statement, Compute | Update):
+            result = (statement.accumulator,) if isinstance(statement, Update) else ()
+            for value in (*statement.arguments, *result):
+                consumers.setdefault(value.name, []).append(statement)
         match statement:
             case Load(value=value) if value.dtype is bool_:
                 widths[value.name] = 8
-            case Compute(value=value) if value.dtype is bool_:
-                width = _made(statement, widths)
-                if width is None:
-                    open_values.append(statement)
-                else:
-                    widths[value.name] = width
+            case Compute(value=value) if value.dtype is bool_ and (width := _made(statement, widths)):
+                widths[value.name] = width
+            case Compute(value=value) | Accumulator(value=value) if value.dtype is bool_:
+                open_values.append(value.name)
             case Reduce(value=value) | Scan(value=value) if value.dtype is bool_:
                 folds.append(statement)
-            case Accumulator(value=value) if value.dtype is bool_:
-                open_values.append(statement)
-    consumers = _consumers(statements)
-    for statement in open_values:
-        assert isinstance(statement, Compute | Accumulator)
-        name = statement.value.name
+    for name in open_values:
         widths[name] = next((w for c in consumers.get(name, ()) if (w := _wanted(c, name, widths))), _DEFAULT)
     for fold in folds:  # as wide as what is folded, which may have been open until now
         widths[fold.value.name] = widths.get(fold.source.name, _DEFAULT)
@@ -53,20 +51,9 @@ def _made(statement: Compute, widths: dict[str, int]) -> int | None:
     return None
 
 
-def _consumers(statements: Sequence[Statement]) -> dict[str, list[Compute | Update]]:
-    found: dict[str, list[Compute | Update]] = {}
-    for statement in statements:
-        if isinstance(statement, Compute | Update):
-            for value in statement.arguments:
-                if value.dtype is bool_:
-                    found.setdefault(value.name, []).append(statement)
-            if isinstance(statement, Update) and statement.accumulator.dtype is bool_:
-                found.setdefault(statement.accumulator.name, []).append(statement)
-    return found
-
-
 def _wanted(consumer: Compute | Update, name: str, widths: dict[str, int]) -> int | None:
-    result: Value = consumer.value if isinstance(consumer, Compute) else consumer.accumulator
+    """The width of what a value helps to choose, or is combined with."""
+    result = consumer.value if isinstance(consumer, Compute) else consumer.accumulator
     if result.dtype is not bool_:
         return result.dtype.bits
     others = [v for v in (*consumer.arguments, result) if v.name != name and v.name in widths]

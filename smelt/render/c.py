@@ -9,9 +9,12 @@ IR; locals lie in `workspace`. Where the number of tasks is symbolic, `long NAME
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
 
 from smelt.dtypes import bool_, compute_dtype
 from smelt.errors import InternalError
@@ -28,7 +31,6 @@ from smelt.kernel.ir import (
     Let,
     Load,
     Local,
-    Part,
     Reduce,
     Scan,
     Statement,
@@ -40,7 +42,6 @@ from smelt.kernel.ir import (
 from smelt.kernel.region import Buffer
 from smelt.kernel.routine import Routine
 from smelt.render import elementwise
-from smelt.render.ahead import DISTANCE, rows_ahead
 from smelt.render.booleans import mask_bits
 from smelt.render.dialect import C, Dialect, Shape
 from smelt.render.expressions import Expressions
@@ -48,12 +49,12 @@ from smelt.render.groups import Groups
 from smelt.render.library import Library, Type
 from smelt.render.matrix import Matrix
 from smelt.render.memory import Memory, access
+from smelt.render.prefetch import DISTANCE, rows_ahead, streams
 from smelt.render.registers import Registers
-from smelt.render.routines import INDEX_HELPERS, render_routine
-from smelt.render.scans import Scans
-from smelt.render.streams import streams
+from smelt.render.routines import render_routine
+from smelt.render.scans import write_scan
 from smelt.render.tiles import Coordinates, IndexText, combinations
-from smelt.render.transposes import Transposes
+from smelt.render.transposes import write_transpose
 
 LARGE_TILE = 12  # registers that hold sums, of those that a processor has
 _ALIGNMENT = 64
@@ -65,17 +66,16 @@ def render(kernels: Sequence[Kernel | Routine], dialect: Dialect = C, features: 
 
     `features` are those of the processor that the compiler has no checks for: matrix instructions.
     """
-    library = Library(dialect)
-    functions = [_function(kernel, library, features) for kernel in kernels]
-    return dialect.spelled(library.text + "".join(functions))
-
-
-def _function(kernel: Kernel | Routine, library: Library, features: frozenset[str]) -> str:
-    if not _NAME.fullmatch(kernel.name):
+    if not all(_NAME.fullmatch(kernel.name) for kernel in kernels):
         raise InternalError("a kernel's name must be a C identifier")
-    if isinstance(kernel, Routine):
-        return render_routine(kernel, library)
-    return _Writer(kernel, library, features).function()
+    library = Library(dialect)
+    functions = [
+        render_routine(kernel, library)
+        if isinstance(kernel, Routine)
+        else _Writer(kernel, library, features).function()
+        for kernel in kernels
+    ]
+    return dialect.spelled(library.text + "".join(functions))
 
 
 def workspace_bytes(kernel: Kernel | Routine) -> int:
@@ -114,31 +114,22 @@ class _Writer:
     def __init__(self, kernel: Kernel, library: Library, features: frozenset[str]) -> None:
         self.kernel, self.library = kernel, library
         self.lines: list[str] = []
-        self.text = IndexText(lambda symbol: library.function(INDEX_HELPERS[symbol], Type("i64")))
+        self.text = IndexText(library)
         self.memory = Memory(library, self.text, self.lines, kernel.threads)
-        self.registers = Registers(library, self.lines, mask_bits(list(statements(kernel.body))))
-        self.registers.aliases = _aliases(kernel)
-        self.groups = Groups(kernel, library, self.text, self.lines)
-        self.expressions = Expressions(library, self.text, self.memory, self.registers, self.groups)
-        self.expressions.added = _summands(kernel)
+        self.registers = Registers(library, self.lines, mask_bits(list(statements(kernel.body))), _aliases(kernel))
+        self.groups = Groups(kernel, self.memory)
+        self.expressions = Expressions(self.memory, self.registers, self.groups, _summands(kernel))
         self.registers.define = self.expressions.define
-        self.scans = Scans(library, self.registers, self.expressions, self.lines)
-        self.transposes = Transposes(library, self.text, self.memory, self.registers, self.lines)
         self.matrix = Matrix(kernel, features, library, self.text, self.memory, self.registers, self.lines)
         self.streams = streams(kernel) if library.dialect.hints else {}
         self.workspace = 0
-        self.loops = 0
+        self.loops = itertools.count()
 
     def function(self) -> str:
         kernel, dialect = self.kernel, self.library.dialect
         head = dialect.head(Shape(kernel.name, len(kernel.buffers), len(kernel.parameters), kernel.threads))
-        for number, parameter in enumerate(kernel.parameters):
-            self.text.names[parameter.name] = f"d{number}"
-            self.lines.append(f"const long d{number} = integers[{number}];")
-        tasks = ""
-        if kernel.tasks.value is None and dialect.counts:
-            count = [*self.lines, f"return {self.text.spell(kernel.tasks)};"]
-            tasks = f"\nlong {kernel.name}_tasks(const long *integers) {{\n{_indented(count)}}}\n"
+        self.lines += self.text.parameters(kernel.parameters)
+        tasks = self.text.task_count(kernel) if dialect.counts else ""
         for number, buffer in enumerate(kernel.buffers):
             self.memory.buffers[buffer.name] = f"b{number}"
             element = self.memory.elements[buffer.name] = elementwise.memory_element(buffer.dtype)
@@ -168,23 +159,18 @@ class _Writer:
             offset, after = self.text.spell(before), before + statement.count
             if self.library.dialect.single:
                 self._task(statement, offset, self.text.spell(after), several)
-                before = after
-                continue
-            first = f"{self.text.helper('max')}(begin, {offset}) - ({offset})"
-            last = f"{self.text.helper('min')}(end, {self.text.spell(after)}) - ({offset})"
-            self._loop(statement, first, last)
+            else:
+                first = f"{self.text.helper('max')}(begin, {offset}) - ({offset})"
+                last = f"{self.text.helper('min')}(end, {self.text.spell(after)}) - ({offset})"
+                self._loop(statement, first, last)
             before = after
 
     def _task(self, statement: For, first: str, last: str, several: bool) -> None:
         """The one task of this call, if it is one of these."""
-        name = f"t{self.loops}"
-        self.loops += 1
+        name = f"t{next(self.loops)}"
         self.lines.append(f"if (begin >= {first} && begin < {last}) {{" if several else "{")
         self.lines.append(f"const long {name} = begin - ({first});")
-        outer = dict(self.text.names)
-        self.text.names[statement.variable.name] = name
-        self._block(statement.body)
-        self.text.names = outer
+        self._block(statement.body, {statement.variable.name: name})
         self.lines.append("}")
 
     def _loop(self, statement: For, first: str, last: str) -> None:
@@ -193,44 +179,44 @@ class _Writer:
                 *("#ifdef __clang__", f"#pragma clang loop unroll_count({statement.unroll})"),
                 *("#else", f"#pragma GCC unroll {statement.unroll}", "#endif"),
             ]
-        name, end = f"t{self.loops}", f"e{self.loops}"
-        self.loops += 1
+        number = next(self.loops)
+        name, end = f"t{number}", f"e{number}"
         self.lines.append(f"for (long {name} = {first}, {end} = {last}; {name} < {end}; {name}++) {{")
-        outer = dict(self.text.names)
         self._fetch_ahead(statement, name, end)
-        self.text.names[statement.variable.name] = name
-        self._block(statement.body)
-        self.text.names = outer
+        self._block(statement.body, {statement.variable.name: name})
         self.lines.append("}")
 
     def _fetch_ahead(self, statement: For, name: str, end: str) -> None:
         """Ask for the rows that a later iteration gathers."""
-        found = rows_ahead(statement)
-        if not (found.rows and self.library.dialect.hints):
+        chain, rows = rows_ahead(statement) if self.library.dialect.hints else ((), ())
+        if not rows:
             return
-        outer, later = dict(self.text.names), self.memory.fresh("n")
+        later = self.memory.fresh("n")
         self.lines += ["{", f"const long {later} = {name} + {DISTANCE} < {end} ? {name} + {DISTANCE} : {name};"]
-        self.text.names[statement.variable.name] = later
-        self.memory.enter()
-        for source in found.chain:
-            self._statement(source)
-        for row in found.rows:
-            self.registers.declare(row.load.value)
-            pointer = self.expressions.pointer(row.load)
-            self.lines += [f"__builtin_prefetch({pointer} + {offset});" for offset in row.offsets]
-        self.registers.forget()
-        self.memory.leave()
-        self.text.names = outer
+        with self._scope({statement.variable.name: later}):
+            for source in chain:
+                self._statement(source)
+            for row in rows:
+                self.registers.declare(row.load.value)
+                pointer = self.expressions.pointer(row.load)
+                self.lines += [f"__builtin_prefetch({pointer} + {offset});" for offset in row.offsets]
         self.lines.append("}")
 
-    def _block(self, body: Iterable[Statement]) -> None:
+    @contextmanager
+    def _scope(self, names: Mapping[str, str]) -> Iterator[None]:
+        """Variables have these names inside, and what else gets a name there is forgotten after it."""
         spilled = self.matrix.spilled
-        self.memory.enter()
-        for statement in body:
-            self._statement(statement)
-        self.registers.forget()
-        self.memory.leave()
+        with self.text.named(names):
+            self.memory.enter()
+            yield
+            self.registers.forget()
+            self.memory.leave()
         self.matrix.spilled = spilled
+
+    def _block(self, body: Iterable[Statement], names: Mapping[str, str] = MappingProxyType({})) -> None:
+        with self._scope(names):
+            for statement in body:
+                self._statement(statement)
 
     def _statement(self, statement: Statement) -> None:
         if id(statement) in self.streams:
@@ -260,7 +246,7 @@ class _Writer:
                 self._local(statement.buffer)
             case Compute(op="const", value=value):
                 self.registers.declare(value, elementwise.literal(statement.attribute, value.dtype))
-            case Load() if self.transposes.takes(statement):
+            case Load() if write_transpose(statement, self.memory, self.registers):
                 return
             case Load() | Compute() | Reduce():
                 self.registers.postpone(statement)
@@ -269,7 +255,7 @@ class _Writer:
             case Update():
                 self._update(statement)
             case Scan():
-                self.scans.write(statement)
+                write_scan(statement, self.registers, self.expressions)
             case Store():
                 self._store(statement)
 
@@ -285,17 +271,12 @@ class _Writer:
     # --- statements with an effect
 
     def _local(self, buffer: Buffer) -> None:
-        name, element = self.memory.fresh("s"), elementwise.memory_element(buffer.dtype)
+        name, size = self.memory.fresh("s"), _local_bytes(buffer)
         self.memory.buffers[buffer.name] = name
-        declared = self.library.dialect.local.format(
-            space=self.memory.space(buffer),
-            element=element,
-            name=name,
-            at=self.workspace,
-            count=max(1, _local_bytes(buffer) // buffer.dtype.itemsize),
-        )
-        self.lines.append(declared)
-        self.workspace += _local_bytes(buffer)
+        words = {"space": self.memory.space(buffer), "element": elementwise.memory_element(buffer.dtype), "name": name}
+        count = max(1, size // buffer.dtype.itemsize)
+        self.lines.append(self.library.dialect.local.format(**words, at=self.workspace, count=count))
+        self.workspace += size
 
     def _store(self, statement: Store) -> None:
         value, buffer = statement.value, statement.buffer
@@ -304,12 +285,10 @@ class _Writer:
         self.registers.settle_loads(buffer.name)
         tile = self.registers.tile(value)
         wanted = Type("i8", tile.form.lanes) if value.dtype is bool_ and tile.form.lanes > 1 else tile.form
-        owned = self.groups.owner(value)
+        owner, stream = self.groups.owner(value), statement.stream and self.library.dialect.hints
         for at in combinations(tile.parts):
             where = access(buffer, statement.index, statement.mask, at, tile.lane)
-            text = self.registers.operand(value, at, wanted)
-            self.memory.owner = owned
-            self.memory.store(buffer, where, tile.lane, text, statement.stream and self.library.dialect.hints)
+            self.memory.store(buffer, where, tile.lane, self.registers.operand(value, at, wanted), owner, stream)
 
     def _accumulator(self, statement: Accumulator) -> None:
         value = statement.value
@@ -330,65 +309,56 @@ class _Writer:
                 known = parts.get(part.name, part)
                 parts[part.name] = part if part.extent < known.extent else known
         outer = {part.name for part in self.registers.tile(arguments[0]).parts}
-        shorter = None if tile.lane is None else _shorter_lanes(accumulator, arguments)
+        lane = tile.lane
+        extents = [part.extent for a in arguments for part in a.parts if lane is not None and part.name == lane.name]
+        shorter = min(extents, default=tile.form.lanes)
         for at in combinations(sorted(parts.values(), key=lambda part: part.name not in outer)):
             target = self.registers.text(self.registers.key(accumulator, at))
-            if shorter is not None:
+            if shorter < tile.form.lanes:
                 self._update_first_lanes(statement, at, target, shorter)
             else:
                 self.lines.append(f"{target} = {self._updated(statement, at, target)};")
 
     def _updated(self, statement: Update, at: Coordinates, target: str) -> str:
         accumulator, arguments, op = statement.accumulator, statement.arguments, statement.op
-        form = self.registers.tile(accumulator).form
-        if op == "set":
-            return self.registers.operand(arguments[0], at, form)
+        form = wide = self.registers.tile(accumulator).form
+        if op == "fma" or op in DOTS:
+            wide = Type(form.element, max(form.lanes, *(self.registers.tile(argument).lanes for argument in arguments)))
         if op == "fma":
-            lanes = max(form.lanes, *(self.registers.tile(argument).lanes for argument in arguments))
-            a, b = self.registers.operands(arguments, at, Type(form.element, lanes))
-            if lanes == form.lanes:
-                return f"{target} + {a} * {b}"
-            return f"{target} + {self.library.function('fold_add', Type(form.element, lanes))}({a} * {b})"
+            texts = self.registers.operands(arguments, at, wide)
+        elif op in DOTS:
+            texts = [self.registers.operand(argument, at, wide.integer) for argument in arguments]
+        elif elementwise.is_operator(op):
+            texts = [self.registers.use(arguments[0], at)]
+        else:
+            texts = [self.registers.operand(arguments[0], at, form)]
+        if wide == form:
+            return self._combined(op, accumulator, form, target, texts)
+        zero = self.registers.splat("0", wide)
+        own = " * ".join(texts) if op == "fma" else self._combined(op, accumulator, wide, zero, texts)
+        return f"{target} + {self.library.function('fold_add', wide)}({own})"
+
+    def _combined(self, op: str, accumulator: Value, form: Type, old: str, texts: Sequence[str]) -> str:
+        """What an update makes of the old register and its operands."""
+        if op == "set":
+            return texts[0]
+        if op == "fma":
+            return f"{old} + {texts[0]} * {texts[1]}"
         if op in DOTS:
-            lanes = max(form.lanes, *(self.registers.tile(argument).lanes for argument in arguments))
-            wide = Type(form.element, lanes)
-            a, b = (self.registers.operand(argument, at, wide.integer) for argument in arguments)
-            name = self.library.function(f"add_{op}", wide)
-            if lanes == form.lanes:
-                return f"{name}({target}, {a}, {b})"
-            zero = self.registers.splat("0", wide)
-            return f"{target} + {self.library.function('fold_add', wide)}({name}({zero}, {a}, {b}))"
-        if elementwise.is_operator(op):
-            return self.expressions.combine(op, accumulator, form, target, self.registers.use(arguments[0], at))
-        return self.expressions.combine(op, accumulator, form, target, self.registers.operand(arguments[0], at, form))
+            return f"{self.library.function(f'add_{op}', form)}({old}, {texts[0]}, {texts[1]})"
+        return self.expressions.combine(op, accumulator, form, old, texts[0])
 
     def _update_first_lanes(self, statement: Update, at: Coordinates, target: str, count: int) -> None:
-        accumulator, arguments, op = statement.accumulator, statement.arguments, statement.op
-        scalar = self.registers.tile(accumulator).form.scalar
+        accumulator, form = statement.accumulator, self.registers.tile(statement.accumulator).form
         for j in range(count):
             own, texts = f"{target}[{j}]", []
-            for argument in arguments:
+            for argument in statement.arguments:
                 text = self.registers.use(argument, at)
                 texts.append(f"{text}[{j}]" if self.registers.tile(argument).lanes > 1 else text)
-            if accumulator.dtype is bool_:
-                text = f"-({texts[0]} != 0)"
-                result = text if op == "set" else elementwise.boolean(op, True, [own, text])
-            elif op == "fma":
-                result = f"{own} + {texts[0]} * {texts[1]}"
-            elif op in DOTS:
-                result = f"{self.library.function(f'add_{op}', scalar)}({own}, {texts[0]}, {texts[1]})"
-            else:
-                result = texts[0] if op == "set" else self.expressions.combine(op, accumulator, scalar, own, texts[0])
-            self.lines.append(f"{own} = {result};")
-
-
-def _shorter_lanes(accumulator: Value, arguments: Sequence[Value]) -> int | None:
-    """How many lanes an update changes, if not all."""
-    own: Part | None = accumulator.parts[-1] if accumulator.parts and accumulator.parts[-1].is_lane else None
-    if own is None:
-        return None
-    extents = [p.extent for a in arguments for p in a.parts if p.name == own.name and p.extent < own.extent]
-    return min(extents, default=None)
+            boolean = accumulator.dtype is bool_
+            texts = [f"-({text} != 0)" for text in texts] if boolean else texts
+            combined = self._combined(statement.op, accumulator, form if boolean else form.scalar, own, texts)
+            self.lines.append(f"{own} = {combined};")
 
 
 def _indented(lines: list[str]) -> str:

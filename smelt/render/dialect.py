@@ -14,9 +14,6 @@ from typing import NamedTuple
 
 from smelt.kernel.region import Place
 
-Spelling = Callable[[int, int, bool], str]
-
-
 _WIDE = re.compile(r"\b((?:0x[0-9a-f]+|\d+)u?)ll\b")
 
 
@@ -39,7 +36,7 @@ class Shape(NamedTuple):
     threads: int  # of a group that runs one task together; 1: there are no groups
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dialect:
     """The spellings of one language."""
 
@@ -56,7 +53,7 @@ class Dialect:
     single: bool  # a call runs one task, `begin`
     counts: bool  # kernels tell the number of their tasks themselves, by a function
     hints: bool  # unrolling, rows ahead and stores past the caches can be asked for
-    spellings: Mapping[str, Spelling] = field(default_factory=dict)  # of helpers that differ from those of `spell`
+    spellings: Mapping[str, str] = field(default_factory=dict)  # of helpers that differ from those of `spell`
     wide: str = "ll"  # the suffix of literals of 64 bits
     words: Mapping[str, str] = field(default_factory=dict)  # what stands for words of C
 

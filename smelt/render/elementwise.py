@@ -5,50 +5,29 @@ from __future__ import annotations
 import math
 import struct
 
-from smelt.dtypes import (
-    DType,
-    Scalar,
-    bfloat16,
-    compute_dtype,
-    float8_e4m3fn,
-    float8_e5m2,
-    float16,
-    float32,
-    float64,
-    int4,
-    int32,
-    uint4,
-)
+from smelt import dtypes
+from smelt.dtypes import DType, Scalar, compute_dtype, float32, float64, int32
 from smelt.errors import InternalError
 from smelt.render.library import Library, Type
 
 # Types that exist only in memory, with the type that their helpers are made for.
 NARROW = {
-    float16: "f32",
-    bfloat16: "f32",
-    float8_e4m3fn: "f32",
-    float8_e5m2: "f32",
-    int4: "i8",
-    uint4: "u8",
+    **dict.fromkeys((dtypes.float16, dtypes.bfloat16, dtypes.float8_e4m3fn, dtypes.float8_e5m2), "f32"),
+    **{dtypes.int4: "i8", dtypes.uint4: "u8"},
 }
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
-_WRAPPING = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "neg": "-{0}"}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
+_VALUES = {**{op: f"{{0}} {sign} {{1}}" for op, sign in _OPERATORS.items()}, "neg": "-{0}", "not": "~{0}"}
+_TESTS = {**{op: f"{{0}} {sign} {{1}}" for op, sign in _COMPARISONS.items()}, "isnan": "{0} != {0}"}
+_WRAPPING = frozenset({"add", "sub", "mul", "neg"})
 _FUNCTIONS = {"abs": "absolute", "max": "maximum", "min": "minimum", "copysign": "copy_sign"}
 _LARGE = frozenset({"exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf"})
 _MASKS = {
-    "and": "{0} & {1}",
-    "or": "{0} | {1}",
-    "xor": "{0} ^ {1}",
-    "max": "{0} | {1}",
-    "min": "{0} & {1}",
-    "eq": "~({0} ^ {1})",
-    "ne": "{0} ^ {1}",
-    "lt": "~{0} & {1}",
-    "le": "~{0} | {1}",
-    "not": "~{0}",
+    **{op: _VALUES[op] for op in ("and", "or", "xor", "not")},
+    **{"max": "{0} | {1}", "min": "{0} & {1}"},
+    **{"eq": "~({0} ^ {1})", "ne": "{0} ^ {1}", "lt": "~{0} & {1}", "le": "~{0} | {1}"},
 }
-_TRUTHS = {**_MASKS, "eq": "{0} == {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", "not": "!{0}"}
+_TRUTHS = {**_MASKS, **{op: _TESTS[op] for op in ("eq", "lt", "le")}, "not": "!{0}"}
 
 
 def element(dtype: DType) -> str:
@@ -108,22 +87,13 @@ def elementwise(library: Library, op: str, t: Type, arguments: list[str], called
     if t.element[0] == "i" and op in _WRAPPING and not library.dialect.wraps:
         unsigned = f"u{max(32, t.bits)}"  # narrower ones would become signed
         operands = [f"({unsigned})({argument})" for argument in arguments]
-        return f"({t.element})({_WRAPPING[op].format(*operands)})"
-    if op in _OPERATORS:
-        return f"{arguments[0]} {_OPERATORS[op]} {arguments[1]}"
-    if op in _COMPARISONS:
-        return _as_mask(library, t, f"{arguments[0]} {_COMPARISONS[op]} {arguments[1]}")
-    match op:
-        case "neg":
-            return f"-{arguments[0]}"
-        case "not":
-            return f"~{arguments[0]}"
-        case "isnan":
-            return _as_mask(library, t, f"{arguments[0]} != {arguments[0]}")
-        case _:
-            name = _FUNCTIONS.get(op, op)
-            make = library.called_function if called and op in _LARGE else library.function
-            return f"{make(name, t)}({', '.join(arguments)})"
+        return f"({t.element})({_VALUES[op].format(*operands)})"
+    if op in _VALUES:
+        return _VALUES[op].format(*arguments)
+    if op in _TESTS:
+        return _as_mask(library, t, _TESTS[op].format(*arguments))
+    make = library.called_function if called and op in _LARGE else library.function
+    return f"{make(_FUNCTIONS.get(op, op), t)}({', '.join(arguments)})"
 
 
 def boolean(op: str, vector: bool, arguments: list[str]) -> str:

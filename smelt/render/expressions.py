@@ -11,10 +11,10 @@ from smelt.graph.index import Index, IndexLike, Variable, of
 from smelt.kernel.ir import Compute, Load, Reduce, Value
 from smelt.render import elementwise
 from smelt.render.groups import Groups
-from smelt.render.library import Library, Type
+from smelt.render.library import Type
 from smelt.render.memory import Access, Memory, access
 from smelt.render.registers import Registers, Source
-from smelt.render.tiles import Coordinates, IndexText, along_lane, combinations, place, place_mask
+from smelt.render.tiles import Coordinates, along_lane, combinations, place, place_mask
 
 _INLINE_LIMIT = 4  # a function of more registers than this is called, which compiles faster and loses little
 _MASK_FOLDS = {"max": "fold_or", "min": "fold_and"}
@@ -23,10 +23,9 @@ _MASK_FOLDS = {"max": "fold_or", "min": "fold_and"}
 class Expressions:
     """Spells the registers of one kernel."""
 
-    def __init__(self, library: Library, text: IndexText, memory: Memory, registers: Registers, groups: Groups) -> None:
-        self.library, self.text, self.memory, self.registers = library, text, memory, registers
-        self.groups = groups
-        self.added: frozenset[str] = frozenset()  # values that are summands
+    def __init__(self, memory: Memory, registers: Registers, groups: Groups, summands: frozenset[str]) -> None:
+        self.library, self.text, self.memory, self.registers = memory.library, memory.text, memory, registers
+        self.groups, self.summands = groups, summands  # the names of values that are added to others
 
     def define(self, statement: Source, at: Coordinates) -> str:
         """The expression of one register."""
@@ -105,12 +104,11 @@ class Expressions:
                 return self.registers.operand(arguments[0], at, form)
             case "cast":
                 return self._cast(value, arguments[0], at)
-            case "cast_odd":
-                source = Type(elementwise.element(arguments[0].dtype), form.lanes)
-                return f"{self.library.function('odd', source)}({self.registers.operand(arguments[0], at, source)})"
-            case "bitcast":
+            case "cast_odd" | "bitcast":
                 source = Type(elementwise.element(arguments[0].dtype), form.lanes)
                 text = self.registers.operand(arguments[0], at, source)
+                if op == "cast_odd":
+                    return f"{self.library.function('odd', source)}({text})"
                 stored, target = statement.attribute or (arguments[0].dtype, value.dtype)
                 return elementwise.bitcast(self.library, stored, target, form.lanes, text)
             case "round16":
@@ -128,7 +126,7 @@ class Expressions:
             operands = [self.registers.operand(argument, at, wanted) for argument in arguments]
         many = math.prod(part.extent for part in self.registers.tile(value).parts) > _INLINE_LIMIT
         text = elementwise.elementwise(self.library, op, wanted, operands, many)
-        if value.name in self.added and value.dtype.is_float and (op == "mul" or not elementwise.is_operator(op)):
+        if value.name in self.summands and value.dtype.is_float and (op == "mul" or not elementwise.is_operator(op)):
             # A value must be the same wherever it is computed: other kernels compare it with itself.
             text = f"ROUNDED({text})"
         return self._mask_as(text, wanted.bits, form) if value.dtype is bool_ else text
@@ -152,9 +150,7 @@ class Expressions:
         form = self.registers.tile(value).form
         if source.dtype is bool_:
             text = self.registers.operand(source, at, form.integer)
-            return (
-                text if value.dtype is bool_ else elementwise.cast(self.library, bool_, value.dtype, form.lanes, text)
-            )
+            return elementwise.cast(self.library, bool_, value.dtype, form.lanes, text)
         operand = Type(elementwise.element(source.dtype), form.lanes)
         text = self.registers.operand(source, at, operand)
         text = elementwise.cast(self.library, source.dtype, value.dtype, form.lanes, text)

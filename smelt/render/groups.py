@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from smelt.kernel.ir import Accumulator, Compute, Kernel, Load, Part, Reduce, Scan, Value, statements
-from smelt.render.library import Library, Type
-from smelt.render.tiles import IndexText
+from smelt.render.library import Type
+from smelt.render.memory import Memory
 
 
 class Groups:
     """The group that runs one kernel. Without groups in the dialect, or with one thread, there is nothing to it."""
 
-    def __init__(self, kernel: Kernel, library: Library, text: IndexText, lines: list[str]) -> None:
-        self.kernel, self.library, self.text, self.lines = kernel, library, text, lines
-        self.together = library.dialect.groups and kernel.threads > 1
+    def __init__(self, kernel: Kernel, memory: Memory) -> None:
+        self.kernel, self.dialect, self.text, self.lines = kernel, memory.library.dialect, memory.text, memory.lines
+        self.together = self.dialect.groups and kernel.threads > 1
         self.declarations: list[str] = []
         self._scratch: set[str] = set()
         self._folds = 0
 
     def declare(self) -> None:
         """Name the thread's place along every part."""
-        if not self.library.dialect.groups:
+        if not self.dialect.groups:
             return
         for part in _thread_parts(self.kernel):
             self.text.names[part.name] = _place(part) if part.extent > 1 else "0"
@@ -53,7 +53,7 @@ class Groups:
         scratch = f"w_{form.element}"
         if form.element not in self._scratch:
             self._scratch.add(form.element)
-            self.declarations.append(f"{self.library.dialect.shared}{form.element} {scratch}[{self.kernel.threads}];")
+            self.declarations.append(f"{self.dialect.shared}{form.element} {scratch}[{self.kernel.threads}];")
         name = f"whole{self._folds}"
         self._folds += 1
         mine, first = f"{scratch}[thread]", "thread"

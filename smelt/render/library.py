@@ -1,8 +1,17 @@
 """Helper functions of generated source, instantiated for one element type and lane count at a time.
 
-The texts are templates in sections. A section opens with `@@ name elements [scalar|vector] [halved]`; elements are
-element types or groups of them, and what is halved works on at most eight lanes at a time. In the body, arithmetic is
-spelled the same for scalars and vectors, and these words stand for others:
+The texts are templates in sections. `@@ name elements marks: definition` opens one; a comment may stand above it.
+Elements are element types or groups of them. A definition is a function's result, its parameters, and its body
+(`= expression` for one that only returns); `static` or `NEVER_INLINE` before it says that it is not inlined. Without a
+definition, the lines that follow are the text. Marks:
+
+    scalar, vector  for that form only
+    lanewise        vectors by a loop over their lanes
+    halved, fitted  at most eight lanes, at most 64 bytes at a time; more in halves
+    widened         float32 is computed in float64
+    polynomial      a list of coefficients from the constant term up
+
+In a body, arithmetic is spelled the same for scalars and vectors, and these words stand for others:
 
     T   the type the section is instantiated for         E   its element type           L, W  lanes, bits of an element
     I, U  signed, unsigned integers of the same width    M   the result of a comparison (vector: I, scalar: int)
@@ -10,18 +19,21 @@ spelled the same for scalars and vectors, and these words stand for others:
     U8, I8, U16, I32, I64, U64  those types with as many lanes
     name@ or name@X  the function `name` for T, or for the type that X stands for
     CONVERT(x, X)    conversion of each element           $name  a spelling that depends on the type (see `spell`)
+    POLY_NAME(x)     a polynomial, by Horner's scheme     $(a|b)  a for elements of 32 bits, b for others
+    1.0f             a literal of float32; float64 drops the suffix
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from typing import NamedTuple
 
 from smelt.errors import InternalError
 from smelt.render import spell
 from smelt.render.dialect import C, Dialect
-from smelt.render.texts import basic, float32, float64, half, integer, inverse, narrow, special, trigonometry
+from smelt.render.texts import basic, elementary, integer, inverse, narrow, special, trigonometry
 
 _INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
 _GROUPS = {
@@ -32,6 +44,9 @@ _GROUPS = {
     "any": ("f32", "f64", *_INTEGERS),
 }
 _SPELLED = re.compile(r"\$(\w+)")
+_CHOICE = re.compile(r"\$\(([^|]*)\|([^)]*)\)")
+_POLYNOMIAL = re.compile(r"POLY_(\w+)\((\w+)\)")
+_SUFFIXED = re.compile(r"\b(0x[\da-f.]+p[+-]?\d+|\d+\.\d+)f\b")
 _LETTERS = r"T|E|L|W|M|I|U|H|D|F|U8|I8|U16|I16|I32|U32|I64|U64"
 _WORD = re.compile(rf"(\w+)@(\w*)|(CONVERT\()|\b([fiuc]\d+)x(\d+)\b|\b({_LETTERS})(_u)?\b")
 
@@ -95,8 +110,7 @@ class Library:
         full = f"{name}_{t.name}"
         if full not in self._seen:
             self._seen.add(full)
-            text = self._instantiate(_find(name, t), t)
-            self._lines.append(text)
+            self._lines.append(self._instantiate(_template(name, t, self.dialect), t))
         return full
 
     def called_function(self, name: str, t: Type) -> str:
@@ -109,11 +123,6 @@ class Library:
         return full
 
     def _instantiate(self, body: str, t: Type) -> str:
-        def spelled(match: re.Match[str]) -> str:
-            spelling = self.dialect.spellings.get(match[1]) or spell.SPELLINGS[match[1]]
-            text = spelling(t.bits, t.lanes, t.element[0] == "f")
-            return text if self.dialect.vectors else spell.portable(text)
-
         def word(match: re.Match[str]) -> str:
             function, of, convert, element, lanes, letter, memory = match.groups()
             if function:
@@ -128,64 +137,101 @@ class Library:
                 return "int"
             return self.type(_related(t, letter)) + (memory or "")
 
-        return _WORD.sub(word, _SPELLED.sub(spelled, body))
+        return _WORD.sub(word, body)
 
 
+@functools.cache
 def _related(t: Type, letter: str) -> Type:
-    match letter:
-        case "T":
-            return t
-        case "E":
-            return t.scalar
-        case "I" | "M":
-            return t.integer
-        case "U":
-            return Type(f"u{t.bits}", t.lanes)
-        case "H":
-            return Type(t.element, t.lanes // 2)
-        case "D":
-            return Type("f64", t.lanes)
-        case "F":
-            return Type("f32", t.lanes)
-        case _:
-            return Type(letter.lower(), t.lanes)
+    if letter in "EH":
+        return t.scalar if letter == "E" else Type(t.element, t.lanes // 2)
+    signed = t.integer.element
+    elements = {"T": t.element, "I": signed, "M": signed, "U": f"u{t.bits}", "D": "f64", "F": "f32"}
+    return Type(elements.get(letter, letter.lower()), t.lanes)
 
 
 _FORMS = ("scalar", "vector")
 _HALVED = 8  # the most lanes of a section that is marked so
-_PARAMETER = re.compile(r"T (\w+)(?=[,)])")
+_FITTED = 512  # the most bits
+_SECTION = re.compile(r"^(/\*.*\*/\n)?@@ (\w+) ([^:\n]*)(?:: (.*))?\n", re.MULTILINE)
+_DEFINITION = re.compile(r"(?:(static|NEVER_INLINE) )?(\w+)(\(.*?\)) (.*)", re.DOTALL)
+_PARAMETER = re.compile(r"(\w+) (\*?)(\w+)(?=[,)])")
 
 
 class _Section(NamedTuple):
-    body: str
-    halved: bool
+    comment: str
+    marks: frozenset[str]
+    storage: str
+    result: str
+    parameters: str
+    body: str  # of a polynomial or a text: all of it
+
+    def each(self, spelling: str) -> str:
+        """All parameters, each in some spelling."""
+        return ", ".join(spelling.format(name) for _, _, name in _PARAMETER.findall(self.parameters))
+
+    def half(self, name: str, side: str) -> str:
+        """A call for one half of all parameters: of vectors, the memory at a pointer, or the bits of a mask."""
+        texts: list[str] = []
+        for kind, pointer, parameter in _PARAMETER.findall(self.parameters):
+            further = " + L / 2" if pointer else " >> L / 2" if kind == "u64" else ""
+            plain = f"{parameter}{further if side == 'high' else ''}"
+            texts.append(plain if further else f"{side}@{kind}({parameter})")
+        return f"{name}@H({', '.join(texts)})"
 
 
 @functools.cache
 def _sections() -> dict[tuple[str, str, bool], _Section]:
     """Sections by name, element type and whether they are for vectors."""
     found: dict[tuple[str, str, bool], _Section] = {}
-    for module in (basic, integer, half, narrow, float32, float64, trigonometry, inverse, special):
-        for section in module.TEXT.split("\n@@ ")[1:]:
-            head, _, body = section.partition("\n")
-            name, *words = head.split()
-            made = _Section(body.rstrip() + "\n", "halved" in words)
-            forms = [form for form in _FORMS if form in words] or _FORMS
-            for group in (word for word in words if word not in (*_FORMS, "halved")):
-                for element in _GROUPS.get(group, (group,)):
-                    for form in forms:
-                        found[name, element, form == "vector"] = made
+    for module in (basic, integer, narrow, elementary, trigonometry, inverse, special):
+        heads = list(_SECTION.finditer(module.TEXT))
+        for head, following in itertools.zip_longest(heads, heads[1:]):
+            rest = module.TEXT[head.end() : following.start() if following else None].rstrip("\n")
+            words, _, coefficients = head[3].partition("polynomial")
+            marks = frozenset(words.split())
+            definition = _DEFINITION.fullmatch(f"{head[4]}\n{rest}".rstrip("\n")) if head[4] else None
+            assert definition or not head[4], head[0]
+            parts = definition.groups("INLINE") if definition else ("", "", "", f"{coefficients} {rest}".strip())
+            section = _Section(head[1] or "", marks, *parts)
+            forms = [form for form in _FORMS if form in marks or (form == "vector" and "lanewise" in marks)] or _FORMS
+            elements = [element for mark in marks for element in _GROUPS.get(mark, (mark,))]
+            for element in [*elements, *(["f32"] if "widened" in marks else [])]:
+                found.update(((head[2], element, form == "vector"), section) for form in forms)
     return found
+
+
+def _horner(coefficients: str, x: str, t: Type) -> str:
+    *lower, nested = [f"{c}{'f' if t.element == 'f32' else ''}" for c in coefficients.split()]
+    for coefficient in reversed(lower):
+        nested = f"({nested}) * {x} + {coefficient}"
+    return f"({nested})"
+
+
+@functools.cache
+def _template(name: str, t: Type, dialect: Dialect) -> str:
+    """The text of a section for a type, with only the words for types and functions still in it."""
+    own, guards = dialect.spellings, dialect.vectors
+    body = _SPELLED.sub(lambda match: spell.spelled(match[1], t.bits, t.lanes, own, guards), _find(name, t))
+    body = _CHOICE.sub(r"\1" if t.bits == 32 else r"\2", body)
+    body = _SUFFIXED.sub(r"\1", body) if t.element == "f64" else body
+    return _POLYNOMIAL.sub(lambda match: _horner(_sections()[match[1], t.element, False].body, match[2], t), body)
 
 
 def _find(name: str, t: Type) -> str:
     section = _sections().get((name, t.element, t.lanes > 1))
     if section is None:
         raise InternalError(f"the C library has no {name} for {t.name}")
-    if not section.halved or t.lanes <= _HALVED:
-        return section.body
-    signature = section.body.partition("{")[0]
-    low, high = (
-        ", ".join(f"{side}@({parameter})" for parameter in _PARAMETER.findall(signature)) for side in ("low", "high")
-    )
-    return f"{signature}{{ return join@({name}@H({low}), {name}@H({high})); }}\n"
+    comment, marks, storage, result, parameters, body = section
+    if not result:
+        return f"{comment}{body}\n"
+    if body.startswith("= "):
+        body = f"{{ return {body[2:]}; }}"
+    if "lanewise" in marks and t.lanes > 1:
+        storage = "static"
+        body = f"{{ T r; for (int j = 0; j < L; j++) r[j] = {name}@E({section.each('{}[j]')}); return r; }}"
+    elif ("halved" in marks and t.lanes > _HALVED) or ("fitted" in marks and t.lanes * t.bits > _FITTED):
+        low, high = section.half(name, "low"), section.half(name, "high")
+        body = f"{{ {low}; {high}; }}" if result == "void" else f"{{ return join@{result}({low}, {high}); }}"
+    elif "widened" in marks and t.element == "f32":
+        body = f"{{ return CONVERT({name}@D({section.each('CONVERT({}, D)')}), T); }}"
+    return f"{comment}{storage} {result} {name}@{parameters} {body}\n"

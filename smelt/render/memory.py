@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from smelt.kernel.ir import Part
 from smelt.kernel.region import Buffer, Mask
 from smelt.render.elementwise import NARROW, memory_element
 from smelt.render.library import Library, Type
+from smelt.render.spell import shuffled
 from smelt.render.tiles import NEVER, Affine, Coordinates, IndexText, LaneMask, along_lane, place, place_mask
 
 _SHORT_MASK = 4  # conditions that are written where they are asked for
@@ -64,29 +65,27 @@ class Memory:
         self.library, self.text, self.lines, self.threads = library, text, lines, threads
         self.buffers: dict[str, str] = {}
         self.elements: dict[str, str] = {}  # of arguments, which views may see as others
-        self.owner = ""  # the condition under which a thread stores what several of a group hold
-        self._bases: list[dict[tuple[str, str, Index], str]] = [{}]
-        self._integers: list[dict[str, str]] = [{}]
-        self._conditions: list[dict[Mask, str]] = [{}]
+        self._scopes: list[dict[Hashable, str]] = [{}]  # names of what was computed once, by block
         self._count = 0
 
     def enter(self) -> None:
-        self._bases.append({})
-        self._integers.append({})
-        self._conditions.append({})
+        self._scopes.append({})
 
     def leave(self) -> None:
-        self._bases.pop()
-        self._integers.pop()
-        self._conditions.pop()
+        self._scopes.pop()
+
+    def _once(self, key: Hashable, letter: str, kind: str, spell: Callable[[], str]) -> str:
+        """The name of a value that is computed once within a block."""
+        known = next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
+        if known is None:
+            text = spell()
+            known = self._scopes[-1][key] = self.fresh(letter)
+            self.lines.append(f"{kind}{known} = {text};")
+        return known
 
     def integer(self, text: str) -> str:
         """The name of an integer that is a scalar register: one for each register within a block."""
-        known = next((scope[text] for scope in reversed(self._integers) if text in scope), None)
-        if known is None:
-            known = self._integers[-1][text] = self.fresh("n")
-            self.lines.append(f"const long {known} = {text};")
-        return known
+        return self._once(text, "n", "const long ", lambda: text)
 
     def holds(self, mask: Mask) -> str:
         """Whether all conditions hold. Long masks have names, and those that begin alike share their beginnings: where
@@ -94,12 +93,9 @@ class Memory:
         """
         if len(mask) <= _SHORT_MASK:
             return self.text.conditions(mask)
-        known = next((scope[mask] for scope in reversed(self._conditions) if mask in scope), None)
-        if known is None:
-            line = f"{self.holds(mask[:-1])} && {self.text.conditions(mask[-1:])}"
-            known = self._conditions[-1][mask] = self.fresh("h")
-            self.lines.append(f"const int {known} = {line};")
-        return known
+        return self._once(
+            mask, "h", "const int ", lambda: f"{self.holds(mask[:-1])} && {self.text.conditions(mask[-1:])}"
+        )
 
     def fresh(self, letter: str) -> str:
         self._count += 1
@@ -110,12 +106,9 @@ class Memory:
         base = address - address.constant
         kind, name = self._seen_as(buffer)
         if base.terms:
+            start, declared = name, f"{self.space(buffer)}{kind} *"
             key = (buffer.name, kind, base)
-            known = next((scope[key] for scope in reversed(self._bases) if key in scope), None)
-            if known is None:
-                known = self._bases[-1][key] = self.fresh("p")
-                self.lines.append(f"{self.space(buffer)}{kind} *{known} = {name} + ({self.text.spell(base)});")
-            name = known
+            name = self._once(key, "p", declared, lambda: f"{start} + ({self.text.spell(base)})")
         return f"({name} + {address.constant})" if address.constant else name
 
     def _seen_as(self, buffer: Buffer) -> tuple[str, str]:
@@ -149,10 +142,8 @@ class Memory:
     def _for_lane(self, lane: Part, spell: Callable[[], str]) -> tuple[str, str]:
         """A name for the lane's number, and a text that was spelled with it."""
         number = self.fresh("l")
-        self.text.names[lane.name] = number
-        text = spell()
-        del self.text.names[lane.name]
-        return number, text
+        with self.text.named({lane.name: number}):
+            return number, spell()
 
     def each_lane(self, lane: Part, t: Type, spell: Callable[[], str]) -> str:
         """A vector whose elements are computed one by one from the number of the lane."""
@@ -225,11 +216,11 @@ class Memory:
         if variable is None:
             return None
         base = where.address.substitute({variable: admitted[0]})
-        offsets = {k: (where.address.substitute({variable: k}) - base).value for k in admitted}
-        known = [offset for offset in offsets.values() if offset is not None]
-        if len(known) < len(offsets) or min(known) < 0 or max(known) >= t.lanes:
+        found = {k: (where.address.substitute({variable: k}) - base).value for k in admitted}
+        offsets = {k: offset for k, offset in found.items() if offset is not None}
+        if len(offsets) < len(found) or min(offsets.values()) < 0 or max(offsets.values()) >= t.lanes:
             return None
-        count = 1 + max(known)
+        count = 1 + max(offsets.values())
         if count == t.lanes and len(admitted) < t.lanes:  # no zero is left over
             return None
         pointer = self.pointer(buffer, base)
@@ -238,21 +229,18 @@ class Memory:
             bits = f"{self._helper('first_bits')}({count})"
             value = f"{self.library.function('masked_load', t)}({pointer}, {bits})"
         row = self.fresh("r")
-        picks = ", ".join(str(offsets.get(k, t.lanes - 1)) for k in range(t.lanes))
         if where.mask.conditions:
             value = f"{self.holds(where.mask.conditions)} ? {value} : ({t.name}){{0}}"
         self.lines.append(f"{t.name} {row} = {value};")
-        return f"__builtin_shufflevector({row}, {row}, {picks})"
+        return shuffled(row, row, (offsets.get(k, t.lanes - 1) for k in range(t.lanes)))
 
     def _list(self, lane: Part, t: Type, vectors: Mapping[str, str], spell: Callable[[], str]) -> str:
         """A vector of elements written one by one, each with the elements of other vectors in its lane."""
         elements: list[str] = []
         for number in range(lane.extent):
             names = {lane.name: str(number), **{name: f"(long){vector}[{number}]" for name, vector in vectors.items()}}
-            self.text.names.update(names)
-            elements.append(spell())
-            for name in names:
-                del self.text.names[name]
+            with self.text.named(names):
+                elements.append(spell())
         return f"({self.library.type(t)}){{{', '.join(elements)}}}"
 
     def _widen(self, dtype: DType, t: Type, raw: str) -> str:
@@ -264,18 +252,21 @@ class Memory:
 
     # --- stores
 
-    def store(self, buffer: Buffer, where: Access, lane: Part | None, value: str, stream: bool) -> None:
-        """Store a register that has the compute type of the buffer's dtype (a boolean vector: a mask of bytes)."""
+    def store(
+        self, buffer: Buffer, where: Access, lane: Part | None, value: str, owner: str = "", stream: bool = False
+    ) -> None:
+        """Store a register that has the compute type of the buffer's dtype (a boolean vector: a mask of bytes).
+
+        `owner` is the condition under which a thread stores what several of a group hold.
+        """
         if where.mask is NEVER:
             return
         t = Type(memory_element(buffer.dtype), 1 if lane is None else lane.extent)
         self.library.type(t)
         value = self._narrow(buffer.dtype, t, value)
-        guard = ""
         conditions = [self.holds(where.mask.conditions)] if where.mask.conditions else []
-        conditions += [self.owner] if self.owner else []
-        if conditions and not where.mask.by_lane:
-            guard = f"if ({' && '.join(conditions)}) "
+        conditions += [owner] if owner else []
+        guard = f"if ({' && '.join(conditions)}) " if conditions and not where.mask.by_lane else ""
         if lane is None:
             self.lines.append(f"{guard}*{self.pointer(buffer, where.address)} = {value};")
             return
@@ -312,12 +303,9 @@ class Memory:
 
 def _admitted(mask: LaneMask, lane: Part) -> list[int]:
     """The lanes that a mask admits, where that is known here."""
-    first, after = [n.value for n in mask.first], [n.value for n in mask.after]
-    bounds = [n for n in (*first, *after) if n is not None]
-    if mask.other or len(bounds) < len(first) + len(after):
+    if mask.other or any(n.value is None for n in (*mask.first, *mask.after)):
         return []
-    least = max([0, *(n for n in after if n is not None)])
-    most = min([lane.extent, *(n for n in first if n is not None)])
+    least, most = max([0, *(n.value or 0 for n in mask.after)]), min([lane.extent, *(n.value or 0 for n in mask.first)])
     return list(range(least, most))
 
 

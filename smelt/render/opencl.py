@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from smelt.kernel.ir import Kernel
 from smelt.kernel.routine import Routine
 from smelt.render.c import render
-from smelt.render.dialect import Dialect, Head, Shape, Spelling
+from smelt.render.dialect import Dialect, Head, Shape
 
 
 def render_opencl(kernels: Sequence[Kernel | Routine]) -> str:
@@ -33,10 +33,6 @@ def _head(shape: Shape) -> Head:
         f"const long thread = {'get_local_id(0)' if together else '0'};",
     ]
     return Head(f"__kernel {size}void {shape.name}({', '.join(arguments)})", tuple(lines))
-
-
-def _same(text: str) -> Spelling:
-    return lambda bits, lanes, is_float: text
 
 
 OPENCL = Dialect(
@@ -75,14 +71,14 @@ OPENCL = Dialect(
     hints=False,
     # Built-in functions whose results are exact; all others are smelt's own, whose errors are known.
     spellings={
-        "sqrt": _same("return sqrt(x);"),
-        "round": _same("return rint(x);"),
-        "floor": _same("return floor(x);"),
-        "ceil": _same("return ceil(x);"),
-        "trunc": _same("return trunc(x);"),
-        "multiply_high": _same("mul_hi(a, b)"),
-        "widen_float16": _same("return widen_float16_by_bits@(h);"),
-        "narrow_float16": _same("return narrow_float16_by_bits@(x);"),
+        "scalar_sqrt": "return sqrt(x);",
+        "round": "return rint(x);",
+        "floor": "return floor(x);",
+        "ceil": "return ceil(x);",
+        "trunc": "return trunc(x);",
+        "multiply_high": "mul_hi(a, b)",
+        "widen_float16": "return widen_float16_by_bits@(h);",
+        "narrow_float16": "return narrow_float16_by_bits@(x);",
     },
     wide="l",  # of `long long` it makes 128 bits
     words={

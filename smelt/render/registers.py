@@ -45,12 +45,15 @@ class _Pending(NamedTuple):
 
 
 class Registers:
-    """`define` writes one register; `masks` holds the widths of boolean vectors by value name."""
+    """`define` writes one register; `masks` are the widths of boolean vectors by value name, and `aliases` the buffers
+    that may be the same memory as a buffer.
+    """
 
-    def __init__(self, library: Library, lines: list[str], masks: dict[str, int]) -> None:
-        self.library, self.lines, self._masks = library, lines, masks
+    def __init__(
+        self, library: Library, lines: list[str], masks: dict[str, int], aliases: dict[str, list[str]]
+    ) -> None:
+        self.library, self.lines, self._masks, self._aliases = library, lines, masks, aliases
         self.define: Callable[[Source, Coordinates], str] | None = None
-        self.aliases: dict[str, list[str]] = {}  # buffers that may be the same memory as a buffer
         self._tiles: dict[str, Tile] = {}
         self._pending: dict[Register, _Pending] = {}
         self._count = 0
@@ -131,17 +134,13 @@ class Registers:
         """Remember how the registers of a value are made."""
         tile = self.declare(statement.value)
         for at in combinations(tile.parts):
-            needs: tuple[Register, ...] = ()
-            if isinstance(statement, Compute):
-                arguments = [a for a in statement.arguments if not self._tiles[a.name].literal]
-                needs = tuple([self.key(argument, at) for argument in arguments])
-            elif isinstance(statement, Reduce):
+            if isinstance(statement, Reduce):
                 source = statement.source
                 folded = [part for part in self._tiles[source.name].parts if part.name not in at]
                 needs = tuple([self.key(source, {**at, **rest}) for rest in combinations(folded)])
             else:
-                chosen = [value for _, value in statement.picks if not self._tiles[value.name].literal]
-                needs = tuple([self.key(value, at) for value in chosen])
+                used = statement.arguments if isinstance(statement, Compute) else [v for _, v in statement.picks]
+                needs = tuple([self.key(value, at) for value in used if not self._tiles[value.name].literal])
             key = (statement.value.name, tuple(at.values()))
             self._pending[key] = _Pending(statement, at, needs)
 
@@ -178,7 +177,7 @@ class Registers:
 
     def settle_loads(self, buffer: str) -> None:
         """Write what loads from a buffer that is about to change, or from one that may be the same memory."""
-        changing = self.aliases.get(buffer, [buffer])
+        changing = self._aliases.get(buffer, [buffer])
         for key, pending in list(self._pending.items()):
             if isinstance(pending.statement, Load) and pending.statement.buffer.name in changing:
                 self.write(key)

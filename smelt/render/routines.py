@@ -19,11 +19,9 @@ from smelt.kernel.routine import Routine
 from smelt.render.dialect import Shape
 from smelt.render.library import Library, Type
 from smelt.render.networks import network_text
-from smelt.render.scattering import scatter_text
+from smelt.render.scattering import Scatter
 from smelt.render.texts import compaction, group_sort, sort
 from smelt.render.tiles import IndexText
-
-INDEX_HELPERS: Final = {"//": "floor_divide", "%": "floor_remainder", "min": "least", "max": "greatest"}
 
 _TEMPLATES: Final[dict[str, tuple[str, ...]]] = {**sort.TEMPLATES, **compaction.TEMPLATES, **group_sort.TEMPLATES}
 _FORMS: Final = {
@@ -42,15 +40,9 @@ _VECTOR: Final = re.compile(r"\b([fiuc]\d+)x(\d+)(_u)?\b")
 
 def render_routine(routine: Routine, library: Library) -> str:
     """The C text of one routine; what it needs of the library is added there."""
-    text = IndexText(lambda symbol: library.function(INDEX_HELPERS[symbol], Type("i64")))
-    lines: list[str] = []
-    for number, parameter in enumerate(routine.parameters):
-        text.names[parameter.name] = f"d{number}"
-        lines.append(f"const long d{number} = integers[{number}];")
-    tasks = ""
-    if routine.tasks.value is None and library.dialect.counts:
-        count = "\n  ".join([*lines, f"return {text.spell(routine.tasks)};"])
-        tasks = f"\nlong {routine.name}_tasks(const long *integers) {{\n  {count}\n}}\n"
+    text = IndexText(library)
+    lines = text.parameters(routine.parameters)
+    tasks = text.task_count(routine) if library.dialect.counts else ""
     lines += [f"const long {name} = {text.spell(as_index(size))};" for name, size in routine.sizes]
     body = _body(routine, library)
     buffers = 1 + max(int(number) for number in _BUFFER.findall(body))
@@ -63,17 +55,16 @@ def render_routine(routine: Routine, library: Library) -> str:
 def _body(routine: Routine, library: Library) -> str:
     words = {"name": routine.name, **_key_words(routine.dtype), **dict(routine.words)}
     if routine.template == "scatter":
-        return scatter_text(routine, library)
+        return Scatter(routine, library).text()
     parts = _TEMPLATES.get(routine.template)
     if parts is None:
         raise InternalError(f"there is no routine called {routine.template}")
-    text = Template("".join(_FORMS[part][str(words[part])] if part in _FORMS else part for part in parts))
-    body = text.substitute(words)
-    if "NETWORKS" not in body:
-        return body
-    groups = (1, 2, 4, 8, 16) if "_quick(" in body else ()
-    networks = network_text(routine.name, int(words["item_bits"]), groups, bool(words["inlined"]) or not groups)
-    return body.replace("NETWORKS", networks)
+    text = "".join(_FORMS[part][str(words[part])] if part in _FORMS else part for part in parts)
+    if "NETWORKS" in text:
+        groups = (1, 2, 4, 8, 16) if "_quick(" in text else ()
+        inlined = bool(words["inlined"]) or not groups
+        text = text.replace("NETWORKS", network_text(int(words["item_lanes"]), groups, inlined))
+    return Template(text).substitute(words)
 
 
 def _key_words(dtype: DType) -> dict[str, str | int]:
@@ -88,6 +79,7 @@ def _key_words(dtype: DType) -> dict[str, str | int]:
     constants = {"sign": sign, "infinity": infinity, "nan": nan}
     return {
         "bits": bits,
+        "signed": f"i{dtype.bits}",
         "width": dtype.bits,
         "is_bool": int(dtype.is_bool),
         "is_float": int(dtype.is_float),

@@ -15,12 +15,9 @@ from smelt.render.library import Library, Type
 PREFETCH = 12  # updates ahead
 
 
-def scatter_text(routine: Routine, library: Library) -> str:
+class Scatter:
     """The kernel, in the notation of `routines`. Words: op, indices, outer, rows, target, updates, split, lanes."""
-    return _Scatter(routine, library).text()
 
-
-class _Scatter:
     def __init__(self, routine: Routine, library: Library) -> None:
         self.routine, self.library = routine, library
         self.words = dict(routine.words)
@@ -38,12 +35,11 @@ class _Scatter:
             self.memory = self.element = element(compute_dtype(dtype))
 
     def text(self) -> str:
-        first = 3
         lines = [
             f"const GLOBAL {self.memory} *target = buffers[1], *updates = buffers[2];",
-            *(f"const GLOBAL {kind} *x{k} = buffers[{first + k}];" for k, kind in enumerate(self.indices)),
+            *(f"const GLOBAL {kind} *x{k} = buffers[{3 + k}];" for k, kind in enumerate(self.indices)),
             f"GLOBAL {self.memory} *o = buffers[0];",
-            f"GLOBAL {self.element} *a = buffers[{first + len(self.indices) if self.wide else 0}];",
+            f"GLOBAL {self.element} *a = buffers[{3 + len(self.indices) if self.wide else 0}];",
             "SIZES",
             "for (long task = begin; task < end; task++) {",
             "long low = task * share, high = low + share < extent ? low + share : extent;",
@@ -61,9 +57,6 @@ class _Scatter:
             return []
         return self._move("a", "target", widen=True, fill=self.words["target"] == "scalar")
 
-    def _vector(self, kind: str) -> str:
-        return kind if self.lanes == 1 else f"{kind}x{self.lanes}"
-
     def _converted(self, text: str, widen: bool, lanes: int) -> str:
         """An element or vector of memory as it is computed with, or back."""
         if not self.wide:
@@ -71,38 +64,38 @@ class _Scatter:
         name = f"{'widen' if widen else 'narrow'}_{self.routine.dtype.name}"
         return f"{self.library.function(name, Type('f32', lanes))}({text})"
 
+    def _read(self, kind: str, source: str, place: str, widen: bool, lanes: int) -> str:
+        text = f"{source}[{place}]" if lanes == 1 else f"*(const {kind}x{lanes}_u *)({source} + {place})"
+        return self._converted(text, widen, lanes)
+
+    def _swept(self, kind: str, to: str, i: str, last: str, whole: str, one: str) -> list[str]:
+        """Stores of a vector at a time, and what is left one by one."""
+        step = self.lanes
+        vectors = f"for (; {i} + {step} <= {last}; {i} += {step}) *({kind}x{step}_u *)({to} + {i}) = {whole};"
+        return [*([vectors] if step > 1 else []), f"for (; {i} < {last}; {i}++) {to}[{i}] = {one};"]
+
     def _move(self, to: str, source: str, *, widen: bool, fill: bool) -> list[str]:
         """Copy the task's range, or fill it with one value."""
-        kinds = (self.memory, self.element) if widen else (self.element, self.memory)
-        read, write = map(self._vector, kinds)
-        whole = self._converted(f"*(const {read}_u *)({source} + i)", widen, self.lanes)
+        read, write = (self.memory, self.element) if widen else (self.element, self.memory)
         if fill:
             one = self._converted(f"{source}[0]", widen, 1)
             whole = f"{self.library.function('splat', Type(self.element, self.lanes))}({one})"
         else:
-            one = self._converted(f"{source}[i]", widen, 1)
-        lines = ["{", "long i = from;"]
-        if self.lanes > 1:
-            lines.append(f"for (; i + {self.lanes} <= to; i += {self.lanes}) *({write}_u *)({to} + i) = {whole};")
-        return [*lines, f"for (; i < to; i++) {to}[i] = {one};", "}"]
+            whole, one = (self._read(read, source, "i", widen, lanes) for lanes in (self.lanes, 1))
+        return ["{", "long i = from;", *self._swept(write, to, "i", "to", whole, one), "}"]
 
     def _loops(self) -> list[str]:
         split = str(self.words["split"])  # "axis k" of the updates, or "index k"
-        kind, number = split.split()
         lines: list[str] = []
         for k in range(self.outer):
-            own = split == f"axis {k}"
-            first, last = ("low", "high") if own else ("0", f"size{k}")
+            first, last = ("low", "high") if split == f"axis {k}" else ("0", f"size{k}")
             lines.append(f"for (long i{k} = {first}; i{k} < {last}; i{k}++) {{")
         terms = [f"i{k} * target{k}" for k in range(self.outer)]
         for k in range(len(self.indices)):
             at = " + ".join(f"i{j} * x{k}_{j}" for j in range(self.outer)) or "0"
             lines.append(f"long id{k} = x{k}[{at}];")
-            bounds = ("low", "high") if (kind, number) == ("index", str(k)) else ("0", f"x{k}_size")
-            if bounds[0] == "0":
-                lines.append(f"if ((u64)id{k} >= (u64){bounds[1]}) continue;")
-            else:
-                lines.append(f"if ((u64)(id{k} - low) >= (u64)(high - low)) continue;")
+            inside = (f"(id{k} - low)", "(high - low)") if split == f"index {k}" else (f"id{k}", f"x{k}_size")
+            lines.append(f"if ((u64){inside[0]} >= (u64){inside[1]}) continue;")
             terms.append(f"id{k} * x{k}_stride")
         lines += self._prefetch()
         lines.append(f"GLOBAL {self.element} *p = a + {' + '.join(terms) or '0'};")
@@ -127,20 +120,15 @@ class _Scatter:
     def _row(self) -> list[str]:
         if self.words["rows"] == "single":
             return [f"p[0] = {self._combined('p[0]', self._converted('u[0]', True, 1), 1)};"]
-        whole = self._vector(self.element)
         lines: list[str] = []
         if self.words["updates"] == "scalar":
             lines.append(f"{self.element} one = {self._converted('u[0]', True, 1)};")
             vector, single = f"{self.library.function('splat', Type(self.element, self.lanes))}(one)", "one"
         else:
-            vector = self._converted(f"*(const {self._vector(self.memory)}_u *)(u + j)", True, self.lanes)
-            single = self._converted("u[j]", True, 1)
-        lines.append("long j = 0;")
-        if self.lanes > 1:
-            combined = self._combined(f"*({whole}_u *)(p + j)", vector, self.lanes)
-            lines.append(f"for (; j + {self.lanes} <= row; j += {self.lanes}) *({whole}_u *)(p + j) = {combined};")
-        lines.append(f"for (; j < row; j++) p[j] = {self._combined('p[j]', single, 1)};")
-        return lines
+            vector, single = (self._read(self.memory, "u", "j", True, lanes) for lanes in (self.lanes, 1))
+        old = "p[j]" if self.lanes == 1 else f"*({self.element}x{self.lanes}_u *)(p + j)"
+        whole, one = self._combined(old, vector, self.lanes), self._combined("p[j]", single, 1)
+        return [*lines, "long j = 0;", *self._swept(self.element, "p", "j", "row", whole, one)]
 
     def _combined(self, old: str, new: str, lanes: int) -> str:
         if self.op == "set":

@@ -7,13 +7,16 @@ Names in generated code are made here and never contain text from outside.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from smelt.errors import InternalError
 from smelt.graph.index import Atom, Index, Maximum, Minimum, Operation, Quotient, Variable, nonnegative, of
-from smelt.kernel.ir import Part, Value
+from smelt.kernel.ir import Kernel, Part, Value
 from smelt.kernel.region import Less, Mask
+from smelt.kernel.routine import Routine
+from smelt.render.library import Library, Type
 
 Coordinates = Mapping[str, int]  # part name -> element
 Register = tuple[str, tuple[int, ...]]  # value name, one number per part other than the lane
@@ -110,12 +113,39 @@ def place_mask(mask: Mask, at: Coordinates, lane: Part | None) -> LaneMask:
     return LaneMask(tuple(conditions), tuple(first), tuple(after), tuple(other))
 
 
+_HELPERS = {"//": "floor_divide", "%": "floor_remainder", "min": "least", "max": "greatest"}
+
+
 class IndexText:
     """Spells index expressions as C, with the names that variables have at this point of the kernel."""
 
-    def __init__(self, helper: Callable[[str], str]) -> None:
-        self.helper = helper  # the name of the function for //, %, min or max
+    def __init__(self, library: Library) -> None:
+        self.library = library
         self.names: dict[str, str] = {}
+
+    @contextmanager
+    def named(self, names: Mapping[str, str]) -> Iterator[None]:
+        """Variables have these names inside; none that is given there lives on."""
+        outer = self.names
+        self.names = {**outer, **names}
+        yield
+        self.names = outer
+
+    def helper(self, symbol: str) -> str:
+        """The name of the function for //, %, min or max."""
+        return self.library.function(_HELPERS[symbol], Type("i64"))
+
+    def parameters(self, parameters: Sequence[Variable]) -> list[str]:
+        """The declarations of a kernel's integers, which have names from here on."""
+        self.names.update((parameter.name, f"d{number}") for number, parameter in enumerate(parameters))
+        return [f"const long d{number} = integers[{number}];" for number in range(len(parameters))]
+
+    def task_count(self, kernel: Kernel | Routine) -> str:
+        """The function that tells how many tasks a kernel has, where that depends on its integers."""
+        if kernel.tasks.value is not None:
+            return ""
+        lines = [*self.parameters(kernel.parameters), f"return {self.spell(kernel.tasks)};"]
+        return "\n  ".join([f"\nlong {kernel.name}_tasks(const long *integers) {{", *lines]) + "\n}\n"
 
     def spell(self, index: Index) -> str:
         """The expression, fit to stand between brackets or operators of a comparison."""

@@ -8,67 +8,46 @@ from __future__ import annotations
 from smelt.dtypes import compute_dtype
 from smelt.kernel.ir import Load, Part
 from smelt.render.elementwise import memory_element
-from smelt.render.library import Library, Type
+from smelt.render.library import Type
 from smelt.render.memory import Memory
 from smelt.render.registers import Registers
-from smelt.render.tiles import (
-    NEVER,
-    IndexText,
-    along_lane,
-    combinations,
-    lane_part,
-    place,
-    place_mask,
-    register_parts,
-)
+from smelt.render.tiles import NEVER, Affine, along_lane, combinations, lane_part, place, place_mask, register_parts
 
 _FEW_LANES = 4  # whose exchanges are about as short as a call
 _WIDEST = 64  # bytes of a vector: exchanges between parts of wider ones cost more than single loads
 
 
-class Transposes:
-    """Writes such loads at once, into an array that stands for the registers."""
-
-    def __init__(
-        self, library: Library, text: IndexText, memory: Memory, registers: Registers, lines: list[str]
-    ) -> None:
-        self.library, self.text, self.memory, self.registers, self.lines = library, text, memory, registers, lines
-
-    def takes(self, load: Load) -> bool:
-        """Write a load, if it is a transpose."""
-        lane, rows = lane_part(load.value), _along(load)
-        if lane is None or rows is None:
-            return False
-        address = load.buffer.address(load.index)
-        move = along_lane(address, lane)
-        if move is None:
-            return False
-        # The transposed part comes last in the array: its registers lie side by side.
-        tile = self.registers.declare(load.value, array=True, last=rows)
-        form = Type(memory_element(load.buffer.dtype), lane.extent)
-        blocks = [{**at, rows.name: 0} for at in combinations(part for part in tile.parts if part != rows)]
-        masks = [place_mask(load.mask, first, lane) for first in blocks]
-        start = " = {}" if NEVER in masks else ""
-        self.lines.append(
-            f"{self.library.type(form)} {tile.name}{''.join(f'[{p.extent}]' for p in tile.parts)}{start};"
-        )
-        called = len(blocks) > 1 and lane.extent > _FEW_LANES
-        kind, step = "called_transposed" if called else "transposed", self.text.spell(move.step)
-        for first, mask in zip(blocks, masks, strict=True):
-            if mask is NEVER:
-                continue
-            target = self.registers.text(self.registers.key(load.value, first))
-            pointer = self.memory.pointer(load.buffer, place(move.base, first))
-            if mask.conditions or mask.by_lane:
-                name, bits = self.library.function("masked_transposed", form), self.memory.lane_bits(mask, lane)
-                self.lines.append(f"{name}({pointer}, {step}, {bits}, &{target});")
-            else:
-                self.lines.append(f"{self.library.function(kind, form)}({pointer}, {step}, &{target});")
-        return True
+def write_transpose(load: Load, memory: Memory, registers: Registers) -> bool:
+    """Write a load at once into an array that stands for its registers, if it is a transpose."""
+    found = _transpose(load)
+    if found is None:
+        return False
+    lane, rows, move = found
+    # The transposed part comes last in the array: its registers lie side by side.
+    tile = registers.declare(load.value, array=True, last=rows)
+    form = Type(memory_element(load.buffer.dtype), lane.extent)
+    blocks = [{**at, rows.name: 0} for at in combinations(part for part in tile.parts if part != rows)]
+    masks = [place_mask(load.mask, first, lane) for first in blocks]
+    sizes, start = "".join(f"[{part.extent}]" for part in tile.parts), " = {}" if NEVER in masks else ""
+    memory.lines.append(f"{memory.library.type(form)} {tile.name}{sizes}{start};")
+    called = len(blocks) > 1 and lane.extent > _FEW_LANES
+    step = memory.text.spell(move.step)
+    for first, mask in zip(blocks, masks, strict=True):
+        if mask is NEVER:
+            continue
+        target = registers.text(registers.key(load.value, first))
+        pointer = memory.pointer(load.buffer, place(move.base, first))
+        masked = bool(mask.conditions or mask.by_lane)
+        kind = "masked_transposed" if masked else "called_transposed" if called else "transposed"
+        name, bits = memory.library.function(kind, form), f"{memory.lane_bits(mask, lane)}, " if masked else ""
+        memory.lines.append(f"{name}({pointer}, {step}, {bits}&{target});")
+    return True
 
 
-def _along(load: Load) -> Part | None:
-    """The part along which memory lies, if there are as many registers of it as lanes, and those lie elsewhere."""
+def _transpose(load: Load) -> tuple[Part, Part, Affine] | None:
+    """The lane, the part along which memory lies, and how addresses move with the lane: if there are as many registers
+    of that part as lanes, and those lie elsewhere.
+    """
     lane, dtype = lane_part(load.value), load.buffer.dtype
     if lane is None or load.picks or dtype.is_bool or compute_dtype(dtype) is not dtype:
         return None
@@ -83,5 +62,5 @@ def _along(load: Load) -> Part | None:
         if part.extent == lane.extent and along is not None and along.step.value == 1:
             # A row is there or it is not.
             names = {variable.name for less in load.mask for index in less for variable in index.variables()}
-            return None if part.name in names else part
+            return None if part.name in names else (lane, part, move)
     return None

@@ -7,33 +7,22 @@ hyperbolic functions are log1p of what keeps its accuracy near zero. Fits by int
     ATAN  (atan(t)/t - 1) / t**2 in z = t*t     ASIN  (asin(s)/s - 1) / s**2 in z = s*s, for z up to 1/4
 """
 
-from smelt.render.texts.polynomial import with_polynomials
+TEXT = r"""
+@@ ATAN f64 polynomial -0x1.5555555555555p-2 0x1.9999999999953p-3 -0x1.249249248d7eep-3 0x1.c71c71c304b68p-4
+  -0x1.745d165df3f95p-4 0x1.3b1392d9e785cp-4 -0x1.110e880a7a521p-4 0x1.e19a13b9fc6dfp-5 -0x1.ac7a938b69c93p-5
+  0x1.74ddd408bb4c1p-5 -0x1.1b33b923aa954p-5 0x1.0ad36a455cafbp-6
+@@ ASIN f64 polynomial 0x1.5555555555555p-3 0x1.3333333333388p-4 0x1.6db6db6dac1e0p-5 0x1.f1c71c7a52ba3p-6
+  0x1.6e8ba123e494cp-6 0x1.1c4efce23019fp-6 0x1.c990ad3d8fdcap-7 0x1.7b027ee1dd585p-7 0x1.3b49de7121487p-7
+  0x1.31622469ce5adp-7 0x1.8f193743418ffp-9 0x1.406192d124629p-6 -0x1.3b416bb7d9257p-6 0x1.e529c6fce9bb4p-6
 
-_TABLES = {
-    "ATAN": (
-        "-0x1.5555555555555p-2, 0x1.9999999999953p-3, -0x1.249249248d7eep-3, 0x1.c71c71c304b68p-4, "
-        "-0x1.745d165df3f95p-4, 0x1.3b1392d9e785cp-4, -0x1.110e880a7a521p-4, 0x1.e19a13b9fc6dfp-5, "
-        "-0x1.ac7a938b69c93p-5, 0x1.74ddd408bb4c1p-5, -0x1.1b33b923aa954p-5, 0x1.0ad36a455cafbp-6"
-    ),
-    "ASIN": (
-        "0x1.5555555555555p-3, 0x1.3333333333388p-4, 0x1.6db6db6dac1e0p-5, 0x1.f1c71c7a52ba3p-6, "
-        "0x1.6e8ba123e494cp-6, 0x1.1c4efce23019fp-6, 0x1.c990ad3d8fdcap-7, 0x1.7b027ee1dd585p-7, "
-        "0x1.3b49de7121487p-7, 0x1.31622469ce5adp-7, 0x1.8f193743418ffp-9, 0x1.406192d124629p-6, "
-        "-0x1.3b416bb7d9257p-6, 0x1.e529c6fce9bb4p-6"
-    ),
-}
-
-_TEXT = r"""
-@@ angle f64
 /* base + low + atan(t) for |t| <= tan(pi/8) */
-INLINE T angle@(T t, T base, T low) {
+@@ angle f64: T(T t, T base, T low) {
   T z = t * t;
   T p = POLY_ATAN(z);
   return base + (t + (t * z * p + low));
 }
 
-@@ atan f64 halved
-static T atan@(T x) {
+@@ atan f64 halved widened: static T(T x) {
   T a = absolute@(x);
   M far = a > 0x1.3504f333f9de6p+1, middle = a > 0x1.a827999fcef32p-2;
   T n = select@(far, splat@(-1), select@(middle, a - 1.0, a));
@@ -43,10 +32,9 @@ static T atan@(T x) {
   return copy_sign@(angle@(n / d, base, low), x);
 }
 
-@@ atan2 f64 halved
-static T atan2@(T y, T x) {
+@@ atan2 f64 halved widened: static T(T y, T x) {
   T a = absolute@(y), b = absolute@(x);
-  M endless = (M)(a == __builtin_inf()) & (M)(b == __builtin_inf()), nothing = (M)(a == 0) & (M)(b == 0);
+  M endless = (M)(a == $inf) & (M)(b == $inf), nothing = (M)(a == 0) & (M)(b == 0);
   T unit = select@((M)(a > 0x1p1020) | (M)(b > 0x1p1020), splat@(0x1p-4), splat@(1));
   a = select@(endless, splat@(1), a * unit);
   b = select@(endless | nothing, splat@(1), b * unit);
@@ -64,23 +52,20 @@ static T atan2@(T y, T x) {
   return select@((M)(x != x) | (M)(y != y), x + y, r);
 }
 
-@@ arc f64
 /* asin(s) for s = sqrt(z) up to 1/2 */
-INLINE T arc@(T s, T z) {
+@@ arc f64: T(T s, T z) {
   T p = POLY_ASIN(z);
   return s * z * p + s;
 }
 
-@@ asin f64 halved
-static T asin@(T x) {
+@@ asin f64 halved widened: static T(T x) {
   T a = absolute@(x);
   M far = a > 0.5;
   T z = select@(far, (1.0 - a) * 0.5, a * a), s = select@(far, sqrt@(z), a), r = arc@(s, z);
   return copy_sign@(select@(far, 0x1.921fb54442d18p+0 - (r + r - 0x1.1a62633145c07p-54), r), x);
 }
 
-@@ acos f64 halved
-static T acos@(T x) {
+@@ acos f64 halved widened: static T(T x) {
   T a = absolute@(x);
   M far = a > 0.5;
   T z = select@(far, (1.0 - a) * 0.5, a * a), s = select@(far, sqrt@(z), a), r = arc@(s, z);
@@ -89,64 +74,42 @@ static T acos@(T x) {
   return select@(far, beyond, 0x1.921fb54442d18p+0 - (r - 0x1.1a62633145c07p-54));
 }
 
-@@ exp_half f64
 /* half of e**x, for x >= 0 */
-INLINE T exp_half@(T x) {
-  T b = at_most@(x, 712.0), n = nearest@(b * 0x1.71547652b82fep+0);
-  T r = b - n * 0x1.62e42fefp-1 - n * 0x1.473de6af278edp-34;
+@@ exp_half f64: T(T x) {
+  T b = at_most@(x, 712.0), n = nearest@(b * $log2e);
+  T r = b - n * $ln2_high - n * $ln2_low;
   T q = exp_rest@(r);
   return scale@(q * (r * r) + r + 1.0, n - 1.0);
 }
 
-@@ sinh f64 halved
-static T sinh@(T x) {
+@@ sinh f64 halved widened: static T(T x) {
   T a = absolute@(x), h = expm1_half@(at_most@(a, 40.0));
   T r = select@(a > 40.0, exp_half@(a), h + h / (h + h + 1.0));
   return copy_sign@(select@(a < 0x1p-100, a, r), x);
 }
 
-@@ cosh f64 halved
-static T cosh@(T x) {
+@@ cosh f64 halved widened: static T(T x) {
   T h = exp_half@(absolute@(x));
   return h + 0.25 / h;
 }
 
-@@ asinh f64 halved
-static T asinh@(T x) {
+@@ asinh f64 halved widened: static T(T x) {
   T a = absolute@(x), b = at_most@(a, 0x1p60), z = b * b;
   M far = a > 0x1p60;
   T r = log1p@(select@(far, a, b + z / (1.0 + sqrt@(z + 1.0))));
   return copy_sign@(r + select@(far, splat@(0x1.62e42fefa39efp-1), splat@(0)), x);
 }
 
-@@ acosh f64 halved
-static T acosh@(T x) {
+@@ acosh f64 halved widened: static T(T x) {
   T b = at_most@(x, 0x1p60), t = b - 1.0;
   M far = x > 0x1p60;
   T r = log1p@(select@(far, x, t + sqrt@(t * (t + 2.0))));
   r += select@(far, splat@(0x1.62e42fefa39efp-1), splat@(0));
-  return select@(x < 1.0, splat@(__builtin_nan("")), r);
+  return select@(x < 1.0, splat@($nan), r);
 }
 
-@@ atanh f64 halved
-static T atanh@(T x) {
+@@ atanh f64 halved widened: static T(T x) {
   T a = absolute@(x), r = 0.5 * log1p@((a + a) / (1.0 - a));
   return copy_sign@(select@(a < 0x1p-60, a, r), x);
 }
 """
-
-_THROUGH_FLOAT64 = r"""
-@@ {name} f32 halved
-static T {name}@(T x) {{ return CONVERT({name}@D(CONVERT(x, D)), T); }}
-"""
-
-_FUNCTIONS = ("asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
-
-TEXT = (
-    with_polynomials(_TEXT, _TABLES, "")
-    + "".join(_THROUGH_FLOAT64.format(name=name) for name in _FUNCTIONS)
-    + r"""
-@@ atan2 f32 halved
-static T atan2@(T y, T x) { return CONVERT(atan2@D(CONVERT(y, D), CONVERT(x, D)), T); }
-"""
-)

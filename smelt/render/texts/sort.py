@@ -5,48 +5,30 @@ with the place that it came from, and is sorted stably. `sizes` of a call: rows 
 elements, `inner` elements apart, of which the first `count` in order are wanted.
 """
 
-KEYS = r"""
+from smelt.render.spell import guarded
+
+_EITHER_KEYS = r"""
 /* Bits to keys: floats by sign and magnitude with every NaN above infinity, signed integers by flipping the sign. */
-INLINE $bits ${name}_key($bits b) {
-  if ($is_bool) b = b != 0;
+INLINE BITS ${name}_keyS(BITS b) {
+  BITS top = splat@BITS($sign);
+  if ($is_bool) b = (BITS)(b != 0) & splat@BITS(1);
   if ($is_float) {
-    b = ($bits)(b & ~$sign) > $infinity ? $nan : b;
-    if ($zeros_equal) b = b == $sign ? 0 : b;
-    b = b & $sign ? ~b : b | $sign;
+    b = select@BITS((SIGNED)((BITS)(b & ~top) > splat@BITS($infinity)), splat@BITS($nan), b);
+    if ($zeros_equal) b = select@BITS((SIGNED)(b == top), splat@BITS(0), b);
+    b ^= (BITS)((SIGNED)b >> ($width - 1)) | top;
   }
-  if ($is_signed) b ^= $sign;
+  if ($is_signed) b ^= top;
   return $descending ? ~b : b;
 }
-INLINE $bits ${name}_value($bits b) {
+INLINE BITS ${name}_valueS(BITS b) {
+  BITS top = splat@BITS($sign);
   if ($descending) b = ~b;
-  if ($is_float) b = b & $sign ? b ^ $sign : ~b;
-  if ($is_signed) b ^= $sign;
-  return b;
+  if ($is_float) b ^= ~(BITS)((SIGNED)b >> ($width - 1)) | top;
+  return $is_signed ? b ^ top : b;
 }
 """
-
-_KEYS = (
-    KEYS
-    + r"""
-INLINE ${vector} ${name}_keys(${vector} v) {
-  ${vector} top = splat@${vector}($sign);
-  if ($is_bool) v = (${vector})(v != 0) & splat@${vector}(1);
-  if ($is_float) {
-    v = select@${vector}((${mask})((v & ~top) > splat@${vector}($infinity)), splat@${vector}($nan), v);
-    if ($zeros_equal) v = select@${vector}((${mask})(v == top), splat@${vector}(0), v);
-    v ^= (${vector})((${mask})v >> ($width - 1)) | top;
-  }
-  if ($is_signed) v ^= top;
-  return $descending ? ~v : v;
-}
-INLINE ${vector} ${name}_values(${vector} v) {
-  ${vector} top = splat@${vector}($sign);
-  if ($descending) v = ~v;
-  if ($is_float) v ^= ~(${vector})((${mask})v >> ($width - 1)) | top;
-  return $is_signed ? v ^ top : v;
-}
-"""
-)
+KEYS = _EITHER_KEYS.replace("BITS", "$bits").replace("SIGNED", "$signed").replace("S(", "(")
+_KEYS = KEYS + _EITHER_KEYS.replace("BITS", "${vector}").replace("SIGNED", "${mask}").replace("S(", "s(")
 
 # What an item is: the words of `schedule.sorting` say which.
 ITEMS = {
@@ -149,12 +131,17 @@ INLINE ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u3
 }
 """
 
+
+def _forms(radix: str, quick: str) -> dict[str, str]:
+    """What there are instructions for is done by comparing, and elsewhere digit by digit."""
+    check = "defined(__AVX512F__) && __has_builtin(__builtin_shufflevector)"
+    return {"radix": radix, "quick": str(guarded(check, quick, radix))}
+
+
 # How many items are sorted at all: digit by digit, or where there are instructions for it by comparing.
-SORTS = {
-    "radix": _BY_DIGITS,
-    "quick": r"""
-#if defined(__AVX512F__) && __has_builtin(__builtin_shufflevector)
-NETWORKS
+SORTS = _forms(
+    _BY_DIGITS,
+    r"""NETWORKS
 /* Items below the pivot from `low` on, the others down from `high`. Elements become keys on the way. */
 INLINE void ${name}_deal(const ${name}_item *from, long n, ${name}_item **low, ${name}_item **high, ${name}_item pivot,
                          int elements) {
@@ -214,13 +201,8 @@ static ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u3
   ${name}_quick(a, b, n, 1, depth, counts);
   return a;
 }
-#else
-"""
-    + _BY_DIGITS
-    + r"""
-#endif
 """,
-}
+)
 
 # Elements as items, and items as results, a vector at a time where they lie side by side.
 _FILL = r"""
@@ -257,10 +239,9 @@ static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *
   return ${name}_radix(a, b, n, counts);
 }
 """
-DIVISIONS = {
-    "radix": _DIVISION_BY_DIGITS,
-    "quick": r"""
-#if defined(__AVX512F__) && __has_builtin(__builtin_shufflevector)
+DIVISIONS = _forms(
+    _DIVISION_BY_DIGITS,
+    r"""
 /* Elements as items, divided by a pivot; the result lies in `b`. */
 static long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
                            ${name}_item pivot) {
@@ -284,13 +265,8 @@ static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *
   ${name}_sorted(low, b + (low - a), a + n - low, counts);
   return a;
 }
-#else
-"""
-    + _DIVISION_BY_DIGITS
-    + r"""
-#endif
 """,
-}
+)
 
 _SIGNS = r"""
 /* Keys put -0 below 0. They are equal, so a stable order has them as they stood: put their signs back. */
@@ -346,18 +322,13 @@ KERNEL {
 }
 """
 
-_EXTREMES = r"""
+EXTREMES = _forms(
+    r"""
 INLINE ${item_vector} ${name}_min(${item_vector} a, ${item_vector} b) { return minimum@${item_vector}(a, b); }
 INLINE ${item_vector} ${name}_max(${item_vector} a, ${item_vector} b) { return maximum@${item_vector}(a, b); }
-"""
-EXTREMES = {
-    "radix": _EXTREMES,
-    "quick": f"""
-#if defined(__AVX512F__) && __has_builtin(__builtin_shufflevector)
-NETWORKS
-#else{_EXTREMES}#endif
 """,
-}
+    "NETWORKS",
+)
 
 _NETWORK = r"""
 /* Batcher's odd-even merge sort, for as many rows at a time as a vector has lanes: items are distinct or cannot be told
@@ -521,7 +492,7 @@ static void ${name}_best(${name}_item *a, ${name}_item *b, const $bits *x, long 
         ${vector} v = ${name}_keys(*(const ${vector}_u *)(p + part));
         hits |= (${mask})(v < splat@${vector}(limit));
       }
-      if (!some@${mask}(hits)) continue;
+      if (!fold_or@${mask}(hits)) continue;
     }
     if (found > $room - BLOCK) {
       found = ${name}_cut(a, b, found, count, counts);
@@ -539,20 +510,28 @@ static void ${name}_best(${name}_item *a, ${name}_item *b, const $bits *x, long 
 }
 """
 
-_BEST_ROWS = r"""
+_BEST_OF_ROWS = r"""
 KERNEL {
-  const $bits *x = buffers[1];
+  const $bits *x = buffers[SOURCE];
   $out *o = buffers[0];
   SIZES
-  ${name}_item *a = (${name}_item *)workspace, *b = a + $room;
+  ${name}_item *a = (${name}_item *)workspace, *b = a + $room, *best = a;
   for (long row = begin; row < end; row++) {
     const $bits *from = x + row / inner * n * inner + row % inner;
     $out *to = o + row / inner * count * inner + row % inner;
-    ${name}_best(a, b, from, 0, n, inner, count, (u32 *)(b + $room));
-    for (long i = 0; i < count; i++) to[i * inner] = ${name}_result(a[i], from, inner);
+    FIND
+    for (long i = 0; i < count; i++) to[i * inner] = ${name}_result(best[i], from, inner);
   }
 }
 """
+_BEST_ROWS = _BEST_OF_ROWS.replace("SOURCE", "1").replace(
+    "FIND", "${name}_best(a, b, from, 0, n, inner, count, (u32 *)(b + $room));"
+)
+_BEST_FINISH = _BEST_OF_ROWS.replace("SOURCE", "2").replace(
+    "FIND",
+    r"""${name}_copy(a, (${name}_item *)buffers[1] + row * pieces * count, pieces * count);
+    best = ${name}_sorted(a, b, pieces * count, (u32 *)(b + $room));""",
+)
 
 _BEST_CHUNKS = r"""
 KERNEL {
@@ -565,22 +544,6 @@ KERNEL {
     const $bits *from = x + row / inner * n * inner + row % inner;
     ${name}_best(a, b, from, first, size, inner, count, (u32 *)(b + $room));
     ${name}_copy((${name}_item *)buffers[0] + task * count, a, count);
-  }
-}
-"""
-
-_BEST_FINISH = r"""
-KERNEL {
-  const $bits *x = buffers[2];
-  $out *o = buffers[0];
-  SIZES
-  ${name}_item *a = (${name}_item *)workspace, *b = a + $room;
-  for (long row = begin; row < end; row++) {
-    const $bits *from = x + row / inner * n * inner + row % inner;
-    $out *to = o + row / inner * count * inner + row % inner;
-    ${name}_copy(a, (${name}_item *)buffers[1] + row * pieces * count, pieces * count);
-    ${name}_item *sorted = ${name}_sorted(a, b, pieces * count, (u32 *)(b + $room));
-    for (long i = 0; i < count; i++) to[i * inner] = ${name}_result(sorted[i], from, inner);
   }
 }
 """

@@ -5,22 +5,14 @@ exact; float64 keeps r as a pair. Beyond, x * 2/pi is formed from the bits of 2/
 Minimax fits over z = r*r: SIN (sin(r)/r - 1) / z and COS (cos(r) - 1 + z/2) / z**2; the SHORT ones serve float32.
 """
 
-from smelt.render.texts.polynomial import with_polynomials
+TEXT = r"""
+@@ SIN f64 polynomial -0x1.5555555555555p-3 0x1.111111111110bp-7 -0x1.a01a01a018acep-13 0x1.71de3a5337a4bp-19
+  -0x1.ae645295e06f5p-26 0x1.61209125f5462p-33 -0x1.aaa47c9593156p-41
+@@ COS f64 polynomial 0x1.5555555555555p-5 -0x1.6c16c16c16c10p-10 0x1.a01a01a018dd6p-16 -0x1.27e4fb75fc2aap-22
+  0x1.1eed8ca230564p-29 -0x1.9393369080ea9p-37 0x1.aac4e784fd5b7p-45
+@@ SHORT_SIN f64 polynomial -0x1.5555554cb20a0p-3 0x1.111108907c289p-7 -0x1.a00f98e976651p-13 0x1.6cd733e9099cap-19
+@@ SHORT_COS f64 polynomial 0x1.5555554f48bc8p-5 -0x1.6c16b892b9465p-10 0x1.a0111c164e8e5p-16 -0x1.2429fc1aea2e6p-22
 
-_TABLES = {
-    "SIN": (
-        "-0x1.5555555555555p-3, 0x1.111111111110bp-7, -0x1.a01a01a018acep-13, 0x1.71de3a5337a4bp-19, "
-        "-0x1.ae645295e06f5p-26, 0x1.61209125f5462p-33, -0x1.aaa47c9593156p-41"
-    ),
-    "COS": (
-        "0x1.5555555555555p-5, -0x1.6c16c16c16c10p-10, 0x1.a01a01a018dd6p-16, -0x1.27e4fb75fc2aap-22, "
-        "0x1.1eed8ca230564p-29, -0x1.9393369080ea9p-37, 0x1.aac4e784fd5b7p-45"
-    ),
-    "SHORT_SIN": "-0x1.5555554cb20a0p-3, 0x1.111108907c289p-7, -0x1.a00f98e976651p-13, 0x1.6cd733e9099cap-19",
-    "SHORT_COS": "0x1.5555554f48bc8p-5, -0x1.6c16b892b9465p-10, 0x1.a0111c164e8e5p-16, -0x1.2429fc1aea2e6p-22",
-}
-
-_TEXT = r"""
 @@ two_over_pi f64 scalar
 /* the bits of 2/pi, after 64 that are zero */
 CONSTANT u64 two_over_pi@[] = {
@@ -29,13 +21,11 @@ CONSTANT u64 two_over_pi@[] = {
     0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
     0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
 
-@@ multiply_high f64 scalar
 /* the upper 64 bits of a product */
-INLINE u64 multiply_high@(u64 a, u64 b) { return $multiply_high; }
+@@ multiply_high f64 scalar: u64(u64 a, u64 b) = $multiply_high
 
-@@ reduce_huge f64 scalar
 /* x = n*pi/2 + r + *low for any finite x, with n modulo 4 */
-NEVER_INLINE f64 reduce_huge@(f64 x, f64 *low, long *n) {
+@@ reduce_huge f64 scalar: NEVER_INLINE f64(f64 x, f64 *low, long *n) {
   u64 b = bits@(x), m = (b & 0xfffffffffffffull) | 0x10000000000000ull;
   /* the 192 bits of 2/pi whose products with m are below 4 and matter */
   long skip = 62 + (long)(b >> 52 & 2047) - 1075;
@@ -77,9 +67,8 @@ NEVER_INLINE f64 reduce_huge@(f64 x, f64 *low, long *n) {
   return r * unit;
 }
 
-@@ reduce f64
 /* x = n*pi/2 + r + *low */
-INLINE T reduce@(T x, T *low, I *quadrant) {
+@@ reduce f64: T(T x, T *low, I *quadrant) {
   T n = nearest@(x * 0x1.45f306dc9c883p-1);
   T r = x - n * 0x1.921fbp+0, a, b, c, d;
   r = sum@(r, -(n * 0x1.5110bp-22), &a);
@@ -91,30 +80,26 @@ INLINE T reduce@(T x, T *low, I *quadrant) {
   return sum@(r, l, low);
 }
 
-@@ reduce_short f64
-INLINE T reduce_short@(T x, I *quadrant) {
+@@ reduce_short f64: T(T x, I *quadrant) {
   T n = nearest@(x * 0x1.45f306dc9c883p-1);
   *quadrant = CONVERT(n, I) & 3;
   return x - n * 0x1.921fbp+0 - n * 0x1.5110bp-22 - n * 0x1.18469898cc517p-44;
 }
 
-@@ sine_part f64
-INLINE T sine_part@(T r, T low) {
+@@ sine_part f64: T(T r, T low) {
   T z = r * r;
   T p = POLY_SIN(z);
   return r + (r * z * p + low * (1.0 - 0.5 * z));
 }
 
-@@ cosine_part f64
-INLINE T cosine_part@(T r, T low) {
+@@ cosine_part f64: T(T r, T low) {
   T z = r * r, halved = 0.5 * z, w = 1.0 - halved;
   T p = POLY_COS(z);
   return w + (((1.0 - w) - halved) + (z * z * p - r * low));
 }
 
-@@ tangent_part f64
 /* the quotient of two rounded sums, mended for what their rounding lost */
-INLINE T tangent_part@(T r, T low, M odd) {
+@@ tangent_part f64: T(T r, T low, M odd) {
   T z = r * r, halved = 0.5 * z, w = 1.0 - halved;
   T p = POLY_SIN(z), o = POLY_COS(z);
   T sl = r * z * p + low * (1.0 - halved), cl = ((1.0 - w) - halved) + (z * z * o - r * low);
@@ -126,69 +111,53 @@ INLINE T tangent_part@(T r, T low, M odd) {
   return t + (al - t * bl) / b;
 }
 
-@@ turn f64
 /* sin of x = q*pi/2 + r, from sin(r) and cos(r) */
-INLINE T turn@(T s, T c, I q) {
+@@ turn f64: T(T s, T c, I q) {
   T y = select@((q & 1) != 0, c, s);
   return select@((q & 2) != 0, -y, y);
 }
 
-@@ sin_huge f64 scalar
-NEVER_INLINE T sin_huge@(T x, long shift) {
+@@ sin_huge f64 scalar: NEVER_INLINE T(T x, long shift) {
   long n;
   T low, r = reduce_huge@(x, &low, &n);
   return turn@(sine_part@(r, low), cosine_part@(r, low), n + shift);
 }
 
-@@ tan_huge f64 scalar
-NEVER_INLINE T tan_huge@(T x) {
+@@ tan_huge f64 scalar: NEVER_INLINE T(T x) {
   long n;
   T low, r = reduce_huge@(x, &low, &n);
   return tangent_part@(r, low, n & 1);
 }
 
-@@ is_huge f64
-INLINE M is_huge@(T x) { return (M)(absolute@(x) >= 0x1p30) & (M)(absolute@(x) < __builtin_inf()); }
+@@ is_huge f64: M(T x) = (M)(absolute@(x) >= 0x1p30) & (M)(absolute@(x) < $inf)
+@@ sin_mended f64 scalar: T(T x, T y, long shift) = is_huge@(x) ? sin_huge@(x, shift) : y
 
-@@ sin_mended f64 scalar
-INLINE T sin_mended@(T x, T y, long shift) { return is_huge@(x) ? sin_huge@(x, shift) : y; }
-
-@@ sin_mended f64 vector
-INLINE T sin_mended@(T x, T y, long shift) {
+@@ sin_mended f64 vector: T(T x, T y, long shift) {
   M huge = is_huge@(x);
-  if (some@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = sin_huge@E(x[j], shift);
+  if (fold_or@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = sin_huge@E(x[j], shift);
   return y;
 }
 
-@@ tan_mended f64 scalar
-INLINE T tan_mended@(T x, T y) { return is_huge@(x) ? tan_huge@(x) : y; }
+@@ tan_mended f64 scalar: T(T x, T y) = is_huge@(x) ? tan_huge@(x) : y
 
-@@ tan_mended f64 vector
-INLINE T tan_mended@(T x, T y) {
+@@ tan_mended f64 vector: T(T x, T y) {
   M huge = is_huge@(x);
-  if (some@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = tan_huge@E(x[j]);
+  if (fold_or@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = tan_huge@E(x[j]);
   return y;
 }
 
-@@ sin f64 halved
-static T sin@(T x) {
+/* sin(x + shift * pi/2) */
+@@ shifted_sin f64: T(T x, long shift) {
   T low;
   I q;
   T r = reduce@(x, &low, &q);
-  T y = sin_mended@(x, turn@(sine_part@(r, low), cosine_part@(r, low), q), 0);
-  return select@(x == 0, x, y);
+  return sin_mended@(x, turn@(sine_part@(r, low), cosine_part@(r, low), q + splat@I(shift)), shift);
 }
 
-@@ cos f64 halved
-static T cos@(T x) {
-  T low;
-  I q;
-  T r = reduce@(x, &low, &q);
-  return sin_mended@(x, turn@(sine_part@(r, low), cosine_part@(r, low), q + 1), 1);
-}
+@@ sin f64 halved: static T(T x) = select@(x == 0, x, shifted_sin@(x, 0))
+@@ cos f64 halved: static T(T x) = shifted_sin@(x, 1)
 
-@@ tan f64 halved
-static T tan@(T x) {
+@@ tan f64 halved: static T(T x) {
   T low;
   I q;
   T r = reduce@(x, &low, &q);
@@ -196,40 +165,28 @@ static T tan@(T x) {
   return select@(x == 0, x, y);
 }
 
-@@ sin_short f64
-static T sin_short@(T x) {
-  I q;
-  T r = reduce_short@(x, &q), z = r * r;
+/* the sine and the cosine of x without its quadrants, with the precision that float32 needs */
+@@ short_parts f64: T(T x, T *cosine, I *quadrant) {
+  T r = reduce_short@(x, quadrant), z = r * r;
   T p = POLY_SHORT_SIN(z), o = POLY_SHORT_COS(z);
-  return sin_mended@(x, turn@(r + r * z * p, 1 - z / 2 + z * z * o, q), 0);
+  *cosine = 1 - z / 2 + z * z * o;
+  return r + r * z * p;
 }
 
-@@ cos_short f64
-static T cos_short@(T x) {
+@@ shifted_sin_short f64: T(T x, long shift) {
   I q;
-  T r = reduce_short@(x, &q), z = r * r;
-  T p = POLY_SHORT_SIN(z), o = POLY_SHORT_COS(z);
-  return sin_mended@(x, turn@(r + r * z * p, 1 - z / 2 + z * z * o, q + 1), 1);
+  T c, s = short_parts@(x, &c, &q);
+  return sin_mended@(x, turn@(s, c, q + splat@I(shift)), shift);
 }
 
-@@ tan_short f64
-static T tan_short@(T x) {
+@@ tan_short f64: static T(T x) {
   I q;
-  T r = reduce_short@(x, &q), z = r * r;
-  T p = POLY_SHORT_SIN(z), o = POLY_SHORT_COS(z);
-  T s = r + r * z * p, c = 1 - z / 2 + z * z * o;
+  T c, s = short_parts@(x, &c, &q);
   M odd = (q & 1) != 0;
   return tan_mended@(x, select@(odd, -c, s) / select@(odd, s, c));
 }
 
-@@ sin f32 halved
-static T sin@(T x) { return select@(x == 0, x, CONVERT(sin_short@D(CONVERT(x, D)), T)); }
-
-@@ cos f32 halved
-static T cos@(T x) { return CONVERT(cos_short@D(CONVERT(x, D)), T); }
-
-@@ tan f32 halved
-static T tan@(T x) { return select@(x == 0, x, CONVERT(tan_short@D(CONVERT(x, D)), T)); }
+@@ sin f32 halved: static T(T x) = select@(x == 0, x, CONVERT(shifted_sin_short@D(CONVERT(x, D), 0), T))
+@@ cos f32 halved: static T(T x) = CONVERT(shifted_sin_short@D(CONVERT(x, D), 1), T)
+@@ tan f32 halved: static T(T x) = select@(x == 0, x, CONVERT(tan_short@D(CONVERT(x, D)), T))
 """
-
-TEXT = with_polynomials(_TEXT, _TABLES, "")
