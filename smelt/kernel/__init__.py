@@ -23,8 +23,7 @@ from smelt.kernel.lowering.lower import lower
 from smelt.kernel.lowering.plan import Illegal
 from smelt.kernel.region import Region
 from smelt.kernel.routine import Routine, Step, Temporary, print_routine
-from smelt.kernel.text import print_kernel, print_region
-from smelt.kernel.text_parse import parse_kernel, parse_region
+from smelt.kernel.text import parse_kernel, parse_region, print_kernel, print_region
 from smelt.kernel.verify import verify
 
 __all__ = [

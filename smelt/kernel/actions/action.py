@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
+from smelt.kernel.forms import runs, written
 from smelt.kernel.lowering.plan import Planner
 
 Parts = tuple[tuple[int, str], ...]  # (extent, kind) from the outside to the inside
@@ -17,8 +18,7 @@ Parts = tuple[tuple[int, str], ...]  # (extent, kind) from the outside to the in
 class Action:
     """One decision of a schedule. It never changes what is computed.
 
-    `form` is its text: a word, then fields with what they hold (a row of `_TEXTS`). What stands in brackets is left out
-    where its field has the default value.
+    `form` is its text (see `forms`): a word, then fields, whose kinds are the rows of `_TEXTS`.
     """
 
     form: ClassVar[str]
@@ -33,13 +33,7 @@ class Action:
         """Once all actions of a schedule are in the plan: what they refuse together."""
 
     def __str__(self) -> str:
-        defaults = {field.name: field.default for field in fields(self)}
-
-        def given(bracket: re.Match[str]) -> str:
-            (name, _) = _HOLE.findall(bracket[1])[0]
-            return bracket[1] if getattr(self, name) != defaults[name] else ""
-
-        return _HOLE.sub(lambda hole: _TEXTS[hole[2]].write(getattr(self, hole[1])), _BRACKET.sub(given, self.form))
+        return written(self.form, self, lambda kind, value: _TEXTS[kind].write(value))
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
@@ -47,7 +41,7 @@ class Action:
         found = _pattern(cls.form).fullmatch(text)
         if found is None:
             return None
-        kinds = dict(_HOLE.findall(cls.form))
+        kinds = {hole.name: hole.kind for _, holes in runs(cls.form) for hole in holes}
         return cls(**{name: _TEXTS[kinds[name]].read(word) for name, word in found.groupdict().items() if word})
 
 
@@ -68,8 +62,6 @@ def _parts(text: str) -> Parts:
     return tuple((int(extent), kind) for extent, kind in pieces)
 
 
-_HOLE = re.compile(r"\{(\w+):(\w+)\}")
-_BRACKET = re.compile(r"\[(.*?)\]")
 _TEXTS = {
     "name": _Text(r"[^\s(),;]+"),
     "axis": _Text(r"[^\s(),;.]+"),
@@ -87,5 +79,8 @@ _TEXTS = {
 
 @functools.cache
 def _pattern(form: str) -> re.Pattern[str]:
-    optional = _BRACKET.sub(r"(?:\1)?", form)
-    return re.compile(_HOLE.sub(lambda hole: f"(?P<{hole[1]}>{_TEXTS[hole[2]].pattern})", optional))
+    pattern = ""
+    for optional, holes in runs(form):
+        run = "".join(b + (f"(?P<{name}>{_TEXTS[kind].pattern})" if name else "") for b, name, kind in holes)
+        pattern += f"(?:{run})?" if optional else run
+    return re.compile(pattern)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smelt.dtypes import compute_dtype
-from smelt.graph.index import ZERO, Variable, of
+from smelt.graph.index import ZERO, Variable
 from smelt.kernel.actions.action import Action
 from smelt.kernel.lowering.hooks import Extra, Handler
-from smelt.kernel.lowering.memory import shared_memory, whole_room
+from smelt.kernel.lowering.memory import Room, held, room_of, whole_size
 from smelt.kernel.lowering.plan import Illegal, Planner
 from smelt.kernel.lowering.reduce import finished_value
-from smelt.kernel.lowering.state import Partial, Reload, State
+from smelt.kernel.lowering.state import Reload, State
 from smelt.kernel.lowering.values import is_stored, reload_index, store
 from smelt.kernel.region import Expression, Output
 
@@ -77,19 +77,15 @@ class Keeps(Handler):
     def _kept(self, node: Expression, reduction: Expression, depth: int) -> Reload:
         """Where a phase keeps a node: over the whole reduced axes, and the tiles of the others."""
         state = self.state
-        axes, own = state.facts.axes(node), reduction.attribute.axes
-        tokens = tuple((a, None if a in own else state.top.bindings[a]) for a in axes)
-        bases = {a: ZERO for a in axes}
+        axes, own, bindings = state.facts.axes(node), reduction.attribute.axes, state.top.bindings
         if state.plan.keeps[node] == "out":
             output = self._output_for(node, own, depth)
-            return Reload(output.buffer, output.index, bases, tokens, masked=True)
-        tiled = [(a, token) for a, token in tokens if token is not None and token.parts]
-        bases |= {a: token.start for a, token in tiled}
-        sizes = [token.origin.cut.tile for _, token in tiled] + [whole_room(state, a) for a in axes if a in own]
-        index = [of(a) for a, _ in tiled] + [of(a) for a in axes if a in own]
+            tokens = tuple((a, None if a in own else bindings[a]) for a in axes)
+            return Reload(output.buffer, output.index, {a: ZERO for a in axes}, tokens, masked=True)
+        rooms = {a: room_of(state, a) for a in axes if a not in own and bindings[a].parts}
+        rooms |= {a: Room(whole_size(state, a), ZERO, None) for a in axes if a in own}
         # A phase further inside, generated earlier, may run between this one and its reads: it has memory of its own.
-        buffer = shared_memory(state, "k", (node, reduction, depth), node.dtype, tuple(sizes))
-        return Reload(buffer, tuple(index), bases, tokens)
+        return held(state, "k", (node, reduction, depth), node, rooms)
 
     def _output_for(self, node: Expression, own: tuple[Variable, ...], depth: int) -> Output:
         """The output, if a node can lie in it until its elements are stored."""
@@ -104,7 +100,7 @@ class Keeps(Handler):
             raise Illegal("keep: the phase runs outside the grid, in every task")
         if any(self._is_open(axis) for axis in own):
             raise Illegal("keep: the phase runs between stores to the output")
-        if any(a not in own and not state.top.bindings[a].within(state.roots[a]) for a in axes):
+        if any(a not in own and not state.top.bindings[a].origin.within(state.roots[a]) for a in axes):
             raise Illegal("keep: the phase walks the output in loops of its own")
         return output
 
@@ -113,29 +109,22 @@ class Keeps(Handler):
         if not reload.masked:
             return
         for axis, _ in reload.tokens:
-            if self._is_open(axis) and not self.state.top.bindings[axis].within(self.state.roots[axis]):
+            if self._is_open(axis) and not self.state.top.bindings[axis].origin.within(self.state.roots[axis]):
                 raise Illegal("keep: a phase between stores to the output reads what was kept there")
 
     def _is_open(self, axis: Variable) -> bool:
         """True if the output's nest has opened a loop of this axis."""
         root = self.state.roots.get(axis)
+        if root is None:
+            return False
         for scope in self.state.scopes:
             binding, partial = scope.bindings.get(axis), scope.partials.get(axis)
-            if root is not None and binding is not None and binding.within(root):
+            if binding is not None and binding.origin.within(root):
                 return True
-            if partial is not None and partial is not root and _descends(partial, root):
+            if partial is not None and partial is not root and partial.within(root):
                 return True
         return False
 
     def finished(self) -> None:
         if any(node not in self.state.used for node in self.state.plan.keeps):
             raise Illegal("keep: no phase before the last makes the node")
-
-
-def _descends(partial: Partial, root: Partial | None) -> bool:
-    at = partial.origin
-    while at is not None:
-        if at is root:
-            return True
-        at = at.origin
-    return False

@@ -14,13 +14,13 @@ from functools import partial
 from typing import NamedTuple
 
 from smelt.dtypes import bool_
-from smelt.graph.index import Index, Variable, as_index, minimum, nonnegative, of
+from smelt.graph.index import Index, Variable, as_index, minimum, nonnegative
 from smelt.graph.ops import identity
 from smelt.kernel.actions.action import Action
 from smelt.kernel.actions.skip import leave_out, limit_of
 from smelt.kernel.ir import Update, Value
 from smelt.kernel.lowering.hooks import Handler, Phase
-from smelt.kernel.lowering.memory import shared_memory
+from smelt.kernel.lowering.memory import Room, held, room_of
 from smelt.kernel.lowering.nest import begin, nest
 from smelt.kernel.lowering.plan import Illegal, Loop, Planner, SkipPlan
 from smelt.kernel.lowering.reduce import accumulator, finished_value, folded, update
@@ -175,21 +175,18 @@ class OnlineLoops(Handler):
         state, bindings = self.state, self.state.top.bindings
         cut, binding = state.plan.subs[s, axis], bindings[axis]
         axes = state.facts.axes(e)
-        rows = [a for a in axes if a != axis and bindings[a].parts]
         width = math.prod(part.extent for part in binding.parts)
         left: Index = as_index(width)
         if binding.condition is not None:
             left = minimum(width, binding.condition.b - binding.start)
         inner = Partial(axis, binding.start, left, cut, 0, binding.origin)
-        sizes = [bindings[a].origin.cut.tile for a in rows]
-        room = max(binding.origin.cut.tile, reach(binding.origin.cut.tile, cut), reach(left, cut))
-        buffer = shared_memory(state, "e", (e, s), e.dtype, (*sizes, room))
-        bases = {a: bindings[a].start for a in axes}
-        tokens = tuple((a, inner if a == axis else bindings[a]) for a in axes)
-        reload = Reload(buffer, tuple(of(a) for a in (*rows, axis)), bases, tokens)
+        tile = binding.origin.cut.tile
+        rooms = {a: room_of(state, a) for a in axes if a != axis and bindings[a].parts}
+        rooms[axis] = Room(max(tile, reach(tile, cut), reach(left, cut)), binding.start, inner)
+        reload = held(state, "e", (e, s), e, rooms)
         varies = axis in axes
         if varies:
-            store(state, buffer, reload_index(state, reload), value_of(state, e))
+            store(state, reload.buffer, reload_index(state, reload), value_of(state, e))
         state.push(state.top.body)
         begin(state, [inner])
         if varies:

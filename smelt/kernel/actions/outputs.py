@@ -9,7 +9,7 @@ from smelt.graph.index import ZERO, Variable, of
 from smelt.kernel.actions.action import Action
 from smelt.kernel.ir import For, Statement
 from smelt.kernel.lowering.hooks import Handler
-from smelt.kernel.lowering.memory import in_vectors, room_of, shared_memory
+from smelt.kernel.lowering.memory import held, in_vectors, room_of
 from smelt.kernel.lowering.plan import Illegal, Planner
 from smelt.kernel.lowering.reduce import prepare
 from smelt.kernel.lowering.state import Binding, Reload
@@ -114,12 +114,8 @@ class WaitingSums(Handler):
     def _wait(self, reduction: Expression, axis: Variable) -> Reload:
         """Put the present tile of a sum into local memory, from where it is read for single registers of the axis."""
         state, bindings = self.state, self.state.top.bindings
-        axes = in_vectors(state, state.facts.axes(reduction))
-        rooms = {a: room_of(state, a) for a in axes}
-        shape = tuple(size for size, _, _ in rooms.values())
-        buffer = shared_memory(state, "w", reduction, reduction.dtype, shape)
-        tokens = tuple((a, bindings[a].origin if a == axis else bindings[a]) for a in axes)
-        bases = {a: base for a, (_, base, _) in rooms.items()}
-        reload = Reload(buffer, tuple(of(a) for a in axes), bases, tokens)
-        store(state, buffer, reload_index(state, reload), value_of(state, reduction))
+        rooms = {a: room_of(state, a) for a in in_vectors(state, state.facts.axes(reduction))}
+        rooms[axis] = rooms[axis]._replace(opener=bindings[axis].origin)
+        reload = held(state, "w", reduction, reduction, rooms)
+        store(state, reload.buffer, reload_index(state, reload), value_of(state, reduction))
         return reload

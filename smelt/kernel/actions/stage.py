@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from smelt.graph.index import ZERO, Variable, of, upper
+from smelt.graph.index import Variable, of, upper
 from smelt.kernel.actions.action import Action
 from smelt.kernel.lowering.hooks import Handler
-from smelt.kernel.lowering.memory import power, room_of, shared_memory
+from smelt.kernel.lowering.memory import held, power, room_of
 from smelt.kernel.lowering.nest import begin, nest
 from smelt.kernel.lowering.plan import Dimension, Illegal, Loop, Planner, StagePlan
 from smelt.kernel.lowering.reduce import finished_value
@@ -108,16 +108,7 @@ class Stages(Handler):
         for handler in state.handlers:
             handler.staging(node)
         rooms = {axis: room_of(state, axis) for axis in stage.axes}
-        shape = tuple(dimension.size(rooms[dimension.axis][0]) for dimension in stage.order)
-        buffer = shared_memory(state, "s", stage, node.dtype, shape, stage.pad)
-        tokens = {axis: token for axis, (_, _, token) in rooms.items()}
-        bases = {axis: base for axis, (_, base, _) in rooms.items()}
-        for axis in state.facts.axes(node):
-            tokens.setdefault(axis, state.top.bindings.get(axis))
-            bases.setdefault(axis, ZERO)
-        index = tuple(of(dimension.axis) for dimension in stage.order)
-        cuts = tuple((dimension.op, dimension.block) for dimension in stage.order)
-        reload = Reload(buffer, index, bases, tuple(tokens.items()), cuts=cuts if any(op for op, _ in cuts) else ())
+        reload = held(state, "s", stage, node, rooms, stage.order, stage.pad)
         self._copy(stage, reload)
         state.top.reloads[node] = reload
         state.used.add(stage)

@@ -6,28 +6,63 @@ What lies in the padding of local memory is never used: masks and identities are
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from smelt.dtypes import DType
 from smelt.errors import InternalError
-from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, less, upper
+from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, less, of, upper
 from smelt.graph.shapes import row_major
 from smelt.kernel.ir import If, Load, Statement, Update, Value
-from smelt.kernel.lowering.state import Binding, Partial, State
+from smelt.kernel.lowering.plan import Dimension
+from smelt.kernel.lowering.state import Binding, Partial, Reload, State
 from smelt.kernel.region import Buffer, Expression, Less, Place, extent
 from smelt.kernel.segments import reach
 
 Memory = tuple[Buffer, tuple[Index, ...]]  # and where the present tile lies in it
 
 
-def room_of(state: State, axis: Variable) -> tuple[int, Index, Binding | Partial | None]:
-    """What is left of an axis here: how many elements tiles can touch, the first of them, and what opened them."""
+class Room(NamedTuple):
+    """What is held of an axis: how many elements, the first of them, and what opened them (None: all are there)."""
+
+    size: int
+    base: Index
+    opener: Binding | Partial | None
+
+
+def held(
+    state: State,
+    letter: str,
+    owner: object,
+    node: Expression,
+    rooms: Mapping[Variable, Room],
+    order: Sequence[Dimension] = (),
+    pad: int = 0,
+) -> Reload:
+    """Memory for a node with room for some of its axes, laid out in an order; the other axes stay as they are bound."""
+    order = order or tuple(Dimension(axis) for axis in rooms)
+    shape = tuple(dimension.size(rooms[dimension.axis].size) for dimension in order)
+    openers: dict[Variable, Binding | Partial | None] = {a: state.top.bindings.get(a) for a in state.facts.axes(node)}
+    openers |= {axis: room.opener for axis, room in rooms.items()}
+    bases = dict.fromkeys(openers, ZERO) | {axis: room.base for axis, room in rooms.items()}
+    cuts = tuple((dimension.op, dimension.block) for dimension in order)
+    return Reload(
+        shared_memory(state, letter, owner, node.dtype, shape, pad),
+        tuple(of(dimension.axis) for dimension in order),
+        bases,
+        tuple(openers.items()),
+        cuts=cuts if any(op for op, _ in cuts) else (),
+    )
+
+
+def room_of(state: State, axis: Variable) -> Room:
+    """What is left of an axis here, as far as tiles can touch it."""
     binding = state.top.bindings.get(axis)
     if binding is not None:
-        return binding.origin.cut.tile, binding.start, binding
+        return Room(binding.origin.cut.tile, binding.start, binding)
     partial = state.top.partials.get(axis)
     if partial is None or partial.origin is None:
-        return whole_room(state, axis), ZERO, None
+        return Room(whole_size(state, axis), ZERO, None)
     totals, ends = [partial.total], []
     if partial.level > 0:
         # As large as for a whole block, so that all blocks share one piece of memory.
@@ -35,11 +70,11 @@ def room_of(state: State, axis: Variable) -> tuple[int, Index, Binding | Partial
         totals += [width] if upper(extent(axis)) >= width else []
         ends = [reach(n, partial.cut, partial.level) for n in totals]
     ends += [end for n in totals for end in (upper(n) + _slack(state, axis), _thread_room(state, n))]
-    return max(ends), partial.start, partial
+    return Room(max(ends), partial.start, partial)
 
 
-def whole_room(state: State, axis: Variable) -> int:
-    """The room of a whole axis, however it is walked."""
+def whole_size(state: State, axis: Variable) -> int:
+    """How many elements of a whole axis tiles can touch, however it is walked."""
     total, plan = extent(axis), state.plan
     ends = [reach(total, cut) for cut in (plan.cuts[axis], *plan.copy_cuts(axis), *plan.sub_cuts(axis))]
     return max(*ends, upper(total) + _slack(state, axis), _thread_room(state, total), 1)

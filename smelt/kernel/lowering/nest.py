@@ -28,8 +28,10 @@ def nest(state: State, loops: Sequence[Loop], leaf: Callable[[], None]) -> None:
     narrow = state.narrowed.get(partial)
     even = narrow is None and _is_even(state, partial)
     for segment in segments(partial.total, partial.cut, partial.level, even):
-        part = segment if narrow is None else narrow(segment)
-        _enter(state, loop, partial, part, lambda: nest(state, rest, leaf))
+        if narrow is not None:
+            segment = narrow(segment)
+        if narrow is None or segment.count != 0:
+            _enter(state, loop, partial, segment, lambda: nest(state, rest, leaf))
 
 
 def _is_even(state: State, partial: Partial) -> bool:
@@ -43,8 +45,6 @@ def _is_even(state: State, partial: Partial) -> bool:
 
 def _enter(state: State, loop: Loop, partial: Partial, segment: Segment, inside: Callable[[], None]) -> None:
     """One segment of one loop."""
-    if segment.count == 0:
-        return
     if segment.count == 1:
         _step(state, loop, partial, segment, ZERO, state.top.body, inside)
         return

@@ -85,9 +85,9 @@ class Plan:
     threads: int = 1  # of a group: the product of all thread parts
     lane: int = 1  # the widest vector that the schedule uses; copies use it too
 
-    @property
+    @cached_property
     def uses_memory(self) -> bool:
-        """True if nodes may be read back from memory."""
+        """True if nodes may be read back from memory; asked once all actions are in."""
         return bool(self.stages or self.keeps or self.subs or self.apart)
 
     def cut(self, reduction: Expression, axis: Variable) -> Cut:

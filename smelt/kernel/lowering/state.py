@@ -23,23 +23,29 @@ from smelt.kernel.region import Buffer, Expression, Less, Mask, Output, Region, 
 from smelt.kernel.segments import Cut, Piece, Segment
 
 
+@dataclass(slots=True, eq=False)
 class Partial:
     """An axis with some or none of its loops open: `total` elements from `start` on are left to those inside."""
 
-    __slots__ = ("axis", "cut", "level", "origin", "start", "total")
+    axis: Variable
+    start: Index
+    total: IndexLike
+    cut: Cut
+    level: int  # of the next loop to open
+    origin: Partial | None
 
-    def __init__(
-        self, axis: Variable, start: Index, total: IndexLike, cut: Cut, level: int, origin: Partial | None
-    ) -> None:
-        self.axis, self.start, self.total, self.cut = axis, start, total, cut
-        self.level = level  # of the next loop to open
-        self.origin = origin
+    def within(self, partial: Partial | None) -> bool:
+        """True if the axis was opened through this partial opening."""
+        at: Partial | None = self
+        while at is not None and at is not partial:
+            at = at.origin
+        return at is not None
 
 
 class Binding:
     """An axis all of whose loops are open: its index is `start` (loops) plus `tile` (parts of the value)."""
 
-    __slots__ = ("condition", "depth", "index", "origin", "parts", "seen", "start", "tile")
+    __slots__ = ("condition", "depth", "index", "origin", "parts", "seen", "start")
 
     def __init__(
         self,
@@ -51,21 +57,11 @@ class Binding:
         origin: Partial,
         seen: Index = ZERO,
     ) -> None:
-        self.start, self.tile, self.parts = start, tile, parts
+        self.start, self.parts, self.origin = start, parts, origin
         self.index = start + tile
         self.condition = None if limit is None else Less(self.index, limit)  # where the tile may reach past the end
         self.depth = depth  # of the scope that bound it
         self.seen = seen  # how many elements of the tile another tile has finished
-        self.origin = origin
-
-    def within(self, partial: Partial) -> bool:
-        """True if the axis was opened through this partial opening."""
-        at: Partial | None = self.origin
-        while at is not None:
-            if at is partial:
-                return True
-            at = at.origin
-        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,12 @@ def value_of(state: State, root: Expression) -> Value:
             continue
         if e.op in ("reduce", "scan"):
             raise InternalError(f"a {e.op} was not finished before its value was asked for")
-        missing = [a for a in e.arguments if find(state, a) is None]
+        made = [find(state, a) for a in e.arguments]
+        missing = [a for a, found in zip(e.arguments, made, strict=True) if found is None]
         if missing:
             stack.extend(reversed(missing))
             continue
-        _make(state, e)
+        _make(state, e, [pair for pair in made if pair is not None])
         stack.pop()
     found = find(state, root)
     assert found is not None
@@ -59,21 +60,20 @@ def available(state: State, e: Expression) -> bool:
     return find(state, e) is not None or find_reload(state, e) is not None
 
 
-def _make(state: State, e: Expression) -> None:
-    axes, values = state.facts.axes(e), state.top.substitution
-    made = [pair for pair in (find(state, a) for a in e.arguments) if pair is not None]
-    arguments, deepest = tuple(value for value, _ in made), max((depth for _, depth in made), default=0)
+def _make(state: State, e: Expression, made: list[tuple[Value, int]]) -> None:
+    """The value of an expression whose arguments have been made, with the depths of their scopes."""
+    arguments, deepest = tuple([value for value, _ in made]), max([depth for _, depth in made], default=0)
     op, attribute = e.op, e.attribute
     match op:
         case "load":
             _load(state, e, arguments, deepest)
             return
         case "index":
-            attribute = attribute.substitute(values)
-            parts = state.parts(axes, attribute.variables())
+            attribute = attribute.substitute(state.top.substitution)
+            parts = state.parts(state.facts.axes(e), attribute.variables())
         case "mask":
             attribute = _mask(state, attribute)
-            parts = state.parts(axes, _variables((), attribute))
+            parts = state.parts(state.facts.axes(e), _variables((), attribute))
             if not attribute:
                 op, attribute = "const", True
         case _:
@@ -150,7 +150,7 @@ def _is_valid(state: State, reload: Reload) -> bool:
         if isinstance(token, Binding):
             if binding is not token:
                 return False
-        elif token is not None and not binding.within(token):
+        elif token is not None and not binding.origin.within(token):
             return False
     return True
 
@@ -229,6 +229,8 @@ def cut_index(index: Index, op: str, block: int) -> Index:
 
 def _variables(index: tuple[Index, ...], mask: Mask) -> set[Variable]:
     used: set[Variable] = set()
-    for i in (*index, *(side for condition in mask for side in condition)):
+    for i in index:
         used |= i.variables()
+    for condition in mask:
+        used |= condition.a.variables() | condition.b.variables()
     return used
