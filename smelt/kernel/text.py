@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from smelt.dtypes import ALL, DType, Scalar, float32
 from smelt.errors import InternalError, ParseError
-from smelt.graph.index import Index, IndexLike, Variable, of, size_of
+from smelt.graph.index import Index, Variable, of, size_of
 from smelt.graph.index_text import TokenReader
 from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY
 from smelt.kernel import ir
@@ -311,8 +311,10 @@ def _tokens(text: str) -> tuple[str, ...]:
 
 
 class _Kind(NamedTuple):
-    write: Callable[[_Text, Any], str]
+    """How a field is read and written."""
+
     read: Callable[[_Text, TokenReader, Fields], Any]
+    write: Callable[[_Text, Any], str] = lambda text, value: str(value)
 
 
 def _typed(text: _Text, value: Value) -> str:
@@ -376,10 +378,6 @@ def _read_declared(text: _Text, line: TokenReader, _: Fields) -> Variable:
     return variable
 
 
-def _indices(text: _Text, index: Iterable[IndexLike]) -> str:
-    return f"[{', '.join(str(i) for i in index)}]"
-
-
 def _read_indices(text: _Text, line: TokenReader, fields: Fields) -> tuple[Index, ...]:
     line.expect("[")
     found: list[Index] = []
@@ -391,10 +389,6 @@ def _read_indices(text: _Text, line: TokenReader, fields: Fields) -> tuple[Index
     if buffer is not None and len(found) != len(buffer.shape):
         line.fail(f"{len(buffer.shape)} indices for {buffer.name}")
     return tuple(found)
-
-
-def _mask(text: _Text, mask: Mask) -> str:
-    return " & ".join(f"{condition.a} < {condition.b}" for condition in mask)
 
 
 def _read_mask(text: _Text, line: TokenReader, _: Fields) -> Mask:
@@ -424,7 +418,7 @@ def _declaration(place: Place) -> _Kind:
         text.buffers[name] = Buffer(name, dtype, *sizes, place)
         return text.buffers[name]
 
-    return _Kind(write, read)
+    return _Kind(read, write)
 
 
 def _view(text: _Text, buffer: Buffer) -> str:
@@ -475,7 +469,7 @@ def _listed(one: _Kind) -> _Kind:
             found.append(one.read(text, line, fields))
         return tuple(found)
 
-    return _Kind(lambda text, values: ", ".join(one.write(text, value) for value in values), read)
+    return _Kind(read, lambda text, values: ", ".join(one.write(text, value) for value in values))
 
 
 def _one_of(what: str, known: Iterable[str]) -> _Kind:
@@ -485,7 +479,7 @@ def _one_of(what: str, known: Iterable[str]) -> _Kind:
         name = line.name(what)
         return name if name in known else line.fail(f"{what} before here, not {name[:40]!r}")
 
-    return _Kind(lambda text, name: name, read)
+    return _Kind(read)
 
 
 def _read_part(text: _Text, line: TokenReader, fields: Fields) -> Part:
@@ -503,41 +497,37 @@ def _read_stored(text: _Text, line: TokenReader, _: Fields) -> tuple[DType, DTyp
     return (_read_dtype(text, line), _read_dtype(text, line)) if line.kind == "name" else None
 
 
-def _plain(text: _Text, value: Any) -> str:
-    return str(value)
-
-
-_DECLARED = _Kind(_declared, _read_declared)
-_PARTS = _listed(_Kind(lambda _, part: part.name, _read_part))
-_AXIS = _Kind(lambda _, axis: axis.text, _read_axis)
+_DECLARED = _Kind(_read_declared, _declared)
+_PARTS = _listed(_Kind(_read_part, lambda _, part: part.name))
+_AXIS = _Kind(_read_axis, lambda _, axis: axis.text)
 _KINDS = {
-    "word": _Kind(_plain, lambda text, line, _: line.name()),
-    "number": _Kind(_plain, lambda text, line, _: line.integer()),
-    "index": _Kind(_plain, lambda text, line, _: line.index(text.variables)),
-    "indices": _Kind(_indices, _read_indices),
-    "mask": _Kind(_mask, _read_mask),
-    "dtype": _Kind(_plain, _read_dtype),
-    "stored": _Kind(lambda _, dtypes: " ".join(map(str, dtypes)), _read_stored),
-    "scalar": _Kind(_scalar, _read_scalar),
+    "word": _Kind(lambda text, line, _: line.name()),
+    "number": _Kind(lambda text, line, _: line.integer()),
+    "index": _Kind(lambda text, line, _: line.index(text.variables)),
+    "indices": _Kind(_read_indices, lambda _, index: f"[{', '.join(map(str, index))}]"),
+    "mask": _Kind(_read_mask, lambda _, mask: " & ".join(map(str, mask))),
+    "dtype": _Kind(_read_dtype),
+    "stored": _Kind(_read_stored, lambda _, dtypes: " ".join(map(str, dtypes))),
+    "scalar": _Kind(_read_scalar, _scalar),
     "reduction": _one_of("a reduction", REDUCTIONS),
     "scan": _one_of("a scan", SCANS),
-    "count": _Kind(lambda _, variable: variable.text, lambda text, line, _: line.name()),
+    "count": _Kind(lambda text, line, _: line.name(), lambda _, variable: variable.text),
     "declared": _DECLARED,
     "declarations": _listed(_DECLARED),
     "axis": _AXIS,
     "axes": _listed(_AXIS),
     "parts": _PARTS,
     "over": _Kind(
-        lambda text, parts: f" over {_PARTS.write(text, parts)}" if parts else "",
         lambda text, line, fields: _PARTS.read(text, line, fields) if line.accept("over") else (),
+        lambda text, parts: f" over {_PARTS.write(text, parts)}" if parts else "",
     ),
-    "typed": _Kind(_typed, _read_typed),
-    "value": _Kind(_reference, _read_reference),
-    "values": _Kind(lambda text, values: " ".join(_reference(text, value) for value in values), _read_references),
+    "typed": _Kind(_read_typed, _typed),
+    "value": _Kind(_read_reference, _reference),
+    "values": _Kind(_read_references, lambda text, values: " ".join(_reference(text, value) for value in values)),
     "argument": _declaration(Place.ARGUMENT),
     "local": _declaration(Place.LOCAL),
-    "view": _Kind(_view, _read_view),
+    "view": _Kind(_read_view, _view),
     "store": _Kind(
-        lambda _, stream: "store.stream" if stream else "store", lambda text, line, _: line.name() == "store.stream"
+        lambda text, line, _: line.name() == "store.stream", lambda _, stream: "store.stream" if stream else "store"
     ),
 }
