@@ -51,7 +51,7 @@ AREAS = {
             "--deselect=tests/rewrite/test_engine.py::test_long_chains_do_not_recurse",  # takes most of the time
         ),
     ),
-    "legality": Area(("smelt/kernel/plan.py",), ("tests/kernel/test_legality.py", "tests/kernel/test_golden.py")),
+    "legality": Area(("smelt/kernel/actions/*.py",), ("tests/kernel/test_legality.py", "tests/kernel/test_golden.py")),
     "scheduler": Area(
         ("smelt/schedule/*.py",),
         ("tests/schedule/test_golden.py", "tests/schedule/test_word_regions.py", "tests/schedule/test_default.py"),

@@ -8,36 +8,23 @@ a kernel, `interpret` runs it slowly on NumPy arrays, and `evaluate_region` comp
 
 from __future__ import annotations
 
-from smelt.kernel.actions import (
-    Action,
-    Apart,
-    Bind,
-    Group,
-    Illegal,
-    Keep,
-    Matrix,
-    Online,
-    Order,
-    Schedule,
-    Skip,
-    Split,
-    Stage,
-    Stream,
-    Sub,
-    Together,
-    Unroll,
-    parse_action,
-    parse_schedule,
-    print_schedule,
-)
+from smelt.kernel.actions import Action, Keep, Schedule, parse_action, parse_schedule, print_schedule
+from smelt.kernel.actions.cuts import Split, Sub
+from smelt.kernel.actions.group import Group
+from smelt.kernel.actions.loops import Bind, Order, Unroll
+from smelt.kernel.actions.matrix import Matrix
+from smelt.kernel.actions.online import Online
+from smelt.kernel.actions.outputs import Apart, Stream, Together
+from smelt.kernel.actions.skip import Skip
+from smelt.kernel.actions.stage import Stage
 from smelt.kernel.evaluate import evaluate_region
 from smelt.kernel.interpret import interpret
 from smelt.kernel.ir import Kernel
-from smelt.kernel.lower import lower
+from smelt.kernel.lowering.lower import lower
+from smelt.kernel.lowering.plan import Illegal
 from smelt.kernel.region import Region
 from smelt.kernel.routine import Routine, Step, Temporary, print_routine
-from smelt.kernel.text import print_kernel, print_region
-from smelt.kernel.text_parse import parse_kernel, parse_region
+from smelt.kernel.text import parse_kernel, parse_region, print_kernel, print_region
 from smelt.kernel.verify import verify
 
 __all__ = [

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from smelt.dtypes import cast_array
-from smelt.errors import InternalError
-from smelt.graph.index import Index, IndexLike, as_index
 from smelt.graph.ops import identity
-from smelt.kernel.numbers import Array, elementwise, fold, scan, viewed
-from smelt.kernel.region import Access, Buffer, Expression, Mask, Region, extent, walk
+from smelt.kernel.numbers import Array, Memory, elementwise, fold, scan
+from smelt.kernel.region import Access, Expression, Region, extent, walk
 
 
 def evaluate_region(region: Region, arrays: Mapping[str, Array], integers: Mapping[str, int]) -> None:
@@ -21,7 +19,7 @@ def evaluate_region(region: Region, arrays: Mapping[str, Array], integers: Mappi
         for output in region.outputs:
             evaluator = _Evaluator(region, arrays, integers)
             value = evaluator.run(output.value)
-            where = evaluator.address(output.buffer, output.index, ())
+            where, _ = evaluator.address(output.buffer, output.index, ())
             shape = [1] * len(region.axes)
             for axis in region.parallel_axes(output):
                 at = region.axes.index(axis)
@@ -30,16 +28,15 @@ def evaluate_region(region: Region, arrays: Mapping[str, Array], integers: Mappi
             arrays[output.buffer.name][np.broadcast_to(where, shape)] = stored
 
 
-class _Evaluator:
+class _Evaluator(Memory):
     """Arrays have one dimension per axis of the region, of size one where they do not vary."""
 
     def __init__(self, region: Region, arrays: Mapping[str, Array], integers: Mapping[str, int]) -> None:
-        self.region, self.arrays, self.integers = region, arrays, integers
-        self.sizes = [int(as_index(extent(axis)).evaluate(integers)) for axis in region.axes]
-        self.environment: dict[str, Any] = dict(integers)
-        rank = len(region.axes)
+        super().__init__(arrays, integers)
+        self.region, self.shape = region, (1,) * len(region.axes)
+        self.sizes = [int(self.number(extent(axis))) for axis in region.axes]
         for at, (axis, size) in enumerate(zip(region.axes, self.sizes, strict=True)):
-            self.environment[axis.name] = np.arange(size).reshape([-1 if i == at else 1 for i in range(rank)])
+            self.integers[axis.name] = np.arange(size).reshape([-1 if i == at else 1 for i in range(len(self.sizes))])
 
     def run(self, root: Expression) -> Array:
         values: dict[Expression, Array] = {}
@@ -50,57 +47,23 @@ class _Evaluator:
     def compute(self, e: Expression, arguments: list[Array]) -> Array:
         match e.op:
             case "const":
-                return self.full(np.asarray(e.attribute, e.dtype.numpy))
+                return np.full(self.shape, e.attribute, e.dtype.numpy)
             case "index":
-                return self.full(np.asarray(self.number(e.attribute)).astype(e.dtype.numpy))
+                return self.full(self.number(e.attribute)).astype(e.dtype.numpy)
             case "mask":
                 return self.condition(e.attribute)
             case "load":
-                return self.load(e, arguments)
+                access: Access = e.attribute
+                picks = zip(access.picks, arguments, strict=True)
+                return self.read(e.dtype, access.buffer, access.index, access.mask, picks)
             case "reduce":
                 return self.reduce(e, arguments[0])
             case "scan":
                 return self.scan(e, arguments[0])
         return elementwise(e.op, e.dtype, arguments, e.attribute)
 
-    def full(self, x: Array) -> Array:
-        return x if x.ndim == len(self.sizes) else x.reshape([1] * len(self.sizes))
-
-    def number(self, index: IndexLike) -> Any:
-        return as_index(index).evaluate(self.environment)
-
-    def condition(self, mask: Mask) -> Array:
-        result = self.full(np.asarray(True))
-        for c in mask:
-            result = result & self.full(np.asarray(self.number(c.a) < self.number(c.b)))
-        return result
-
-    def address(self, buffer: Buffer, index: tuple[Index, ...], mask: Mask) -> Array:
-        """Element numbers; 0 where the mask does not hold."""
-        inside = self.condition(mask)
-        total = self.number(buffer.offset)
-        for i, size, stride in zip(index, buffer.shape, buffer.strides, strict=True):
-            at = self.number(i)
-            if not np.all((at >= 0) & (at < self.number(size)) | ~inside):
-                raise InternalError(f"{buffer.name}: index {i} leaves [0, {size})")
-            total = total + at * self.number(stride)
-        return np.where(inside, self.full(np.asarray(total)), 0)
-
-    def load(self, e: Expression, arguments: list[Array]) -> Array:
-        access: Access = e.attribute
-        inside = self.condition(access.mask)
-        for variable, chosen in zip(access.picks, arguments, strict=True):
-            chosen = chosen.astype(np.int64)
-            allowed = (chosen >= self.number(variable.first)) & (chosen <= self.number(variable.last))
-            if not np.all(allowed | ~inside):
-                raise InternalError(f"{access.buffer.name}: {variable.name} leaves its bounds")
-            self.environment[variable.name] = chosen
-        where = self.address(access.buffer, access.index, access.mask)
-        inside = np.broadcast_to(inside, where.shape)
-        memory = viewed(self.arrays[access.buffer.name], access.buffer.dtype)
-        result = np.zeros(where.shape, e.dtype.numpy)
-        result[inside] = cast_array(memory[where[inside]], e.dtype)
-        return result
+    def full(self, x: Any) -> Array:
+        return np.asarray(x) if np.ndim(x) else np.full(self.shape, x)
 
     def reduce(self, e: Expression, x: Array) -> Array:
         places = tuple(self.region.axes.index(axis) for axis in e.attribute.axes)

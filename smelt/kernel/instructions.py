@@ -14,13 +14,11 @@ from typing import Final, NamedTuple
 from smelt.dtypes import DType, bfloat16, float32, int8, int32, uint8
 from smelt.errors import InternalError
 from smelt.graph.index import Index, of
-from smelt.kernel.actions import Illegal
 from smelt.kernel.ir import (
     DOTS,
     Accumulator,
     For,
     If,
-    Kernel,
     Load,
     Part,
     Statement,
@@ -30,6 +28,7 @@ from smelt.kernel.ir import (
     reads,
     statements,
 )
+from smelt.kernel.lowering.plan import Illegal
 from smelt.kernel.region import Buffer
 
 
@@ -192,13 +191,13 @@ def _block(access: Load | Store, rows: Part, words: Part) -> Block | None:
 # --- legality
 
 
-def check_instructions(kernel: Kernel) -> None:
+def check_instructions(whole: Sequence[Statement]) -> None:
     """Refuse a kernel whose sums in tiles are not what their instruction can do."""
-    everything = list(statements(kernel.body))
+    everything = list(statements(whole))
     tiles = tiles_of(everything)
     if not tiles:
         return
-    for body in _bodies(kernel.body):
+    for body in _bodies(whole):
         _check_factors(body, tiles)
         for at, statement in enumerate(body):
             if isinstance(statement, Accumulator) and statement.value.name in tiles:

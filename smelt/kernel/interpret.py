@@ -9,37 +9,16 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, MutableMapping
-from typing import Any
 
 import numpy as np
 
 from smelt.dtypes import DType, cast_array
 from smelt.errors import InternalError
-from smelt.graph.index import IndexLike, as_index, upper
+from smelt.graph.index import upper
 from smelt.graph.ops import identity
-from smelt.kernel.ir import (
-    DOTS,
-    PRODUCTS,
-    Accumulator,
-    Ask,
-    Barrier,
-    Compute,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Local,
-    Part,
-    Reduce,
-    Scan,
-    Statement,
-    Store,
-    Update,
-    Value,
-)
-from smelt.kernel.numbers import Array, dot, elementwise, fold, scan, viewed
-from smelt.kernel.region import Buffer, Mask
+from smelt.kernel import ir
+from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value
+from smelt.kernel.numbers import Array, Memory, dot, elementwise, fold, scan
 
 Parts = tuple[Part, ...]
 
@@ -53,101 +32,66 @@ def interpret(kernel: Kernel, arrays: MutableMapping[str, Array], integers: Mapp
         _Machine(arrays, integers).run(kernel.body)
 
 
-class _Machine:
+class _Machine(Memory):
     def __init__(self, arrays: MutableMapping[str, Array], integers: Mapping[str, int]) -> None:
-        self.memory: dict[str, Array] = dict(arrays)
-        self.integers: dict[str, Any] = dict(integers)
+        super().__init__(arrays, integers)
         self.values: dict[str, Array] = {}
 
     def run(self, body: list[Statement] | tuple[Statement, ...]) -> None:
         for statement in body:
             match statement:
-                case For():
-                    for i in range(self.number(statement.count)):
+                case ir.For():
+                    for i in range(int(self.number(statement.count))):
                         self.integers[statement.variable.name] = i
                         self.run(statement.body)
-                case If(condition, inside, other):
-                    self.run(inside if bool(np.all(self.condition(condition, ()))) else other)
-                case Let(variable, expression):
-                    at = self.number(expression)
+                case ir.If(condition, inside, other):
+                    self.place(())
+                    self.run(inside if self.condition(condition) else other)
+                case ir.Let(variable, expression):
+                    at = int(self.number(expression))
                     if not self.number(variable.first) <= at <= self.number(variable.last):
                         raise InternalError(f"{variable.name} = {at} is outside its bounds")
                     self.integers[variable.name] = at
-                case Ask(variable, flag):
+                case ir.Ask(variable, flag):
                     self.integers[variable.name] = int(bool(self.values[flag.name]))
-                case Local(buffer):
+                case ir.Local(buffer):
                     size = math.prod(upper(n) for n in buffer.shape)
                     self.memory[buffer.name] = np.full(size, _poison(buffer.dtype), buffer.dtype.numpy)
-                case Barrier():
+                case ir.Barrier():
                     pass  # a tile is computed for all threads at once
-                case Load():
+                case ir.Load():
                     self.load(statement)
-                case Store():
+                case ir.Store():
                     self.store(statement)
-                case Compute():
+                case ir.Compute():
                     self.compute(statement)
-                case Accumulator(value, initial):
+                case ir.Accumulator(value, initial):
                     self.values[value.name] = np.full(_shape(value.parts), initial, value.dtype.numpy)
-                case Update():
+                case ir.Update():
                     self.update(statement)
-                case Reduce():
+                case ir.Reduce():
                     self.reduce(statement)
-                case Scan():
+                case ir.Scan():
                     self.scan(statement)
-
-    # --- integers
-
-    def number(self, index: IndexLike) -> int:
-        return int(as_index(index).evaluate(self.integers))
-
-    def tile_number(self, index: IndexLike, parts: Parts) -> Any:
-        """An index for every element of a tile; one number stands for all where they agree."""
-        if isinstance(index, int):
-            return index
-        for part, positions in zip(parts, _positions(parts), strict=True):
-            self.integers[part.name] = positions
-        return index.evaluate(self.integers)
-
-    def condition(self, mask: Mask, parts: Parts) -> Array:
-        result = np.ones(_shape(parts), np.bool_)
-        for c in mask:
-            result = result & (self.tile_number(c.a, parts) < self.tile_number(c.b, parts))
-        return result
 
     # --- memory
 
-    def address(self, statement: Load | Store) -> tuple[Array, Array]:
-        """The element number for each element of a tile, and where the mask holds."""
-        buffer, parts = statement.buffer, statement.value.parts
-        inside = self.condition(statement.mask, parts)
-        total = self.tile_number(buffer.offset, ())
-        for i, size, stride in zip(statement.index, buffer.shape, buffer.strides, strict=True):
-            at = self.tile_number(i, parts)
-            if not np.all((at >= 0) & (at < self.tile_number(size, ())) | ~inside):
-                raise InternalError(f"{buffer.name}: index {i} leaves [0, {size})")
-            total = total + at * self.tile_number(stride, ())
-        return np.where(inside, total, 0), inside
+    def place(self, parts: Parts) -> None:
+        """From now on indices are those of the elements of a tile."""
+        self.shape = _shape(parts)
+        self.integers.update(zip((part.name for part in parts), _positions(parts), strict=True))
 
-    def load(self, statement: Load) -> None:
-        for variable, chosen in statement.picks:
-            at = self.aligned(chosen, statement.value.parts).astype(np.int64)
-            inside = (at >= self.number(variable.first)) & (at <= self.number(variable.last))
-            if not np.all(inside | ~self.condition(statement.mask, statement.value.parts)):
-                raise InternalError(f"{variable.name} is outside its bounds")
-            self.integers[variable.name] = at
-        where, inside = self.address(statement)
-        value = statement.value
-        memory = viewed(self.memory[statement.buffer.name], statement.buffer.dtype)
-        read = cast_array(memory[where[inside]], value.dtype)
-        result = np.zeros(inside.shape, value.dtype.numpy)
-        result[inside] = read
-        self.values[value.name] = result
+    def load(self, statement: ir.Load) -> None:
+        value, buffer = statement.value, statement.buffer
+        self.place(value.parts)
+        picks = [(variable, self.aligned(chosen, value.parts)) for variable, chosen in statement.picks]
+        self.values[value.name] = self.read(value.dtype, buffer, statement.index, statement.mask, picks)
 
-    def store(self, statement: Store) -> None:
-        where, inside = self.address(statement)
-        buffer: Buffer = statement.buffer
-        value = self.values[statement.value.name]
-        self.memory[buffer.name][where[inside]] = cast_array(value[inside], buffer.dtype)
+    def store(self, statement: ir.Store) -> None:
+        buffer, value = statement.buffer, statement.value
+        self.place(value.parts)
+        where, inside = self.address(buffer, statement.index, statement.mask)
+        self.memory[buffer.name][where[inside]] = cast_array(self.values[value.name][inside], buffer.dtype)
 
     # --- values
 
@@ -161,22 +105,23 @@ class _Machine:
         sizes = {part.name: size for part, size in zip(value.parts, x.shape, strict=True)}
         return np.transpose(x, order).reshape([sizes.get(part.name, 1) for part in parts])
 
-    def compute(self, statement: Compute) -> None:
+    def compute(self, statement: ir.Compute) -> None:
         value, attribute = statement.value, statement.attribute
-        shape, dtype = _shape(value.parts), value.dtype
+        dtype = value.dtype
+        self.place(value.parts)
         match statement.op:
             case "const":
-                result = np.full(shape, attribute, dtype.numpy)
+                result = np.full(self.shape, attribute, dtype.numpy)
             case "index":
-                result = np.asarray(self.tile_number(attribute, value.parts)).astype(dtype.numpy)
+                result = np.asarray(self.number(attribute)).astype(dtype.numpy)
             case "mask":
-                result = self.condition(attribute, value.parts)
+                result = self.condition(attribute)
             case _:
                 arguments = [self.aligned(a, value.parts) for a in statement.arguments]
                 result = elementwise(statement.op, dtype, arguments, attribute)
-        self.values[value.name] = np.broadcast_to(result, shape)
+        self.values[value.name] = np.broadcast_to(result, self.shape)
 
-    def update(self, statement: Update) -> None:
+    def update(self, statement: ir.Update) -> None:
         accumulator, dtype = statement.accumulator, statement.accumulator.dtype
         mine = {part.name for part in accumulator.parts}
         extra = {p.name: p for a in statement.arguments for p in a.parts if p.name not in mine}
@@ -201,7 +146,7 @@ class _Machine:
             new[prefix] = elementwise(op, dtype, [old[prefix].astype(x.dtype), x], None)
         self.values[accumulator.name] = new
 
-    def reduce(self, statement: Reduce) -> None:
+    def reduce(self, statement: ir.Reduce) -> None:
         source, value = statement.source, statement.value
         over = {part.name for part in statement.parts}
         axes = tuple(at for at, part in enumerate(source.parts) if part.name in over)
@@ -210,7 +155,7 @@ class _Machine:
         left = [part.name for part in source.parts if part.name not in over]
         self.values[value.name] = np.transpose(folded, [left.index(part.name) for part in value.parts])
 
-    def scan(self, statement: Scan) -> None:
+    def scan(self, statement: ir.Scan) -> None:
         value, source, carry = statement.value, statement.source, statement.carry
         # The carry first, then the elements of the parts in order, along one last axis.
         moved = self.aligned(source, (*carry.parts, *statement.parts))

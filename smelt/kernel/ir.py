@@ -8,6 +8,7 @@ Accumulators are the only values that change. The IR is what renderers spell out
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -38,6 +39,15 @@ class Part(NamedTuple):
 def make_part(axis: str, kind: str, extent: int, stride: int = 0) -> Part:
     """A stretch of an axis in a tile."""
     return Part(Variable(f"{axis}.{kind}{stride or ''}", 0, extent - 1), extent, axis, kind, stride)
+
+
+_PART = re.compile(r"(?P<axis>[A-Za-z_][A-Za-z0-9_]*)\.(?P<kind>reg|lane|thread(?=[1-9]))(?P<stride>[0-9]*)")
+
+
+def named_part(name: str, extent: int) -> Part | None:
+    """The part with a name; None if it is not one of a part."""
+    found = _PART.fullmatch(name)
+    return found and make_part(found["axis"], found["kind"], extent, int(found["stride"] or 0))
 
 
 @dataclass(frozen=True, slots=True)

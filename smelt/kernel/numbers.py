@@ -1,15 +1,18 @@
-"""Elementwise functions and reductions on NumPy arrays, as kernels compute them, for the two reference evaluators."""
+"""What the two reference evaluators share: memory, and elementwise functions and reductions on NumPy arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from smelt.dtypes import DType, cast_array, float32, float64, round_to_odd
 from smelt.errors import InternalError
+from smelt.graph.index import Index, IndexLike, Variable, as_index
 from smelt.graph.ops import BINARY, UNARY
 from smelt.kernel.ir import DOTS
+from smelt.kernel.region import Buffer, Mask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,14 +58,6 @@ def dot(op: str, a: Array, b: Array) -> Array:
     return np.asarray((x.astype(wide) * y.astype(wide)).sum(-1, dtype=wide))
 
 
-def viewed(memory: Array, dtype: DType) -> Array:
-    """One-dimensional memory in elements of a type of the same or a multiple size."""
-    if memory.dtype == dtype.numpy:
-        return memory
-    whole = memory.nbytes // dtype.itemsize * dtype.itemsize // memory.dtype.itemsize
-    return np.ascontiguousarray(memory[:whole]).view(dtype.numpy)
-
-
 def _bitcast(x: Array, dtype: DType, attribute: Any) -> Array:
     """The same bits. `attribute` names the stored types: 16-bit floats are wider while they are computed with."""
     source, target = attribute if attribute is not None else (None, dtype)
@@ -86,3 +81,59 @@ def scan(op: str, dtype: DType, x: Array, axis: int) -> Array:
 
 def _wide(dtype: DType) -> np.dtype[Any]:
     return np.dtype(np.longdouble) if dtype is float64 else np.dtype(np.float64) if dtype.is_float else dtype.numpy
+
+
+class Memory:
+    """The storage of buffers by name, one-dimensional, and the integers by which indices are computed: numbers, or
+    arrays that have one for every element of `shape` or broadcast with it.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array], integers: Mapping[str, int]) -> None:
+        self.memory: dict[str, Array] = dict(arrays)
+        self.integers: dict[str, Any] = dict(integers)
+        self.shape: tuple[int, ...] = ()
+
+    def number(self, index: IndexLike) -> Any:
+        return as_index(index).evaluate(self.integers)
+
+    def condition(self, mask: Mask) -> Array:
+        result = np.ones(self.shape, np.bool_)
+        for c in mask:
+            result = result & (self.number(c.a) < self.number(c.b))
+        return result
+
+    def address(self, buffer: Buffer, index: tuple[Index, ...], mask: Mask) -> tuple[Array, Array]:
+        """Element numbers, 0 where the mask does not hold, and where it does."""
+        inside = self.condition(mask)
+        total = self.number(buffer.offset)
+        for i, size, stride in zip(index, buffer.shape, buffer.strides, strict=True):
+            at = self.number(i)
+            if not np.all((at >= 0) & (at < self.number(size)) | ~inside):
+                raise InternalError(f"{buffer.name}: index {i} leaves [0, {size})")
+            total = total + at * self.number(stride)
+        where = np.where(inside, total, 0)
+        return where, np.broadcast_to(inside, where.shape)
+
+    def read(
+        self,
+        dtype: DType,
+        buffer: Buffer,
+        index: tuple[Index, ...],
+        mask: Mask,
+        picks: Iterable[tuple[Variable, Array]],
+    ) -> Array:
+        """Elements in a type, zeros where the mask does not hold; `picks` are integers of this index alone."""
+        for variable, chosen in picks:
+            chosen = chosen.astype(np.int64)
+            allowed = (chosen >= self.number(variable.first)) & (chosen <= self.number(variable.last))
+            if not np.all(allowed | ~self.condition(mask)):
+                raise InternalError(f"{buffer.name}: {variable.name} leaves its bounds")
+            self.integers[variable.name] = chosen
+        where, inside = self.address(buffer, index, mask)
+        memory = self.memory[buffer.name]
+        if memory.dtype != buffer.dtype.numpy:  # a view in words
+            whole = memory.nbytes // buffer.dtype.itemsize * buffer.dtype.itemsize // memory.dtype.itemsize
+            memory = np.ascontiguousarray(memory[:whole]).view(buffer.dtype.numpy)
+        result = np.zeros(where.shape, dtype.numpy)
+        result[inside] = cast_array(memory[where[inside]], dtype)
+        return result

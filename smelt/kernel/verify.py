@@ -26,31 +26,11 @@ from smelt.graph.index import (
     of,
 )
 from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY, kind_letter
-from smelt.kernel.actions import Illegal
+from smelt.kernel import ir
 from smelt.kernel.barriers import missing_barrier
 from smelt.kernel.instructions import BY_NAME, check_instructions
-from smelt.kernel.ir import (
-    DOTS,
-    PRODUCTS,
-    Accumulator,
-    Ask,
-    Barrier,
-    Compute,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Local,
-    Part,
-    Reduce,
-    Scan,
-    Statement,
-    Store,
-    Update,
-    Value,
-    make_part,
-)
+from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value, make_part
+from smelt.kernel.lowering.plan import Illegal
 from smelt.kernel.proofs import implied
 from smelt.kernel.region import Buffer, Less, Mask, Place
 
@@ -62,7 +42,7 @@ def verify(kernel: Kernel) -> None:
     """Raise InternalError if the kernel breaks a rule."""
     _Verifier(kernel).run()
     try:
-        check_instructions(kernel)
+        check_instructions(kernel.body)
     except Illegal as refusal:
         raise InternalError(f"{kernel.name}: {refusal}") from None
 
@@ -78,7 +58,7 @@ class _Verifier:
         self.facts: list[Less] = []  # the conditions that hold here
         self.grid: Variable | None = None
         self.components: set[Variable] = set()  # what the iterations of the present grid loop are taken apart into
-        self.has_grid = any(isinstance(s, For) and s.kind == "grid" for s in kernel.body)
+        self.has_grid = any(isinstance(s, ir.For) and s.kind == "grid" for s in kernel.body)
 
     def run(self) -> None:
         kernel = self.kernel
@@ -86,7 +66,7 @@ class _Verifier:
         for buffer in kernel.buffers:
             self.buffer(buffer, Place.ARGUMENT)
         self.body(kernel.body, 0)
-        counts = [s.count for s in kernel.body if isinstance(s, For) and s.kind == "grid"]
+        counts = [s.count for s in kernel.body if isinstance(s, ir.For) and s.kind == "grid"]
         tasks = sum(counts, as_index(0)) if counts else as_index(1)
         self.check(kernel.tasks == tasks, f"the tasks are {tasks}, not {kernel.tasks}")
         early = missing_barrier(kernel.body) if kernel.threads > 1 else None
@@ -111,49 +91,49 @@ class _Verifier:
 
     def statement(self, statement: Statement, depth: int) -> None:
         match statement:
-            case For():
+            case ir.For():
                 self.loop(statement, depth)
-            case If(condition, inside, other):
+            case ir.If(condition, inside, other):
                 self.check(bool(condition), "an if without a condition")
                 self.mask(condition, ())
                 self.facts += condition
                 self.body(inside, depth + 1)
                 del self.facts[len(self.facts) - len(condition) :]
                 self.body(other, depth + 1)
-            case Let():
+            case ir.Let():
                 self.let(statement)
-            case Ask(variable, flag):
+            case ir.Ask(variable, flag):
                 self.name(variable.name)
                 self.used(flag)
                 self.check(variable == Variable(variable.name, 0, 1), f"{variable} is neither 0 nor 1")
                 self.check(flag.dtype is bool_ and not flag.parts, f"{variable} asks for more than one bool")
                 self.variables.add(variable)
-            case Local(buffer):
+            case ir.Local(buffer):
                 self.check(depth == 0, f"{buffer.name} is declared inside a loop")
                 self.buffer(buffer, Place.LOCAL)
                 self.check(all(isinstance(n, int) for n in buffer.shape), f"{buffer.name} has no fixed size")
-            case Barrier():
+            case ir.Barrier():
                 self.check(self.kernel.threads > 1, "a barrier without a group")
-            case Load():
+            case ir.Load():
                 self.load(statement)
-            case Store():
+            case ir.Store():
                 self.store(statement)
-            case Compute():
+            case ir.Compute():
                 self.compute(statement)
                 self.define(statement.value)
-            case Accumulator(value, _):
+            case ir.Accumulator(value, _):
                 self.define(value)
                 self.accumulators.add(value.name)
-            case Update():
+            case ir.Update():
                 self.update(statement)
-            case Reduce():
+            case ir.Reduce():
                 self.reduce(statement)
                 self.define(statement.value)
-            case Scan():
+            case ir.Scan():
                 self.scan(statement)
                 self.define(statement.value)
 
-    def loop(self, loop: For, depth: int) -> None:
+    def loop(self, loop: ir.For, depth: int) -> None:
         self.name(loop.variable.name)
         self.index(loop.count, ())
         self.check(loop.kind in ("loop", "grid"), f"{loop.kind} is not a kind of loop")
@@ -172,7 +152,7 @@ class _Verifier:
         if loop.kind == "grid":
             self.grid = None
 
-    def let(self, let: Let) -> None:
+    def let(self, let: ir.Let) -> None:
         self.name(let.variable.name)
         self.index(let.expression, ())
         self.index(let.variable.first, ())
@@ -184,7 +164,7 @@ class _Verifier:
         if self.grid is not None and self.grid in e.variables():
             self.components.add(let.variable)
 
-    def is_component(self, let: Let) -> bool:
+    def is_component(self, let: ir.Let) -> bool:
         """True for one loop's share of a flattened grid: g // inner, or g // inner % count."""
         if self.grid is None or let.variable.first != 0:
             return False
@@ -205,7 +185,7 @@ class _Verifier:
         inner = [atom.b, divisor.a, divisor.b] if isinstance(divisor, Maximum) else [atom.b]
         return any(count * size == total for size in inner)
 
-    def load(self, load: Load) -> None:
+    def load(self, load: ir.Load) -> None:
         value, buffer = load.value, load.buffer
         self.check(value.dtype is compute_dtype(buffer.dtype), f"{value.name}: {buffer.name} holds another type")
         for variable, chosen in load.picks:
@@ -221,7 +201,7 @@ class _Verifier:
         self.variables -= picks
         self.define(value)
 
-    def store(self, store: Store) -> None:
+    def store(self, store: ir.Store) -> None:
         self.used(store.value)
         self.check(store.value.dtype is compute_dtype(store.buffer.dtype), f"{store.buffer.name} holds another type")
         self.access(store)
@@ -237,7 +217,7 @@ class _Verifier:
         used = self.grid in found or needed <= found or self.grid.high <= 0
         self.check(used, f"every iteration of {self.grid} stores to the same place of {store.buffer.name}")
 
-    def compute(self, statement: Compute) -> None:
+    def compute(self, statement: ir.Compute) -> None:
         value, op, arguments, attribute = statement.value, statement.op, statement.arguments, statement.attribute
         for argument in arguments:
             self.used(argument)
@@ -269,7 +249,7 @@ class _Verifier:
                 good = good and value.dtype is result
         self.check(good, f"{value.name}: {op} does not take or give these types")
 
-    def update(self, update: Update) -> None:
+    def update(self, update: ir.Update) -> None:
         accumulator, op = update.accumulator, update.op
         self.used(accumulator)
         self.check(accumulator.name in self.accumulators, f"{accumulator.name} is changed but is no accumulator")
@@ -295,7 +275,7 @@ class _Verifier:
                 summed = op in PRODUCTS and not part.stride
                 self.check(summed or part.name in sizes, f"{accumulator.name}: {part.name} must be folded first")
 
-    def reduce(self, reduce: Reduce) -> None:
+    def reduce(self, reduce: ir.Reduce) -> None:
         source, value = reduce.source, reduce.value
         self.used(source)
         self.check(reduce.op in REDUCTIONS, f"{reduce.op} is not a reduction")
@@ -303,7 +283,7 @@ class _Verifier:
         whole = all(part in source.parts for part in reduce.parts) and list(value.parts) == left
         self.check(whole and value.dtype is source.dtype, f"{value.name}: the fold does not fit {source.name}")
 
-    def scan(self, scan: Scan) -> None:
+    def scan(self, scan: ir.Scan) -> None:
         source, value, carry = scan.source, scan.value, scan.carry
         self.used(source)
         self.used(carry)
@@ -357,11 +337,11 @@ class _Verifier:
             self.index(as_index(size), ())
         self.buffers[buffer.name] = buffer
 
-    def access(self, access: Load | Store) -> None:
+    def access(self, access: ir.Load | ir.Store) -> None:
         buffer, parts = access.buffer, access.value.parts
         declared = self.buffers.get(buffer.name)
         self.check(declared is not None, f"{buffer.name} is not declared")
-        if declared is not None and isinstance(access, Load) and declared.place is Place.ARGUMENT:
+        if declared is not None and isinstance(access, ir.Load) and declared.place is Place.ARGUMENT:
             declared = declared.viewed(buffer.dtype)
         self.check(declared == buffer, f"{buffer.name} is declared in another form")
         self.check(len(access.index) == len(buffer.shape), f"{buffer.name} has {len(buffer.shape)} axes")

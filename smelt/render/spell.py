@@ -278,7 +278,7 @@ def _byte_products(kinds: str, names: str) -> str:
 
 
 def _dots(portable: str, widest: str, choices: Sequence[Choice], narrow: str = "") -> Spelling:
-    """Inner products of words, added: instructions for four, eight and sixteen lanes; for fewer than those also `narrow`."""
+    """Inner products of words, added: instructions for four, eight and sixteen lanes; for fewer also `narrow`."""
 
     def body(bits: int, lanes: int) -> str | Guarded:
         feature = widest if lanes == 16 else f"{widest} && defined(__AVX512VL__)"

@@ -12,7 +12,8 @@ from typing import Final
 
 from smelt.graph.index import Variable, upper
 from smelt.kernel import Apart, Bind, Matrix, Order, Split, Stage, Unroll
-from smelt.kernel.actions import TAILS, Action
+from smelt.kernel.actions import Action
+from smelt.kernel.actions.cuts import TAILS
 from smelt.kernel.region import extent
 from smelt.schedule.facts import Contraction, loops
 

@@ -341,7 +341,7 @@ def test_every_check_has_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
             lower(make().region, parse_schedule(schedule))
     with pytest.raises(Illegal):
         lower(r.softmax(3, 17).region, NEGATIVE_PADDING)
-    for path in Path(smelt.kernel.__file__).parent.glob("*.py"):
+    for path in Path(smelt.kernel.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if (
                 isinstance(node, ast.Raise)

@@ -16,9 +16,8 @@ from smelt.config import settings
 from smelt.dtypes import DType, as_dtype, compute_dtype
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of
 from smelt.graph.shapes import row_major
-from smelt.kernel.ir import Compute, For, Kernel, Load, Part, Statement, Store, Value
+from smelt.kernel.ir import Compute, For, Kernel, Load, Part, Statement, Store, Value, named_part
 from smelt.kernel.region import Buffer, Less
-from smelt.kernel.text_parse import named_part
 from smelt.render import render, workspace_bytes
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_long, ctypes.c_long)

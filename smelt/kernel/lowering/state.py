@@ -7,39 +7,45 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from smelt.dtypes import DType
+from smelt.dtypes import DType, Scalar
 from smelt.errors import InternalError
 from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of
-from smelt.graph.shapes import row_major
-from smelt.kernel.actions import Illegal
-from smelt.kernel.ir import Local, Part, Statement, Value, make_part
-from smelt.kernel.lower_facts import Facts
-from smelt.kernel.plan import Plan
-from smelt.kernel.region import Buffer, Expression, Less, Mask, Place, Region, extent
-from smelt.kernel.segments import Cut, Piece
+from smelt.kernel.ir import Accumulator, Compute, Part, Reduce, Statement, Value, make_part
+from smelt.kernel.lowering.facts import Facts
+from smelt.kernel.lowering.hooks import Handler
+from smelt.kernel.lowering.plan import Illegal, Plan
+from smelt.kernel.region import Buffer, Expression, Less, Mask, Output, Region, extent
+from smelt.kernel.segments import Cut, Piece, Segment
 
 
+@dataclass(slots=True, eq=False)
 class Partial:
     """An axis with some or none of its loops open: `total` elements from `start` on are left to those inside."""
 
-    __slots__ = ("axis", "cut", "level", "origin", "start", "total")
+    axis: Variable
+    start: Index
+    total: IndexLike
+    cut: Cut
+    level: int  # of the next loop to open
+    origin: Partial | None
 
-    def __init__(
-        self, axis: Variable, start: Index, total: IndexLike, cut: Cut, level: int, origin: Partial | None
-    ) -> None:
-        self.axis, self.start, self.total, self.cut = axis, start, total, cut
-        self.level = level  # of the next loop to open
-        self.origin = origin
+    def within(self, partial: Partial | None) -> bool:
+        """True if the axis was opened through this partial opening."""
+        at: Partial | None = self
+        while at is not None and at is not partial:
+            at = at.origin
+        return at is not None
 
 
 class Binding:
     """An axis all of whose loops are open: its index is `start` (loops) plus `tile` (parts of the value)."""
 
-    __slots__ = ("condition", "depth", "index", "origin", "parts", "seen", "start", "tile")
+    __slots__ = ("condition", "depth", "index", "origin", "parts", "seen", "start")
 
     def __init__(
         self,
@@ -51,21 +57,11 @@ class Binding:
         origin: Partial,
         seen: Index = ZERO,
     ) -> None:
-        self.start, self.tile, self.parts = start, tile, parts
+        self.start, self.parts, self.origin = start, parts, origin
         self.index = start + tile
         self.condition = None if limit is None else Less(self.index, limit)  # where the tile may reach past the end
         self.depth = depth  # of the scope that bound it
         self.seen = seen  # how many elements of the tile another tile has finished
-        self.origin = origin
-
-    def within(self, partial: Partial) -> bool:
-        """True if the axis was opened through this partial opening."""
-        at: Partial | None = self.origin
-        while at is not None:
-            if at is partial:
-                return True
-            at = at.origin
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +99,25 @@ class Scope:
         self.substitution.pop(axis, None)
 
 
-class Builder:
-    """The stack of scopes, fresh names, local memory, and the small questions about open axes."""
+class State:
+    """The stack of scopes, fresh names, what is being made for whom, and the small questions about open axes."""
 
     def __init__(self, region: Region, plan: Plan) -> None:
         self.region, self.plan, self.facts = region, plan, Facts(region)
+        self.handlers: tuple[Handler, ...] = ()
         self.body: list[Statement] = []
         self.scopes = [Scope(self.body, None)]
         self.waiting: list[list[Scope]] = []
-        self.locals: dict[str, Buffer] = {}
+        self.memory: dict[tuple[object, ...], Buffer] = {}  # local memory by who uses it
+        # How segments of a loop are entered, where not all of its blocks run one after the other.
+        self.visits: dict[Partial, Callable[[Segment, Callable[[Segment], None]], None]] = {}
+        self.consumers: tuple[Expression, ...] = ()  # whose loops are being opened
+        self.copying = False  # the loops are those of a copy into memory
+        self.used: set[object] = set()  # what came to something: stages, kept nodes, groups
+        self.output: Output | None = None  # being stored
+        self.wanted: frozenset[Expression] = frozenset()  # what it, and others stored with it, are made of
+        self.roots: dict[Variable, Partial] = {}  # the axes of its nest, before their first loop
+        self.grid_depth = 0  # of the scope inside its grid loop
         self._positions = {axis.name: at for axis, at in self.facts.position.items()}
         # Fresh names avoid those of the region, some of which users chose.
         self._taken = {variable.name for variable in (*region.axes, *region.parameters)}
@@ -128,9 +134,6 @@ class Builder:
             name = f"{letter}{self._count - 1}"
             if name not in self._taken:
                 return name
-
-    def emit(self, statement: Statement, depth: int | None = None) -> None:
-        self.scopes[-1 if depth is None else depth].body.append(statement)
 
     def push(self, body: list[Statement], floor: bool = False) -> Scope:
         scope = Scope(body, self.top, floor)
@@ -159,6 +162,33 @@ class Builder:
     def whole(self, axis: Variable, cut: Cut) -> Partial:
         """An axis none of whose loops is open."""
         return Partial(axis, ZERO, extent(axis), cut, 0, None)
+
+    # --- statements
+
+    def emit(self, statement: Statement, depth: int | None = None) -> None:
+        self.scopes[-1 if depth is None else depth].body.append(statement)
+
+    def compute(
+        self, op: str, dtype: DType, parts: tuple[Part, ...], arguments: tuple[Value, ...] = (), attribute: Any = None
+    ) -> Value:
+        """A value computed in the present scope."""
+        value = Value(self.fresh("v"), dtype, parts)
+        self.emit(Compute(value, op, arguments, attribute))
+        return value
+
+    def accumulate(self, dtype: DType, parts: tuple[Part, ...], initial: Scalar) -> Value:
+        """A new accumulator in the present scope."""
+        value = Value(self.fresh("a"), dtype, parts)
+        self.emit(Accumulator(value, initial))
+        return value
+
+    def fold(self, op: str, source: Value, over: tuple[Part, ...]) -> Value:
+        """A value folded over some of its parts, if there are any."""
+        if not over:
+            return source
+        value = Value(self.fresh("v"), source.dtype, tuple(part for part in source.parts if part not in over))
+        self.emit(Reduce(value, op, source, over))
+        return value
 
     # --- tiles
 
@@ -199,19 +229,6 @@ class Builder:
         bindings = self.top.bindings
         found = [bindings[axis].condition for axis in axes]
         return tuple(condition for condition in found if condition is not None)
-
-    # --- memory
-
-    def local(self, letter: str, dtype: DType, shape: tuple[int, ...], pad: int = 0) -> Buffer:
-        """New local memory; each row of the last axis has `pad` more elements than asked for."""
-        padded = (*shape[:-1], shape[-1] + pad) if shape else ()
-        buffer = Buffer(self.fresh(letter), dtype, padded, row_major(padded), 0, Place.LOCAL)
-        self.locals[buffer.name] = buffer
-        return buffer
-
-    def declared(self) -> list[Statement]:
-        """The statements that reserve local memory."""
-        return [Local(buffer) for buffer in self.locals.values()]
 
 
 def check_threads(parts: Sequence[Part]) -> None:

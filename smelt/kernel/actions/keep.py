@@ -1,0 +1,130 @@
+"""`keep`: nodes that stay in memory after the phase that first made them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smelt.dtypes import compute_dtype
+from smelt.graph.index import ZERO, Variable
+from smelt.kernel.actions.action import Action
+from smelt.kernel.lowering.hooks import Extra, Handler
+from smelt.kernel.lowering.memory import Room, held, room_of, whole_size
+from smelt.kernel.lowering.plan import Illegal, Planner
+from smelt.kernel.lowering.reduce import finished_value
+from smelt.kernel.lowering.state import Reload, State
+from smelt.kernel.lowering.values import is_stored, reload_index, store
+from smelt.kernel.region import Expression, Output
+
+PLACES = ("local", "out")
+
+
+@dataclass(frozen=True, slots=True)
+class Keep(Action):
+    """Store a node where a reduction first makes it, in local memory or the output itself; later phases load it."""
+
+    form = "keep {node:name} {place:word}"
+    node: str
+    place: str = "local"
+
+    def apply(self, planner: Planner) -> None:
+        keeps, node = planner.plan.keeps, planner.node(self.node)
+        if self.place not in PLACES:
+            raise Illegal(f"keep: {self.place} is not a place")
+        if node in keeps:
+            raise Illegal(f"keep: {self.node} is kept already")
+        if node.op == "reduce":
+            raise Illegal(f"keep: {self.node} is a reduction, which is made once anyway")
+        keeps[node] = self.place
+
+
+def to_keep(state: State, reduction: Expression) -> list[Expression]:
+    """The kept nodes that a phase makes first: not in other reductions, and not in memory yet."""
+    if state.copying or not state.plan.keeps:
+        return []
+    made: set[Expression] = set()
+    stack = list(reduction.arguments)
+    while stack:
+        e = stack.pop()
+        if e.op != "reduce" and e not in made and not is_stored(state, e):
+            made.add(e)
+            stack.extend(e.arguments)
+    own = set(reduction.attribute.axes)
+    return [node for node in state.plan.keeps if node in made and node.axes & own]
+
+
+class Keeps(Handler):
+    """Stores nodes in the steps of reductions."""
+
+    def extra(self, members: tuple[Expression, ...], depth: int) -> Extra | None:
+        state = self.state
+        if len(members) > 1:
+            return None
+        filling = {node: self._kept(node, members[0], depth) for node in to_keep(state, members[0])}
+
+        def each() -> None:
+            for node, reload in filling.items():
+                # Where the step itself reads something staged, nothing else needed the sums of the node.
+                value = finished_value(state, node)
+                mask = state.conditions(state.facts.axes(node)) if reload.masked else ()
+                store(state, reload.buffer, reload_index(state, reload), value, mask)
+
+        def after() -> None:
+            state.top.reloads.update(filling)  # only now: during the phase it is not all there
+            state.used.update(filling)
+
+        return Extra(each, after)
+
+    def _kept(self, node: Expression, reduction: Expression, depth: int) -> Reload:
+        """Where a phase keeps a node: over the whole reduced axes, and the tiles of the others."""
+        state = self.state
+        axes, own, bindings = state.facts.axes(node), reduction.attribute.axes, state.top.bindings
+        if state.plan.keeps[node] == "out":
+            output = self._output_for(node, own, depth)
+            tokens = tuple((a, None if a in own else bindings[a]) for a in axes)
+            return Reload(output.buffer, output.index, {a: ZERO for a in axes}, tokens, masked=True)
+        rooms = {a: room_of(state, a) for a in axes if a not in own and bindings[a].parts}
+        rooms |= {a: Room(whole_size(state, a), ZERO, None) for a in axes if a in own}
+        # A phase further inside, generated earlier, may run between this one and its reads: it has memory of its own.
+        return held(state, "k", (node, reduction, depth), node, rooms)
+
+    def _output_for(self, node: Expression, own: tuple[Variable, ...], depth: int) -> Output:
+        """The output, if a node can lie in it until its elements are stored."""
+        state, output = self.state, self.state.output
+        assert output is not None
+        buffer, axes = output.buffer, state.facts.axes(node)
+        if set(axes) != set(state.region.parallel_axes(output)):
+            raise Illegal("keep: a node in the output must have the output's own axes")
+        if buffer.dtype is not node.dtype or compute_dtype(buffer.dtype) is not buffer.dtype:
+            raise Illegal(f"keep: the output holds {buffer.dtype}, the node is {node.dtype}")
+        if depth < state.grid_depth:
+            raise Illegal("keep: the phase runs outside the grid, in every task")
+        if any(self._is_open(axis) for axis in own):
+            raise Illegal("keep: the phase runs between stores to the output")
+        if any(a not in own and not state.top.bindings[a].origin.within(state.roots[a]) for a in axes):
+            raise Illegal("keep: the phase walks the output in loops of its own")
+        return output
+
+    def reading(self, e: Expression, reload: Reload) -> None:
+        """What lies in the output is there until the output's own loops come past."""
+        if not reload.masked:
+            return
+        for axis, _ in reload.tokens:
+            if self._is_open(axis) and not self.state.top.bindings[axis].origin.within(self.state.roots[axis]):
+                raise Illegal("keep: a phase between stores to the output reads what was kept there")
+
+    def _is_open(self, axis: Variable) -> bool:
+        """True if the output's nest has opened a loop of this axis."""
+        root = self.state.roots.get(axis)
+        if root is None:
+            return False
+        for scope in self.state.scopes:
+            binding, partial = scope.bindings.get(axis), scope.partials.get(axis)
+            if binding is not None and binding.origin.within(root):
+                return True
+            if partial is not None and partial is not root and partial.within(root):
+                return True
+        return False
+
+    def finished(self) -> None:
+        if any(node not in self.state.used for node in self.state.plan.keeps):
+            raise Illegal("keep: no phase before the last makes the node")

@@ -1,0 +1,64 @@
+"""What is done with loops: `order`, `bind` and `unroll`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smelt.kernel.actions.action import Action
+from smelt.kernel.lowering.plan import Illegal, Planner
+
+
+@dataclass(frozen=True, slots=True)
+class Order(Action):
+    """The order of loops, outermost first. Every loop of a parallel axis is named; loops of reductions may be."""
+
+    form = "order {loops:names}"
+    loops: tuple[str, ...]
+
+    def apply(self, planner: Planner) -> None:
+        if planner.plan.order:
+            raise Illegal("order: given twice")
+        loops = planner.loops("order", self.loops)
+        for at, (axis, level) in enumerate(loops):
+            if level and (axis, level - 1) not in loops[:at]:
+                raise Illegal(f"order: {axis.name}.{level} must come after {axis.name}.{level - 1}")
+        for axis in planner.region.axes:
+            levels = planner.plan.cuts[axis].levels
+            named = [loop for loop in loops if loop.axis == axis]
+            if len(named) < levels and (axis in planner.parallel or named):
+                raise Illegal(f"order: every loop of {axis.name} must be named, there are {levels}")
+        planner.plan.order = loops
+
+
+@dataclass(frozen=True, slots=True)
+class Bind(Action):
+    """Run the outermost loops as independent tasks: together they become one `grid` loop."""
+
+    form = "bind {loops:names} {kind:word}"
+    loops: tuple[str, ...]
+    kind: str = "grid"
+
+    def apply(self, planner: Planner) -> None:
+        if self.kind != "grid":
+            raise Illegal(f"bind: {self.kind} is not a kind of loop that can be bound")
+        if planner.plan.grid or not self.loops:
+            raise Illegal("bind: one action names all the loops of the grid")
+        loops = planner.loops("bind", self.loops)
+        for loop in loops:
+            if loop.axis not in planner.parallel:
+                raise Illegal(f"bind: {loop} is a loop of a reduction")
+        planner.plan.grid = loops
+
+
+@dataclass(frozen=True, slots=True)
+class Unroll(Action):
+    """Ask the compiler to unroll a loop."""
+
+    form = "unroll {loop:name} {factor:number}"
+    loop: str
+    factor: int
+
+    def apply(self, planner: Planner) -> None:
+        if self.factor < 1:
+            raise Illegal(f"unroll: {self.factor} is not a factor")
+        planner.plan.unroll[planner.loop(self.loop)] = self.factor

@@ -1,0 +1,43 @@
+"""`matrix`: a reduction by a matrix or dot product instruction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smelt.kernel.actions.action import Action
+from smelt.kernel.instructions import BY_NAME, check_instructions
+from smelt.kernel.lowering.hooks import Handler
+from smelt.kernel.lowering.plan import Illegal, Planner
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix(Action):
+    """Make a reduction by a row of `instructions`."""
+
+    form = "matrix {reduction:name} {instruction:name}"
+    reduction: str
+    instruction: str
+
+    def apply(self, planner: Planner) -> None:
+        plan, node, row = planner.plan, planner.node(self.reduction), BY_NAME.get(self.instruction)
+        if row is None:
+            raise Illegal(f"matrix: {self.instruction} is not an instruction")
+        if node.op != "reduce" or node.attribute.op != "add" or node.arguments[0].op != row.op:
+            raise Illegal(f"matrix: {self.reduction} is no sum of what {row.name} multiplies")
+        if plan.matrix:
+            raise Illegal("matrix: one reduction has the registers already")
+        plan.matrix[node] = row.name
+
+    @classmethod
+    def settle(cls, planner: Planner) -> None:
+        lane = planner.plan.lane
+        for name in planner.plan.matrix.values():
+            if lane not in BY_NAME[name].lanes:
+                raise Illegal(f"matrix: {name} takes no vectors of {lane}")
+
+
+class Instructions(Handler):
+    """Updates carry the name of their instruction; what came of them must be what it can do."""
+
+    def finished(self) -> None:
+        check_instructions(self.state.body)

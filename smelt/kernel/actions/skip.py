@@ -1,0 +1,196 @@
+"""`skip`: loops that leave out the blocks of an axis where a condition rules everything out.
+
+The condition compares the axis with another one, which is open: axis <= bound + c or axis >= bound + c. So the blocks
+of a row where it never holds are the first or the last ones, and do not run. A sum may leave them out if its summand is
+zero there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from smelt.graph.index import Index, Variable, as_index, maximum, minimum, of
+from smelt.kernel.actions.action import Action
+from smelt.kernel.actions.keep import to_keep
+from smelt.kernel.ir import Ask, For, Let, Statement, Value
+from smelt.kernel.lowering.hooks import Handler
+from smelt.kernel.lowering.plan import Illegal, Planner, SkipPlan
+from smelt.kernel.lowering.state import Partial, State
+from smelt.kernel.region import Expression
+from smelt.kernel.segments import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Skip(Action):
+    """In the loops over an axis, leave out the blocks where a condition is false throughout.
+
+    The condition is axis <= bound + constant or axis >= bound + constant. Blocks where it holds throughout do without
+    it. This concerns the `online` loop, and sums whose summands are zero where the condition does not hold.
+    """
+
+    form = "skip {axis:axis} {bound:axis} {condition:name}"
+    axis: str
+    bound: str
+    condition: str
+
+    def apply(self, planner: Planner) -> None:
+        skips, axis = planner.plan.skips, planner.axis(self.axis)
+        if axis in skips:
+            raise Illegal(f"skip: {self.axis} has a condition already")
+        skips[axis] = SkipPlan(planner.axis(self.bound), planner.node(self.condition))
+
+
+class Skips(Handler):
+    """`skip` in the loops of sums; `online` leaves blocks out itself."""
+
+    def walking(self, members: tuple[Expression, ...]) -> None:
+        state = self.state
+        for axis in members[0].attribute.axes:
+            if all(self._is_skipped(member, axis) for member in members):
+                if any(to_keep(state, member) for member in members):
+                    raise Illegal("skip: what a sum keeps would be missing where blocks are left out")
+                leave_out(state, state.top.partials[axis])
+                return
+
+    def _is_skipped(self, reduction: Expression, axis: Variable) -> bool:
+        """Whether a sum has something to add only where the condition for one of its axes holds."""
+        plan = self.state.plan
+        skip = plan.skips.get(axis)
+        if skip is None or reduction.attribute.op != "add" or axis in plan.online:
+            return False
+        return skip.bound in self.state.facts.axes(reduction) and vanishes(reduction.arguments[0], skip.condition)
+
+    def finished(self) -> None:
+        for axis, skip in self.state.plan.skips.items():
+            if skip not in self.state.used:
+                raise Illegal(f"skip: no loop over {axis.name} can leave anything out")
+
+
+class Limit(NamedTuple):
+    """Where a condition holds: up to bound + offset, or from there on."""
+
+    offset: Index
+    is_upper: bool
+
+
+def leave_out(state: State, partial: Partial, matter: Callable[[], Value] | None = None) -> None:
+    """Open the outermost loop of an axis without the blocks where the axis's condition never holds.
+
+    If there is `matter`, those follow after all wherever the flag that it makes is true by then.
+    """
+    skip = state.plan.skips[partial.axis]
+
+    def visit(segment: Segment, enter: Callable[[Segment], None]) -> None:
+        limit = limit_of(state, partial.axis, skip)
+        if segment.start != 0 or segment.masked:
+            enter(segment)
+            return
+        first, count = _held_blocks(state, segment, skip, limit)
+        if matter is not None:
+            _twice(state, segment, first, count, enter, matter)
+        elif count != 0:
+            enter(_blocks(segment, first, count))
+
+    state.visits[partial] = visit
+    state.used.add(skip)
+
+
+def _twice(
+    state: State,
+    segment: Segment,
+    first: Index,
+    count: Index,
+    enter: Callable[[Segment], None],
+    matter: Callable[[], Value],
+) -> None:
+    """First the blocks where the condition may hold, then the others if they matter: one body serves both rounds."""
+    others = segment.count - count
+    turn = Variable(state.fresh("i"), 0, 1)
+    body: list[Statement] = []
+    state.push(body)
+    asked = Variable(state.fresh("q"), 0, 1)
+    state.emit(Ask(asked, matter()))
+    # The held blocks are the last or the first ones, so the others begin at the start or behind them.
+    behind = count if first == 0 else as_index(0)
+    start = _clamped(state, first + of(turn) * (behind - first), segment.count)
+    blocks = _clamped(state, count + of(turn) * (of(asked) * others - count), segment.count - start)
+    enter(_blocks(segment, start, blocks))
+    state.scopes.pop()
+    state.emit(For(turn, as_index(2), body))
+
+
+def _blocks(segment: Segment, first: Index, count: Index) -> Segment:
+    return replace(segment, start=first * segment.width, count=count)
+
+
+def _held_blocks(state: State, segment: Segment, skip: SkipPlan, limit: Limit) -> tuple[Index, Index]:
+    """The blocks where the condition may hold: the first, and how many. It is asked in all of them: beside the products
+    that follow, this costs less than a second body without it costs the C compiler.
+    """
+    row, width, count = state.top.bindings[skip.bound], segment.width, segment.count
+    first = row.start + limit.offset
+    if limit.is_upper:
+        last = first + (math.prod(part.extent for part in row.parts) - 1)
+        return as_index(0), _clamped(state, last // width + 1, count)
+    none = _clamped(state, first // width, count)
+    return none, count - none
+
+
+def _clamped(state: State, value: Index, count: Index) -> Index:
+    """A number of blocks, as a variable from 0 to `count`."""
+    clamped = minimum(count, maximum(0, value))
+    if clamped.value is not None:
+        return clamped
+    variable = Variable(state.fresh("q"), 0, count)
+    state.emit(Let(variable, clamped))
+    return of(variable)
+
+
+def limit_of(state: State, axis: Variable, skip: SkipPlan) -> Limit:
+    """Where the condition holds."""
+    condition = skip.condition
+    match condition.op:
+        case "mask" if len(condition.attribute) == 1:
+            slack = condition.attribute[0].b - condition.attribute[0].a - 1
+        case "le" | "lt":
+            a, b = map(_place, condition.arguments)
+            slack = b - a - (1 if condition.op == "lt" else 0)
+        case _:
+            raise Illegal("skip: the condition must compare two places")
+    is_upper = slack.coefficient(axis) == -1
+    offset: Index = slack + of(axis) - of(skip.bound) if is_upper else of(axis) - of(skip.bound) - slack
+    if any(variable in state.facts.position for variable in offset.variables()):
+        raise Illegal(f"skip: the condition must be {axis.name} <= or >= {skip.bound.name} + constant")
+    return Limit(offset, is_upper)
+
+
+def _place(e: Expression) -> Index:
+    """An integer as an index: a place along an axis, which may be a number of elements further on."""
+    match e.op:
+        case "index":
+            place: Index = e.attribute
+            return place
+        case "const" if e.dtype.is_integer:
+            return as_index(int(e.attribute))
+        case "add" | "sub" if e.dtype.is_integer:
+            a, b = map(_place, e.arguments)
+            found = a + b if e.op == "add" else a - b
+            if e.dtype.minimum <= found.low and found.high <= e.dtype.maximum:  # so it does not wrap around
+                return found
+    raise Illegal("skip: the condition must compare places along axes, or some elements further on")
+
+
+def vanishes(e: Expression, condition: Expression) -> bool:
+    """Whether a value is zero wherever a condition does not hold, unless it is multiplied by something infinite."""
+    match e.op:
+        case "where":
+            inside = e.arguments[0] is condition or vanishes(e.arguments[1], condition)
+            return inside and e.arguments[2].op == "const" and e.arguments[2].attribute == 0
+        case "mul":
+            return any(vanishes(factor, condition) for factor in e.arguments)
+        case "div" | "neg" | "round16":
+            return vanishes(e.arguments[0], condition)
+    return False

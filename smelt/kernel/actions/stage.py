@@ -1,0 +1,182 @@
+"""`stage`: nodes that are put into local memory ahead of the loops that read them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from smelt.graph.index import Variable, of, upper
+from smelt.kernel.actions.action import Action
+from smelt.kernel.lowering.hooks import Handler
+from smelt.kernel.lowering.memory import held, power, room_of
+from smelt.kernel.lowering.nest import begin, nest
+from smelt.kernel.lowering.plan import Dimension, Illegal, Loop, Planner, StagePlan
+from smelt.kernel.lowering.reduce import finished_value
+from smelt.kernel.lowering.state import Partial, Reload
+from smelt.kernel.lowering.values import reload_index, store
+from smelt.kernel.region import Expression, extent, walk
+from smelt.kernel.segments import Cut, Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Stage(Action):
+    """Where loop `at` is entered, compute a node over all that is left inside, into local memory.
+
+    The memory is laid out by axes in `order`; each row gets `pad` elements more. An axis may be cut: `n/64` and `n%64`
+    are its block and the place in it, so that `(n/64, k, n%64)` lays panels of 64 columns one after the other.
+    """
+
+    form = "stage {node:name} at {at:name} {order:order}[ pad {pad:number}]"
+    node: str
+    at: str
+    order: tuple[str, ...]
+    pad: int = 0
+
+    def apply(self, planner: Planner) -> None:
+        plan, node, at = planner.plan, planner.node(self.node), planner.loop(self.at)
+        order = tuple(_dimension(planner, name) for name in self.order)
+        self._check_layout(order)
+        if self.pad < 0:
+            raise Illegal("stage: the padding is negative")
+        if any(dimension.axis not in node.axes for dimension in order):
+            raise Illegal(f"stage: {self.node} does not vary over all axes of its order")
+        if any(e.op == "scan" for e in walk([node])):
+            raise Illegal(f"stage: {self.node} needs a scan, which only the loops of its output make")
+        if any(stage.node is node for stage in plan.stages):
+            raise Illegal(f"stage: {self.node} is staged already")
+        folds = [(e, axis) for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
+        folds_lanes = any(plan.cut(e, axis).has("lane") for e, axis in folds)
+        # Sums are large bodies: one for all vectors. What is only copied is masked where it must be.
+        tail = "mask" if folds else "shrink"
+        plan.stages.append(StagePlan(node, at, order, self.pad, folds_lanes, _lies_along(node, order), tail))
+
+    def _check_layout(self, order: tuple[Dimension, ...]) -> None:
+        """Each axis is there once, or as its blocks and the places in them."""
+        named: dict[Variable, list[Dimension]] = {}
+        for dimension in order:
+            named.setdefault(dimension.axis, []).append(dimension)
+        for found in named.values():
+            blocks = {dimension.block for dimension in found}
+            if [dimension.op for dimension in found] not in ([""], ["/", "%"]) or len(blocks) > 1:
+                raise Illegal(f"stage: the order of {self.node} must name axes, each once or as blocks and places")
+        if not order:
+            raise Illegal(f"stage: the order of {self.node} must name axes")
+
+    @classmethod
+    def settle(cls, planner: Planner) -> None:
+        for stage in planner.plan.stages:
+            last = stage.order[-1]
+            if last.op and last.block % planner.plan.lane:
+                raise Illegal(f"stage: blocks of {last.block} are not whole vectors")
+
+
+def _dimension(planner: Planner, name: str) -> Dimension:
+    match = re.fullmatch(r"([^/%]+)([/%])(\d{1,9})", name)
+    if match is None:
+        return Dimension(planner.axis(name))
+    axis, op, block = match.groups()
+    if int(block) < 2:
+        raise Illegal(f"stage: {name} is not a block of {axis}")
+    return Dimension(planner.axis(axis), op, int(block))
+
+
+def _lies_along(node: Expression, order: tuple[Dimension, ...]) -> Variable | None:
+    """The axis of an order, other than the last, along which a load of 32-bit elements finds neighbors."""
+    if node.op != "load" or node.arguments or node.attribute.buffer.dtype.bits != 32:
+        return None
+    address = node.attribute.buffer.address(node.attribute.index)
+    for axis in dict.fromkeys(dimension.axis for dimension in order if dimension.axis != order[-1].axis):
+        if address.coefficient(axis) == 1 and axis not in (address - of(axis)).variables():
+            return axis
+    return None
+
+
+class Stages(Handler):
+    """Copies where loops are entered. It ends as a `Reload`, which later reads of the node find."""
+
+    def opened(self, loop: Loop) -> None:
+        state = self.state
+        if state.copying:
+            return
+        for stage in state.plan.stages:
+            if stage.at == loop and any(stage.node in state.facts.below(e) for e in state.consumers):
+                self._stage(stage)
+
+    def _stage(self, stage: StagePlan) -> None:
+        state, node = self.state, stage.node
+        self._check(stage)
+        for handler in state.handlers:
+            handler.staging(node)
+        rooms = {axis: room_of(state, axis) for axis in stage.axes}
+        reload = held(state, "s", stage, node, rooms, stage.order, stage.pad)
+        self._copy(stage, reload)
+        state.top.reloads[node] = reload
+        state.used.add(stage)
+
+    def _check(self, stage: StagePlan) -> None:
+        """Axes that the node varies over are in the order, or open and single elements."""
+        for axis in self.state.facts.axes(stage.node):
+            if axis in stage.axes:
+                continue
+            binding = self.state.top.bindings.get(axis)
+            if binding is None:
+                raise Illegal(f"stage: {axis.name} is not open at {stage.at} and must be part of the order")
+            if binding.parts:
+                raise Illegal(f"stage: {axis.name} has a tile at {stage.at} and must be part of the order")
+
+    def _copy(self, stage: StagePlan, reload: Reload) -> None:
+        """The nest that fills the memory: its own loops, with lanes along the last axis where that is possible."""
+        state, bindings = self.state, self.state.top.bindings
+        closed = [axis for axis in stage.axes if axis not in bindings]
+        opened = [part for axis in stage.axes if axis in bindings for part in bindings[axis].parts]
+        open_lanes = any(part.is_lane for part in opened)
+        taken = [(part.stride, part.stride * part.extent) for part in opened if part.stride]
+        starts: list[Partial] = []
+        threads = self._copy_threads(closed, taken)
+        for axis in closed:
+            own = Cut() if open_lanes and axis != stage.along else state.plan.copy_cut(stage, axis)
+            cut = threads.get(axis, own)
+            outer = state.top.partials.get(axis)
+            if outer is None or outer.level == 0:
+                starts.append(state.whole(axis, cut))
+            else:
+                starts.append(Partial(axis, outer.start, outer.total, cut, 0, outer))
+
+        def leaf() -> None:
+            value = finished_value(state, stage.node)
+            store(state, reload.buffer, reload_index(state, reload), value)
+
+        # The copy walks the same axes as the loops that it serves; it must not stage anything itself.
+        state.copying = True
+        state.push(state.top.body)
+        begin(state, starts)
+        nest(state, [Loop(partial.axis, 0) for partial in starts], leaf)
+        state.scopes.pop()
+        state.copying = False
+
+    def _copy_threads(self, closed: list[Variable], taken: list[tuple[int, int]]) -> dict[Variable, Cut]:
+        """The threads of a group shared out over the axes that a copy walks itself, the last axis first.
+
+        Threads that the tiles of open axes have are taken already.
+        """
+        state, found = self.state, dict[Variable, Cut]()
+        if state.plan.threads == 1:
+            return found
+        stride = 1
+        for axis in reversed(closed):
+            partial, size = state.top.partials.get(axis), upper(extent(axis))
+            if partial is not None and partial.level > 0:  # the same for all blocks, also for a shorter last one
+                size = min(size, partial.cut.width(partial.level - 1))
+            while any(first <= stride < end for first, end in taken):
+                stride *= 2
+            limit = min((first for first, _ in taken if first > stride), default=state.plan.threads)
+            count = min(power(size), limit // stride)
+            if count > 1:
+                found[axis] = Cut((Piece("thread", count, stride),))
+                stride *= count
+        return found
+
+    def finished(self) -> None:
+        for stage in self.state.plan.stages:
+            if stage not in self.state.used:
+                raise Illegal(f"stage: the node is not used inside {stage.at}")
