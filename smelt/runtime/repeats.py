@@ -30,7 +30,7 @@ def note_compiled(traced: Traced) -> None:
         known.clear()
     seen = known.setdefault((place, common), {})
     shapes = tuple([entry[2] for entry in entries])
-    before = next(reversed(seen), shapes)
+    *_, before = shapes, *seen  # at once: another thread may note something meanwhile
     seen[shapes] = None
     if len(seen) != ENOUGH:
         return
