@@ -43,7 +43,7 @@ def test_one_graph_serves_every_size(function: Callable[[sm.Tensor], sm.Tensor],
     n = sm.Dim("n", 1, 100_000)
     with configure(cache_dir=tmp_path):
         for _ in range(2):  # the second time it comes from the disk
-            runtime.clear_graphs()
+            runtime.current().clear_caches()
             jitted = sm.jit(function, shapes=[(n, WIDTH)])
             for rows in (70, 3, 300, 71):
                 x = sm.asarray(numbers(rows))
