@@ -31,9 +31,11 @@ from smelt.dtypes import (
     uint64,
 )
 from smelt.dtypes import bool_ as bool
-from smelt.graph.index import Dim
+from smelt.graph import Dim
 from smelt.tensor import (
     Tensor,
+    __array_api_version__,
+    __array_namespace_info__,
     activations,
     adaptive_pooling,
     aliases,
@@ -86,7 +88,6 @@ from smelt.tensor.layers import *
 from smelt.tensor.linear import *
 from smelt.tensor.lookup import *
 from smelt.tensor.movement import *
-from smelt.tensor.namespace import __array_api_version__, __array_namespace_info__
 from smelt.tensor.nans import *
 from smelt.tensor.norms import *
 from smelt.tensor.ordering import *

@@ -17,7 +17,7 @@ from smelt.bench import models
 from smelt.bench.compiling import planning, training
 from smelt.bench.timing import paired
 from smelt.compiler import trace
-from smelt.tensor.handle import node_of
+from smelt.tensor import node_of
 from smelt.transform import examine
 
 _SIZES = {"gpt2": models.GPT2, "tiny": models.TINY}

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smelt.config import configure
+from smelt.device import Launch
 from smelt.device.cpu import CPU, Program
-from smelt.device.protocol import Launch
-from smelt.graph.index import upper
-from smelt.kernel import Kernel
-from smelt.kernel.region import Buffer
+from smelt.graph import upper
+from smelt.kernel import Buffer, Kernel
 
 _ALIGNMENT = 4096
 

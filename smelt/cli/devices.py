@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from smelt.device.registry import describe
+from smelt.device import describe
 
 # name in the dict -> title, for facts that all kinds of devices may have; sizes in bytes end in `_bytes`
 COLUMNS: Final = {

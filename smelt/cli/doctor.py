@@ -69,7 +69,7 @@ def _devices() -> dict[str, Any]:
 
 def _rates(measure: bool) -> dict[str, Any]:
     """How fast the processor is, as the cost model has it."""
-    from smelt.cost.rates import assumed, remember, stored
+    from smelt.cost import assumed, remember, stored
     from smelt.device.cpu import CPU
 
     profile = CPU().profile
@@ -117,7 +117,7 @@ def _cache() -> dict[str, Any]:
 
 
 def _memory() -> dict[str, Any]:
-    from smelt.device.memory import available_bytes, machine_bytes
+    from smelt.device import available_bytes, machine_bytes
 
     return {"machine_bytes": machine_bytes(), "free_bytes": available_bytes()}
 

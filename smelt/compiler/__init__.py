@@ -14,7 +14,7 @@ from smelt.compiler.trace import GraphKey, Traced, trace
 from smelt.plan import CompiledGraph
 
 if TYPE_CHECKING:
-    from smelt.graph.node import Node
+    from smelt.graph import Node
 
 __all__ = [
     "Choices",

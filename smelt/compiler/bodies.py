@@ -12,9 +12,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from smelt.compiler.trace import Argument
-from smelt.graph.closed import bodies_of, branch, items, loop, open_body, parameter, parameter_types, with_bodies
-from smelt.graph.node import Node, constant_value, make, topological, with_sources
-from smelt.graph.ops import CONTROL, VIEWS, Branch, Loop, Op
+from smelt.graph import (
+    CONTROL,
+    VIEWS,
+    Branch,
+    Loop,
+    Node,
+    Op,
+    bodies_of,
+    branch,
+    constant_value,
+    loop,
+    make,
+    open_body,
+    parameter,
+    parameter_types,
+    topological,
+    with_bodies,
+    with_sources,
+)
+from smelt.graph.closed import items
 
 Simplify = Callable[[Sequence[Node]], list[Node]]
 Values = dict[int, Node]  # of a loop or branch, by number: those that are read

@@ -29,7 +29,7 @@ from smelt.compiler.work import (
     in_order,
 )
 from smelt.config import settings
-from smelt.device.protocol import Device
+from smelt.device import Device
 from smelt.dtypes import DType, int64
 from smelt.fuse import (
     ROUTINES,
@@ -48,14 +48,25 @@ from smelt.fuse import (
     signature,
     storable,
 )
-from smelt.graph import composites
-from smelt.graph.closed import open_body
-from smelt.graph.index import IndexLike, product_of, upper
-from smelt.graph.node import Node, Shape, make, private_nodes, topological, with_sources
-from smelt.graph.ops import CONTROL, Loop, Op
-from smelt.graph.shapes import row_major
+from smelt.graph import (
+    CONTROL,
+    IndexLike,
+    Loop,
+    Node,
+    Op,
+    Shape,
+    composites,
+    make,
+    open_body,
+    private_nodes,
+    product_of,
+    row_major,
+    topological,
+    upper,
+    verify_graph,
+    with_sources,
+)
 from smelt.graph.text import print_graph
-from smelt.graph.verify import verify_graph
 from smelt.kernel import Region, Routine, parse_schedule, print_region, print_routine, verify
 from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.rewrite import rewrite

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from smelt.compiler.work import AnyWork, Block, Work
-from smelt.graph.node import Node
+from smelt.graph import Node
 from smelt.kernel import Routine, Temporary
 
 Remake = Callable[[Work, Routine], Work]  # a launch with another routine

@@ -24,12 +24,9 @@ from smelt.compiler.work import (
     temporaries,
 )
 from smelt.cost import Profile, known
-from smelt.device.protocol import Control, Device, HostStep, Launch, Library, Step
+from smelt.device import Control, Device, HostStep, Launch, Library, Step
 from smelt.fuse import amount_node, base
-from smelt.graph.index import Index, IndexLike
-from smelt.graph.node import Node
-from smelt.graph.ops import Hosted, Loop, Op
-from smelt.graph.shapes import row_major
+from smelt.graph import Hosted, Index, IndexLike, Loop, Node, Op, row_major
 from smelt.kernel import Routine
 from smelt.plan import ARENA, INPUTS, Alias, Home, KernelRecord, Lifetime, Placed, Stored, assign, assign_sized
 

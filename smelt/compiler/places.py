@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from smelt.compiler.trace import Argument
 from smelt.compiler.work import LoopWork, Value
-from smelt.device.protocol import REGISTER
+from smelt.device import REGISTER
 from smelt.fuse import Walk, base
-from smelt.graph.index import IndexLike
-from smelt.graph.ops import Loop
+from smelt.graph import IndexLike, Loop
 from smelt.kernel import Temporary
 from smelt.plan import ARENA, INPUTS, SCALARS
 

@@ -15,16 +15,34 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType
-from smelt.graph.alias import without_aliases
+from smelt.graph import (
+    CONTROL,
+    DONE,
+    Check,
+    Hosted,
+    Index,
+    IndexLike,
+    Loop,
+    Node,
+    Op,
+    Shape,
+    Span,
+    Variable,
+    as_index,
+    bodies_of,
+    broadcast_to,
+    checks_of,
+    constant_bytes,
+    make,
+    of,
+    row_major,
+    scalar_of,
+    topological,
+    with_bodies,
+    without_aliases,
+)
 from smelt.graph.body_checks import with_checks
-from smelt.graph.build_movement import broadcast_to
-from smelt.graph.checks import Check, checks_of
-from smelt.graph.closed import bodies_of, with_bodies
-from smelt.graph.effects import DONE, take
-from smelt.graph.index import Index, IndexLike, Variable, as_index, of
-from smelt.graph.node import Node, Shape, constant_bytes, make, scalar_of, topological
-from smelt.graph.ops import CONTROL, Hosted, Loop, Op, Span
-from smelt.graph.shapes import row_major
+from smelt.graph.effects import take
 
 GraphKey = tuple[Any, ...]
 Bases = dict[Node, "LeafView | Node | None"]  # a view of a leaf, a constant that is repeated, or neither

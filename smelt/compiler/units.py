@@ -12,9 +12,8 @@ from dataclasses import replace
 from smelt.compiler.progress import Progress
 from smelt.compiler.stages import Stages
 from smelt.compiler.work import Built
-from smelt.device.protocol import Builder, Device
-from smelt.kernel import Kernel, Routine
-from smelt.kernel.ir import Ask, Barrier, For, If, Let, Local, Statement, Update
+from smelt.device import Builder, Device
+from smelt.kernel import Ask, Barrier, For, If, Kernel, Let, Local, Routine, Statement, Update
 
 UNIT_LINES = 1000  # of a unit that is worth a run of the C compiler of its own
 LEAST_LINES = 200  # of each part when what is left at the end is shared among the cores

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from smelt.device.protocol import Library
+from smelt.device import Library
 from smelt.dtypes import int64, uint8
 from smelt.fuse import Group, LoopSizes, base
+from smelt.graph import IndexLike, Node, Op, product_of, upper
 from smelt.graph.closed import items
-from smelt.graph.index import IndexLike, product_of, upper
-from smelt.graph.node import Node
-from smelt.graph.ops import Op
 from smelt.kernel import Kernel, Routine, Temporary, print_kernel
 from smelt.plan import Lifetime, Step, assign, reordered
 from smelt.schedule import Choice

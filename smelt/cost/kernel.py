@@ -20,10 +20,8 @@ from typing import Final, NamedTuple
 from smelt.cost.operations import COSTLY, DIVIDING, FREE
 from smelt.cost.profile import Profile
 from smelt.cost.rates import Rates, assumed
-from smelt.graph.index import Variable, upper
-from smelt.kernel import ir
-from smelt.kernel.ir import DOTS, PRODUCTS, For, Kernel, Load, Part, Store, Value
-from smelt.kernel.region import Region, extent
+from smelt.graph import Variable, upper
+from smelt.kernel import DOTS, PRODUCTS, For, Kernel, Load, Part, Region, Store, Value, extent, ir
 
 LINE: Final = 64  # bytes that caches hold and move together
 LATENCIES: Final = {"fma": 8}  # instructions that could begin until a sum can be added to again

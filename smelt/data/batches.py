@@ -11,8 +11,7 @@ from smelt.data.datasets import Dataset, taking
 from smelt.data.order import generator
 from smelt.dtypes import as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.tensor import Tensor
-from smelt.tensor.interop import asarray, from_numpy
+from smelt.tensor import Tensor, asarray, from_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,8 +12,7 @@ import numpy as np
 from smelt.data.order import permutation
 from smelt.errors import ArgumentError, IndexRangeError, ShapeError
 from smelt.shown import Shown
-from smelt.tensor import Tensor
-from smelt.tensor.interop import from_numpy
+from smelt.tensor import Tensor, from_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,7 @@ from smelt.data.order import checked_seed, permutation
 from smelt.data.workers import Job, in_place, in_processes, in_threads
 from smelt.errors import ArgumentError
 from smelt.names import understood
-from smelt.tensor.arguments import flag, integer
+from smelt.tensor import flag, integer
 from smelt.train.progress import Progress
 
 if TYPE_CHECKING:

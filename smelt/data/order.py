@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt.errors import ArgumentError
-from smelt.tensor.arguments import integer
+from smelt.tensor import integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

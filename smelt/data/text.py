@@ -12,8 +12,7 @@ from smelt.data.datasets import checked_index
 from smelt.errors import ArgumentError, ParseError
 from smelt.formats.whole import PathLike
 from smelt.shown import Shown
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import integer
+from smelt.tensor import Tensor, integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,15 +18,10 @@ import numpy as np
 
 from smelt import runtime
 from smelt.errors import Location, NaNError, is_own, user_location
-from smelt.graph.checks import checks_of
+from smelt.graph import CONTROL, VIEWS, Node, Op, Origins, checks_of, noting, shape_text, topological
 from smelt.graph.interpret import interpret
-from smelt.graph.node import Node, topological
-from smelt.graph.ops import CONTROL, VIEWS, Op
-from smelt.graph.origins import Origins, noting
-from smelt.graph.shapes import shape_text
 from smelt.runtime import Storage
-from smelt.tensor import Tensor
-from smelt.tensor.handle import observe
+from smelt.tensor import Tensor, observe
 
 
 @contextlib.contextmanager

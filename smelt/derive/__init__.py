@@ -5,3 +5,6 @@ is computed and no node changes; each op has one rule, in one table; what does n
 left alone; graphs of any depth are walked without recursion; what comes out is made of the same ops as what went in, so
 that every transform can be applied again.
 """
+
+from smelt.derive.custom import Call, Custom, Stopped, Variable, stopped
+from smelt.derive.moves import filled, is_constant, zeros

@@ -16,9 +16,8 @@ from typing import Any
 
 from smelt.derive.moves import narrowed, wide
 from smelt.dtypes import compute_dtype
+from smelt.graph import Node, attention_scores
 from smelt.graph import build as b
-from smelt.graph.composites import attention_scores
-from smelt.graph.node import Node
 
 
 def attention_back(node: Node, ct: Node, wanted: Set[Node]) -> Iterator[tuple[Node, Node]]:

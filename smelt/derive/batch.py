@@ -14,13 +14,9 @@ from smelt.derive.custom import Call, Custom, Stopped, Variable
 from smelt.derive.moves import filled, zeros
 from smelt.dtypes import bool_, int64
 from smelt.errors import InternalError
-from smelt.graph import build, composites
-from smelt.graph.alias import alias
+from smelt.graph import CONTROL, ELEMENTWISE, IndexLike, Node, Op, Span, alias, build, composites, derived, topological
 from smelt.graph.checks import rewritten
-from smelt.graph.index import IndexLike
-from smelt.graph.node import Node, made, topological
-from smelt.graph.ops import CONTROL, ELEMENTWISE, Op, Span
-from smelt.graph.origins import derived
+from smelt.graph.node import made
 
 
 def batch(roots: Iterable[Node], batched: Mapping[Node, Node], size: IndexLike) -> list[Node]:

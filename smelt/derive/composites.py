@@ -13,9 +13,8 @@ from typing import Any, Final
 from smelt.derive.attention import attention_back
 from smelt.derive.moves import broadcast_back, total, wide, zeros
 from smelt.dtypes import int64
+from smelt.graph import Node, mean, normalized
 from smelt.graph import build as b
-from smelt.graph.composites import mean, normalized
-from smelt.graph.node import Node
 
 Parts = Iterable[tuple[Node, Node]]
 CompositeRule = Callable[[Node, Node, Set[Node]], Parts | None]  # None: take the expansion

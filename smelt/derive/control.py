@@ -15,13 +15,25 @@ from smelt.derive.moves import cut, filled, zeros
 from smelt.derive.sums import factors, pays, summed
 from smelt.dtypes import DType, int64
 from smelt.errors import GradientError
-from smelt.graph import build
-from smelt.graph.alias import alias
-from smelt.graph.closed import branch, host, items, loop, open_body, parameter, parameter_types
-from smelt.graph.index import IndexLike
-from smelt.graph.node import Node, Shape, topological
-from smelt.graph.ops import Branch, Hosted, Loop, Op
-from smelt.graph.verify import value_types
+from smelt.graph import (
+    Branch,
+    Hosted,
+    IndexLike,
+    Loop,
+    Node,
+    Op,
+    Shape,
+    alias,
+    branch,
+    build,
+    loop,
+    open_body,
+    parameter,
+    parameter_types,
+    topological,
+    value_types,
+)
+from smelt.graph.closed import host, items
 
 Type = tuple[DType, Shape]
 PullBack = Callable[[Sequence[Node], Sequence[Node], Sequence[Node]], list[Node | None]]

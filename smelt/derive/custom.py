@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from smelt.graph.alias import alias
-from smelt.graph.node import Node
+from smelt.graph import Node, alias
 
 
 class Variable:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from smelt.derive.moves import is_constant, zeros
+from smelt.graph import Node
 from smelt.graph import build as b
-from smelt.graph.node import Node
 
 UnaryMap = Callable[[Node, Node, Node], Node]  # of the change, the operand and the result
 BinaryMap = Callable[[Node, Node, Node, Node], Node]  # of the change, both operands and the result

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Set
 
 from smelt.derive.moves import wide, zeros
 from smelt.dtypes import int64
-from smelt.graph import build
-from smelt.graph.index import product_of
-from smelt.graph.node import Node, Shape
+from smelt.graph import Node, Shape, build, product_of
 
 Parts = Iterable[tuple[Node, Node]]
 

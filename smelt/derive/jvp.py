@@ -16,11 +16,7 @@ from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
 from smelt.derive.moves import filled, recurrence, total, wide, zeros
 from smelt.derive.vjp import depending, fresh
 from smelt.errors import ArgumentError
-from smelt.graph import build
-from smelt.graph.composites import expand
-from smelt.graph.node import Node, topological, with_sources
-from smelt.graph.ops import CONTROL, SOURCES, VIEWS, Op
-from smelt.graph.origins import derived
+from smelt.graph import CONTROL, SOURCES, VIEWS, Node, Op, build, derived, expand, topological, with_sources
 
 Tangents = list[Node | None]
 Rule = Callable[[Node, Tangents], Node | None]

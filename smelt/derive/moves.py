@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.dtypes import Scalar, compute_dtype
-from smelt.graph import build
-from smelt.graph.index import IndexLike, as_index, product_of, size_of, upper
-from smelt.graph.node import Node, Shape, constant_value
-from smelt.graph.ops import Op, Span
+from smelt.graph import IndexLike, Node, Op, Shape, Span, as_index, build, constant_value, product_of, size_of, upper
 
 
 def zeros(shape: Shape, like: Node) -> Node:

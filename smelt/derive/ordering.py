@@ -18,8 +18,7 @@ from smelt.derive.moves import (
     zeros,
 )
 from smelt.dtypes import int64
-from smelt.graph import build
-from smelt.graph.node import Node
+from smelt.graph import Node, build
 
 Parts = Iterable[tuple[Node, Node]]
 

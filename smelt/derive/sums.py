@@ -10,9 +10,7 @@ import math
 from collections.abc import Mapping
 
 from smelt.derive.moves import total, wide
-from smelt.graph import build
-from smelt.graph.node import Node, with_sources
-from smelt.graph.ops import Op
+from smelt.graph import Node, Op, build, with_sources
 
 
 def factors(term: Node) -> list[Node]:

@@ -17,11 +17,7 @@ from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
 from smelt.derive.moves import added, broadcast_back, cut, inverse, narrowed, total, wide, zeros
 from smelt.derive.windows import unpadded, unsliced, unwindowed
 from smelt.errors import InternalError
-from smelt.graph import build
-from smelt.graph.composites import expand
-from smelt.graph.node import Node, topological
-from smelt.graph.ops import CONTROL, SOURCES, Op
-from smelt.graph.origins import derived
+from smelt.graph import CONTROL, SOURCES, Node, Op, build, derived, expand, topological
 
 Parts = Iterable[tuple[Node, Node]]
 Rule = Callable[[Node, Node, Set[Node]], Parts]

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.derive.moves import cut, flip, spread, widen, zeros
-from smelt.graph import build
-from smelt.graph.index import IndexLike, as_index, size_of, upper
-from smelt.graph.node import Node, Shape
-from smelt.graph.ops import Op, Span, Window
+from smelt.graph import IndexLike, Node, Op, Shape, Span, Window, as_index, build, size_of, upper
 
 
 def unsliced(ct: Node, spans: Sequence[Span], shape: Shape) -> Node:

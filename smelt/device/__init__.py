@@ -6,3 +6,30 @@ What always holds: compiled code comes from a compiler run or from a cache entry
 recycled only when nobody can see it anymore; a program runs its kernels in order, with the same result for any number
 of threads.
 """
+
+from smelt.device.memory import (
+    NOWHERE,
+    Memory,
+    Pool,
+    allocate,
+    available_bytes,
+    machine_bytes,
+    pointer,
+    pool,
+    size_class,
+    wrap,
+)
+from smelt.device.protocol import (
+    REGISTER,
+    Builder,
+    Control,
+    Device,
+    DeviceMemory,
+    HostStep,
+    Launch,
+    Library,
+    Program,
+    Step,
+    check_controls,
+)
+from smelt.device.registry import HOST, MODULES, describe, is_name, open_device

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from smelt.config import settings
-from smelt.cost.profile import Profile, profile
+from smelt.cost import Profile, profile
 from smelt.device import memory
 from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Step, check_controls
 from smelt.device.registry import only_first
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.device.toolchain import Builder, Library
-    from smelt.kernel.ir import Kernel
-    from smelt.kernel.routine import Routine
+    from smelt.kernel import Kernel, Routine
 
 MOST_THREADS: Final = 256  # as in runtime.c
 _MOST_TASKS: Final = 2**63 - 1

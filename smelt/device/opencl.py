@@ -17,21 +17,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from smelt.cost.profile import Profile
+from smelt.cost import Profile
 from smelt.device.memory import Block, Pool, Usage, pointer
 from smelt.device.opencl_build import Library, build, stored
 from smelt.device.opencl_program import PLACE_BITS, Program
 from smelt.device.protocol import Step
 from smelt.device.registry import only_first
 from smelt.errors import DeviceError, InternalError
-from smelt.graph.index import Variable, of
+from smelt.graph import Variable, of
 from smelt.locks import new_lock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.kernel.ir import Kernel
-    from smelt.kernel.routine import Routine
+    from smelt.kernel import Kernel, Routine
 
 _KEPT_FRACTION: Final = 8  # an eighth of the device's memory may lie in the pool
 _EXTRA: Final = "pip install 'smelt[opencl]'"

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.cost.profile import Profile
-    from smelt.kernel.ir import Kernel
-    from smelt.kernel.routine import Routine
+    from smelt.cost import Profile
+    from smelt.kernel import Kernel, Routine
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ from smelt import tree
 from smelt.errors import ArgumentError, ShapeError
 from smelt.formats.safetensors import SafeTensors, write_safetensors
 from smelt.formats.whole import PathLike
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.module import Module
 from smelt.nn.state import names_differ
-from smelt.tensor import Tensor
-from smelt.tensor.interop import numpy, realize
+from smelt.tensor import Tensor, numpy, realize
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

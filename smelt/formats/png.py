@@ -10,8 +10,7 @@ import numpy as np
 
 from smelt.errors import ShapeError
 from smelt.formats.whole import PathLike, write_whole
-from smelt.tensor import Tensor
-from smelt.tensor.interop import numpy
+from smelt.tensor import Tensor, numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -29,8 +29,7 @@ from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ParseError
 from smelt.formats.others import refuse_known
 from smelt.formats.whole import PathLike, write_whole
-from smelt.tensor import Tensor
-from smelt.tensor.interop import from_numpy
+from smelt.tensor import Tensor, from_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

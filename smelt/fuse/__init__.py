@@ -16,30 +16,3 @@ from smelt.fuse.overwrite import overwritable
 from smelt.fuse.partition import Partition, partition, storable
 from smelt.fuse.passes import Pass, ready
 from smelt.fuse.routine_nodes import ROUTINES, Operand, operands
-
-__all__ = [
-    "ROUTINES",
-    "Choices",
-    "Decision",
-    "Group",
-    "Layout",
-    "LoopSizes",
-    "Operand",
-    "Partition",
-    "Pass",
-    "Walk",
-    "amount_node",
-    "base",
-    "build_region",
-    "contiguous",
-    "loop_sizes",
-    "merge_axes",
-    "name_slots",
-    "operands",
-    "overwritable",
-    "parse_choices",
-    "partition",
-    "ready",
-    "signature",
-    "storable",
-]

@@ -10,8 +10,7 @@ from collections.abc import Hashable
 
 from smelt.fuse.group import Group, Result
 from smelt.fuse.layout import LayoutOf
-from smelt.graph.node import Node
-from smelt.graph.ops import Op
+from smelt.graph import Node, Op
 
 
 def signature(group: Group, layout: LayoutOf, moved: bool = False) -> tuple[Hashable, list[Node]] | None:

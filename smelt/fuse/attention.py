@@ -26,10 +26,19 @@ from smelt.fuse.chains import (
     undisturbed,
 )
 from smelt.fuse.movement import Place, source_place
-from smelt.graph import build
-from smelt.graph.index import ZERO, IndexLike
-from smelt.graph.node import Node, constant_value, make, topological, users, with_sources
-from smelt.graph.ops import ELEMENTWISE, Op
+from smelt.graph import (
+    ELEMENTWISE,
+    ZERO,
+    IndexLike,
+    Node,
+    Op,
+    build,
+    constant_value,
+    make,
+    topological,
+    users,
+    with_sources,
+)
 
 
 class Weighed(NamedTuple):

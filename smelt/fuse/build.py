@@ -11,12 +11,23 @@ from smelt.fuse.group import Group, Result
 from smelt.fuse.layout import Layout
 from smelt.fuse.movement import Place, pad_mask
 from smelt.fuse.partition import concat_pieces, demands
-from smelt.graph.index import ZERO, Atom, Index, IndexLike, Operation, Variable, of
-from smelt.graph.node import Node, constant_value
-from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
-from smelt.graph.ranges import Ranges
-from smelt.graph.shapes import row_major
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Mask, Output, Prefix, Region, mask_expression, walk
+from smelt.graph import (
+    ELEMENTWISE,
+    VIEWS,
+    ZERO,
+    Atom,
+    Index,
+    IndexLike,
+    Node,
+    Op,
+    Operation,
+    Ranges,
+    Variable,
+    constant_value,
+    of,
+    row_major,
+)
+from smelt.kernel import Access, Buffer, Expression, Fold, Mask, Output, Prefix, Region, mask_expression, walk
 
 # Functions whose result is one of their arguments, or needs no more bits: nothing to round.
 _INDEX_OPERATIONS = {"//": "floordiv", "%": "mod", "min": "min", "max": "max"}

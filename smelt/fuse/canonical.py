@@ -6,8 +6,8 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from smelt.graph.index import Index, Variable, of
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Prefix, Region, walk
+from smelt.graph import Index, Variable, of
+from smelt.kernel import Access, Buffer, Expression, Fold, Less, Mask, Output, Prefix, Region, walk
 
 AccessRule = Callable[[Buffer, tuple[Index, ...]], tuple[Buffer, tuple[Index, ...]]]
 AxesRule = Callable[[tuple[Variable, ...], dict[Variable, Index]], tuple[Variable, ...]]

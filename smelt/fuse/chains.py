@@ -18,9 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from smelt.fuse.movement import Place, source_place
-from smelt.graph.index import ZERO, Index, IndexLike, Variable, product_of, upper, variable
-from smelt.graph.node import Node
-from smelt.graph.ops import ELEMENTWISE, SOURCES, Op
+from smelt.graph import ELEMENTWISE, SOURCES, ZERO, Index, IndexLike, Node, Op, Variable, product_of, upper, variable
 
 LEAST_ROWS = 8  # rows that are worth transposing an operand for
 MOST_FEATURES = 256  # elements of a result's row, which one loop accumulates, and of an inner sum

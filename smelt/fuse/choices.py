@@ -13,11 +13,8 @@ from smelt.cost import COSTLY, again_pays, instructions
 from smelt.fuse.facts import free_axes, is_stored
 from smelt.fuse.group import Group
 from smelt.fuse.routine_nodes import only_renames
-from smelt.graph.index import IndexLike, product_of, upper
-from smelt.graph.node import Node, users
-from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
-from smelt.kernel import Illegal
-from smelt.kernel.region import extent
+from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, product_of, upper, users
+from smelt.kernel import Illegal, extent
 
 NODE_LIMIT = 250  # elementwise nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
 BUFFER_LIMIT = 40  # distinct values that one kernel asks for

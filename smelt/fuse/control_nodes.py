@@ -11,11 +11,21 @@ from typing import NamedTuple
 
 from smelt.dtypes import int64
 from smelt.fuse.layout import LayoutOf, is_contiguous
-from smelt.graph import build
-from smelt.graph.index import Index, IndexLike, as_index, product_of, size_of
-from smelt.graph.node import Node, make, with_sources
-from smelt.graph.ops import SOURCES, Loop, Op
-from smelt.graph.verify import value_types
+from smelt.graph import (
+    SOURCES,
+    Index,
+    IndexLike,
+    Loop,
+    Node,
+    Op,
+    as_index,
+    build,
+    make,
+    product_of,
+    size_of,
+    value_types,
+    with_sources,
+)
 
 
 class Walk(NamedTuple):

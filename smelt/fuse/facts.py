@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from smelt.fuse.group import Group
 from smelt.fuse.movement import Place
-from smelt.graph.index import Index, Variable, product_of
-from smelt.graph.node import Node
-from smelt.graph.ops import ELEMENTWISE, SOURCES, VIEWS, Op
-from smelt.kernel.region import extent
+from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Index, Node, Op, Variable, product_of
+from smelt.kernel import extent
 
 
 def is_stored(node: Node) -> bool:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from smelt.fuse.movement import Place
-from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, variable
-from smelt.graph.node import Node
+from smelt.graph import ZERO, Index, IndexLike, Node, Variable, as_index, of, variable
 
 
 class Piece(NamedTuple):

@@ -15,10 +15,8 @@ from dataclasses import replace
 from smelt.fuse.group import Group, Result
 from smelt.fuse.movement import Place
 from smelt.fuse.routine_nodes import ROUTINES, bases
-from smelt.graph.index import ZERO, Index, Variable, of
-from smelt.graph.node import Node
-from smelt.graph.ops import CONTROL, Op
-from smelt.kernel.region import Less, extent
+from smelt.graph import CONTROL, ZERO, Index, Node, Op, Variable, of
+from smelt.kernel import Less, extent
 
 Values = dict[Variable, Index]  # what the axes of one kernel are in another
 

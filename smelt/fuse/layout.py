@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from smelt.graph.index import IndexLike
-from smelt.graph.node import Node
-from smelt.graph.shapes import row_major
+from smelt.graph import IndexLike, Node, row_major
 
 
 class Layout(NamedTuple):

@@ -7,9 +7,9 @@ region addresses its buffers as flat memory.
 from __future__ import annotations
 
 from smelt.fuse.canonical import rebuild_region
-from smelt.graph.index import Index, IndexLike, Operation, Variable, as_index, of, size_of
-from smelt.graph.index import variable as make_variable
-from smelt.kernel.region import Buffer, Region, extent
+from smelt.graph import Index, IndexLike, Operation, Variable, as_index, of, size_of
+from smelt.graph import variable as make_variable
+from smelt.kernel import Buffer, Region, extent
 
 
 def merge_axes(region: Region) -> Region:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from smelt.graph.index import ZERO, Index, IndexLike, as_index, less, maximum, product_of
-from smelt.graph.node import Node
-from smelt.graph.ops import Op
-from smelt.graph.shapes import row_major
-from smelt.kernel.region import Less, Mask
+from smelt.graph import ZERO, Index, IndexLike, Node, Op, as_index, less, maximum, product_of, row_major
+from smelt.kernel import Less, Mask
 
 
 class Place(NamedTuple):

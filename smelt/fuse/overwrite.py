@@ -7,7 +7,7 @@ or carried along an axis, it does not matter whether the two are the same memory
 
 from __future__ import annotations
 
-from smelt.kernel.region import Output, Region, walk
+from smelt.kernel import Output, Region, walk
 
 
 def overwritable(region: Region) -> list[list[int]]:

@@ -21,10 +21,25 @@ from smelt.fuse.group import Group, Piece, Result
 from smelt.fuse.join import joined
 from smelt.fuse.movement import Place, source_place, split_strides, within
 from smelt.fuse.routine_nodes import ROUTINES, bases
-from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of, size_of, variable
-from smelt.graph.node import Node, make, topological
-from smelt.graph.ops import CONTROL, ELEMENTWISE, SOURCES, VIEWS, Op
-from smelt.graph.shapes import row_major
+from smelt.graph import (
+    CONTROL,
+    ELEMENTWISE,
+    SOURCES,
+    VIEWS,
+    ZERO,
+    Index,
+    IndexLike,
+    Node,
+    Op,
+    Variable,
+    as_index,
+    make,
+    of,
+    row_major,
+    size_of,
+    topological,
+    variable,
+)
 from smelt.kernel import Illegal
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from smelt.cost.profile import Profile
+from smelt.cost import Profile
 from smelt.fuse.attention import weigh_last
 from smelt.fuse.chains import Chain
 from smelt.fuse.layout import LayoutOf
 from smelt.fuse.routine_nodes import prepared
 from smelt.fuse.split import split_reductions
 from smelt.fuse.whole_words import whole_words
-from smelt.graph.node import Node
+from smelt.graph import Node
 from smelt.rewrite import Contract
 
 

@@ -13,10 +13,7 @@ from typing import Final, NamedTuple
 from smelt.fuse.control_nodes import base as memory_of
 from smelt.fuse.control_nodes import readable_control
 from smelt.fuse.layout import LayoutOf, is_contiguous
-from smelt.graph.index import IndexLike, product_of
-from smelt.graph.node import Node, make, topological, with_sources
-from smelt.graph.ops import CONTROL, SOURCES, Op
-from smelt.graph.shapes import row_major
+from smelt.graph import CONTROL, SOURCES, IndexLike, Node, Op, make, product_of, row_major, topological, with_sources
 
 ROUTINES: Final = frozenset({Op.SORT, Op.SCATTER, Op.NONZERO})
 

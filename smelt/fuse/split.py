@@ -11,10 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from smelt.dtypes import compute_dtype, float32
-from smelt.graph import build
-from smelt.graph.index import IndexLike, product_of, upper
-from smelt.graph.node import Node, topological, with_sources
-from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
+from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, build, product_of, topological, upper, with_sources
 
 LONG = 1 << 18  # elements below which one thread is as good
 PIECE = 1 << 16  # elements of a piece, at least

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from smelt.cost.profile import Profile
+from smelt.cost import Profile
 from smelt.dtypes import bfloat16, float32, int8, int32, uint8
 from smelt.fuse.split import Split
-from smelt.graph import build
-from smelt.graph.index import IndexLike, product_of, upper
-from smelt.graph.node import Node, topological, with_sources
-from smelt.graph.ops import Op
-from smelt.kernel.instructions import rows_of
+from smelt.graph import IndexLike, Node, Op, build, product_of, topological, upper, with_sources
+from smelt.kernel import rows_of
 
 ROW_BYTES = 64  # rows become multiples of this: what matrix instructions take at a time
 WORD_BYTES = 4

@@ -5,3 +5,98 @@ equal nodes are the same object, shapes are tuples of `int | Index`, elementwise
 a node never changes (its `leaf`, where its value lies once computed, is only ever set). `interpret` says what every
 graph computes; `text` prints and parses graphs; `composites` names larger functions and can write them out.
 """
+
+from smelt.graph.alias import alias, without_aliases
+from smelt.graph.build_movement import broadcast_to
+from smelt.graph.checks import Check, checks_of
+from smelt.graph.closed import (
+    bodies_of,
+    branch,
+    living_items,
+    loop,
+    open_body,
+    parameter,
+    parameter_types,
+    substituted,
+    with_bodies,
+)
+from smelt.graph.composites import attention_scores, expand, mean, normalized
+from smelt.graph.effects import DONE
+from smelt.graph.index import (
+    ZERO,
+    Atom,
+    Dim,
+    Index,
+    IndexLike,
+    Maximum,
+    Minimum,
+    Operation,
+    Quotient,
+    Remainder,
+    Variable,
+    as_index,
+    exact_quotient,
+    least,
+    less,
+    maximum,
+    minimum,
+    nonnegative,
+    of,
+    product_of,
+    size_of,
+    upper,
+    variable,
+)
+from smelt.graph.index_numbers import found_sizes
+from smelt.graph.index_text import TokenReader, parse_index
+from smelt.graph.node import (
+    Node,
+    PrivateNodes,
+    Shape,
+    constant_array,
+    constant_bytes,
+    constant_value,
+    live_nodes,
+    make,
+    make_leaf,
+    private_nodes,
+    scalar_of,
+    topological,
+    users,
+    with_sources,
+)
+from smelt.graph.ops import (
+    BINARY,
+    CONTROL,
+    ELEMENTWISE,
+    REDUCTIONS,
+    SCANS,
+    SOURCES,
+    UNARY,
+    VIEWS,
+    Branch,
+    Contraction,
+    Hosted,
+    Loop,
+    Op,
+    Span,
+    Window,
+    identity,
+    kind_letter,
+    scan_start,
+)
+from smelt.graph.origins import Origins, derived, noting
+from smelt.graph.ranges import Ranges
+from smelt.graph.shapes import (
+    as_size,
+    broadcast_shapes,
+    checked_shape,
+    infer_reshape,
+    marked,
+    normalized_axes,
+    normalized_axis,
+    row_major,
+    shape_text,
+)
+from smelt.graph.sizes import with_sizes
+from smelt.graph.verify import value_types, verify_graph

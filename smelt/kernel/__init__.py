@@ -18,48 +18,48 @@ from smelt.kernel.actions.outputs import Apart, Stream, Together
 from smelt.kernel.actions.skip import Skip
 from smelt.kernel.actions.stage import Stage
 from smelt.kernel.evaluate import evaluate_region
+from smelt.kernel.instructions import Block, Instruction, Tiles, rows_of, tiles_of
 from smelt.kernel.interpret import interpret
-from smelt.kernel.ir import Kernel
+from smelt.kernel.ir import (
+    DOTS,
+    PRODUCTS,
+    Accumulator,
+    Ask,
+    Barrier,
+    Compute,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Part,
+    Reduce,
+    Scan,
+    Statement,
+    Store,
+    Update,
+    Value,
+    reads,
+    statements,
+)
 from smelt.kernel.lowering.lower import lower
 from smelt.kernel.lowering.plan import Illegal
-from smelt.kernel.region import Region
-from smelt.kernel.routine import Routine, Step, Temporary, print_routine
+from smelt.kernel.region import (
+    Access,
+    Buffer,
+    Expression,
+    Fold,
+    Less,
+    Mask,
+    Output,
+    Place,
+    Prefix,
+    Region,
+    extent,
+    mask_expression,
+    walk,
+)
+from smelt.kernel.routine import Routine, Step, Temporary, print_routine, routine
 from smelt.kernel.text import parse_kernel, parse_region, print_kernel, print_region
 from smelt.kernel.verify import verify
-
-__all__ = [
-    "Action",
-    "Apart",
-    "Bind",
-    "Group",
-    "Illegal",
-    "Keep",
-    "Kernel",
-    "Matrix",
-    "Online",
-    "Order",
-    "Region",
-    "Routine",
-    "Schedule",
-    "Skip",
-    "Split",
-    "Stage",
-    "Step",
-    "Stream",
-    "Sub",
-    "Together",
-    "Temporary",
-    "Unroll",
-    "evaluate_region",
-    "interpret",
-    "lower",
-    "parse_action",
-    "parse_kernel",
-    "parse_region",
-    "parse_schedule",
-    "print_kernel",
-    "print_region",
-    "print_routine",
-    "print_schedule",
-    "verify",
-]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from smelt.dtypes import cast_array
-from smelt.graph.ops import identity
+from smelt.graph import identity
 from smelt.kernel.numbers import Array, Memory, elementwise, fold, scan
 from smelt.kernel.region import Access, Expression, Region, extent, walk
 

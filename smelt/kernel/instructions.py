@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from smelt.dtypes import DType, bfloat16, float32, int8, int32, uint8
 from smelt.errors import InternalError
-from smelt.graph.index import Index, of
+from smelt.graph import Index, of
 from smelt.kernel.ir import (
     DOTS,
     Accumulator,

@@ -14,8 +14,7 @@ import numpy as np
 
 from smelt.dtypes import DType, cast_array
 from smelt.errors import InternalError
-from smelt.graph.index import upper
-from smelt.graph.ops import identity
+from smelt.graph import identity, upper
 from smelt.kernel import ir
 from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value
 from smelt.kernel.numbers import Array, Memory, dot, elementwise, fold, scan

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType, Scalar, bfloat16, float32, int8, int32, uint8
-from smelt.graph.index import Index, Variable
+from smelt.graph import Index, Variable
 from smelt.kernel.region import Buffer, Mask
 
 

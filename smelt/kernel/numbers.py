@@ -9,8 +9,7 @@ import numpy as np
 
 from smelt.dtypes import DType, cast_array, float32, float64, round_to_odd
 from smelt.errors import InternalError
-from smelt.graph.index import Index, IndexLike, Variable, as_index
-from smelt.graph.ops import BINARY, UNARY
+from smelt.graph import BINARY, UNARY, Index, IndexLike, Variable, as_index
 from smelt.kernel.ir import DOTS
 from smelt.kernel.region import Buffer, Mask
 

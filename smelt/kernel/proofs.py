@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from smelt.graph.index import Index, Quotient, Variable, nonnegative, of, variable
+from smelt.graph import Index, Quotient, Variable, nonnegative, of, variable
 from smelt.kernel.region import Less
 
 _TRIALS = 1 << 16

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType, bool_
-from smelt.graph.index import Index, IndexLike, Variable, as_index, size_of
+from smelt.graph import Index, IndexLike, Variable, as_index, size_of
 
 
 class Place(enum.Enum):

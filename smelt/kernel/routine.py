@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from smelt.dtypes import DType
-from smelt.graph.index import Index, IndexLike, Variable, as_index
-from smelt.graph.node import Node
+from smelt.graph import Index, IndexLike, Node, Variable, as_index
 
 
 @dataclass(frozen=True)

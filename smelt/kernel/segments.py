@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from smelt.graph.index import Index, IndexLike, as_index, size_of, upper
+from smelt.graph import Index, IndexLike, as_index, size_of, upper
 
 
 class Piece(NamedTuple):

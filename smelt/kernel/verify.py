@@ -13,7 +13,11 @@ from collections.abc import Iterable
 
 from smelt.dtypes import ROUNDED_BY_FLOAT32, bool_, compute_dtype, float32, int32, int64
 from smelt.errors import InternalError
-from smelt.graph.index import (
+from smelt.graph import (
+    BINARY,
+    REDUCTIONS,
+    SCANS,
+    UNARY,
     Index,
     Maximum,
     Quotient,
@@ -21,11 +25,11 @@ from smelt.graph.index import (
     Variable,
     as_index,
     exact_quotient,
+    kind_letter,
     maximum,
     nonnegative,
     of,
 )
-from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY, kind_letter
 from smelt.kernel import ir
 from smelt.kernel.barriers import missing_barrier
 from smelt.kernel.instructions import BY_NAME, check_instructions

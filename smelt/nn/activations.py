@@ -8,12 +8,9 @@ from typing import ClassVar
 from smelt.errors import ArgumentError
 from smelt.nn.module import Module
 from smelt.nn.sizes import count, not_negative, refuse_tensors, tensor, with_rank
-from smelt.tensor import Tensor, random
+from smelt.tensor import Tensor, clip, full, integer, random, real_number, tanh, where, zeros
+from smelt.tensor import abs as absolute
 from smelt.tensor import activations as functions
-from smelt.tensor.arguments import integer, real_number
-from smelt.tensor.creation import full, zeros
-from smelt.tensor.elementwise import abs as absolute
-from smelt.tensor.elementwise import clip, tanh, where
 
 __all__ = [
     "CELU",

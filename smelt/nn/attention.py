@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.cache import Cache, checked_cache, empty_cache
 from smelt.nn.dropout import Dropout
 from smelt.nn.inputs import floats, no_tensor, shaped
@@ -14,14 +14,7 @@ from smelt.nn.module import Module
 from smelt.nn.normalization import RMSNorm
 from smelt.nn.rotary import RotaryEmbedding
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor, random
-from smelt.tensor.arguments import flag
-from smelt.tensor.creation import arange, zeros
-from smelt.tensor.elementwise import where
-from smelt.tensor.joining import concat
-from smelt.tensor.layers import attention
-from smelt.tensor.movement import repeat
-from smelt.tensor.types import DTypeLike
+from smelt.tensor import DTypeLike, Tensor, arange, attention, concat, flag, random, repeat, where, zeros
 
 __all__ = ["Attention", "MultiheadAttention"]
 

@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 
 from smelt.dtypes import int64
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor
-from smelt.tensor.creation import arange, zeros
-from smelt.tensor.elementwise import where
+from smelt.tensor import Tensor, arange, where, zeros
 
 __all__ = ["Cache"]
 

@@ -9,11 +9,7 @@ from smelt.errors import ArgumentError
 from smelt.nn.inputs import floats, shaped
 from smelt.nn.module import Module
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import flag
-from smelt.tensor.creation import zeros
-from smelt.tensor.initializers import bounded
-from smelt.tensor.scalars import result_type
+from smelt.tensor import Tensor, bounded, flag, result_type, zeros
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
 

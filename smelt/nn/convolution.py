@@ -10,17 +10,17 @@ from smelt.errors import ArgumentError, ShapeError
 from smelt.nn.linear import weights
 from smelt.nn.module import Module
 from smelt.nn.sizes import count, one_of, with_features, with_rank
-from smelt.tensor import Tensor
-from smelt.tensor.convolution import (
+from smelt.tensor import (
+    Tensor,
     conv1d,
     conv2d,
     conv3d,
     conv_transpose1d,
     conv_transpose2d,
     conv_transpose3d,
+    for_each,
+    pad,
 )
-from smelt.tensor.padding import pad
-from smelt.tensor.windows import for_each
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 

@@ -12,8 +12,7 @@ from typing import ClassVar
 from smelt.dtypes import compute_dtype
 from smelt.nn.module import Module
 from smelt.nn.sizes import floats, share, with_rank
-from smelt.tensor import Tensor, random
-from smelt.tensor.elementwise import where
+from smelt.tensor import Tensor, random, where
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 

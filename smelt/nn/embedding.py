@@ -6,14 +6,10 @@ from typing import Any, Self
 
 from smelt.dtypes import int64
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.module import Module
 from smelt.nn.sizes import count, one_of, tensor
-from smelt.tensor import Tensor, random
-from smelt.tensor.arguments import flag, integer
-from smelt.tensor.creation import arange, full, zeros
-from smelt.tensor.elementwise import maximum, where
-from smelt.tensor.lookup import embedding, searchsorted
+from smelt.tensor import Tensor, arange, embedding, flag, full, integer, maximum, random, searchsorted, where, zeros
 from smelt.transform import stop_gradient
 
 __all__ = ["Embedding", "EmbeddingBag"]

@@ -13,22 +13,50 @@ from smelt.names import door, understand
 from smelt.nn import losses
 from smelt.nn.dropout import Dropout
 from smelt.nn.losses import *
-from smelt.tensor import Tensor
-from smelt.tensor.activations import (
+from smelt.tensor import (
+    Tensor,
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
     celu,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
     elu,
+    embedding,
+    fold,
     gelu,
     glu,
     hard_sigmoid,
     hard_swish,
     hard_tanh,
+    interpolate,
     leaky_relu,
     log_sigmoid,
     log_softmax,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    maximum,
     mish,
+    norm,
+    one_hot,
     prelu,
     relu,
     relu6,
+    scaled_dot_product_attention,
     selu,
     sigmoid,
     silu,
@@ -36,42 +64,10 @@ from smelt.tensor.activations import (
     softmin,
     softplus,
     softsign,
+    tanh,
     tanhshrink,
     threshold,
 )
-from smelt.tensor.adaptive_pooling import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
-)
-from smelt.tensor.convolution import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
-from smelt.tensor.elementwise import maximum, tanh
-from smelt.tensor.folding import fold
-from smelt.tensor.layers import scaled_dot_product_attention
-from smelt.tensor.lookup import embedding, one_hot
-from smelt.tensor.norms import norm
-from smelt.tensor.pooling import (
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    lp_pool1d,
-    lp_pool2d,
-    lp_pool3d,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-)
-from smelt.tensor.resizing import interpolate
 
 hardsigmoid, hardswish, hardtanh, logsigmoid = hard_sigmoid, hard_swish, hard_tanh, log_sigmoid
 

@@ -13,19 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.dropout import Dropout
 from smelt.nn.inputs import floats, integers, shaped
 from smelt.nn.linear import Linear
 from smelt.nn.module import Module
 from smelt.nn.segments import segment_max, segment_mean, segment_min, segment_softmax, segment_sum
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor, random
-from smelt.tensor.arguments import flag, real_number
-from smelt.tensor.creation import arange, full, ones, zeros
-from smelt.tensor.elementwise import where
-from smelt.tensor.joining import concat, stack
-from smelt.tensor.norms import vector_norm
+from smelt.tensor import Tensor, arange, concat, flag, full, ones, random, real_number, stack, vector_norm, where, zeros
 
 __all__ = [
     "GATConv",

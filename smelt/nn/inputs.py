@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph.shapes import shape_text
-from smelt.tensor import Tensor
-from smelt.tensor.creation import arange
+from smelt.graph import shape_text
+from smelt.tensor import Tensor, arange
 
 
 def no_tensor(x: Any, name: str, what: str, rule: str = "it must be a tensor.") -> ArgumentError:

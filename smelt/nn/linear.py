@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.errors import ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.module import Module
 from smelt.nn.sizes import count, refuse_tensors, tensor, with_features
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import integer
-from smelt.tensor.einsums import einsum
-from smelt.tensor.initializers import bounded
+from smelt.tensor import Tensor, bounded, einsum, integer
 
 __all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
 

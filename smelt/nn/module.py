@@ -23,9 +23,7 @@ from smelt.dtypes import DType
 from smelt.errors import ArgumentError, InternalError
 from smelt.names import missing_attribute, understood
 from smelt.nn import calls
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import flag
-from smelt.tensor.interop import asarray
+from smelt.tensor import Tensor, asarray, flag
 from smelt.transform.bodies import about_to_set, made
 from smelt.transform.marks import Identity, is_array
 

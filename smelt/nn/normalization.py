@@ -7,16 +7,10 @@ from typing import Any
 
 from smelt.dtypes import compute_dtype
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.module import Module
 from smelt.nn.sizes import count, floats, not_negative, with_features
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import real_number
-from smelt.tensor.creation import ones, zeros
-from smelt.tensor.folding import unfold
-from smelt.tensor.layers import layer_norm, rms_norm
-from smelt.tensor.padding import pad
-from smelt.tensor.scalars import finfo
+from smelt.tensor import Tensor, finfo, layer_norm, ones, pad, real_number, rms_norm, unfold, zeros
 
 __all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 

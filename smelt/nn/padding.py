@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.module import Module
 from smelt.nn.sizes import count, tensor
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import real_number
-from smelt.tensor.padding import pad
+from smelt.tensor import Tensor, pad, real_number
 
 __all__ = [
     "CircularPad1d",

@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 from smelt.errors import ArgumentError
 from smelt.nn.module import Module
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor, adaptive_pooling, pooling
-from smelt.tensor.arguments import flag, real_number
-from smelt.tensor.windows import for_each
+from smelt.tensor import Tensor, adaptive_pooling, flag, for_each, pooling, real_number
 
 __all__ = [
     "AdaptiveAvgPool1d",

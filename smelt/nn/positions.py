@@ -9,16 +9,11 @@ import numpy as np
 
 from smelt.dtypes import DType, float32, float64
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.inputs import floats, integers, positions_of
 from smelt.nn.module import Module
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor, random
-from smelt.tensor.arguments import real_number
-from smelt.tensor.creation import arange
-from smelt.tensor.interop import asarray
-from smelt.tensor.joining import stack
-from smelt.tensor.lookup import embedding
+from smelt.tensor import Tensor, arange, asarray, embedding, random, real_number, stack
 
 __all__ = ["ALiBi", "LearnedPositions", "SinusoidalPositions", "alibi_slopes", "sinusoidal_positions"]
 

@@ -10,10 +10,7 @@ from smelt.nn.dropout import Dropout
 from smelt.nn.inputs import floats
 from smelt.nn.module import Module
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import flag
-from smelt.tensor.initializers import bounded
-from smelt.tensor.joining import concat, stack
+from smelt.tensor import Tensor, bounded, concat, flag, stack
 from smelt.transform import scan
 
 __all__ = ["GRU", "LSTM", "RNN"]

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.module import Module
 from smelt.nn.sizes import count, one_of, refuse_tensors, tensor
-from smelt.tensor import Tensor
-from smelt.tensor.folding import fold, unfold
-from smelt.tensor.resizing import MODES, interpolate
-from smelt.tensor.windows import for_each
+from smelt.tensor import MODES, Tensor, fold, for_each, interpolate, unfold
 
 __all__ = [
     "ChannelShuffle",

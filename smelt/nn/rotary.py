@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 
 from smelt.dtypes import float32, float64
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.inputs import floats, positions_of
 from smelt.nn.module import Module
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import flag, real_number
-from smelt.tensor.interop import asarray
-from smelt.tensor.joining import concat, stack
+from smelt.tensor import Tensor, asarray, concat, flag, real_number, stack
 
 __all__ = ["RotaryEmbedding"]
 

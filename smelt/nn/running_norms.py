@@ -13,16 +13,12 @@ from typing import ClassVar
 from smelt import runtime
 from smelt.dtypes import float64, int64
 from smelt.errors import ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.module import Module
 from smelt.nn.normalization import affine as scaled
 from smelt.nn.normalization import widened
 from smelt.nn.sizes import count, floats, not_negative, with_features, with_rank
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import flag, real_number
-from smelt.tensor.creation import ones, zeros
-from smelt.tensor.interop import realize
-from smelt.tensor.layers import layer_norm
+from smelt.tensor import Tensor, flag, layer_norm, ones, real_number, realize, zeros
 from smelt.transform import stop_gradient
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]

@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.inputs import integers
-from smelt.tensor import Tensor
-from smelt.tensor.creation import full, ones, zeros
-from smelt.tensor.elementwise import where
+from smelt.tensor import Tensor, full, ones, where, zeros
 from smelt.transform import stop_gradient
 
 __all__ = ["segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"]

@@ -9,10 +9,8 @@ import numpy as np
 
 from smelt.dtypes import float32
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import real_number
-from smelt.tensor.interop import asarray
+from smelt.graph import shape_text
+from smelt.tensor import Tensor, asarray, real_number
 
 
 def count(value: Any, name: str, what: str, least: int = 0) -> int:

@@ -8,9 +8,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
-from smelt.tensor import Tensor, wrap
-from smelt.tensor.interop import to_node
+from smelt.graph import shape_text
+from smelt.tensor import Tensor, to_node, wrap
 
 if TYPE_CHECKING:
     from smelt.nn.module import Module

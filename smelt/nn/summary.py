@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt import runtime, tree
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.calls import watching
-from smelt.tensor import Tensor
-from smelt.tensor.creation import zeros
+from smelt.tensor import Tensor, zeros
 from smelt.transform.attributes import attributes_of, put_back
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.attention import MultiheadAttention
 from smelt.nn.cache import Cache
 from smelt.nn.containers import ModuleList
@@ -17,12 +17,7 @@ from smelt.nn.linear import Linear
 from smelt.nn.module import Module
 from smelt.nn.normalization import LayerNorm
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor, random
-from smelt.tensor.activations import gelu, relu
-from smelt.tensor.arguments import flag
-from smelt.tensor.creation import full
-from smelt.tensor.movement import triu
-from smelt.tensor.types import DTypeLike
+from smelt.tensor import DTypeLike, Tensor, flag, full, gelu, random, relu, triu
 
 __all__ = [
     "Transformer",

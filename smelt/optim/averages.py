@@ -8,8 +8,7 @@ from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError
 from smelt.optim.core import at_once, free_parameters, wide
 from smelt.shown import Shown
-from smelt.tensor import Tensor
-from smelt.tensor.creation import zeros
+from smelt.tensor import Tensor, zeros
 
 __all__ = ["EMA", "Averaged"]
 

@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeVar
 from smelt import runtime, tree
 from smelt.dtypes import DType, float32, float64, int32
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.names import missing_attribute, understood
 from smelt.shown import Shown
-from smelt.tensor import Tensor
-from smelt.tensor.creation import zeros
-from smelt.tensor.interop import realize
+from smelt.tensor import Tensor, realize, zeros
 from smelt.transform.waiting import take_waiting
 
 T = TypeVar("T")

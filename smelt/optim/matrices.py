@@ -9,8 +9,7 @@ from smelt.dtypes import DType
 from smelt.optim.core import Parameters, Rate, Step, wide, widest
 from smelt.optim.moments import running
 from smelt.optim.steps import norm
-from smelt.tensor import Tensor
-from smelt.tensor.creation import zeros
+from smelt.tensor import Tensor, zeros
 
 __all__ = ["Average", "FactoredSquares", "Orthogonal", "RelativeSize"]
 

@@ -7,9 +7,7 @@ from typing import Any
 
 from smelt.dtypes import DType, float64
 from smelt.optim.core import Parameters, Step, wide, widest, zeros_like_each
-from smelt.tensor import Tensor
-from smelt.tensor.creation import full, ones
-from smelt.tensor.elementwise import where
+from smelt.tensor import Tensor, full, ones, where
 
 __all__ = ["AdamMoments", "RootMeanSquare"]
 

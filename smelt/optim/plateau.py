@@ -9,8 +9,7 @@ from smelt.dtypes import float32
 from smelt.errors import ArgumentError
 from smelt.optim.core import check_rate
 from smelt.shown import Shown
-from smelt.tensor import Tensor
-from smelt.tensor.creation import full
+from smelt.tensor import Tensor, full
 
 __all__ = ["ReduceOnPlateau"]
 

@@ -17,9 +17,7 @@ from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError
 from smelt.optim.core import Parameters, at_once, check_kind, wide
 from smelt.optim.wrapping import Wrapper, chosen
-from smelt.tensor import Tensor
-from smelt.tensor.creation import full, zeros
-from smelt.tensor.elementwise import isfinite, where
+from smelt.tensor import Tensor, full, isfinite, where, zeros
 
 __all__ = ["LossScale", "Scaled"]
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from smelt import runtime
 from smelt.optim.core import Parameters, Updater, at_once
-from smelt.tensor import Tensor
-from smelt.tensor.interop import asarray
+from smelt.tensor import Tensor, asarray
 from smelt.transform.marks import value_mark
 
 _MOST_PROGRAMS = 4  # of one optimizer; a new one is a new trace, but its kernels are known

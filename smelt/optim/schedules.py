@@ -15,9 +15,7 @@ from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError
 from smelt.names import door
 from smelt.optim.core import Schedule
-from smelt.tensor import Tensor
-from smelt.tensor.elementwise import where
-from smelt.tensor.interop import asarray
+from smelt.tensor import Tensor, asarray, where
 
 P = ParamSpec("P")
 

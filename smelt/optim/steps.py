@@ -7,9 +7,7 @@ from typing import Any
 
 from smelt.errors import ArgumentError
 from smelt.optim.core import Parameters, Step, wide, widest, zeros_like_each
-from smelt.tensor import Tensor
-from smelt.tensor.creation import full
-from smelt.tensor.elementwise import where
+from smelt.tensor import Tensor, full, where
 
 __all__ = ["AddDecay", "ClipNorm", "ClipValue", "Momentum", "TrustRatio"]
 

@@ -9,9 +9,7 @@ from smelt.dtypes import int32
 from smelt.errors import ArgumentError
 from smelt.optim.core import Parameters, Updater, at_once, check_kind, check_state, free_parameters, zeros_like_each
 from smelt.shown import Shown
-from smelt.tensor import Tensor
-from smelt.tensor.creation import zeros
-from smelt.tensor.elementwise import where
+from smelt.tensor import Tensor, where, zeros
 
 __all__ = ["Accumulate", "Accumulated"]
 

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
-from smelt.device.memory import NOWHERE, size_class
-from smelt.device.protocol import Device, DeviceMemory, Program
+from smelt.device import NOWHERE, Device, DeviceMemory, Program, size_class
 from smelt.dtypes import DType
 from smelt.errors import MemoryLimitError
-from smelt.graph.index import Index, IndexLike, Variable
-from smelt.graph.node import Shape
+from smelt.graph import Index, IndexLike, Shape, Variable
 from smelt.plan.memory import ALIGNMENT, Home, assign_sized
 from smelt.plan.needs import MemoryPlan
 

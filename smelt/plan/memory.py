@@ -11,7 +11,7 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from smelt.graph.index import Index, IndexLike, upper, variable
+from smelt.graph import Index, IndexLike, upper, variable
 
 ALIGNMENT = 64
 EXACT_LIMIT = 2000  # values up to which every pair is looked at

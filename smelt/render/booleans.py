@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.dtypes import bool_
-from smelt.kernel.ir import Accumulator, Compute, Load, Reduce, Scan, Statement, Update
+from smelt.kernel import Accumulator, Compute, Load, Reduce, Scan, Statement, Update
 
 _DEFAULT = 32
 

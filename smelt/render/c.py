@@ -18,12 +18,13 @@ from types import MappingProxyType
 
 from smelt.dtypes import bool_, compute_dtype
 from smelt.errors import InternalError
-from smelt.graph.index import Index, as_index, upper
-from smelt.kernel.ir import (
+from smelt.graph import Index, as_index, upper
+from smelt.kernel import (
     DOTS,
     Accumulator,
     Ask,
     Barrier,
+    Buffer,
     Compute,
     For,
     If,
@@ -32,6 +33,7 @@ from smelt.kernel.ir import (
     Load,
     Local,
     Reduce,
+    Routine,
     Scan,
     Statement,
     Store,
@@ -39,8 +41,6 @@ from smelt.kernel.ir import (
     Value,
     statements,
 )
-from smelt.kernel.region import Buffer
-from smelt.kernel.routine import Routine
 from smelt.render import elementwise
 from smelt.render.booleans import mask_bits
 from smelt.render.dialect import C, Dialect, Shape

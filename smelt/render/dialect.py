@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from smelt.kernel.region import Place
+from smelt.kernel import Place
 
 _WIDE = re.compile(r"\b((?:0x[0-9a-f]+|\d+)u?)ll\b")
 

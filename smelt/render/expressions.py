@@ -7,8 +7,8 @@ import math
 
 from smelt.dtypes import bool_, compute_dtype
 from smelt.errors import InternalError
-from smelt.graph.index import Index, IndexLike, Variable, of
-from smelt.kernel.ir import Compute, Load, Reduce, Value
+from smelt.graph import Index, IndexLike, Variable, of
+from smelt.kernel import Compute, Load, Reduce, Value
 from smelt.render import elementwise
 from smelt.render.groups import Groups
 from smelt.render.library import Type

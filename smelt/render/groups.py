@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.kernel.ir import Accumulator, Compute, Kernel, Load, Part, Reduce, Scan, Value, statements
+from smelt.kernel import Accumulator, Compute, Kernel, Load, Part, Reduce, Scan, Value, statements
 from smelt.render.library import Type
 from smelt.render.memory import Memory
 

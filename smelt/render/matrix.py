@@ -6,8 +6,7 @@ tile registers, it is stored once to an array, whose vectors are read like regis
 
 from __future__ import annotations
 
-from smelt.kernel.instructions import Block, Tiles, tiles_of
-from smelt.kernel.ir import Accumulator, Kernel, Load, Statement, Store, Update, reads, statements
+from smelt.kernel import Accumulator, Block, Kernel, Load, Statement, Store, Tiles, Update, reads, statements, tiles_of
 from smelt.render.library import Library
 from smelt.render.memory import Memory
 from smelt.render.registers import Registers

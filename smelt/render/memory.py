@@ -8,9 +8,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from smelt.dtypes import DType
-from smelt.graph.index import Index
-from smelt.kernel.ir import Part
-from smelt.kernel.region import Buffer, Mask
+from smelt.graph import Index
+from smelt.kernel import Buffer, Mask, Part
 from smelt.render.elementwise import NARROW, memory_element
 from smelt.render.library import Library, Type
 from smelt.render.spell import shuffled

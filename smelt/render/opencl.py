@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.kernel.ir import Kernel
-from smelt.kernel.routine import Routine
+from smelt.kernel import Kernel, Routine
 from smelt.render.c import render
 from smelt.render.dialect import Dialect, Head, Shape
 

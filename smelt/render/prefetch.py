@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from smelt.graph.index import Index, as_index, upper
-from smelt.kernel.ir import Ask, Compute, For, If, Kernel, Let, Load, Statement, Store, Value, statements
-from smelt.kernel.region import Buffer, Place
+from smelt.graph import Index, as_index, upper
+from smelt.kernel import Ask, Buffer, Compute, For, If, Kernel, Let, Load, Place, Statement, Store, Value, statements
 from smelt.render.tiles import along, combinations, place
 
 DISTANCE = 8  # iterations

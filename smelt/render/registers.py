@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from smelt.dtypes import bool_
-from smelt.kernel.ir import Compute, Load, Part, Reduce, Value
+from smelt.kernel import Compute, Load, Part, Reduce, Value
 from smelt.render import elementwise
 from smelt.render.library import Library, Type
 from smelt.render.tiles import Coordinates, Register, combinations, lane_part, register_parts

@@ -14,8 +14,8 @@ from typing import Final
 
 from smelt.dtypes import DType
 from smelt.errors import InternalError
-from smelt.graph.index import as_index
-from smelt.kernel.routine import Routine
+from smelt.graph import as_index
+from smelt.kernel import Routine
 from smelt.render.dialect import Shape
 from smelt.render.library import Library, Type
 from smelt.render.networks import network_text

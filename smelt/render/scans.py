@@ -8,8 +8,8 @@ the next.
 from __future__ import annotations
 
 from smelt.dtypes import bool_
-from smelt.graph.ops import scan_start
-from smelt.kernel.ir import Scan
+from smelt.graph import scan_start
+from smelt.kernel import Scan
 from smelt.render import elementwise
 from smelt.render.expressions import Expressions
 from smelt.render.registers import Registers, Tile

@@ -8,7 +8,7 @@ of tasks. 16-bit floats are combined in float32, in a buffer of their own, and r
 from __future__ import annotations
 
 from smelt.dtypes import bfloat16, compute_dtype, float16
-from smelt.kernel.routine import Routine
+from smelt.kernel import Routine
 from smelt.render.elementwise import element, elementwise
 from smelt.render.library import Library, Type
 

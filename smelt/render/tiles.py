@@ -12,10 +12,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from smelt.errors import InternalError
-from smelt.graph.index import Atom, Index, Maximum, Minimum, Operation, Quotient, Variable, nonnegative, of
-from smelt.kernel.ir import Kernel, Part, Value
-from smelt.kernel.region import Less, Mask
-from smelt.kernel.routine import Routine
+from smelt.graph import Atom, Index, Maximum, Minimum, Operation, Quotient, Variable, nonnegative, of
+from smelt.kernel import Kernel, Less, Mask, Part, Routine, Value
 from smelt.render.library import Library, Type
 
 Coordinates = Mapping[str, int]  # part name -> element

@@ -6,7 +6,7 @@ As many rows are loaded as there are lanes, and exchanged in as many rounds as t
 from __future__ import annotations
 
 from smelt.dtypes import compute_dtype
-from smelt.kernel.ir import Load, Part
+from smelt.kernel import Load, Part
 from smelt.render.elementwise import memory_element
 from smelt.render.library import Type
 from smelt.render.memory import Memory

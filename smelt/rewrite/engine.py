@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from smelt.config import settings
 from smelt.errors import InternalError
-from smelt.graph.node import Node, make, topological
-from smelt.graph.ops import BINARY, UNARY, Op
+from smelt.graph import BINARY, UNARY, Node, Op, make, topological
 from smelt.rewrite.rule import Contract, Function, Rule
 from smelt.rewrite.rules import RULES
 

@@ -6,8 +6,7 @@ import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from smelt.graph.node import Node
-from smelt.graph.ops import Op
+from smelt.graph import Node, Op
 
 Examples = Callable[[], Iterable[Node]]
 Function = Callable[[Node], Node | None]

@@ -8,7 +8,7 @@ from smelt.runtime.devices import available, common_device, default_device, devi
 from smelt.runtime.randomness import take_random
 from smelt.runtime.realize import find, outputs, pack_scalars, realize, realize_sized, report
 from smelt.runtime.state import Runtime, current, using
-from smelt.runtime.storage import Storage, host_leaf, leaf, new_leaf
+from smelt.runtime.storage import Signature, Storage, host_leaf, leaf, new_leaf
 from smelt.runtime.tracing import (
     Narrowed,
     Placeholder,
@@ -30,44 +30,3 @@ from smelt.runtime.tracing import (
     transform_depth,
     transforming,
 )
-
-__all__ = [
-    "Narrowed",
-    "Placeholder",
-    "Runtime",
-    "Storage",
-    "available",
-    "common_device",
-    "counted",
-    "current",
-    "default_device",
-    "device",
-    "effect",
-    "effects",
-    "find",
-    "free_to_read",
-    "host_leaf",
-    "is_differentiated",
-    "is_plain",
-    "is_traced",
-    "is_tracing",
-    "is_transforming",
-    "is_weak",
-    "leaf",
-    "new_leaf",
-    "note_narrowed",
-    "batching",
-    "noting_effects",
-    "outputs",
-    "pack_scalars",
-    "realize",
-    "realize_sized",
-    "report",
-    "set_default",
-    "take_random",
-    "tracing",
-    "tracing_body",
-    "transform_depth",
-    "transforming",
-    "using",
-]

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from smelt.config import change, settings
-from smelt.device.registry import HOST, describe, open_device
+from smelt.device import HOST, describe, open_device
 from smelt.errors import DeviceError
 from smelt.runtime.state import current
 
 if TYPE_CHECKING:
-    from smelt.device.protocol import Device
+    from smelt.device import Device
     from smelt.runtime.storage import Storage
 
 

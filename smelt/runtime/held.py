@@ -14,9 +14,7 @@ from collections.abc import Hashable, Sequence
 from typing import Final
 
 from smelt.errors import user_location
-from smelt.graph.index import upper
-from smelt.graph.node import Node, topological
-from smelt.graph.ops import VIEWS, Op
+from smelt.graph import VIEWS, Node, Op, topological, upper
 from smelt.runtime.state import current
 
 SMALL: Final = 1 << 20  # bytes that may be kept in any case

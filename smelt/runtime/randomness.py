@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from smelt.dtypes import uint32
-from smelt.graph import build
-from smelt.graph.node import Node
+from smelt.graph import Node, build
 from smelt.runtime.state import GOLDEN, current
 from smelt.runtime.storage import host_leaf
 from smelt.runtime.tracing import Trace, batched_elements, current_trace

@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smelt.device.memory import NOWHERE
+from smelt.device import NOWHERE
 from smelt.errors import TraceError
-from smelt.graph.closed import living_items
-from smelt.graph.effects import DONE
-from smelt.graph.index import upper
-from smelt.graph.node import Node, constant_array
-from smelt.graph.ops import VIEWS, Op
-from smelt.graph.sizes import with_sizes
+from smelt.graph import DONE, VIEWS, Node, Op, constant_array, living_items, upper, with_sizes
 from smelt.runtime.devices import common_device
 from smelt.runtime.held import held_values
 from smelt.runtime.repeats import note_compiled
@@ -28,8 +23,8 @@ from smelt.runtime.tracing import is_traced_input, is_tracing, is_transforming
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
     from smelt.compiler import CompiledGraph, Traced
-    from smelt.device.protocol import Device, DeviceMemory
-    from smelt.graph.checks import Check
+    from smelt.device import Device, DeviceMemory
+    from smelt.graph import Check
 
 MANY_NUMBERS = 1 << 24  # that take longer to write than a compiled graph takes to begin
 

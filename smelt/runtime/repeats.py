@@ -8,7 +8,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from smelt.errors import TraceWarning, user_location
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.runtime.state import current
 
 if TYPE_CHECKING:

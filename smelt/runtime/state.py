@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from smelt.device import HOST, Pool, pool
 from smelt.device.cpu import CPU
-from smelt.device.memory import Pool, pool
-from smelt.device.registry import HOST
 from smelt.locks import Remembered, new_lock
 
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
     from smelt.compiler import Choices, CompiledGraph, Compiler, GraphKey
-    from smelt.device.protocol import Device
+    from smelt.device import Device
     from smelt.errors import Location
     from smelt.runtime.storage import Signature
 

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from smelt.device.memory import allocate, pointer, wrap
-from smelt.device.protocol import DeviceMemory
-from smelt.device.registry import HOST
+from smelt.device import HOST, DeviceMemory, allocate, pointer, wrap
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DonatedError
-from smelt.graph.node import Node, make_leaf
-from smelt.graph.shapes import row_major
+from smelt.graph import Node, make_leaf, row_major
 from smelt.runtime.devices import default_device, device
 from smelt.runtime.state import current
 

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
-from smelt.derive.custom import Stopped
+from smelt.derive import Stopped
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import Location, TraceError, user_location
+from smelt.graph import CONTROL, VIEWS, Index, IndexLike, Node, Op, Shape, make, product_of, topological
 from smelt.graph.effects import publish
-from smelt.graph.index import Index, IndexLike, product_of
-from smelt.graph.node import Node, Shape, make, topological
-from smelt.graph.ops import CONTROL, VIEWS, Op
 from smelt.runtime.storage import next_serial
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smelt.cost import instructions
-from smelt.graph.index import Index, Operation, Variable, of, upper
-from smelt.kernel.region import Buffer, Expression, Region, extent, walk
+from smelt.graph import Index, Operation, Variable, of, upper
+from smelt.kernel import Buffer, Expression, Region, extent, walk
 
 
 def stride(buffer: Buffer, index: tuple[Index, ...], axis: Variable) -> int | None:

@@ -13,11 +13,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from smelt.cost.profile import Profile
-from smelt.graph.index import Variable, upper
-from smelt.kernel import Apart, Bind, Group, Online, Order, Region, Skip, Split, Stage, Sub, Together
-from smelt.kernel.actions import Action
-from smelt.kernel.region import Expression, extent, walk
+from smelt.cost import Profile
+from smelt.graph import Variable, upper
+from smelt.kernel import (
+    Action,
+    Apart,
+    Bind,
+    Expression,
+    Group,
+    Online,
+    Order,
+    Region,
+    Skip,
+    Split,
+    Stage,
+    Sub,
+    Together,
+    extent,
+    walk,
+)
 from smelt.schedule.choice import Candidate, formed
 from smelt.schedule.facts import loops, sizes
 from smelt.schedule.vectors import fitting, vector_lanes

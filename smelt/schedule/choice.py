@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from smelt.cost import NO_WORK, Profile, Work
-from smelt.kernel import Region
-from smelt.kernel.actions import Action, Keep, print_schedule
+from smelt.kernel import Action, Keep, Region, print_schedule
 
 Actions = tuple[Action, ...]
 

@@ -11,12 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from smelt.cost.kernel import rows_in_cache
-from smelt.cost.profile import Profile
-from smelt.graph.index import Variable, upper
-from smelt.kernel import Bind, Order, Split, Unroll
-from smelt.kernel.actions import Action
-from smelt.kernel.region import extent, walk
+from smelt.cost import Profile, rows_in_cache
+from smelt.graph import Variable, upper
+from smelt.kernel import Action, Bind, Order, Split, Unroll, extent, walk
 from smelt.schedule.access import lies_in_panels, stride
 from smelt.schedule.choice import Candidate, formed
 from smelt.schedule.facts import Contraction, loops, sizes

@@ -11,10 +11,22 @@ from dataclasses import replace
 from itertools import chain
 
 from smelt.cost import KEEP_INSTRUCTIONS, Profile, cost
-from smelt.graph.index import Variable, upper
-from smelt.kernel import Bind, Illegal, Keep, Kernel, Order, Region, Split, Stream, Unroll, lower
-from smelt.kernel.actions import Action
-from smelt.kernel.region import Expression, extent
+from smelt.graph import Variable, upper
+from smelt.kernel import (
+    Action,
+    Bind,
+    Expression,
+    Illegal,
+    Keep,
+    Kernel,
+    Order,
+    Region,
+    Split,
+    Stream,
+    Unroll,
+    extent,
+    lower,
+)
 from smelt.schedule.access import again_instructions, phases, reductions, walks
 from smelt.schedule.blockwise import blockwise_schedules
 from smelt.schedule.choice import Candidate, Choice, Refused, formed

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from smelt.graph.index import Variable, upper
-from smelt.kernel import Region
-from smelt.kernel.region import Expression, extent
+from smelt.graph import Variable, upper
+from smelt.kernel import Expression, Region, extent
 from smelt.schedule.access import stride
 
 SHORT_COLUMNS = 8  # columns that are not worth a vector if there are others

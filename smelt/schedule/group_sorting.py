@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from smelt.cost.profile import Profile
+from smelt.cost import Profile
 from smelt.dtypes import int64
-from smelt.fuse.routine_nodes import Operand
-from smelt.graph.index import as_index, product_of, upper
-from smelt.graph.node import Node
-from smelt.kernel.routine import Step, Temporary, routine
+from smelt.fuse import Operand
+from smelt.graph import Node, as_index, product_of, upper
+from smelt.kernel import Step, Temporary, routine
 
 
 def group_sort_steps(node: Node, source: Operand, profile: Profile) -> list[Step]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from smelt.cost.profile import Profile
+from smelt.cost import Profile
 from smelt.dtypes import int64
+from smelt.fuse import Operand, operands
 from smelt.fuse.layout import LayoutOf
-from smelt.fuse.routine_nodes import Operand, operands
-from smelt.graph.index import maximum, upper
-from smelt.graph.node import Node
-from smelt.graph.ops import Op
-from smelt.kernel.routine import Step, Temporary, routine
+from smelt.graph import Node, Op, maximum, upper
+from smelt.kernel import Step, Temporary, routine
 from smelt.schedule.scattering import scatter_steps
 from smelt.schedule.sorting import sort_steps
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smelt.cost.profile import Profile
-from smelt.graph.index import Variable, upper
-from smelt.kernel import Bind, Order, Region, Split, Stream
-from smelt.kernel.actions import Action
-from smelt.kernel.region import Expression, extent
+from smelt.cost import Profile
+from smelt.graph import Variable, upper
+from smelt.kernel import Action, Bind, Expression, Order, Region, Split, Stream, extent
 from smelt.schedule.access import walks
 from smelt.schedule.vectors import fitting, split, streams, vector_axis, vector_lanes
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from smelt.cost.profile import Profile
+from smelt.cost import Profile
 from smelt.dtypes import DType, bfloat16, float16, float32
-from smelt.fuse.routine_nodes import Operand
-from smelt.graph.index import IndexLike, as_index, product_of, upper
-from smelt.graph.node import Node
-from smelt.graph.shapes import row_major
-from smelt.kernel.routine import Step, Temporary, routine
+from smelt.fuse import Operand
+from smelt.graph import IndexLike, Node, as_index, product_of, row_major, upper
+from smelt.kernel import Step, Temporary, routine
 
 TASK_BYTES = 1 << 18  # memory traffic that makes it worth asking another thread
 

@@ -10,13 +10,11 @@
 
 from __future__ import annotations
 
-from smelt.cost.kernel import chunk_nanoseconds
-from smelt.cost.profile import Profile
+from smelt.cost import Profile, chunk_nanoseconds
 from smelt.dtypes import DType, uint32, uint64
-from smelt.fuse.routine_nodes import Operand
-from smelt.graph.index import IndexLike, as_index, product_of, upper
-from smelt.graph.node import Node
-from smelt.kernel.routine import Routine, Step, Temporary, routine
+from smelt.fuse import Operand
+from smelt.graph import IndexLike, Node, as_index, product_of, upper
+from smelt.kernel import Routine, Step, Temporary, routine
 from smelt.schedule.group_sorting import group_sort_steps
 
 NETWORK_ROWS = 512  # elements of a row beyond which a radix sort does less; so many vectors still fit the nearest cache

@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final
 
-from smelt.graph.index import Variable, upper
-from smelt.kernel import Apart, Bind, Matrix, Order, Split, Stage, Unroll
-from smelt.kernel.actions import Action
+from smelt.graph import Variable, upper
+from smelt.kernel import Action, Apart, Bind, Matrix, Order, Split, Stage, Unroll, extent
 from smelt.kernel.actions.cuts import TAILS
-from smelt.kernel.region import extent
 from smelt.schedule.facts import Contraction, loops
 
 # What each knob may be: the space of a search. A value that does not fit a region is refused when it is lowered.

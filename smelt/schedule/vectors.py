@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.cost.limits import STREAM_SHARE
-from smelt.cost.profile import Profile
-from smelt.graph.index import Variable, upper
-from smelt.kernel import Region, Split
-from smelt.kernel.actions import Action
-from smelt.kernel.region import extent
+from smelt.cost import STREAM_SHARE, Profile
+from smelt.graph import Variable, upper
+from smelt.kernel import Action, Region, Split, extent
 from smelt.schedule.access import Walk, widest
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smelt.cost.profile import Profile
-from smelt.kernel import Bind, Matrix, Order, Split, Stage, Unroll
-from smelt.kernel.actions import Action
-from smelt.kernel.instructions import rows_of
+from smelt.cost import Profile
+from smelt.kernel import Action, Bind, Matrix, Order, Split, Stage, Unroll, rows_of
 from smelt.schedule.access import lies_in_panels
 from smelt.schedule.choice import Candidate
 from smelt.schedule.facts import Contraction, loops, sizes

@@ -12,10 +12,20 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from smelt.dtypes import bfloat16, float32, int32, uint16
-from smelt.graph.index import Index, Variable, as_index, exact_quotient, less, of
-from smelt.kernel import Region
-from smelt.kernel.instructions import Instruction
-from smelt.kernel.region import Access, Expression, Fold, Less, Mask, Output, extent, mask_expression, walk
+from smelt.graph import Index, Variable, as_index, exact_quotient, less, of
+from smelt.kernel import (
+    Access,
+    Expression,
+    Fold,
+    Instruction,
+    Less,
+    Mask,
+    Output,
+    Region,
+    extent,
+    mask_expression,
+    walk,
+)
 from smelt.schedule.access import stride
 from smelt.schedule.facts import Contraction
 

@@ -17,12 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from smelt.cost.profile import Profile
-from smelt.graph.index import Variable, upper
-from smelt.kernel import Bind, Kernel, Order, Region, Split, Stage
-from smelt.kernel.actions import Action
-from smelt.kernel.ir import Local, statements
-from smelt.kernel.region import extent
+from smelt.cost import Profile
+from smelt.graph import Variable, upper
+from smelt.kernel import Action, Bind, Kernel, Local, Order, Region, Split, Stage, extent, statements
 from smelt.schedule.access import reductions, walks
 from smelt.schedule.facts import contraction_of, loops
 from smelt.schedule.scans import scans

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build
-from smelt.graph.node import Node
-from smelt.graph.ops import Span
-from smelt.graph.shapes import shape_text
+from smelt.graph import Node, Span, build, shape_text
 from smelt.tensor.arguments import one_axis, real_number
 from smelt.tensor.handle import common, computed, floating, node_of, pair, widened, wrap
 from smelt.tensor.types import DT, Operand, S

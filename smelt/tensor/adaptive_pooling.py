@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt import dtypes
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import build
-from smelt.graph.node import Node
-from smelt.graph.shapes import shape_text
+from smelt.graph import Node, build, shape_text
 from smelt.tensor import random
 from smelt.tensor.handle import computed, floating, node_of, widened, wrap
 from smelt.tensor.pooling import Numbers, check_space, ignored, places, pooled

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from smelt.device.registry import MODULES, is_name
+from smelt.device import MODULES, is_name
 from smelt.dtypes import DType, as_dtype, is_dtype
 from smelt.errors import ArgumentError, DeviceError
-from smelt.graph.node import Shape
-from smelt.graph.shapes import checked_shape, normalized_axes, normalized_axis
+from smelt.graph import Shape, checked_shape, normalized_axes, normalized_axis
 from smelt.tensor.handle import Handle
 from smelt.tensor.types import Axes, ShapeLike
 

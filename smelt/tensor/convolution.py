@@ -14,10 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import size_of
-from smelt.graph.node import Node
-from smelt.graph.shapes import marked, shape_text
+from smelt.graph import Node, build, marked, shape_text, size_of
 from smelt.tensor.arguments import integer
 from smelt.tensor.handle import all_common, wrap
 from smelt.tensor.types import Operand, Size

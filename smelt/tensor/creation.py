@@ -13,9 +13,7 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType, Scalar, as_dtype
 from smelt.errors import ArgumentError
-from smelt.graph import build
-from smelt.graph.index import Index, least, maximum, size_of, upper
-from smelt.graph.node import Node
+from smelt.graph import Index, Node, build, least, maximum, size_of, upper
 from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer, refuse_dtype
 from smelt.tensor.devices import placed
 from smelt.tensor.handle import check_fits, fitted, node_of, scalar_node, wrap

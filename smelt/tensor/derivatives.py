@@ -9,10 +9,7 @@ from smelt import runtime
 from smelt.derive.vjp import pull_back
 from smelt.dtypes import float32
 from smelt.errors import ArgumentError, DTypeError, GradientError, ShapeError
-from smelt.graph import build
-from smelt.graph.node import Node, topological
-from smelt.graph.ops import Op
-from smelt.graph.shapes import shape_text
+from smelt.graph import Node, Op, build, shape_text, topological
 from smelt.tensor.handle import Handle, wrap
 from smelt.tensor.interop import to_node
 

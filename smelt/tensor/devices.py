@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from smelt import runtime
-from smelt.graph.node import Node, topological
-from smelt.graph.ops import Op
+from smelt.graph import Node, Op, topological
 from smelt.runtime import Storage
 from smelt.tensor.arguments import check_device
 from smelt.tensor.handle import wrap

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from smelt.dtypes import STORAGE, compute_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import product_of, size_of, upper
-from smelt.graph.node import Node
-from smelt.graph.shapes import marked, shape_text
+from smelt.graph import Node, build, marked, product_of, shape_text, size_of, upper
 from smelt.tensor.handle import all_common, widened, wrap
 from smelt.tensor.movement import diagonal_of
 from smelt.tensor.types import Operand, Size

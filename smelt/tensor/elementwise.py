@@ -11,11 +11,9 @@ import math
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from smelt import dtypes
-from smelt.derive.moves import is_constant
+from smelt.derive import is_constant
 from smelt.errors import ArgumentError
-from smelt.graph import build
-from smelt.graph.alias import alias
-from smelt.graph.node import Node
+from smelt.graph import Node, alias, build
 from smelt.tensor.arguments import integer
 from smelt.tensor.finding import nonzero
 from smelt.tensor.handle import all_common, computed, floating, is_weak, node_of, pair, widened, wrap

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING
 from smelt import runtime
 from smelt.dtypes import bool_, float64, int64
 from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
-from smelt.graph import build
-from smelt.graph.index import Index, IndexLike, product_of, variable
-from smelt.graph.node import Node
-from smelt.graph.shapes import row_major, shape_text
+from smelt.graph import Index, IndexLike, Node, build, product_of, row_major, shape_text, variable
 from smelt.tensor.arguments import integer
 from smelt.tensor.handle import computed, node_of, wrap
 

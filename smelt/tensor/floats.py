@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError
-from smelt.graph import build
-from smelt.graph.node import Node
+from smelt.graph import Node, build
 from smelt.tensor.arguments import flag, real_number
 from smelt.tensor.handle import computed, is_weak, node_of, pair, widened, wrap
 from smelt.tensor.trigonometry import floating_pair

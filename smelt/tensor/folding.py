@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import product_of, size_of
-from smelt.graph.node import Node
-from smelt.graph.shapes import normalized_axis, shape_text
+from smelt.graph import Node, build, normalized_axis, product_of, shape_text, size_of
 from smelt.tensor.arguments import integer
 from smelt.tensor.handle import node_of, wrap
 from smelt.tensor.types import Size

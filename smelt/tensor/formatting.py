@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt import runtime
-from smelt.device.registry import HOST
-from smelt.graph.index import Index
-from smelt.graph.ops import Op
-from smelt.graph.shapes import shape_text
+from smelt.device import HOST
+from smelt.graph import Index, Op, shape_text
 from smelt.runtime import Storage
 from smelt.tensor.interop import numpy
 

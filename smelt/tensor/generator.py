@@ -13,10 +13,7 @@ from typing import Any
 from smelt import dtypes, runtime
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build, draws
-from smelt.graph.index import product_of, upper
-from smelt.graph.node import Node, Shape
-from smelt.graph.shapes import shape_text
+from smelt.graph import Node, Shape, build, draws, product_of, shape_text, upper
 from smelt.tensor.handle import node_of
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Never, Self
 
-from smelt.derive.custom import stopped
-from smelt.device.registry import HOST
+from smelt.derive import stopped
+from smelt.device import HOST
 from smelt.dtypes import DType
 from smelt.errors import ShapeError
-from smelt.graph import build
-from smelt.graph.index import product_of
-from smelt.graph.shapes import shape_text
+from smelt.graph import build, product_of, shape_text
 from smelt.names import missing_attribute
 from smelt.tensor import devices, floats, movement
 from smelt.tensor.handle import Handle, wrap

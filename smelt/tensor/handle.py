@@ -17,10 +17,7 @@ from smelt import dtypes, runtime, tree
 from smelt.config import settings
 from smelt.dtypes import DType, Scalar
 from smelt.errors import ArgumentError, DTypeError, Location, TraceWarning, user_location
-from smelt.graph import build, index_numbers
-from smelt.graph.index import Index
-from smelt.graph.node import Node, live_nodes, topological
-from smelt.graph.ops import kind_letter
+from smelt.graph import Index, Node, build, index_numbers, kind_letter, live_nodes, topological
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor

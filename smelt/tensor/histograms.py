@@ -9,10 +9,7 @@ import numpy as np
 
 from smelt.dtypes import float64, int64
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import Index, product_of
-from smelt.graph.node import Node
-from smelt.graph.shapes import shape_text
+from smelt.graph import Index, Node, build, product_of, shape_text
 from smelt.tensor.arguments import flag, integer, real_number
 from smelt.tensor.handle import Handle, computed, node_of, wrap
 from smelt.tensor.lookup import searchsorted

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Never
 from smelt import dtypes, runtime
 from smelt.dtypes import bool_, int64
 from smelt.errors import ArgumentError, DTypeError
-from smelt.graph import build
+from smelt.graph import Node, Shape, Span, build
 from smelt.graph.checks import written
-from smelt.graph.node import Node, Shape
-from smelt.graph.ops import Span
 from smelt.names import missing_attribute
 from smelt.tensor.handle import Handle, fitted, is_weak, node_of, scalar_node, wrap
 from smelt.tensor.selection import DROPPED, FOUND, KEPT, Selection, select

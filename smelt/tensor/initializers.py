@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build
-from smelt.graph.node import Node, Shape
-from smelt.graph.shapes import shape_text
+from smelt.graph import Node, Shape, build, shape_text
 from smelt.tensor import generator
 from smelt.tensor.arguments import as_shape, real_number
 from smelt.tensor.handle import wrap

@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from smelt import dtypes, runtime
-from smelt.device.registry import HOST
+from smelt.device import HOST
 from smelt.dtypes import DType, as_dtype, cast_array
 from smelt.errors import ArgumentError, DTypeError, ExchangeError, GradientError, ShapeError, SmeltError, TraceError
-from smelt.graph import build
-from smelt.graph.index import Index
-from smelt.graph.node import Node
-from smelt.graph.ops import Op
-from smelt.graph.shapes import shape_text
+from smelt.graph import Index, Node, Op, build, shape_text
 from smelt.runtime import Storage
 from smelt.tensor.arguments import check_copy, check_device, refuse_dtype
 from smelt.tensor.devices import placed

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import Index, product_of
-from smelt.graph.node import Node
-from smelt.graph.shapes import marked, shape_text
+from smelt.graph import Index, Node, build, marked, product_of, shape_text
 from smelt.tensor.arguments import axis_or_dim, integer, one_axis
 from smelt.tensor.handle import all_common, node_of, wrap
 from smelt.tensor.movement import with_rank

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from smelt.graph import build
-from smelt.graph.node import Node
-from smelt.graph.shapes import broadcast_shapes
+from smelt.graph import Node, broadcast_shapes, build
 from smelt.tensor.arguments import flag
 from smelt.tensor.handle import all_common, floating, node_of, wrap
 from smelt.tensor.types import DT, S

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from smelt.errors import ArgumentError
-from smelt.graph import build
-from smelt.graph.node import Node
-from smelt.graph.shapes import normalized_axes
+from smelt.graph import Node, build, normalized_axes
 from smelt.tensor.arguments import integer, one_axis
 from smelt.tensor.handle import common, node_of, wrap
 from smelt.tensor.types import DT, K, M, N, Operand, R

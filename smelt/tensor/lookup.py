@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Any
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype, bool_, int64
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import build
+from smelt.graph import (
+    Index,
+    Node,
+    Ranges,
+    Shape,
+    Span,
+    as_index,
+    broadcast_shapes,
+    build,
+    marked,
+    nonnegative,
+    normalized_axis,
+    product_of,
+    shape_text,
+)
 from smelt.graph.checks import wrapped, written
-from smelt.graph.index import Index, as_index, nonnegative, product_of
-from smelt.graph.node import Node, Shape
-from smelt.graph.ops import Span
-from smelt.graph.ranges import Ranges
-from smelt.graph.shapes import broadcast_shapes, marked, normalized_axis, shape_text
 from smelt.tensor.arguments import flag, integer
 from smelt.tensor.handle import Handle, computed, node_of, pair, wrap
 from smelt.tensor.indexing import read, updates_of

@@ -12,11 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt.errors import ArgumentError, AxisError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import Index, product_of, size_of
-from smelt.graph.node import Node, Shape
-from smelt.graph.shapes import broadcast_shapes as _broadcast_shapes
-from smelt.graph.shapes import infer_reshape, normalized_axes, normalized_axis, shape_text
+from smelt.graph import (
+    Index,
+    Node,
+    Shape,
+    build,
+    infer_reshape,
+    normalized_axes,
+    normalized_axis,
+    product_of,
+    shape_text,
+    size_of,
+)
+from smelt.graph import broadcast_shapes as _broadcast_shapes
 from smelt.tensor.arguments import as_shape, axis_or_dim, check_copy, diagonal_number, integer, many_axes, spread
 from smelt.tensor.handle import Handle, node_of, wrap
 from smelt.tensor.types import DT, A, Axes, B, R, ShapeLike, Size, TensorLike

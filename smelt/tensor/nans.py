@@ -7,8 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from smelt.dtypes import DType, bool_, int64
-from smelt.graph import build
-from smelt.graph.node import Node
+from smelt.graph import Node, build
 from smelt.tensor.arguments import keep_axes, real_number
 from smelt.tensor.handle import computed, node_of, widened, wrap
 from smelt.tensor.reductions import accumulated, corrected, fold_axes, folded, real, refuse_empty

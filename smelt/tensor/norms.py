@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt import dtypes
 from smelt.errors import ArgumentError
-from smelt.graph import build
-from smelt.graph.node import Node
+from smelt.graph import Node, build
 from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes, real_number
 from smelt.tensor.handle import floating, widened, wrap
 from smelt.tensor.reductions import away_from_zero, refuse_empty

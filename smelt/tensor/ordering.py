@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from smelt.errors import ArgumentError
-from smelt.graph import build
-from smelt.graph.index import Index, product_of
-from smelt.graph.node import Node
-from smelt.graph.ops import Span
-from smelt.graph.shapes import shape_text
+from smelt.graph import Index, Node, Span, build, product_of, shape_text
 from smelt.tensor.arguments import axis_or_dim, flag, integer, one_axis
 from smelt.tensor.handle import node_of, wrap
 

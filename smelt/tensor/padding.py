@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import Index
-from smelt.graph.node import Node
-from smelt.graph.shapes import shape_text
+from smelt.graph import Index, Node, build, shape_text
 from smelt.tensor.arguments import integer
 from smelt.tensor.handle import fitted, is_weak, node_of, scalar_node, wrap
 from smelt.tensor.types import Size

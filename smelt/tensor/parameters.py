@@ -12,10 +12,7 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import Index
-from smelt.graph.node import Node, Shape
-from smelt.graph.shapes import shape_text
+from smelt.graph import Index, Node, Shape, build, shape_text
 from smelt.tensor.arguments import as_shape, real_number
 from smelt.tensor.handle import node_of
 from smelt.tensor.types import DTypeLike

@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt import dtypes
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import as_index, size_of
-from smelt.graph.node import Node
-from smelt.graph.ops import identity
-from smelt.graph.shapes import shape_text
+from smelt.graph import Node, as_index, build, identity, shape_text, size_of
 from smelt.tensor.arguments import flag, real_number
 from smelt.tensor.handle import floating, node_of, widened, wrap
 from smelt.tensor.types import Size

@@ -15,9 +15,7 @@ import numpy as np
 
 from smelt.dtypes import float64, int64
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import Index, product_of
-from smelt.graph.node import Node
+from smelt.graph import Index, Node, build, product_of
 from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes
 from smelt.tensor.handle import floating, widened, wrap
 from smelt.tensor.nans import is_there

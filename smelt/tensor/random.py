@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 from smelt import dtypes, runtime
 from smelt.dtypes import as_dtype
 from smelt.errors import ArgumentError, DTypeError
-from smelt.graph import build, draws
-from smelt.graph.node import Node
-from smelt.graph.shapes import shape_text
+from smelt.graph import Node, build, draws, shape_text
 from smelt.names import door
 from smelt.tensor import generator
 from smelt.tensor.arguments import as_shape, integer

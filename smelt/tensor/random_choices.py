@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import build, draws
-from smelt.graph.index import IndexLike, product_of, upper
-from smelt.graph.node import Node, Shape
-from smelt.graph.shapes import normalized_axis, shape_text
+from smelt.graph import IndexLike, Node, Shape, build, draws, normalized_axis, product_of, shape_text, upper
 from smelt.tensor import generator
 from smelt.tensor.arguments import as_shape, flag, integer
 from smelt.tensor.handle import Handle, floating, node_of, wrap

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DTypeError
-from smelt.graph import build, draws
-from smelt.graph.node import Node, Shape
+from smelt.graph import Node, Shape, build, draws
 from smelt.tensor import generator
 from smelt.tensor.handle import wrap
 from smelt.tensor.parameters import NOT_NEGATIVE, POSITIVE, draw_shape, float_dtype, is_number, parameter

@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from smelt import dtypes
-from smelt.graph import build, draws
-from smelt.graph.node import Node
+from smelt.graph import Node, build, draws
 from smelt.tensor import generator
 from smelt.tensor.handle import wrap
 from smelt.tensor.parameters import POSITIVE, check_order, draw_shape, float_dtype, parameter, shape_first

@@ -14,11 +14,7 @@ from typing import Literal as L
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DTypeError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import Index, IndexLike, product_of, upper
-from smelt.graph.node import Node
-from smelt.graph.ops import Op
-from smelt.graph.shapes import normalized_axis, shape_text
+from smelt.graph import Index, IndexLike, Node, Op, build, normalized_axis, product_of, shape_text, upper
 from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes, real_number
 from smelt.tensor.handle import computed, floating, node_of, widened, wrap
 from smelt.tensor.types import DT, A, Axes, B, DTypeLike, R, S

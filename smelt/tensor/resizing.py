@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build
-from smelt.graph.node import Node
-from smelt.graph.shapes import shape_text
+from smelt.graph import Node, build, shape_text
 from smelt.tensor.adaptive_pooling import adaptive
 from smelt.tensor.arguments import flag
 from smelt.tensor.handle import floating, node_of, widened, wrap

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.dtypes import as_dtype
 from smelt.errors import ArgumentError, AxisError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import Index, as_index, product_of, size_of
-from smelt.graph.node import Node
-from smelt.graph.shapes import normalized_axis, shape_text
+from smelt.graph import Index, Node, as_index, build, normalized_axis, product_of, shape_text, size_of
 from smelt.tensor.arguments import axis_or_dim, flag, integer, one_axis
 from smelt.tensor.handle import all_common, computed, floating, node_of, wrap
 from smelt.tensor.reductions import sum_dtype

@@ -16,13 +16,22 @@ import numpy as np
 from smelt import runtime
 from smelt.dtypes import bool_, int64
 from smelt.errors import ArgumentError, IndexRangeError, ShapeError, SmeltError, TraceError
-from smelt.graph import build
+from smelt.graph import (
+    Index,
+    Node,
+    Ranges,
+    Shape,
+    Span,
+    as_index,
+    broadcast_shapes,
+    build,
+    marked,
+    product_of,
+    shape_text,
+    upper,
+    variable,
+)
 from smelt.graph.checks import wrapped
-from smelt.graph.index import Index, as_index, product_of, upper, variable
-from smelt.graph.node import Node, Shape
-from smelt.graph.ops import Span
-from smelt.graph.ranges import Ranges
-from smelt.graph.shapes import broadcast_shapes, marked, shape_text
 from smelt.tensor.handle import Handle, node_of
 from smelt.tensor.types import Size
 

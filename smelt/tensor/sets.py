@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from smelt import runtime
 from smelt.dtypes import bool_, int64
-from smelt.graph import build
-from smelt.graph.index import product_of, variable
-from smelt.graph.node import Node
-from smelt.graph.ops import Span
+from smelt.graph import Node, Span, build, product_of, variable
 from smelt.tensor.arguments import flag
 from smelt.tensor.finding import counted
 from smelt.tensor.handle import computed, node_of, pair, wrap

@@ -12,9 +12,7 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
-from smelt.graph import build
-from smelt.graph.index import Index, product_of
-from smelt.graph.shapes import shape_text
+from smelt.graph import Index, build, product_of, shape_text
 from smelt.tensor import (
     activations,
     adaptive_pooling,

@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from smelt import dtypes
-from smelt.graph import build
-from smelt.graph.node import Node
+from smelt.graph import Node, build
 from smelt.tensor.handle import floating, pair, widened, wrap
 from smelt.tensor.types import DT, Operand, S
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Union, Unpack
 import numpy as np
 
 from smelt.dtypes import DType, Scalar
-from smelt.graph.index import IndexLike
+from smelt.graph import IndexLike
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import Index, size_of
-from smelt.graph.node import Node
-from smelt.graph.shapes import marked, shape_text
+from smelt.graph import Index, Node, build, marked, shape_text, size_of
 from smelt.tensor.arguments import integer
 from smelt.tensor.types import Size
 

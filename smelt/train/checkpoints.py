@@ -21,7 +21,7 @@ from smelt.formats.models import named_arrays, with_tensors
 from smelt.formats.safetensors import SafeTensors, encoded
 from smelt.formats.whole import PathLike, write_whole
 from smelt.shown import Shown
-from smelt.tensor.arguments import integer
+from smelt.tensor import integer
 
 T = TypeVar("T")
 

@@ -21,14 +21,10 @@ import numpy as np
 from smelt import runtime
 from smelt.dtypes import DType, bool_, float64, int64
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.module import Module
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor
-from smelt.tensor.creation import arange, zeros
-from smelt.tensor.elementwise import where
-from smelt.tensor.finding import bincount
-from smelt.tensor.interop import asarray, realize
+from smelt.tensor import Tensor, arange, asarray, bincount, realize, where, zeros
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,8 +11,7 @@ import numpy as np
 from smelt.errors import ArgumentError, ShapeError
 from smelt.formats.png import save_png
 from smelt.formats.whole import PathLike
-from smelt.tensor import Tensor
-from smelt.tensor.interop import numpy
+from smelt.tensor import Tensor, numpy
 from smelt.train.canvas import Canvas, text_width
 
 if TYPE_CHECKING:

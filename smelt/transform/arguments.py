@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from smelt import runtime, tree
-from smelt.derive.custom import Variable
+from smelt.derive import Variable
 from smelt.errors import ArgumentError
-from smelt.graph import build
-from smelt.graph.alias import alias
-from smelt.graph.node import Node
+from smelt.graph import Node, alias, build
 from smelt.tensor import Tensor, wrap
 from smelt.tensor.derivatives import float_node
 from smelt.transform.attributes import attributes_of, hand_over

@@ -7,12 +7,8 @@ from typing import Any, TypeVar
 
 from smelt import tree
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.index import Index
-from smelt.graph.shapes import normalized_axis, shape_text
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import flag
-from smelt.tensor.joining import concat, stack
-from smelt.tensor.movement import flip
+from smelt.graph import Index, normalized_axis, shape_text
+from smelt.tensor import Tensor, concat, flag, flip, stack
 
 T = TypeVar("T")
 

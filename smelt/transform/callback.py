@@ -9,12 +9,9 @@ import numpy as np
 
 from smelt import dtypes, tree
 from smelt.errors import ArgumentError, DTypeError, ShapeError
+from smelt.graph import Hosted, Node, shape_text
 from smelt.graph.closed import host
-from smelt.graph.node import Node
-from smelt.graph.ops import Hosted
-from smelt.graph.shapes import shape_text
-from smelt.tensor import Tensor, wrap
-from smelt.tensor.handle import node_of
+from smelt.tensor import Tensor, node_of, wrap
 
 T = TypeVar("T")
 

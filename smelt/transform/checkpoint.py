@@ -11,14 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from smelt import tree
-from smelt.derive.custom import Call, Custom, Variable
+from smelt.derive import Call, Custom, Variable
 from smelt.derive.vjp import pull_back
 from smelt.errors import ArgumentError
-from smelt.graph import build
-from smelt.graph.alias import alias
-from smelt.graph.closed import close, loop, open_body, parameter, substituted
-from smelt.graph.node import Node, topological
-from smelt.graph.ops import Loop, Op
+from smelt.graph import Loop, Node, Op, alias, build, loop, open_body, parameter, substituted, topological
+from smelt.graph.closed import close
 from smelt.tensor import Tensor, wrap
 from smelt.transform.arguments import Derived, called, function_of, tensor_nodes
 from smelt.transform.attributes import attributes_of, hand_over

@@ -13,15 +13,30 @@ from typing import Any, TypeVar
 from smelt import dtypes, runtime, tree
 from smelt.dtypes import bool_, int64
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import build
-from smelt.graph.closed import branch, close, loop, open_body
-from smelt.graph.index import Index, IndexLike, as_index, size_of
-from smelt.graph.node import Node, PrivateNodes, Shape, constant_value, private_nodes
-from smelt.graph.ops import Branch, Loop, Op
-from smelt.graph.shapes import as_size, row_major, shape_text
+from smelt.graph import (
+    Branch,
+    Index,
+    IndexLike,
+    Loop,
+    Node,
+    Op,
+    PrivateNodes,
+    Shape,
+    as_index,
+    as_size,
+    branch,
+    build,
+    constant_value,
+    loop,
+    open_body,
+    private_nodes,
+    row_major,
+    shape_text,
+    size_of,
+)
+from smelt.graph.closed import close
 from smelt.runtime import Placeholder
-from smelt.tensor import wrap
-from smelt.tensor.handle import Handle
+from smelt.tensor import Handle, wrap
 from smelt.transform.arguments import function_of
 from smelt.transform.attributes import Attributes, attributes_of, changed_attributes
 from smelt.transform.bodies import keeping_modules, lost

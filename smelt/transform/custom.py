@@ -7,12 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from smelt import runtime, tree
-from smelt.derive.custom import Call, Custom, stopped
-from smelt.derive.moves import zeros
+from smelt.derive import Call, Custom, stopped, zeros
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph.alias import alias
-from smelt.graph.node import Node
-from smelt.graph.shapes import shape_text
+from smelt.graph import Node, alias, shape_text
 from smelt.tensor import Tensor, wrap
 from smelt.transform.arguments import called, function_name, tensor_nodes
 

@@ -7,8 +7,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from smelt import runtime, tree
 from smelt.errors import MemoryLimitError
-from smelt.graph.index import Dim
-from smelt.graph.index_numbers import found_sizes
+from smelt.graph import Dim, found_sizes
 from smelt.tensor import Tensor
 from smelt.transform.jit import Jit
 

@@ -14,12 +14,10 @@ import numpy as np
 
 from smelt import runtime, tree
 from smelt.compiler import CompiledGraph
-from smelt.device.memory import NOWHERE
-from smelt.device.protocol import Device, DeviceMemory
+from smelt.device import NOWHERE, Device, DeviceMemory
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import ArgumentError
-from smelt.graph.checks import Check
-from smelt.graph.index import Index
+from smelt.graph import Check, Index
 from smelt.plan import pointer_of
 from smelt.runtime import Storage
 from smelt.tensor import wrap

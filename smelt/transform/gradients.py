@@ -6,16 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from smelt import tree
+from smelt.derive import filled
 from smelt.derive.jvp import push_forward
-from smelt.derive.moves import filled
 from smelt.derive.vjp import pull_back
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import build
-from smelt.graph.node import Node
-from smelt.graph.shapes import shape_text
-from smelt.tensor import Tensor, wrap
+from smelt.graph import Node, build, shape_text
+from smelt.tensor import Tensor, to_node, wrap
 from smelt.tensor.derivatives import scalar_root
-from smelt.tensor.interop import to_node
 from smelt.transform.arguments import Derived, called_with, function_of, positions, tensor_nodes, variables
 from smelt.transform.waiting import let_wait
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from smelt.errors import ArgumentError
-from smelt.tensor.handle import is_weak
-from smelt.tensor.interop import asarray
+from smelt.tensor import asarray, is_weak
 from smelt.transform.marks import check_lasts, is_array
 
 

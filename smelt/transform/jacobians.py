@@ -6,15 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
 from smelt import tree
+from smelt.derive import filled, zeros
 from smelt.derive.batch import batch
 from smelt.derive.jvp import push_forward
-from smelt.derive.moves import filled, zeros
 from smelt.derive.vjp import pull_back
 from smelt.dtypes import int64
-from smelt.graph import build
-from smelt.graph.index import product_of
-from smelt.graph.node import Node
-from smelt.graph.shapes import row_major
+from smelt.graph import Node, build, product_of, row_major
 from smelt.runtime import Placeholder
 from smelt.tensor import wrap
 from smelt.tensor.derivatives import scalar_root

@@ -18,11 +18,9 @@ import numpy as np
 
 from smelt import runtime, tree
 from smelt.compiler import GraphKey, Traced, trace
-from smelt.device.protocol import Device, Program
+from smelt.device import Device, Program
 from smelt.errors import ArgumentError, TraceError
-from smelt.graph.alias import without_aliases
-from smelt.graph.node import Node, private_nodes, topological
-from smelt.graph.ops import Op
+from smelt.graph import Node, Op, private_nodes, topological, without_aliases
 from smelt.locks import new_lock
 from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage

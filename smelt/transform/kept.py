@@ -13,16 +13,11 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from smelt.cost.profile import profile
-from smelt.device.memory import Memory, available_bytes
-from smelt.device.registry import HOST
+from smelt.cost import profile
+from smelt.device import HOST, Memory, available_bytes
 from smelt.dtypes import bfloat16, float32, int8, int32, uint8
-from smelt.graph import build
-from smelt.graph.index import product_of
-from smelt.graph.node import Node, topological, with_sources
-from smelt.graph.ops import Op
-from smelt.graph.shapes import row_major
-from smelt.kernel.instructions import rows_of
+from smelt.graph import Node, Op, build, product_of, row_major, topological, with_sources
+from smelt.kernel import rows_of
 from smelt.runtime import Placeholder, Storage
 
 CALLS = 3  # with the same weights, before they are packed

@@ -8,11 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from smelt import runtime
-from smelt.graph.index import Index
-from smelt.graph.node import Node, topological
-from smelt.graph.ranges import Ranges
+from smelt.graph import Index, Node, Ranges, topological
 from smelt.runtime import Narrowed
-from smelt.tensor.handle import misfit
+from smelt.tensor import misfit
 from smelt.transform.symbolic import ShapeCheck
 
 

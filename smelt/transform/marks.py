@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from smelt.errors import ArgumentError, TraceError
-from smelt.tensor import Tensor
-from smelt.tensor.interop import array_of
+from smelt.tensor import Tensor, array_of
 
 _READ_AT_MOST: Final = 1 << 20  # bytes of an array that are looked at before every call: a millisecond
 

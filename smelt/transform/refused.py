@@ -8,9 +8,7 @@ from typing import Any
 
 from smelt import runtime
 from smelt.errors import TraceError
-from smelt.graph.node import Node, topological
-from smelt.graph.ops import Op
-from smelt.graph.shapes import shape_text
+from smelt.graph import Node, Op, shape_text, topological
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor
 from smelt.transform.marks import is_used_up

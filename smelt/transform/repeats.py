@@ -8,8 +8,8 @@ import warnings
 from typing import Any, Final
 
 from smelt.errors import TraceWarning
-from smelt.graph.shapes import shape_text
-from smelt.runtime.storage import Signature
+from smelt.graph import shape_text
+from smelt.runtime import Signature
 
 _ENOUGH: Final = 5
 _MANY: Final = 64

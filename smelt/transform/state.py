@@ -12,13 +12,9 @@ from typing import Any, Final, TypeVar
 from smelt import runtime, tree
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import build
-from smelt.graph.node import Node, constant_value
-from smelt.graph.ops import Op, kind_letter
-from smelt.graph.shapes import marked, row_major
+from smelt.graph import Node, Op, build, constant_value, kind_letter, marked, row_major
 from smelt.runtime import Placeholder
-from smelt.tensor import wrap
-from smelt.tensor.handle import fitted, is_weak, node_of
+from smelt.tensor import fitted, is_weak, node_of, wrap
 from smelt.transform.bodies import keeping_modules
 from smelt.transform.weak import default_weak
 

@@ -7,9 +7,7 @@ from typing import Any
 
 from smelt import tree
 from smelt.errors import ArgumentError, ShapeError
-from smelt.graph.index import Dim, Index, Variable
-from smelt.graph.node import Shape
-from smelt.graph.shapes import row_major
+from smelt.graph import Dim, Index, Shape, Variable, row_major
 from smelt.runtime import Placeholder, Storage
 
 

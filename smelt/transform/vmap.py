@@ -17,13 +17,9 @@ from smelt import runtime, tree
 from smelt.derive.batch import batch_dependent
 from smelt.dtypes import uint32
 from smelt.errors import ArgumentError, AxisError, ShapeError
-from smelt.graph import build
-from smelt.graph.index import Index, IndexLike
-from smelt.graph.node import Node
-from smelt.graph.shapes import row_major, shape_text
+from smelt.graph import Index, IndexLike, Node, build, row_major, shape_text
 from smelt.runtime import Placeholder
-from smelt.tensor import Tensor, wrap
-from smelt.tensor.handle import node_of
+from smelt.tensor import Tensor, node_of, wrap
 from smelt.transform.arguments import function_name
 from smelt.transform.bodies import keeping_modules
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from smelt.dtypes import float32
-from smelt.graph import build
-from smelt.graph.node import Node
+from smelt.graph import Node, build
 from smelt.runtime import is_weak
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smelt.dtypes import compute_dtype
-from smelt.graph.index import ZERO, Variable
+from smelt.graph import ZERO, Variable
 from smelt.kernel.actions.action import Action
 from smelt.kernel.lowering.hooks import Extra, Handler
 from smelt.kernel.lowering.memory import Room, held, room_of, whole_size

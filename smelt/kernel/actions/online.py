@@ -14,8 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from smelt.dtypes import bool_
-from smelt.graph.index import Index, Variable, as_index, minimum
-from smelt.graph.ops import identity
+from smelt.graph import Index, Variable, as_index, identity, minimum
 from smelt.kernel.actions.action import Action
 from smelt.kernel.actions.skip import leave_out
 from smelt.kernel.ir import Update, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from smelt.graph.index import ZERO, Variable, of
+from smelt.graph import ZERO, Variable, of
 from smelt.kernel.actions.action import Action
 from smelt.kernel.ir import For, Statement
 from smelt.kernel.lowering.hooks import Handler

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from smelt.graph.index import Index, Variable, as_index, maximum, minimum, of
+from smelt.graph import Index, Variable, as_index, maximum, minimum, of
 from smelt.kernel.actions.action import Action
 from smelt.kernel.actions.keep import to_keep
 from smelt.kernel.ir import Ask, For, Let, Statement, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from smelt.graph.index import Variable, of, upper
+from smelt.graph import Variable, of, upper
 from smelt.kernel.actions.action import Action
 from smelt.kernel.lowering.hooks import Handler
 from smelt.kernel.lowering.memory import held, power, room_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smelt.graph.index import Variable
+from smelt.graph import Variable
 from smelt.kernel.region import Expression, Region, walk
 
 

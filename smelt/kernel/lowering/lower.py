@@ -12,7 +12,7 @@ import math
 from functools import partial
 
 from smelt.errors import InternalError
-from smelt.graph.index import Index, Variable, as_index, less
+from smelt.graph import Index, Variable, as_index, less
 from smelt.kernel.actions import ACTIONS, Schedule
 from smelt.kernel.barriers import with_barriers
 from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Local, Statement, Store, Update, Value, statements

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from smelt.dtypes import DType
 from smelt.errors import InternalError
-from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, less, of, upper
-from smelt.graph.shapes import row_major
+from smelt.graph import ZERO, Index, IndexLike, Variable, as_index, less, of, row_major, upper
 from smelt.kernel.ir import If, Load, Statement, Update, Value
 from smelt.kernel.lowering.plan import Dimension
 from smelt.kernel.lowering.state import Binding, Partial, Reload, State

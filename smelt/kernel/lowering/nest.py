@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.graph.index import ZERO, Index, Variable, as_index, maximum, minimum, of
+from smelt.graph import ZERO, Index, Variable, as_index, maximum, minimum, of
 from smelt.kernel.ir import For, Let, Statement
 from smelt.kernel.lowering.plan import Loop
 from smelt.kernel.lowering.state import Binding, Partial, State, tile_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from smelt.graph.index import Variable
+from smelt.graph import Variable
 from smelt.kernel.region import Expression, Region
 from smelt.kernel.segments import Cut, Piece
 

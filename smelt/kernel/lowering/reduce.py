@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from smelt.graph.index import Variable
-from smelt.graph.ops import identity
+from smelt.graph import Variable, identity
 from smelt.kernel.ir import DOTS, Part, Update, Value
 from smelt.kernel.lowering.hooks import Phase
 from smelt.kernel.lowering.nest import begin, nest

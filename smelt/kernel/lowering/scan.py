@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from smelt.errors import InternalError
-from smelt.graph.index import Variable
-from smelt.graph.ops import scan_start
+from smelt.graph import Variable, scan_start
 from smelt.kernel.ir import Scan, Store, Value
 from smelt.kernel.lowering.memory import Memory, carried_memory, take_up
 from smelt.kernel.lowering.nest import nest

@@ -14,7 +14,7 @@ from typing import Any
 
 from smelt.dtypes import DType, Scalar
 from smelt.errors import InternalError
-from smelt.graph.index import ZERO, Index, IndexLike, Variable, as_index, of
+from smelt.graph import ZERO, Index, IndexLike, Variable, as_index, of
 from smelt.kernel.ir import Accumulator, Compute, Part, Reduce, Statement, Value, make_part
 from smelt.kernel.lowering.facts import Facts
 from smelt.kernel.lowering.hooks import Handler

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from smelt.dtypes import Scalar, bool_, compute_dtype
 from smelt.errors import InternalError
-from smelt.graph.index import Index, Variable, less, of
+from smelt.graph import Index, Variable, less, of
 from smelt.kernel.ir import Compute, Load, Part, Statement, Store, Value
 from smelt.kernel.lowering.state import Binding, Reload, State
 from smelt.kernel.region import Buffer, Expression, Less, Mask

@@ -6,9 +6,8 @@ from typing import Any
 
 from smelt.dtypes import float32
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph.shapes import shape_text
-from smelt.tensor import Tensor, wrap
-from smelt.tensor.interop import to_node
+from smelt.graph import shape_text
+from smelt.tensor import Tensor, to_node, wrap
 
 REDUCTIONS = ("mean", "sum", "none")
 

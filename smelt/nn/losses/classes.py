@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph.shapes import normalized_axis, shape_text
+from smelt.graph import normalized_axis, shape_text
 from smelt.nn.losses.checks import above, floats, number, reduced, reduction_of, tensor_of
-from smelt.tensor import Tensor, layers
-from smelt.tensor.activations import log_softmax, relu
-from smelt.tensor.arguments import integer
-from smelt.tensor.creation import arange
-from smelt.tensor.elementwise import where
-from smelt.tensor.lookup import take, take_along_axis
+from smelt.tensor import Tensor, arange, integer, layers, log_softmax, relu, take, take_along_axis, where
 
 IGNORED = -100  # PyTorch's label of what does not count
 

@@ -8,16 +8,22 @@ from typing import Any
 
 from smelt.dtypes import int64
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.losses.checks import floats, reduced, reduction_of, tensor_of, wide
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import flag, integer
-from smelt.tensor.creation import arange, full
-from smelt.tensor.elementwise import where
-from smelt.tensor.interop import asarray
-from smelt.tensor.joining import concat, stack
-from smelt.tensor.lookup import take, take_along_axis
-from smelt.tensor.scans import cumsum
+from smelt.tensor import (
+    Tensor,
+    arange,
+    asarray,
+    concat,
+    cumsum,
+    flag,
+    full,
+    integer,
+    stack,
+    take,
+    take_along_axis,
+    where,
+)
 from smelt.transform.control import scan
 from smelt.transform.custom import stop_gradient
 

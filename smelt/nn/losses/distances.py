@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.errors import ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.losses.checks import above, matching, number, reduced, reduction_of, tensor_of
-from smelt.tensor import Tensor
-from smelt.tensor.arguments import flag
-from smelt.tensor.elementwise import where
-from smelt.tensor.norms import vector_norm
+from smelt.tensor import Tensor, flag, vector_norm, where
 
 LEAST_SQUARE = 1e-12  # added to squares of lengths that are divided by; PyTorch's
 

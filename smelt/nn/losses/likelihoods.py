@@ -5,15 +5,9 @@ from __future__ import annotations
 import math
 
 from smelt.errors import ShapeError
-from smelt.graph.shapes import shape_text
+from smelt.graph import shape_text
 from smelt.nn.losses.checks import above, floats, matching, reduced, reduction_of, tensor_of, wide
-from smelt.tensor import Tensor
-from smelt.tensor.activations import softplus
-from smelt.tensor.arguments import flag
-from smelt.tensor.creation import zeros
-from smelt.tensor.elementwise import where
-from smelt.tensor.movement import broadcast_shapes, broadcast_to
-from smelt.tensor.special import xlogy
+from smelt.tensor import Tensor, broadcast_shapes, broadcast_to, flag, softplus, where, xlogy, zeros
 from smelt.transform.custom import stop_gradient
 
 LEAST_LOGARITHM = -100.0  # so that a probability of 0 does not make a whole batch infinite; PyTorch's

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from smelt.nn.losses.checks import above, matching, reduced, reduction_of
-from smelt.tensor import Tensor
-from smelt.tensor.elementwise import where
+from smelt.tensor import Tensor, where
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:

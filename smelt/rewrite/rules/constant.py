@@ -6,11 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from smelt import dtypes
-from smelt.graph import build, ops
-from smelt.graph.index import product_of
+from smelt.graph import CONTROL, Node, Op, Span, build, constant_value, make, ops, product_of
 from smelt.graph.interpret import interpret
-from smelt.graph.node import Node, constant_value, make
-from smelt.graph.ops import CONTROL, Op, Span
 from smelt.rewrite.rule import Contract, Family
 from smelt.rewrite.rules.pattern import constant_of, filled, is_empty, leaf
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from smelt import dtypes
-from smelt.graph import build
-from smelt.graph.node import Node
-from smelt.graph.ops import Contraction, Op
+from smelt.graph import Contraction, Node, Op, build
 from smelt.rewrite.rule import Contract, Family
 from smelt.rewrite.rules.pattern import expanded_axes, is_empty, is_function, is_op, leaf, narrowed, proper_axes
 

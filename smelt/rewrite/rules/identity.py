@@ -9,9 +9,7 @@ from typing import Final, NamedTuple
 
 from smelt import dtypes
 from smelt.dtypes import DType, Scalar
-from smelt.graph import build
-from smelt.graph.node import Node
-from smelt.graph.ops import Op, kind_letter
+from smelt.graph import Node, Op, build, kind_letter
 from smelt.rewrite.rule import Contract, Family, Matcher, Rule
 from smelt.rewrite.rules.pattern import has_value, is_function, leaf
 

@@ -10,10 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from smelt import dtypes
 from smelt.errors import IndexRangeError
-from smelt.graph import build
-from smelt.graph.index import Dim, IndexLike
-from smelt.graph.node import Node, Shape, make
-from smelt.graph.ops import Op, Span
+from smelt.graph import Dim, IndexLike, Node, Op, Shape, Span, build, make
 from smelt.rewrite.rule import Family
 from smelt.rewrite.rules.pattern import (
     commonly_expanded,

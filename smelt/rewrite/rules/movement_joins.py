@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from smelt import dtypes
-from smelt.graph import build
-from smelt.graph.index import IndexLike
-from smelt.graph.node import Node
-from smelt.graph.ops import Op, Span
+from smelt.graph import IndexLike, Node, Op, Span, build
 from smelt.rewrite.rule import Family
 from smelt.rewrite.rules.pattern import commonly_expanded, expanded_axes, is_empty, is_op, leaf, narrowed
 

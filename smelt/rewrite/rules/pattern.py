@@ -6,10 +6,7 @@ from collections.abc import Container, Iterable
 from functools import lru_cache
 
 from smelt.dtypes import DType, Scalar
-from smelt.graph import build
-from smelt.graph.index import Index, IndexLike
-from smelt.graph.node import Node, Shape, constant_bytes, make
-from smelt.graph.ops import Op
+from smelt.graph import Index, IndexLike, Node, Op, Shape, build, constant_bytes, make
 
 
 def is_op(node: Node, op: Op) -> bool:

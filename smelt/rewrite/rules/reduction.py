@@ -10,10 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from smelt import dtypes
-from smelt.graph import build
-from smelt.graph.index import Dim
-from smelt.graph.node import Node, constant_value
-from smelt.graph.ops import Op
+from smelt.graph import Dim, Node, Op, build, constant_value
 from smelt.rewrite.rule import Contract, Family, Matcher
 from smelt.rewrite.rules.pattern import expanded_axes, leaf, narrowed, only_ones_differ, positive, proper_axes
 
