@@ -294,7 +294,7 @@ def _described(item: Work, profile: Profile, depth: int, explain: bool) -> Kerne
     return KernelRecord(
         built.kernel.name,
         built.text if explain else "",
-        built.choice.form,
+        built.choice.title,
         built.choice.text(),
         tuple(f"{form}: {reason}" for form, reason in built.choice.refused) if explain else (),
         built.ir() if explain else "",

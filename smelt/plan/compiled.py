@@ -54,7 +54,7 @@ class KernelRecord(NamedTuple):
 
     name: str
     region: str
-    form: str  # of program that the schedule makes
+    form: str  # of program that the schedule makes, with its knobs
     schedule: str
     refused: tuple[str, ...]  # forms that come before it, with what stood against them
     ir: str

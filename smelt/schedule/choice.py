@@ -48,6 +48,11 @@ class Choice:
         form, _, actions, knobs = candidate
         return cls(form, actions, work.grain(profile), tuple(refused), knobs, work)
 
+    @property
+    def title(self) -> str:
+        """The form, with its knobs."""
+        return f"{self.form} ({self.knobs})" if self.knobs else self.form
+
     def text(self) -> str:
         """The actions in one line."""
         return print_schedule(self.actions).replace("\n", "; ")
