@@ -36,71 +36,66 @@ from smelt.tensor import (
     Tensor,
     __array_api_version__,
     __array_namespace_info__,
-    activations,
-    adaptive_pooling,
     aliases,
-    convolution,
     creation,
     devices,
+    interop,
+    random,
+    scalars,
+    types,
+)
+from smelt.tensor.aliases import *
+from smelt.tensor.creation import *
+from smelt.tensor.devices import *
+from smelt.tensor.index import nonzero as finding
+from smelt.tensor.index import take_scatter as lookup
+from smelt.tensor.index import unique as sets
+from smelt.tensor.index.nonzero import *
+from smelt.tensor.index.take_scatter import *
+from smelt.tensor.index.unique import *
+from smelt.tensor.interop import *
+from smelt.tensor.math import (
     einsums,
     elementwise,
-    finding,
     floats,
-    folding,
     histograms,
-    interop,
-    joining,
-    layers,
     linear,
-    lookup,
-    movement,
     nans,
     norms,
     ordering,
-    padding,
-    pooling,
     quantiles,
-    random,
     reductions,
-    resizing,
-    scalars,
     scans,
-    sets,
     special,
     trigonometry,
-    types,
 )
-from smelt.tensor.activations import *
-from smelt.tensor.adaptive_pooling import *
-from smelt.tensor.aliases import *
-from smelt.tensor.convolution import *
-from smelt.tensor.creation import *
-from smelt.tensor.devices import *
-from smelt.tensor.einsums import *
-from smelt.tensor.elementwise import *
-from smelt.tensor.finding import *
-from smelt.tensor.floats import *
-from smelt.tensor.folding import *
-from smelt.tensor.histograms import *
-from smelt.tensor.interop import *
-from smelt.tensor.joining import *
-from smelt.tensor.layers import *
-from smelt.tensor.linear import *
-from smelt.tensor.lookup import *
-from smelt.tensor.movement import *
-from smelt.tensor.nans import *
-from smelt.tensor.norms import *
-from smelt.tensor.ordering import *
-from smelt.tensor.padding import *
-from smelt.tensor.pooling import *
-from smelt.tensor.quantiles import *
-from smelt.tensor.reductions import *
-from smelt.tensor.resizing import *
+from smelt.tensor.math.einsums import *
+from smelt.tensor.math.elementwise import *
+from smelt.tensor.math.floats import *
+from smelt.tensor.math.histograms import *
+from smelt.tensor.math.linear import *
+from smelt.tensor.math.nans import *
+from smelt.tensor.math.norms import *
+from smelt.tensor.math.ordering import *
+from smelt.tensor.math.quantiles import *
+from smelt.tensor.math.reductions import *
+from smelt.tensor.math.scans import *
+from smelt.tensor.math.special import *
+from smelt.tensor.math.trigonometry import *
+from smelt.tensor.networks import activations, layers
+from smelt.tensor.networks.activations import *
+from smelt.tensor.networks.layers import *
 from smelt.tensor.scalars import *
-from smelt.tensor.scans import *
-from smelt.tensor.sets import *
-from smelt.tensor.special import *
-from smelt.tensor.trigonometry import *
+from smelt.tensor.shape import joining, movement, padding
+from smelt.tensor.shape.joining import *
+from smelt.tensor.shape.movement import *
+from smelt.tensor.shape.padding import *
+from smelt.tensor.windows import adaptive_pooling, convolution, folding, pooling, resizing
+from smelt.tensor.windows.adaptive_pooling import *
+from smelt.tensor.windows.convolution import *
+from smelt.tensor.windows.folding import *
+from smelt.tensor.windows.pooling import *
+from smelt.tensor.windows.resizing import *
 
 if TYPE_CHECKING:
     from smelt import data as data

@@ -171,7 +171,7 @@ def deep_imports(source: str, module: str) -> list[str]:
     return [
         f"{module}:{line} imports {target}"
         for target, line in found
-        if target.count(".") > 1 and _owner(target) != _owner(module)
+        if target.count(".") > 1 and _owner(target) != _owner(module) and not ROOT.joinpath(*target.split(".")).is_dir()
     ]
 
 

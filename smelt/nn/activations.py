@@ -10,7 +10,7 @@ from smelt.nn.module import Module
 from smelt.nn.sizes import count, not_negative, refuse_tensors, tensor, with_rank
 from smelt.tensor import Tensor, clip, full, integer, random, real_number, tanh, where, zeros
 from smelt.tensor import abs as absolute
-from smelt.tensor import activations as functions
+from smelt.tensor.networks import activations as functions
 
 __all__ = [
     "CELU",

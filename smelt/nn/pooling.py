@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from smelt.errors import ArgumentError
 from smelt.nn.module import Module
 from smelt.nn.sizes import count
-from smelt.tensor import Tensor, adaptive_pooling, flag, for_each, pooling, real_number
+from smelt.tensor import Tensor, flag, for_each, real_number
+from smelt.tensor.windows import adaptive_pooling, pooling
 
 __all__ = [
     "AdaptiveAvgPool1d",

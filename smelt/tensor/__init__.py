@@ -5,7 +5,19 @@ Always holds: nothing is computed before values are asked for, a tensor never ch
 the call that made them, and a function and the method of the same name are one definition.
 """
 
-from smelt.tensor.activations import (
+from smelt.tensor.arguments import flag, integer, real_number
+from smelt.tensor.creation import arange, full, ones, zeros
+from smelt.tensor.handle import Handle, fitted, is_weak, misfit, node_of, observe, wrap
+from smelt.tensor.index.nonzero import bincount
+from smelt.tensor.index.take_scatter import embedding, one_hot, searchsorted, take, take_along_axis
+from smelt.tensor.interop import array_of, asarray, from_numpy, numpy, realize, to_node
+from smelt.tensor.math.einsums import einsum
+from smelt.tensor.math.elementwise import abs, clip, isfinite, maximum, tanh, where
+from smelt.tensor.math.norms import norm, vector_norm
+from smelt.tensor.math.scans import cumsum
+from smelt.tensor.math.special import xlogy
+from smelt.tensor.namespace import __array_api_version__, __array_namespace_info__
+from smelt.tensor.networks.activations import (
     celu,
     elu,
     gelu,
@@ -30,7 +42,15 @@ from smelt.tensor.activations import (
     tanhshrink,
     threshold,
 )
-from smelt.tensor.adaptive_pooling import (
+from smelt.tensor.networks.layers import attention, layer_norm, rms_norm, scaled_dot_product_attention
+from smelt.tensor.random.initializers import bounded
+from smelt.tensor.scalars import finfo, result_type
+from smelt.tensor.shape.joining import concat, stack
+from smelt.tensor.shape.movement import broadcast_shapes, broadcast_to, flip, repeat, triu
+from smelt.tensor.shape.padding import pad
+from smelt.tensor.tensor import Tensor
+from smelt.tensor.types import DTypeLike
+from smelt.tensor.windows.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -38,24 +58,17 @@ from smelt.tensor.adaptive_pooling import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
-from smelt.tensor.arguments import flag, integer, real_number
-from smelt.tensor.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
-from smelt.tensor.creation import arange, full, ones, zeros
-from smelt.tensor.einsums import einsum
-from smelt.tensor.elementwise import abs, clip, isfinite, maximum, tanh, where
-from smelt.tensor.finding import bincount
-from smelt.tensor.folding import fold, unfold
-from smelt.tensor.handle import Handle, fitted, is_weak, misfit, node_of, observe, wrap
-from smelt.tensor.initializers import bounded
-from smelt.tensor.interop import array_of, asarray, from_numpy, numpy, realize, to_node
-from smelt.tensor.joining import concat, stack
-from smelt.tensor.layers import attention, layer_norm, rms_norm, scaled_dot_product_attention
-from smelt.tensor.lookup import embedding, one_hot, searchsorted, take, take_along_axis
-from smelt.tensor.movement import broadcast_shapes, broadcast_to, flip, repeat, triu
-from smelt.tensor.namespace import __array_api_version__, __array_namespace_info__
-from smelt.tensor.norms import norm, vector_norm
-from smelt.tensor.padding import pad
-from smelt.tensor.pooling import (
+from smelt.tensor.windows.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from smelt.tensor.windows.folding import fold, unfold
+from smelt.tensor.windows.places import for_each
+from smelt.tensor.windows.pooling import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -66,10 +79,4 @@ from smelt.tensor.pooling import (
     max_pool2d,
     max_pool3d,
 )
-from smelt.tensor.resizing import MODES, interpolate
-from smelt.tensor.scalars import finfo, result_type
-from smelt.tensor.scans import cumsum
-from smelt.tensor.special import xlogy
-from smelt.tensor.tensor import Tensor
-from smelt.tensor.types import DTypeLike
-from smelt.tensor.windows import for_each
+from smelt.tensor.windows.resizing import MODES, interpolate

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from smelt.tensor.activations import silu
-from smelt.tensor.elementwise import (
+from smelt.tensor.interop import asarray
+from smelt.tensor.math.elementwise import (
     abs,
     clip,
     divide,
@@ -19,14 +19,14 @@ from smelt.tensor.elementwise import (
     remainder,
     subtract,
 )
-from smelt.tensor.interop import asarray
-from smelt.tensor.joining import array_split, concat, unstack, vstack
-from smelt.tensor.linear import matmul
-from smelt.tensor.movement import expand_dims, moveaxis, permute_dims, repeat
+from smelt.tensor.math.linear import matmul
+from smelt.tensor.math.reductions import max, min
+from smelt.tensor.math.trigonometry import acos, acosh, asin, asinh, atan, atan2, atanh, deg2rad, rad2deg
+from smelt.tensor.networks.activations import silu
 from smelt.tensor.random import permutation, rand, randint, randn, seed
-from smelt.tensor.reductions import max, min
-from smelt.tensor.resizing import interpolate
-from smelt.tensor.trigonometry import acos, acosh, asin, asinh, atan, atan2, atanh, deg2rad, rad2deg
+from smelt.tensor.shape.joining import array_split, concat, unstack, vstack
+from smelt.tensor.shape.movement import expand_dims, moveaxis, permute_dims, repeat
+from smelt.tensor.windows.resizing import interpolate
 
 __all__ = [
     "absolute",

@@ -17,7 +17,7 @@ from smelt.graph import Index, Node, build, least, maximum, size_of, upper
 from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer, refuse_dtype
 from smelt.tensor.devices import placed
 from smelt.tensor.handle import check_fits, fitted, node_of, scalar_node, wrap
-from smelt.tensor.movement import diagonal_offset
+from smelt.tensor.shape.movement import diagonal_offset
 from smelt.tensor.types import DTypeLike, ShapeLike, Size
 
 if TYPE_CHECKING:

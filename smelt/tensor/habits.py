@@ -10,8 +10,10 @@ from smelt.dtypes import DType
 from smelt.errors import ShapeError
 from smelt.graph import build, product_of, shape_text
 from smelt.names import missing_attribute
-from smelt.tensor import devices, floats, movement
+from smelt.tensor import devices
 from smelt.tensor.handle import Handle, wrap
+from smelt.tensor.math import floats
+from smelt.tensor.shape import movement
 from smelt.tensor.types import Size
 
 if TYPE_CHECKING:

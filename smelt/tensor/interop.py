@@ -218,7 +218,7 @@ def _holds_tensors(value: Any, name: str, depth: int = 1) -> bool:
 
 
 def _stacked(value: Any, name: str, dtype: DType | None) -> Node:
-    from smelt.tensor.joining import stack
+    from smelt.tensor.shape.joining import stack
 
     return stack([wrap(to_node(v, name, dtype)) for v in value])._node
 

@@ -14,8 +14,8 @@ from typing import Literal as L
 
 import numpy as np
 
-from smelt.tensor import elementwise
 from smelt.tensor.handle import OPERANDS
+from smelt.tensor.math import elementwise
 from smelt.tensor.types import DT, N, R, S
 
 if TYPE_CHECKING:

@@ -13,45 +13,34 @@ from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from smelt.graph import Index, build, product_of, shape_text
-from smelt.tensor import (
-    activations,
-    adaptive_pooling,
-    convolution,
-    devices,
-    einsums,
-    elementwise,
-    families,
-    finding,
-    floats,
-    folding,
-    formatting,
-    histograms,
-    indexing,
-    interop,
-    joining,
-    layers,
-    linear,
-    lookup,
-    movement,
-    nans,
-    norms,
-    operators,
-    ordering,
-    padding,
-    pooling,
-    quantiles,
-    reductions,
-    resizing,
-    scans,
-    sets,
-    special,
-    trigonometry,
-)
+from smelt.tensor import devices, families, formatting, interop, operators
 from smelt.tensor.arguments import check_device
 from smelt.tensor.habits import Habits
 from smelt.tensor.handle import register, wrap
+from smelt.tensor.index import nonzero as finding
+from smelt.tensor.index import read_write as indexing
+from smelt.tensor.index import take_scatter as lookup
+from smelt.tensor.index import unique as sets
+from smelt.tensor.math import (
+    einsums,
+    elementwise,
+    floats,
+    histograms,
+    linear,
+    nans,
+    norms,
+    ordering,
+    quantiles,
+    reductions,
+    scans,
+    special,
+    trigonometry,
+)
+from smelt.tensor.networks import activations, layers
 from smelt.tensor.protocols import Protocols
+from smelt.tensor.shape import joining, movement, padding
 from smelt.tensor.types import DT, A, B, DTypeLike, R, S, Size, TensorLike
+from smelt.tensor.windows import adaptive_pooling, convolution, folding, pooling, resizing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -248,7 +248,7 @@ def test_orthogonal_matrices(shape: tuple[int, ...]) -> None:
 @pytest.mark.slow
 def test_a_badly_conditioned_matrix_is_made_orthogonal_too() -> None:
     from smelt.tensor.handle import node_of, wrap
-    from smelt.tensor.initializers import _polar
+    from smelt.tensor.random.initializers import _polar
 
     u, _, v = np.linalg.svd(np.random.default_rng(0).normal(size=(12, 12)))
     x = u @ np.diag(np.logspace(0, -9, 12)) @ v

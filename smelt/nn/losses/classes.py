@@ -7,7 +7,8 @@ from typing import Any
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import normalized_axis, shape_text
 from smelt.nn.losses.checks import above, floats, number, reduced, reduction_of, tensor_of
-from smelt.tensor import Tensor, arange, integer, layers, log_softmax, relu, take, take_along_axis, where
+from smelt.tensor import Tensor, arange, integer, log_softmax, relu, take, take_along_axis, where
+from smelt.tensor.networks import layers
 
 IGNORED = -100  # PyTorch's label of what does not count
 

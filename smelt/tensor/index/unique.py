@@ -12,8 +12,8 @@ from smelt import runtime
 from smelt.dtypes import bool_, int64
 from smelt.graph import Node, Span, build, product_of, variable
 from smelt.tensor.arguments import flag
-from smelt.tensor.finding import counted
 from smelt.tensor.handle import computed, node_of, pair, wrap
+from smelt.tensor.index.nonzero import counted
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor

@@ -18,8 +18,8 @@ from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import Index, Node, build, product_of
 from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes
 from smelt.tensor.handle import floating, widened, wrap
-from smelt.tensor.nans import is_there
-from smelt.tensor.reductions import refuse_empty
+from smelt.tensor.math.nans import is_there
+from smelt.tensor.math.reductions import refuse_empty
 from smelt.tensor.types import Axes, Size
 
 if TYPE_CHECKING:

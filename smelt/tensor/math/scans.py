@@ -13,7 +13,7 @@ from smelt.errors import ArgumentError, AxisError, ShapeError
 from smelt.graph import Index, Node, as_index, build, normalized_axis, product_of, shape_text, size_of
 from smelt.tensor.arguments import axis_or_dim, flag, integer, one_axis
 from smelt.tensor.handle import all_common, computed, floating, node_of, wrap
-from smelt.tensor.reductions import sum_dtype
+from smelt.tensor.math.reductions import sum_dtype
 from smelt.tensor.types import DTypeLike, Size, TensorLike
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import IndexLike, Node, Shape, build, draws, normalized_axis, product_of, shape_text, upper
-from smelt.tensor import generator
 from smelt.tensor.arguments import as_shape, flag, integer
 from smelt.tensor.handle import Handle, floating, node_of, wrap
+from smelt.tensor.random import generator
 from smelt.tensor.types import DTypeLike, ShapeLike, TensorLike
 
 if TYPE_CHECKING:

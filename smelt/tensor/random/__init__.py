@@ -15,21 +15,10 @@ from smelt.dtypes import as_dtype
 from smelt.errors import ArgumentError, DTypeError
 from smelt.graph import Node, build, draws, shape_text
 from smelt.names import door
-from smelt.tensor import generator
 from smelt.tensor.arguments import as_shape, integer
-from smelt.tensor.generator import draw_words, key_node
 from smelt.tensor.handle import Handle, wrap
-from smelt.tensor.initializers import (
-    kaiming_normal,
-    kaiming_uniform,
-    lecun_normal,
-    lecun_uniform,
-    orthogonal,
-    truncated,
-    xavier_normal,
-    xavier_uniform,
-)
-from smelt.tensor.parameters import (
+from smelt.tensor.random import generator
+from smelt.tensor.random.arguments import (
     NOT_NEGATIVE,
     NUMBER,
     PROBABILITY,
@@ -41,9 +30,20 @@ from smelt.tensor.parameters import (
     parameter,
     shape_first,
 )
-from smelt.tensor.random_choices import categorical, choice, multinomial, permutation
-from smelt.tensor.random_rejection import beta, gamma, poisson
-from smelt.tensor.random_tails import truncated_normal
+from smelt.tensor.random.choices import categorical, choice, multinomial, permutation
+from smelt.tensor.random.generator import draw_words, key_node
+from smelt.tensor.random.initializers import (
+    kaiming_normal,
+    kaiming_uniform,
+    lecun_normal,
+    lecun_uniform,
+    orthogonal,
+    truncated,
+    xavier_normal,
+    xavier_uniform,
+)
+from smelt.tensor.random.rejection import beta, gamma, poisson
+from smelt.tensor.random.tails import truncated_normal
 from smelt.tensor.types import DTypeLike, Operand, ShapeLike, Size
 
 if TYPE_CHECKING:

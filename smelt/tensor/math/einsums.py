@@ -10,7 +10,7 @@ from smelt.dtypes import STORAGE, compute_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import Node, build, marked, product_of, shape_text, size_of, upper
 from smelt.tensor.handle import all_common, widened, wrap
-from smelt.tensor.movement import diagonal_of
+from smelt.tensor.shape.movement import diagonal_of
 from smelt.tensor.types import Operand, Size
 
 if TYPE_CHECKING:

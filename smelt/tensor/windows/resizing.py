@@ -15,11 +15,11 @@ import numpy as np
 
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import Node, build, shape_text
-from smelt.tensor.adaptive_pooling import adaptive
 from smelt.tensor.arguments import flag
 from smelt.tensor.handle import floating, node_of, widened, wrap
 from smelt.tensor.interop import to_node
-from smelt.tensor.windows import fitted, for_each, known_size
+from smelt.tensor.windows.adaptive_pooling import adaptive
+from smelt.tensor.windows.places import fitted, for_each, known_size
 
 # Fractions are loaded when they are needed, not when smelt is imported.
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from smelt.errors import ArgumentError
 from smelt.graph import build
 from smelt.tensor.arguments import real_number
 from smelt.tensor.handle import floating, widened, wrap
-from smelt.tensor.trigonometry import floating_pair
+from smelt.tensor.math.trigonometry import floating_pair
 from smelt.tensor.types import DT, Operand, S
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from smelt.graph import Node, build, marked, shape_text, size_of
 from smelt.tensor.arguments import integer
 from smelt.tensor.handle import all_common, wrap
 from smelt.tensor.types import Operand, Size
-from smelt.tensor.windows import Widths, fitted, for_each, paddings, spatial, windowed
+from smelt.tensor.windows.places import Widths, fitted, for_each, paddings, spatial, windowed
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor

@@ -14,9 +14,9 @@ from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import Node, build, shape_text
 from smelt.tensor import random
 from smelt.tensor.handle import computed, floating, node_of, widened, wrap
-from smelt.tensor.pooling import Numbers, check_space, ignored, places, pooled
 from smelt.tensor.types import Operand
-from smelt.tensor.windows import for_each, known_size
+from smelt.tensor.windows.places import for_each, known_size
+from smelt.tensor.windows.pooling import Numbers, check_space, ignored, places, pooled
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor

@@ -10,7 +10,7 @@ from smelt.dtypes import DType, bool_, int64
 from smelt.graph import Node, build
 from smelt.tensor.arguments import keep_axes, real_number
 from smelt.tensor.handle import computed, node_of, widened, wrap
-from smelt.tensor.reductions import accumulated, corrected, fold_axes, folded, real, refuse_empty
+from smelt.tensor.math.reductions import accumulated, corrected, fold_axes, folded, real, refuse_empty
 from smelt.tensor.types import Axes, DTypeLike
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from smelt import dtypes
 from smelt.graph import Node, build, draws
-from smelt.tensor import generator
 from smelt.tensor.handle import wrap
-from smelt.tensor.parameters import POSITIVE, check_order, draw_shape, float_dtype, parameter, shape_first
+from smelt.tensor.random import generator
+from smelt.tensor.random.arguments import POSITIVE, check_order, draw_shape, float_dtype, parameter, shape_first
 from smelt.tensor.types import DTypeLike, Operand, ShapeLike
 
 if TYPE_CHECKING:

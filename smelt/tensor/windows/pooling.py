@@ -16,7 +16,7 @@ from smelt.graph import Node, as_index, build, identity, shape_text, size_of
 from smelt.tensor.arguments import flag, real_number
 from smelt.tensor.handle import floating, node_of, widened, wrap
 from smelt.tensor.types import Size
-from smelt.tensor.windows import Widths, fitted, for_each, known_size, paddings, windowed
+from smelt.tensor.windows.places import Widths, fitted, for_each, known_size, paddings, windowed
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor

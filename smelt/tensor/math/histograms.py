@@ -12,7 +12,7 @@ from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import Index, Node, build, product_of, shape_text
 from smelt.tensor.arguments import flag, integer, real_number
 from smelt.tensor.handle import Handle, computed, node_of, wrap
-from smelt.tensor.lookup import searchsorted
+from smelt.tensor.index.take_scatter import searchsorted
 from smelt.tensor.types import Operand, TensorLike
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DTypeError
 from smelt.graph import Node, Shape, build, draws
-from smelt.tensor import generator
 from smelt.tensor.handle import wrap
-from smelt.tensor.parameters import NOT_NEGATIVE, POSITIVE, draw_shape, float_dtype, is_number, parameter
+from smelt.tensor.random import generator
+from smelt.tensor.random.arguments import NOT_NEGATIVE, POSITIVE, draw_shape, float_dtype, is_number, parameter
 from smelt.tensor.types import DTypeLike, Operand, ShapeLike
 
 if TYPE_CHECKING:

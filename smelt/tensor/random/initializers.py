@@ -12,11 +12,11 @@ from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import Node, Shape, build, shape_text
-from smelt.tensor import generator
 from smelt.tensor.arguments import as_shape, real_number
 from smelt.tensor.handle import wrap
-from smelt.tensor.parameters import NOT_NEGATIVE, float_dtype
-from smelt.tensor.random_tails import truncated_normal
+from smelt.tensor.random import generator
+from smelt.tensor.random.arguments import NOT_NEGATIVE, float_dtype
+from smelt.tensor.random.tails import truncated_normal
 from smelt.tensor.types import DTypeLike, ShapeLike
 
 if TYPE_CHECKING:

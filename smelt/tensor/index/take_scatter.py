@@ -29,8 +29,8 @@ from smelt.graph import (
 from smelt.graph.checks import wrapped, written
 from smelt.tensor.arguments import flag, integer
 from smelt.tensor.handle import Handle, computed, node_of, pair, wrap
-from smelt.tensor.indexing import read, updates_of
-from smelt.tensor.selection import select
+from smelt.tensor.index.keys import select
+from smelt.tensor.index.read_write import read, updates_of
 from smelt.tensor.types import DTypeLike, Operand, TensorLike
 
 if TYPE_CHECKING:

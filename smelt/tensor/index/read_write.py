@@ -14,7 +14,7 @@ from smelt.graph import Node, Shape, Span, build
 from smelt.graph.checks import written
 from smelt.names import missing_attribute
 from smelt.tensor.handle import Handle, fitted, is_weak, node_of, scalar_node, wrap
-from smelt.tensor.selection import DROPPED, FOUND, KEPT, Selection, select
+from smelt.tensor.index.keys import DROPPED, FOUND, KEPT, Selection, select
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor

@@ -10,7 +10,7 @@ from smelt.graph import Node, build, normalized_axis, product_of, shape_text, si
 from smelt.tensor.arguments import integer
 from smelt.tensor.handle import node_of, wrap
 from smelt.tensor.types import Size
-from smelt.tensor.windows import fitted, for_each, paddings, spatial, windowed
+from smelt.tensor.windows.places import fitted, for_each, paddings, spatial, windowed
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor

@@ -11,7 +11,7 @@ from smelt.errors import ArgumentError, DTypeError
 from smelt.graph import Node, build
 from smelt.tensor.arguments import flag, real_number
 from smelt.tensor.handle import computed, is_weak, node_of, pair, widened, wrap
-from smelt.tensor.trigonometry import floating_pair
+from smelt.tensor.math.trigonometry import floating_pair
 from smelt.tensor.types import DT, DTypeLike, Operand, S
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import Index, Node, build, marked, product_of, shape_text
 from smelt.tensor.arguments import axis_or_dim, integer, one_axis
 from smelt.tensor.handle import all_common, node_of, wrap
-from smelt.tensor.movement import with_rank
+from smelt.tensor.shape.movement import with_rank
 from smelt.tensor.types import Size
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from smelt.errors import ArgumentError
 from smelt.graph import Node, build
 from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes, real_number
 from smelt.tensor.handle import floating, widened, wrap
-from smelt.tensor.reductions import away_from_zero, refuse_empty
+from smelt.tensor.math.reductions import away_from_zero, refuse_empty
 from smelt.tensor.types import Axes
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from smelt.derive import is_constant
 from smelt.errors import ArgumentError
 from smelt.graph import Node, alias, build
 from smelt.tensor.arguments import integer
-from smelt.tensor.finding import nonzero
 from smelt.tensor.handle import all_common, computed, floating, is_weak, node_of, pair, widened, wrap
+from smelt.tensor.index.nonzero import nonzero
 from smelt.tensor.types import DT, Operand, S
 
 if TYPE_CHECKING:

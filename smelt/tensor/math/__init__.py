@@ -1,0 +1,1 @@
+"""Functions of elements: one by one, folded, scanned, multiplied, put in order."""

@@ -1,0 +1,1 @@
+"""Functions that move elements, put tensors together, and pad them."""

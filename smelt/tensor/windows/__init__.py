@@ -1,0 +1,1 @@
+"""Convolution, pooling, and what else looks at windows of an image."""
