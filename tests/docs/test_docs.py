@@ -74,3 +74,13 @@ def test_a_block_that_should_fail_has_to(tmp_path: Path) -> None:
     path.write_text(FAILS.replace("1 / 0", "1"), encoding="utf-8")
     with pytest.raises(AssertionError, match="line 2 does not fail"):
         script("run_pages").executed(path)
+
+
+def test_the_glossary_names_files_that_there_are() -> None:
+    text = (ROOT / "docs/design/glossary.md").read_text(encoding="utf-8")
+    named = re.findall(
+        r"`([a-z_]+(?:/[a-z_]+)*(?:/|\.py)?)`", "".join(line.rpartition("| ")[2] for line in text.splitlines())
+    )
+    places = [name for name in named if "/" in name]
+    assert len(places) > 30
+    assert [name for name in places if not (ROOT / "smelt" / name).exists()] == []
