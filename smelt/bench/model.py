@@ -24,7 +24,9 @@ from smelt.bench.cpu.in_smelt import OPERATIONS
 from smelt.bench.kernels import Runner, filled
 from smelt.bench.report import Row
 from smelt.bench.train import in_smelt as networks
-from smelt.cost import Profile, Work, cost, known
+from smelt.cost import Profile
+from smelt.cost.kernel import Work, cost
+from smelt.cost.rates import known
 from smelt.device.cpu import CPU
 from smelt.kernel import Illegal, Kernel, Region, lower, parse_region, print_kernel
 from smelt.schedule.default import candidates

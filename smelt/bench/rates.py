@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from smelt.bench import peak
 from smelt.bench.kernels import Runner, buffer_bytes, memory_of
-from smelt.cost import Profile, Rates, assumed
+from smelt.cost import Profile
+from smelt.cost.rates import Rates, assumed
 from smelt.device.cpu import CPU
 from smelt.kernel import Kernel, parse_region
 from smelt.schedule.default import choose

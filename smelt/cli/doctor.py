@@ -69,7 +69,7 @@ def _devices() -> dict[str, Any]:
 
 def _rates(measure: bool) -> dict[str, Any]:
     """How fast the processor is, as the cost model has it."""
-    from smelt.cost import assumed, remember, stored
+    from smelt.cost.rates import assumed, remember, stored
     from smelt.device.cpu import CPU
 
     profile = CPU().profile

@@ -12,7 +12,7 @@ from smelt.compiler.record import graph_digest, load_graph
 from smelt.compiler.stages import Stages
 from smelt.compiler.trace import GraphKey, calls_python
 from smelt.config import settings
-from smelt.device import Device
+from smelt.device.protocol import Device
 from smelt.locks import Remembered
 from smelt.plan import CompiledGraph
 

@@ -29,7 +29,7 @@ from smelt.compiler.work import (
     in_order,
 )
 from smelt.config import settings
-from smelt.device import Device
+from smelt.device.protocol import Device
 from smelt.dtypes import DType, int64
 from smelt.fuse import (
     ROUTINES,

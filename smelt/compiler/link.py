@@ -23,8 +23,9 @@ from smelt.compiler.work import (
     sized_nbytes,
     temporaries,
 )
-from smelt.cost import Profile, known
-from smelt.device import Control, Device, HostStep, Launch, Library, Step
+from smelt.cost import Profile
+from smelt.cost.rates import known
+from smelt.device.protocol import Control, Device, HostStep, Launch, Library, Step
 from smelt.fuse import amount_node, base
 from smelt.graph import Hosted, Index, IndexLike, Loop, Node, Op, row_major
 from smelt.kernel import Routine

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from smelt.compiler.trace import Argument
 from smelt.compiler.work import LoopWork, Value
-from smelt.device import REGISTER
+from smelt.device.protocol import REGISTER
 from smelt.fuse import Walk, base
 from smelt.graph import IndexLike, Loop
 from smelt.kernel import Temporary

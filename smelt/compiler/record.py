@@ -18,11 +18,12 @@ from typing import Any
 
 from smelt.compiler.trace import count_scalars, count_starts
 from smelt.config import settings
-from smelt.device import REGISTER, Control, Device, Launch, Library, Step, check_controls
+from smelt.device.protocol import REGISTER, Control, Device, Launch, Library, Step, check_controls
 from smelt.diskcache import disk_cache
 from smelt.dtypes import as_dtype
 from smelt.errors import InternalError, SmeltError
-from smelt.graph import Index, IndexLike, Op, Variable, of, parse_index, product_of, upper
+from smelt.graph import Index, IndexLike, Op, Variable, of, product_of, upper
+from smelt.graph.index_text import parse_index
 from smelt.plan import INPUTS, SCALARS, Alias, CompiledGraph, Home, KernelRecord, Placed, Stored
 
 _KIND = "graphs"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from smelt.device import Library
+from smelt.device.protocol import Library
 from smelt.dtypes import int64, uint8
 from smelt.fuse import Group, LoopSizes, base
 from smelt.graph import IndexLike, Node, Op, product_of, upper

@@ -19,17 +19,4 @@ from smelt.device.memory import (
     size_class,
     wrap,
 )
-from smelt.device.protocol import (
-    REGISTER,
-    Builder,
-    Control,
-    Device,
-    DeviceMemory,
-    HostStep,
-    Launch,
-    Library,
-    Program,
-    Step,
-    check_controls,
-)
 from smelt.device.registry import HOST, MODULES, describe, is_name, open_device

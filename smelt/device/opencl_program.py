@@ -14,7 +14,8 @@ import numpy as np
 
 from smelt.device.opencl_build import Library
 from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Step, check_controls
-from smelt.graph import Index, Variable, of, parse_index
+from smelt.graph import Index, Variable, of
+from smelt.graph.index_text import parse_index
 
 if TYPE_CHECKING:
     from smelt.device.opencl import Context

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Final, Literal, NamedTuple
 
-from smelt.cost import COSTLY, again_pays, instructions
+from smelt.cost.operations import COSTLY, again_pays, instructions
 from smelt.fuse.facts import free_axes, is_stored
 from smelt.fuse.group import Group
 from smelt.fuse.routine_nodes import only_renames

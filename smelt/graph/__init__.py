@@ -48,7 +48,6 @@ from smelt.graph.index import (
     variable,
 )
 from smelt.graph.index_numbers import found_sizes
-from smelt.graph.index_text import TokenReader, parse_index
 from smelt.graph.node import (
     Node,
     PrivateNodes,

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from smelt.dtypes import ALL, DType, Scalar, float32
 from smelt.errors import InternalError, ParseError
-from smelt.graph import BINARY, REDUCTIONS, SCANS, UNARY, Index, TokenReader, Variable, of, size_of
+from smelt.graph import BINARY, REDUCTIONS, SCANS, UNARY, Index, Variable, of, size_of
+from smelt.graph.index_text import TokenReader
 from smelt.kernel import ir
 from smelt.kernel.forms import runs, written
 from smelt.kernel.ir import DOTS, Kernel, Part, Statement, Value

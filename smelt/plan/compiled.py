@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
-from smelt.device import NOWHERE, Device, DeviceMemory, Program, size_class
+from smelt.device import NOWHERE, size_class
+from smelt.device.protocol import Device, DeviceMemory, Program
 from smelt.dtypes import DType
 from smelt.errors import MemoryLimitError
 from smelt.graph import Index, IndexLike, Shape, Variable

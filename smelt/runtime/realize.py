@@ -23,7 +23,7 @@ from smelt.runtime.tracing import is_traced_input, is_tracing, is_transforming
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
     from smelt.compiler import CompiledGraph, Traced
-    from smelt.device import Device, DeviceMemory
+    from smelt.device.protocol import Device, DeviceMemory
     from smelt.graph import Check
 
 MANY_NUMBERS = 1 << 24  # that take longer to write than a compiled graph takes to begin

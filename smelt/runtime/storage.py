@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from smelt.device import HOST, DeviceMemory, allocate, pointer, wrap
+from smelt.device import HOST, allocate, pointer, wrap
+from smelt.device.protocol import DeviceMemory
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DonatedError
 from smelt.graph import Node, make_leaf, row_major

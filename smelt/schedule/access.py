@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smelt.cost import instructions
+from smelt.cost.operations import instructions
 from smelt.graph import Index, Operation, Variable, of, upper
 from smelt.kernel import Buffer, Expression, Region, extent, walk
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from smelt.cost import NO_WORK, Profile, Work
+from smelt.cost import Profile
+from smelt.cost.kernel import NO_WORK, Work
 from smelt.kernel import Action, Keep, Region, print_schedule
 
 Actions = tuple[Action, ...]

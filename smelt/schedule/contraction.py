@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from smelt.cost import Profile, rows_in_cache
+from smelt.cost import Profile
+from smelt.cost.kernel import rows_in_cache
 from smelt.graph import Variable, upper
 from smelt.kernel import Action, Bind, Order, Split, Unroll, extent, walk
 from smelt.schedule.access import lies_in_panels, stride

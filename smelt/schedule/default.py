@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 
-from smelt.cost import KEEP_INSTRUCTIONS, Profile, cost
+from smelt.cost import Profile
+from smelt.cost.kernel import cost
+from smelt.cost.limits import KEEP_INSTRUCTIONS
 from smelt.graph import Variable, upper
 from smelt.kernel import (
     Action,

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from smelt.cost import Profile, chunk_nanoseconds
+from smelt.cost import Profile
+from smelt.cost.kernel import chunk_nanoseconds
 from smelt.dtypes import DType, uint32, uint64
 from smelt.fuse import Operand
 from smelt.graph import IndexLike, Node, as_index, product_of, upper

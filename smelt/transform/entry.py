@@ -14,7 +14,8 @@ import numpy as np
 
 from smelt import runtime, tree
 from smelt.compiler import CompiledGraph
-from smelt.device import NOWHERE, Device, DeviceMemory
+from smelt.device import NOWHERE
+from smelt.device.protocol import Device, DeviceMemory
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import ArgumentError
 from smelt.graph import Check, Index

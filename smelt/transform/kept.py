@@ -17,7 +17,6 @@ from smelt.cost import profile
 from smelt.device import HOST, Memory, available_bytes
 from smelt.dtypes import bfloat16, float32, int8, int32, uint8
 from smelt.graph import Node, Op, build, product_of, row_major, topological, with_sources
-from smelt.kernel import rows_of
 from smelt.runtime import Placeholder, Storage
 
 CALLS = 3  # with the same weights, before they are packed
@@ -155,6 +154,8 @@ def _packing(leaf: Node, bytewise: bool, transposed: bool) -> Packing | None:
         return None
     if rows * columns * leaf.dtype.itemsize < LEAST_BYTES:
         return None
+    from smelt.kernel import rows_of  # which loads the compiler: only for a weight that is worth packing
+
     machine = profile()
     if leaf.dtype is float32 and machine.vector_bytes == 64:
         panel, depth, step = 64, 1, 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from smelt.cost import Profile, Work, again_pays, assumed, cost, instructions
-from smelt.cost.kernel import NO_WORK, chunk_nanoseconds
+from smelt.cost import Profile
+from smelt.cost.kernel import NO_WORK, Work, chunk_nanoseconds, cost
+from smelt.cost.operations import again_pays, instructions
+from smelt.cost.rates import assumed
 from smelt.kernel import lower, parse_region, parse_schedule
 from smelt.schedule.default import choose
 from tests.profiles import AMX, AVX2, AVX512, NEON
