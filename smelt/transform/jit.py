@@ -83,10 +83,10 @@ class Jit(Generic[P, T]):
             if entry is not None and entry.is_simple:
                 result: T = entry.replay_simple(found[0])
                 return result
-        return self._call(args, kwargs)
+        return self._call(args, kwargs, found or self._flatten_any(args, kwargs))
 
-    def _call(self, args: Any, kwargs: Any) -> T:
-        leaves, key = self._flatten_tensors(args, kwargs) or self._flatten_any(args, kwargs)
+    def _call(self, args: Any, kwargs: Any, flat: tuple[list[Any], Any]) -> T:
+        leaves, key = flat
         entry = self._entries.get(key)
         if entry is None:
             args, kwargs = self._taken(args, kwargs)
@@ -183,14 +183,9 @@ class Jit(Generic[P, T]):
             raw += value
         if self._plan.roots:
             self._read_hidden(raw, structure, len(raw))
-        leaves: list[Any] = []
-        marks: list[Any] = []
         try:
-            for x in raw:  # a loop is faster than comprehensions for a few
-                storage = x._node.attribute
-                leaves.append(storage)
-                marks.append(storage.signature)
-            return leaves, (tuple(structure), tuple(marks))
+            leaves = [x._node.attribute for x in raw]
+            return leaves, (tuple(structure), tuple([storage.signature for storage in leaves]))
         except AttributeError:  # only tensors have a node, and only computed ones have a signature there
             return None
 
