@@ -86,6 +86,8 @@ system.mmap.restype = ctypes.c_void_p
 system.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 system.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 system.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+# Python itself needs room as well: small blocks that are free again, in memory that it does not give back.
+room = [bytearray(400) for _ in range(20_000)][::1000]
 page, limit = mmap.PAGESIZE, int(open("/proc/sys/vm/max_map_count").read())
 place = system.mmap(None, 2 * limit * page, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, -1, 0)
 number = 0
