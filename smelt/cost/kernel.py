@@ -122,11 +122,8 @@ def _flops(region: Region, sizes: Mapping[Variable, int]) -> int:
         if e.op not in FREE and e.op != "load":
             over = e.arguments[0].axes if e.op == "reduce" else e.axes
             count = math.prod(size for axis, size in sizes.items() if axis in over)
-            total += 2 * DOTS_LENGTH[e.op] * count if e.op in DOTS else count
+            total += 2 * DOTS[e.op].numbers * count if e.op in DOTS else count
     return total
-
-
-DOTS_LENGTH: Final = {name: 4 // dot.first.itemsize for name, dot in DOTS.items()}  # products of one instruction
 
 
 def _least_bytes(region: Region, sizes: Mapping[Variable, int]) -> int:
@@ -319,7 +316,7 @@ class _Walk:
         else:
             parts = dict.fromkeys((*value.parts, *(part for x in statement.arguments for part in x.parts)))
             if statement.op in DOTS:
-                counts["words"] += 2 * DOTS_LENGTH[statement.op] * _elements(parts)
+                counts["words"] += 2 * DOTS[statement.op].numbers * _elements(parts)
             else:
                 counts["instructions"] += self.tiles(parts, value.dtype.itemsize)
         if statement.op != "set":

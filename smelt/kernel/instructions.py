@@ -164,11 +164,11 @@ class Tiles(NamedTuple):
 
 def tiled(value: Value, row: Instruction) -> Tiles:
     """How sums are cut into tiles. Raises `Illegal` where they do not fit."""
-    *registers, lane = value.parts or (None,)
+    lane = value.parts[-1] if value.parts else None
     if lane is None or not lane.is_lane or lane.extent not in row.lanes:
         raise Illegal(f"matrix: a tile of {row.name} has {max(row.lanes)} lanes")
-    columns = [part for part in registers if part is not None and part.axis == lane.axis and part.kind == "reg"]
-    rows = [part for part in registers if part is not None and part not in columns]
+    columns = [part for part in value.parts[:-1] if part.axis == lane.axis and part.kind == "reg"]
+    rows = [part for part in value.parts[:-1] if part not in columns]
     if len(rows) != 1 or rows[0].extent % row.rows:
         raise Illegal(f"matrix: a tile of {row.name} has {row.rows} rows")
     if rows[0].extent > row.tiles * row.rows or any(part.extent > row.tiles for part in columns):

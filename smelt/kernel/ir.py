@@ -166,6 +166,11 @@ class Dot(NamedTuple):
     second: DType
     result: DType
 
+    @property
+    def numbers(self) -> int:
+        """Numbers of a word."""
+        return 4 // self.first.itemsize
+
 
 DOTS = {
     "dot2": Dot(bfloat16, bfloat16, float32),  # instructions take subnormal numbers, and give subnormal sums, as zeros

@@ -86,7 +86,8 @@ class Runtime:
     def clear_caches(self) -> None:
         """Forget compiled graphs and kernels. Those on disk stay, as do those that somebody holds."""
         self.graphs.clear()
-        self.compiler.kernels.clear()
+        if self._compiler is not None:
+            self._compiler.kernels.clear()
         self.asked.clear()
         self.sizes.clear()
 

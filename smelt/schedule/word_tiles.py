@@ -14,7 +14,7 @@ from smelt.schedule.vectors import fitting, split
 from smelt.schedule.words import Words, in_place, in_words
 
 TILE_ROWS = 6
-TILE_VECTORS = {32: 4, 16: 2}  # by vector registers: those of the sums, of a row's factor and of the columns'
+TILE_VECTORS = 4  # with 32 registers; half as many with fewer
 PANELS = 8  # panels of columns that one task takes
 BLOCK_WORDS = 512  # words of a column that are packed at a time
 STREAMED_ROWS = 8  # fewer rows than this read the weight as it lies
@@ -83,7 +83,7 @@ def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
             yield Candidate("words", c.region, (*along, *actions, Matrix("y", words.row.name)))
         return
     columns, size = sizes([c.n]), sizes([c.k])
-    width = min(TILE_VECTORS[profile.vector_registers], -(-columns // lanes))
+    width = min(TILE_VECTORS if profile.vector_registers >= 32 else TILE_VECTORS // 2, -(-columns // lanes))
     panels = _panels(-(-columns // (width * lanes)), 2 * profile.cores, PANELS)
     blocks = -(-size // BLOCK_WORDS)
     tiling = Tiling(
