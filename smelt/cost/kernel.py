@@ -204,7 +204,7 @@ class _Walk:
         self.caches = (profile.l1_bytes, profile.l2_bytes, profile.l3_bytes)
         self.vector_bytes = max(profile.vector_bytes, 4)
         self.registers = profile.vector_registers
-        self.masks = "avx512f" in profile.features
+        self.masks = profile.masks
         self.lets: dict[Variable, frozenset[Variable]] = {}
 
     def body(self, statements: Iterable[ir.Statement]) -> _Body:

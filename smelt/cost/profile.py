@@ -33,6 +33,11 @@ class Profile(NamedTuple):
     group_threads: int = 0
     group_bytes: int = 0
 
+    @property
+    def masks(self) -> bool:
+        """Whether a load can leave out single lanes."""
+        return "avx512f" in self.features
+
 
 _X86: Final = frozenset({"x86_64", "amd64", "i686", "i386"})
 _ARM: Final = frozenset({"aarch64", "arm64"})

@@ -13,6 +13,7 @@ from smelt.cost import Profile
 from smelt.fuse.attention import weigh_last
 from smelt.fuse.chains import Chain
 from smelt.fuse.layout import LayoutOf
+from smelt.fuse.padding import stored_padding
 from smelt.fuse.routine_nodes import prepared
 from smelt.fuse.split import split_reductions
 from smelt.fuse.whole_words import whole_words
@@ -55,6 +56,12 @@ PASSES: Final = (
         Contract.EXACT,
         False,
         lambda graph, _, profile: Ready(*whole_words(graph.roots, graph.pieces, profile), graph.chains),
+    ),
+    Pass(
+        "padded operands stored",
+        Contract.EXACT,
+        False,
+        lambda graph, _, profile: graph._replace(pieces=graph.pieces | stored_padding(graph.roots, profile)),
     ),
     Pass(
         "chains found, attention divides last",

@@ -318,6 +318,7 @@ _NUMBERS = {
 }
 
 
+_WHOLE = "~m << (64 - L) == 0"  # nothing is left out: so it is but at edges
 _LOAD = "return (T)__builtin_ia32_loaddqu${letters}${size}_mask((const void *)p, ($integers){}, ($mask)m);"
 _STORE = "__builtin_ia32_storedqu${letters}${size}_mask((void *)p, ($integers)v, ($mask)m);"
 _SCALAR_SCALE = "return NAME(($whole){x}, ($whole){n}, ($whole){}, (u8)-1, 4)[0];"
@@ -327,11 +328,13 @@ _KEPT = "__builtin_ia32_cmp${kind}512_mask(x, splat@(limit), 5, ($mask)-1, 4)"
 
 SPELLINGS: dict[str, str | Spelling] = {
     "masked_load": _instructions(
+        f"if ({_WHOLE}) return *(const T_u *)p; "
         "T r = {}; for (int j = 0; j < L; j++) if (m >> j & 1) r[j] = p[j]; return r;",
         vector=[("$masks", _LOAD)],
     ),
     "masked_store": _instructions(
-        "for (int j = 0; j < L; j++) if (m >> j & 1) p[j] = v[j];", vector=[("$masks", _STORE)]
+        f"if ({_WHOLE}) *(T_u *)p = v; else for (int j = 0; j < L; j++) if (m >> j & 1) p[j] = v[j];",
+        vector=[("$masks", _STORE)],
     ),
     "stream": _instructions(
         "*(T_u *)p = v;",

@@ -30,6 +30,7 @@ TASKS_PER_CORE = 2  # so that a core that is held up costs little
 BLOCK_ROWS = 24  # rows of A that are worth packing B for once more, for each vector of a panel
 BLOCK_PRODUCTS = 1 << 18  # that are worth a task, where columns make too few: about ten microseconds
 PACKED_ROWS = 48  # of A that are worth packing what would fit a cache if it lay well
+UNPACKED_ROWS = 16  # that meet columns as they lie
 FEW_ROWS = 64  # rows up to which reading B once is what matters
 STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
 STREAMED_ROWS = 8  # rows of a weight that are added up at a time
@@ -188,9 +189,11 @@ def _is_small(c: Contraction, panel: int, profile: Profile) -> bool:
     Rows that lie a power of two apart drive each other out; few rows of A do not make up for packing all the same.
     """
     b = c.right
-    if b.op != "load" or len(c.summed) > 1 or stride(b.attribute.buffer, b.attribute.index, c.n) != 1:
+    if b.op != "load" or stride(b.attribute.buffer, b.attribute.index, c.n) != 1:
         return False
     rows = c.height * sizes(c.rows)
+    if len(c.summed) > 1:
+        return rows <= UNPACKED_ROWS and not b.attribute.mask
     apart = stride(b.attribute.buffer, b.attribute.index, c.k) if rows >= PACKED_ROWS else None
     itemsize = b.dtype.itemsize
     return rows_in_cache(sizes([c.k]), panel * itemsize, itemsize * (apart or 1)) <= profile.l1_bytes
