@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -41,19 +42,12 @@ class HostFunction:
         return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Typed:
     """The function with its results brought into the dtypes that were declared."""
 
-    __slots__ = ("function", "types")
-
-    def __init__(self, function: HostFunction, types: tuple[dtypes.DType, ...]) -> None:
-        self.function, self.types = function, types
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Typed) and (self.function, self.types) == (other.function, other.types)
-
-    def __hash__(self) -> int:
-        return hash((self.function, self.types))
+    function: HostFunction
+    types: tuple[dtypes.DType, ...]
 
     def __call__(self, arrays: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
         name, results = self.function.name, []
@@ -125,13 +119,12 @@ def called(
     return host(Hosted(_Ordered(hosted, len(nodes)) if after else hosted, tuple(types)), [*nodes, *after])
 
 
+@dataclass(frozen=True, slots=True)
 class _Ordered:
     """A function that is not told about what it comes after."""
 
-    __slots__ = ("count", "function")
-
-    def __init__(self, function: _Typed, count: int) -> None:
-        self.function, self.count = function, count
+    function: _Typed
+    count: int
 
     def __call__(self, arrays: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
         return self.function(arrays[: self.count], shapes)

@@ -410,6 +410,17 @@ def test_pictures() -> None:
     ]
 
 
+def test_a_summary_prints_nothing_later(capsys: pytest.CaptureFixture[str]) -> None:
+    class Shown(sm.nn.Module):
+        def __call__(self, x: sm.Tensor) -> sm.Tensor:
+            sm.debug.print("seen {}", x)
+            return x + 1
+
+    Shown().summary((2,))
+    (sm.ones((3,)) + 1).realize()
+    assert capsys.readouterr().out == ""
+
+
 def test_a_summary_changes_nothing() -> None:
     sm.random.seed(0)
     first = sm.random.uniform((3,)).tolist()
