@@ -38,6 +38,11 @@ class Profile(NamedTuple):
         """Whether a load can leave out single lanes."""
         return "avx512f" in self.features
 
+    @property
+    def multiplies_by_lane(self) -> bool:
+        """Whether a product by one lane of a vector costs no more than one by a whole vector."""
+        return self.machine in _ARM
+
 
 _X86: Final = frozenset({"x86_64", "amd64", "i686", "i386"})
 _ARM: Final = frozenset({"aarch64", "arm64"})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import math
 
-from smelt.dtypes import bool_, compute_dtype
+from smelt.dtypes import bool_, compute_dtype, float32
 from smelt.errors import InternalError
 from smelt.graph import Index, IndexLike, Variable, of
-from smelt.kernel import Compute, Load, Reduce, Value
+from smelt.kernel import Compute, Load, Part, Place, Reduce, Value
 from smelt.render import elementwise
 from smelt.render.groups import Groups
 from smelt.render.library import Type
@@ -17,7 +17,21 @@ from smelt.render.registers import Registers, Source
 from smelt.render.tiles import Coordinates, along_lane, combinations, place, place_mask
 
 _INLINE_LIMIT = 4  # a function of more registers than this is called, which compiles faster and loses little
+TOGETHER = 4  # numbers of a vector whose lanes are registers
 _MASK_FOLDS = {"max": "fold_or", "min": "fold_and"}
+
+
+def side_by_side(load: Load) -> Part | None:
+    """The part of a load of packed numbers whose registers lie next to each other, in whole vectors."""
+    dtype, parts = load.buffer.dtype, load.value.parts
+    if load.picks or load.mask or load.buffer.place is not Place.LOCAL or compute_dtype(dtype) is not dtype:
+        return None
+    address = load.buffer.address(load.index)
+    for part in parts:
+        move = along_lane(address, part)
+        if dtype is float32 and part.extent % TOGETHER == 0 and move is not None and move.step.value == 1:
+            return part
+    return None
 
 
 class Expressions:
@@ -48,6 +62,11 @@ class Expressions:
         if value.dtype is not compute_dtype(buffer.dtype):
             raise InternalError(f"a load of {buffer.dtype} gives no {value.dtype}")
         tile = self.registers.tile(value)
+        along = side_by_side(statement) if tile.lane is None and self.library.dialect.vectors else None
+        if along is not None:
+            first = at[along.name] - at[along.name] % TOGETHER
+            where = access(buffer, statement.index, (), {**at, along.name: first}, None)
+            return self.memory.load_one_of(buffer, where, value.name, TOGETHER, at[along.name] - first)
         where = self._picked(statement, at)
         text = self.memory.load(buffer, where, tile.lane)
         return self._mask_as(text, 8, tile.form) if value.dtype is bool_ else text

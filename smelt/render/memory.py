@@ -163,6 +163,14 @@ class Memory:
         self.library.type(t)
         return self._widen(buffer.dtype, t, self._raw(buffer, where, lane, t))
 
+    def load_one_of(self, buffer: Buffer, where: Access, value: str, count: int, number: int) -> str:
+        """One of some numbers that lie side by side, which are loaded together where products can pick a lane."""
+        t = Type(memory_element(buffer.dtype), count)
+        name, pointer = self.library.type(t), self.pointer(buffer, where.address)
+        key = ("side by side", value, where.address)
+        vector = self._once(key, "q", f"{name} ", lambda: f"({name})*(const {name}_u *){pointer}")
+        return f"LANE({vector}, {pointer}, {number})"
+
     def _raw(self, buffer: Buffer, where: Access, lane: Part | None, t: Type) -> str:
         zero = f"({t.name}){{{0}}}" if lane is not None else f"({t.name})0"
         if where.mask is NEVER:

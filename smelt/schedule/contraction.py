@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from smelt.cost import Profile
 from smelt.cost.kernel import rows_in_cache
+from smelt.dtypes import float32
 from smelt.graph import Variable, upper
 from smelt.kernel import Action, Bind, Order, Split, Unroll, extent, walk
 from smelt.schedule.access import lies_in_panels, stride
@@ -23,6 +24,9 @@ from smelt.schedule.vectors import fitting, split, vector_lanes
 
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
 TILED_ROWS = 4  # rows from which on there are tiles
+TILE_BY_LANE = 8, 3  # the same where rows are the lanes of vectors
+BY_LANE_SIZE = 256  # rows and columns that are worth packing A as well
+BY_LANE_PANELS = 24  # panels of B that a tile of these meets: their blocks stream from the caches
 TURNED_PANELS = 16  # panels of B that a tile of a turned A meets
 PACKED_SHARE = 4  # a packed block takes this part of the second-level cache
 UNROLLED = 2  # steps of a sum in one turn of its loop: more are no faster, and cost the C compiler time
@@ -88,23 +92,34 @@ def _packed(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
 
 
 def _turned(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
-    """A lies with its rows side by side, as in the gradient of a weight. Read as it is, each product would touch a line
-    of its own, and where those lie a power of two apart they drive each other out of the caches. So A is packed, too: a
-    tile at a time, which then meets a block of B that is many panels wide. Tasks are blocks of rows and of columns.
+    """A is packed, too: a tile at a time, which then meets a block of B that is many panels wide. Tasks are blocks of
+    rows and of columns.
+
+    So it is where A lies with its rows side by side, as in the gradient of a weight: read as it is, each product would
+    touch a line of its own, and where those lie a power of two apart they drive each other out of the caches. And where
+    products by a lane of a vector cost no more than others: then a tile loads its rows as vectors.
     """
     if c.batch or len(c.summed) > 1 or not c.is_static(c.m, c.n, c.k) or c.left.op != "load":
         return
     assert c.m is not None
-    access = c.left.attribute
-    height, width = _tile(sizes([c.n]), lanes, profile)
-    panel = width * lanes
-    blocks = min(TASKS_PER_CORE * profile.cores, c.height // (BLOCK_ROWS * width))
-    if stride(access.buffer, access.index, c.m) != 1 or access.mask or sizes([c.n]) < 2 * panel or blocks < 2:
+    access, columns = c.left.attribute, sizes([c.n])
+    by_lane = profile.multiplies_by_lane and c.right.dtype is float32 and columns >= BY_LANE_SIZE
+    aligned = stride(access.buffer, access.index, c.m) == 1
+    if access.mask or not (aligned or (by_lane and c.height >= BY_LANE_SIZE)):
         return
-    panels = _even_blocks(-(-sizes([c.n]) // panel), TURNED_PANELS) or -(-sizes([c.n]) // panel)
-    depth = _even_blocks(sizes([c.k]), max(8, _room(c, profile) // (panels * panel)))
+    height, width = TILE_BY_LANE if by_lane else _tile(columns, lanes, profile)
+    panel = width * lanes
+    there = -(-columns // panel)
+    panels = _even_blocks(there, BY_LANE_PANELS if by_lane else TURNED_PANELS) or there
+    beside = -(-there // panels) if by_lane else 1  # tasks of the same rows
+    blocks = min(-(-TASKS_PER_CORE * profile.cores // beside), c.height // (BLOCK_ROWS * width))
+    if columns < 2 * panel or blocks < (1 if by_lane else 2):
+        return
+    room = _room(c, profile) * (2 * PACKED_SHARE if by_lane else 1)
+    depth = _even_blocks(sizes([c.k]), max(8, room // (panels * panel)))
     tiles = -(-c.height // height)
-    yield Tiling(height, width, lanes, "shrink", -(-tiles // blocks), panels, depth, 0, "columns", "panels", UNROLLED)
+    row_tiles = -(-tiles // blocks) if blocks > 1 else 0
+    yield Tiling(height, width, lanes, "shrink", row_tiles, panels, depth, 0, "columns", "panels", UNROLLED)
 
 
 def _panels(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:

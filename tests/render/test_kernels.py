@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from smelt.dtypes import DType
 from smelt.errors import InternalError
 from smelt.graph.index import Variable, as_index, of
 from smelt.graph.shapes import row_major
+from smelt.kernel import evaluate_region, lower
 from smelt.kernel.ir import (
     Accumulator,
     Compute,
@@ -31,6 +33,9 @@ from smelt.kernel.ir import (
 )
 from smelt.kernel.region import Buffer, Less, Place
 from smelt.render import render, workspace_bytes
+from smelt.schedule.facts import contraction_of
+from smelt.schedule.tiling import Tiling
+from tests.kernel.regions import Case, matmul
 from tests.render.support import Compiled, buffer, elementwise, kernel, loop, part
 
 f32 = dtypes.float32
@@ -71,6 +76,20 @@ def test_register_tile_multiplies_matrices(tmp_path: Path) -> None:
         out = np.zeros((5, 12), dtype.numpy)
         compiled.run(f"mm_{dtype.name}", [out.reshape(-1), a.reshape(-1), b.reshape(-1)])
         assert (out == a @ b).all(), dtype
+
+
+@pytest.mark.parametrize("flags", ["-march=native", "-march=native -U__aarch64__"], ids=["here", "by memory"])
+def test_packed_rows_are_the_lanes_of_vectors(flags: str, tmp_path: Path) -> None:
+    region = matmul(19, 29, 13).region
+    contraction = contraction_of(region)
+    assert contraction is not None
+    lowered = lower(region, Tiling(8, 3, 4, "shrink", panels=2, left="columns", right="panels").actions(contraction))
+    compiled = Compiled([replace(lowered, name="k")], tmp_path, flags=flags)
+    assert "LANE(q" in compiled.text
+    arrays, expected = Case(region).arrays(), Case(region).arrays()
+    evaluate_region(region, expected, {})
+    compiled.run("k", [arrays[buffer.name].reshape(-1) for buffer in lowered.buffers])
+    np.testing.assert_allclose(arrays["o"], expected["o"], rtol=1e-5, atol=1e-5)
 
 
 def test_the_tile_stays_in_registers() -> None:
