@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Set
-from typing import Any
 
 from smelt.derive.moves import (
     broadcast_back,
@@ -99,8 +98,7 @@ def picked(x: Node, places: Node, axis: int) -> Node:
 def sorted_places(node: Node) -> Node:
     """Where the elements of a sorted tensor stood."""
     axis, descending, _ = node.attribute
-    count: Any = node.shape[axis]
-    return build.sort(node.sources[0], axis, descending=descending, indices=True, count=count)
+    return build.sort(node.sources[0], axis, descending=descending, indices=True, count=node.shape[axis])
 
 
 def sort_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:

@@ -7,7 +7,7 @@ graph computes; `text` prints and parses graphs; `composites` names larger funct
 """
 
 from smelt.graph.alias import alias, without_aliases
-from smelt.graph.build_movement import broadcast_to
+from smelt.graph.build import broadcast_to
 from smelt.graph.checks import Check, checks_of
 from smelt.graph.closed import (
     bodies_of,

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from smelt.dtypes import DType, bool_, int64
 from smelt.errors import InternalError, SmeltError
 from smelt.graph import build
-from smelt.graph.index import Index, nonnegative
+from smelt.graph.index import Index
 from smelt.graph.node import Node, Shape, topological
 from smelt.graph.ops import (
     CONTROL,
@@ -31,7 +31,7 @@ from smelt.graph.ops import (
     Span,
     Window,
 )
-from smelt.graph.shapes import dims_of
+from smelt.graph.shapes import certain, dims_of
 
 
 def verify_node(node: Node) -> None:
@@ -39,11 +39,9 @@ def verify_node(node: Node) -> None:
     _need(node, isinstance(node.op, Op) and isinstance(node.dtype, DType), "fields have the right types")
     _need(node, type(node.shape) is tuple and type(node.sources) is tuple, "fields have the right types")
     for size in node.shape:
-        if type(size) is int:
-            _need(node, size >= 0, "sizes are not negative")
-        else:
-            _need(node, isinstance(size, Index) and bool(size.terms), "sizes are integers or expressions of dims")
-            _need(node, nonnegative(size), "sizes are not negative")  # type: ignore[arg-type]
+        symbolic = isinstance(size, Index) and bool(size.terms)
+        _need(node, type(size) is int or symbolic, "sizes are integers or expressions of dims")
+        _need(node, certain(size), "sizes are not negative")
     form = FORMS[node.op]
     _need(node, form.sources in (None, len(node.sources)), f"there are {form.sources} sources")
     _need(node, form.attribute in (object, type(node.attribute)), f"the attribute is a {form.attribute.__name__}")
@@ -86,10 +84,6 @@ def _named(node: Node) -> str:
     return f"{node!r} of {', '.join(repr(source) for source in node.sources[:4]) or 'nothing'}"
 
 
-def _not_negative(value: Any) -> bool:
-    return nonnegative(value) if isinstance(value, Index) else value >= 0
-
-
 def _const(node: Node) -> None:
     _need(node, node.shape == (), "a constant is a scalar")
     _need(node, len(node.attribute) == node.dtype.itemsize, "it has one element")
@@ -129,7 +123,7 @@ def _scatter(node: Node) -> None:
 def _sort(node: Node) -> None:
     (x,), axis = node.sources, node.attribute.axis
     _need(node, 0 <= axis < x.rank == node.rank, "there is an axis to sort along")
-    _need(node, _not_negative(x.shape[axis] - node.shape[axis]), "no more are wanted than there are")
+    _need(node, certain(x.shape[axis] - node.shape[axis]), "no more are wanted than there are")
 
 
 def _contracted(node: Node, a: Node, b: Node) -> Node:
@@ -148,8 +142,7 @@ def _scattered(node: Node, target: Node, updates: Node, *indices: Node) -> Node:
 
 def _sorted(node: Node, x: Node) -> Node:
     axis, descending, indices = node.attribute
-    count: Any = node.shape[axis]
-    return build.sort(x, axis, descending=descending, indices=indices, count=count)
+    return build.sort(x, axis, descending=descending, indices=indices, count=node.shape[axis])
 
 
 def _composite(node: Node, *sources: Node) -> Node:
@@ -186,7 +179,7 @@ def _loop(node: Node) -> None:
     _need(node, 0 <= states <= len(body) and min(constants, xs) >= 0, "its numbers are not negative")
     _need(node, first + xs == len(node.sources), "it has as many sources as it says")
     _need(node, (length is None) != (test is None), "there is a length or a test")
-    _need(node, type(reverse) is bool and (length is None or _not_negative(length)), "the length is not negative")
+    _need(node, type(reverse) is bool and (length is None or certain(length)), "the length is not negative")
     types = [(x.dtype, x.shape) for x in node.sources[:first]]
     _need(node, types[:states] == [(x.dtype, x.shape) for x in body[:states]], "states keep their types")
     if test is not None:
