@@ -6,22 +6,10 @@ a node never changes (its `leaf`, where its value lies once computed, is only ev
 graph computes; `text` prints and parses graphs; `composites` names larger functions and can write them out.
 """
 
-from smelt.graph.alias import alias, without_aliases
 from smelt.graph.build import broadcast_to
-from smelt.graph.checks import Check, checks_of
-from smelt.graph.closed import (
-    bodies_of,
-    branch,
-    living_items,
-    loop,
-    open_body,
-    parameter,
-    parameter_types,
-    substituted,
-    with_bodies,
-)
+from smelt.graph.checks import DONE, Check, checks_of
+from smelt.graph.closed import branch, living_items, loop, open_body, parameter, parameter_types
 from smelt.graph.composites import attention_scores, expand, mean, normalized
-from smelt.graph.effects import DONE
 from smelt.graph.index import (
     ZERO,
     Atom,
@@ -86,6 +74,7 @@ from smelt.graph.ops import (
 )
 from smelt.graph.origins import Origins, derived, noting
 from smelt.graph.ranges import Ranges
+from smelt.graph.rewritten import alias, bodies_of, rewritten, substituted, with_bodies, with_sizes, without_aliases
 from smelt.graph.shapes import (
     as_size,
     broadcast_shapes,
@@ -97,5 +86,4 @@ from smelt.graph.shapes import (
     row_major,
     shape_text,
 )
-from smelt.graph.sizes import with_sizes
 from smelt.graph.verify import value_types, verify_graph
