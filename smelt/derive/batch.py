@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 from smelt.derive import control
-from smelt.derive.custom import Call, Custom, Stopped, Variable
-from smelt.derive.moves import filled, zeros
+from smelt.derive.custom import Call, Custom, Stopped, stand_in
+from smelt.derive.moves import filled
 from smelt.dtypes import bool_, int64
 from smelt.errors import InternalError
 from smelt.graph import CONTROL, ELEMENTWISE, IndexLike, Node, Op, Span, alias, build, composites, derived, topological
@@ -73,8 +73,8 @@ class _Batching:
         single = node.attribute.call
 
         def pull_back(given: Mapping[int, Node], sources: Sequence[Node]) -> list[Node | None]:
-            cotangents = {k: single_element(ct) for k, ct in given.items()}
-            elements = [single_element(source) for source in sources]
+            cotangents = {k: stand_in(ct.dtype, ct.shape[1:]) for k, ct in given.items()}
+            elements = [stand_in(source.dtype, source.shape[1:]) for source in sources]
             found = filled(single.pull_back(cotangents, elements), elements)
             stand_ins = dict(zip([*cotangents.values(), *elements], [*given.values(), *sources], strict=True))
             return list(batch(found, {**self.stand_ins, **stand_ins}, self.size))
@@ -92,12 +92,6 @@ class _Batching:
     def full(self, node: Node) -> Node:
         """A node for all elements, with the batch axis."""
         return self.known[node] or build.broadcast_to(node, (self.size, *node.shape))
-
-
-def single_element(node: Node) -> Node:
-    """A variable with the type of one element of a batch."""
-    shape = node.shape[1:]
-    return alias(zeros(shape, node), Variable())
 
 
 # --- one rule for each op

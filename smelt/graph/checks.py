@@ -12,7 +12,7 @@ result depends on them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from smelt.dtypes import int64, uint64
@@ -164,7 +164,7 @@ def with_checks(roots: Sequence[Node]) -> Checked:
         if node.leaf is not None:
             return node
         if node.op is Op.ITEM:
-            return values[node.sources[0]][node.attribute]
+            return values[node.sources[0]][int(node.attribute)]
         if node.op in CONTROL:
             values[node], more = _WITH_CHECKS[node.op](same)
             found.update(more)
@@ -217,4 +217,8 @@ def _loop(node: Node) -> tuple[list[Node], Found]:
     return kept, found | dict(zip(last, test.checks.values(), strict=True))
 
 
-_WITH_CHECKS: Final = {Op.LOOP: _loop, Op.BRANCH: _branch, Op.HOST: lambda node: (items(node), {})}
+_WITH_CHECKS: Final[dict[Op, Callable[[Node], tuple[list[Node], Found]]]] = {
+    Op.LOOP: _loop,
+    Op.BRANCH: _branch,
+    Op.HOST: lambda node: (items(node), {}),
+}
