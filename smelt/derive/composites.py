@@ -7,16 +7,16 @@ found again as the same nodes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Set
+from functools import partial
 from typing import Any, Final
 
 from smelt.derive.attention import attention_back
-from smelt.derive.moves import broadcast_back, total, wide, zeros
+from smelt.derive.moves import Parts, broadcast_back, total, wide, zeros
 from smelt.dtypes import int64
 from smelt.graph import Node, mean, normalized
 from smelt.graph import build as b
 
-Parts = Iterable[tuple[Node, Node]]
 CompositeRule = Callable[[Node, Node, Set[Node]], Parts | None]  # None: take the expansion
 
 
@@ -56,27 +56,22 @@ def _cross_entropy(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
 # --- normalization
 
 
-def _norm(centers: bool) -> CompositeRule:
+def _norm(node: Node, ct: Node, wanted: Set[Node], centers: bool) -> Parts:
     """Layer norm, or (without centering) rms norm."""
-
-    def rule(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-        x, *affine = node.sources
-        parameters = _parameters(node)
-        last = tuple(range(x.rank - parameters["axes"], x.rank))
-        lead = tuple(range(x.rank - parameters["axes"]))
-        t = wide(ct)
-        normal, scale = normalized(x, **parameters, centers=centers)
-        if x in wanted:
-            slope = b.mul(t, wide(affine[0])) if affine else t
-            inner = b.mul(normal, mean(b.mul(slope, normal), last))
-            slope = b.sub(slope, b.add(mean(slope, last), inner)) if centers else b.sub(slope, inner)
-            yield x, b.cast(b.mul(slope, scale), x.dtype)
-        if affine and affine[0] in wanted:
-            yield affine[0], b.cast(total(b.mul(t, normal), lead), x.dtype)
-        if len(affine) > 1 and affine[1] in wanted:
-            yield affine[1], b.cast(total(t, lead), x.dtype)
-
-    return rule
+    x, *affine = node.sources
+    parameters = _parameters(node)
+    last = tuple(range(x.rank - parameters["axes"], x.rank))
+    lead = tuple(range(x.rank - parameters["axes"]))
+    t = wide(ct)
+    normal, scale = normalized(x, **parameters, centers=centers)
+    if x in wanted:
+        slope = b.mul(t, wide(affine[0])) if affine else t
+        inner = b.mul(normal, mean(b.mul(slope, normal), last))
+        slope = b.sub(slope, b.add(mean(slope, last), inner)) if centers else b.sub(slope, inner)
+        yield x, b.cast(b.mul(slope, scale), x.dtype)
+    for tensor, part in zip(affine, (b.mul(t, normal), t), strict=False):
+        if tensor in wanted:
+            yield tensor, b.cast(total(part, lead), x.dtype)
 
 
 # --- activations
@@ -119,8 +114,8 @@ COMPOSITE_RULES: Final[dict[str, CompositeRule]] = {
     "softmax": _softmax,
     "log_softmax": _log_softmax,
     "cross_entropy": _cross_entropy,
-    "layer_norm": _norm(centers=True),
-    "rms_norm": _norm(centers=False),
+    "layer_norm": partial(_norm, centers=True),
+    "rms_norm": partial(_norm, centers=False),
     "attention": attention_back,
     **dict.fromkeys(SLOPES, _activation),
 }

@@ -253,9 +253,11 @@ def loop_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, ba
             full = [_kept(test, new, before) for new, before in zip(full, inputs, strict=False)]
             tests = [build.reduce("max", test, (0,))]
     sources = [
-        _moved(x, batched[k]) if k >= first else _source(x, batched[k], k in apart, size)
-        for k, x in enumerate(node.sources)
+        new or (_spread(x, size) if k in apart else x)
+        for k, (x, new) in enumerate(zip(node.sources, batched, strict=True))
     ]
+    # What is scanned has its batch axis after the one that is cut.
+    sources[first:] = [_swapped(x) if k in apart else x for k, x in enumerate(sources[first:], first)]
     results = loop(old._replace(body=_body(full, inputs), test=_body(tests, inputs) or None), sources)
     differing = [k in apart if k < old.states else found[k] is not None for k in range(len(results))]
     return {k: _whole(k, value, old.states, differing[k], size) for k, value in enumerate(results)}
@@ -267,7 +269,7 @@ def _whole(k: int, value: Node, states: int, differs: bool, size: IndexLike) -> 
     """
     if not differs:
         return _spread(value, size)
-    return value if k < states else build.permute(value, (1, 0, *range(2, value.rank)))
+    return value if k < states else _swapped(value)
 
 
 def branch_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, batch: Batch) -> dict[int, Node]:
@@ -293,13 +295,8 @@ def _spread(x: Node, size: IndexLike) -> Node:
     return build.broadcast_to(x, (size, *x.shape))
 
 
-def _source(x: Node, found: Node | None, is_batched: bool, size: IndexLike) -> Node:
-    return found if found is not None else _spread(x, size) if is_batched else x
-
-
-def _moved(x: Node, found: Node | None) -> Node:
-    """What is scanned has its batch axis after the one that is cut."""
-    return x if found is None else build.permute(found, (1, 0, *range(2, found.rank)))
+def _swapped(x: Node) -> Node:
+    return build.permute(x, (1, 0, *range(2, x.rank)))
 
 
 def _kept(going: Node, new: Node, before: Node) -> Node:

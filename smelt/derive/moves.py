@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from smelt.dtypes import Scalar, compute_dtype
 from smelt.graph import IndexLike, Node, Op, Shape, Span, as_index, build, constant_value, product_of, size_of, upper
+
+Parts = Iterable[tuple[Node, Node]]  # nodes, and what each of their cotangents gets
 
 
 def zeros(shape: Shape, like: Node) -> Node:

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
-from smelt.derive import control, indexing, ordering
+from smelt.derive import choices, control
 from smelt.derive.composites import COMPOSITE_RULES
 from smelt.derive.custom import Custom, Stopped, Variable
 from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
-from smelt.derive.moves import added, broadcast_back, cut, inverse, narrowed, total, wide, zeros
+from smelt.derive.moves import Parts, added, broadcast_back, cut, inverse, narrowed, total, wide, zeros
 from smelt.derive.windows import unpadded, unsliced, unwindowed
 from smelt.errors import InternalError
 from smelt.graph import CONTROL, SOURCES, Node, Op, build, derived, expand, topological
 
-Parts = Iterable[tuple[Node, Node]]
 Rule = Callable[[Node, Node, Set[Node]], Parts]
 
 
@@ -157,8 +156,8 @@ def _reduce(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     if op == "add":
         return [(x, broadcast_back(ct, axes, x.shape))]
     if op == "mul":
-        return [(x, ordering.product_map(x, axes, broadcast_back(ct, axes, x.shape)))]
-    share, mask = ordering.extreme_share(x, node, axes)
+        return [(x, choices.product_map(x, axes, broadcast_back(ct, axes, x.shape)))]
+    share, mask = choices.extreme_share(x, node, axes)
     spread = broadcast_back(build.cast(build.mul(wide(ct), share), ct.dtype), axes, x.shape)
     return [(x, build.where(mask, spread, zeros(x.shape, x)))]
 
@@ -215,11 +214,11 @@ _RULES: Final[dict[Op, Rule]] = {
     Op.CAST: _to_first(lambda node, ct, x: build.cast(ct, x.dtype)),
     Op.BITCAST: _flat,
     Op.REDUCE: _reduce,
-    Op.SCAN: ordering.scan_back,
+    Op.SCAN: choices.scan_back,
     Op.CONTRACT: _contract,
-    Op.GATHER: indexing.gather_back,
-    Op.SCATTER: indexing.scatter_back,
-    Op.SORT: ordering.sort_back,
+    Op.GATHER: choices.gather_back,
+    Op.SCATTER: choices.scatter_back,
+    Op.SORT: choices.sort_back,
     Op.NONZERO: _internal,
     Op.ITEM: _flat,  # its loop or branch takes the cotangents of all of them
     Op.PARAMETER: _flat,

@@ -8,33 +8,9 @@ graph computes; `text` prints and parses graphs; `composites` names larger funct
 
 from smelt.graph.build import broadcast_to
 from smelt.graph.checks import DONE, Check, checks_of
-from smelt.graph.closed import branch, living_items, loop, open_body, parameter, parameter_types
+from smelt.graph.closed import branch, living_items, loop, open_body, parameter
 from smelt.graph.composites import attention_scores, expand, mean, normalized
-from smelt.graph.index import (
-    ZERO,
-    Atom,
-    Dim,
-    Index,
-    IndexLike,
-    Maximum,
-    Minimum,
-    Operation,
-    Quotient,
-    Remainder,
-    Variable,
-    as_index,
-    exact_quotient,
-    least,
-    less,
-    maximum,
-    minimum,
-    nonnegative,
-    of,
-    product_of,
-    size_of,
-    upper,
-    variable,
-)
+from smelt.graph.index import *
 from smelt.graph.index_numbers import found_sizes
 from smelt.graph.node import (
     Node,
@@ -86,4 +62,4 @@ from smelt.graph.shapes import (
     row_major,
     shape_text,
 )
-from smelt.graph.verify import value_types, verify_graph
+from smelt.graph.verify import parameter_types, value_types, verify_graph

@@ -298,8 +298,10 @@ def only_stored(dtype: DType, name: str) -> DTypeError:
     )
 
 
-def check_fold(op: str, dtype: DType, name: str) -> None:
-    """Check that a reduction, a scan or a scatter can combine elements of a type."""
+def _check_fold(op: str, known: Sequence[str], kind: str, dtype: DType, name: str) -> None:
+    """Check that there is such a reduction, scan or update, and that it can combine elements of a type."""
+    if op not in known:
+        raise ArgumentError(f"{name}: there is no {kind} called {op!r}", hint=f"Use one of: {', '.join(known)}.")
     if dtype in dtypes.STORAGE:
         raise only_stored(dtype, name)
     if dtype.is_bool and op in ("add", "mul"):
@@ -363,11 +365,7 @@ def shift(x: Node, value: Scalar) -> Node:
 
 def reduce(op: str, x: Node, axes: Iterable[Any], *, keep_axes: bool = False, name: str = "") -> Node:
     """The axes folded by add, mul, max or min: gone, or kept with size 1. Without axes x itself comes back."""
-    if op not in ops.REDUCTIONS:
-        raise ArgumentError(
-            f"reduce: there is no reduction called {op!r}", hint=f"Use one of: {', '.join(ops.REDUCTIONS)}."
-        )
-    check_fold(op, x.dtype, name or op)
+    _check_fold(op, ops.REDUCTIONS, "reduction", x.dtype, name or op)
     gone = tuple(sorted(normalized_axes(axes, x.rank, name or op)))
     if not gone:
         return x
@@ -521,11 +519,9 @@ def scatter(
     name: str = "scatter",
 ) -> Node:
     """The target with updates combined into the elements that index tensors name; see `Scattering` for `axes`."""
-    if op not in ops.SCATTERS:
-        raise ArgumentError(f"{name}: there is no update called {op!r}", hint=f"Use one of: {', '.join(ops.SCATTERS)}.")
     if target.dtype is not updates.dtype:
         raise DTypeError(f"{name}: the target is {target.dtype}, the updates are {updates.dtype}")
-    check_fold(op, target.dtype, name)
+    _check_fold(op, ops.SCATTERS, "update", target.dtype, name)
     _check_indices(indices, updates.shape, name)
     attribute = ops.Scattering(op, tuple(axes), checked)
     return made(Op.SCATTER, target.dtype, target.shape, (target, updates, *indices), attribute)
@@ -551,10 +547,8 @@ def nonzero(x: Node, size: IndexLike) -> Node:
 
 def scan(op: str, x: Node, axis: int, *, name: str = "") -> Node:
     """Element i along the axis becomes the elements up to and with i, combined."""
-    if op not in ops.SCANS:
-        raise ArgumentError(f"scan: there is no scan called {op!r}", hint=f"Use one of: {', '.join(ops.SCANS)}.")
+    _check_fold(op, ops.SCANS, "scan", x.dtype, name or op)
     axis = normalized_axis(axis, x.rank, name or op)
-    check_fold(op, x.dtype, name or op)
     if op == "logaddexp" and not x.dtype.is_float:
         raise DTypeError(f"{name or op}: {x.dtype} is not supported", hint="Cast to a float first.")
     return x if x.shape[axis] == 1 else made(Op.SCAN, x.dtype, x.shape, (x,), ops.Scanning(op, axis))

@@ -18,12 +18,13 @@ from typing import Final, NamedTuple
 from smelt.dtypes import int64, uint64
 from smelt.errors import IndexRangeError, Location, user_location
 from smelt.graph import build, origins
-from smelt.graph.closed import branch, items, loop, open_body, parameter, parameter_types
+from smelt.graph.closed import branch, items, loop, open_body, parameter
 from smelt.graph.index import Index, IndexLike, as_index
 from smelt.graph.node import Node, constant_value, topological
 from smelt.graph.ops import CONTROL, Branch, Loop, Op
 from smelt.graph.ranges import Ranges
 from smelt.graph.rewritten import bodies_of, rewritten
+from smelt.graph.verify import parameter_types
 
 FINE = int(int64.minimum)  # the value of a check that found nothing
 

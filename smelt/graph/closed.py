@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
-from smelt.dtypes import DType, int64
+from smelt.dtypes import DType
 from smelt.graph.node import Node, Shape, find, made, topological
 from smelt.graph.ops import CONTROL, VIEWS, Branch, Hosted, Loop, Op
 from smelt.graph.rewritten import Attribute, Body, substituted
@@ -111,12 +111,3 @@ def living_items(roots: Sequence[Node]) -> Iterator[Node]:
                 item = find(Op.ITEM, dtype, shape, (node,), k)
                 if item is not None:
                     yield item
-
-
-def parameter_types(node: Node) -> list[tuple[DType, Shape]]:
-    """The types of the parameters of a LOOP's body, or of a BRANCH's bodies."""
-    types = [(source.dtype, source.shape) for source in node.sources]
-    if node.op is Op.BRANCH:
-        return types[1:]
-    first: int = node.attribute.states + node.attribute.constants
-    return [*types[:first], *((dtype, shape[1:]) for dtype, shape in types[first:]), (int64, ())]

@@ -90,10 +90,6 @@ def _const(node: Node) -> None:
     _need(node, not node.dtype.is_bool or node.attribute in (b"\0", b"\1"), "a bool is 0 or 1")
 
 
-def _leaf(node: Node) -> None:
-    _need(node, node.attribute is not None, "a leaf has a storage")
-
-
 def _coordinates(node: Node, axes: tuple[int, ...], x: Node, shape: Shape, indices: tuple[Node, ...]) -> None:
     """What gather and scatter share: each axis of x is an axis of `shape` as long, or an index tensor of that shape."""
     _need(node, all(i.dtype.is_integer and i.shape == shape for i in indices), "indices are integers of that shape")
@@ -158,10 +154,6 @@ def _alias(node: Node) -> None:
     _need(node, x is not None and (x.dtype, x.shape) == (node.dtype, node.shape), "it has a source of the same type")
 
 
-def _parameter(node: Node) -> None:
-    _need(node, node.attribute >= 0, "a parameter has a number")
-
-
 def value_types(attribute: Loop | Branch | Hosted) -> list[tuple[DType, Shape]]:
     """The types of the values of a LOOP, BRANCH or HOST."""
     if isinstance(attribute, Hosted):
@@ -173,6 +165,15 @@ def value_types(attribute: Loop | Branch | Hosted) -> list[tuple[DType, Shape]]:
     return [*((x.dtype, x.shape) for x in states), *((y.dtype, (length, *y.shape)) for y in ys)]
 
 
+def parameter_types(node: Node) -> list[tuple[DType, Shape]]:
+    """The types of the parameters of a LOOP's body, or of a BRANCH's bodies."""
+    types = [(source.dtype, source.shape) for source in node.sources]
+    if node.op is Op.BRANCH:
+        return types[1:]
+    first: int = node.attribute.states + node.attribute.constants
+    return [*types[:first], *((dtype, shape[1:]) for dtype, shape in types[first:]), (int64, ())]
+
+
 def _loop(node: Node) -> None:
     body, test, states, constants, xs, length, reverse = node.attribute
     first = states + constants
@@ -180,27 +181,26 @@ def _loop(node: Node) -> None:
     _need(node, first + xs == len(node.sources), "it has as many sources as it says")
     _need(node, (length is None) != (test is None), "there is a length or a test")
     _need(node, type(reverse) is bool and (length is None or certain(length)), "the length is not negative")
-    types = [(x.dtype, x.shape) for x in node.sources[:first]]
+    for x in node.sources[first:]:
+        _need(node, x.rank > 0 and x.shape[0] == length, "xs have as many slices as there are iterations")
+    types = parameter_types(node)
     _need(node, types[:states] == [(x.dtype, x.shape) for x in body[:states]], "states keep their types")
+    _closed(node, body, types)
     if test is not None:
         _need(node, xs == 0 and len(body) == states, "only a loop of known length has xs and ys")
         _need(node, len(test) == 1 and (test[0].dtype, test[0].shape) == (bool_, ()), "the test is a bool scalar")
-        _closed(node, test, types)
-    for x in node.sources[first:]:
-        _need(node, x.rank > 0 and x.shape[0] == length, "xs have as many slices as there are iterations")
-        types.append((x.dtype, x.shape[1:]))
-    _closed(node, body, [*types, (int64, ())])
+        _closed(node, test, types[:first])
     _need(node, [(node.dtype, node.shape)] == value_types(node.attribute)[:1], "its type is that of the first value")
 
 
 def _branch(node: Node) -> None:
     _need(node, len(node.sources) > 0, "there is a predicate")
-    predicate, *operands = node.sources
+    predicate = node.sources[0]
     _need(node, (predicate.dtype, predicate.shape) == (bool_, ()), "the predicate is a bool scalar")
     kinds = [[(root.dtype, root.shape) for root in body] for body in node.attribute]
     _need(node, kinds[0] == kinds[1] and kinds[0][:1] == [(node.dtype, node.shape)], "both bodies give the same types")
     for body in node.attribute:
-        _closed(node, body, [(x.dtype, x.shape) for x in operands])
+        _closed(node, body, parameter_types(node))
 
 
 def _host(node: Node) -> None:
@@ -236,7 +236,7 @@ class Form(NamedTuple):
 
 FORMS: Final[dict[Op, Form]] = {
     Op.CONST: Form(0, bytes, None, _const),
-    Op.LEAF: Form(0, object, None, _leaf),
+    Op.LEAF: Form(0, object, None, lambda node: _need(node, node.attribute is not None, "a leaf has a storage")),
     Op.IOTA: Form(0, NoneType, lambda node: build.iota(node.shape[0], node.dtype), _vectors),
     Op.RESHAPE: Form(1, NoneType, lambda node, x: build.reshape(x, node.shape)),
     Op.PERMUTE: Form(1, tuple, lambda node, x: build.permute(x, node.attribute)),
@@ -259,7 +259,7 @@ FORMS: Final[dict[Op, Form]] = {
     Op.NONZERO: Form(1, NoneType, lambda node, x: build.nonzero(x, node.shape[0]), _vectors),
     Op.COMPOSITE: Form(None, Composition, _composite),
     Op.ALIAS: Form(None, object, None, _alias),
-    Op.PARAMETER: Form(0, int, None, _parameter),
+    Op.PARAMETER: Form(0, int, None, lambda node: _need(node, node.attribute >= 0, "a parameter has a number")),
     Op.LOOP: Form(None, Loop, None, _loop),
     Op.BRANCH: Form(None, Branch, None, _branch),
     Op.HOST: Form(None, Hosted, None, _host),
