@@ -18,7 +18,7 @@ from smelt import dtypes
 from smelt.dtypes import DType, Scalar, bool_, int64
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from smelt.graph import ops
-from smelt.graph.index import Index, IndexLike, as_index, least, size_of
+from smelt.graph.index import Index, IndexLike, as_index, least, product_of, size_of
 from smelt.graph.node import Node, Shape, constant_bytes, made
 from smelt.graph.ops import Op, Span
 from smelt.graph.shapes import (
@@ -28,7 +28,6 @@ from smelt.graph.shapes import (
     checked_shape,
     checked_span,
     described,
-    element_count,
     marked,
     normalized_axes,
     normalized_axis,
@@ -44,10 +43,10 @@ def reshape(x: Node, shape: Iterable[Any], *, name: str = "reshape") -> Node:
     if target == x.shape:
         return x
     target = checked_shape(target, name)
-    if element_count(target) != element_count(x.shape):
+    if product_of(target) != product_of(x.shape):
         raise ShapeError(
             f"{name}: the number of elements changes\n" + marked((x.shape, ()), " to ", (target, ())),
-            rule=f"{element_count(x.shape)} elements cannot be {element_count(target)}.",
+            rule=f"{product_of(x.shape)} elements cannot be {product_of(target)}.",
         )
     return made(Op.RESHAPE, x.dtype, target, (x,))
 

@@ -212,9 +212,9 @@ class Index:
     # --- as a number of the user's: fractions, comparisons
 
     __truediv__ = numbers.divide
-    __rtruediv__ = numbers.divided
+    __rtruediv__ = numbers.swapped(numbers.divide)
     __pow__ = numbers.power
-    __rpow__ = numbers.power_of
+    __rpow__ = numbers.swapped(numbers.power)
     __lt__, __le__, __gt__, __ge__ = numbers.lt, numbers.le, numbers.gt, numbers.ge
     __bool__ = numbers.truth
     __array_ufunc__ = None  # NumPy's numbers leave operators to the size
@@ -262,7 +262,6 @@ class Dim(Index):
     """A size known only when a compiled function is called: `Dim("n", 1, 4096)` stands for any n from 1 to 4096."""
 
     __slots__ = ("name",)
-    __hash__ = numbers.as_key(Index.__hash__)
 
     def __init__(self, name: str, low: int = 1, high: int = 1 << 20) -> None:
         if not isinstance(name, str) or not name:
@@ -271,6 +270,10 @@ class Dim(Index):
             raise ArgumentError(f"Dim: bounds must be integers with 0 <= low <= high, got {low!r} and {high!r}")
         self.name = name
         super().__init__({(Variable(name, low, high),): 1}, 0)
+
+    def __hash__(self) -> int:
+        numbers.check_hash(self)  # in every call: the user has this very object
+        return super().__hash__()
 
     def __repr__(self) -> str:
         return f"Dim({self.name!r}, {self.low}, {self.high})"

@@ -54,33 +54,27 @@ def mixed(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 def divide(a: Any, b: Any) -> Any:
     """a / b."""
-    if all(isinstance(x, index.Index | int | float | np.integer | np.floating) for x in (a, b)):
-        return operator.truediv(_value(a), _value(b))
-    return NotImplemented
+    return operator.truediv(_value(a), _value(b)) if _are_numbers(a, b) else NotImplemented
 
 
-def divided(a: Any, b: Any) -> Any:
-    """b / a."""
-    return divide(b, a)
-
-
-def power(a: index.Index, b: Any) -> Any:
+def power(a: Any, b: Any) -> Any:
     """a ** b: a size again, where b is a whole number that is not negative."""
     if isinstance(b, int | np.integer) and b >= 0:
         result = index.as_index(1)
         for _ in range(b):
             result = result * a
         return result
-    if isinstance(b, index.Index):
-        return operator.pow(_value(a, fractional=False), _value(b, fractional=False))
-    return operator.pow(_value(a), b) if isinstance(b, int | float | np.integer | np.floating) else NotImplemented
+    fractional = not isinstance(b, index.Index) or isinstance(a, float | np.floating)
+    return operator.pow(_value(a, fractional), _value(b, fractional)) if _are_numbers(a, b) else NotImplemented
 
 
-def power_of(a: index.Index, b: Any) -> Any:
-    """b ** a."""
-    if isinstance(b, int | float | np.integer | np.floating):
-        return operator.pow(b, _value(a, fractional=isinstance(b, float | np.floating)))
-    return NotImplemented
+def _are_numbers(*values: Any) -> bool:
+    return all(isinstance(x, index.Index | int | float | np.integer | np.floating) for x in values)
+
+
+def swapped(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The operation with its operands in the other order."""
+    return lambda a, b: operation(b, a)
 
 
 # --- comparisons
@@ -178,17 +172,6 @@ def check_hash(a: index.Index) -> None:
     """A dictionary or set would not find a size under the number that it will be."""
     if a.terms and _is_asked_in_trace(3):
         _to_key(a)
-
-
-def as_key(hashed: Callable[[index.Index], int]) -> Callable[[index.Index], int]:
-    """The same, with that check in every call."""
-
-    def checked(a: index.Index) -> int:
-        if a.terms and _is_asked_in_trace(2):
-            _to_key(a)
-        return hashed(a)
-
-    return checked
 
 
 class _Found(threading.local):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -50,7 +49,7 @@ def row_major(shape: Shape) -> Shape:
     step: IndexLike = 1
     for size in reversed(shape):
         strides.append(step)
-        step = size * step if isinstance(size, int) and isinstance(step, int) else size_of(as_index(size) * step)
+        step = size_of(size * step)
     return tuple(reversed(strides))
 
 
@@ -146,13 +145,6 @@ def normalized_axes(axes: Iterable[Any], rank: int, name: str) -> tuple[int, ...
     return numbers
 
 
-def element_count(shape: Shape) -> IndexLike:
-    """How many elements a shape has."""
-    if all(type(size) is int for size in shape):
-        return math.prod(shape)
-    return product_of(shape)
-
-
 def checked_span(span: Span, shape: Shape, axis: int, name: str) -> Span:
     """The span in its simplest form, after a check that it stays inside the axis."""
     if span.step == 0:
@@ -197,7 +189,7 @@ def infer_reshape(shape: Shape, target: Iterable[Any], name: str = "reshape") ->
     if size is None:
         raise ShapeError(
             f"{name}: no size fits in place of -1\n" + marked((shape, ()), " to ", (sizes, {hole})),
-            rule=f"the {element_count(shape)} elements must be a whole multiple of {element_count(known)}.",
+            rule=f"the {product_of(shape)} elements must be a whole multiple of {product_of(known)}.",
         )
     return (*known[:hole], size, *known[hole:])
 
