@@ -64,7 +64,5 @@ def _transposed(x: Node) -> Node:
 def _scaled_back(ct: Node, x: Node, scale: float | None) -> Node:
     """The cotangent of queries or keys, from that of the scaled scores."""
     whole = narrowed(ct, x.shape)
-    if scale is None:
-        whole = b.mul(whole, b.rsqrt(b.size_node(x.shape[-1], whole.dtype)))
-        return b.cast(whole, x.dtype)
-    return b.cast(b.scale(whole, scale), x.dtype)
+    features = b.size_node(x.shape[-1], whole.dtype)
+    return b.cast(b.mul(whole, b.rsqrt(features)) if scale is None else b.scale(whole, scale), x.dtype)

@@ -18,7 +18,7 @@ from smelt.derive.moves import (
     zeros,
 )
 from smelt.dtypes import int64
-from smelt.graph import Node, Shape, build, product_of
+from smelt.graph import Node, Op, Shape, build, product_of
 
 # --- elements that are found by index tensors
 
@@ -148,8 +148,7 @@ def scan_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     if op == "add":
         return [(x, flip(build.scan("add", flip(ct, axis), axis), axis))]
     if op in ("max", "min"):
-        found = first_places(node)
-        return [(x, build.scatter("add", zeros(x.shape, ct), ct, [found], _along(x, axis)))]
+        return put_back(node, ct, wanted)
     factors, entering = scan_steps(node)
     # The way back of a recurrence is a recurrence that runs the other way.
     summed = flip(recurrence(shift(flip(factors, axis), axis, 1, 0), flip(wide(ct), axis), axis), axis)
@@ -175,36 +174,30 @@ def scan_steps(node: Node) -> tuple[Node, Node]:
     return share(shift(y, axis, 1, -math.inf)), share(x)
 
 
-def first_places(node: Node) -> Node:
-    """Where along its axis each result of a running maximum or minimum stands in x: the last such place so far."""
+# --- scans that keep an extreme, and sorting: elements of x at places along an axis
+
+
+def picked(node: Node, x: Node) -> Node:
+    """The elements of x from where those of the node stood."""
+    return build.gather(x, [_places(node)], _along(node))
+
+
+def put_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     x = node.sources[0]
-    axis = node.attribute.axis
+    return [(x, build.scatter("add", zeros(x.shape, ct), ct, [_places(node)], _along(node)))]
+
+
+def _along(node: Node) -> tuple[int, ...]:
+    """Axes of a gather or scatter whose index tensor runs along the axis of the node."""
+    return tuple(-1 if k == node.attribute.axis else k for k in range(node.rank))
+
+
+def _places(node: Node) -> Node:
+    """Where along its axis each element stood; of a running maximum or minimum, the last such place so far."""
+    x, axis = node.sources[0], node.attribute.axis
+    if node.op is Op.SORT:
+        return build.sort(x, axis, descending=node.attribute.descending, indices=True, count=node.shape[axis])
     sizes = [1] * x.rank
     sizes[axis] = x.shape[axis]
     places = build.broadcast_to(build.reshape(build.iota(x.shape[axis], int64), sizes), x.shape)
     return build.scan("max", build.where(build.eq(x, node), places, zeros(x.shape, places)), axis)
-
-
-def _along(x: Node, axis: int) -> tuple[int, ...]:
-    """Axes of a gather or scatter whose index tensor runs along one axis."""
-    return tuple(-1 if k == axis else k for k in range(x.rank))
-
-
-def picked(x: Node, places: Node, axis: int) -> Node:
-    """Elements of x at places along an axis."""
-    return build.gather(x, [places], _along(x, axis))
-
-
-# --- sorting
-
-
-def sorted_places(node: Node) -> Node:
-    """Where the elements of a sorted tensor stood."""
-    axis, descending, _ = node.attribute
-    return build.sort(node.sources[0], axis, descending=descending, indices=True, count=node.shape[axis])
-
-
-def sort_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    x = node.sources[0]
-    axis = node.attribute.axis
-    return [(x, build.scatter("add", zeros(x.shape, ct), ct, [sorted_places(node)], _along(x, axis)))]

@@ -7,11 +7,11 @@ happens inside. What a constant gets is added up along the way, or afterwards as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from smelt.derive.custom import stand_in
-from smelt.derive.moves import cut, filled
+from smelt.derive.moves import Parts, cut, filled
 from smelt.derive.sums import factors, pays, summed
 from smelt.dtypes import int64
 from smelt.errors import GradientError
@@ -58,9 +58,7 @@ def _floats(nodes: Sequence[Node]) -> list[int]:
 # --- the way back
 
 
-def loop_back(
-    node: Node, given: Mapping[int, Node], wanted: Callable[[Node], bool], pull_back: PullBack
-) -> list[tuple[Node, Node]]:
+def loop_back(node: Node, given: Mapping[int, Node], wanted: Set[Node], pull_back: PullBack) -> Parts:
     """Contributions to the sources of a loop, from cotangents of its values by number."""
     old: Loop = node.attribute
     if old.length is None:
@@ -72,7 +70,7 @@ def loop_back(
     states, constants, xs = _parts(node)
     kept = _states_before(node)
     values = [build.const(0, dtype, shape) for dtype, shape in value_types(old)]
-    moving, adding, sliced = _floats(states), [k for k in _floats(constants) if wanted(constants[k])], _floats(xs)
+    moving, adding, sliced = _floats(states), [k for k in _floats(constants) if constants[k] in wanted], _floats(xs)
     ys = [k for k in range(len(states), len(old.body)) if k in given]
     first = [given.get(k, values[k]) for k in moving]
     # The new body: cotangents of states and sums of those of constants; constants; then slices.
@@ -139,12 +137,10 @@ def _afterwards(
     return later, more
 
 
-def branch_back(
-    node: Node, given: Mapping[int, Node], wanted: Callable[[Node], bool], pull_back: PullBack
-) -> list[tuple[Node, Node]]:
+def branch_back(node: Node, given: Mapping[int, Node], wanted: Set[Node], pull_back: PullBack) -> Parts:
     """Contributions to the operands of a branch."""
     predicate, *operands = node.sources
-    chosen = [k for k in _floats(operands) if wanted(operands[k])]
+    chosen = [k for k in _floats(operands) if operands[k] in wanted]
     own, cotangents = _like(operands), _like(given.values())
     inputs = _chosen(own, chosen)
     bodies: list[tuple[Node, ...]] = []
@@ -308,9 +304,7 @@ def _kept(going: Node, new: Node, before: Node) -> Node:
 # --- calls of Python's
 
 
-def host_back(
-    node: Node, given: Mapping[int, Node], wanted: Callable[[Node], bool], pull_back: PullBack
-) -> list[tuple[Node, Node]]:
+def host_back(node: Node, given: Mapping[int, Node], wanted: Set[Node], pull_back: PullBack) -> Parts:
     """Nobody knows the derivative of a function of Python's."""
     raise GradientError(
         "callback: a function of Python's has no derivative",
@@ -321,7 +315,7 @@ def host_back(
 def host_forward(node: Node, tangents: Sequence[Node | None], push_forward: PushForward) -> dict[int, Node]:
     """The same for tangents, if the values have any."""
     if any(dtype.is_float for dtype, _ in node.attribute.types):
-        host_back(node, {}, lambda _: False, lambda *_: [])
+        host_back(node, {}, set(), lambda *_: [])
     return {}
 
 

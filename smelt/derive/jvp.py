@@ -12,7 +12,7 @@ from typing import Final
 from smelt.derive import choices, control
 from smelt.derive.composites import SLOPES, apply_slope
 from smelt.derive.custom import Custom, Stopped
-from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
+from smelt.derive.elementwise import applied
 from smelt.derive.moves import filled, recurrence, total, wide, zeros
 from smelt.derive.vjp import depending, fresh
 from smelt.errors import ArgumentError
@@ -63,19 +63,8 @@ def _of_first(tangent: Callable[[Node, Node], Node | None]) -> Rule:
     return lambda node, tangents: None if tangents[0] is None else tangent(node, tangents[0])
 
 
-def _unary(node: Node, t: Node) -> Node | None:
-    apply, x = UNARY_MAPS.get(node.attribute), node.sources[0]
-    return None if apply is None else build.cast(apply(wide(t), wide(x), wide(node)), node.dtype)
-
-
-def _binary(node: Node, tangents: Tangents) -> Node | None:
-    a, b = (wide(x) for x in node.sources)
-    parts = [
-        apply(wide(t), a, b, wide(node))
-        for t, apply in zip(tangents, BINARY_MAPS.get(node.attribute, (None, None)), strict=True)
-        if t is not None and apply is not None
-    ]
-    result = _added(parts)
+def _elementwise(node: Node, tangents: Tangents) -> Node | None:
+    result = _added([None if t is None else applied(node, k, t) for k, t in enumerate(tangents)])
     return None if result is None else build.cast(result, node.dtype)
 
 
@@ -95,7 +84,7 @@ def _scan(node: Node, t: Node) -> Node | None:
     if op == "add":
         return _linear(node, [t])
     if op in ("max", "min"):
-        return choices.picked(t, choices.first_places(node), axis)
+        return choices.picked(node, t)
     factors, entering = choices.scan_steps(node)
     return build.cast(recurrence(factors, build.mul(wide(t), entering), axis), node.dtype)
 
@@ -120,10 +109,6 @@ def _scatter(node: Node, tangents: Tangents) -> Node | None:
     return _added([None if moved is None else build.mul(moved, for_target), sent])
 
 
-def _sort(node: Node, t: Node) -> Node:
-    return choices.picked(t, choices.sorted_places(node), node.attribute.axis)
-
-
 def _composite(node: Node, tangents: Tangents) -> Node | None:
     if node.attribute.name in SLOPES:
         return None if tangents[0] is None else apply_slope(node, tangents[0])
@@ -142,15 +127,15 @@ def _alias(node: Node, tangents: Tangents) -> Node | None:
 
 _RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys((*VIEWS, Op.PAD, Op.CONCAT, Op.GATHER, Op.WHERE), _linear),
-    Op.UNARY: _of_first(_unary),
-    Op.BINARY: _binary,
+    Op.UNARY: _elementwise,
+    Op.BINARY: _elementwise,
     Op.CAST: _of_first(lambda node, t: build.cast(t, node.dtype)),
     Op.BITCAST: lambda node, tangents: None,
     Op.REDUCE: _of_first(_reduce),
     Op.SCAN: _of_first(_scan),
     Op.CONTRACT: _contract,
     Op.SCATTER: _scatter,
-    Op.SORT: _of_first(_sort),
+    Op.SORT: _of_first(choices.picked),
     Op.COMPOSITE: _composite,
     Op.ALIAS: _alias,
 }

@@ -13,7 +13,7 @@ from typing import Final
 from smelt.derive import choices, control
 from smelt.derive.composites import COMPOSITE_RULES
 from smelt.derive.custom import Custom, Stopped, Variable
-from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
+from smelt.derive.elementwise import applied
 from smelt.derive.moves import Parts, added, broadcast_back, cut, inverse, narrowed, total, wide, zeros
 from smelt.derive.windows import unpadded, unsliced, unwindowed
 from smelt.errors import InternalError
@@ -52,7 +52,7 @@ def pull_back(
         elif node.op in CONTROL:
             given = {item.attribute: sums[item] for item in items.get(node, ()) if item in sums}
             if given:
-                contribute(control.BACK[node.op](node, given, wanted.__contains__, pull_back), node)
+                contribute(control.BACK[node.op](node, given, wanted, pull_back), node)
         elif node in sums and node.op not in SOURCES:
             contribute(_RULES[node.op](node, sums[node], wanted), node)
     return [sums.get(node) for node in inputs]
@@ -123,19 +123,11 @@ def _concat(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
 # --- elementwise
 
 
-def _unary(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    apply = UNARY_MAPS.get(node.attribute)
-    x = node.sources[0]
-    if apply is None:
-        return ()
-    return [(x, build.cast(apply(wide(ct), wide(x), wide(node)), x.dtype))]
-
-
-def _binary(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    for source, apply in zip(node.sources, BINARY_MAPS.get(node.attribute, ()), strict=False):
-        if source in wanted and apply is not None:
-            a, b = node.sources
-            yield source, build.cast(apply(wide(ct), wide(a), wide(b), wide(node)), source.dtype)
+def _elementwise(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    for k, source in enumerate(node.sources):
+        part = applied(node, k, ct) if source in wanted else None
+        if part is not None:
+            yield source, build.cast(part, source.dtype)
 
 
 def _where(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
@@ -208,8 +200,8 @@ _RULES: Final[dict[Op, Rule]] = {
     Op.SLICE: _to_first(lambda node, ct, x: unsliced(ct, node.attribute, x.shape)),
     Op.CONCAT: _concat,
     Op.WINDOW: _to_first(lambda node, ct, x: unwindowed(ct, node.attribute, x.shape[node.attribute.axis])),
-    Op.UNARY: _unary,
-    Op.BINARY: _binary,
+    Op.UNARY: _elementwise,
+    Op.BINARY: _elementwise,
     Op.WHERE: _where,
     Op.CAST: _to_first(lambda node, ct, x: build.cast(ct, x.dtype)),
     Op.BITCAST: _flat,
@@ -218,7 +210,7 @@ _RULES: Final[dict[Op, Rule]] = {
     Op.CONTRACT: _contract,
     Op.GATHER: choices.gather_back,
     Op.SCATTER: choices.scatter_back,
-    Op.SORT: choices.sort_back,
+    Op.SORT: choices.put_back,
     Op.NONZERO: _internal,
     Op.ITEM: _flat,  # its loop or branch takes the cotangents of all of them
     Op.PARAMETER: _flat,

@@ -81,10 +81,7 @@ def expand(x: Node, shape: Iterable[Any], *, name: str = "expand") -> Node:
 def broadcast_to(x: Node, shape: Iterable[Any], *, name: str = "broadcast_to") -> Node:
     """Any shape that NumPy's rules allow: new axes in front, axes of size 1 repeated."""
     target = shape if type(shape) is tuple else tuple(shape)
-    if x.shape == target:
-        return x
-    missing = len(target) - x.rank
-    if missing < 0:
+    if len(target) < x.rank:
         raise ShapeError(
             f"{name}: cannot broadcast {shape_text(x.shape)} to {shape_text(target)}", rule="the rank cannot shrink."
         )

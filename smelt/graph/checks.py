@@ -155,9 +155,6 @@ class Checked(NamedTuple):
 
 def with_checks(roots: Sequence[Node]) -> Checked:
     """The graph, with loops and branches that give what their checks have found, and all checks."""
-    order = topological(roots)
-    if not any(node.op in CONTROL and node.leaf is None for node in order):
-        return Checked(list(roots), checks_of(order))
     values: dict[Node, list[Node]] = {}  # of the loops and branches
     found: Found = {}
 

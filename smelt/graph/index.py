@@ -42,8 +42,7 @@ class Variable(Atom):
         self.text = name if _PLAIN_NAME.fullmatch(name) else quoted(name)
         self.hash = hash((name, self.low, self.high))
 
-    def __hash__(self) -> int:
-        return self.hash
+    __hash__ = Atom.__hash__  # which __eq__ would take away
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -443,23 +442,26 @@ def _divide(a: Index, b: Index) -> Index:
     if b.low < 1:
         raise InternalError(f"division of {a} by {b}, which may be less than one")
     if b.terms:
-        return _divide_symbolic(a, b)
+        if nonnegative(a) and less(a, b):
+            return ZERO
+        whole, rest = _split_by(a, b)
+        return whole + _divide(rest, b) if whole.terms or whole.constant else of(Quotient(a, b))
     n = b.constant
     if n == 1:
         return a
     if not a.terms:
         return Index({}, a.constant // n)
-    rest = {product: c for product, c in a.terms.items() if c % n}
+    left = {product: c for product, c in a.terms.items() if c % n}
     quotient = Index({product: c // n for product, c in a.terms.items() if c % n == 0}, a.constant // n)
-    remaining = Index(rest, a.constant % n)
+    remaining = Index(left, a.constant % n)
     low = remaining.low // n
     if low == remaining.high // n:
         return quotient + low
-    common = math.gcd(n, *rest.values())
+    common = math.gcd(n, *left.values())
     if common > 1:  # (g*s + c) // (g*m) = (s + c // g) // m
-        remaining = Index({p: c // common for p, c in rest.items()}, remaining.constant // common)
+        remaining = Index({p: c // common for p, c in left.items()}, remaining.constant // common)
         return quotient + _divide(remaining, Index({}, n // common))
-    atom = _only_atom(rest)
+    atom = _only_atom(left)
     if isinstance(atom, Quotient):  # (a // m + c) // n = (a + c*m) // (m*n)
         return quotient + _divide(atom.a + atom.b * remaining.constant, atom.b * n)
     if isinstance(atom, Remainder) and remaining.constant == 0:
@@ -483,15 +485,6 @@ def _only_atom(terms: Mapping[Monomial, int]) -> Atom | None:
         return None
     ((product, coefficient),) = terms.items()
     return product[0] if len(product) == 1 and coefficient == 1 else None
-
-
-def _divide_symbolic(a: Index, b: Index) -> Index:
-    if nonnegative(a) and less(a, b):
-        return ZERO
-    whole, rest = _split_by(a, b)
-    if whole.terms or whole.constant:
-        return whole + _divide_symbolic(rest, b) if rest.terms or rest.constant else whole
-    return of(Quotient(a, b))
 
 
 def _split_by(a: Index, b: Index) -> tuple[Index, Index]:
