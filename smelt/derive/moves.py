@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from smelt.dtypes import Scalar, compute_dtype
 from smelt.graph import IndexLike, Node, Op, Shape, Span, as_index, build, constant_value, product_of, size_of, upper
 
 Parts = Iterable[tuple[Node, Node]]  # nodes, and what each of their cotangents gets
+Rule = Callable[[Node, Node, Set[Node]], Parts]  # of a node, its cotangent, and the nodes whose cotangents are wanted
 
 
 def zeros(shape: Shape, like: Node) -> Node:

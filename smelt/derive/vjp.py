@@ -14,12 +14,10 @@ from smelt.derive import choices, control
 from smelt.derive.composites import COMPOSITE_RULES
 from smelt.derive.custom import Custom, Stopped, Variable
 from smelt.derive.elementwise import applied
-from smelt.derive.moves import Parts, added, broadcast_back, cut, inverse, narrowed, total, wide, zeros
+from smelt.derive.moves import Parts, Rule, added, broadcast_back, cut, inverse, narrowed, total, wide, zeros
 from smelt.derive.windows import unpadded, unsliced, unwindowed
 from smelt.errors import InternalError
 from smelt.graph import CONTROL, SOURCES, Node, Op, build, derived, expand, topological
-
-Rule = Callable[[Node, Node, Set[Node]], Parts]
 
 
 def pull_back(
@@ -171,9 +169,7 @@ def _contract(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
 def _composite(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     rule = COMPOSITE_RULES.get(node.attribute.name)
     if rule is not None:
-        found = rule(node, ct, wanted)
-        if found is not None:
-            return found
+        return rule(node, ct, wanted)
     inputs = list(dict.fromkeys(source for source in node.sources if source in wanted))
     parts = pull_back([expand(node)], [ct], inputs, independent=set(node.sources))
     return [(source, part) for source, part in zip(inputs, parts, strict=True) if part is not None]
