@@ -168,8 +168,7 @@ def with_checks(roots: Sequence[Node]) -> Checked:
             found.update(more)
         return same
 
-    new = rewritten(roots, change)
-    changed = [new[root] for root in roots]
+    changed = rewritten(roots, change)
     return Checked(changed, checks_of(topological(changed)) | found)
 
 

@@ -20,23 +20,23 @@ Attribute = Loop | Branch | Hosted
 
 
 def rewritten(
-    roots: Sequence[Node], change: Callable[[Node, Node], Node], known: Mapping[Node, Node] | None = None
-) -> dict[Node, Node]:
-    """What each node below the roots becomes: whatever `change` says of it, and of the same operation on what its
-    sources have become (which is the node itself if it has a value). What is `known` is not changed.
+    roots: Sequence[Node], change: Callable[[Node, Node], Node], new: dict[Node, Node] | None = None
+) -> list[Node]:
+    """The roots, where each node below them becomes what `change` says of it and of the same operation on what its
+    sources have become (which is the node itself if it has a value). Nodes that are in `new` are not asked about, nor
+    is what is below them; what all others became is added to it.
     """
-    new = dict(known or {})
+    new = {} if new is None else new
     for node in topological(roots, known=new):
         same = node if node.leaf is not None else with_sources(node, tuple([new[source] for source in node.sources]))
         derived(same, node)
         new[node] = change(node, same)
-    return new
+    return [new[root] for root in roots]
 
 
 def substituted(roots: Sequence[Node], new: Mapping[Node, Node]) -> list[Node]:
     """The roots with nodes replaced by others of the same types. Bodies inside have parameters of their own."""
-    done = rewritten(roots, lambda node, same: same, new)
-    return [done[root] for root in roots]
+    return rewritten(roots, lambda node, same: same, dict(new))
 
 
 def with_sizes(roots: Sequence[Node], sizes: Mapping[str, int]) -> list[Node]:
@@ -57,10 +57,12 @@ def with_sizes(roots: Sequence[Node], sizes: Mapping[str, int]) -> list[Node]:
     def change(node: Node, same: Node) -> Node:
         if node.leaf is not None or node.op is Op.LEAF:
             return node
-        return make(node.op, node.dtype, tuple([known(size) for size in node.shape]), same.sources, attribute(node))
+        shape, changed = tuple([known(size) for size in node.shape]), attribute(node)
+        if shape == node.shape and changed == node.attribute:
+            return same
+        return make(node.op, node.dtype, shape, same.sources, changed)
 
-    new = rewritten(roots, change)
-    return [new[root] for root in roots]
+    return rewritten(roots, change)
 
 
 def bodies_of(node: Node) -> tuple[Body, ...]:
@@ -99,8 +101,8 @@ def without_aliases(roots: Sequence[Node]) -> list[Node]:
             return node.leaf
         if node.op in CONTROL:
             attribute = with_bodies(node.attribute, [without_aliases(body) for body in bodies_of(node)])
-            return make(node.op, node.dtype, node.shape, same.sources, attribute)
+            if attribute != node.attribute:  # or an equal node from outside would become one of those that are private
+                return make(node.op, node.dtype, node.shape, same.sources, attribute)
         return same.sources[0] if node.op is Op.ALIAS else same
 
-    new = rewritten(roots, change)
-    return [new[root] for root in roots]
+    return rewritten(roots, change)
