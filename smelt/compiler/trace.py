@@ -41,8 +41,7 @@ from smelt.graph import (
     with_bodies,
     without_aliases,
 )
-from smelt.graph.body_checks import with_checks
-from smelt.graph.effects import take
+from smelt.graph.checks import take, with_checks
 
 GraphKey = tuple[Any, ...]
 Bases = dict[Node, "LeafView | Node | None"]  # a view of a leaf, a constant that is repeated, or neither

@@ -7,15 +7,15 @@ stand-in are the same for all elements, and are repeated only where an operation
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from smelt.derive import control
-from smelt.derive.custom import Call, Custom, Stopped, Variable
-from smelt.derive.moves import filled, zeros
+from smelt.derive.custom import Call, Custom, Stopped, stand_in
+from smelt.derive.moves import filled
 from smelt.dtypes import bool_, int64
 from smelt.errors import InternalError
 from smelt.graph import CONTROL, ELEMENTWISE, IndexLike, Node, Op, Span, alias, build, composites, derived, topological
-from smelt.graph.checks import rewritten
 from smelt.graph.node import made
 
 
@@ -73,8 +73,8 @@ class _Batching:
         single = node.attribute.call
 
         def pull_back(given: Mapping[int, Node], sources: Sequence[Node]) -> list[Node | None]:
-            cotangents = {k: single_element(ct) for k, ct in given.items()}
-            elements = [single_element(source) for source in sources]
+            cotangents = {k: stand_in(ct.dtype, ct.shape[1:]) for k, ct in given.items()}
+            elements = [stand_in(source.dtype, source.shape[1:]) for source in sources]
             found = filled(single.pull_back(cotangents, elements), elements)
             stand_ins = dict(zip([*cotangents.values(), *elements], [*given.values(), *sources], strict=True))
             return list(batch(found, {**self.stand_ins, **stand_ins}, self.size))
@@ -92,12 +92,6 @@ class _Batching:
     def full(self, node: Node) -> Node:
         """A node for all elements, with the batch axis."""
         return self.known[node] or build.broadcast_to(node, (self.size, *node.shape))
-
-
-def single_element(node: Node) -> Node:
-    """A variable with the type of one element of a batch."""
-    shape = node.shape[1:]
-    return alias(zeros(shape, node), Variable())
 
 
 # --- one rule for each op
@@ -154,15 +148,14 @@ def _gather(node: Node, batch: _Batching) -> Node:
     lead = (0,) if batch.has(x) else ()
     found = [batch.full(index) for index in indices]
     shape = (batch.size, *node.shape)
-    result = build.gather(batch.part(x), found, (*lead, *_further(axes)), shape, checked=checked)
-    return rewritten(node, result, len(lead))
+    return build.gather(batch.part(x), found, (*lead, *_further(axes)), shape, checked=checked)
 
 
 def _scatter(node: Node, batch: _Batching) -> Node:
     """Row-major order over batch and updates is, within each element of the batch, the order of its updates."""
     target, updates, *indices = (batch.full(source) for source in node.sources)
     op, axes, checked = node.attribute
-    return rewritten(node, build.scatter(op, target, updates, indices, (0, *_further(axes)), checked=checked), 1)
+    return build.scatter(op, target, updates, indices, (0, *_further(axes)), checked=checked)
 
 
 def _nonzero(node: Node, batch: _Batching) -> Node:
@@ -210,14 +203,14 @@ def _norm(node: Node, batch: _Batching, parameters: Parameters) -> Node | None:
     return build.composite(node.attribute.name, batch.full(x), *affine, **parameters)
 
 
-def _attention(node: Node, batch: _Batching, parameters: Parameters) -> Node:
+def _attention(operands: int, node: Node, batch: _Batching, parameters: Parameters) -> Node:
     """Operands broadcast from the last axes on: the batch axis stands before the axes of the one that has most."""
-    q, k, v, *mask = node.sources
-    # A mask must not be larger than the scores, so the queries lead with it.
-    only_mask = not any(map(batch.has, (q, k, v)))
-    queries = _led(q, node.rank, batch) if only_mask or batch.has(q) else q
-    others = [_led(x, node.rank, batch) if batch.has(x) else x for x in (k, v, *mask)]
-    return build.composite("attention", queries, *others, **parameters)
+    # A mask, which comes after the operands, must not be larger than the scores: the queries lead with it.
+    only_mask = not any(map(batch.has, node.sources[:operands]))
+    sources = [
+        _led(x, node.rank, batch) if batch.has(x) or (only_mask and k == 0) else x for k, x in enumerate(node.sources)
+    ]
+    return build.composite(node.attribute.name, *sources, **parameters)
 
 
 def _led(source: Node, rank: int, batch: _Batching) -> Node:
@@ -234,7 +227,8 @@ _COMPOSITES: Final[dict[str, Callable[[Node, _Batching, Parameters], Node | None
     "cross_entropy": _same,
     "layer_norm": _norm,
     "rms_norm": _norm,
-    "attention": _attention,
+    "attention": partial(_attention, 3),
+    "attention_log_sums": partial(_attention, 2),
 }
 
 

@@ -7,13 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from smelt.graph import Node, alias
+from smelt.dtypes import DType
+from smelt.graph import Node, Shape, alias, parameter
 
 
 class Variable:
     """A value to differentiate by, told apart from equal ones."""
 
     __slots__ = ()
+
+
+def stand_in(dtype: DType, shape: Shape) -> Node:
+    """A node of a type that is nothing else, and of whose value nothing is known."""
+    return alias(parameter(0, dtype, shape), Variable())
 
 
 class Stopped:

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from smelt.derive.moves import is_constant, zeros
-from smelt.graph import Node
+from smelt.derive.moves import is_constant, wide, zeros
+from smelt.graph import Node, Op
 from smelt.graph import build as b
 
 UnaryMap = Callable[[Node, Node, Node], Node]  # of the change, the operand and the result
@@ -153,3 +153,12 @@ BINARY_MAPS: Final[dict[str, tuple[BinaryMap, BinaryMap | None]]] = {
     "max": (lambda t, x, z, y: _chosen("max", t, x, z, y), lambda t, x, z, y: _chosen("max", t, z, x, y)),
     "min": (lambda t, x, z, y: _chosen("min", t, x, z, y), lambda t, x, z, y: _chosen("min", t, z, x, y)),
 }
+
+
+def applied(node: Node, k: int, t: Node) -> Node | None:
+    """A change of one source of an elementwise function as it appears in the result, in the wide type; None if the
+    function is flat there.
+    """
+    maps = (UNARY_MAPS.get(node.attribute),) if node.op is Op.UNARY else BINARY_MAPS.get(node.attribute, (None, None))
+    apply: Callable[..., Node] | None = maps[k]
+    return None if apply is None else apply(wide(t), *map(wide, node.sources), wide(node))

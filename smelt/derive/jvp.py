@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from smelt.derive import control, indexing, ordering
+from smelt.derive import choices, control
 from smelt.derive.composites import SLOPES, apply_slope
 from smelt.derive.custom import Custom, Stopped
-from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
+from smelt.derive.elementwise import applied
 from smelt.derive.moves import filled, recurrence, total, wide, zeros
 from smelt.derive.vjp import depending, fresh
 from smelt.errors import ArgumentError
@@ -50,9 +50,12 @@ def _added(parts: Sequence[Node | None]) -> Node | None:
     return result
 
 
-def _linear(node: Node, tangents: Tangents) -> Node:
-    """The op itself; what does not change counts as zero."""
-    return with_sources(node, tuple(filled(tangents, node.sources)))
+def _linear(node: Node, tangents: Tangents) -> Node | None:
+    """The op itself: floats that do not change count as zeros, and what is no float stays."""
+    if all(tangent is None for tangent in tangents):
+        return None
+    changes = [t if x.dtype.is_float else x for t, x in zip(tangents, node.sources, strict=True)]
+    return with_sources(node, tuple(filled(changes, node.sources)))
 
 
 def _of_first(tangent: Callable[[Node, Node], Node | None]) -> Rule:
@@ -60,49 +63,29 @@ def _of_first(tangent: Callable[[Node, Node], Node | None]) -> Rule:
     return lambda node, tangents: None if tangents[0] is None else tangent(node, tangents[0])
 
 
-def _indexed(node: Node, t: Node) -> Node:
-    """Linear in the first source."""
-    return with_sources(node, (t, *node.sources[1:]))
-
-
-def _unary(node: Node, t: Node) -> Node | None:
-    apply, x = UNARY_MAPS.get(node.attribute), node.sources[0]
-    return None if apply is None else build.cast(apply(wide(t), wide(x), wide(node)), node.dtype)
-
-
-def _binary(node: Node, tangents: Tangents) -> Node | None:
-    a, b = (wide(x) for x in node.sources)
-    parts = [
-        apply(wide(t), a, b, wide(node))
-        for t, apply in zip(tangents, BINARY_MAPS.get(node.attribute, (None, None)), strict=True)
-        if t is not None and apply is not None
-    ]
-    result = _added(parts)
+def _elementwise(node: Node, tangents: Tangents) -> Node | None:
+    result = _added([None if t is None else applied(node, k, t) for k, t in enumerate(tangents)])
     return None if result is None else build.cast(result, node.dtype)
 
 
-def _where(node: Node, tangents: Tangents) -> Node:
-    return build.where(node.sources[0], *filled(tangents[1:], node.sources[1:]))
-
-
-def _reduce(node: Node, t: Node) -> Node:
+def _reduce(node: Node, t: Node) -> Node | None:
     x, (op, axes) = node.sources[0], node.attribute
     if op == "add":
-        return _indexed(node, t)
+        return _linear(node, [t])
     if op == "mul":
-        return total(ordering.product_map(x, axes, t), axes)
-    share, mask = ordering.extreme_share(x, node, axes)
+        return total(choices.product_map(x, axes, t), axes)
+    share, mask = choices.extreme_share(x, node, axes)
     chosen = build.reduce("add", wide(build.where(mask, t, zeros(x.shape, x))), axes)
     return build.cast(build.mul(chosen, share), node.dtype)
 
 
-def _scan(node: Node, t: Node) -> Node:
+def _scan(node: Node, t: Node) -> Node | None:
     op, axis = node.attribute
     if op == "add":
-        return _indexed(node, t)
+        return _linear(node, [t])
     if op in ("max", "min"):
-        return ordering.picked(t, ordering.first_places(node), axis)
-    factors, entering = ordering.scan_steps(node)
+        return choices.picked(node, t)
+    factors, entering = choices.scan_steps(node)
     return build.cast(recurrence(factors, build.mul(wide(t), entering), axis), node.dtype)
 
 
@@ -114,21 +97,16 @@ def _contract(node: Node, tangents: Tangents) -> Node | None:
 
 
 def _scatter(node: Node, tangents: Tangents) -> Node | None:
-    target, updates, *indices = node.sources
+    if node.attribute.op in ("set", "add"):
+        return _linear(node, tangents)
+    target, _, *indices = node.sources
     moved, changed = tangents[:2]
-    op = node.attribute.op
-    if op in ("set", "add"):
-        return with_sources(node, (*filled([moved, changed], [target, updates]), *indices))
-    for_target, for_updates = indexing.slopes(node)
+    for_target, for_updates = choices.slopes(node)
     sent = None
     if changed is not None:
         nothing = zeros(target.shape, target)
         sent = build.scatter("add", nothing, build.mul(changed, for_updates), indices, node.attribute.axes)
     return _added([None if moved is None else build.mul(moved, for_target), sent])
-
-
-def _sort(node: Node, t: Node) -> Node:
-    return ordering.picked(t, ordering.sorted_places(node), node.attribute.axis)
 
 
 def _composite(node: Node, tangents: Tangents) -> Node | None:
@@ -148,18 +126,16 @@ def _alias(node: Node, tangents: Tangents) -> Node | None:
 
 
 _RULES: Final[dict[Op, Rule]] = {
-    **dict.fromkeys((*VIEWS, Op.GATHER), _of_first(_indexed)),
-    **dict.fromkeys((Op.PAD, Op.CONCAT), _linear),
-    Op.UNARY: _of_first(_unary),
-    Op.BINARY: _binary,
-    Op.WHERE: _where,
+    **dict.fromkeys((*VIEWS, Op.PAD, Op.CONCAT, Op.GATHER, Op.WHERE), _linear),
+    Op.UNARY: _elementwise,
+    Op.BINARY: _elementwise,
     Op.CAST: _of_first(lambda node, t: build.cast(t, node.dtype)),
     Op.BITCAST: lambda node, tangents: None,
     Op.REDUCE: _of_first(_reduce),
     Op.SCAN: _of_first(_scan),
     Op.CONTRACT: _contract,
     Op.SCATTER: _scatter,
-    Op.SORT: _of_first(_sort),
+    Op.SORT: _of_first(choices.picked),
     Op.COMPOSITE: _composite,
     Op.ALIAS: _alias,
 }

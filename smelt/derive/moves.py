@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from smelt.dtypes import Scalar, compute_dtype
 from smelt.graph import IndexLike, Node, Op, Shape, Span, as_index, build, constant_value, product_of, size_of, upper
+
+Parts = Iterable[tuple[Node, Node]]  # nodes, and what each of their cotangents gets
+Rule = Callable[[Node, Node, Set[Node]], Parts]  # of a node, its cotangent, and the nodes whose cotangents are wanted
 
 
 def zeros(shape: Shape, like: Node) -> Node:
@@ -56,16 +59,13 @@ def _is_zero(x: Node) -> bool:
     return x.op is Op.CONST and constant_value(x) == 0
 
 
-def whole(shape: Shape) -> list[Span]:
-    """Spans that change nothing."""
-    return [Span(0, size, 1) for size in shape]
+def _sliced(x: Node, axis: int, span: Span) -> Node:
+    return build.slice_(x, [span if k == axis else Span(0, size, 1) for k, size in enumerate(x.shape)])
 
 
 def flip(x: Node, axis: int) -> Node:
     size = x.shape[axis]
-    spans = whole(x.shape)
-    spans[axis] = Span(size_of(as_index(size) - 1), size, -1)
-    return x if size in (0, 1) else build.slice_(x, spans)
+    return x if size in (0, 1) else _sliced(x, axis, Span(size_of(as_index(size) - 1), size, -1))
 
 
 def widen(x: Node, axis: int, before: IndexLike, after: IndexLike, fill: Scalar = 0) -> Node:
@@ -77,9 +77,7 @@ def widen(x: Node, axis: int, before: IndexLike, after: IndexLike, fill: Scalar 
 
 def cut(x: Node, axis: int, start: IndexLike, size: IndexLike) -> Node:
     """Neighboring elements along one axis."""
-    spans = whole(x.shape)
-    spans[axis] = Span(start, size, 1)
-    return build.slice_(x, spans)
+    return _sliced(x, axis, Span(start, size, 1))
 
 
 def shift(x: Node, axis: int, by: int, fill: Scalar) -> Node:

@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
-from smelt.derive import control, indexing, ordering
+from smelt.derive import choices, control
 from smelt.derive.composites import COMPOSITE_RULES
 from smelt.derive.custom import Custom, Stopped, Variable
-from smelt.derive.elementwise import BINARY_MAPS, UNARY_MAPS
-from smelt.derive.moves import added, broadcast_back, cut, inverse, narrowed, total, wide, zeros
+from smelt.derive.elementwise import applied
+from smelt.derive.moves import Parts, Rule, added, broadcast_back, cut, inverse, narrowed, total, wide, zeros
 from smelt.derive.windows import unpadded, unsliced, unwindowed
 from smelt.errors import InternalError
 from smelt.graph import CONTROL, SOURCES, Node, Op, build, derived, expand, topological
-
-Parts = Iterable[tuple[Node, Node]]
-Rule = Callable[[Node, Node, Set[Node]], Parts]
 
 
 def pull_back(
@@ -53,7 +50,7 @@ def pull_back(
         elif node.op in CONTROL:
             given = {item.attribute: sums[item] for item in items.get(node, ()) if item in sums}
             if given:
-                contribute(control.BACK[node.op](node, given, wanted.__contains__, pull_back), node)
+                contribute(control.BACK[node.op](node, given, wanted, pull_back), node)
         elif node in sums and node.op not in SOURCES:
             contribute(_RULES[node.op](node, sums[node], wanted), node)
     return [sums.get(node) for node in inputs]
@@ -124,19 +121,11 @@ def _concat(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
 # --- elementwise
 
 
-def _unary(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    apply = UNARY_MAPS.get(node.attribute)
-    x = node.sources[0]
-    if apply is None:
-        return ()
-    return [(x, build.cast(apply(wide(ct), wide(x), wide(node)), x.dtype))]
-
-
-def _binary(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
-    for source, apply in zip(node.sources, BINARY_MAPS.get(node.attribute, ()), strict=False):
-        if source in wanted and apply is not None:
-            a, b = node.sources
-            yield source, build.cast(apply(wide(ct), wide(a), wide(b), wide(node)), source.dtype)
+def _elementwise(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    for k, source in enumerate(node.sources):
+        part = applied(node, k, ct) if source in wanted else None
+        if part is not None:
+            yield source, build.cast(part, source.dtype)
 
 
 def _where(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
@@ -157,8 +146,8 @@ def _reduce(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     if op == "add":
         return [(x, broadcast_back(ct, axes, x.shape))]
     if op == "mul":
-        return [(x, ordering.product_map(x, axes, broadcast_back(ct, axes, x.shape)))]
-    share, mask = ordering.extreme_share(x, node, axes)
+        return [(x, choices.product_map(x, axes, broadcast_back(ct, axes, x.shape)))]
+    share, mask = choices.extreme_share(x, node, axes)
     spread = broadcast_back(build.cast(build.mul(wide(ct), share), ct.dtype), axes, x.shape)
     return [(x, build.where(mask, spread, zeros(x.shape, x)))]
 
@@ -180,9 +169,7 @@ def _contract(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
 def _composite(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     rule = COMPOSITE_RULES.get(node.attribute.name)
     if rule is not None:
-        found = rule(node, ct, wanted)
-        if found is not None:
-            return found
+        return rule(node, ct, wanted)
     inputs = list(dict.fromkeys(source for source in node.sources if source in wanted))
     parts = pull_back([expand(node)], [ct], inputs, independent=set(node.sources))
     return [(source, part) for source, part in zip(inputs, parts, strict=True) if part is not None]
@@ -209,17 +196,17 @@ _RULES: Final[dict[Op, Rule]] = {
     Op.SLICE: _to_first(lambda node, ct, x: unsliced(ct, node.attribute, x.shape)),
     Op.CONCAT: _concat,
     Op.WINDOW: _to_first(lambda node, ct, x: unwindowed(ct, node.attribute, x.shape[node.attribute.axis])),
-    Op.UNARY: _unary,
-    Op.BINARY: _binary,
+    Op.UNARY: _elementwise,
+    Op.BINARY: _elementwise,
     Op.WHERE: _where,
     Op.CAST: _to_first(lambda node, ct, x: build.cast(ct, x.dtype)),
     Op.BITCAST: _flat,
     Op.REDUCE: _reduce,
-    Op.SCAN: ordering.scan_back,
+    Op.SCAN: choices.scan_back,
     Op.CONTRACT: _contract,
-    Op.GATHER: indexing.gather_back,
-    Op.SCATTER: indexing.scatter_back,
-    Op.SORT: ordering.sort_back,
+    Op.GATHER: choices.gather_back,
+    Op.SCATTER: choices.scatter_back,
+    Op.SORT: choices.put_back,
     Op.NONZERO: _internal,
     Op.ITEM: _flat,  # its loop or branch takes the cotangents of all of them
     Op.PARAMETER: _flat,

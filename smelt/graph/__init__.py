@@ -6,47 +6,11 @@ a node never changes (its `leaf`, where its value lies once computed, is only ev
 graph computes; `text` prints and parses graphs; `composites` names larger functions and can write them out.
 """
 
-from smelt.graph.alias import alias, without_aliases
-from smelt.graph.build_movement import broadcast_to
-from smelt.graph.checks import Check, checks_of
-from smelt.graph.closed import (
-    bodies_of,
-    branch,
-    living_items,
-    loop,
-    open_body,
-    parameter,
-    parameter_types,
-    substituted,
-    with_bodies,
-)
+from smelt.graph.build import broadcast_to
+from smelt.graph.checks import DONE, Check, checks_of
+from smelt.graph.closed import branch, living_items, loop, open_body, parameter
 from smelt.graph.composites import attention_scores, expand, mean, normalized
-from smelt.graph.effects import DONE
-from smelt.graph.index import (
-    ZERO,
-    Atom,
-    Dim,
-    Index,
-    IndexLike,
-    Maximum,
-    Minimum,
-    Operation,
-    Quotient,
-    Remainder,
-    Variable,
-    as_index,
-    exact_quotient,
-    least,
-    less,
-    maximum,
-    minimum,
-    nonnegative,
-    of,
-    product_of,
-    size_of,
-    upper,
-    variable,
-)
+from smelt.graph.index import *
 from smelt.graph.index_numbers import found_sizes
 from smelt.graph.node import (
     Node,
@@ -86,6 +50,7 @@ from smelt.graph.ops import (
 )
 from smelt.graph.origins import Origins, derived, noting
 from smelt.graph.ranges import Ranges
+from smelt.graph.rewritten import alias, bodies_of, rewritten, substituted, with_bodies, with_sizes, without_aliases
 from smelt.graph.shapes import (
     as_size,
     broadcast_shapes,
@@ -97,5 +62,4 @@ from smelt.graph.shapes import (
     row_major,
     shape_text,
 )
-from smelt.graph.sizes import with_sizes
-from smelt.graph.verify import value_types, verify_graph
+from smelt.graph.verify import parameter_types, value_types, verify_graph

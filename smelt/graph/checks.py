@@ -1,35 +1,32 @@
 """Indices that must lie inside their axes: small reductions beside a graph, which say whether one did not.
 
 A gather or scatter with `checked` is safe whatever its indices are; that one of them lies outside is reported after the
-graph has run. Indices whose range the graph shows need no check.
+graph has run. Indices whose range the graph shows need no check. Checks inside the bodies of loops and branches are
+carried out of them: a loop gets one more state for each, which keeps the worst that was found in any iteration; a
+branch gives what its chosen body has found.
+
+What a traced function does besides giving values stands beside a graph like a check: nodes to compute although no
+result depends on them.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterable
-from typing import NamedTuple
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from smelt.dtypes import int64, uint64
 from smelt.errors import IndexRangeError, Location, user_location
-from smelt.graph import build
+from smelt.graph import build, origins
+from smelt.graph.closed import branch, items, loop, open_body, parameter
 from smelt.graph.index import Index, IndexLike, as_index
-from smelt.graph.node import Node, constant_value
-from smelt.graph.ops import Op
+from smelt.graph.node import Node, constant_value, topological
+from smelt.graph.ops import CONTROL, Branch, Loop, Op
 from smelt.graph.ranges import Ranges
+from smelt.graph.rewritten import bodies_of, rewritten
+from smelt.graph.verify import parameter_types
 
 FINE = int(int64.minimum)  # the value of a check that found nothing
-
-
-class _Written(NamedTuple):
-    """What a user called to make a checked node. `batched` axes in front are not in the user's tensor."""
-
-    name: str
-    location: Location | None
-    batched: int = 0
-
-
-_written: weakref.WeakKeyDictionary[Node, _Written] = weakref.WeakKeyDictionary()
 
 
 class Check(NamedTuple):
@@ -52,28 +49,43 @@ class Check(NamedTuple):
         )
 
 
+Found = dict[Node, Check]  # scalars that are FINE or an index outside its axis, and what to say then
+DONE = Check("an effect", 0, 0, None)  # of an effect, which has nothing to say
+
+
+class _Published(threading.local):
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+
+
+_published = _Published()
+
+
+def publish(nodes: Sequence[Node]) -> None:
+    """Hand the effects of a function that has been traced to whoever writes its graph down next."""
+    _published.nodes = list(nodes)
+
+
+def take() -> list[Node]:
+    """The effects that were handed over last, once."""
+    found, _published.nodes = _published.nodes, []
+    return found
+
+
 def written(node: Node, name: str) -> Node:
     """Note the user's line as the one that wrote a checked gather or scatter; `name` is the function called there."""
-    if node.attribute.checked and node not in _written:
-        _written[node] = _Written(name, user_location())
+    if node.attribute.checked and node not in origins.written:
+        origins.written[node] = origins.Written(name, user_location())
     return node
 
 
-def rewritten(old: Node, new: Node, batched: int) -> Node:
-    """Note that a gather or scatter does what the user wrote as another one, with `batched` more axes in front."""
-    known = _written.get(old)
-    if known is not None and new not in _written:
-        _written[new] = known._replace(batched=known.batched + batched)
-    return new
-
-
-def checks_of(order: Iterable[Node]) -> dict[Node, Check]:
+def checks_of(order: Iterable[Node]) -> Found:
     """For the nodes of a graph: scalars that are `FINE` or an index outside its axis, and what to say then."""
-    found: dict[Node, Check] = {}
+    found: Found = {}
     ranges = Ranges()
     for node in order:
         if (node.op is Op.GATHER or node.op is Op.SCATTER) and node.attribute.checked and node.leaf is None:
-            name, location, batched = _written.get(node, _Written(node.op.value, None))
+            name, location, batched = origins.written.get(node, origins.Written(node.op.value, None))
             first = 1 if node.op is Op.GATHER else 2
             for axis, (k, size) in enumerate(zip(node.attribute.axes, node.sources[0].shape, strict=True)):
                 if k < 0 and not _is_inside(ranges(node.sources[first - 1 - k]), size):
@@ -129,3 +141,81 @@ def wrapped(index: Node, size: IndexLike, ranges: Ranges) -> Node:
     count = build.cast(build.size_node(size, int64), index.dtype)
     negative = build.lt(index, build.const(0, index.dtype))
     return build.where(negative, build.add(index, build.broadcast_to(count, index.shape)), index)
+
+
+# --- inside of loops and branches
+
+
+class Checked(NamedTuple):
+    """A graph that reports indices, also those of bodies."""
+
+    roots: list[Node]
+    checks: Found
+
+
+def with_checks(roots: Sequence[Node]) -> Checked:
+    """The graph, with loops and branches that give what their checks have found, and all checks."""
+    values: dict[Node, list[Node]] = {}  # of the loops and branches
+    found: Found = {}
+
+    def change(node: Node, same: Node) -> Node:
+        if node.leaf is not None:
+            return node
+        if node.op is Op.ITEM:
+            return values[node.sources[0]][int(node.attribute)]
+        if node.op in CONTROL:
+            values[node], more = _WITH_CHECKS[node.op](same)
+            found.update(more)
+        return same
+
+    changed = rewritten(roots, change)
+    return Checked(changed, checks_of(topological(changed)) | found)
+
+
+def _branch(node: Node) -> tuple[list[Node], Found]:
+    """The values of a branch, and what it has found: nothing, on the side of the other body."""
+    bodies = [with_checks(body) for body in bodies_of(node)]
+    checks = [check for body in bodies for check in body.checks.values()]
+    if not checks:
+        return items(node), {}
+    fine = build.const(FINE, int64)
+    (true, yes), (false, no) = bodies
+    attribute = Branch((*true, *yes, *([fine] * len(no))), (*false, *([fine] * len(yes)), *no))
+    values = branch(attribute, node.sources[0], node.sources[1:])
+    return values[: len(true)], dict(zip(values[len(true) :], checks, strict=True))
+
+
+def _loop(node: Node) -> tuple[list[Node], Found]:
+    """The values of a loop, and the worst that its iterations and its last test have found."""
+    loop_: Loop = node.attribute
+    body = with_checks(loop_.body)
+    test = Checked([], {}) if loop_.test is None else with_checks(loop_.test)
+    checks = {**test.checks, **body.checks}
+    if not checks:
+        return items(node), {}
+    states, more = loop_.states, len(checks)
+    types = parameter_types(node)
+    moved = [parameter(k if k < states else k + more, *kind) for k, kind in enumerate(types)]
+    opened = open_body([*body.roots, *checks], moved)
+    worst = [
+        build.maximum(parameter(states + k, int64, ()), check) for k, check in enumerate(opened[len(body.roots) :])
+    ]
+    attribute = loop_._replace(
+        body=(*opened[:states], *worst, *opened[states : len(body.roots)]),
+        test=None if loop_.test is None else tuple(open_body(test.roots, moved)),
+        states=states + more,
+    )
+    fine = build.const(FINE, int64)
+    values = loop(attribute, [*node.sources[:states], *([fine] * more), *node.sources[states:]])
+    kept = [*values[:states], *values[states + more :]]
+    found = dict(zip(values[states : states + more], checks.values(), strict=True))
+    # The test that ends the loop is not followed by an iteration.
+    last = open_body(list(test.checks), [*kept[:states], *node.sources[states:]])
+    return kept, found | dict(zip(last, test.checks.values(), strict=True))
+
+
+_WITH_CHECKS: Final[dict[Op, Callable[[Node], tuple[list[Node], Found]]]] = {
+    Op.LOOP: _loop,
+    Op.BRANCH: _branch,
+    Op.HOST: lambda node: (items(node), {}),
+}

@@ -6,18 +6,14 @@ parameters again. `loop` and `branch` make the nodes that run bodies, and give o
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
-from smelt.dtypes import DType, int64
-from smelt.graph.checks import rewritten
-from smelt.graph.node import Node, Shape, find, made, topological, with_sources
+from smelt.dtypes import DType
+from smelt.graph.node import Node, Shape, find, made, topological
 from smelt.graph.ops import CONTROL, VIEWS, Branch, Hosted, Loop, Op
-from smelt.graph.origins import derived
+from smelt.graph.rewritten import Attribute, Body, substituted
 from smelt.graph.verify import value_types
-
-Body = tuple[Node, ...]
-Attribute = Loop | Branch | Hosted
 
 _used = False  # whether there has been a loop or branch: most programs have none
 
@@ -77,38 +73,6 @@ def open_body(body: Sequence[Node], arguments: Sequence[Node]) -> list[Node]:
     return substituted(body, given)
 
 
-def substituted(roots: Sequence[Node], new: Mapping[Node, Node]) -> list[Node]:
-    """The roots with nodes replaced by others of the same types. Bodies inside have parameters of their own."""
-    done = dict(new)
-    for node in topological(roots):
-        if node not in done:
-            fresh = node.leaf is None
-            done[node] = with_sources(node, tuple([done[source] for source in node.sources])) if fresh else node
-            derived(done[node], node)
-            if node.op is Op.GATHER or node.op is Op.SCATTER:
-                rewritten(node, done[node], 0)
-    return [done[root] for root in roots]
-
-
-def bodies_of(node: Node) -> tuple[Body, ...]:
-    """The closed graphs in the attribute of a LOOP or BRANCH; a HOST has none."""
-    if node.op is Op.HOST:
-        return ()
-    if node.op is Op.BRANCH:
-        return tuple(node.attribute)
-    return (node.attribute.body,) if node.attribute.test is None else (node.attribute.body, node.attribute.test)
-
-
-def with_bodies(attribute: Attribute, bodies: Sequence[Sequence[Node]]) -> Attribute:
-    """The attribute with other closed graphs, in the order of `bodies_of`."""
-    if isinstance(attribute, Hosted):
-        return attribute
-    made_of = [tuple(body) for body in bodies]
-    if isinstance(attribute, Branch):
-        return Branch(*made_of)
-    return attribute._replace(body=made_of[0], test=made_of[1] if attribute.test is not None else None)
-
-
 def loop(attribute: Loop, sources: Sequence[Node]) -> list[Node]:
     """The values of a loop over its sources: the last states, then the stacked ys."""
     return _items(Op.LOOP, attribute, sources)
@@ -147,12 +111,3 @@ def living_items(roots: Sequence[Node]) -> Iterator[Node]:
                 item = find(Op.ITEM, dtype, shape, (node,), k)
                 if item is not None:
                     yield item
-
-
-def parameter_types(node: Node) -> list[tuple[DType, Shape]]:
-    """The types of the parameters of a LOOP's body, or of a BRANCH's bodies."""
-    types = [(source.dtype, source.shape) for source in node.sources]
-    if node.op is Op.BRANCH:
-        return types[1:]
-    first: int = node.attribute.states + node.attribute.constants
-    return [*types[:first], *((dtype, shape[1:]) for dtype, shape in types[first:]), (int64, ())]

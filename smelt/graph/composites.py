@@ -15,13 +15,10 @@ from typing import Any, Final, NamedTuple
 from smelt import dtypes
 from smelt.dtypes import DType, compute_dtype
 from smelt.errors import ArgumentError, DTypeError, InternalError, ShapeError
-from smelt.graph import build_elementwise as e
-from smelt.graph.build_index import gather, in_range
-from smelt.graph.build_movement import reshape
-from smelt.graph.build_reduce import inner_products, matmul, reduce, size_node
+from smelt.graph import build as e
 from smelt.graph.index import Index, IndexLike, product_of
-from smelt.graph.node import Node, Shape, made
-from smelt.graph.ops import Composition, Op
+from smelt.graph.node import Node, Shape
+from smelt.graph.ops import Op
 from smelt.graph.shapes import broadcast_shapes, marked, normalized_axis, shape_text
 
 Parameters = dict[str, Any]
@@ -74,7 +71,8 @@ def _entry(name: str) -> Composite:
     return _REGISTRY[name]
 
 
-def _inferred(name: str, sources: tuple[Node, ...], parameters: Parameters) -> Inferred:
+def inferred(name: str, sources: tuple[Node, ...], parameters: Parameters) -> Inferred:
+    """What a composite of these sources gives; parameters that are not given take their defaults."""
     entry = _entry(name)
     fewest, most = entry.sources
     if not fewest <= len(sources) <= most:
@@ -85,12 +83,6 @@ def _inferred(name: str, sources: tuple[Node, ...], parameters: Parameters) -> I
             f"{name}: there is no parameter {unknown!r}", hint=f"There are: {', '.join(entry.defaults)}."
         )
     return entry.infer(name, *sources, **(entry.defaults | parameters))
-
-
-def composite(name: str, *sources: Node, **parameters: Any) -> Node:
-    """The node of a composite; parameters that are not given take their defaults."""
-    dtype, shape, kept = _inferred(name, sources, parameters)
-    return made(Op.COMPOSITE, dtype, shape, sources, Composition(name, tuple(sorted(kept.items()))))
 
 
 def expand(node: Node) -> Node:
@@ -142,21 +134,21 @@ def _infer_along_axis(name: str, x: Node, axis: Any) -> Inferred:
 
 def _shifted(x: Node, axis: int) -> Node:
     """x minus its largest value, so that no exponential overflows."""
-    return e.sub(x, reduce("max", x, (axis,), keep_axes=True))
+    return e.sub(x, e.reduce("max", x, (axis,), keep_axes=True))
 
 
 @register("softmax", _infer_along_axis, axis=-1)
 def _softmax(x: Node, axis: int) -> Node:
     powers = e.exp(_shifted(_wide(x), axis))
     # One division a row: the sums lie between 1 and the number of elements, so nothing overflows.
-    share = e.reciprocal(reduce("add", powers, (axis,), keep_axes=True))
+    share = e.reciprocal(e.reduce("add", powers, (axis,), keep_axes=True))
     return e.cast(e.mul(powers, share), x.dtype)
 
 
 @register("log_softmax", _infer_along_axis, axis=-1)
 def _log_softmax(x: Node, axis: int) -> Node:
     shifted = _shifted(_wide(x), axis)
-    total = reduce("add", e.exp(shifted), (axis,), keep_axes=True)
+    total = e.reduce("add", e.exp(shifted), (axis,), keep_axes=True)
     return e.cast(e.sub(shifted, e.log(total)), x.dtype)
 
 
@@ -183,7 +175,7 @@ def _infer_norm(name: str, x: Node, *affine: Node, axes: Any, eps: Any) -> Infer
 def mean(x: Node, axes: tuple[int, ...]) -> Node:
     """The mean over axes, which stay with size 1."""
     count = product_of(x.shape[axis] for axis in axes)
-    return e.div(reduce("add", x, axes, keep_axes=True), size_node(count, x.dtype))
+    return e.div(e.reduce("add", x, axes, keep_axes=True), e.size_node(count, x.dtype))
 
 
 def normalized(x: Node, axes: int, eps: float, *, centers: bool) -> tuple[Node, Node]:
@@ -289,8 +281,8 @@ class Scores(NamedTuple):
 def attention_scores(q: Node, k: Node, *mask: Node, causal: bool, scale: float | None) -> Scores:
     """The scores of an attention, in the type in which they are computed."""
     dtype = compute_dtype(q.dtype)
-    scores = inner_products(q, k, dtype)
-    scores = e.mul(scores, e.rsqrt(size_node(q.shape[-1], dtype))) if scale is None else e.scale(scores, scale)
+    scores = e.inner_products(q, k, dtype)
+    scores = e.mul(scores, e.rsqrt(e.size_node(q.shape[-1], dtype))) if scale is None else e.scale(scores, scale)
     bare, conditions = scores, list[Node]()
     never = e.const(-math.inf, dtype)
     if causal:
@@ -307,8 +299,8 @@ def attention_scores(q: Node, k: Node, *mask: Node, causal: bool, scale: float |
 
 def _earlier(q: Node, k: Node) -> Node:
     """Which keys do not come after a query."""
-    rows = reshape(e.iota(q.shape[-2], dtypes.int32), (q.shape[-2], 1))
-    columns = reshape(e.iota(k.shape[-2], dtypes.int32), (1, k.shape[-2]))
+    rows = e.reshape(e.iota(q.shape[-2], dtypes.int32), (q.shape[-2], 1))
+    columns = e.reshape(e.iota(k.shape[-2], dtypes.int32), (1, k.shape[-2]))
     return e.le(columns, rows)
 
 
@@ -317,7 +309,7 @@ def _where_any_is_seen(x: Node, q: Node, k: Node, mask: Sequence[Node], causal: 
     for m in mask:
         never = e.const(False if m.dtype.is_bool else -math.inf, m.dtype)
         m = e.where(_earlier(q, k), m, never) if causal else m
-        best = reduce("max", m, (m.rank - 1,), keep_axes=True) if m.rank else m
+        best = e.reduce("max", m, (m.rank - 1,), keep_axes=True) if m.rank else m
         x = e.where(e.ne(best, never), x, e.const(0, x.dtype))
     return x
 
@@ -326,7 +318,7 @@ def _where_any_is_seen(x: Node, q: Node, k: Node, mask: Sequence[Node], causal: 
 def _attention(q: Node, k: Node, v: Node, *mask: Node, causal: bool, scale: float | None) -> Node:
     """softmax(scale * q @ k.T) @ v. Causal: query i sees the keys up to i. A bool mask says which scores count."""
     scores = attention_scores(q, k, *mask, causal=causal, scale=scale).masked
-    taken = matmul(_softmax(scores, scores.rank - 1), _wide(v))
+    taken = e.matmul(_softmax(scores, scores.rank - 1), _wide(v))
     return e.cast(_where_any_is_seen(taken, q, k, mask, causal), q.dtype)
 
 
@@ -345,8 +337,8 @@ def _attention_log_sums(q: Node, k: Node, *mask: Node, causal: bool, scale: floa
     of them. A composite, so that it is written out as attention is and finds the same nodes.
     """
     x = attention_scores(q, k, *mask, causal=causal, scale=scale).masked
-    largest = reduce("max", x, (x.rank - 1,), keep_axes=True)
-    total = reduce("add", e.exp(e.sub(x, largest)), (x.rank - 1,), keep_axes=True)
+    largest = e.reduce("max", x, (x.rank - 1,), keep_axes=True)
+    total = e.reduce("add", e.exp(e.sub(x, largest)), (x.rank - 1,), keep_axes=True)
     return _where_any_is_seen(e.add(largest, e.log(total)), q, k, mask, causal)
 
 
@@ -371,11 +363,11 @@ def _cross_entropy(logits: Node, labels: Node) -> Node:
     classes = logits.shape[-1]
     axis = logits.rank - 1
     x = _wide(logits)
-    largest = reduce("max", x, (axis,), keep_axes=True)
-    losses = e.log(reduce("add", e.exp(e.sub(x, largest)), (axis,)))
+    largest = e.reduce("max", x, (axis,), keep_axes=True)
+    losses = e.log(e.reduce("add", e.exp(e.sub(x, largest)), (axis,)))
     number = e.cast(labels, dtypes.int64)
     if classes != 0:
-        chosen = gather(x, [number], (*range(axis), -1))
-        losses = e.sub(losses, e.sub(chosen, reshape(largest, labels.shape)))
+        chosen = e.gather(x, [number], (*range(axis), -1))
+        losses = e.sub(losses, e.sub(chosen, e.reshape(largest, labels.shape)))
     # Labels that are no class give NaN rather than a loss that looks right.
-    return e.cast(e.where(in_range(number, classes), losses, e.const(math.nan, losses.dtype)), logits.dtype)
+    return e.cast(e.where(e.in_range(number, classes), losses, e.const(math.nan, losses.dtype)), logits.dtype)

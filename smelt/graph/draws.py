@@ -12,9 +12,8 @@ from typing import Any, Final
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import build_elementwise as e
-from smelt.graph.build_movement import broadcast_to, reshape, slice_
-from smelt.graph.composites import Inferred, composite, register
+from smelt.graph import build as e
+from smelt.graph.composites import Inferred, register
 from smelt.graph.index import upper
 from smelt.graph.node import Node, made
 from smelt.graph.ops import Composition, Op
@@ -33,7 +32,7 @@ def words(key: Node, x: Node, y: Node) -> tuple[Node, Node]:
     """Two words for each pair of counters, which broadcast. A key has two words, and may have a third, which is added
     to `y`.
     """
-    return composite("threefry", key, x, y, number=0), composite("threefry", key, x, y, number=1)
+    return e.composite("threefry", key, x, y, number=0), e.composite("threefry", key, x, y, number=1)
 
 
 def numbers(kind: str, dtype: DType, draw: int, key: Node, x: Node, *affine: Node) -> Node:
@@ -88,13 +87,13 @@ def _numbers(key: Node, x: Node, *affine: Node, draw: int, kind: str, dtype: str
 
 
 def _threefry(key: Node, x: Node, y: Node) -> tuple[Node, Node]:
-    first, second, *ahead = (reshape(slice_(key, [(k, 1, 1)]), ()) for k in range(upper(key.shape[0])))
+    first, second, *ahead = (e.reshape(e.slice_(key, [(k, 1, 1)]), ()) for k in range(upper(key.shape[0])))
     for number in ahead:
         y = e.add(y, number)
     shape = broadcast_shapes(x.shape, y.shape, "random")
     keys = (first, second, e.binary("xor", e.binary("xor", first, second), word(_PARITY)))
-    x = broadcast_to(e.add(x, keys[0]), shape)
-    y = broadcast_to(e.add(y, keys[1]), shape)
+    x = e.broadcast_to(e.add(x, keys[0]), shape)
+    y = e.broadcast_to(e.add(y, keys[1]), shape)
     for group in range(5):
         for distance in _ROTATIONS[group % 2]:
             x = e.add(x, y)

@@ -42,8 +42,7 @@ class Variable(Atom):
         self.text = name if _PLAIN_NAME.fullmatch(name) else quoted(name)
         self.hash = hash((name, self.low, self.high))
 
-    def __hash__(self) -> int:
-        return self.hash
+    __hash__ = Atom.__hash__  # which __eq__ would take away
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -212,9 +211,9 @@ class Index:
     # --- as a number of the user's: fractions, comparisons
 
     __truediv__ = numbers.divide
-    __rtruediv__ = numbers.divided
+    __rtruediv__ = numbers.swapped(numbers.divide)
     __pow__ = numbers.power
-    __rpow__ = numbers.power_of
+    __rpow__ = numbers.swapped(numbers.power)
     __lt__, __le__, __gt__, __ge__ = numbers.lt, numbers.le, numbers.gt, numbers.ge
     __bool__ = numbers.truth
     __array_ufunc__ = None  # NumPy's numbers leave operators to the size
@@ -262,7 +261,6 @@ class Dim(Index):
     """A size known only when a compiled function is called: `Dim("n", 1, 4096)` stands for any n from 1 to 4096."""
 
     __slots__ = ("name",)
-    __hash__ = numbers.as_key(Index.__hash__)
 
     def __init__(self, name: str, low: int = 1, high: int = 1 << 20) -> None:
         if not isinstance(name, str) or not name:
@@ -271,6 +269,10 @@ class Dim(Index):
             raise ArgumentError(f"Dim: bounds must be integers with 0 <= low <= high, got {low!r} and {high!r}")
         self.name = name
         super().__init__({(Variable(name, low, high),): 1}, 0)
+
+    def __hash__(self) -> int:
+        numbers.check_hash(self)  # in every call: the user has this very object
+        return super().__hash__()
 
     def __repr__(self) -> str:
         return f"Dim({self.name!r}, {self.low}, {self.high})"
@@ -440,23 +442,26 @@ def _divide(a: Index, b: Index) -> Index:
     if b.low < 1:
         raise InternalError(f"division of {a} by {b}, which may be less than one")
     if b.terms:
-        return _divide_symbolic(a, b)
+        if nonnegative(a) and less(a, b):
+            return ZERO
+        whole, rest = _split_by(a, b)
+        return whole + _divide(rest, b) if whole.terms or whole.constant else of(Quotient(a, b))
     n = b.constant
     if n == 1:
         return a
     if not a.terms:
         return Index({}, a.constant // n)
-    rest = {product: c for product, c in a.terms.items() if c % n}
+    left = {product: c for product, c in a.terms.items() if c % n}
     quotient = Index({product: c // n for product, c in a.terms.items() if c % n == 0}, a.constant // n)
-    remaining = Index(rest, a.constant % n)
+    remaining = Index(left, a.constant % n)
     low = remaining.low // n
     if low == remaining.high // n:
         return quotient + low
-    common = math.gcd(n, *rest.values())
+    common = math.gcd(n, *left.values())
     if common > 1:  # (g*s + c) // (g*m) = (s + c // g) // m
-        remaining = Index({p: c // common for p, c in rest.items()}, remaining.constant // common)
+        remaining = Index({p: c // common for p, c in left.items()}, remaining.constant // common)
         return quotient + _divide(remaining, Index({}, n // common))
-    atom = _only_atom(rest)
+    atom = _only_atom(left)
     if isinstance(atom, Quotient):  # (a // m + c) // n = (a + c*m) // (m*n)
         return quotient + _divide(atom.a + atom.b * remaining.constant, atom.b * n)
     if isinstance(atom, Remainder) and remaining.constant == 0:
@@ -480,15 +485,6 @@ def _only_atom(terms: Mapping[Monomial, int]) -> Atom | None:
         return None
     ((product, coefficient),) = terms.items()
     return product[0] if len(product) == 1 and coefficient == 1 else None
-
-
-def _divide_symbolic(a: Index, b: Index) -> Index:
-    if nonnegative(a) and less(a, b):
-        return ZERO
-    whole, rest = _split_by(a, b)
-    if whole.terms or whole.constant:
-        return whole + _divide_symbolic(rest, b) if rest.terms or rest.constant else whole
-    return of(Quotient(a, b))
 
 
 def _split_by(a: Index, b: Index) -> tuple[Index, Index]:

@@ -12,14 +12,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Never
+from typing import Any, NamedTuple, Never
 
 import numpy as np
 
 from smelt.errors import TraceError
-
-if TYPE_CHECKING:
-    from smelt.graph.index import Index
+from smelt.graph import index  # which imports this module first: its names are there when functions are called
 
 
 class Program(NamedTuple):
@@ -38,9 +36,7 @@ def register(program: Program) -> None:
 
 
 def _value(size: Any, fractional: bool = True) -> Any:
-    from smelt.graph.index import Index
-
-    return _program[0].value(size, fractional) if isinstance(size, Index) else size
+    return _program[0].value(size, fractional) if isinstance(size, index.Index) else size
 
 
 # --- arithmetic
@@ -58,50 +54,38 @@ def mixed(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 def divide(a: Any, b: Any) -> Any:
     """a / b."""
-    from smelt.graph.index import Index
-
-    if all(isinstance(x, Index | int | float | np.integer | np.floating) for x in (a, b)):
-        return operator.truediv(_value(a), _value(b))
-    return NotImplemented
+    return operator.truediv(_value(a), _value(b)) if _are_numbers(a, b) else NotImplemented
 
 
-def divided(a: Any, b: Any) -> Any:
-    """b / a."""
-    return divide(b, a)
-
-
-def power(a: Index, b: Any) -> Any:
+def power(a: Any, b: Any) -> Any:
     """a ** b: a size again, where b is a whole number that is not negative."""
-    from smelt.graph.index import Index, as_index
-
     if isinstance(b, int | np.integer) and b >= 0:
-        result = as_index(1)
+        result = index.as_index(1)
         for _ in range(b):
             result = result * a
         return result
-    if isinstance(b, Index):
-        return operator.pow(_value(a, fractional=False), _value(b, fractional=False))
-    return operator.pow(_value(a), b) if isinstance(b, int | float | np.integer | np.floating) else NotImplemented
+    fractional = not isinstance(b, index.Index) or isinstance(a, float | np.floating)
+    return operator.pow(_value(a, fractional), _value(b, fractional)) if _are_numbers(a, b) else NotImplemented
 
 
-def power_of(a: Index, b: Any) -> Any:
-    """b ** a."""
-    if isinstance(b, int | float | np.integer | np.floating):
-        return operator.pow(b, _value(a, fractional=isinstance(b, float | np.floating)))
-    return NotImplemented
+def _are_numbers(*values: Any) -> bool:
+    return all(isinstance(x, index.Index | int | float | np.integer | np.floating) for x in values)
+
+
+def swapped(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The operation with its operands in the other order."""
+    return lambda a, b: operation(b, a)
 
 
 # --- comparisons
 
 
-def _comparison(symbol: str) -> Callable[[Index, Any], Any]:
+def _comparison(symbol: str) -> Callable[[index.Index, Any], Any]:
     return lambda a, b: _ordered(symbol, a, b)
 
 
-def _ordered(symbol: str, a: Index, b: Any) -> Any:
+def _ordered(symbol: str, a: index.Index, b: Any) -> Any:
     """a ∘ b for an order, if it is the same for every size."""
-    from smelt.graph.index import Index, nonnegative
-
     limit = b
     if isinstance(b, float | np.floating):
         if not math.isfinite(b):
@@ -109,16 +93,16 @@ def _ordered(symbol: str, a: Index, b: Any) -> Any:
         limit = math.ceil(b) if symbol in ("<", ">=") else math.floor(b)
     elif isinstance(b, np.integer):
         limit = int(b)
-    elif not isinstance(b, Index | int):
+    elif not isinstance(b, index.Index | int):
         return NotImplemented
     up, down = limit - a, a - limit  # a < b is b - a - 1 >= 0, and false if a - b >= 0
     if symbol in ("<", ">="):
         less, not_less = up - 1, down
     else:
         less, not_less = up, down - 1
-    if nonnegative(less):
+    if index.nonnegative(less):
         return symbol in ("<", "<=")
-    if nonnegative(not_less):
+    if index.nonnegative(not_less):
         return symbol in (">", ">=")
     raise _undecided(f"{a} {symbol} {b}", a, b)
 
@@ -133,15 +117,13 @@ _ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 lt, le, gt, ge = (_comparison(symbol) for symbol in _ORDERS)
 
 
-def equals(a: Index, b: Any) -> bool:
+def equals(a: index.Index, b: Any) -> bool:
     """False, for sizes whose normal forms differ. In a function that is traced the answer must hold for every size;
     smelt's own code asks whether two sizes are known to be the same.
     """
     if not a.terms or not _is_asked_in_trace(3):
         return False
-    from smelt.graph.index import as_index, nonnegative
-
-    if nonnegative(a - b - 1) or nonnegative(as_index(b) - a - 1):
+    if index.nonnegative(a - b - 1) or index.nonnegative(index.as_index(b) - a - 1):
         return False
     raise _undecided(f"{a} == {b}", a, b)
 
@@ -152,7 +134,7 @@ def _is_asked_in_trace(depth: int) -> bool:
     return name.partition(".")[0] != "smelt" and bool(_program) and _program[0].is_tracing()
 
 
-def truth(a: Index) -> bool:
+def truth(a: index.Index) -> bool:
     """Whether a size is not zero."""
     if not a.terms:
         return a.constant != 0
@@ -161,9 +143,7 @@ def truth(a: Index) -> bool:
 
 def _undecided(question: str, *sizes: Any) -> TraceError:
     """The error about a comparison that some sizes answer in one way and others in another."""
-    from smelt.graph.index import Index
-
-    dims = {v for size in sizes if isinstance(size, Index) for v in size.variables()}
+    dims = {v for size in sizes if isinstance(size, index.Index) for v in size.variables()}
     bounds = ", ".join(sorted(f"{v.text} in {v.low}..{v.high}" for v in dims))
     name = min((v.text for v in dims), default="n")
     return TraceError(
@@ -177,8 +157,8 @@ def _undecided(question: str, *sizes: Any) -> TraceError:
 # --- what only a number that is known can give
 
 
-def _refusal(kind: str, hint: str) -> Callable[[Index], Never]:
-    def refuse(a: Index) -> Never:
+def _refusal(kind: str, hint: str) -> Callable[[index.Index], Never]:
+    def refuse(a: index.Index) -> Never:
         raise TraceError(
             f"{kind}: the size {a} is symbolic",
             rule="its value is known when the compiled function is called, not while it is traced.",
@@ -188,21 +168,10 @@ def _refusal(kind: str, hint: str) -> Callable[[Index], Never]:
     return refuse
 
 
-def check_hash(a: Index) -> None:
+def check_hash(a: index.Index) -> None:
     """A dictionary or set would not find a size under the number that it will be."""
     if a.terms and _is_asked_in_trace(3):
         _to_key(a)
-
-
-def as_key(hashed: Callable[[Index], int]) -> Callable[[Index], int]:
-    """The same, with that check in every call."""
-
-    def checked(a: Index) -> int:
-        if a.terms and _is_asked_in_trace(2):
-            _to_key(a)
-        return hashed(a)
-
-    return checked
 
 
 class _Found(threading.local):
@@ -225,7 +194,7 @@ def found_sizes() -> Iterator[None]:
         _found.active = before
 
 
-def as_text(a: Index) -> Index:
+def as_text(a: index.Index) -> index.Index:
     """The size itself, unless its text would be that of no number."""
     if a.terms and _found.active and _is_asked_in_trace(3):
         _to_text(a)

@@ -16,7 +16,7 @@ from smelt.dtypes import DType, cast_array, float64
 from smelt.errors import ArgumentError, InternalError
 from smelt.graph import composites
 from smelt.graph.index import Index, IndexLike
-from smelt.graph.node import Node, constant_array
+from smelt.graph.node import Node, constant_array, topological
 from smelt.graph.ops import BINARY, CONTROL, FOLDS, UNARY, Loop, Op, identity
 
 if TYPE_CHECKING:
@@ -130,18 +130,14 @@ _CONTROL: Final = {Op.LOOP: _loop, Op.BRANCH: _branch, Op.HOST: _host}
 
 def _plan(roots: Sequence[Node]) -> dict[Node, tuple[Node, ...]]:
     """What each node reads, in the order of evaluation; a composite reads the root of its expansion."""
-    reads: dict[Node, tuple[Node, ...]] = {}
     plan: dict[Node, tuple[Node, ...]] = {}
-    stack = list(reversed(roots))
-    while stack:
-        node = stack[-1]
-        if node in reads:  # all that it reads is done, or it is itself
-            plan[stack.pop()] = reads[node]
-            continue
+
+    def reads(node: Node) -> tuple[Node, ...]:
         composite = node.op is Op.COMPOSITE and node.leaf is None
-        reads[node] = (composites.expand(node),) if composite else node.sources if node.leaf is None else ()
-        stack += [source for source in reversed(reads[node]) if source not in reads]
-    return plan
+        plan[node] = (composites.expand(node),) if composite else node.sources if node.leaf is None else ()
+        return plan[node]
+
+    return {node: plan[node] for node in topological(roots, reads=reads)}
 
 
 def _size(size: IndexLike, dims: Mapping[str, int]) -> int:

@@ -12,7 +12,7 @@ import struct
 import threading
 import weakref
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -230,10 +230,11 @@ def topological(
     roots: Iterable[Node],
     through_leaves: bool = False,
     known: Container[Node] = frozenset(),
+    reads: Callable[[Node], Sequence[Node]] | None = None,
 ) -> list[Node]:
     """All nodes below the roots, sources before users. Stops at computed values unless told otherwise.
 
-    Nodes that are `known`, and what is below them, are left out.
+    Nodes that are `known`, and what is below them, are left out. `reads` says what else than its sources a node reads.
     """
     order: dict[Node, None] = {}
     seen: set[Node] = set()
@@ -246,7 +247,9 @@ def topological(
             stack.pop()
         else:
             seen.add(node)
-            if node.sources and (through_leaves or node.leaf is None):
+            if reads is not None:
+                stack += [source for source in reversed(reads(node)) if source not in seen]
+            elif node.sources and (through_leaves or node.leaf is None):
                 stack += [source for source in reversed(node.sources) if source not in seen]
     return list(order)
 

@@ -56,7 +56,6 @@ class Op(enum.Enum):
 
 SOURCES: Final = frozenset({Op.LEAF, Op.CONST, Op.IOTA, Op.PARAMETER})  # what a graph begins with
 CONTROL: Final = frozenset({Op.LOOP, Op.BRANCH, Op.HOST})  # nodes with several values, most of them with bodies
-MOVEMENT: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SLICE, Op.CONCAT, Op.WINDOW})
 VIEWS: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW})
 ELEMENTWISE: Final = frozenset({Op.UNARY, Op.BINARY, Op.WHERE, Op.CAST, Op.BITCAST})
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from smelt.dtypes import DType, bool_
 from smelt.graph.index import as_index
-from smelt.graph.node import Node, constant_value
+from smelt.graph.node import Node, constant_value, topological
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 
 Range = tuple[int, int]  # the smallest and the largest value, inclusive
@@ -21,15 +21,8 @@ class Ranges:
 
     def __call__(self, node: Node) -> Range:
         """The range of an integer or bool node; that of its dtype where nothing better is known."""
-        stack = [] if node in self._known else [node]
-        while stack:
-            top = stack[-1]
-            missing = [source for source in _consulted(top) if source not in self._known]
-            if missing:
-                stack += missing
-                continue
-            self._known[top] = self._find(top)
-            stack.pop()
+        for each in topological([node], known=self._known, reads=_consulted):
+            self._known[each] = self._find(each)
         return self._known[node]
 
     def _find(self, node: Node) -> Range:

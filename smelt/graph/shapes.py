@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from smelt.errors import ArgumentError, AxisError, ShapeError, TraceError
-from smelt.graph.index import Index, IndexLike, Variable, as_index, exact_quotient, least, product_of, size_of
+from smelt.errors import ArgumentError, AxisError, IndexRangeError, ShapeError, TraceError
+from smelt.graph.index import (
+    Index,
+    IndexLike,
+    Variable,
+    as_index,
+    exact_quotient,
+    least,
+    nonnegative,
+    product_of,
+    size_of,
+)
 from smelt.graph.node import Node, Shape
+from smelt.graph.ops import Span
 
 
 def shape_text(shape: Sequence[IndexLike]) -> str:
@@ -39,7 +49,7 @@ def row_major(shape: Shape) -> Shape:
     step: IndexLike = 1
     for size in reversed(shape):
         strides.append(step)
-        step = size * step if isinstance(size, int) and isinstance(step, int) else size_of(as_index(size) * step)
+        step = size_of(size * step)
     return tuple(reversed(strides))
 
 
@@ -135,11 +145,32 @@ def normalized_axes(axes: Iterable[Any], rank: int, name: str) -> tuple[int, ...
     return numbers
 
 
-def element_count(shape: Shape) -> IndexLike:
-    """How many elements a shape has."""
-    if all(type(size) is int for size in shape):
-        return math.prod(shape)
-    return product_of(shape)
+def checked_span(span: Span, shape: Shape, axis: int, name: str) -> Span:
+    """The span in its simplest form, after a check that it stays inside the axis."""
+    if span.step == 0:
+        raise ArgumentError(f"{name}: the step of axis {axis} is 0", rule="steps must not be zero.")
+    if least(span.size) < 0:
+        raise ArgumentError(f"{name}: the size of axis {axis} may be negative: {span.size}")
+    if span.size == 0:
+        return Span(0, 0, 1)
+    if span.size == 1:
+        span = Span(span.start, 1, 1)
+    size = shape[axis]
+    last = span.start + (span.size - 1) * span.step
+    low, high = (span.start, last) if span.step > 0 else (last, span.start)
+    if not (certain(low) and certain(size - high - 1)):
+        symbolic = not all(isinstance(value, int) for value in (low, high, size))
+        raise IndexRangeError(
+            f"{name}: elements {low} to {high} do not all lie in axis {axis}\n" + marked((shape, {axis})),
+            rule=f"the axis has elements 0 to {size - 1}.",
+            hint="This must hold for every size: give the Dim bounds that say so." if symbolic else "",
+        )
+    return span
+
+
+def certain(amount: IndexLike) -> bool:
+    """Whether an amount is proven not to be negative."""
+    return amount >= 0 if isinstance(amount, int) else nonnegative(amount)
 
 
 def infer_reshape(shape: Shape, target: Iterable[Any], name: str = "reshape") -> Shape:
@@ -158,7 +189,7 @@ def infer_reshape(shape: Shape, target: Iterable[Any], name: str = "reshape") ->
     if size is None:
         raise ShapeError(
             f"{name}: no size fits in place of -1\n" + marked((shape, ()), " to ", (sizes, {hole})),
-            rule=f"the {element_count(shape)} elements must be a whole multiple of {element_count(known)}.",
+            rule=f"the {product_of(shape)} elements must be a whole multiple of {product_of(known)}.",
         )
     return (*known[:hole], size, *known[hole:])
 

@@ -31,7 +31,6 @@ import numpy as np
 
 from smelt.dtypes import ALL, DType
 from smelt.errors import InternalError, ParseError, SmeltError
-from smelt.graph.closed import bodies_of
 from smelt.graph.index import Dim, Index, Variable, size_of
 from smelt.graph.index_text import TokenReader
 from smelt.graph.node import Node, Shape, constant_bytes, constant_value, make, topological
@@ -50,6 +49,7 @@ from smelt.graph.ops import (
     Span,
     Window,
 )
+from smelt.graph.rewritten import bodies_of
 from smelt.graph.shapes import dims_of
 from smelt.graph.verify import verify_node
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from smelt.dtypes import DType, bool_, int64
 from smelt.errors import InternalError, SmeltError
 from smelt.graph import build
-from smelt.graph.index import Index, nonnegative
+from smelt.graph.index import Index
 from smelt.graph.node import Node, Shape, topological
 from smelt.graph.ops import (
     CONTROL,
@@ -31,7 +31,7 @@ from smelt.graph.ops import (
     Span,
     Window,
 )
-from smelt.graph.shapes import dims_of
+from smelt.graph.shapes import certain, dims_of
 
 
 def verify_node(node: Node) -> None:
@@ -39,11 +39,9 @@ def verify_node(node: Node) -> None:
     _need(node, isinstance(node.op, Op) and isinstance(node.dtype, DType), "fields have the right types")
     _need(node, type(node.shape) is tuple and type(node.sources) is tuple, "fields have the right types")
     for size in node.shape:
-        if type(size) is int:
-            _need(node, size >= 0, "sizes are not negative")
-        else:
-            _need(node, isinstance(size, Index) and bool(size.terms), "sizes are integers or expressions of dims")
-            _need(node, nonnegative(size), "sizes are not negative")  # type: ignore[arg-type]
+        symbolic = isinstance(size, Index) and bool(size.terms)
+        _need(node, type(size) is int or symbolic, "sizes are integers or expressions of dims")
+        _need(node, certain(size), "sizes are not negative")
     form = FORMS[node.op]
     _need(node, form.sources in (None, len(node.sources)), f"there are {form.sources} sources")
     _need(node, form.attribute in (object, type(node.attribute)), f"the attribute is a {form.attribute.__name__}")
@@ -86,18 +84,10 @@ def _named(node: Node) -> str:
     return f"{node!r} of {', '.join(repr(source) for source in node.sources[:4]) or 'nothing'}"
 
 
-def _not_negative(value: Any) -> bool:
-    return nonnegative(value) if isinstance(value, Index) else value >= 0
-
-
 def _const(node: Node) -> None:
     _need(node, node.shape == (), "a constant is a scalar")
     _need(node, len(node.attribute) == node.dtype.itemsize, "it has one element")
     _need(node, not node.dtype.is_bool or node.attribute in (b"\0", b"\1"), "a bool is 0 or 1")
-
-
-def _leaf(node: Node) -> None:
-    _need(node, node.attribute is not None, "a leaf has a storage")
 
 
 def _coordinates(node: Node, axes: tuple[int, ...], x: Node, shape: Shape, indices: tuple[Node, ...]) -> None:
@@ -129,7 +119,7 @@ def _scatter(node: Node) -> None:
 def _sort(node: Node) -> None:
     (x,), axis = node.sources, node.attribute.axis
     _need(node, 0 <= axis < x.rank == node.rank, "there is an axis to sort along")
-    _need(node, _not_negative(x.shape[axis] - node.shape[axis]), "no more are wanted than there are")
+    _need(node, certain(x.shape[axis] - node.shape[axis]), "no more are wanted than there are")
 
 
 def _contracted(node: Node, a: Node, b: Node) -> Node:
@@ -148,8 +138,7 @@ def _scattered(node: Node, target: Node, updates: Node, *indices: Node) -> Node:
 
 def _sorted(node: Node, x: Node) -> Node:
     axis, descending, indices = node.attribute
-    count: Any = node.shape[axis]
-    return build.sort(x, axis, descending=descending, indices=indices, count=count)
+    return build.sort(x, axis, descending=descending, indices=indices, count=node.shape[axis])
 
 
 def _composite(node: Node, *sources: Node) -> Node:
@@ -165,10 +154,6 @@ def _alias(node: Node) -> None:
     _need(node, x is not None and (x.dtype, x.shape) == (node.dtype, node.shape), "it has a source of the same type")
 
 
-def _parameter(node: Node) -> None:
-    _need(node, node.attribute >= 0, "a parameter has a number")
-
-
 def value_types(attribute: Loop | Branch | Hosted) -> list[tuple[DType, Shape]]:
     """The types of the values of a LOOP, BRANCH or HOST."""
     if isinstance(attribute, Hosted):
@@ -180,34 +165,42 @@ def value_types(attribute: Loop | Branch | Hosted) -> list[tuple[DType, Shape]]:
     return [*((x.dtype, x.shape) for x in states), *((y.dtype, (length, *y.shape)) for y in ys)]
 
 
+def parameter_types(node: Node) -> list[tuple[DType, Shape]]:
+    """The types of the parameters of a LOOP's body, or of a BRANCH's bodies."""
+    types = [(source.dtype, source.shape) for source in node.sources]
+    if node.op is Op.BRANCH:
+        return types[1:]
+    first: int = node.attribute.states + node.attribute.constants
+    return [*types[:first], *((dtype, shape[1:]) for dtype, shape in types[first:]), (int64, ())]
+
+
 def _loop(node: Node) -> None:
     body, test, states, constants, xs, length, reverse = node.attribute
     first = states + constants
     _need(node, 0 <= states <= len(body) and min(constants, xs) >= 0, "its numbers are not negative")
     _need(node, first + xs == len(node.sources), "it has as many sources as it says")
     _need(node, (length is None) != (test is None), "there is a length or a test")
-    _need(node, type(reverse) is bool and (length is None or _not_negative(length)), "the length is not negative")
-    types = [(x.dtype, x.shape) for x in node.sources[:first]]
+    _need(node, type(reverse) is bool and (length is None or certain(length)), "the length is not negative")
+    for x in node.sources[first:]:
+        _need(node, x.rank > 0 and x.shape[0] == length, "xs have as many slices as there are iterations")
+    types = parameter_types(node)
     _need(node, types[:states] == [(x.dtype, x.shape) for x in body[:states]], "states keep their types")
+    _closed(node, body, types)
     if test is not None:
         _need(node, xs == 0 and len(body) == states, "only a loop of known length has xs and ys")
         _need(node, len(test) == 1 and (test[0].dtype, test[0].shape) == (bool_, ()), "the test is a bool scalar")
-        _closed(node, test, types)
-    for x in node.sources[first:]:
-        _need(node, x.rank > 0 and x.shape[0] == length, "xs have as many slices as there are iterations")
-        types.append((x.dtype, x.shape[1:]))
-    _closed(node, body, [*types, (int64, ())])
+        _closed(node, test, types[:first])
     _need(node, [(node.dtype, node.shape)] == value_types(node.attribute)[:1], "its type is that of the first value")
 
 
 def _branch(node: Node) -> None:
     _need(node, len(node.sources) > 0, "there is a predicate")
-    predicate, *operands = node.sources
+    predicate = node.sources[0]
     _need(node, (predicate.dtype, predicate.shape) == (bool_, ()), "the predicate is a bool scalar")
     kinds = [[(root.dtype, root.shape) for root in body] for body in node.attribute]
     _need(node, kinds[0] == kinds[1] and kinds[0][:1] == [(node.dtype, node.shape)], "both bodies give the same types")
     for body in node.attribute:
-        _closed(node, body, [(x.dtype, x.shape) for x in operands])
+        _closed(node, body, parameter_types(node))
 
 
 def _host(node: Node) -> None:
@@ -243,7 +236,7 @@ class Form(NamedTuple):
 
 FORMS: Final[dict[Op, Form]] = {
     Op.CONST: Form(0, bytes, None, _const),
-    Op.LEAF: Form(0, object, None, _leaf),
+    Op.LEAF: Form(0, object, None, lambda node: _need(node, node.attribute is not None, "a leaf has a storage")),
     Op.IOTA: Form(0, NoneType, lambda node: build.iota(node.shape[0], node.dtype), _vectors),
     Op.RESHAPE: Form(1, NoneType, lambda node, x: build.reshape(x, node.shape)),
     Op.PERMUTE: Form(1, tuple, lambda node, x: build.permute(x, node.attribute)),
@@ -266,7 +259,7 @@ FORMS: Final[dict[Op, Form]] = {
     Op.NONZERO: Form(1, NoneType, lambda node, x: build.nonzero(x, node.shape[0]), _vectors),
     Op.COMPOSITE: Form(None, Composition, _composite),
     Op.ALIAS: Form(None, object, None, _alias),
-    Op.PARAMETER: Form(0, int, None, _parameter),
+    Op.PARAMETER: Form(0, int, None, lambda node: _need(node, node.attribute >= 0, "a parameter has a number")),
     Op.LOOP: Form(None, Loop, None, _loop),
     Op.BRANCH: Form(None, Branch, None, _branch),
     Op.HOST: Form(None, Hosted, None, _host),

@@ -11,7 +11,7 @@ from smelt.derive import Stopped
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import Location, TraceError, user_location
 from smelt.graph import CONTROL, VIEWS, Index, IndexLike, Node, Op, Shape, make, product_of, topological
-from smelt.graph.effects import publish
+from smelt.graph.checks import publish
 from smelt.runtime.storage import next_serial
 
 
@@ -213,7 +213,8 @@ def is_traced(node: Node) -> bool:
     """Whether a function that runs now computes a node from stand-ins for its inputs: it has no value then."""
     if not is_tracing() and not is_transforming():
         return isinstance(node.attribute, Placeholder)  # one that a function has let out
-    return any(inner.op is Op.LEAF and is_traced_input(inner) for inner in topological([node]))
+    below = topological([node])
+    return any(x.op is Op.PARAMETER or (x.op is Op.LEAF and is_traced_input(x)) for x in below)
 
 
 def effects() -> list[Node] | None:

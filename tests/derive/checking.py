@@ -13,7 +13,7 @@ import numpy as np
 
 import smelt as sm
 from smelt import dtypes, tree
-from smelt.graph.alias import without_aliases
+from smelt.graph import without_aliases
 from smelt.graph.interpret import interpret
 from smelt.graph.node import Node
 from tests.ops.samples import Sample

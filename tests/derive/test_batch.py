@@ -16,8 +16,7 @@ from smelt.derive.batch import batch, batch_dependent
 from smelt.derive.custom import Call, Custom, Stopped
 from smelt.dtypes import DType, bool_, float32, int64
 from smelt.errors import InternalError
-from smelt.graph import build
-from smelt.graph.alias import alias
+from smelt.graph import alias, build
 from smelt.graph.index import Dim, IndexLike
 from smelt.graph.interpret import interpret
 from smelt.graph.node import Node, Shape, topological
@@ -300,6 +299,10 @@ def test_attention_stays_whole(shapes: list[tuple[int, ...]], mapped: set[int]) 
     ]
     result = near(inputs, build.composite("attention", *sources, causal=True))
     assert result.op is Op.COMPOSITE
+    queries, keys, _, *mask = sources
+    if not mapped.isdisjoint({0, 1, 3}):  # what the gradient reads of the forward pass
+        sums = near(inputs, build.composite("attention_log_sums", queries, keys, *mask, causal=True))
+        assert sums.op is Op.COMPOSITE
 
 
 @pytest.mark.parametrize("mapped", [{0}, {1}, {0, 1}])

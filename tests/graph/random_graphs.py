@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from smelt import dtypes
 from smelt.dtypes import DType
-from smelt.graph import build
+from smelt.graph import build, infer_reshape
 from smelt.graph.index import Dim, IndexLike, as_index
 from smelt.graph.node import Node, Shape, make
 from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY, Op, kind_letter
@@ -72,7 +72,7 @@ def _movement(rng: random.Random, pool: list[Node]) -> Node | None:
         case "reshape":
             if rng.random() < 0.5 or x.rank == 0:
                 return build.reshape(x, (1, *x.shape))
-            return build.reshape(x, build.infer_reshape(x.shape, (-1,))) if 0 not in x.shape else x
+            return build.reshape(x, infer_reshape(x.shape, (-1,))) if 0 not in x.shape else x
         case "permute":
             return build.permute(x, rng.sample(range(x.rank), x.rank))
         case "expand":

@@ -11,7 +11,7 @@ import pytest
 from smelt import dtypes
 from smelt.dtypes import bool_, float16, float32, float64, int8, int32, int64, uint32
 from smelt.errors import ArgumentError, AxisError, DTypeError, IndexRangeError, ShapeError, SmeltError
-from smelt.graph import build
+from smelt.graph import build, infer_reshape
 from smelt.graph.index import Dim, IndexLike
 from smelt.graph.node import Node, Shape, constant_value
 from smelt.graph.ops import Contraction, Op, Span
@@ -161,8 +161,8 @@ def test_contractions_are_named_by_first_use() -> None:
     ],
 )
 def test_infer_reshape(shape: Shape, target: tuple[IndexLike, ...], expected: Shape) -> None:
-    assert build.infer_reshape(shape, target) == expected
-    assert build.reshape(leaf(float32, shape), build.infer_reshape(shape, target)).shape == expected
+    assert infer_reshape(shape, target) == expected
+    assert build.reshape(leaf(float32, shape), infer_reshape(shape, target)).shape == expected
 
 
 def test_a_symbolic_size_as_a_number() -> None:
@@ -194,10 +194,10 @@ REFUSED: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (lambda: build.reshape(X, (7,)), ShapeError, "6 elements cannot be 7"),
     (lambda: build.reshape(X, (-1,)), ShapeError, "a size is negative"),
     (lambda: build.reshape(Z, (3, M)), ShapeError, "elements cannot be"),
-    (lambda: build.infer_reshape((2, 3), (-1, -1)), ShapeError, "more than one size is -1"),
-    (lambda: build.infer_reshape((2, 3), (-1, 4)), ShapeError, "no size fits in place of -1"),
-    (lambda: build.infer_reshape((2, 0), (-1, 0)), ShapeError, "no size fits in place of -1"),
-    (lambda: build.infer_reshape((N,), (-1, 2)), ShapeError, "no size fits in place of -1"),
+    (lambda: infer_reshape((2, 3), (-1, -1)), ShapeError, "more than one size is -1"),
+    (lambda: infer_reshape((2, 3), (-1, 4)), ShapeError, "no size fits in place of -1"),
+    (lambda: infer_reshape((2, 0), (-1, 0)), ShapeError, "no size fits in place of -1"),
+    (lambda: infer_reshape((N,), (-1, 2)), ShapeError, "no size fits in place of -1"),
     (lambda: build.permute(X, (0,)), ArgumentError, "1 axes given for a tensor of rank 2"),
     (lambda: build.permute(X, (0, 0)), AxisError, "appears twice"),
     (lambda: build.permute(X, (0, 2)), AxisError, "axis 2 is out of range for a tensor of rank 2"),

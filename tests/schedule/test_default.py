@@ -11,7 +11,7 @@ import smelt as sm
 from smelt.compiler import simplify
 from smelt.cost import Profile
 from smelt.fuse import build_region, contiguous, merge_axes, partition, storable
-from smelt.graph.alias import without_aliases
+from smelt.graph import without_aliases
 from smelt.graph.index import Variable, of
 from smelt.graph.node import Node, topological
 from smelt.kernel import Region, verify

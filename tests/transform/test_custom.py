@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import smelt as sm
-from smelt.errors import ArgumentError, DTypeError, ShapeError
+from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
 
 
 def test_a_stopped_value_is_a_constant() -> None:
@@ -110,3 +110,23 @@ def test_batches_keep_what_was_said_about_gradients() -> None:
     assert by_y.tolist() == expected_y.tolist()
     rows = sm.vmap(sm.grad(lambda x: function(x, y)[0].sum()))(x)
     assert rows.tolist() == [[50.0, 60.0], [50.0, 60.0]]
+
+
+def test_the_way_back_of_a_batch_knows_nothing_of_the_values_it_is_given() -> None:
+    function = sm.custom_vjp(lambda x, k: x[k])
+
+    def backward(kept: Any, ct: sm.Tensor) -> tuple[sm.Tensor, None]:
+        x, k = kept
+        return ct * x[k] + sm.zeros_like(x), None  # the indices were taken for zeros, which need not be counted back
+
+    function.defvjp(lambda x, k: (x[k], (x, k)), backward)
+    x, k = sm.asarray([[1.0, 2.0], [3.0, 4.0]]), sm.asarray([-1, -2])
+    found = sm.grad(lambda x: sm.vmap(function)(x, k).sum())(x)
+    assert found.tolist() == [[2.0, 2.0], [3.0, 3.0]]
+
+    def choosing(kept: Any, ct: sm.Tensor) -> tuple[sm.Tensor, None]:
+        return (ct if ct > 0 else -ct) + sm.zeros_like(kept[0]), None
+
+    function.defvjp(lambda x, k: (x[k], (x, k)), choosing)
+    with pytest.raises(TraceError, match="the value is not known"):
+        sm.grad(lambda x: sm.vmap(function)(x, k).sum())(x)

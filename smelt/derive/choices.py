@@ -1,14 +1,26 @@
-"""Derivatives of elements found by index tensors."""
+"""Derivatives of what chooses among elements or multiplies them: gathers and scatters, reductions, scans, sorting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+import math
+from collections.abc import Set
 
-from smelt.derive.moves import wide, zeros
+from smelt.derive.moves import (
+    Parts,
+    broadcast_back,
+    exclusive_products,
+    flat_last,
+    flip,
+    recurrence,
+    shift,
+    unflatten_last,
+    wide,
+    zeros,
+)
 from smelt.dtypes import int64
-from smelt.graph import Node, Shape, build, product_of
+from smelt.graph import Node, Op, Shape, build, product_of
 
-Parts = Iterable[tuple[Node, Node]]
+# --- elements that are found by index tensors
 
 
 def gather_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
@@ -108,3 +120,84 @@ def _extreme_shares(node: Node) -> tuple[Node, Node]:
     share = build.cast(build.reciprocal(count), target.dtype)
     for_updates = build.where(at_update, read(node, share), zeros(updates.shape, updates))
     return build.where(at_target, share, zeros(target.shape, target)), for_updates
+
+
+# --- reductions
+
+
+def product_map(x: Node, axes: tuple[int, ...], t: Node) -> Node:
+    """Changes of the elements of a product, each times all other elements."""
+    flat, order = flat_last(wide(x), axes)
+    others = unflatten_last(exclusive_products(flat), order, x.shape)
+    return build.cast(build.mul(wide(t), others), x.dtype)
+
+
+def extreme_share(x: Node, node: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:
+    """Of a largest or smallest element: the share of each of those that are equal, and where they are."""
+    mask = build.eq(x, broadcast_back(node, axes, x.shape))
+    count = build.reduce("add", wide(build.cast(mask, x.dtype)), axes)
+    return build.reciprocal(count), mask
+
+
+# --- scans
+
+
+def scan_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    x = node.sources[0]
+    op, axis = node.attribute
+    if op == "add":
+        return [(x, flip(build.scan("add", flip(ct, axis), axis), axis))]
+    if op in ("max", "min"):
+        return put_back(node, ct, wanted)
+    factors, entering = scan_steps(node)
+    # The way back of a recurrence is a recurrence that runs the other way.
+    summed = flip(recurrence(shift(flip(factors, axis), axis, 1, 0), flip(wide(ct), axis), axis), axis)
+    return [(x, build.cast(build.mul(summed, entering), x.dtype))]
+
+
+def scan_steps(node: Node) -> tuple[Node, Node]:
+    """A scan as a recurrence: what a change of one element is multiplied by on its way to the next, and how much of a
+    change of x enters at its own place.
+    """
+    x = wide(node.sources[0])
+    y = wide(node)
+    op, axis = node.attribute
+    if op == "mul":
+        return x, shift(y, axis, 1, 1)
+    # Nothing flows where nothing but -inf has been met: there the differences would be NaN.
+    empty = build.eq(y, build.const(-math.inf, y.dtype, y.shape))
+    nothing = zeros(y.shape, y)
+
+    def share(part: Node) -> Node:
+        return build.where(empty, nothing, build.exp(build.sub(part, build.where(empty, nothing, y))))
+
+    return share(shift(y, axis, 1, -math.inf)), share(x)
+
+
+# --- scans that keep an extreme, and sorting: elements of x at places along an axis
+
+
+def picked(node: Node, x: Node) -> Node:
+    """The elements of x from where those of the node stood."""
+    return build.gather(x, [_places(node)], _along(node))
+
+
+def put_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
+    x = node.sources[0]
+    return [(x, build.scatter("add", zeros(x.shape, ct), ct, [_places(node)], _along(node)))]
+
+
+def _along(node: Node) -> tuple[int, ...]:
+    """Axes of a gather or scatter whose index tensor runs along the axis of the node."""
+    return tuple(-1 if k == node.attribute.axis else k for k in range(node.rank))
+
+
+def _places(node: Node) -> Node:
+    """Where along its axis each element stood; of a running maximum or minimum, the last such place so far."""
+    x, axis = node.sources[0], node.attribute.axis
+    if node.op is Op.SORT:
+        return build.sort(x, axis, descending=node.attribute.descending, indices=True, count=node.shape[axis])
+    sizes = [1] * x.rank
+    sizes[axis] = x.shape[axis]
+    places = build.broadcast_to(build.reshape(build.iota(x.shape[axis], int64), sizes), x.shape)
+    return build.scan("max", build.where(build.eq(x, node), places, zeros(x.shape, places)), axis)
