@@ -17,14 +17,14 @@ from smelt.graph.ops import Op, Span
 from smelt.rewrite import FAMILIES, Contract, Rule, Step, enabled_rules, rewrite
 from smelt.rewrite.rule import Function
 from smelt.rewrite.rules.movement_joins import MAXIMUM_PIECES
-from smelt.rewrite.rules.pattern import leaf
+from tests.rewrite.growing import leaf
 from tests.turns import TEST_ALL
 
 f32 = dtypes.float32
 
 
 def made_rule(name: str, function: Function, *ops: Op, sole: bool = False) -> Rule:
-    return Rule(name, "test", ops, Contract.EXACT, function, list, name, sole=sole)
+    return Rule(name, "test", ops, Contract.EXACT, function, name, sole=sole)
 
 
 def test_an_unchanged_graph_stays_the_same_object() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable
 from functools import lru_cache
 
 from smelt.dtypes import DType, Scalar
-from smelt.graph import Index, IndexLike, Node, Op, Shape, build, constant_bytes, make
+from smelt.graph import Index, IndexLike, Node, Op, Shape, build, constant_bytes
 
 
 def is_op(node: Node, op: Op) -> bool:
@@ -90,12 +90,3 @@ def positive(size: IndexLike) -> bool:
 def is_empty(shape: Shape) -> bool:
     """True if a size is certain to be 0."""
     return 0 in shape
-
-
-class Sample:
-    """Stands for the storage of a leaf in the examples of rules."""
-
-
-def leaf(dtype: DType, *shape: IndexLike) -> Node:
-    """A fresh input for an example."""
-    return make(Op.LEAF, dtype, shape, (), Sample())
