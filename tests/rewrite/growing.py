@@ -316,7 +316,7 @@ def _stacked() -> Iterator[Node]:
 
 
 def _odd() -> Iterator[Node]:
-    """What steps seldom meet."""
+    """What steps seldom meet, and what rules only just must leave alone."""
     f32, n = dtypes.float32, Dim("n", 1, 9)
     yield build.reshape(build.reshape(leaf(f32, n, 6), (n * 6,)), (n, 2, 3))
     yield build.reshape(build.expand(leaf(f32, 4, 6, 1, 1), (4, 6, 3, 5)), (2, 12, 15))
@@ -332,6 +332,13 @@ def _odd() -> Iterator[Node]:
         ((0, 8, 1), (9, 2, -1)),
     ):
         yield build.slice_(padded, (rows, columns))
+    joined = build.concat([leaf(f32, size, 4) for size in (2, 3, 5)], 0)
+    spans = ((2, 3, 1), (9, 3, -2), (1, 4, 1), (0, 3, 2), (3, 3, 2), (4, 3, -2))
+    yield from (build.slice_(joined, (span, (0, 4, 1))) for span in spans)
+    x = leaf(f32, 6, 5)
+    parts = [build.slice_(x, ((0, 3, 1), (at, 2, 1))) for at in (0, 1)] + [build.slice_(x, ((3, 3, 1), (1, 2, 1)))]
+    yield from (build.concat([a, b], axis) for a in parts for b in parts for axis in (0, 1))
+    yield from (build.window(x, 0, 3, step) for step in (1, 2, 3, 4))
     half = build.reshape(build.cast(leaf(dtypes.float16, 3, 4), f32), (3, 4, 1))
     yield build.reduce("add", build.binary("mul", half, leaf(f32, 1, 4, 5)), (1,))
     yield build.reduce("add", build.matmul(leaf(f32, 2, 3, 4), leaf(f32, 2, 4, 5)), (0,))
