@@ -12,7 +12,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -66,18 +66,16 @@ class Usage:
 
 
 class Block:
-    """Bytes of our own. `storage` owns them; `address` is the aligned beginning, `pointer` the same as native code
-    takes it.
+    """Bytes of our own: `address` is where they begin, `pointer` the same as native code takes it.
+
+    Those of another device are a subclass, which says where they come from.
     """
 
     __slots__ = ("address", "nbytes", "pointer", "since", "storage", "usage")
 
     def __init__(self, nbytes: int, usage: Usage) -> None:
-        self.nbytes = 0
-        self.usage = usage
-        alignment = _PAGE if nbytes >= _LARGE else ALIGNMENT
-        self.storage = _reserve(nbytes + alignment)
-        self.address: int = -(-self.storage.__array_interface__["data"][0] // alignment) * alignment
+        self.nbytes, self.usage = 0, usage
+        self.address = self.reserve(nbytes)
         self.pointer = pointer(self.address)
         self.since = 0  # when it was last given back, on the pool's clock
         self.nbytes = nbytes
@@ -86,11 +84,21 @@ class Block:
     def __del__(self) -> None:
         self.usage.add(-self.nbytes)
 
+    def reserve(self, nbytes: int) -> int:
+        """Take bytes; their address. MemoryError if there are none."""
+        alignment = _PAGE if nbytes >= _LARGE else ALIGNMENT
+        self.storage = _reserve(nbytes + alignment)
+        first: int = self.storage.__array_interface__["data"][0]
+        return -(-first // alignment) * alignment
+
 
 class Memory:
-    """`nbytes` bytes at `address`, aligned to 64 unless wrapped; recycled when nobody refers to them anymore."""
+    """`nbytes` bytes at `address`, aligned to 64 unless wrapped; recycled when nobody refers to them anymore.
 
-    device: Final = "cpu"
+    That of another device is a subclass: `pointer` is what its programs take, and `view` gives a copy.
+    """
+
+    device: ClassVar[str] = "cpu"
     __slots__ = ("__weakref__", "address", "nbytes", "owner", "pointer", "writeable")
 
     def __init__(self, address: int, pointer: bytes, nbytes: int, owner: Any, writeable: bool = True) -> None:
@@ -99,12 +107,12 @@ class Memory:
         self.owner = owner  # keeps the bytes alive: an array, or the lease of a block
 
     def __repr__(self) -> str:
-        return f"Memory({self.nbytes} bytes at {self.address:#x})"
+        return f"{type(self).__name__}({self.nbytes} bytes at {self.address:#x})"
 
     @property
     def recycled(self) -> bool:
         """Whether the bytes belong to smelt, and not to an array that somebody else made."""
-        return type(self.owner) is _Lease
+        return type(self.owner) is Lease
 
     def view(
         self,
@@ -130,8 +138,15 @@ class Memory:
             wanted = f"shape {tuple(shape)}, strides {strides_bytes} at {offset_bytes}"
             raise InternalError(f"no view of {wanted} in {self.nbytes} bytes: {error}") from None
 
+    def write(self, data: bytes | NDArray[Any]) -> None:
+        """Begin with these bytes, or those of a contiguous array."""
+        if isinstance(data, bytes):
+            ctypes.memmove(self.address, data, len(data))
+        else:
+            ctypes.memmove(self.address, data.ctypes.data, data.nbytes)
 
-class _Lease(weakref.ref[Memory]):
+
+class Lease(weakref.ref[Memory]):
     """A block that is lent for as long as the Memory lives."""
 
     __slots__ = ("block",)
@@ -148,13 +163,18 @@ class Pool:
     the block is put down, and sorted in when the next one is taken. Large blocks are not left lying about.
     """
 
-    def __init__(self, limit: int | None = None, make: Callable[[int, Usage], Block] | None = None) -> None:
-        self._limit, self._make = limit, make  # without `make`, blocks are of main memory
+    def __init__(
+        self,
+        limit: int | None = None,
+        block: Callable[[int, Usage], Block] = Block,
+        memory: Callable[[int, bytes, int, Any], Memory] = Memory,
+    ) -> None:
+        self._limit, self._block, self._memory = limit, block, memory
         self._count_after = (limit or 0) // _COUNTED_FRACTION
         self._lock = new_lock()  # reentrant: giving back may happen in the middle of releasing
         self._usage = Usage(self._lock)
         self._free: dict[int, deque[Block]] = {}
-        self._put_down: deque[_Lease] = deque(maxlen=_MOST_PUT_DOWN)
+        self._put_down: deque[Lease] = deque(maxlen=_MOST_PUT_DOWN)
         self._clock = 0
         self._uncounted = 0  # bytes given back since the last count; threads may lose some of them
 
@@ -199,8 +219,8 @@ class Pool:
                 block = self._free[size].pop()
             except (KeyError, IndexError):
                 block = self._fresh(nbytes, size)
-        memory = Memory(block.address, block.pointer, nbytes, None)
-        memory.owner = lease = _Lease(memory, self._put_down.append if size < _SMALL else self._give_back)
+        memory = self._memory(block.address, block.pointer, nbytes, None)
+        memory.owner = lease = Lease(memory, self._put_down.append if size < _SMALL else self._give_back)
         lease.block = block
         return memory
 
@@ -213,7 +233,7 @@ class Pool:
                 return
             self._keep(lease.block)
 
-    def _give_back(self, lease: _Lease) -> None:
+    def _give_back(self, lease: Lease) -> None:
         self._keep(lease.block)
 
     def _keep(self, block: Block) -> None:
@@ -247,13 +267,12 @@ class Pool:
         if self._limit is None:  # not when memory is given back: that may be while the interpreter shuts down
             self._limit = available_bytes() // _KEPT_FRACTION
             self._count_after = self._limit // _COUNTED_FRACTION
-        make = self._make or Block
         try:
-            return make(size, self._usage)
+            return self._block(size, self._usage)
         except MemoryError:
             self.trim()
             try:
-                return make(size, self._usage)
+                return self._block(size, self._usage)
             except MemoryError:
                 raise MemoryLimitError(
                     f"cannot allocate {nbytes} bytes", hint="Free some tensors, or compute in smaller pieces."

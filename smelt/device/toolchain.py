@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from smelt.device import protocol
 from smelt.device.discovery import Compiler, compiler
 from smelt.diskcache import disk_cache, open_library
 from smelt.errors import InternalError, MemoryLimitError
@@ -140,8 +141,8 @@ def building(beside: Sequence[str] = ()) -> Iterator[Builder]:
         yield Builder(stack, beside)
 
 
-class Builder:
-    """Sources on their way to libraries."""
+class Builder(protocol.Builder):
+    """Sources on their way to libraries: compilers run beside this process."""
 
     def __init__(self, stack: ExitStack, beside: Sequence[str]) -> None:
         self._stack, self._beside = stack, beside
@@ -162,16 +163,13 @@ class Builder:
         self._slots.append((self._begin(source), source))
 
     def advance(self) -> None:
-        """Let sources that wait for a core take their turn."""
         if self._compilation is not None:
             self._compilation.advance()
 
     def waiting(self) -> int:
-        """How many sources are not compiled yet."""
         return 0 if self._compilation is None else self._compilation.waiting()
 
     def finish(self, each: Callable[[], None] = lambda: None) -> list[Library]:
-        """The libraries of all sources, in their order, when they are there; `each` is called whenever one is."""
         if self._compilation is not None:
             self._compilation.finish(each)
         # Nobody waits for us while we wait for others.
