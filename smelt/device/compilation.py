@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from smelt.cost.profile import profile
-from smelt.device.child import Child, first_to_speak
+from smelt.device.child import Child, wait_for_one
 from smelt.device.discovery import INSTALL_HINT, Compiler, settle_flags
 from smelt.diskcache import disk_cache
 from smelt.errors import CompilerError, InternalError
@@ -67,7 +67,7 @@ class Compilation:
 
     def advance(self) -> None:
         """Take note of runs that have ended, and start others in their place; this waits for nothing."""
-        for run in [run for run in self._runs if run.child.has_ended]:
+        for run in [run for run in self._runs if run.child.is_due]:
             self._take(run)
         while self._waiting and len(self._runs) < profile().cores:
             # What takes longest must not be what all others have to wait for in the end.
@@ -83,8 +83,7 @@ class Compilation:
         """Wait for all runs; `each` is called whenever one has ended."""
         while self._runs:
             each()
-            runs = {run.child: run for run in self._runs}
-            self._take(runs[first_to_speak(list(runs))] if len(runs) > 1 else self._runs[0])
+            wait_for_one([run.child for run in self._runs])
             self.advance()
 
     def stop(self) -> None:
