@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from smelt.errors import InternalError, MemoryLimitError
 from smelt.locks import new_lock
@@ -298,9 +299,8 @@ def wrap(array: NDArray[Any]) -> Memory:
     """
     if array.dtype.hasobject:
         raise InternalError("an array of Python objects has no memory to share")
-    first: int = array.__array_interface__["data"][0]
-    low, high = _span(array.shape, array.strides, array.itemsize)
-    return Memory(first + low, pointer(first + low), high - low, array, bool(array.flags.writeable))
+    low, high = byte_bounds(array) if array.size else (array.__array_interface__["data"][0],) * 2
+    return Memory(low, pointer(low), high - low, array, bool(array.flags.writeable))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -326,19 +326,6 @@ def available_bytes(root: Path | None = None) -> int:
         root = Path("/")
     bounds = [_machine_available(root), *_group_available(root)]
     return max(0, min(bounds)) + _pool.kept_bytes
-
-
-def _span(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
-    """The bytes that an array reaches, relative to its first element: from the first number up to the second."""
-    low, high = 0, itemsize
-    for extent, stride in zip(shape, strides, strict=True):
-        if extent == 0:
-            return 0, 0
-        if stride < 0:
-            low += (extent - 1) * stride
-        else:
-            high += (extent - 1) * stride
-    return low, high
 
 
 def _machine_available(root: Path) -> int:

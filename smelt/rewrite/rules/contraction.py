@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt import dtypes
 from smelt.graph import Contraction, Node, Op, build
 from smelt.rewrite.rule import Contract, Family
 from smelt.rewrite.rules.pattern import expanded_axes, is_empty, is_function, is_op, narrowed, proper_axes
 
 family = Family("contraction")
-_f32 = dtypes.float32
 _REASSOCIATES = Contract.REASSOCIATES
 
 

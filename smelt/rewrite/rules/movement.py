@@ -6,7 +6,6 @@ permutes and expands, where they meet other reshapes; slices sink below all of t
 
 from __future__ import annotations
 
-from smelt import dtypes
 from smelt.errors import IndexRangeError
 from smelt.graph import IndexLike, Node, Op, Shape, Span, build, make
 from smelt.rewrite.rule import Family
@@ -21,7 +20,6 @@ from smelt.rewrite.rules.pattern import (
 )
 
 family = Family("movement")
-_f32 = dtypes.float32
 
 
 # --- two of a kind

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from smelt import dtypes
 from smelt.graph import IndexLike, Node, Op, Span, build
 from smelt.rewrite.rule import Family
 from smelt.rewrite.rules.pattern import commonly_expanded, expanded_axes, is_empty, is_op, narrowed
 
 family = Family("movement")
-_f32 = dtypes.float32
 
 
 # --- pads

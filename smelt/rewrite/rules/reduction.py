@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from smelt import dtypes
 from smelt.graph import Node, Op, build, constant_value
 from smelt.rewrite.rule import Contract, Family, Matcher
 from smelt.rewrite.rules.pattern import expanded_axes, narrowed, only_ones_differ, positive, proper_axes
 
 family = Family("reduction")
-_f32, _i32 = dtypes.float32, dtypes.int32
 
 
 def _any_order(node: Node) -> bool:
