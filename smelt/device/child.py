@@ -19,10 +19,13 @@ class Child:
     def __init__(
         self, command: Sequence[str], limit: float, stream: Literal["stdout", "stderr"], variables: Mapping[str, str]
     ) -> None:
-        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | {stream: subprocess.PIPE}
-        environment = os.environ | variables | {"LC_ALL": "C"}
         self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, env=environment, start_new_session=True, **streams
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if stream == "stdout" else subprocess.DEVNULL,
+            stderr=subprocess.PIPE if stream == "stderr" else subprocess.DEVNULL,
+            env=os.environ | variables | {"LC_ALL": "C"},
+            start_new_session=True,
         )
         pipe = self._process.stdout or self._process.stderr
         assert pipe is not None
