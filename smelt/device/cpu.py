@@ -179,15 +179,7 @@ class CPU(Device):
 
         return toolchain.stored(keys)
 
-    def load(
-        self,
-        steps: Sequence[Step],
-        libraries: Sequence[Library],
-        slots: Sequence[tuple[int, int]],
-        scratch_bytes: int,
-        arena_bytes: int,
-    ) -> Program:
-        return Program(steps, libraries, slots, scratch_bytes, arena_bytes)
+    load = staticmethod(Program)
 
 
 def open_device(number: int) -> CPU:

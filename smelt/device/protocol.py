@@ -156,6 +156,12 @@ class Builder:
         """The libraries of all sources, in their order, when they are there; `each` is called whenever one is."""
         return self._libraries
 
+    def all(self, sources: Sequence[str]) -> Sequence[Any]:
+        """The libraries of sources that are all known."""
+        for source in sources:
+            self.add(source)
+        return self.finish()
+
 
 DeviceMemory = Memory
 
@@ -230,9 +236,7 @@ class Device(Protocol):
     def build(self, sources: Sequence[str]) -> Sequence[Any]:
         """The libraries of these sources."""
         with self.building() as builder:
-            for source in sources:
-                builder.add(source)
-            return builder.finish()
+            return builder.all(sources)
 
     def building(self) -> AbstractContextManager[Builder]:
         """Build sources that become known one by one; what is not finished at the end of the block is given up."""

@@ -126,9 +126,7 @@ def build(sources: Sequence[str]) -> list[Library]:
     A source that does not compile is a mistake of smelt's and raises `InternalError`, with the source kept for a look.
     """
     with building() as builder:
-        for source in sources:
-            builder.add(source)
-        return builder.finish()
+        return list(builder.all(sources))
 
 
 @contextmanager
@@ -147,9 +145,8 @@ class Builder(protocol.Builder):
 
     def __init__(self, stack: ExitStack, beside: Sequence[str]) -> None:
         self._stack, self._beside = stack, beside
-        self._slots: list[tuple[_Slot, str]] = []  # with their sources
+        self._slots: list[tuple[_Slot, str]] = []  # with their sources, those beside them first
         self._held: list[Library | None] = []  # until the caller has them
-        self._besides: list[_Slot] = []
         self._waiting: dict[_Slot, tuple[str, Compiler]] = {}  # for a core, with their sources
         self._runs: dict[_Slot, Run] = {}
         self._folder: Path | None = None  # that compilers work in
@@ -159,10 +156,8 @@ class Builder(protocol.Builder):
 
     def add(self, source: str) -> None:
         """Begin to build a source; this waits for nothing but the disk."""
-        for one in self._beside:
-            self._besides.append(self._begin(one))
-        self._beside = ()
-        self._slots.append((self._begin(source), source))
+        for one in (source,) if self._slots else (*self._beside, source):
+            self._slots.append((self._begin(one), one))
 
     def advance(self) -> None:
         """Take note of runs that have ended, and start others in their place, as many as there are cores."""
@@ -185,10 +180,10 @@ class Builder(protocol.Builder):
             self.advance()
         # Nobody waits for us while we wait for others.
         self._stack.close()
-        _kept.update(slot.library for slot in self._besides if slot.library is not None)
         libraries = [_built(slot, source) for slot, source in self._slots]
         self._held.clear()
-        return libraries
+        _kept.update(libraries[: len(self._beside)])
+        return libraries[len(self._beside) :]
 
     def _begin(self, source: str) -> _Slot:
         chosen = compiler()

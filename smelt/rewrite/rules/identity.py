@@ -8,6 +8,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from ml_dtypes import finfo
+
 from smelt import dtypes
 from smelt.dtypes import DType, Scalar
 from smelt.graph import BINARY, Node, Op, build, kind_letter
@@ -183,34 +185,17 @@ def absorb_negation(node: Node) -> Node | None:
 
 
 @family.rule(Op.WHERE)
-def where_constant(node: Node) -> Node | None:
-    """where(True, a, b) → a, where(False, a, b) → b."""
+def where_known(node: Node) -> Node | None:
+    """where(True, a, b) → a, where(c, a, a) → a, where(~c, a, b) → where(c, b, a), where(c, True, False) → c."""
     condition, a, b = node.sources
-    if has_value(condition, True):
+    if a is b or has_value(condition, True):
         return a
-    return b if has_value(condition, False) else None
-
-
-@family.rule(Op.WHERE)
-def where_same(node: Node) -> Node | None:
-    """where(c, a, a) → a."""
-    _, a, b = node.sources
-    return a if a is b else None
-
-
-@family.rule(Op.WHERE)
-def where_not(node: Node) -> Node | None:
-    """where(~c, a, b) → where(c, b, a)."""
-    condition, a, b = node.sources
-    return build.where(condition.sources[0], b, a) if is_function(condition, Op.UNARY, "not") else None
-
-
-@family.rule(Op.WHERE)
-def where_bool(node: Node) -> Node | None:
-    """where(c, True, False) → c, where(c, False, True) → ~c."""
+    if has_value(condition, False):
+        return b
+    if is_function(condition, Op.UNARY, "not"):
+        return build.where(condition.sources[0], b, a)
     if not node.dtype.is_bool:
         return None
-    condition, a, b = node.sources
     if has_value(a, True) and has_value(b, False):
         return condition
     return build.unary("not", condition) if has_value(a, False) and has_value(b, True) else None
@@ -245,15 +230,6 @@ def _assuming(node: Node, condition: Node, branch: int, depth: int) -> Node:
 
 # --- casts
 
-_PRECISION: Final = {
-    dtypes.float8_e4m3fn: 4,
-    dtypes.float8_e5m2: 3,
-    dtypes.float16: 11,
-    dtypes.bfloat16: 8,
-    dtypes.float32: 24,
-    dtypes.float64: 53,
-}
-
 
 def lossless(source: DType, target: DType) -> bool:
     """True if every value of one dtype is a value of the other."""
@@ -266,7 +242,7 @@ def lossless(source: DType, target: DType) -> bool:
         return target.is_float and target.bits > source.bits
     magnitude = source.bits - source.is_signed
     if target.is_float:
-        return magnitude <= _PRECISION[target]
+        return magnitude <= int(finfo(target.numpy).nmant) + 1
     return (target.is_signed or not source.is_signed) and magnitude <= target.bits - target.is_signed
 
 
