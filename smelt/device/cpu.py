@@ -8,7 +8,7 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from smelt.config import settings
 from smelt.cost import Profile, profile
@@ -204,12 +204,8 @@ def threads() -> int:
 _runtime_lock = new_lock()
 
 
-class _Runtime(NamedTuple):
-    """What runs a program: at one go, or timing its launches."""
-
-    run: Callable[[bytes, bytes, bytes, int], int]
-    run_timed: Callable[[bytes, bytes, bytes, Any], None]
-    library: Library  # both are in it, as is the code of the threads
+# What runs a program, at one go or timing its launches; and the library that holds both, and the code of the threads.
+_Runtime = tuple[Callable[[bytes, bytes, bytes, int], int], Callable[[bytes, bytes, bytes, Any], None], "Library"]
 
 
 def _runtime() -> _Runtime:
@@ -233,7 +229,7 @@ def _load_runtime() -> _Runtime:
     # Bytes, arrays and small numbers become what C takes without their types being declared, and much faster.
     run = ctypes.CFUNCTYPE(ctypes.c_long)(library.address("smelt_run"))
     run_timed = ctypes.CFUNCTYPE(None)(library.address("smelt_run_timed"))
-    return _Runtime(run, run_timed, library)
+    return run, run_timed, library
 
 
 def _check(steps: Sequence[Step], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena: int) -> None:

@@ -11,7 +11,8 @@ import os
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -21,7 +22,6 @@ from smelt.errors import InternalError, MemoryLimitError
 from smelt.locks import new_lock
 
 if TYPE_CHECKING:
-    import threading
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -51,39 +51,24 @@ def _reserve(nbytes: int) -> NDArray[np.uint8]:
     return np.empty(nbytes, np.uint8)
 
 
-class Usage:
-    """Bytes of all blocks that a pool has from the system, and the most that they ever were."""
-
-    __slots__ = ("lock", "most", "now")
-
-    def __init__(self, lock: threading.RLock) -> None:
-        self.lock = lock
-        self.now = self.most = 0
-
-    def add(self, nbytes: int) -> None:
-        with self.lock:
-            self.now += nbytes
-            self.most = max(self.most, self.now)
-
-
 class Block:
     """Bytes of our own: `address` is where they begin, `pointer` the same as native code takes it.
 
     Those of another device are a subclass, which says where they come from.
     """
 
-    __slots__ = ("address", "nbytes", "pointer", "since", "storage", "usage")
+    __slots__ = ("address", "nbytes", "pointer", "pool", "since", "storage")
 
-    def __init__(self, nbytes: int, usage: Usage) -> None:
-        self.nbytes, self.usage = 0, usage
+    def __init__(self, nbytes: int, pool: Pool) -> None:
+        self.nbytes, self.pool = 0, pool
         self.address = self.reserve(nbytes)
         self.pointer = pointer(self.address)
         self.since = 0  # when it was last given back, on the pool's clock
         self.nbytes = nbytes
-        usage.add(nbytes)
+        pool.count(nbytes)
 
     def __del__(self) -> None:
-        self.usage.add(-self.nbytes)
+        self.pool.count(-self.nbytes)
 
     def reserve(self, nbytes: int) -> int:
         """Take bytes; their address. MemoryError if there are none."""
@@ -167,13 +152,13 @@ class Pool:
     def __init__(
         self,
         limit: int | None = None,
-        block: Callable[[int, Usage], Block] = Block,
+        block: Callable[[int, Pool], Block] = Block,
         memory: Callable[[int, bytes, int, Any], Memory] = Memory,
     ) -> None:
         self._limit, self._block, self._memory = limit, block, memory
         self._count_after = (limit or 0) // _COUNTED_FRACTION
         self._lock = new_lock()  # reentrant: giving back may happen in the middle of releasing
-        self._usage = Usage(self._lock)
+        self._now = self._peak = 0  # bytes of all blocks that are there, and the most that they ever were
         self._free: dict[int, deque[Block]] = {}
         self._put_down: deque[Lease] = deque(maxlen=_MOST_PUT_DOWN)
         self._clock = 0
@@ -189,17 +174,23 @@ class Pool:
     def used_bytes(self) -> int:
         """Bytes in blocks that somebody holds."""
         kept = self.kept_bytes
-        return self._usage.now - kept
+        return self._now - kept
 
     @property
     def peak_bytes(self) -> int:
         """The most bytes that the pool ever had from the system, or had since `reset_peak`."""
-        return self._usage.most
+        return self._peak
 
     def reset_peak(self) -> None:
         """Begin to look for the peak anew."""
-        with self._usage.lock:
-            self._usage.most = self._usage.now
+        with self._lock:
+            self._peak = self._now
+
+    def count(self, nbytes: int) -> None:
+        """So many bytes more, or less, were had from the system."""
+        with self._lock:
+            self._now += nbytes
+            self._peak = max(self._peak, self._now)
 
     def take(self, nbytes: int) -> Memory:
         """A block of at least `nbytes` with arbitrary content."""
@@ -269,11 +260,11 @@ class Pool:
             self._limit = available_bytes() // _KEPT_FRACTION
             self._count_after = self._limit // _COUNTED_FRACTION
         try:
-            return self._block(size, self._usage)
+            return self._block(size, self)
         except MemoryError:
             self.trim()
             try:
-                return self._block(size, self._usage)
+                return self._block(size, self)
             except MemoryError:
                 raise MemoryLimitError(
                     f"cannot allocate {nbytes} bytes", hint="Free some tensors, or compute in smaller pieces."
@@ -339,42 +330,29 @@ def _machine_available(root: Path) -> int:
     return machine_bytes()
 
 
-# Where each version of control groups says: what the limit is, what is used, and what of that is only cached files.
-_GROUP_FILES: Final = {
-    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    2: ("memory.max", "memory.current", "inactive_file"),
+# Where a version of control groups says, by its controller: the limit, what is used, and what of that is cached files.
+_GROUPS: Final = {
+    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    "": ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
 }
 
 
-def _group_available(root: Path) -> list[int]:
-    bounds = []
-    for version, folder in _group_folders(root):
-        limit_name, used_name, cached_name = _GROUP_FILES[version]
-        try:
-            limit = int((folder / limit_name).read_text())
-            used = int((folder / used_name).read_text())
-            facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-            bounds.append(limit - used + int(facts.get(cached_name, 0)))
-        except (OSError, ValueError):  # no such group here, or no limit ("max")
-            continue
-    return bounds
-
-
-def _group_folders(root: Path) -> list[tuple[int, Path]]:
-    """The control group of this process and all those around it; seen from a container, only the top one may exist."""
+def _group_available(root: Path) -> Iterator[int]:
+    """What the control group of this process and all those around it allow; seen from a container, only the top one
+    may exist.
+    """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
-        return []
-    folders = []
+        return
     for line in lines:
-        number, controllers, path = line.split(":", 2)
-        if number == "0":
-            version, top = 2, root / "sys/fs/cgroup"
-        elif "memory" in controllers.split(","):
-            version, top = 1, root / "sys/fs/cgroup/memory"
-        else:
-            continue
+        _, controllers, path = line.split(":", 2)
         inner = [part for part in path.split("/") if part and part != ".."]
-        folders += [(version, top.joinpath(*inner[:depth])) for depth in range(len(inner), -1, -1)]
-    return folders
+        for controller in _GROUPS.keys() & controllers.split(","):
+            top, limit, used, cached = _GROUPS[controller]
+            for depth in range(len(inner), -1, -1):
+                folder = root.joinpath(top, *inner[:depth])
+                with suppress(OSError, ValueError):  # no such group here, or no limit ("max")
+                    facts = dict(text.split() for text in (folder / "memory.stat").read_text().splitlines())
+                    bound = int((folder / limit).read_text()) - int((folder / used).read_text())
+                    yield bound + int(facts.get(cached, 0))

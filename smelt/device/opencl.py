@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from smelt.cost import Profile
-from smelt.device.memory import Block, Memory, Pool, Usage
+from smelt.device.memory import Block, Memory, Pool
 from smelt.device.opencl_build import Library, build, stored
 from smelt.device.opencl_program import Program
 from smelt.device.protocol import Builder, Device, Step
@@ -108,9 +108,9 @@ class DeviceBlock(Block):
 
     __slots__ = ("context",)
 
-    def __init__(self, context: Context, nbytes: int, usage: Usage) -> None:
+    def __init__(self, context: Context, nbytes: int, pool: Pool) -> None:
         self.context = context
-        super().__init__(nbytes, usage)
+        super().__init__(nbytes, pool)
 
     def __del__(self) -> None:
         if self.nbytes:

@@ -7,7 +7,7 @@ from typing import Final
 from smelt.graph import CONTROL, Node, Op, build, constant_value, make, ops, product_of
 from smelt.graph.interpret import interpret
 from smelt.rewrite.rule import Contract, Family
-from smelt.rewrite.rules.pattern import constant_of, filled, is_empty
+from smelt.rewrite.rules.pattern import constant_of
 
 family = Family("constant")
 
@@ -43,7 +43,7 @@ def fold_elementwise(node: Node) -> Node | None:
     scalar = make(node.op, node.dtype, (), tuple(constants), node.attribute)
     # The same scalar may be part of the user's program and have been computed there already.
     (value,) = interpret([scalar], lambda leaf: leaf.attribute.numpy())
-    return filled(make(Op.CONST, node.dtype, (), (), value.tobytes()), node.shape)
+    return build.broadcast_to(make(Op.CONST, node.dtype, (), (), value.tobytes()), node.shape)
 
 
 @family.rule(Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW)
@@ -52,7 +52,7 @@ def view_of_constant(node: Node) -> Node | None:
     constant = constant_of(node.sources[0])
     if constant is None:
         return None
-    after = filled(constant, node.shape)
+    after = build.broadcast_to(constant, node.shape)
     return None if after is node else after
 
 
@@ -62,13 +62,13 @@ def joined_constants(node: Node) -> Node | None:
     first = constant_of(node.sources[0])
     if first is None or any(constant_of(source) is not first for source in node.sources[1:]):
         return None
-    return filled(first, node.shape)
+    return build.broadcast_to(first, node.shape)
 
 
 @family.rule(Op.REDUCE)
 def reduce_nothing(node: Node) -> Node | None:
     """A reduction over an axis of size 0 → its neutral element."""
-    if not is_empty(node.sources[0].shape):
+    if 0 not in node.sources[0].shape:
         return None
     return build.const(ops.identity(node.attribute.op, node.dtype), node.dtype, node.shape)
 
@@ -80,7 +80,7 @@ def reduce_nothing(node: Node) -> Node | None:
 )
 def contract_nothing(node: Node) -> Node | None:
     """A contraction over an axis of size 0 → zeros."""
-    if not any(is_empty(source.shape) for source in node.sources):
+    if not any(0 in source.shape for source in node.sources):
         return None
     return build.const(0, node.dtype, node.shape)
 

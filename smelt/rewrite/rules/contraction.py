@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from smelt.graph import Contraction, Node, Op, build
 from smelt.rewrite.rule import Contract, Family
-from smelt.rewrite.rules.pattern import expanded_axes, is_empty, is_function, is_op, narrowed, proper_axes
+from smelt.rewrite.rules.pattern import expanded_axes, is_function, is_op, narrowed, proper_axes
 
 family = Family("contraction")
 _REASSOCIATES = Contract.REASSOCIATES
@@ -22,7 +22,7 @@ _REASSOCIATES = Contract.REASSOCIATES
 def recognize_contraction(node: Node) -> Node | None:
     """sum(expand(a) * expand(b)) → contract(a, b), where each operand has an axis that the other lacks."""
     (product,) = node.sources
-    if node.attribute.op != "add" or not is_function(product, Op.BINARY, "mul") or is_empty(product.shape):
+    if node.attribute.op != "add" or not is_function(product, Op.BINARY, "mul") or 0 in product.shape:
         return None
     a, b = product.sources
     left_repeats, right_repeats = expanded_axes(a), expanded_axes(b)

@@ -12,7 +12,6 @@ from smelt.rewrite.rule import Family
 from smelt.rewrite.rules.pattern import (
     commonly_expanded,
     expanded_axes,
-    is_empty,
     is_op,
     narrowed,
     only_ones_differ,
@@ -95,7 +94,7 @@ def permute_below_expand(node: Node, inner: Node, x: Node) -> Node | None:
 def reshape_below_expand(node: Node, inner: Node, x: Node) -> Node | None:
     """A reshape of an expand that does not mix repeated axes with others → expand of the reshape."""
     repeated = expanded_axes(inner)
-    if not repeated or is_empty(node.shape):
+    if not repeated or 0 in node.shape:
         return None
     shape: list[IndexLike] = [1] * node.rank
     for old, new in _groups(inner.shape, node.shape):
@@ -159,7 +158,7 @@ def slice_below_permute(node: Node, inner: Node, x: Node) -> Node | None:
 def slice_below_expand(node: Node, inner: Node, x: Node) -> Node | None:
     """slice(expand(x)) → expand(slice(x))."""
     repeated = expanded_axes(inner)
-    if not repeated or is_empty(node.shape):
+    if not repeated or 0 in node.shape:
         return None
     spans = [Span(0, 1, 1) if axis in repeated else span for axis, span in enumerate(node.attribute)]
     return build.expand(build.slice_(x, spans), node.shape)
@@ -168,7 +167,7 @@ def slice_below_expand(node: Node, inner: Node, x: Node) -> Node | None:
 @family.rule(Op.SLICE, of=Op.RESHAPE)
 def slice_below_reshape(node: Node, inner: Node, x: Node) -> Node | None:
     """A slice of a reshape that only adds or removes axes of size 1 → reshape of the slice."""
-    if is_empty(node.shape) or not only_ones_differ(x.shape, inner.shape):
+    if 0 in node.shape or not only_ones_differ(x.shape, inner.shape):
         return None
     cuts = iter([node.attribute[axis] for axis in proper_axes(inner.shape)])
     spans = [Span(0, 1, 1) if size == 1 else next(cuts) for size in x.shape]

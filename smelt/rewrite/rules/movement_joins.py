@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smelt.graph import IndexLike, Node, Op, Span, build
 from smelt.rewrite.rule import Family
-from smelt.rewrite.rules.pattern import commonly_expanded, expanded_axes, is_empty, is_op, narrowed
+from smelt.rewrite.rules.pattern import commonly_expanded, expanded_axes, is_op, narrowed
 
 family = Family("movement")
 
@@ -47,7 +47,7 @@ def concat_below_expand(node: Node) -> Node | None:
 @family.rule(Op.SLICE, of=Op.PAD)
 def slice_below_pad(node: Node, inner: Node, x: Node, fill: Node) -> Node | None:
     """slice(pad(x)) → pad(slice(x)), without the padding that is cut off; or the fill, if nothing else is left."""
-    if is_empty(node.shape):
+    if 0 in node.shape:
         return None
     spans: list[Span] = []
     widths: list[tuple[IndexLike, IndexLike]] = []
@@ -76,7 +76,7 @@ def slice_below_pad(node: Node, inner: Node, x: Node, fill: Node) -> Node | None
 @family.rule(Op.SLICE, of=Op.CONCAT)
 def slice_below_concat(node: Node, inner: Node, *xs: Node) -> Node | None:
     """slice(concat(x, y, …)) → the slice of only the tensors that it touches."""
-    if is_empty(node.shape):
+    if 0 in node.shape:
         return None
     axis: int = inner.attribute
     span: Span = node.attribute[axis]

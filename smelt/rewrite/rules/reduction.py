@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from smelt.graph import Node, Op, build, constant_value
+from smelt.graph import Node, Op, as_index, build, constant_value
 from smelt.rewrite.rule import Contract, Family, Matcher
-from smelt.rewrite.rules.pattern import expanded_axes, narrowed, only_ones_differ, positive, proper_axes
+from smelt.rewrite.rules.pattern import expanded_axes, narrowed, only_ones_differ, proper_axes
 
 family = Family("reduction")
 
@@ -97,7 +97,7 @@ def extremum_of_repeated(node: Node, inner: Node, x: Node) -> Node | None:
     op, folded = node.attribute
     if op not in ("max", "min"):
         return None
-    axes = [axis for axis in expanded_axes(inner) if axis in folded and positive(inner.shape[axis])]
+    axes = [axis for axis in expanded_axes(inner) if axis in folded and as_index(inner.shape[axis]).low >= 1]
     return build.reduce(op, narrowed(inner, axes), folded) if axes else None
 
 
