@@ -10,7 +10,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from smelt.config import settings
@@ -194,7 +193,7 @@ def _ask_version(command: tuple[str, ...]) -> str | None:
 
 
 def _is_zig(program: str) -> bool:
-    return Path(program).stem == "zig"
+    return os.path.basename(program).partition(".")[0] == "zig"
 
 
 def _machine_flags() -> tuple[tuple[str, ...], ...]:

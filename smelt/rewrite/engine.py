@@ -78,11 +78,8 @@ def _table(rules: tuple[Rule, ...]) -> tuple[Table, frozenset[Key]]:
 
 def _keys(rule: Rule) -> Iterable[Key]:
     for op in rule.ops:
-        if op is Op.UNARY or op is Op.BINARY:
-            names = UNARY if op is Op.UNARY else BINARY
-            yield from (name for name in names if not rule.functions or name in rule.functions)
-        else:
-            yield op
+        names = UNARY if op is Op.UNARY else BINARY if op is Op.BINARY else ()
+        yield from (name for name in names if not rule.functions or name in rule.functions) if names else (op,)
 
 
 def _sole_readers(order: list[Node], roots: list[Node], keys: frozenset[Key]) -> set[Node]:

@@ -131,6 +131,13 @@ def test_work_is_done_before_it_is_repeated() -> None:
     assert after is build.expand(small, (4, 5))
 
 
+def test_a_repeated_axis_stays_apart_from_symbolic_ones_that_merge() -> None:
+    n = Dim("n", 1, 64)
+    x = leaf(f32, 2, n, 1)
+    (after,) = rewrite([build.reshape(build.expand(x, (2, n, 4)), (n * 2, 4))])
+    assert after is build.expand(build.reshape(x, (n * 2, 1)), (n * 2, 4))
+
+
 def test_a_sum_that_keeps_axes_merges_with_the_next() -> None:
     x = leaf(f32, 3, 4, 5)
     before = build.reduce("add", build.reduce("add", x, (2,), keep_axes=True), (0, 1, 2))

@@ -6,6 +6,9 @@ permutes and expands, where they meet other reshapes; slices sink below all of t
 
 from __future__ import annotations
 
+from itertools import accumulate
+from operator import mul
+
 from smelt.errors import IndexRangeError
 from smelt.graph import IndexLike, Node, Op, Shape, Span, build, make
 from smelt.rewrite.rule import Family
@@ -110,24 +113,15 @@ def reshape_below_expand(node: Node, inner: Node, x: Node) -> Node | None:
 
 def _groups(source: Shape, target: Shape) -> list[tuple[list[int], list[int]]]:
     """The smallest runs of axes that a reshape turns into each other, without axes of size 1."""
-    old, new = list(proper_axes(source)), list(proper_axes(target))
-    groups: list[tuple[list[int], list[int]]] = []
-    while old and new:
-        a, b = [old.pop(0)], [new.pop(0)]
-        have, want = source[a[0]], target[b[0]]
-        while have != want:
-            if not (isinstance(have, int) and isinstance(want, int)) or not (old if have < want else new):
-                a, b, old, new = a + old, b + new, [], []
-                break
-            if have < want:
-                a.append(old.pop(0))
-                have = have * source[a[-1]]
-            else:
-                b.append(new.pop(0))
-                want = want * target[b[-1]]
-        groups.append((a, b))
-    if old or new:  # only with symbolic sizes, whose products can be 1 in part
-        groups.append((old, new))
+    sides = [(proper_axes(shape), shape) for shape in (source, target)]
+    totals = [list(accumulate((shape[axis] for axis in axes), mul)) for axes, shape in sides]
+    ends = set(totals[0]).intersection(totals[1])  # where as many elements have gone by on both sides
+    groups: list[tuple[list[int], list[int]]] = [([], []) for _ in range(len(ends) + 1)]
+    for side, (axes, _) in enumerate(sides):
+        at = 0
+        for axis, total in zip(axes, totals[side], strict=True):
+            groups[at][side].append(axis)
+            at += total in ends
     return groups
 
 
