@@ -25,16 +25,15 @@ def forbid(address: int, nbytes: int) -> None:
 class _ExactBlock(memory.Block):
     """A block after whose last byte nothing may be touched."""
 
-    def __init__(self, nbytes: int, usage: memory.Usage) -> None:
-        super().__init__(max(nbytes, _UNCACHED), usage)
-        usage.add(nbytes - self.nbytes)
-        self.nbytes = nbytes
+    def reserve(self, nbytes: int) -> int:
+        address = super().reserve(max(nbytes, _UNCACHED))
         end = self.storage.__array_interface__["data"][0] + self.storage.nbytes
-        forbid(self.address + nbytes, end - self.address - nbytes)
+        forbid(address + nbytes, end - address - nbytes)
+        return address
 
 
 def main(arguments: list[str]) -> int:
-    memory.Block = _ExactBlock  # type: ignore[misc]
+    memory.pool()._block = _ExactBlock
     memory.size_class = lambda nbytes: nbytes  # type: ignore[assignment]
     return int(pytest.main(["-q", "-x", "-s", "-p", "no:cacheprovider", *arguments]))
 

@@ -8,12 +8,12 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from smelt.config import settings
 from smelt.cost import Profile, profile
 from smelt.device import memory
-from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Step, check_controls
+from smelt.device.protocol import CONTROLS, REGISTER, Control, Device, HostStep, Launch, Step, check_controls
 from smelt.device.registry import only_first
 from smelt.errors import InternalError, MemoryLimitError
 from smelt.locks import new_lock
@@ -133,7 +133,7 @@ class Program:
         return [1e-9 * nanoseconds for nanoseconds in self._taken] if self.is_timed and self._taken else None
 
 
-class CPU:
+class CPU(Device):
     """The processor that this process runs on."""
 
     name: Final = "cpu"
@@ -151,28 +151,15 @@ class CPU:
 
     allocate = staticmethod(memory.allocate)
 
-    def upload(self, data: bytes | NDArray[Any]) -> memory.Memory:
-        """New memory that holds these bytes, or those of a contiguous array."""
-        nbytes = len(data) if isinstance(data, bytes) else data.nbytes
-        held = memory.allocate(max(1, nbytes))
-        ctypes.memmove(held.address, data if isinstance(data, bytes) else data.ctypes.data, nbytes)
-        return held
-
-    def synchronize(self) -> None:
-        """Programs are done when they return."""
-
     def available_bytes(self) -> int:
-        """What may still be allocated."""
         return memory.available_bytes()
 
     def render(self, kernels: Sequence[Kernel | Routine]) -> str:
-        """C source that defines kernels."""
         from smelt.render import render
 
         return render(kernels, features=self.profile.features)
 
     def workspace_bytes(self, kernel: Kernel | Routine) -> int:
-        """Memory that each thread needs for a kernel's locals."""
         from smelt.render import workspace_bytes
 
         return workspace_bytes(kernel)
@@ -181,36 +168,18 @@ class CPU:
         """The function beside a kernel that tells the number of its tasks."""
         return f"{kernel.name}_tasks"
 
-    def build(self, sources: Sequence[str]) -> list[Library]:
-        """C sources as loaded libraries."""
-        with self.building() as builder:
-            for source in sources:
-                builder.add(source)
-            return builder.finish()
-
     def building(self) -> AbstractContextManager[Builder]:
-        """C sources to loaded libraries, each from when it is known."""
         # The first kernels of a process compile beside the runtime that will run them.
         from smelt.device import toolchain
 
         return toolchain.building(beside=[_runtime_source()])
 
     def stored(self, keys: Sequence[str]) -> list[Library] | None:
-        """The libraries that were built under these keys; None if one is missing."""
         from smelt.device import toolchain
 
         return toolchain.stored(keys)
 
-    def load(
-        self,
-        steps: Sequence[Step],
-        libraries: Sequence[Library],
-        slots: Sequence[tuple[int, int]],
-        scratch_bytes: int,
-        arena_bytes: int,
-    ) -> Program:
-        """Steps over loaded libraries."""
-        return Program(steps, libraries, slots, scratch_bytes, arena_bytes)
+    load = staticmethod(Program)
 
 
 def open_device(number: int) -> CPU:
@@ -222,22 +191,9 @@ def open_device(number: int) -> CPU:
 def describe() -> list[dict[str, Any]]:
     """The facts about this device that `smelt devices` shows."""
     known = profile()
-    return [
-        {
-            "device": CPU.name,
-            "name": known.name,
-            "machine": known.machine,
-            "cores": known.cores,
-            "threads": threads(),
-            "vector_bytes": known.vector_bytes,
-            "vector_registers": known.vector_registers,
-            "l1_bytes": known.l1_bytes,
-            "l2_bytes": known.l2_bytes,
-            "l3_bytes": known.l3_bytes,
-            "memory_bytes": memory.machine_bytes(),
-            "free_bytes": memory.available_bytes(),
-        }
-    ]
+    shown = ("name", "machine", "cores", "vector_bytes", "vector_registers", "l1_bytes", "l2_bytes", "l3_bytes")
+    facts = {"device": CPU.name} | {name: getattr(known, name) for name in shown} | {"threads": threads()}
+    return [facts | {"memory_bytes": memory.machine_bytes(), "free_bytes": memory.available_bytes()}]
 
 
 def threads() -> int:
@@ -248,12 +204,8 @@ def threads() -> int:
 _runtime_lock = new_lock()
 
 
-class _Runtime(NamedTuple):
-    """What runs a program: at one go, or timing its launches."""
-
-    run: Callable[[bytes, bytes, bytes, int], int]
-    run_timed: Callable[[bytes, bytes, bytes, Any], None]
-    library: Library  # both are in it, as is the code of the threads
+# What runs a program, at one go or timing its launches; and the library that holds both, and the code of the threads.
+_Runtime = tuple[Callable[[bytes, bytes, bytes, int], int], Callable[[bytes, bytes, bytes, Any], None], "Library"]
 
 
 def _runtime() -> _Runtime:
@@ -277,7 +229,7 @@ def _load_runtime() -> _Runtime:
     # Bytes, arrays and small numbers become what C takes without their types being declared, and much faster.
     run = ctypes.CFUNCTYPE(ctypes.c_long)(library.address("smelt_run"))
     run_timed = ctypes.CFUNCTYPE(None)(library.address("smelt_run_timed"))
-    return _Runtime(run, run_timed, library)
+    return run, run_timed, library
 
 
 def _check(steps: Sequence[Step], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena: int) -> None:

@@ -10,7 +10,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from smelt.config import settings
@@ -64,9 +63,13 @@ class Compiler:
     """A C compiler with the flags that it takes here."""
 
     command: tuple[str, ...]
-    family: str  # gcc, clang or zig
     version: str
     machine_flags: tuple[str, ...]
+
+    @property
+    def family(self) -> str:
+        """gcc, clang or zig."""
+        return "zig" if _is_zig(self.command[0]) else "clang" if "clang" in self.version else "gcc"
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -144,17 +147,16 @@ def _inspect(command: tuple[str, ...]) -> Compiler | None:
     program = shutil.which(command[0])
     if program is None:
         return None
-    is_zig = Path(program).stem == "zig"
-    command = (program, *(command[1:] or (("cc",) if is_zig else ())))
+    command = (program, *(command[1:] or (("cc",) if _is_zig(program) else ())))
     cache = disk_cache()
     stored = cache.load_bytes("compiler", _inspection_key(command)) if cache else None
     if stored is not None:
         version, *machine_flags = stored.decode().split("\n")
-        return Compiler(command, _family(version, is_zig), version, tuple(machine_flags))
+        return Compiler(command, version, tuple(machine_flags))
     answer = _ask_version(command)
     if answer is None:
         return None
-    found = Compiler(command, _family(answer, is_zig), answer, _machine_flags()[0])
+    found = Compiler(command, answer, _machine_flags()[0])
     _remember(found)
     return found
 
@@ -190,10 +192,8 @@ def _ask_version(command: tuple[str, ...]) -> str | None:
     return None if status else said.decode(errors="replace").strip().partition("\n")[0]
 
 
-def _family(version: str, is_zig: bool) -> str:
-    if is_zig:
-        return "zig"
-    return "clang" if "clang" in version else "gcc"
+def _is_zig(program: str) -> bool:
+    return os.path.basename(program).partition(".")[0] == "zig"
 
 
 def _machine_flags() -> tuple[tuple[str, ...], ...]:

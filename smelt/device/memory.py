@@ -11,16 +11,17 @@ import os
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from smelt.errors import InternalError, MemoryLimitError
 from smelt.locks import new_lock
 
 if TYPE_CHECKING:
-    import threading
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -50,47 +51,40 @@ def _reserve(nbytes: int) -> NDArray[np.uint8]:
     return np.empty(nbytes, np.uint8)
 
 
-class Usage:
-    """Bytes of all blocks that a pool has from the system, and the most that they ever were."""
-
-    __slots__ = ("lock", "most", "now")
-
-    def __init__(self, lock: threading.RLock) -> None:
-        self.lock = lock
-        self.now = self.most = 0
-
-    def add(self, nbytes: int) -> None:
-        with self.lock:
-            self.now += nbytes
-            self.most = max(self.most, self.now)
-
-
 class Block:
-    """Bytes of our own. `storage` owns them; `address` is the aligned beginning, `pointer` the same as native code
-    takes it.
+    """Bytes of our own: `address` is where they begin, `pointer` the same as native code takes it.
+
+    Those of another device are a subclass, which says where they come from.
     """
 
-    __slots__ = ("address", "nbytes", "pointer", "since", "storage", "usage")
+    __slots__ = ("address", "nbytes", "pointer", "pool", "since", "storage")
 
-    def __init__(self, nbytes: int, usage: Usage) -> None:
-        self.nbytes = 0
-        self.usage = usage
-        alignment = _PAGE if nbytes >= _LARGE else ALIGNMENT
-        self.storage = _reserve(nbytes + alignment)
-        self.address: int = -(-self.storage.__array_interface__["data"][0] // alignment) * alignment
+    def __init__(self, nbytes: int, pool: Pool) -> None:
+        self.nbytes, self.pool = 0, pool
+        self.address = self.reserve(nbytes)
         self.pointer = pointer(self.address)
         self.since = 0  # when it was last given back, on the pool's clock
         self.nbytes = nbytes
-        usage.add(nbytes)
+        pool.count(nbytes)
 
     def __del__(self) -> None:
-        self.usage.add(-self.nbytes)
+        self.pool.count(-self.nbytes)
+
+    def reserve(self, nbytes: int) -> int:
+        """Take bytes; their address. MemoryError if there are none."""
+        alignment = _PAGE if nbytes >= _LARGE else ALIGNMENT
+        self.storage = _reserve(nbytes + alignment)
+        first: int = self.storage.__array_interface__["data"][0]
+        return -(-first // alignment) * alignment
 
 
 class Memory:
-    """`nbytes` bytes at `address`, aligned to 64 unless wrapped; recycled when nobody refers to them anymore."""
+    """`nbytes` bytes at `address`, aligned to 64 unless wrapped; recycled when nobody refers to them anymore.
 
-    device: Final = "cpu"
+    That of another device is a subclass: `pointer` is what its programs take, and `view` gives a copy.
+    """
+
+    device: ClassVar[str] = "cpu"
     __slots__ = ("__weakref__", "address", "nbytes", "owner", "pointer", "writeable")
 
     def __init__(self, address: int, pointer: bytes, nbytes: int, owner: Any, writeable: bool = True) -> None:
@@ -99,12 +93,12 @@ class Memory:
         self.owner = owner  # keeps the bytes alive: an array, or the lease of a block
 
     def __repr__(self) -> str:
-        return f"Memory({self.nbytes} bytes at {self.address:#x})"
+        return f"{type(self).__name__}({self.nbytes} bytes at {self.address:#x})"
 
     @property
     def recycled(self) -> bool:
         """Whether the bytes belong to smelt, and not to an array that somebody else made."""
-        return type(self.owner) is _Lease
+        return type(self.owner) is Lease
 
     def view(
         self,
@@ -130,8 +124,15 @@ class Memory:
             wanted = f"shape {tuple(shape)}, strides {strides_bytes} at {offset_bytes}"
             raise InternalError(f"no view of {wanted} in {self.nbytes} bytes: {error}") from None
 
+    def write(self, data: bytes | NDArray[Any]) -> None:
+        """Begin with these bytes, or those of a contiguous array."""
+        if isinstance(data, bytes):
+            ctypes.memmove(self.address, data, len(data))
+        else:
+            ctypes.memmove(self.address, data.ctypes.data, data.nbytes)
 
-class _Lease(weakref.ref[Memory]):
+
+class Lease(weakref.ref[Memory]):
     """A block that is lent for as long as the Memory lives."""
 
     __slots__ = ("block",)
@@ -148,13 +149,18 @@ class Pool:
     the block is put down, and sorted in when the next one is taken. Large blocks are not left lying about.
     """
 
-    def __init__(self, limit: int | None = None, make: Callable[[int, Usage], Block] | None = None) -> None:
-        self._limit, self._make = limit, make  # without `make`, blocks are of main memory
+    def __init__(
+        self,
+        limit: int | None = None,
+        block: Callable[[int, Pool], Block] = Block,
+        memory: Callable[[int, bytes, int, Any], Memory] = Memory,
+    ) -> None:
+        self._limit, self._block, self._memory = limit, block, memory
         self._count_after = (limit or 0) // _COUNTED_FRACTION
         self._lock = new_lock()  # reentrant: giving back may happen in the middle of releasing
-        self._usage = Usage(self._lock)
+        self._now = self._peak = 0  # bytes of all blocks that are there, and the most that they ever were
         self._free: dict[int, deque[Block]] = {}
-        self._put_down: deque[_Lease] = deque(maxlen=_MOST_PUT_DOWN)
+        self._put_down: deque[Lease] = deque(maxlen=_MOST_PUT_DOWN)
         self._clock = 0
         self._uncounted = 0  # bytes given back since the last count; threads may lose some of them
 
@@ -168,17 +174,23 @@ class Pool:
     def used_bytes(self) -> int:
         """Bytes in blocks that somebody holds."""
         kept = self.kept_bytes
-        return self._usage.now - kept
+        return self._now - kept
 
     @property
     def peak_bytes(self) -> int:
         """The most bytes that the pool ever had from the system, or had since `reset_peak`."""
-        return self._usage.most
+        return self._peak
 
     def reset_peak(self) -> None:
         """Begin to look for the peak anew."""
-        with self._usage.lock:
-            self._usage.most = self._usage.now
+        with self._lock:
+            self._peak = self._now
+
+    def count(self, nbytes: int) -> None:
+        """So many bytes more, or less, were had from the system."""
+        with self._lock:
+            self._now += nbytes
+            self._peak = max(self._peak, self._now)
 
     def take(self, nbytes: int) -> Memory:
         """A block of at least `nbytes` with arbitrary content."""
@@ -199,8 +211,8 @@ class Pool:
                 block = self._free[size].pop()
             except (KeyError, IndexError):
                 block = self._fresh(nbytes, size)
-        memory = Memory(block.address, block.pointer, nbytes, None)
-        memory.owner = lease = _Lease(memory, self._put_down.append if size < _SMALL else self._give_back)
+        memory = self._memory(block.address, block.pointer, nbytes, None)
+        memory.owner = lease = Lease(memory, self._put_down.append if size < _SMALL else self._give_back)
         lease.block = block
         return memory
 
@@ -213,7 +225,7 @@ class Pool:
                 return
             self._keep(lease.block)
 
-    def _give_back(self, lease: _Lease) -> None:
+    def _give_back(self, lease: Lease) -> None:
         self._keep(lease.block)
 
     def _keep(self, block: Block) -> None:
@@ -247,13 +259,12 @@ class Pool:
         if self._limit is None:  # not when memory is given back: that may be while the interpreter shuts down
             self._limit = available_bytes() // _KEPT_FRACTION
             self._count_after = self._limit // _COUNTED_FRACTION
-        make = self._make or Block
         try:
-            return make(size, self._usage)
+            return self._block(size, self)
         except MemoryError:
             self.trim()
             try:
-                return make(size, self._usage)
+                return self._block(size, self)
             except MemoryError:
                 raise MemoryLimitError(
                     f"cannot allocate {nbytes} bytes", hint="Free some tensors, or compute in smaller pieces."
@@ -279,9 +290,8 @@ def wrap(array: NDArray[Any]) -> Memory:
     """
     if array.dtype.hasobject:
         raise InternalError("an array of Python objects has no memory to share")
-    first: int = array.__array_interface__["data"][0]
-    low, high = _span(array.shape, array.strides, array.itemsize)
-    return Memory(first + low, pointer(first + low), high - low, array, bool(array.flags.writeable))
+    low, high = byte_bounds(array) if array.size else (array.__array_interface__["data"][0],) * 2
+    return Memory(low, pointer(low), high - low, array, bool(array.flags.writeable))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -309,19 +319,6 @@ def available_bytes(root: Path | None = None) -> int:
     return max(0, min(bounds)) + _pool.kept_bytes
 
 
-def _span(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
-    """The bytes that an array reaches, relative to its first element: from the first number up to the second."""
-    low, high = 0, itemsize
-    for extent, stride in zip(shape, strides, strict=True):
-        if extent == 0:
-            return 0, 0
-        if stride < 0:
-            low += (extent - 1) * stride
-        else:
-            high += (extent - 1) * stride
-    return low, high
-
-
 def _machine_available(root: Path) -> int:
     try:
         with (root / "proc/meminfo").open() as file:
@@ -333,42 +330,29 @@ def _machine_available(root: Path) -> int:
     return machine_bytes()
 
 
-# Where each version of control groups says: what the limit is, what is used, and what of that is only cached files.
-_GROUP_FILES: Final = {
-    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    2: ("memory.max", "memory.current", "inactive_file"),
+# Where a version of control groups says, by its controller: the limit, what is used, and what of that is cached files.
+_GROUPS: Final = {
+    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    "": ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
 }
 
 
-def _group_available(root: Path) -> list[int]:
-    bounds = []
-    for version, folder in _group_folders(root):
-        limit_name, used_name, cached_name = _GROUP_FILES[version]
-        try:
-            limit = int((folder / limit_name).read_text())
-            used = int((folder / used_name).read_text())
-            facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-            bounds.append(limit - used + int(facts.get(cached_name, 0)))
-        except (OSError, ValueError):  # no such group here, or no limit ("max")
-            continue
-    return bounds
-
-
-def _group_folders(root: Path) -> list[tuple[int, Path]]:
-    """The control group of this process and all those around it; seen from a container, only the top one may exist."""
+def _group_available(root: Path) -> Iterator[int]:
+    """What the control group of this process and all those around it allow; seen from a container, only the top one
+    may exist.
+    """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
-        return []
-    folders = []
+        return
     for line in lines:
-        number, controllers, path = line.split(":", 2)
-        if number == "0":
-            version, top = 2, root / "sys/fs/cgroup"
-        elif "memory" in controllers.split(","):
-            version, top = 1, root / "sys/fs/cgroup/memory"
-        else:
-            continue
+        _, controllers, path = line.split(":", 2)
         inner = [part for part in path.split("/") if part and part != ".."]
-        folders += [(version, top.joinpath(*inner[:depth])) for depth in range(len(inner), -1, -1)]
-    return folders
+        for controller in _GROUPS.keys() & controllers.split(","):
+            top, limit, used, cached = _GROUPS[controller]
+            for depth in range(len(inner), -1, -1):
+                folder = root.joinpath(top, *inner[:depth])
+                with suppress(OSError, ValueError):  # no such group here, or no limit ("max")
+                    facts = dict(text.split() for text in (folder / "memory.stat").read_text().splitlines())
+                    bound = int((folder / limit).read_text()) - int((folder / used).read_text())
+                    yield bound + int(facts.get(cached, 0))

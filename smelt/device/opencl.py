@@ -11,20 +11,19 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from smelt.cost import Profile
-from smelt.device.memory import Block, Pool, Usage, pointer
+from smelt.device.memory import Block, Memory, Pool
 from smelt.device.opencl_build import Library, build, stored
-from smelt.device.opencl_program import PLACE_BITS, Program
-from smelt.device.protocol import Step
+from smelt.device.opencl_program import Program
+from smelt.device.protocol import Builder, Device, Step
 from smelt.device.registry import only_first
 from smelt.errors import DeviceError, InternalError
-from smelt.graph import Variable, of
 from smelt.locks import new_lock
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
     from smelt.kernel import Kernel, Routine
 
+PLACE_BITS: Final = 40  # of a pointer; the bits above are the number of the block
+_PLACE: Final = (1 << PLACE_BITS) - 1
 _KEPT_FRACTION: Final = 8  # an eighth of the device's memory may lie in the pool
 _EXTRA: Final = "pip install 'smelt[opencl]'"
 
@@ -48,7 +49,7 @@ class Context:
         self.blocks: dict[int, Any] = {}  # buffers by number; 0 stands for memory that is never touched
         self.blocks[0] = self._buffer(64)
         self._numbers = itertools.count(1)
-        self.pool = Pool(device.global_mem_size // _KEPT_FRACTION, functools.partial(DeviceBlock, self))
+        self.pool = Pool(device.global_mem_size // _KEPT_FRACTION, functools.partial(DeviceBlock, self), BufferMemory)
 
     @property
     def identity(self) -> str:
@@ -72,30 +73,79 @@ class Context:
         if self.process == os.getpid():
             del self.blocks[number]
 
-    def write(self, address: int, data: Any) -> None:
-        self.cl.enqueue_copy(self.queue, self.blocks[address >> PLACE_BITS], data, is_blocking=True)
+    def place(self, address: int) -> tuple[Any, int]:
+        """A buffer and a place in it."""
+        block = self.blocks.get(address >> PLACE_BITS)
+        # What has no elements may lie anywhere: nothing is read there.
+        return (self.blocks[0], 0) if block is None else (block, address & _PLACE)
 
-    def read(self, address: int, into: NDArray[np.uint8]) -> None:
-        self.cl.enqueue_copy(self.queue, into, self.blocks[address >> PLACE_BITS], is_blocking=True)
+    def read(self, address: int, into: NDArray[Any]) -> None:
+        """Wait for what lies at an address."""
+        block, place = self.place(address)
+        if into.nbytes:
+            self.cl.enqueue_copy(self.queue, into, block, src_offset=place, is_blocking=True)
+
+    def write(self, address: int, data: NDArray[Any]) -> None:
+        block, place = self.place(address)
+        if data.nbytes:
+            self.cl.enqueue_copy(self.queue, block, data, dst_offset=place, is_blocking=True)
+
+    def copy(self, to: int, source: int, nbytes: int) -> None:
+        """From one address to another, when its turn comes."""
+        if to != source and nbytes:
+            (target, there), (origin, here) = self.place(to), self.place(source)
+            sizes = {"byte_count": nbytes, "src_offset": here, "dst_offset": there}
+            self.cl.enqueue_copy(self.queue, target, origin, **sizes)
+
+    def launch(self, kernel: Any, tasks: int, threads: int, addresses: Iterable[int], integers: Sequence[int]) -> Any:
+        """Enqueue a kernel; the event of its end."""
+        arguments = [part for address in addresses for part in self.place(address)]
+        return kernel(self.queue, (tasks * threads,), (threads,) if threads > 1 else None, *arguments, *integers)
 
 
 class DeviceBlock(Block):
     """A buffer of the device, for the pool: its address is its number and a place, which only programs can read."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("context",)
 
-    def __init__(self, context: Context, nbytes: int, usage: Usage) -> None:
-        self.nbytes, self.usage, self._context = 0, usage, context
-        self.address = context.reserve(nbytes) << PLACE_BITS
-        self.pointer = pointer(self.address)
-        self.since = 0
-        self.nbytes = nbytes
-        usage.add(nbytes)
+    def __init__(self, context: Context, nbytes: int, pool: Pool) -> None:
+        self.context = context
+        super().__init__(nbytes, pool)
 
     def __del__(self) -> None:
         if self.nbytes:
-            self._context.release(self.address >> PLACE_BITS)
+            self.context.release(self.address >> PLACE_BITS)
         super().__del__()
+
+    def reserve(self, nbytes: int) -> int:
+        return self.context.reserve(nbytes) << PLACE_BITS
+
+
+class BufferMemory(Memory):
+    """Memory of the device."""
+
+    __slots__ = ()
+    device = "opencl"
+
+    def view(
+        self,
+        dtype: np.dtype[Any],
+        shape: Sequence[int],
+        strides_bytes: Sequence[int] | None = None,
+        offset_bytes: int = 0,
+        writeable: bool = False,
+    ) -> NDArray[Any]:
+        """A copy in main memory of what the block holds, seen as an array."""
+        if writeable:
+            raise InternalError("device memory cannot be written through a view")
+        data = np.empty(self.nbytes, np.uint8)
+        self.owner.block.context.read(self.address, data)
+        data.flags.writeable = False
+        return np.ndarray(shape, dtype, data, offset_bytes, strides_bytes)
+
+    def write(self, data: bytes | NDArray[Any]) -> None:
+        flat = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)
+        self.owner.block.context.write(self.address, flat)
 
 
 @functools.cache
@@ -140,43 +190,7 @@ def open_context() -> Context:
     return context
 
 
-class BufferMemory:
-    """`nbytes` bytes of device memory; recycled when nobody refers to them anymore."""
-
-    __slots__ = ("address", "nbytes", "pointer", "_context", "_lent")
-    device: Final = "opencl"
-    recycled: Final = True
-
-    def __init__(self, context: Context, nbytes: int) -> None:
-        self._context, self.nbytes = context, nbytes
-        self._lent = context.pool.take(nbytes)
-        self.address, self.pointer = self._lent.address, self._lent.pointer
-
-    def __repr__(self) -> str:
-        return f"BufferMemory({self.nbytes} bytes)"
-
-    def view(
-        self,
-        dtype: np.dtype[Any],
-        shape: Sequence[int],
-        strides_bytes: Sequence[int] | None = None,
-        offset_bytes: int = 0,
-        writeable: bool = False,
-    ) -> NDArray[Any]:
-        """A copy in main memory of what the block holds, seen as an array."""
-        if writeable:
-            raise InternalError("device memory cannot be written through a view")
-        data = np.empty(self.nbytes, np.uint8)
-        if self.nbytes:
-            self._context.read(self.address, data)
-        data.flags.writeable = False
-        return np.ndarray(shape, dtype, data, offset_bytes, strides_bytes)
-
-    def write(self, data: Any) -> None:
-        self._context.write(self.address, data)
-
-
-class OpenCL:
+class OpenCL(Device):
     """The OpenCL device of this process."""
 
     name: Final = "opencl"
@@ -202,16 +216,8 @@ class OpenCL:
     def identity(self) -> str:
         return open_context().identity
 
-    def allocate(self, nbytes: int) -> BufferMemory:
-        return BufferMemory(open_context(), nbytes)
-
-    def upload(self, data: bytes | NDArray[Any]) -> BufferMemory:
-        """New memory that holds these bytes, or those of a contiguous array."""
-        flat = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)
-        memory = self.allocate(max(1, flat.nbytes))
-        if flat.nbytes:
-            memory.write(flat)
-        return memory
+    def allocate(self, nbytes: int) -> Memory:
+        return open_context().pool.take(nbytes)
 
     def synchronize(self) -> None:
         open_context().queue.finish()
@@ -225,26 +231,13 @@ class OpenCL:
 
         return render_opencl(kernels)
 
-    def workspace_bytes(self, kernel: Kernel | Routine) -> int:
-        return 0  # local memory is declared where it is used
-
-    def count(self, kernel: Kernel | Routine) -> str:
-        """The number of tasks as an expression over d0, d1, …, the kernel's integers."""
-        own = {v: of(Variable(f"d{k}", v.first, v.last)) for k, v in enumerate(kernel.parameters)}
-        return str(kernel.tasks.substitute(own))
-
-    def build(self, sources: Sequence[str]) -> list[Library]:
-        context = open_context()
-        return [build(context, source) for source in sources]
-
-    @contextmanager
-    def building(self) -> Iterator[Builder]:
-        yield Builder(open_context())
+    def building(self) -> AbstractContextManager[Builder]:
+        return nullcontext(Builder(functools.partial(build, open_context())))
 
     def stored(self, keys: Sequence[str]) -> list[Library] | None:
         context = open_context()
-        found = [stored(context, key) for key in keys]
-        return None if None in found else [library for library in found if library is not None]
+        found = [library for key in keys if (library := stored(context, key))]
+        return found if len(found) == len(keys) else None
 
     def load(
         self,
@@ -255,28 +248,6 @@ class OpenCL:
         arena_bytes: int,
     ) -> Program:
         return Program(open_context(), steps, libraries, slots, arena_bytes)
-
-
-class Builder:
-    """Builds one source after the other: drivers compile in this process."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._libraries: list[Library] = []
-
-    def add(self, source: str) -> None:
-        """Build a source."""
-        self._libraries.append(build(self._context, source))
-
-    def advance(self) -> None:
-        """Nothing waits."""
-
-    def waiting(self) -> int:
-        return 0
-
-    def finish(self, each: Callable[[], None]) -> list[Library]:
-        """The libraries of all sources."""
-        return self._libraries
 
 
 def open_device(number: int) -> OpenCL:

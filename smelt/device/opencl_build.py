@@ -29,12 +29,12 @@ class Library:
     """A built program."""
 
     def __init__(self, cl: Any, program: Any, key: str) -> None:
-        self._cl, self._program, self.key = cl, program, key
+        self._cl, self.program, self.key = cl, program, key
 
     def kernel(self, launch: Launch) -> Any:
         """A kernel object of the caller's own, which knows the types of its arguments."""
         try:
-            kernel = self._cl.Kernel(self._program, launch.kernel)
+            kernel = self._cl.Kernel(self.program, launch.kernel)
         except self._cl.Error:
             raise InternalError(f"a built program lacks the kernel {launch.kernel[:80]!r}") from None
         kernel.set_scalar_arg_dtypes([None, np.int64] * len(launch.buffers) + [np.int64] * len(launch.integers))
@@ -54,44 +54,37 @@ def program_key(context: Context, source: str) -> str:
 
 def build(context: Context, source: str) -> Library:
     """The program of a source: known, stored, or compiled now."""
-    key = program_key(context, source)
+    key, cl, cache = program_key(context, source), context.cl, disk_cache()
     found = stored(context, key)
     if found is not None:
         return found
-    cl = context.cl
     try:
-        program = _built(cl, cl.Program(context.handle, source), options=options(context), cache_dir=False)
+        library = _built(cl, key, cl.Program(context.handle, source), options=options(context), cache_dir=False)
     except cl.Error as error:
         raise refused(key, source, str(error).encode(), "OpenCL", ".cl") from None
-    cache = disk_cache()
     if cache is not None:
-        cache.store_bytes(_KIND, key, program.get_info(cl.program_info.BINARIES)[0])
-    with _lock:
-        return _libraries.setdefault(key, Library(cl, program, key))
+        cache.store_bytes(_KIND, key, library.program.get_info(cl.program_info.BINARIES)[0])
+    return library
 
 
 def stored(context: Context, key: str) -> Library | None:
     """The program that was built under this key, by this process or an earlier one."""
     found = _libraries.get(key)
-    if found is not None:
-        return found
     cache, cl = disk_cache(), context.cl
-    binary = None if cache is None else cache.load_bytes(_KIND, key)
+    binary = None if cache is None or found is not None else cache.load_bytes(_KIND, key)
     if binary is None:
-        return None
+        return found
     try:
-        program = _built(cl, cl.Program(context.handle, [context.device], [binary]))
+        return _built(cl, key, cl.Program(context.handle, [context.device], [binary]))
     except cl.Error:  # another driver's, whatever its version says
         return None
-    with _lock:
-        return _libraries.setdefault(key, Library(cl, program, key))
 
 
-def _built(cl: Any, program: Any, **given: Any) -> Any:
+def _built(cl: Any, key: str, program: Any, **given: Any) -> Library:
     """Build a program. pyopencl warns when a compiler says anything, as NVIDIA's always does: only refusals matter.
 
     Filters of warnings belong to the whole process, so only one thread changes them at a time.
     """
     with _lock, warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)
-        return program.build(**given)
+        return _libraries.setdefault(key, Library(cl, program.build(**given), key))

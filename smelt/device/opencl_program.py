@@ -7,7 +7,7 @@ written from here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,8 +20,6 @@ from smelt.graph.index_text import parse_index
 if TYPE_CHECKING:
     from smelt.device.opencl import Context
 
-PLACE_BITS: Final = 40  # of a pointer; the bits above are the number of the block
-_PLACE: Final = (1 << PLACE_BITS) - 1
 _WIDE: Final = 1 << 62
 
 
@@ -80,48 +78,58 @@ class _Run:
         """Do a step; the number of the next."""
         step = self.program.steps[at]
         if isinstance(step, Control):
-            return _RULES[step.kind](self, step) or at + 1
+            following = self.control(step)
+            return at + 1 if following is None else following
         if isinstance(step, HostStep):
-            step.run(self.numbers, self.load, self.store)
+            step.run(self.numbers, self.load, lambda slot, array: self.context.write(self.address(slot), array))
             return at + 1
         given = [self.numbers[k] for k in step.integers]
         count = self.program.counts[at]
         tasks = step.tasks if count is None else count.evaluate({f"d{k}": n for k, n in enumerate(given)})
         if tasks > 0:
-            arguments = [part for slot in step.buffers for part in self.place(self.address(slot))]
-            together = (step.threads,) if step.threads > 1 else None
-            kernel = self.program.kernels[at]
-            event = kernel(self.context.queue, (tasks * step.threads,), together, *arguments, *given)
+            addresses = map(self.address, step.buffers)
+            event = self.context.launch(self.program.kernels[at], tasks, step.threads, addresses, given)
             if len(self.events) < len(self.program.steps):
                 self.events.append(event)
         return at + 1
+
+    def control(self, step: Control) -> int | None:
+        """Do a control step; the number of the next, unless it is the one behind."""
+        slots = step.buffers
+        match step.kind:
+            case "point":
+                self.registers[slots[0]] = self.address(slots[1])
+            case "advance":
+                self.registers[slots[0]] += self.amount(step)
+            case "rotate":
+                now, following, *places = slots
+                a, b = map(self.address, places)
+                self.registers[now] = self.registers[following]
+                self.registers[following] = b if self.registers[now] == a else a
+            case "set":
+                self.count(slots[0], step.amount)
+            case "again":
+                self.count(slots[0], self.counters[slots[0]] + 1)
+                return step.target
+            case "until":
+                return step.target if self.counters[slots[0]] >= self.amount(step) else None
+            case "unless":
+                return None if self.load(slots[0], np.bool_, (1,)).item() else step.target
+            case "jump":
+                return step.target
+            case "copy":
+                self.context.copy(self.address(slots[0]), self.address(slots[1]), self.amount(step))
+        return None
 
     def address(self, slot: int) -> int:
         base, offset = self.program.slots[slot]
         return self.registers[slot] if base == REGISTER else self.bases[base] + offset
 
-    def place(self, address: int) -> tuple[Any, int]:
-        """A buffer and a place in it."""
-        block = self.context.blocks.get(address >> PLACE_BITS)
-        # What has no elements may lie anywhere: nothing is read there.
-        return (self.context.blocks[0], 0) if block is None else (block, address & _PLACE)
-
     def load(self, slot: int, dtype: Any, shape: tuple[int, ...]) -> Any:
         """An array of the device's memory, as soon as it is there."""
         array = np.empty(shape, dtype)
-        block, place = self.place(self.address(slot))
-        if array.nbytes:
-            self.context.cl.enqueue_copy(self.context.queue, array, block, src_offset=place, is_blocking=True)
+        self.context.read(self.address(slot), array)
         return array
-
-    def store(self, slot: int, array: Any) -> None:
-        block, place = self.place(self.address(slot))
-        if array.nbytes:
-            self.context.cl.enqueue_copy(self.context.queue, block, array, dst_offset=place, is_blocking=True)
-
-    def read(self, slot: int, dtype: Any) -> Any:
-        """One element of the device's memory, as soon as it is there."""
-        return self.load(slot, dtype, (1,))[0].item()
 
     def amount(self, step: Control) -> int:
         """The amount of a step; one that lies in memory depends on nothing but the sizes of the call."""
@@ -129,74 +137,13 @@ class _Run:
         if not extra:
             return step.amount
         if extra[0] not in self.amounts:
-            self.amounts[extra[0]] = self.read(extra[0], np.int64)
+            self.amounts[extra[0]] = self.load(extra[0], np.int64, (1,)).item()
         return self.amounts[extra[0]]
 
     def count(self, slot: int, value: int) -> None:
         """Set a counter, here and where kernels read it."""
         self.counters[slot] = value
-        block, place = self.place(self.address(slot))
-        number = np.array([value], np.int64)
-        self.context.cl.enqueue_copy(self.context.queue, block, number, dst_offset=place, is_blocking=True)
-
-
-def _point(run: _Run, step: Control) -> int | None:
-    run.registers[step.buffers[0]] = run.address(step.buffers[1])
-    return None
-
-
-def _advance(run: _Run, step: Control) -> int | None:
-    run.registers[step.buffers[0]] += run.amount(step)
-    return None
-
-
-def _rotate(run: _Run, step: Control) -> int | None:
-    now, following, *places = step.buffers
-    a, b = map(run.address, places)
-    run.registers[now] = run.registers[following]
-    run.registers[following] = b if run.registers[now] == a else a
-    return None
-
-
-def _set(run: _Run, step: Control) -> int | None:
-    run.count(step.buffers[0], step.amount)
-    return None
-
-
-def _again(run: _Run, step: Control) -> int | None:
-    run.count(step.buffers[0], run.counters[step.buffers[0]] + 1)
-    return step.target
-
-
-def _until(run: _Run, step: Control) -> int | None:
-    return step.target if run.counters[step.buffers[0]] >= run.amount(step) else None
-
-
-def _unless(run: _Run, step: Control) -> int | None:
-    return None if run.read(step.buffers[0], np.bool_) else step.target
-
-
-def _copy(run: _Run, step: Control) -> int | None:
-    to, source = (run.address(slot) for slot in step.buffers[:2])
-    nbytes = run.amount(step)
-    if to != source and nbytes:
-        (target, there), (origin, here) = run.place(to), run.place(source)
-        sizes = {"byte_count": nbytes, "src_offset": here, "dst_offset": there}
-        run.context.cl.enqueue_copy(run.context.queue, target, origin, **sizes)
-    return None
-
-
-_RULES: Final[dict[str, Callable[[_Run, Control], int | None]]] = {
-    "point": _point,
-    "advance": _advance,
-    "rotate": _rotate,
-    "set": _set,
-    "again": _again,
-    "until": _until,
-    "unless": _unless,
-    "jump": lambda run, step: step.target,
-    "copy": _copy,
-}
+        self.context.write(self.address(slot), np.array([value], np.int64))
 
 
 def _count(launch: Launch) -> Index | None:

@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from smelt.device.memory import Memory
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -133,47 +135,35 @@ class Library(Protocol):
     def key(self) -> str: ...
 
 
-class Builder(Protocol):
-    """Sources on their way to loaded code."""
+class Builder:
+    """Sources on their way to loaded code: one after the other, where compilers work in this process."""
+
+    def __init__(self, build: Callable[[str], Library]) -> None:
+        self._build, self._libraries = build, list[Library]()
 
     def add(self, source: str) -> None:
         """Begin to build a source."""
-        ...
+        self._libraries.append(self._build(source))
 
     def advance(self) -> None:
         """Let sources that wait take their turn; this waits for nothing."""
-        ...
 
     def waiting(self) -> int:
         """How many sources are not built yet."""
-        ...
+        return 0
 
-    def finish(self, each: Callable[[], None]) -> Sequence[Library]:
+    def finish(self, each: Callable[[], None] = lambda: None) -> Sequence[Library]:
         """The libraries of all sources, in their order, when they are there; `each` is called whenever one is."""
-        ...
+        return self._libraries
+
+    def all(self, sources: Sequence[str]) -> Sequence[Any]:
+        """The libraries of sources that are all known."""
+        for source in sources:
+            self.add(source)
+        return self.finish()
 
 
-class DeviceMemory(Protocol):
-    """A block of a device's memory: `pointer` is what its programs take, `view` what NumPy sees."""
-
-    address: int
-    pointer: bytes
-    nbytes: int
-
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def recycled(self) -> bool: ...
-
-    def view(
-        self,
-        dtype: Any,
-        shape: Sequence[int],
-        strides_bytes: Sequence[int] | None = None,
-        offset_bytes: int = 0,
-        writeable: bool = False,
-    ) -> NDArray[Any]: ...
+DeviceMemory = Memory
 
 
 class Program(Protocol):
@@ -197,7 +187,7 @@ class Program(Protocol):
 
 
 class Device(Protocol):
-    """Where graphs run."""
+    """Where graphs run. What has a body here serves any device that inherits it."""
 
     @property
     def name(self) -> str: ...
@@ -213,12 +203,16 @@ class Device(Protocol):
     def allocate(self, nbytes: int) -> DeviceMemory: ...
 
     def upload(self, data: bytes | NDArray[Any]) -> DeviceMemory:
-        """New memory that holds these bytes."""
-        ...
+        """New memory that holds these bytes, or those of a contiguous array."""
+        nbytes = len(data) if isinstance(data, bytes) else data.nbytes
+        held = self.allocate(max(1, nbytes))
+        if nbytes:
+            held.write(data)
+        return held
 
     def synchronize(self) -> None:
-        """Wait for everything that programs have been asked to do."""
-        ...
+        """Wait for everything that programs have been asked to do: nothing, where they are done when they return."""
+        return
 
     def available_bytes(self) -> int:
         """What may still be allocated."""
@@ -228,13 +222,21 @@ class Device(Protocol):
 
     def workspace_bytes(self, kernel: Kernel | Routine) -> int:
         """Memory that each thread needs besides the kernel's arguments."""
-        ...
+        return 0
 
     def count(self, kernel: Kernel | Routine) -> str:
-        """What tells the number of tasks of a kernel for which it is not fixed."""
-        ...
+        """What tells the number of tasks of a kernel for which it is not fixed: an expression over d0, d1, …, the
+        kernel's integers.
+        """
+        from smelt.graph import Variable, of
 
-    def build(self, sources: Sequence[str]) -> Sequence[Library]: ...
+        own = {v: of(Variable(f"d{k}", v.first, v.last)) for k, v in enumerate(kernel.parameters)}
+        return str(kernel.tasks.substitute(own))
+
+    def build(self, sources: Sequence[str]) -> Sequence[Any]:
+        """The libraries of these sources."""
+        with self.building() as builder:
+            return builder.all(sources)
 
     def building(self) -> AbstractContextManager[Builder]:
         """Build sources that become known one by one; what is not finished at the end of the block is given up."""

@@ -20,13 +20,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from smelt.cost.profile import profile
+from smelt.device import protocol
 from smelt.device.discovery import Compiler, compiler
 from smelt.diskcache import disk_cache, open_library
 from smelt.errors import InternalError, MemoryLimitError
 from smelt.locks import new_lock
 
 if TYPE_CHECKING:
-    from smelt.device.compilation import Compilation
+    from smelt.device.compilation import Run
 
 __all__ = ["Builder", "Compiler", "Library", "build", "building", "compile_count", "compiler", "stored"]
 
@@ -124,9 +126,7 @@ def build(sources: Sequence[str]) -> list[Library]:
     A source that does not compile is a mistake of smelt's and raises `InternalError`, with the source kept for a look.
     """
     with building() as builder:
-        for source in sources:
-            builder.add(source)
-        return builder.finish()
+        return list(builder.all(sources))
 
 
 @contextmanager
@@ -140,46 +140,50 @@ def building(beside: Sequence[str] = ()) -> Iterator[Builder]:
         yield Builder(stack, beside)
 
 
-class Builder:
-    """Sources on their way to libraries."""
+class Builder(protocol.Builder):
+    """Sources on their way to libraries: compilers run beside this process."""
 
     def __init__(self, stack: ExitStack, beside: Sequence[str]) -> None:
         self._stack, self._beside = stack, beside
-        self._slots: list[tuple[_Slot, str]] = []  # with their sources
+        self._slots: list[tuple[_Slot, str]] = []  # with their sources, those beside them first
         self._held: list[Library | None] = []  # until the caller has them
-        self._besides: list[_Slot] = []
-        self._compiled: dict[str, tuple[_Slot, str]] = {}  # here, by key
-        self._compilation: Compilation | None = None
+        self._waiting: dict[_Slot, tuple[str, Compiler]] = {}  # for a core, with their sources
+        self._runs: dict[_Slot, Run] = {}
+        self._folder: Path | None = None  # that compilers work in
         # Whatever interrupts us, a plain lock is free again after its block, and nobody waits for us in vain.
         self._building = threading.Lock()
         stack.enter_context(self._building)
 
     def add(self, source: str) -> None:
         """Begin to build a source; this waits for nothing but the disk."""
-        for one in self._beside:
-            self._besides.append(self._begin(one))
-        self._beside = ()
-        self._slots.append((self._begin(source), source))
+        for one in (source,) if self._slots else (*self._beside, source):
+            self._slots.append((self._begin(one), one))
 
     def advance(self) -> None:
-        """Let sources that wait for a core take their turn."""
-        if self._compilation is not None:
-            self._compilation.advance()
+        """Take note of runs that have ended, and start others in their place, as many as there are cores."""
+        for slot, run in list(self._runs.items()):
+            if run.child.is_due:
+                self._take(slot, run)
+        while self._waiting and len(self._runs) < profile().cores:
+            # What takes longest must not be what all others have to wait for in the end.
+            self._run(max(self._waiting, key=lambda slot: len(self._waiting[slot][0])))
 
     def waiting(self) -> int:
-        """How many sources are not compiled yet."""
-        return 0 if self._compilation is None else self._compilation.waiting()
+        return len(self._waiting) + len(self._runs)
 
     def finish(self, each: Callable[[], None] = lambda: None) -> list[Library]:
-        """The libraries of all sources, in their order, when they are there; `each` is called whenever one is."""
-        if self._compilation is not None:
-            self._compilation.finish(each)
+        while self._runs:
+            from smelt.device import child
+
+            each()
+            child.wait_for_one([run.child for run in self._runs.values()])
+            self.advance()
         # Nobody waits for us while we wait for others.
         self._stack.close()
-        _kept.update(slot.library for slot in self._besides if slot.library is not None)
         libraries = [_built(slot, source) for slot, source in self._slots]
         self._held.clear()
-        return libraries
+        _kept.update(libraries[: len(self._beside)])
+        return libraries[len(self._beside) :]
 
     def _begin(self, source: str) -> _Slot:
         chosen = compiler()
@@ -201,19 +205,32 @@ class Builder:
         return found is not None
 
     def _compile(self, chosen: Compiler, slot: _Slot, source: str) -> None:
+        self._waiting[slot] = source, chosen
+        self.advance()
+
+    def _run(self, slot: _Slot) -> None:
         from smelt.device import compilation
 
-        if self._compilation is None:
-            self._compilation = self._stack.enter_context(compilation.compiling(chosen, self._take))
-        self._compiled[slot.key] = (slot, source)
-        self._compilation.add(slot.key, source)
+        if self._folder is None:
+            self._folder = self._stack.enter_context(compilation.temporary_folder())
+            self._stack.callback(self._stop)
+        source, chosen = self._waiting.pop(slot)
+        with compilation.interrupts_later():
+            self._runs[slot] = compilation.Run(chosen, slot.key, source, self._folder)
 
-    def _take(self, key: str, output: Path) -> None:
+    def _stop(self) -> None:
+        """Kill what still runs."""
+        for run in self._runs.values():
+            run.child.stop()
+
+    def _take(self, slot: _Slot, run: Run) -> None:
         """Load through the cache where there is one, so that what runs now is what later processes will run."""
-        slot, source = self._compiled[key]
+        output = run.library()
+        del self._runs[slot]
+        run.child.stop()
         cache = disk_cache()
         if cache is not None:
-            cache.store_library(key, output)
+            cache.store_library(slot.key, output)
         if self._load_stored(slot):
             return
         try:
@@ -221,8 +238,8 @@ class Builder:
         except OSError as error:
             from smelt.device import compilation
 
-            raise compilation.refused(key, source, str(error).encode()) from None
-        self._held.append(slot.settle(Library(handle, key)))
+            raise compilation.refused(slot.key, run.source, str(error).encode()) from None
+        self._held.append(slot.settle(Library(handle, slot.key)))
 
 
 def stored(keys: Sequence[str]) -> list[Library] | None:

@@ -15,7 +15,7 @@ from smelt.rewrite.rules import RULES
 
 # UNARY and BINARY nodes find their rules by the function's name, all others by op.
 Key = Op | str
-Table = dict[Key, tuple[tuple[Rule, Function], ...]]  # each rule with its function at hand
+Table = dict[Key, list[tuple[Rule, Function]]]  # each rule with its function at hand
 
 # Far above what terminating rules need; a runaway rule is stopped before it fills the memory.
 STEPS_PER_NODE = 100
@@ -43,18 +43,18 @@ def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None, trace: l
     A node whose value is already computed (`node.leaf`) is a source: it is kept, and nothing below it is looked at.
     `trace` collects every application of a rule, in order.
     """
-    table, sole_table = _tables(enabled_rules() if rules is None else tuple(rules))
+    table, sole_keys = _table(enabled_rules() if rules is None else tuple(rules))
     results = list(roots)
     order = topological(results)
     budget = SPARE_STEPS + STEPS_PER_NODE * len(order)
-    ready = _sole_readers(order, results, sole_table)
+    ready = _sole_readers(order, results, sole_keys)
     for _ in range(ROUNDS):
-        walk = _Walk(table, sole_table, ready, budget, trace)
+        walk = _Walk(table, ready, budget, trace)
         results = walk.run(results)
         if not walk.missed:
             break
         # Only now is it known who reads the nodes that were made on the way.
-        ready = walk.missed & _sole_readers(topological(results), results, sole_table)
+        ready = walk.missed & _sole_readers(topological(results), results, sole_keys)
         if not ready:
             break
         budget = walk.budget
@@ -67,28 +67,24 @@ def _enabled(disabled: frozenset[str], fast: bool) -> tuple[Rule, ...]:
 
 
 @functools.lru_cache(maxsize=64)
-def _tables(rules: tuple[Rule, ...]) -> tuple[Table, Table]:
-    """The rules by what they are looked up by: the ordinary ones and the sole ones."""
-    tables: tuple[dict[Key, list[Rule]], dict[Key, list[Rule]]] = ({}, {})
-    for rule in rules:
+def _table(rules: tuple[Rule, ...]) -> tuple[Table, frozenset[Key]]:
+    """The rules by what they are looked up by, the sole ones last; and where there are sole ones."""
+    table: dict[Key, list[tuple[Rule, Function]]] = {}
+    for rule in sorted(rules, key=lambda rule: rule.sole):
         for key in _keys(rule):
-            tables[rule.sole].setdefault(key, []).append(rule)
-    plain, sole = ({key: tuple((r, r.function) for r in found) for key, found in table.items()} for table in tables)
-    return plain, sole
+            table.setdefault(key, []).append((rule, rule.function))
+    return table, frozenset(key for rule in rules if rule.sole for key in _keys(rule))
 
 
 def _keys(rule: Rule) -> Iterable[Key]:
     for op in rule.ops:
-        if op is Op.UNARY or op is Op.BINARY:
-            names = UNARY if op is Op.UNARY else BINARY
-            yield from (name for name in names if not rule.functions or name in rule.functions)
-        else:
-            yield op
+        names = UNARY if op is Op.UNARY else BINARY if op is Op.BINARY else ()
+        yield from (name for name in names if not rule.functions or name in rule.functions) if names else (op,)
 
 
-def _sole_readers(order: list[Node], roots: list[Node], table: Table) -> set[Node]:
-    """The nodes with rules in the table that are the only readers of their first source."""
-    if not table:
+def _sole_readers(order: list[Node], roots: list[Node], keys: frozenset[Key]) -> set[Node]:
+    """The nodes with these keys that are the only readers of their first source."""
+    if not keys:
         return set()
     candidates: list[Node] = []
     reads = dict.fromkeys(roots, 1)
@@ -96,7 +92,7 @@ def _sole_readers(order: list[Node], roots: list[Node], table: Table) -> set[Nod
         if node.leaf is None and node.sources:
             for source in node.sources:
                 reads[source] = reads.get(source, 0) + 1
-            if (node.attribute if node.op is Op.UNARY or node.op is Op.BINARY else node.op) in table:
+            if (node.attribute if node.op is Op.UNARY or node.op is Op.BINARY else node.op) in keys:
                 candidates.append(node)
     return {node for node in candidates if reads[node.sources[0]] == 1}
 
@@ -106,7 +102,6 @@ class _Walk:
     """One bottom-up walk. Rules only ever see nodes whose sources are finished."""
 
     table: Table
-    sole_table: Table
     ready: set[Node]
     budget: int
     trace: list[Step] | None
@@ -166,11 +161,7 @@ class _Walk:
         for rule, function in self.table.get(key, ()):
             after = function(node)
             if after is not None:
-                return self._apply(rule, node, after)
-        for rule, function in self.sole_table.get(key, ()):
-            after = function(node)
-            if after is not None:
-                if node in self.ready:
+                if not rule.sole or node in self.ready:
                     return self._apply(rule, node, after)
                 self.missed.add(node)
         return None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from smelt.graph import Node, Op
 
-Examples = Callable[[], Iterable[Node]]
 Function = Callable[[Node], Node | None]
 Matcher = Callable[..., Node | None]  # of the node and what a rule looks through
 
@@ -35,7 +34,6 @@ class Rule:
     ops: tuple[Op, ...]
     contract: Contract
     function: Function
-    examples: Examples
     summary: str
     functions: tuple[str, ...] = ()
     sole: bool = False
@@ -51,7 +49,6 @@ class Family:
     def rule(
         self,
         *ops: Op,
-        examples: Examples,
         of: Op | None = None,
         contract: Contract = Contract.EXACT,
         functions: tuple[str, ...] = (),
@@ -67,7 +64,7 @@ class Family:
             summary = (function.__doc__ or "").strip().partition("\n")[0].rstrip(".")
             asked = function if of is None else _looking_through(of, function)
             name = function.__name__
-            self.rules.append(Rule(name, self.name, ops, contract, asked, examples, summary, functions, sole))
+            self.rules.append(Rule(name, self.name, ops, contract, asked, summary, functions, sole))
             return function
 
         return enter

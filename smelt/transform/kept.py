@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from smelt.cost import profile
-from smelt.device import HOST, Memory, available_bytes
+from smelt.device import HOST, available_bytes
 from smelt.dtypes import bfloat16, float32, int8, int32, uint8
 from smelt.graph import Node, Op, build, product_of, row_major, topological, with_sources
 from smelt.runtime import Placeholder, Storage
@@ -198,4 +198,4 @@ def _fit(storages: Sequence[Storage]) -> bool | None:
 
 def _is_own(storage: Storage) -> bool:
     """Whether nobody else can write to the memory of a tensor, as the owner of a shared array could."""
-    return isinstance(storage.memory, Memory) and storage.memory.recycled
+    return storage.memory.device == HOST and storage.memory.recycled

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from smelt.device.opencl import BufferMemory, Context
+from smelt.device.opencl import Context
 from smelt.errors import MemoryLimitError
 
 MEGABYTE = 1 << 20
@@ -58,31 +58,31 @@ def driver() -> Driver:
 
 def test_a_result_of_every_call_is_allocated_once(driver: Driver) -> None:
     context = driver.context()
-    result = BufferMemory(context, 3 * MEGABYTE)
+    result = context.pool.take(3 * MEGABYTE)
     for _ in range(5):
-        result = BufferMemory(context, 3 * MEGABYTE)  # the old one lives until the new one is there
+        result = context.pool.take(3 * MEGABYTE)  # the old one lives until the new one is there
     assert result.address
     assert driver.made == 3  # two that take turns, and the one that stands for nothing
 
 
 def test_a_pool_full_of_other_sizes_makes_room(driver: Driver) -> None:
     context = driver.context()
-    others = [BufferMemory(context, MEGABYTE) for _ in range(8)]
+    others = [context.pool.take(MEGABYTE) for _ in range(8)]
     while others:
         others.pop()
     for _ in range(5):
-        BufferMemory(context, 4 * MEGABYTE)
+        context.pool.take(4 * MEGABYTE)
     assert driver.made == 1 + 8 + 1
     assert context.pool.kept_bytes <= TOTAL // 8
 
 
 def test_what_is_kept_is_released_before_an_allocation_fails(driver: Driver) -> None:
     context = driver.context()
-    held = BufferMemory(context, 56 * MEGABYTE)
-    BufferMemory(context, 7 * MEGABYTE)
+    held = context.pool.take(56 * MEGABYTE)
+    context.pool.take(7 * MEGABYTE)
     assert context.pool.kept_bytes
-    room = BufferMemory(context, 6 * MEGABYTE)
+    room = context.pool.take(6 * MEGABYTE)
     assert held.address != room.address
     with pytest.raises(MemoryLimitError, match="cannot allocate"):
-        BufferMemory(context, 8 * MEGABYTE)
+        context.pool.take(8 * MEGABYTE)
     assert len(context.blocks) == 3  # with the one that stands for nothing

@@ -91,8 +91,7 @@ def test_a_compiler_that_ended_in_time_is_not_late(monkeypatch: pytest.MonkeyPat
     """However long the caller was busy with other things."""
     with toolchain.building() as builder:
         builder.add(answer(18, "in time"))
-        assert builder._compilation is not None
-        [run] = builder._compilation._runs
+        [run] = builder._runs.values()
         run.child._process.wait()
         monkeypatch.setattr(run.child, "_deadline", 0.0)
         [library] = builder.finish()

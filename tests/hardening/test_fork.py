@@ -15,7 +15,7 @@ import pytest
 import smelt as sm
 from smelt import diskcache, runtime
 from smelt.config import configure
-from smelt.device import compilation, cpu, memory, toolchain
+from smelt.device import cpu, memory, toolchain
 from tests.device.helpers import holds_in_forked_child
 from tests.turns import TEST_ALL
 
@@ -81,7 +81,6 @@ LOCKS: dict[str, Callable[[], Any]] = {
     "the pool of memory": lambda: memory.pool()._lock,
     "the libraries": lambda: toolchain._lock,
     "the native runtime": lambda: cpu._runtime_lock,
-    "the count of compiler runs": lambda: compilation._lock,
     "the cache on disk": lambda: diskcache._pruning,
 }
 

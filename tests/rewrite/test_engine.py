@@ -17,14 +17,14 @@ from smelt.graph.ops import Op, Span
 from smelt.rewrite import FAMILIES, Contract, Rule, Step, enabled_rules, rewrite
 from smelt.rewrite.rule import Function
 from smelt.rewrite.rules.movement_joins import MAXIMUM_PIECES
-from smelt.rewrite.rules.pattern import leaf
+from tests.rewrite.growing import leaf
 from tests.turns import TEST_ALL
 
 f32 = dtypes.float32
 
 
 def made_rule(name: str, function: Function, *ops: Op, sole: bool = False) -> Rule:
-    return Rule(name, "test", ops, Contract.EXACT, function, list, name, sole=sole)
+    return Rule(name, "test", ops, Contract.EXACT, function, name, sole=sole)
 
 
 def test_an_unchanged_graph_stays_the_same_object() -> None:
@@ -129,6 +129,13 @@ def test_work_is_done_before_it_is_repeated() -> None:
     (after,) = rewrite([before])
     small = build.unary("exp", build.binary("add", x, build.const(1.0, f32, (1, 5))))
     assert after is build.expand(small, (4, 5))
+
+
+def test_a_repeated_axis_stays_apart_from_symbolic_ones_that_merge() -> None:
+    n = Dim("n", 1, 64)
+    x = leaf(f32, 2, n, 1)
+    (after,) = rewrite([build.reshape(build.expand(x, (2, n, 4)), (n * 2, 4))])
+    assert after is build.expand(build.reshape(x, (n * 2, 1)), (n * 2, 4))
 
 
 def test_a_sum_that_keeps_axes_merges_with_the_next() -> None:

@@ -1,7 +1,7 @@
 """The rules, one module for each family (large families have a second one).
 
 Takes nothing; gives `RULES`, in the order in which they are tried on a node, and `FAMILIES`, the names by which they
-are switched off. Always holds: every rule has examples on which it fires, and all rules together come to an end.
+are switched off. Always holds: all rules together come to an end.
 """
 
 from __future__ import annotations

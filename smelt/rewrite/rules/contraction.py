@@ -5,44 +5,24 @@ A contraction may sum in any order, so every rule that changes its labels is `re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from smelt import dtypes
 from smelt.graph import Contraction, Node, Op, build
 from smelt.rewrite.rule import Contract, Family
-from smelt.rewrite.rules.pattern import expanded_axes, is_empty, is_function, is_op, leaf, narrowed, proper_axes
+from smelt.rewrite.rules.pattern import expanded_axes, is_function, is_op, narrowed, proper_axes
 
 family = Family("contraction")
-_f32 = dtypes.float32
 _REASSOCIATES = Contract.REASSOCIATES
 
 
 # --- recognition
 
 
-def _written_out(a: Node, b: Node, left: str, right: str, out: str) -> Node:
-    """The einsum `left,right->out` of an example, as reshapes, a product and a sum."""
-    letters = "".join(dict.fromkeys(left + right))
-    product = build.binary("mul", _aligned(a, left, letters), _aligned(b, right, letters))
-    total = build.reduce("add", product, [at for at, letter in enumerate(letters) if letter not in out])
-    kept = [letter for letter in letters if letter in out]
-    return build.permute(total, tuple(kept.index(letter) for letter in out))
-
-
-def _recognize_examples() -> Iterator[Node]:
-    half = build.cast(leaf(dtypes.float16, 3, 4), _f32)
-    yield _written_out(leaf(_f32, 3, 4), leaf(_f32, 4, 5), "mk", "kn", "mn")
-    yield _written_out(leaf(_f32, 2, 3, 4), leaf(_f32, 5, 2, 4), "bmk", "nbk", "bmn")
-    yield _written_out(leaf(_f32, 3, 4, 2), leaf(_f32, 2, 4, 5), "mkl", "lkn", "mn")
-    yield _written_out(leaf(dtypes.int32, 3, 1, 4), leaf(dtypes.int32, 4, 5), "mik", "kn", "min")
-    yield _written_out(half, leaf(_f32, 4, 5), "mk", "kn", "mn")
-
-
-@family.rule(Op.REDUCE, contract=_REASSOCIATES, examples=_recognize_examples)
+@family.rule(Op.REDUCE, contract=_REASSOCIATES)
 def recognize_contraction(node: Node) -> Node | None:
     """sum(expand(a) * expand(b)) → contract(a, b), where each operand has an axis that the other lacks."""
     (product,) = node.sources
-    if node.attribute.op != "add" or not is_function(product, Op.BINARY, "mul") or is_empty(product.shape):
+    if node.attribute.op != "add" or not is_function(product, Op.BINARY, "mul") or 0 in product.shape:
         return None
     a, b = product.sources
     left_repeats, right_repeats = expanded_axes(a), expanded_axes(b)
@@ -70,13 +50,7 @@ def recognize_contraction(node: Node) -> Node | None:
 # --- labels
 
 
-def _permuted_operand_examples() -> Sequence[Node]:
-    a, b = build.permute(leaf(_f32, 4, 3), (1, 0)), build.permute(leaf(_f32, 5, 4), (1, 0))
-    batched = build.permute(leaf(_f32, 3, 2, 4), (1, 0, 2))
-    return [build.matmul(a, b), build.matmul(batched, leaf(_f32, 2, 4, 5))]
-
-
-@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_permuted_operand_examples)
+@family.rule(Op.CONTRACT, contract=_REASSOCIATES)
 def contract_permuted(node: Node) -> Node | None:
     """contract(permute(a), b) → contract(a, b) with the labels in another order."""
     if not any(is_op(source, Op.PERMUTE) for source in node.sources):
@@ -94,25 +68,14 @@ def _unpermuted(x: Node, labels: tuple[int, ...]) -> tuple[Node, tuple[int, ...]
     return x.sources[0], tuple(labels[x.attribute.index(axis)] for axis in range(x.rank))
 
 
-def _permuted_result_examples() -> Sequence[Node]:
-    product = build.matmul(leaf(_f32, 2, 3, 4), leaf(_f32, 2, 4, 5))
-    return [build.permute(product, (0, 2, 1)), build.permute(product, (1, 0, 2))]
-
-
-@family.rule(Op.PERMUTE, of=Op.CONTRACT, contract=_REASSOCIATES, examples=_permuted_result_examples, sole=True)
+@family.rule(Op.PERMUTE, of=Op.CONTRACT, contract=_REASSOCIATES, sole=True)
 def permute_contracted(node: Node, inner: Node, a: Node, b: Node) -> Node | None:
     """permute(contract(a, b)) → contract(a, b) with the labels of the result in another order."""
     left, right, out = inner.attribute
     return build.contract(a, b, left, right, tuple(out[axis] for axis in node.attribute), node.dtype)
 
 
-def _drop_unit_labels_examples() -> Iterator[Node]:
-    yield build.matmul(leaf(_f32, 3, 1), leaf(_f32, 1, 5))
-    yield build.matmul(leaf(_f32, 1, 4), leaf(_f32, 4, 5))
-    yield build.contract(leaf(_f32, 1, 3, 4), leaf(_f32, 1, 4, 5), (0, 1, 2), (0, 2, 3), (0, 1, 3))
-
-
-@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_drop_unit_labels_examples)
+@family.rule(Op.CONTRACT, contract=_REASSOCIATES)
 def drop_unit_labels(node: Node) -> Node | None:
     """Labels of size 1 → gone."""
     a, b = node.sources
@@ -121,15 +84,7 @@ def drop_unit_labels(node: Node) -> Node | None:
     return _without_labels(node, units, units) if units else None
 
 
-def _repeated_examples() -> Iterator[Node]:
-    a, b = leaf(_f32, 1, 3, 4), leaf(_f32, 2, 4, 5)
-    labels = ((0, 1, 2), (0, 2, 3), (0, 1, 3))
-    yield build.contract(build.expand(a, (2, 3, 4)), b, *labels)
-    yield build.contract(build.expand(a, (2, 3, 4)), build.expand(leaf(_f32, 1, 4, 5), (2, 4, 5)), *labels)
-    yield build.contract(leaf(_f32, 2, 3, 4), build.expand(leaf(_f32, 2, 4, 1), (2, 4, 5)), *labels)
-
-
-@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_repeated_examples)
+@family.rule(Op.CONTRACT, contract=_REASSOCIATES)
 def drop_repeated_labels(node: Node) -> Node | None:
     """contract(expand(a), b) → without the repeated label on that side."""
     a, b = node.sources
@@ -162,15 +117,7 @@ def _cut(x: Node, labels: tuple[int, ...], gone: set[int]) -> tuple[Node, tuple[
     return build.reshape(small, shape), tuple(label for label in labels if label not in gone)
 
 
-def _product_examples() -> Iterator[Node]:
-    half = dtypes.float16
-    yield build.contract(leaf(_f32, 3), leaf(_f32, 5), (0,), (1,), (0, 1))
-    yield build.contract(leaf(_f32, 2, 3), leaf(_f32, 5, 2), (0, 1), (2, 0), (2, 0, 1))
-    yield build.contract(leaf(_f32, 2, 3), leaf(_f32, 3, 2), (0, 1), (1, 0), (1, 0))
-    yield build.contract(leaf(half, 3), leaf(half, 5), (0,), (1,), (1, 0), _f32)
-
-
-@family.rule(Op.CONTRACT, contract=_REASSOCIATES, examples=_product_examples)
+@family.rule(Op.CONTRACT, contract=_REASSOCIATES)
 def contract_is_product(node: Node) -> Node | None:
     """A contraction that sums nothing → a product."""
     left, right, out = node.attribute
@@ -183,7 +130,7 @@ def contract_is_product(node: Node) -> Node | None:
     return build.expand(product, node.shape)
 
 
-def _aligned(x: Node, labels: Sequence[int | str], out: Sequence[int | str]) -> Node:
+def _aligned(x: Node, labels: Sequence[int], out: Sequence[int]) -> Node:
     """x with one axis for each label of the result: its own, or one of size 1."""
     kept = [label for label in out if label in labels]
     x = build.permute(x, tuple(labels.index(label) for label in kept))
@@ -191,12 +138,7 @@ def _aligned(x: Node, labels: Sequence[int | str], out: Sequence[int | str]) -> 
     return build.reshape(x, tuple(next(sizes) if label in labels else 1 for label in out))
 
 
-def _batch_sum_examples() -> Sequence[Node]:
-    a, b = leaf(_f32, 2, 3, 4), leaf(_f32, 2, 4, 5)
-    return [build.reduce("add", build.matmul(a, b), (0,))]
-
-
-@family.rule(Op.REDUCE, of=Op.CONTRACT, contract=_REASSOCIATES, examples=_batch_sum_examples, sole=True)
+@family.rule(Op.REDUCE, of=Op.CONTRACT, contract=_REASSOCIATES, sole=True)
 def sum_batch(node: Node, inner: Node, a: Node, b: Node) -> Node | None:
     """A sum over labels that both operands of a contraction have → part of the contraction."""
     if node.attribute.op != "add":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from functools import lru_cache
+from math import copysign
 
 from smelt.dtypes import DType, Scalar
-from smelt.graph import Index, IndexLike, Node, Op, Shape, build, constant_bytes, make
+from smelt.graph import Node, Op, Shape, build, constant_bytes
 
 
 def is_op(node: Node, op: Op) -> bool:
@@ -28,24 +29,16 @@ def constant_of(node: Node) -> Node | None:
     return node
 
 
-def filled(constant: Node, shape: Shape) -> Node:
-    """The one form in which a constant of this shape is written."""
-    return build.broadcast_to(constant, shape)
-
-
 @lru_cache(maxsize=1024)
-def _bits(value: Scalar, negative_zero: bool, dtype: DType) -> bytes:
-    return constant_bytes(-0.0 if negative_zero else value, dtype)
+def _bits(value: Scalar, sign: float, dtype: DType) -> bytes:
+    return constant_bytes(value, dtype)
 
 
 def has_value(node: Node, value: Scalar) -> bool:
     """True if every element is this constant: compared by bits, so that 0.0 and -0.0 differ."""
     constant = constant_of(node)
-    if constant is None:
-        return False
-    negative_zero = type(value) is float and value == 0.0 and str(value) == "-0.0"
-    bits: bytes = constant.attribute
-    return bits == _bits(value, negative_zero, constant.dtype)
+    # To the cache -0.0 is 0.0, but for its sign.
+    return constant is not None and bool(constant.attribute == _bits(value, copysign(1.0, value), constant.dtype))
 
 
 def expanded_axes(node: Node) -> tuple[int, ...]:
@@ -80,22 +73,3 @@ def proper_axes(shape: Shape) -> tuple[int, ...]:
 def only_ones_differ(a: Shape, b: Shape) -> bool:
     """True if the shapes are equal but for axes of size 1."""
     return [size for size in a if size != 1] == [size for size in b if size != 1]
-
-
-def positive(size: IndexLike) -> bool:
-    """True if a size is certain to be at least 1."""
-    return (size.low if isinstance(size, Index) else size) >= 1
-
-
-def is_empty(shape: Shape) -> bool:
-    """True if a size is certain to be 0."""
-    return 0 in shape
-
-
-class Sample:
-    """Stands for the storage of a leaf in the examples of rules."""
-
-
-def leaf(dtype: DType, *shape: IndexLike) -> Node:
-    """A fresh input for an example."""
-    return make(Op.LEAF, dtype, shape, (), Sample())
