@@ -15,19 +15,7 @@ from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.stages import Stages
 from smelt.compiler.trace import Argument, Bases, GraphKey, LeafView, base_of, rebuild
 from smelt.compiler.units import Units
-from smelt.compiler.work import (
-    AnyWork,
-    Block,
-    BranchWork,
-    Built,
-    ControlWork,
-    HostWork,
-    LoopWork,
-    Value,
-    Work,
-    all_launches,
-    in_order,
-)
+from smelt.compiler.work import AnyWork, Block, Built, ControlWork, Value, Work, all_launches, in_order
 from smelt.config import settings
 from smelt.device.protocol import Device
 from smelt.dtypes import DType, int64
@@ -195,16 +183,17 @@ class _Maker:
         return Work(group, built, nodes, names, () if built.choice.keeps else places, starts)
 
     def control(self, node: Node) -> ControlWork:
-        """A loop or branch, with its bodies compiled. Each has leaves of its own, so no two bodies share a node."""
+        """A loop or branch, with its bodies compiled. Each has leaves of its own."""
         if node.op is Op.HOST:
-            return HostWork.of(node)
+            return ControlWork.of(node)
         if node.op is Op.BRANCH:
-            true, false = (self.block(body, [self.seen(x) for x in node.sources[1:]]) for body in node.attribute)
-            return BranchWork.of(node, true, false)
+            return ControlWork.of(
+                node, [self.block(x, [self.seen(y) for y in node.sources[1:]]) for x in node.attribute]
+            )
         loop: Loop = node.attribute
-        test = None if loop.test is None else self.block(loop.test, self.loop_leaves(node))
+        test = [] if loop.test is None else [self.block(loop.test, self.loop_leaves(node))]
         body, states = in_place(self.block(loop.body, self.loop_leaves(node)), loop.states, self.remade)
-        return LoopWork.of(node, body, test, loop_sizes(node, _layout), states)
+        return ControlWork.of(node, [*test, body], loop_sizes(node, _layout), states)
 
     def remade(self, item: Work, routine: Routine) -> Work:
         """A launch with another routine."""
