@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from smelt.compiler.record import graph_digest, load_graph
 from smelt.compiler.stages import Stages
-from smelt.compiler.trace import GraphKey, calls_python
+from smelt.compiler.trace import GraphKey
 from smelt.config import settings
 from smelt.device.protocol import Device
 from smelt.locks import Remembered
@@ -57,7 +57,7 @@ class Compiler:
         """
         stages = Stages()
         compiled, digest = None, ""
-        if settings().disk_cache and not explain and not calls_python(key):
+        if settings().disk_cache and not explain and not key.calls_python:
             with stages.stage("load"):
                 digest = graph_digest(key, device)
                 compiled = load_graph(key, digest, device, lambda question: self.choices.ask(device, question))

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from smelt.compiler.record import GraphRecord, output_fields, sizes_text
-from smelt.compiler.trace import Argument, GraphKey, count_starts
+from smelt.compiler.trace import Argument, GraphKey
 from smelt.compiler.work import AnyWork, Arena, ControlWork, Place, Value, Work, all_launches, nbytes
 from smelt.cost import Profile
 from smelt.cost.rates import known
@@ -15,7 +14,7 @@ from smelt.device.protocol import REGISTER, Control, Device, HostStep, Launch, L
 from smelt.fuse import amount_node, base
 from smelt.graph import Hosted, Index, IndexLike, Loop, Node, Op, row_major
 from smelt.kernel import Routine, Temporary
-from smelt.plan import ARENA, INPUTS, SCALARS, Alias, KernelRecord, Placed, Stored
+from smelt.plan import ARENA, INPUTS, SCALARS, Alias, GraphRecord, KernelRecord, Placed, Stored
 
 WORD = 8  # bytes of a scalar, counter or register
 
@@ -31,16 +30,14 @@ def link(
     explain: bool,
 ) -> tuple[GraphRecord, list[Library]]:
     """Place every value and write the launches down; and the libraries that they are in."""
-    entries, _, bounds = key
-    n_inputs = max((entry[4] + 1 for entry in entries if entry[0] is Op.LEAF), default=0)
-    names = [f"d{k}" for k in range(len(bounds))] + [f"s{k}" for k in range(count_starts(key))]
+    names = [f"d{k}" for k in range(len(key.bounds))] + [f"s{k}" for k in range(key.starts)]
     integers = {name: k for k, name in enumerate(names)}
-    place: dict[Value, Place] = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
+    place: dict[Value, Place] = {node: (INPUTS + key.inputs + k, 0) for k, node in enumerate(stored)}
     arena = Arena.of(work, stored, movable=True)
-    place |= arena.places(0, INPUTS + n_inputs + len(stored))
+    place |= arena.places(0, INPUTS + key.inputs + len(stored))
     linker = _Linker(device, place, integers, explain)
     spans = [linker.add(item) for item in work]
-    offsets = arena.offsets({f"d{k}": high for k, (_, high) in enumerate(bounds)})
+    offsets = arena.offsets({f"d{k}": high for k, (_, high) in enumerate(key.bounds)})
     placed = [
         Placed(life.nbytes, offsets[node], spans[life.first][0], spans[life.last][1], repr(node))
         for node, life in arena.lives.items()
@@ -53,16 +50,15 @@ def link(
         tuple(linker.slots),
         max((item.built.workspace for item in all_launches(work)), default=0),
         arena.nbytes,
-        tuple(output_fields(output) for output in outputs),
+        tuple(outputs),
         tuple(results),
-        n_inputs,
-        bounds,
+        key.bounds,
         tuple(linker.kernels),
         tuple(placed),
         tuple(sorted(largest, reverse=True)[:8]),
         _in_place(work, stored, {output.input for output in outputs if isinstance(output, Alias)}),
         tuple(choices.items()),
-        tuple((sizes_text(home.nbytes), home.first, home.last) for home in arena.sized.values()),
+        tuple(arena.sized.values()),
     )
     return record, list(linker.libraries)
 
