@@ -4,8 +4,10 @@ needed.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from smelt.compiler.record import graph_digest, load_graph
@@ -31,13 +33,6 @@ class Choices(Protocol):
         ...
 
 
-class Defaults:
-    """Nothing is known to be better."""
-
-    def ask(self, device: Device, question: str) -> str | None:
-        return None
-
-
 def question_of(region: str) -> str:
     """What a region is called when choices are asked for: short enough to be kept with every graph."""
     return hashlib.sha256(region.encode()).hexdigest()[:32]
@@ -47,40 +42,43 @@ class Compiler:
     """Compiles graphs. It remembers kernels from graph to graph, and asks `choices` how to schedule them."""
 
     def __init__(self, choices: Choices | None = None) -> None:
-        self.choices: Choices = Defaults() if choices is None else choices
+        self.choices = choices
         self.kernels: Remembered[KernelKey, Built] = Remembered(KERNEL_LIMIT)
+
+    def ask(self, device: Device, question: str) -> str | None:
+        """What `choices` say; without any, nothing is known to be better than the default."""
+        return None if self.choices is None else self.choices.ask(device, question)
 
     def compile(self, key: GraphKey, device: Device, explain: bool = False) -> CompiledGraph:
         """Compile the graph of a key, or load it where an earlier process did.
 
-        With `explain`, every stage is run and its text is kept.
+        With `explain`, or where the texts of kernels are asked for, every stage is run and its text is kept.
         """
         stages = Stages()
         compiled, digest = None, ""
+        explain = explain or settings().debug >= 3
         if settings().disk_cache and not explain and not key.calls_python:
             with stages.stage("load"):
                 digest = graph_digest(key, device)
-                compiled = load_graph(key, digest, device, lambda question: self.choices.ask(device, question))
+                compiled = load_graph(key, digest, device, functools.partial(self.ask, device))
         if compiled is None:
             with stages.stage("import"):
                 from smelt.compiler import driver
             compiled = driver.compile_key(key, device, self, stages, digest, explain)
         compiled.seconds = stages.seconds
         if settings().debug:
-            self._report(compiled)
+            print(*_report(compiled, settings().debug), sep="\n", file=sys.stderr)
         return compiled
 
-    def _report(self, compiled: CompiledGraph) -> None:
-        """What `SMELT_DEBUG` asked for, on stderr."""
-        level = settings().debug
-        total = sum(compiled.seconds.values())
-        spent = ", ".join(f"{name} {1e3 * s:.1f}" for name, s in compiled.seconds.items())
-        print(f"smelt: {len(compiled.kernels)} kernels in {1e3 * total:.1f} ms ({spent})", file=sys.stderr)
-        if level >= 2:
-            for record in compiled.kernels:
-                print(f"  {record.name} {record.sink} <- {' '.join(record.nodes)}", file=sys.stderr)
-                print(f"    {record.schedule}", file=sys.stderr)
-        if level >= 3:
-            print(*dict.fromkeys(built.ir() for built in self.kernels.values()), sep="\n", file=sys.stderr)
-        if level >= 4:
-            print(compiled.source, file=sys.stderr)
+
+def _report(compiled: CompiledGraph, level: int) -> Iterator[str]:
+    """What `SMELT_DEBUG` asks for."""
+    total = sum(compiled.seconds.values())
+    spent = ", ".join(f"{name} {1e3 * s:.1f}" for name, s in compiled.seconds.items())
+    yield f"smelt: {len(compiled.kernels)} kernels in {1e3 * total:.1f} ms ({spent})"
+    for record in compiled.kernels if level >= 2 else ():
+        yield f"  {record.name} {record.sink} <- {' '.join(record.nodes)}\n    {record.schedule}"
+    if level >= 3:
+        yield from dict.fromkeys(record.ir for record in compiled.kernels)
+    if level >= 4:
+        yield compiled.source

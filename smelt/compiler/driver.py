@@ -63,17 +63,11 @@ from smelt.schedule import Candidate, Choice, choose, routine_steps
 STORED = "what is stored, and why"  # the title of a text
 
 
+@private_nodes()
 def compile_key(
     key: GraphKey, device: Device, compiler: Compiler, stages: Stages, digest: str, explain: bool
 ) -> CompiledGraph:
     """Run every stage. With a `digest` the result is kept on disk; with `explain` the texts of the stages are."""
-    with private_nodes():
-        return _compile(key, device, compiler, stages, digest, explain)
-
-
-def _compile(
-    key: GraphKey, device: Device, compiler: Compiler, stages: Stages, digest: str, explain: bool
-) -> CompiledGraph:
     texts: dict[str, str] = {}
 
     def seen(one: Pass, roots: Sequence[Node]) -> None:
@@ -202,7 +196,7 @@ class _Maker:
     def kernel(self, region: Region, text: str) -> Built:
         """The kernel for a region: known, already on its way, or lowered now."""
         question = question_of(text)
-        asked = self.choices[question] = self.compiler.choices.ask(self.device, question)
+        asked = self.choices[question] = self.compiler.ask(self.device, question)
 
         def lowered() -> Built:
             first = [] if asked is None else [Candidate("chosen", region, parse_schedule(asked))]

@@ -35,6 +35,7 @@ from smelt.graph import (
     constant_bytes,
     make,
     of,
+    product_of,
     row_major,
     scalar_of,
     topological,
@@ -127,41 +128,23 @@ def reshape_strides(shape: Shape, strides: tuple[IndexLike, ...], target: Shape)
     """The strides of a reshaped view, or None if the elements do not lie evenly."""
     if 0 in target:
         return row_major(target)
-    old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
+    runs: list[tuple[IndexLike, IndexLike]] = []  # sizes and strides, of axes that lie like one
+    for size, stride in zip(shape, strides, strict=True):
+        if size != 1 and runs and size * stride == runs[-1][1]:
+            runs[-1] = product_of((runs[-1][0], size)), stride
+        elif size != 1:
+            runs.append((size, stride))
     out: list[IndexLike] = []
-    k = 0
-    run: list[tuple[IndexLike, IndexLike]] = []  # sizes and strides of the current group of old axes
-    left: IndexLike = 1  # elements of the group not yet given to new axes
-    for size in target:
-        if size == 1:
+    for whole, stride in runs:
+        first = len(out)
+        while product_of(target[first : len(out)]) != whole:
+            if len(out) == len(target):
+                return None
             out.append(0)
-            continue
-        if left == 1:
-            if k == len(old):
-                return None
-            left = old[k][0]
-            run = [old[k]]
-            k += 1
-        while left != size and _less(left, size):
-            if k == len(old) or old[k][0] * old[k][1] != run[-1][1]:
-                return None
-            left = as_index(left) * old[k][0]
-            left = left.constant if not left.terms else left
-            run.append(old[k])
-            k += 1
-        if left == size:
-            left = 1
-            out.append(run[-1][1])
-        elif isinstance(left, int) and isinstance(size, int) and left % size == 0:
-            left //= size
-            out.append(left * run[-1][1])
-        else:
-            return None
-    return tuple(out) if left == 1 and k == len(old) else None
-
-
-def _less(a: IndexLike, b: IndexLike) -> bool:
-    return as_index(a).high < as_index(b).high
+        inside = target[first : len(out)]
+        out[first:] = [0 if size == 1 else step * stride for size, step in zip(inside, row_major(inside), strict=True)]
+    rest = target[len(out) :]
+    return (*out, *(0 for _ in rest)) if all(size == 1 for size in rest) else None
 
 
 _VIEW_RULES: dict[Op, Any] = {
