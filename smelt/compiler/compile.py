@@ -7,11 +7,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 from smelt.compiler.record import graph_digest, load_graph
-from smelt.compiler.stages import Stages
 from smelt.compiler.trace import GraphKey
 from smelt.config import settings
 from smelt.device.protocol import Device
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
 
 KERNEL_LIMIT: Final = 4096  # kernels kept in memory
 KernelKey = tuple[str, str, str | None]  # the device, the text of the region or routine, and the schedule asked for
+
+
+class Stages:
+    """Where compiling spends its time: seconds by the name of the stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 class Choices(Protocol):

@@ -7,12 +7,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from smelt.compiler.bodies import simple_bodies
-from smelt.compiler.compile import Compiler, KernelKey, question_of
+from smelt.compiler.compile import Compiler, KernelKey, Stages, question_of
 from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
-from smelt.compiler.stages import Stages
 from smelt.compiler.trace import Argument, Bases, GraphKey, LeafView, base_of, rebuild
 from smelt.compiler.units import Units
 from smelt.compiler.work import AnyWork, Block, Built, ControlWork, Value, Work, all_launches, in_order

@@ -12,6 +12,7 @@ from smelt.plan.compiled import (
     CompiledGraph,
     GraphRecord,
     KernelRecord,
+    MemoryPlan,
     Placed,
     Stored,
     concrete,
@@ -20,7 +21,6 @@ from smelt.plan.compiled import (
     watcher,
 )
 from smelt.plan.memory import Home, Lifetime, assign, assign_sized
-from smelt.plan.needs import MemoryPlan
 from smelt.plan.order import Step, reordered
 
 __all__ = [

@@ -15,7 +15,6 @@ from smelt.dtypes import DType
 from smelt.errors import MemoryLimitError
 from smelt.graph import Index, IndexLike, Shape, Variable
 from smelt.plan.memory import ALIGNMENT, Home, assign_sized
-from smelt.plan.needs import MemoryPlan
 
 # Bases of a program: the arena, the scalars, the inputs, then the outputs, then homes that depend on dims.
 ARENA, SCALARS, INPUTS = 0, 1, 2
@@ -66,6 +65,28 @@ class KernelRecord(NamedTuple):
     flops: int
     seconds: float  # that it takes by the cost model; 0 where nobody asked, or for a routine
     depth: int = 0  # how many loops and branches it lies in
+
+
+class MemoryPlan(NamedTuple):
+    """Bytes that one call needs, by purpose. `str()` is a sentence."""
+
+    inputs: int  # what it reads: arguments, weights and captured tensors, each block of memory once
+    results: int  # fresh memory for what it returns
+    intermediates: int  # the arena: values alive at the same time lie side by side, others share their place
+    workspaces: int  # scratch for all threads together
+    blocks: int  # what the allocator takes for all but the inputs, sizes rounded up to those of its blocks
+
+    @property
+    def peak(self) -> int:
+        """The most bytes in use at any moment of the call, inputs included."""
+        return self.inputs + self.results + self.intermediates + self.workspaces
+
+    def __str__(self) -> str:
+        parts = (
+            f"inputs {self.inputs}, results {self.results}, intermediates {self.intermediates}",
+            f"workspaces {self.workspaces}: a peak of {self.peak} bytes",
+        )
+        return ", ".join(parts)
 
 
 class Watcher(Protocol):
