@@ -7,27 +7,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from smelt.compiler.bodies import simple_bodies
-from smelt.compiler.compile import Compiler, KernelKey, question_of
+from smelt.compiler.compile import Compiler, KernelKey, Stages, question_of
 from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
-from smelt.compiler.stages import Stages
 from smelt.compiler.trace import Argument, Bases, GraphKey, LeafView, base_of, rebuild
 from smelt.compiler.units import Units
-from smelt.compiler.work import (
-    AnyWork,
-    Block,
-    BranchWork,
-    Built,
-    ControlWork,
-    HostWork,
-    LoopWork,
-    Value,
-    Work,
-    all_launches,
-    in_order,
-)
+from smelt.compiler.work import AnyWork, Block, Built, ControlWork, Value, Work, all_launches, in_order
 from smelt.config import settings
 from smelt.device.protocol import Device
 from smelt.dtypes import DType, int64
@@ -75,17 +62,11 @@ from smelt.schedule import Candidate, Choice, choose, routine_steps
 STORED = "what is stored, and why"  # the title of a text
 
 
+@private_nodes()
 def compile_key(
     key: GraphKey, device: Device, compiler: Compiler, stages: Stages, digest: str, explain: bool
 ) -> CompiledGraph:
     """Run every stage. With a `digest` the result is kept on disk; with `explain` the texts of the stages are."""
-    with private_nodes():
-        return _compile(key, device, compiler, stages, digest, explain)
-
-
-def _compile(
-    key: GraphKey, device: Device, compiler: Compiler, stages: Stages, digest: str, explain: bool
-) -> CompiledGraph:
     texts: dict[str, str] = {}
 
     def seen(one: Pass, roots: Sequence[Node]) -> None:
@@ -195,16 +176,17 @@ class _Maker:
         return Work(group, built, nodes, names, () if built.choice.keeps else places, starts)
 
     def control(self, node: Node) -> ControlWork:
-        """A loop or branch, with its bodies compiled. Each has leaves of its own, so no two bodies share a node."""
+        """A loop or branch, with its bodies compiled. Each has leaves of its own."""
         if node.op is Op.HOST:
-            return HostWork.of(node)
+            return ControlWork.of(node)
         if node.op is Op.BRANCH:
-            true, false = (self.block(body, [self.seen(x) for x in node.sources[1:]]) for body in node.attribute)
-            return BranchWork.of(node, true, false)
+            return ControlWork.of(
+                node, [self.block(x, [self.seen(y) for y in node.sources[1:]]) for x in node.attribute]
+            )
         loop: Loop = node.attribute
-        test = None if loop.test is None else self.block(loop.test, self.loop_leaves(node))
+        test = [] if loop.test is None else [self.block(loop.test, self.loop_leaves(node))]
         body, states = in_place(self.block(loop.body, self.loop_leaves(node)), loop.states, self.remade)
-        return LoopWork.of(node, body, test, loop_sizes(node, _layout), states)
+        return ControlWork.of(node, [*test, body], loop_sizes(node, _layout), states)
 
     def remade(self, item: Work, routine: Routine) -> Work:
         """A launch with another routine."""
@@ -213,7 +195,7 @@ class _Maker:
     def kernel(self, region: Region, text: str) -> Built:
         """The kernel for a region: known, already on its way, or lowered now."""
         question = question_of(text)
-        asked = self.choices[question] = self.compiler.choices.ask(self.device, question)
+        asked = self.choices[question] = self.compiler.ask(self.device, question)
 
         def lowered() -> Built:
             first = [] if asked is None else [Candidate("chosen", region, parse_schedule(asked))]

@@ -9,42 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from smelt.compiler.work import AnyWork, Block, Work
+from smelt.compiler.work import AnyWork, Block, Value, Work
 from smelt.graph import Node
 from smelt.kernel import Routine, Temporary
 
 Remake = Callable[[Work, Routine], Work]  # a launch with another routine
 
 
-class InPlace(NamedTuple):
-    """A body in which some states stay in their place, and the numbers of these."""
-
-    block: Block
-    states: frozenset[int]
-
-
-class _Kept(NamedTuple):
-    leaf: Node
-    item: AnyWork
-
-
-def in_place(block: Block, states: int, remake: Remake) -> InPlace:
-    """Find the states that can stay, one after the other."""
+def in_place(block: Block, states: int, remake: Remake) -> tuple[Block, frozenset[int]]:
+    """The body with states that stay in their place, and the numbers of these. They are found one after the other."""
     work = list(block.work)
-    kept: dict[int, _Kept] = {}
-    for j, (leaf, root) in enumerate(zip(block.leaves[:states], block.stored[:states], strict=True)):
-        writers = [k for k, item in enumerate(work) if root in item.written]
-        item = work[writers[0]] if len(writers) == 1 else None
+    kept: dict[Value, AnyWork] = {}  # by leaf, what writes over it
+    for leaf, root in zip(block.leaves[:states], block.stored[:states], strict=True):
+        writers = [item for item in work if root in item.written]
+        item = writers[0] if len(writers) == 1 else None
         ready = _overwriting(item, root, leaf, remake) if isinstance(item, Work) else None
-        if item is None or ready is None:
+        order = None if ready is None else _waiting([ready if other is item else other for other in work], ready, leaf)
+        if ready is None or order is None:
             continue
-        order = _waiting(work, item, leaf)
-        if order is not None and all(_is_last(order, leaf, item) for leaf, item in (*kept.values(), (leaf, item))):
-            work = [ready if other is item else other for other in order]
-            kept[j] = _Kept(leaf, ready)
-    return InPlace(Block(work, block.stored, block.leaves), frozenset(kept))
+        last = {node: other for other in order for node in other.nodes}
+        if all(last[node] is other for node, other in (*kept.items(), (leaf, ready))):
+            work, kept[leaf] = order, ready
+    stay = frozenset(j for j, leaf in enumerate(block.leaves[:states]) if leaf in kept)
+    return Block(work, block.stored, block.leaves), stay
 
 
 def _overwriting(item: Work, root: Node, leaf: Node, remake: Remake) -> Work | None:
@@ -64,16 +52,10 @@ def _overwriting(item: Work, root: Node, leaf: Node, remake: Remake) -> Work | N
 
 def _waiting(work: Sequence[AnyWork], item: AnyWork, leaf: Node) -> list[AnyWork] | None:
     """The launches in an order in which an item comes after all others that read a leaf."""
-    at = next(k for k, other in enumerate(work) if other is item)
+    at = work.index(item)
     last = max((k for k, other in enumerate(work) if k != at and leaf in other.nodes), default=-1)
     between = list(work[at + 1 : last + 1])
     written = {*item.written, *(node for node in item.nodes if isinstance(node, Temporary))}
     if any(not written.isdisjoint(other.nodes) for other in between):
         return None
     return [*work[:at], *between, item, *work[max(at, last) + 1 :]]
-
-
-def _is_last(order: Sequence[AnyWork], leaf: Node, item: AnyWork) -> bool:
-    """Whether nobody reads a leaf after the item that writes over it."""
-    at = next(k for k, other in enumerate(order) if other is item)
-    return not any(leaf in other.nodes for other in order[at + 1 :])

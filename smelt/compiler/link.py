@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from smelt.compiler.places import LoopPlaces, Place, Places, moved, place_of
-from smelt.compiler.record import GraphRecord, output_fields, sizes_text
-from smelt.compiler.trace import Argument, GraphKey, count_starts
-from smelt.compiler.work import (
-    AnyWork,
-    BlockMemory,
-    ControlWork,
-    HostWork,
-    LoopWork,
-    Value,
-    Work,
-    all_launches,
-    homes_of,
-    nbytes,
-    sized_nbytes,
-    temporaries,
-)
+from smelt.compiler.trace import Argument, GraphKey
+from smelt.compiler.work import AnyWork, Arena, ControlWork, Place, Value, Work, all_launches, nbytes
 from smelt.cost import Profile
 from smelt.cost.rates import known
-from smelt.device.protocol import Control, Device, HostStep, Launch, Library, Step
+from smelt.device.protocol import REGISTER, Control, Device, HostStep, Launch, Library, Step
 from smelt.fuse import amount_node, base
 from smelt.graph import Hosted, Index, IndexLike, Loop, Node, Op, row_major
-from smelt.kernel import Routine
-from smelt.plan import ARENA, INPUTS, Alias, Home, KernelRecord, Lifetime, Placed, Stored, assign, assign_sized
+from smelt.kernel import Routine, Temporary
+from smelt.plan import ARENA, INPUTS, SCALARS, Alias, GraphRecord, KernelRecord, Placed, Stored
+
+WORD = 8  # bytes of a scalar, counter or register
 
 
 def link(
@@ -43,20 +30,17 @@ def link(
     explain: bool,
 ) -> tuple[GraphRecord, list[Library]]:
     """Place every value and write the launches down; and the libraries that they are in."""
-    entries, _, bounds = key
-    n_inputs = max((entry[4] + 1 for entry in entries if entry[0] is Op.LEAF), default=0)
-    names = [f"d{k}" for k in range(len(bounds))] + [f"s{k}" for k in range(count_starts(key))]
+    names = [f"d{k}" for k in range(len(key.bounds))] + [f"s{k}" for k in range(key.starts)]
     integers = {name: k for k, name in enumerate(names)}
-    place: dict[Value, Place] = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
-    lives = temporaries(work, place)
-    arena = _Arena.of(work, lives)
-    place.update(arena.places(INPUTS + n_inputs + len(stored)))
-    linker = _Linker(device, integers, explain)
-    spans = [linker.add(item, place) for item in work]
-    offsets = arena.offsets({f"d{k}": high for k, (_, high) in enumerate(bounds)})
+    place: dict[Value, Place] = {node: (INPUTS + key.inputs + k, 0) for k, node in enumerate(stored)}
+    arena = Arena.of(work, stored, movable=True)
+    place |= arena.places(0, INPUTS + key.inputs + len(stored))
+    linker = _Linker(device, place, integers, explain)
+    spans = [linker.add(item) for item in work]
+    offsets = arena.offsets({f"d{k}": high for k, (_, high) in enumerate(key.bounds)})
     placed = [
         Placed(life.nbytes, offsets[node], spans[life.first][0], spans[life.last][1], repr(node))
-        for node, life in lives.items()
+        for node, life in arena.lives.items()
     ]
     largest = [(p.nbytes, p.text) for p in placed]
     largest += [(o.nbytes, f"result {o.dtype}{list(o.shape)}") for o in outputs if isinstance(o, Stored)]
@@ -66,57 +50,17 @@ def link(
         tuple(linker.slots),
         max((item.built.workspace for item in all_launches(work)), default=0),
         arena.nbytes,
-        tuple(output_fields(output) for output in outputs),
+        tuple(outputs),
         tuple(results),
-        n_inputs,
-        bounds,
+        key.bounds,
         tuple(linker.kernels),
         tuple(placed),
         tuple(sorted(largest, reverse=True)[:8]),
         _in_place(work, stored, {output.input for output in outputs if isinstance(output, Alias)}),
         tuple(choices.items()),
-        tuple((sizes_text(home.nbytes), home.first, home.last) for home in arena.sized.values()),
+        tuple(arena.sized.values()),
     )
     return record, list(linker.libraries)
-
-
-@dataclass(frozen=True)
-class _Arena:
-    """Where temporaries live: in homes at fixed places, or in those that a call places by its dims."""
-
-    home: Mapping[Value, Value]
-    fixed: Mapping[Value, int]  # the places of homes
-    nbytes: int  # of these
-    sized: Mapping[Value, Home]
-
-    @classmethod
-    def of(cls, work: Sequence[AnyWork], temporaries: Mapping[Value, Lifetime]) -> _Arena:
-        """If nothing depends on dims, everything is fixed; if something does, all but the memory of bodies moves."""
-        home, lives = homes_of(work, temporaries)
-        nbytes: dict[Value, dict[IndexLike, None]] = {node: {} for node in lives}
-        for node in temporaries:
-            nbytes[home[node]][sized_nbytes(node)] = None
-        moves = any(isinstance(size, Index) for sizes in nbytes.values() for size in sizes)
-        sized = {
-            node: Home(tuple(nbytes[node]), life.first, life.last)
-            for node, life in lives.items()
-            if moves and not isinstance(node, BlockMemory)
-        }
-        fixed = {node: life for node, life in lives.items() if node not in sized}
-        offsets, total = assign(list(fixed.values()))
-        return cls(home, dict(zip(fixed, offsets, strict=True)), total, sized)
-
-    def places(self, first: int) -> dict[Value, Place]:
-        """Of all temporaries; `first` is the base of the first home that moves."""
-        places = {node: (ARENA, offset) for node, offset in self.fixed.items()}
-        places |= {node: (first + k, 0) for k, node in enumerate(self.sized)}
-        return {node: places[home] for node, home in self.home.items()}
-
-    def offsets(self, limits: Mapping[str, int]) -> dict[Value, int]:
-        """The same for people to look at, while no dim is larger than its limit."""
-        found, _ = assign_sized(list(self.sized.values()), limits)
-        at = {**self.fixed, **{node: self.nbytes + offset for node, offset in zip(self.sized, found, strict=True)}}
-        return {node: at[home] for node, home in self.home.items()}
 
 
 def _in_place(work: Sequence[AnyWork], stored: Sequence[Node], shown: Set[int]) -> tuple[tuple[int, int], ...]:
@@ -151,33 +95,39 @@ def _is_alike(node: Value, written: Value) -> bool:
 
 
 class _Linker:
-    """Writes steps down, one after the other."""
+    """Writes steps down, one after the other, given where values lie."""
 
-    def __init__(self, device: Device, integers: dict[str, int], explain: bool) -> None:
-        self.device, self.integers, self.explain = device, integers, explain
+    def __init__(self, device: Device, place: dict[Value, Place], integers: dict[str, int], explain: bool) -> None:
+        self.device, self.place, self.integers, self.explain = device, place, integers, explain
         self.slots: dict[Place, int] = {}
         self.libraries: dict[Library, int] = {}
         self.steps: list[Step] = []
         self.kernels: list[KernelRecord] = []  # one for each launch
         self.depth = 0
 
-    def add(self, item: AnyWork, place: Places) -> tuple[int, int]:
-        """Write an item down, given where values lie; the numbers of its first and last launch."""
+    def add(self, item: AnyWork) -> tuple[int, int]:
+        """Write an item down; the numbers of its first and last launch."""
         first = len(self.kernels)
         if isinstance(item, Work):
-            self.launch(item, place)
-        elif isinstance(item, LoopWork):
-            self.loop(item, place)
-        elif isinstance(item, HostWork):
-            self.host(item, place)
+            self.launch(item)
         else:
-            self.branch(item, place)
+            read = [self.at(base(source)) for source in item.node.sources]
+            written = [self.place[value] for value in item.values]
+            {Op.LOOP: self.loop, Op.BRANCH: self.branch, Op.HOST: self.host}[item.node.op](item, read, written)
         return first, max(first, len(self.kernels) - 1)
 
-    def slot(self, place: Place) -> int:
-        return self.slots.setdefault(place, len(self.slots))
+    def at(self, value: Value) -> Place:
+        """Where a value lies: in a place of its own, or where the arguments of the call do."""
+        if value in self.place or isinstance(value, Temporary):
+            return self.place[value]
+        argument: Argument = value.attribute
+        return (INPUTS + argument.number, 0) if argument.kind == "input" else (SCALARS, WORD * argument.number)
 
-    def launch(self, item: Work, place: Places) -> None:
+    def slot(self, place: Place, start: int = 0) -> int:
+        """The number of what lies so many bytes behind a place."""
+        return self.slots.setdefault((place[0], place[1] + start), len(self.slots))
+
+    def launch(self, item: Work) -> None:
         built = item.built
         tasks = built.kernel.tasks.value
         starts = itertools.chain(item.starts, itertools.repeat(0))
@@ -190,103 +140,104 @@ class _Linker:
                 tasks or 0,
                 built.choice.grain,
                 built.kernel.threads,
-                tuple(self.slot(moved(place_of(node, place), next(starts))) for node in item.nodes),
+                tuple(self.slot(self.at(node), next(starts)) for node in item.nodes),
                 tuple(self.integers[item.names[v.name]] for v in built.kernel.parameters),
             )
         )
         self.kernels.append(_described(item, self.device.profile, self.depth, self.explain))
 
-    def control(self, kind: str, *places: Place, amount: int = 0) -> int:
-        """A control step; its number, so that it can be told its target later."""
-        self.steps.append(Control(kind, tuple(self.slot(place) for place in places), amount))
+    def control(self, kind: str, *places: Place, amount: IndexLike = 0, target: int = 0) -> int:
+        """A control step; its number, so that it can be told its target later. An amount may depend on dims."""
+        if isinstance(amount, Index):
+            places, amount = (*places, self.at(base(amount_node(amount)))), 0
+        self.steps.append(Control(kind, tuple(self.slot(place) for place in places), amount, target))
         return len(self.steps) - 1
 
-    def measured(self, kind: str, *places: Place, amount: IndexLike, place: Places) -> int:
-        """A control step with an amount that may depend on dims."""
-        if isinstance(amount, Index):
-            return self.control(kind, *places, place_of(base(amount_node(amount)), place))
-        return self.control(kind, *places, amount=amount)
-
     def land(self, *steps: int) -> None:
-        """Let steps jump to what comes next."""
-        for step in steps:
-            self.jump(step, len(self.steps))
+        """Let control steps jump to what comes next."""
+        for number in steps:
+            step = self.steps[number]
+            assert isinstance(step, Control)
+            self.steps[number] = replace(step, target=len(self.steps))
 
-    def jump(self, step: int, target: int) -> None:
-        known = self.steps[step]
-        assert isinstance(known, Control)
-        self.steps[step] = replace(known, target=target)
+    def block(self, item: ControlWork, number: int, seen: Sequence[Place], given: Sequence[Place]) -> None:
+        """The launches of a body that sees its parameters there, and gives its values here."""
+        block, around = item.blocks[number], self.place
+        inner = block.arena.places(self.place[item.memory[0]][1])
+        self.place = inner | dict(zip(block.leaves, seen, strict=True)) | dict(zip(block.stored, given, strict=True))
+        self.depth += 1
+        for work in block.work:
+            self.add(work)
+        self.depth -= 1
+        self.place = around
 
-    def branch(self, item: ControlWork, place: Places) -> None:
+    def branch(self, item: ControlWork, read: Sequence[Place], written: Sequence[Place]) -> None:
         """unless p: else; …; jump: end; else: …; end:"""
-        predicate, *operands = [place_of(base(x), place) for x in item.node.sources]
-        results = [place[value] for value in item.values]
-        otherwise = self.control("unless", predicate)
-        self.block(item, 0, operands, results, place)
+        otherwise = self.control("unless", read[0])
+        self.block(item, 0, read[1:], written)
         end = self.control("jump")
         self.land(otherwise)
-        self.block(item, 1, operands, results, place)
+        self.block(item, 1, read[1:], written)
         self.land(end)
 
-    def host(self, item: HostWork, place: Places) -> None:
+    def host(self, item: ControlWork, read: Sequence[Place], written: Sequence[Place]) -> None:
         hosted: Hosted = item.node.attribute
-        read = [place_of(base(source), place) for source in item.node.sources]
-        written = [place[value] for value in item.values]
         types = [*((source.dtype, source.shape) for source in item.node.sources), *hosted.types]
         arrays = tuple((dtype.numpy, shape) for dtype, shape in types)
         slots = tuple(self.slot(at) for at in (*read, *written))
         self.steps.append(HostStep(slots, arrays, len(read), self.integers, hosted.function))
 
-    def loop(self, item: LoopWork, place: Places) -> None:
+    def loop(self, item: ControlWork, read: Sequence[Place], written: Sequence[Place]) -> None:
         """point …; set i; top: until i: end; (test; unless: end;) body; rotate …; advance …; again i: top; end: copy …
 
         Each iteration reads a state in one of its places and writes the other; the first reads the source. A state that
         stays in its place is copied there before.
         """
         loop: Loop = item.node.attribute
-        at = LoopPlaces.of(item, place)
-        turning = [(state, state.turns) for state in at.states if state.turns is not None]
-        for state in at.states:
-            if state.turns is None:
-                self.measured("copy", state.result, state.source, amount=state.nbytes, place=place)
-            else:
-                self.control("point", state.turns.now, state.source)
-                self.control("point", state.turns.following, state.turns.first)
-        for x in (*at.xs, *at.ys):
-            self.control("point", x.register, x.whole)
-            if x.walk.start != 0:
-                self.measured("advance", x.register, amount=x.walk.start, place=place)
-        self.control("set", at.counter)
+        sizes = item.sizes
+        assert sizes is not None
+        (_, at), *spare = [self.place[memory] for memory in item.memory[1:]]
+        counter, flag = (ARENA, at), (ARENA, at + WORD)
+        registers = ((REGISTER, at + WORD * k) for k in itertools.count(2))
+        before, after = list(written[: loop.states]), list(written[: loop.states])  # where an iteration finds states
+        turning: list[tuple[Place, ...]] = []
+        for j in range(loop.states):
+            if j in item.in_place:
+                self.control("copy", written[j], read[j], amount=sizes.states[j])
+                continue
+            before[j], after[j] = next(registers), next(registers)
+            pair = written[j], spare[len(turning)]
+            # The first place is written first. If the length is known, the last iteration writes the result.
+            pair = pair[::-1] if isinstance(loop.length, int) and loop.length % 2 == 0 else pair
+            turning.append((before[j], after[j], *pair))
+            self.control("point", before[j], read[j])
+            self.control("point", after[j], pair[0])
+        first = loop.states + loop.constants
+        wholes = [*read[first : first + loop.xs], *written[loop.states :]]
+        walks = list(zip(wholes, [*sizes.xs, *sizes.ys], registers, strict=False))
+        for whole, walk, register in walks:
+            self.control("point", register, whole)
+            if walk.start != 0:
+                self.control("advance", register, amount=walk.start)
+        self.control("set", counter)
+        slices = [register for _, _, register in walks]
+        seen = [*before, *read[loop.states : first], *slices[: loop.xs], counter]
         top, ends = len(self.steps), []
-        seen = [*(state.before for state in at.states), *at.constants, *(x.register for x in at.xs), at.counter]
         if loop.length is not None:
-            ends.append(self.measured("until", at.counter, amount=loop.length, place=place))
+            ends.append(self.control("until", counter, amount=loop.length))
         if loop.test is not None:
-            [flag] = self.block(item, 0, seen, (), place)
+            self.block(item, 0, seen, [flag])
             ends.append(self.control("unless", flag))
-        self.block(item, -1, seen, [*(state.after for state in at.states), *(y.register for y in at.ys)], place)
-        for _, turns in turning:
+        self.block(item, -1, seen, [*after, *slices[loop.xs :]])
+        for turns in turning:
             self.control("rotate", *turns)
-        for x in (*at.xs, *at.ys):
-            self.measured("advance", x.register, amount=x.walk.step, place=place)
-        self.jump(self.control("again", at.counter), top)
+        for _, walk, register in walks:
+            self.control("advance", register, amount=walk.step)
+        self.control("again", counter, target=top)
         self.land(*ends)
-        for state, turns in turning:
-            self.measured("copy", state.result, turns.now, amount=state.nbytes, place=place)
-
-    def block(
-        self, item: ControlWork, number: int, seen: Sequence[Place], given: Sequence[Place], place: Places
-    ) -> list[Place]:
-        """The launches of a body that sees its parameters there, and gives its values here; where those lie."""
-        block, at = item.blocks[number], place[item.memory][1]
-        inner: dict[Value, Place] = {value: (ARENA, at + offset) for value, offset in item.offsets[number].items()}
-        inner |= dict(zip(block.leaves, seen, strict=True))
-        inner |= dict(zip(block.stored, given, strict=False))
-        self.depth += 1
-        for work in block.work:
-            self.add(work, inner)
-        self.depth -= 1
-        return [place_of(value, inner) for value in block.stored]
+        for j in range(loop.states):
+            if j not in item.in_place:
+                self.control("copy", written[j], before[j], amount=sizes.states[j])
 
 
 def _described(item: Work, profile: Profile, depth: int, explain: bool) -> KernelRecord:

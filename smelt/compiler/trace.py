@@ -9,7 +9,7 @@ Two graphs with equal keys are computed by the same compiled graph. Keys compare
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -35,6 +35,7 @@ from smelt.graph import (
     constant_bytes,
     make,
     of,
+    product_of,
     row_major,
     scalar_of,
     topological,
@@ -43,7 +44,6 @@ from smelt.graph import (
 )
 from smelt.graph.checks import take, with_checks
 
-GraphKey = tuple[Any, ...]
 Bases = dict[Node, "LeafView | Node | None"]  # a view of a leaf, a constant that is repeated, or neither
 
 
@@ -63,6 +63,18 @@ class Argument:
     kind: str  # "input" or "scalar"
     number: int
     strides: tuple[IndexLike, ...] = ()
+
+
+class GraphKey(NamedTuple):
+    """A whole graph, by which it is found again, with the counts of what was taken out of it."""
+
+    entries: tuple[Any, ...]  # sources before users: an op, dtype, shape, attribute, then the numbers of sources
+    roots: tuple[int, ...]
+    bounds: tuple[tuple[int, int], ...]  # of the dims
+    inputs: int
+    scalars: int
+    starts: int
+    calls_python: bool  # functions of this process, which no other one has
 
 
 class Traced(NamedTuple):
@@ -115,41 +127,23 @@ def reshape_strides(shape: Shape, strides: tuple[IndexLike, ...], target: Shape)
     """The strides of a reshaped view, or None if the elements do not lie evenly."""
     if 0 in target:
         return row_major(target)
-    old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
+    runs: list[tuple[IndexLike, IndexLike]] = []  # sizes and strides, of axes that lie like one
+    for size, stride in zip(shape, strides, strict=True):
+        if size != 1 and runs and size * stride == runs[-1][1]:
+            runs[-1] = product_of((runs[-1][0], size)), stride
+        elif size != 1:
+            runs.append((size, stride))
     out: list[IndexLike] = []
-    k = 0
-    run: list[tuple[IndexLike, IndexLike]] = []  # sizes and strides of the current group of old axes
-    left: IndexLike = 1  # elements of the group not yet given to new axes
-    for size in target:
-        if size == 1:
+    for whole, stride in runs:
+        first = len(out)
+        while product_of(target[first : len(out)]) != whole:
+            if len(out) == len(target):
+                return None
             out.append(0)
-            continue
-        if left == 1:
-            if k == len(old):
-                return None
-            left = old[k][0]
-            run = [old[k]]
-            k += 1
-        while left != size and _less(left, size):
-            if k == len(old) or old[k][0] * old[k][1] != run[-1][1]:
-                return None
-            left = as_index(left) * old[k][0]
-            left = left.constant if not left.terms else left
-            run.append(old[k])
-            k += 1
-        if left == size:
-            left = 1
-            out.append(run[-1][1])
-        elif isinstance(left, int) and isinstance(size, int) and left % size == 0:
-            left //= size
-            out.append(left * run[-1][1])
-        else:
-            return None
-    return tuple(out) if left == 1 and k == len(old) else None
-
-
-def _less(a: IndexLike, b: IndexLike) -> bool:
-    return as_index(a).high < as_index(b).high
+        inside = target[first : len(out)]
+        out[first:] = [0 if size == 1 else step * stride for size, step in zip(inside, row_major(inside), strict=True)]
+    rest = target[len(out) :]
+    return (*out, *(0 for _ in rest)) if all(size == 1 for size in rest) else None
 
 
 _VIEW_RULES: dict[Op, Any] = {
@@ -222,9 +216,9 @@ def trace(roots: Sequence[Node], integers: bool = False) -> Traced:
     entries, numbers = writer.graph(order, roots, bases, varying, {})
     dims = writer.dims.found
     bounds = tuple([(v.low, v.high) for v in dims.values()])
-    scalars, starts = tuple(writer.scalars), tuple(writer.starts)
-    found = (entries, numbers, bounds), tuple(writer.inputs), scalars, starts
-    return Traced(*found, tuple(dims), (*[DONE] * len(effects), *checks.values()))
+    inputs, scalars, starts = tuple(writer.inputs), tuple(writer.scalars), tuple(writer.starts)
+    key = GraphKey(entries, numbers, bounds, len(inputs), len(scalars), len(starts), writer.calls_python)
+    return Traced(key, inputs, scalars, starts, tuple(dims), (*[DONE] * len(effects), *checks.values()))
 
 
 def _needed(roots: Sequence[Node]) -> tuple[list[Node], Bases]:
@@ -285,6 +279,7 @@ class _Writer:
         # loops of which one repeats the other would not look alike.
         self.taken: dict[Node, tuple[int, ...]] = {}
         self.dims = _Dims()
+        self.calls_python = False
 
     def graph(
         self,
@@ -355,6 +350,7 @@ class _Writer:
         if isinstance(facts, Loop) and facts.length is not None:
             facts = facts._replace(length=self.dims.rename((facts.length,))[0])
         if isinstance(facts, Hosted):
+            self.calls_python = True
             facts = facts._replace(types=tuple((dtype, self.dims.rename(shape)) for dtype, shape in facts.types))
         return facts, written
 
@@ -384,34 +380,9 @@ class _Dims:
         return tuple(size if isinstance(size, int) else size.substitute(renaming) for size in shape)
 
 
-def all_entries(entries: Sequence[Any]) -> Iterator[Any]:
-    """The entries of a graph, with those of the bodies inside."""
-    for entry in entries:
-        yield entry
-        if entry[0] in CONTROL:
-            for body, _ in entry[3][1]:
-                yield from all_entries(body)
-
-
-def calls_python(key: GraphKey) -> bool:
-    """Whether a graph calls functions of this process, which no other one has."""
-    return any(entry[0] is Op.HOST for entry in all_entries(key[0]))
-
-
-def count_starts(key: GraphKey) -> int:
-    """How many slice starts were taken out of a graph."""
-    spans = [span for entry in all_entries(key[0]) if entry[0] is Op.SLICE for span in entry[3]]
-    return len({span[0] for span in spans if isinstance(span[0], _Start)})
-
-
-def count_scalars(key: GraphKey) -> int:
-    """How many constants were taken out of a graph."""
-    return len({entry[4] for entry in all_entries(key[0]) if entry[0] is Op.CONST and entry[3] is None})
-
-
 def rebuild(key: GraphKey) -> list[Node]:
     """The graph of a key: leaves carry `Argument`, slice starts are variables s0, s1, …"""
-    return _rebuilt(key[0], key[1])
+    return _rebuilt(key.entries, key.roots)
 
 
 def _rebuilt(entries: Sequence[Any], roots: Sequence[int]) -> list[Node]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from smelt.compiler.compile import Stages
 from smelt.compiler.progress import Progress
-from smelt.compiler.stages import Stages
 from smelt.compiler.work import Built
 from smelt.device.protocol import Builder, Device
 from smelt.kernel import Ask, Barrier, For, If, Kernel, Let, Local, Routine, Statement, Update

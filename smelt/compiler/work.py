@@ -1,24 +1,22 @@
-"""What a graph is compiled to before values have places: launches, and loops and branches of launches.
-
-The memory of a body is planned by itself, as one block that lives while its loop or branch runs. The block is a
-temporary of the graph around it, so that blocks of bodies inside bodies nest.
-"""
+"""What a graph is compiled to: launches, and loops and branches of launches; their order and their memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 
 from smelt.device.protocol import Library
 from smelt.dtypes import int64, uint8
 from smelt.fuse import Group, LoopSizes, base
-from smelt.graph import IndexLike, Node, Op, product_of, upper
+from smelt.graph import Index, IndexLike, Node, Op, product_of, upper
 from smelt.graph.closed import items
 from smelt.kernel import Kernel, Routine, Temporary, print_kernel
-from smelt.plan import Lifetime, Step, assign, reordered
+from smelt.plan import ARENA, Home, Lifetime, Step, assign, assign_sized, reordered
 from smelt.schedule import Choice
 
 Value = Node | Temporary  # what lies behind a buffer
+Place = tuple[int, int]  # a base and an offset
 
 
 @dataclass(eq=False)
@@ -37,7 +35,7 @@ class Built:
         return self.text if isinstance(self.kernel, Routine) else print_kernel(self.kernel)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Work:
     """One launch: the group, its kernel, the node behind each buffer, and what its parameters are called in the
     graph. The first nodes are what it writes; for each of them, those in `overwritable` may lie in the same memory, and
@@ -56,35 +54,70 @@ class Work:
         return self.nodes[: 1 + len(self.group.also)]
 
 
-class BlockMemory(Temporary):
-    """The memory of a body, while it runs."""
+class Fixed(Temporary):
+    """The memory of a loop or branch while it runs. It lies where it lies, whatever the dims are."""
 
     def __repr__(self) -> str:
-        return f"<memory of a body: {self.shape[0]} bytes>"
+        return f"<memory of a loop or branch: {nbytes(self)} bytes>"
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The launches of a body, the nodes that it gives, and the leaves that stand for its parameters."""
+    """The launches of a body, the nodes that it gives to places outside, and the leaves that stand for its parameters.
+
+    Its temporaries are planned by themselves: they lie in the memory of its loop or branch, so that bodies nest.
+    """
 
     work: Sequence[AnyWork]
     stored: Sequence[Node]
     leaves: Sequence[Node]
 
-
-Offsets = Mapping[Value, int]
+    @functools.cached_property
+    def arena(self) -> Arena:
+        return Arena.of(self.work, self.stored)
 
 
 @dataclass(frozen=True, eq=False)
 class ControlWork:
-    """A loop or branch: `nodes` are its values, what it reads, and its memory."""
+    """A loop, branch or call of Python's: `nodes` are its values, what it reads, and its memory.
+
+    The blocks of a branch are those for true and false; of a loop the test, if there is one, and the body. A loop keeps
+    words beside the memory of its blocks (the number of the iteration, what the test says, and registers) and a spare
+    place for each state that moves: it takes turns with that of the result.
+    """
 
     node: Node
-    blocks: Sequence[Block]  # in the order in which they run
     values: Sequence[Node]
-    memory: BlockMemory
-    offsets: Sequence[Offsets]  # where in the memory the values of each block lie
-    overwritable: Sequence[Sequence[Value]] = field(default=())
+    blocks: Sequence[Block] = ()  # in the order in which they run
+    memory: Sequence[Temporary] = ()  # of the blocks, then what a loop keeps: words, and spare places
+    sizes: LoopSizes | None = None
+    in_place: frozenset[int] = frozenset()  # the states that do not move
+    overwritable: Sequence[Sequence[Value]] = ()
+
+    @classmethod
+    def of(
+        cls,
+        node: Node,
+        blocks: Sequence[Block] = (),
+        sizes: LoopSizes | None = None,
+        in_place: frozenset[int] = frozenset(),
+    ) -> ControlWork:
+        """With the memory that it needs. Only one block runs at a time."""
+        values, sources = items(node), [base(source) for source in node.sources]
+        memory: list[Temporary] = []
+        below: list[list[Value]] = []
+        if blocks:
+            memory.append(Fixed(uint8, (max(block.arena.nbytes for block in blocks),)))
+        if sizes is not None:
+            states = blocks[-1].stored[: len(sizes.states)]
+            moving = [Temporary(x.dtype, x.shape) for j, x in enumerate(states) if j not in in_place]
+            registers = 2 * len(moving) + len(sizes.xs) + len(sizes.ys)
+            memory += [Fixed(int64, (2 + registers,)), *moving]
+            # Where a state stays in its place, that may be its source's.
+            below = [
+                [x] if j in in_place and sources.count(x) == 1 else [] for j, x in enumerate(sources[: len(states)])
+            ]
+        return cls(node, values, blocks, memory, sizes, in_place, below)
 
     @property
     def written(self) -> Sequence[Value]:
@@ -92,65 +125,7 @@ class ControlWork:
 
     @property
     def nodes(self) -> list[Value]:
-        return [*self.values, *(base(source) for source in self.node.sources), self.memory]
-
-
-@dataclass(frozen=True, eq=False)
-class BranchWork(ControlWork):
-    """Two blocks, the first for true."""
-
-    @classmethod
-    def of(cls, node: Node, true: Block, false: Block) -> BranchWork:
-        """With its memory planned: the two blocks never run both."""
-        memory, offsets, _ = _planned([(true, true.stored), (false, false.stored)], ())
-        return cls(node, (true, false), items(node), memory, offsets)
-
-
-@dataclass(frozen=True, eq=False)
-class LoopWork(ControlWork):
-    """The test, if there is one, then the body.
-
-    A state has two places that take turns, its result's and a spare one; those `in_place` have only the first. At
-    `counters` in the memory lies the number of the iteration, then the registers: for each state that moves, where it
-    lies now and where it will lie next, then one for each x and y.
-    """
-
-    sizes: LoopSizes = field(default=LoopSizes(0, (), (), ()))
-    in_place: frozenset[int] = frozenset()
-    registers: int = 0
-    counters: int = 0
-    spare: Sequence[int] = ()  # of the states that move
-
-    @classmethod
-    def of(
-        cls, node: Node, body: Block, test: Block | None, sizes: LoopSizes, in_place: frozenset[int] = frozenset()
-    ) -> LoopWork:
-        """With its memory planned."""
-        moving = [x for j, x in enumerate(body.stored[: node.attribute.states]) if j not in in_place]
-        registers = 2 * len(moving) + len(sizes.xs) + len(sizes.ys)
-        kept = [Temporary(int64, (1 + registers,)), *(Temporary(x.dtype, x.shape) for x in moving)]
-        given: list[tuple[Block, Sequence[Node]]] = [] if test is None else [(test, ())]
-        memory, offsets, (counters, *spare) = _planned([*given, (body, body.stored)], kept)
-        blocks = (body,) if test is None else (test, body)
-        sources = [base(source) for source in node.sources]
-        # Where a state stays in its place, that may be its source's.
-        below = [
-            [x] if j in in_place and sources.count(x) == 1 else [] for j, x in enumerate(sources[: len(sizes.states)])
-        ]
-        return cls(node, blocks, items(node), memory, offsets, below, sizes, in_place, registers, counters, spare)
-
-
-@dataclass(frozen=True, eq=False)
-class HostWork(ControlWork):
-    """A call of Python's: no blocks, no memory."""
-
-    @classmethod
-    def of(cls, node: Node) -> HostWork:
-        return cls(node, (), items(node), BlockMemory(uint8, (0,)), ())
-
-    @property
-    def nodes(self) -> list[Value]:
-        return [*self.values, *(base(source) for source in self.node.sources)]
+        return [*self.values, *(base(source) for source in self.node.sources), *self.memory]
 
 
 AnyWork = Work | ControlWork
@@ -172,13 +147,15 @@ def in_order(work: Sequence[AnyWork], stored: Sequence[Node]) -> list[AnyWork]:
     A launch that could write a result over a leaf waits for the others that read this leaf: its owner may give it up.
     """
     steps: list[Step] = []
+    writes: list[Value]
     results = set(stored)
     for item in work:
-        own = [value for value in item.nodes if not _is_leaf(value)]
-        # Routines work on memory step by step: what they touch, they may write.
-        touches = isinstance(item, ControlWork) or isinstance(item.built.kernel, Routine)
-        inside: list[Value] = [value for value in own if isinstance(value, Temporary)] if touches else []
-        writes = [*inside, *(own if isinstance(item, Work) and touches else item.written)]
+        if isinstance(item, ControlWork):
+            writes = [*item.values, *item.memory]
+        elif isinstance(item.built.kernel, Routine):  # works on memory step by step: what it touches, it may write
+            writes = [value for value in item.nodes if not _is_leaf(value)]
+        else:
+            writes = [*item.written]
         writes += _leaves_below(item, results)
         steps.append(Step(frozenset(item.nodes).difference(writes), frozenset(writes)))
     # Numbers count for nothing: an update that frees much must not wait because its step size takes four bytes.
@@ -202,44 +179,62 @@ def _is_leaf(value: Value) -> bool:
     return isinstance(value, Node) and value.op is Op.LEAF
 
 
-def _planned(
-    blocks: Sequence[tuple[Block, Sequence[Node]]], kept: Sequence[Temporary]
-) -> tuple[BlockMemory, list[Offsets], list[int]]:
-    """The memory of bodies that run one after the other, each with what it gives to places outside of it.
+@dataclass(frozen=True)
+class Arena:
+    """Where temporaries live: in homes at fixed places, or in those that a call places by its dims."""
 
-    Where the values of each lie, and where that lies which is `kept` from the first launch to the last.
-    """
-    homes: list[dict[Value, Value]] = []
-    lives: list[dict[Value, Lifetime]] = []
-    time = 0
-    for block, given in blocks:
-        home, own = homes_of(block.work, temporaries(block.work, set(given)))
-        homes.append(home)
-        lives.append({value: Lifetime(life.nbytes, life.first + time, life.last + time) for value, life in own.items()})
-        time += len(block.work)
-    flat = [life for own in lives for life in own.values()]
-    places, total = assign([*flat, *(Lifetime(nbytes(value), 0, time) for value in kept)])
-    each = iter(places)
-    at = [{value: next(each) for value in own} for own in lives]
-    offsets: list[Offsets] = [
-        {value: found[old] for value, old in home.items()} for home, found in zip(homes, at, strict=True)
-    ]
-    return BlockMemory(uint8, (total,)), offsets, list(each)
+    lives: Mapping[Value, Lifetime]  # between which launches
+    home: Mapping[Value, Value]  # the one whose place each takes, often its own
+    fixed: Mapping[Value, int]  # the places of homes
+    nbytes: int  # of these
+    sized: Mapping[Value, Home]
+
+    @classmethod
+    def of(cls, work: Sequence[AnyWork], placed: Collection[Value], movable: bool = False) -> Arena:
+        """For values that are not `placed` elsewhere. Unless something is `movable` and depends on dims, everything is
+        fixed; otherwise all but the memory of bodies moves.
+        """
+        lives = _temporaries(work, set(placed))
+        home, homes = _homes(work, lives)
+        sizes: dict[Value, dict[IndexLike, None]] = {}
+        for node, old in home.items():
+            sizes.setdefault(old, {})[_sized_nbytes(node)] = None
+        moves = movable and any(isinstance(size, Index) for each in sizes.values() for size in each)
+        sized = {
+            node: Home(tuple(sizes[node]), life.first, life.last)
+            for node, life in homes.items()
+            if moves and not isinstance(node, Fixed)
+        }
+        fixed = {node: life for node, life in homes.items() if node not in sized}
+        offsets, total = assign(list(fixed.values()))
+        return cls(lives, home, dict(zip(fixed, offsets, strict=True)), total, sized)
+
+    def places(self, start: int, first: int = 0) -> dict[Value, Place]:
+        """Of all temporaries, if the fixed ones start there; `first` is the base of the first home that moves."""
+        places = {node: (ARENA, start + offset) for node, offset in self.fixed.items()}
+        places |= {node: (first + k, 0) for k, node in enumerate(self.sized)}
+        return {node: places[home] for node, home in self.home.items()}
+
+    def offsets(self, limits: Mapping[str, int]) -> dict[Value, int]:
+        """The same for people to look at, while no dim is larger than its limit."""
+        found, _ = assign_sized(list(self.sized.values()), limits)
+        at = {**self.fixed, **{node: self.nbytes + offset for node, offset in zip(self.sized, found, strict=True)}}
+        return {node: at[home] for node, home in self.home.items()}
 
 
-def temporaries(work: Sequence[AnyWork], placed: set[Node] | Mapping[Value, object]) -> dict[Value, Lifetime]:
+def _temporaries(work: Sequence[AnyWork], placed: Set[Value]) -> dict[Value, Lifetime]:
     """Values that live only inside the graph, with the launches between which they live."""
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
     for k, item in enumerate(work):
         for node in item.nodes:
-            if node not in placed and (isinstance(node, Temporary) or node.op is not Op.LEAF):
+            if node not in placed and not _is_leaf(node):
                 first.setdefault(node, k)
                 last[node] = k
     return {node: Lifetime(nbytes(node), first[node], last[node]) for node in first}
 
 
-def homes_of(
+def _homes(
     work: Sequence[AnyWork], temporaries: Mapping[Value, Lifetime]
 ) -> tuple[dict[Value, Value], dict[Value, Lifetime]]:
     """For each temporary, the one whose place it takes, often its own; and the lifetimes of these places.
@@ -266,9 +261,9 @@ def homes_of(
 
 def nbytes(node: Value) -> int:
     """The memory that a value takes at the upper bound of its dims."""
-    return upper(sized_nbytes(node))
+    return upper(_sized_nbytes(node))
 
 
-def sized_nbytes(node: Value) -> IndexLike:
+def _sized_nbytes(node: Value) -> IndexLike:
     """The memory that a value takes, by the dims."""
     return product_of(node.shape) * node.dtype.itemsize

@@ -10,7 +10,9 @@ from smelt.plan.compiled import (
     SCALARS,
     Alias,
     CompiledGraph,
+    GraphRecord,
     KernelRecord,
+    MemoryPlan,
     Placed,
     Stored,
     concrete,
@@ -19,7 +21,6 @@ from smelt.plan.compiled import (
     watcher,
 )
 from smelt.plan.memory import Home, Lifetime, assign, assign_sized
-from smelt.plan.needs import MemoryPlan
 from smelt.plan.order import Step, reordered
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "SCALARS",
     "Alias",
     "CompiledGraph",
+    "GraphRecord",
     "Home",
     "KernelRecord",
     "Lifetime",

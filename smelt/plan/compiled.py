@@ -10,12 +10,11 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from smelt.device import NOWHERE, size_class
-from smelt.device.protocol import Device, DeviceMemory, Program
+from smelt.device.protocol import Device, DeviceMemory, Program, Step
 from smelt.dtypes import DType
 from smelt.errors import MemoryLimitError
 from smelt.graph import Index, IndexLike, Shape, Variable
 from smelt.plan.memory import ALIGNMENT, Home, assign_sized
-from smelt.plan.needs import MemoryPlan
 
 # Bases of a program: the arena, the scalars, the inputs, then the outputs, then homes that depend on dims.
 ARENA, SCALARS, INPUTS = 0, 1, 2
@@ -68,6 +67,28 @@ class KernelRecord(NamedTuple):
     depth: int = 0  # how many loops and branches it lies in
 
 
+class MemoryPlan(NamedTuple):
+    """Bytes that one call needs, by purpose. `str()` is a sentence."""
+
+    inputs: int  # what it reads: arguments, weights and captured tensors, each block of memory once
+    results: int  # fresh memory for what it returns
+    intermediates: int  # the arena: values alive at the same time lie side by side, others share their place
+    workspaces: int  # scratch for all threads together
+    blocks: int  # what the allocator takes for all but the inputs, sizes rounded up to those of its blocks
+
+    @property
+    def peak(self) -> int:
+        """The most bytes in use at any moment of the call, inputs included."""
+        return self.inputs + self.results + self.intermediates + self.workspaces
+
+    def __str__(self) -> str:
+        parts = (
+            f"inputs {self.inputs}, results {self.results}, intermediates {self.intermediates}",
+            f"workspaces {self.workspaces}: a peak of {self.peak} bytes",
+        )
+        return ", ".join(parts)
+
+
 class Watcher(Protocol):
     """Whoever wants to know what runs. It is the one that runs programs then."""
 
@@ -91,36 +112,43 @@ def watcher() -> Watcher | None:
 
 
 @dataclass(eq=False)
-class CompiledGraph:
+class GraphRecord:
+    """A compiled graph as plain data: everything that it needs besides loaded code."""
+
+    libraries: tuple[str, ...]  # the keys of those that hold its kernels
+    launches: tuple[Step, ...]
+    slots: tuple[tuple[int, int], ...]  # bases and offsets
+    scratch_bytes: int
+    arena_bytes: int
+    outputs: tuple[Stored | Alias, ...]  # distinct results
+    results: tuple[int, ...]  # for each root, which output
+    bounds: tuple[tuple[int, int], ...]  # of its dims
+    kernels: tuple[KernelRecord, ...]  # one for each launch
+    layout: tuple[Placed, ...]
+    largest: tuple[tuple[int, str], ...]
+    in_place: tuple[tuple[int, int], ...]  # stored outputs that may be written over inputs
+    choices: tuple[tuple[str, str | None], ...]  # what was asked about its kernels, with the answers; None: the default
+    homes: tuple[Home, ...]  # places in the arena that depend on dims
+
+
+@dataclass(eq=False, kw_only=True)
+class CompiledGraph(GraphRecord):
     """Replays one graph. Thread-safe: every call has its own arena."""
 
     device: Device
     program: Program | None  # None: nothing to launch
-    outputs: tuple[Stored | Alias, ...]  # distinct results
-    results: tuple[int, ...]  # for each root, which output
-    n_inputs: int
-    dims: tuple[Variable, ...]
-    intermediate_bytes: int  # at the upper bound of the dims
-    kernels: tuple[KernelRecord, ...] = ()
     source: str = ""
     stages: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    layout: tuple[Placed, ...] = ()
-    largest: tuple[tuple[int, str], ...] = ()
-    in_place: tuple[tuple[int, int], ...] = ()  # stored outputs that may be written over inputs
-    homes: tuple[Home, ...] = ()  # places in the arena that depend on dims
     plain: list[Any] | None = None  # the runtime's notes on outputs, if each root is one of its own, and of one shape
-    _stored: tuple[int, ...] = ()
-    _arena_bytes: int = 0
-    _large: bool = False
-    _arranged: dict[tuple[int, ...], tuple[list[int], int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        sizes = [output.nbytes for output in self.outputs if isinstance(output, Stored)]
-        self._stored = tuple(sizes)
+        self.dims = tuple(Variable(f"d{k}", low, high) for k, (low, high) in enumerate(self.bounds))
+        self._stored = tuple([output.nbytes for output in self.outputs if isinstance(output, Stored)])
         self._arena_bytes = self.program.arena_bytes if self.program is not None else 0
-        if self.homes:
-            self.intermediate_bytes += self._arranged_for(None)[1] - self._arena_bytes
+        self._arranged: dict[tuple[int, ...], tuple[list[int], int]] = {}
+        # At the upper bound of the dims.
+        self.intermediate_bytes = self.arena_bytes + self._arranged_for(None)[1] - self._arena_bytes
         self._large = self.peak_bytes() > CHECKED_BYTES
 
     def peak_bytes(self) -> int:

@@ -122,8 +122,13 @@ class Plan:
         if not is_plain(value):
             check_lasts(value)
             return Identity(value)
+        return self._mark_object(value, raw, around, met)
+
+    def _mark_object(self, value: Any, raw: list[Any], around: tuple[Any, ...], met: list[Any] | None) -> Any:
+        """The same for a plain object: which one it is, and the attributes that code mentions."""
         if met is not None:
             met.append(value)
+        kind = type(value)
         mentioned = self.attributes.get(kind, self.loose)
         own = own_attributes(value)
         every = EVERY in self.loose

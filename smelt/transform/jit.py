@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 import struct
 import types
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -43,6 +43,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _growing = new_lock()
+
+
+class _StandIns(NamedTuple):
+    """Arguments with stand-ins for their tensors and numbers, and which leaf each of those stands for."""
+
+    args: list[Any]
+    kwargs: dict[str, Any]
+    numbers: dict[Node, int]
+    donated: list[int]  # leaves that are given up
+    shapes: ShapeCheck | None
 
 
 class Jit(Generic[P, T]):
@@ -288,61 +298,18 @@ class Jit(Generic[P, T]):
 
     def _record(self, args: Any, kwargs: Any, leaves: list[Any], packed: bool = False) -> tuple[Traced, Entry]:
         """Run the function on stand-ins; everything that a replay needs but the compiled graph."""
-        shapes = argument_shapes(self._shapes, args)
-        check = None if self._shapes is None else ShapeCheck()
-        source: dict[Node, int] = {}
-        donated: list[int] = []
-
-        def stand_in(value: Any, shape: Any) -> Any:
-            number = len(source)
-            if type(value) is Tensor:
-                storage = leaves[number]
-                node = symbolic_placeholder(storage, shape).node()
-                if check is not None and shape is not None:
-                    check.add(number, shape)
-            elif type(value) in NUMBERS:
-                node = Placeholder(NUMBERS[type(value)], (), (), weak=True).node()
-            else:
-                return value
-            source[node] = number
-            return wrap(node)
-
-        def replace(k: int | str, value: Any) -> Any:
-            if k in self._static and type(value) is not Tensor:
-                return value
-            parts, structure = tree.flatten(value)
-            wanted = shapes.get(k, [None] * len(parts))
-            before = len(source)
-            replaced = tree.unflatten(structure, [stand_in(*pair) for pair in zip(parts, wanted, strict=True)])
-            if k in self._donate or k in self._donated_names:
-                donated.extend(number for number in range(before, len(source)) if isinstance(leaves[number], Storage))
-            return replaced
-
-        new_args = [replace(k, value) for k, value in enumerate(args)]
-        if check is not None:
-            check.bind(leaves)  # the shapes of this very call have to fit as well
-        new_kwargs = {name: replace(name, kwargs[name]) for name in sorted(kwargs)}
-        hidden = {id(storage): k for k, storage in enumerate(leaves) if k >= len(source)}
+        given = self._stand_ins(args, kwargs, leaves)
+        hidden = {id(storage): k for k, storage in enumerate(leaves) if k >= len(given.numbers)}
         # Nodes of its own: an equal one outside may have a value, of a tensor that will be another one later.
         with runtime.tracing() as recorded, private_nodes() as made:
             recorded.hidden.update(hidden)
-            holders = self._holders(new_args, new_kwargs)
-            before = attributes_of(holders)
-            counts = [(k, name) for k, holder in enumerate(holders) for name in self._plan.counted(holder)]
-            try:
-                start = prepared(holders, counts, self._plan.stored)
-                with nothing_drawn(self._plan.generators.values()):
-                    result = self.__wrapped__(*new_args, **new_kwargs)
-                changed = changed_attributes(holders, start)
-                parts, structure = tree.flatten((result, *changed.values()) if changed else result)
-            finally:
-                put_back(holders, before)  # stand-ins have no business in objects of the closure
+            parts, structure, changed = self._run_on(given)
             check_results(parts)
             returned = [part for part in parts if isinstance(part, Tensor)]
             roots = without_aliases([default_weak(part._node) for part in returned])
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
             check_nodes(roots, made.outside)
-            numbers = source | reached
+            numbers = given.numbers | reached
             weights = [] if self._shapes or self._donate else packable(roots, numbers, leaves)
             roots, kept = with_packed(roots, weights) if packed else (roots, [])
         traced = trace(roots)
@@ -350,23 +317,11 @@ class Jit(Generic[P, T]):
         numbers |= {one.node: first + k for k, one in enumerate(kept)}
         if recorded.random_node is not None:
             numbers[recorded.random_node] = len(leaves)
-        inputs: list[int] = []
-        captured: list[Storage] = []
-        for view in traced.inputs:
-            storage = view.leaf.attribute
-            number = numbers.get(view.leaf, hidden.get(id(storage)))
-            if number is None:
-                if isinstance(storage, Placeholder):
-                    raise left_behind(storage)
-                if storage.serial < recorded.serial:
-                    raise unknown_tensor(storage)
-                captured.append(storage)
-                number = -len(captured)
-            inputs.append(number)
-        if check is not None:
-            check.order(traced.dims)
-        given = [leaf for leaf in (*leaves, *captured) if isinstance(leaf, Storage)]
-        device = runtime.common_device(given)
+        inputs, captured = _numbered_inputs(traced, numbers, hidden, recorded.serial)
+        if given.shapes is not None:
+            given.shapes.order(traced.dims)
+        storages = [leaf for leaf in (*leaves, *captured) if isinstance(leaf, Storage)]
+        device = runtime.common_device(storages)
         entry = Entry(
             None if inputs == list(range(first)) else inputs,
             [view.offset for view in traced.inputs],
@@ -374,21 +329,75 @@ class Jit(Generic[P, T]):
             captured,
             runtime.pack_scalars(traced.scalars, device),
             device,
-            any(storage.device != device.name for storage in given) or bool(recorded.draws),
+            any(storage.device != device.name for storage in storages) or bool(recorded.draws),
             struct.pack(f"{len(traced.starts)}q", *traced.starts),
-            check,
+            given.shapes,
             recorded.draws,
             structure,
             [None if isinstance(part, Tensor) else part for part in parts],
             [k for k, leaf in enumerate(leaves) if not isinstance(leaf, Storage)],
-            limits_of(recorded.narrowed, source),
+            limits_of(recorded.narrowed, given.numbers),
             traced.checks,
             [(numbers[one.leaf], one.packing) for one in kept],
             Watch([numbers[use.leaf] for use in weights]) if weights and not packed else None,
-            donated,
-            [(*where, where in counts) for where in changed],
+            given.donated,
+            changed,
         )
         return traced, entry
+
+    def _stand_ins(self, args: Any, kwargs: Any, leaves: list[Any]) -> _StandIns:
+        """What the function is run on in the place of its arguments."""
+        shapes = argument_shapes(self._shapes, args)
+        check = None if self._shapes is None else ShapeCheck()
+        numbers: dict[Node, int] = {}
+        donated: list[int] = []
+
+        def stand_in(value: Any, shape: Any) -> Any:
+            number = len(numbers)
+            if type(value) is Tensor:
+                node = symbolic_placeholder(leaves[number], shape).node()
+                if check is not None and shape is not None:
+                    check.add(number, shape)
+            elif type(value) in NUMBERS:
+                node = Placeholder(NUMBERS[type(value)], (), (), weak=True).node()
+            else:
+                return value
+            numbers[node] = number
+            return wrap(node)
+
+        def replace(k: int | str, value: Any) -> Any:
+            if k in self._static and type(value) is not Tensor:
+                return value
+            parts, structure = tree.flatten(value)
+            wanted = shapes.get(k, [None] * len(parts))
+            before = len(numbers)
+            replaced = tree.unflatten(structure, [stand_in(*pair) for pair in zip(parts, wanted, strict=True)])
+            if k in self._donate or k in self._donated_names:
+                donated.extend(number for number in range(before, len(numbers)) if isinstance(leaves[number], Storage))
+            return replaced
+
+        new_args = [replace(k, value) for k, value in enumerate(args)]
+        if check is not None:
+            check.bind(leaves)  # the shapes of this very call have to fit as well
+        new_kwargs = {name: replace(name, kwargs[name]) for name in sorted(kwargs)}
+        return _StandIns(new_args, new_kwargs, numbers, donated, check)
+
+    def _run_on(self, given: _StandIns) -> tuple[list[Any], Any, list[tuple[int, str, bool]]]:
+        """The parts of what the function returns and of what it sets, their structure, and where it sets attributes:
+        the number of an object, a name, and whether it is only counted up.
+        """
+        holders = self._holders(given.args, given.kwargs)
+        before = attributes_of(holders)
+        counts = [(k, name) for k, holder in enumerate(holders) for name in self._plan.counted(holder)]
+        try:
+            start = prepared(holders, counts, self._plan.stored)
+            with nothing_drawn(self._plan.generators.values()):
+                result = self.__wrapped__(*given.args, **given.kwargs)
+            changed = changed_attributes(holders, start)
+            parts, structure = tree.flatten((result, *changed.values()) if changed else result)
+        finally:
+            put_back(holders, before)  # stand-ins have no business in objects of the closure
+        return parts, structure, [(*where, where in counts) for where in changed]
 
     def _donated(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> list[Storage]:
         """The storages of donated arguments that nobody else has, and that have not been given up before."""
@@ -454,6 +463,26 @@ def jit(
 
         return Dynamic(function, static, donate)
     return Jit(function, static, donate, shapes)
+
+
+def _numbered_inputs(
+    traced: Traced, numbers: Mapping[Node, int], hidden: Mapping[int, int], serial: int
+) -> tuple[list[int], list[Storage]]:
+    """For each input of a graph the number of a leaf, or from -1 downwards that of a storage that the function made."""
+    inputs: list[int] = []
+    captured: list[Storage] = []
+    for view in traced.inputs:
+        storage = view.leaf.attribute
+        number = numbers.get(view.leaf, hidden.get(id(storage)))
+        if number is None:
+            if isinstance(storage, Placeholder):
+                raise left_behind(storage)
+            if storage.serial < serial:
+                raise unknown_tensor(storage)
+            captured.append(storage)
+            number = -len(captured)
+        inputs.append(number)
+    return inputs, captured
 
 
 def _aliases(tensors: list[Any]) -> tuple[int, ...]:

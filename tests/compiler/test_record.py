@@ -83,14 +83,21 @@ def test_truncated_entries_are_made_again(cache: Path, keep: int) -> None:
         {"slots": [[-1, 0], [1, 0], [2, 0]]},
         {"libraries": ["../../etc/passwd"]},
         {"libraries": ["0" * 64]},
-        {"outputs": [["stored", "float99", [3, 4], 48]]},
-        {"outputs": [["stored", "float32", ["__import__('os')"], 48]]},
+        {"outputs": [["float99", [3, 4], 48]]},
+        {"outputs": [["float32", ["__import__('os')"], 48]]},
+        {"outputs": [["float32", ["d0"], 48]]},
         {"arena_bytes": -5},
-        {"outputs": [["stored", "float32", [3, 5], 60]]},
-        {"outputs": [["stored", "float32", [3, 4], 4]]},
-        {"outputs": [["alias", 7, [3, 4], [4, 1], 0]]},
+        {"arena_bytes": True},
+        {"outputs": [["float32", [3, 5], 60]]},
+        {"outputs": [["float32", [3, 4], 4]]},
+        {"outputs": [["float32", [3, 4], 48.0]]},
+        {"outputs": [["float32", [3, 4], 48, 0]]},
+        {"outputs": [[7, [3, 4], [4, 1], 0]]},
+        {"outputs": [{"dtype": "float32", "shape": [3, 4], "size": 48}]},
+        {"outputs": {"float32": 1}},
         {"results": "abc", "launches": []},
-        {"n_inputs": None},
+        {"unknown": None},
+        {"bounds": [[1, 2]]},
         {"in_place": [[-1, 0]]},
         {"in_place": [[0, 99]]},
         {"in_place": [[5, 0]]},
@@ -99,6 +106,9 @@ def test_truncated_entries_are_made_again(cache: Path, keep: int) -> None:
         {"choices": [["question", "split i0 (2 reg)"]]},
         {"choices": None},
         {"kernels": [[1, 2, 3]]},
+        {"launches": [{"buffers": [], "arrays": [], "read": 0, "names": {}, "function": "print"}]},
+        {"launches": [3]},
+        {"homes": [[[], 0, 0]], "slots": [[9, 0]]},
     ],
 )
 def test_records_that_do_not_make_sense_are_dropped(cache: Path, change: dict[str, Any]) -> None:
@@ -112,6 +122,7 @@ def test_records_that_do_not_make_sense_are_dropped(cache: Path, change: dict[st
     assert data is not None
     store.store_bytes("graphs", digest, json.dumps({**json.loads(data), **change}).encode())
     np.testing.assert_array_equal(compute(), EXPECTED)
+    assert store.load_bytes("graphs", digest) == data  # made anew
 
 
 def looping() -> Any:

@@ -19,9 +19,8 @@ import smelt as sm
 from smelt import runtime
 from smelt.bench.models import Transformer, forward, parameters
 from smelt.compiler import driver
-from smelt.compiler.record import GraphRecord
 from smelt.device.protocol import Launch
-from smelt.plan import ARENA, KernelRecord, Placed
+from smelt.plan import ARENA, GraphRecord, KernelRecord, Placed
 from smelt.transform.jit import Jit
 
 BATCH, LENGTH, WIDTH, HEADS, CLASSES = 2, 256, 24, 2, 61

@@ -12,7 +12,7 @@ import pytest
 
 import smelt as sm
 from smelt.compiler import Compiler, GraphKey, driver, trace
-from smelt.compiler.stages import Stages
+from smelt.compiler.compile import Stages
 from smelt.compiler.units import Units
 from smelt.compiler.work import Built
 from smelt.cost.profile import Profile
