@@ -13,6 +13,7 @@ from smelt.cost import Profile
 from smelt.graph import VIEWS, Node, Op, product_of, topological, upper
 
 PRODUCTS = 64  # for each element of a padded operand, beside which storing it costs little
+LEAST = 1 << 18  # products altogether that are worth a kernel more
 
 
 def stored_padding(roots: Sequence[Node], profile: Profile) -> set[Node]:
@@ -31,5 +32,5 @@ def _padded(contraction: Node, operand: Node) -> Node | None:
         return None
     left, right, _ = contraction.attribute
     sizes = dict(zip(left + right, contraction.sources[0].shape + contraction.sources[1].shape, strict=True))
-    many = upper(product_of(sizes.values())) >= PRODUCTS * upper(product_of(operand.shape))
+    many = upper(product_of(sizes.values())) >= max(LEAST, PRODUCTS * upper(product_of(operand.shape)))
     return operand if many else None
