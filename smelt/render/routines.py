@@ -16,7 +16,6 @@ from smelt.dtypes import DType
 from smelt.errors import InternalError
 from smelt.graph import as_index
 from smelt.kernel import Routine
-from smelt.render.dialect import Shape
 from smelt.render.library import Library, Type
 from smelt.render.networks import network_text
 from smelt.render.scattering import Scatter
@@ -34,12 +33,12 @@ def render_routine(routine: Routine, library: Library) -> str:
     """The C text of one routine; what it needs of the library is added there."""
     text = IndexText(library)
     lines = text.parameters(routine.parameters)
-    tasks = text.task_count(routine) if library.dialect.counts else ""
+    tasks = text.task_count(routine) if not library.dialect.groups else ""
     lines += [f"const long {name} = {text.spell(as_index(size))};" for name, size in routine.sizes]
     body = _body(routine, library)
     buffers = 1 + max(int(number) for number in _BUFFER.findall(body))
-    head = library.dialect.head(Shape(routine.name, buffers, len(routine.parameters), routine.threads))
-    body = body.replace("KERNEL {", "\n  ".join([f"{head.signature} {{", *head.lines]))
+    head, *declarations = library.dialect.head(routine.name, buffers, len(routine.parameters), routine.threads)
+    body = body.replace("KERNEL {", "\n  ".join([f"{head} {{", *declarations]))
     body = body.replace("SIZES", "\n  ".join(lines))
     return tasks + _resolved(body, library)
 

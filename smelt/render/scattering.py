@@ -105,8 +105,9 @@ class Scatter:
 
     def _prefetch(self) -> list[str]:
         """Rows of the result are met in no order that a processor could guess."""
-        hints = self.library.dialect.hints
-        if not hints or len(self.indices) != 1 or not self.outer or self.words["rows"] == "single":
+        if len(self.indices) != 1 or not self.outer or self.words["rows"] == "single":
+            return []
+        if not self.library.dialect.extensions:
             return []
         last = self.outer - 1
         at = " + ".join([*(f"i{j} * x0_{j}" for j in range(last)), f"(i{last} + {PREFETCH}) * x0_{last}"])
