@@ -135,7 +135,6 @@ class _Writer:
             element = self.memory.elements[buffer.name] = elementwise.memory_element(buffer.dtype)
             self.lines.append(f"{dialect.space}{element} *b{number} = buffers[{number}];")
         first = len(self.lines)
-        self.groups.declare()
         self.matrix.begin()
         self._top(kernel.body)
         self.matrix.end()

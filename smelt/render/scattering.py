@@ -35,6 +35,7 @@ class Scatter:
             self.memory = self.element = element(compute_dtype(dtype))
 
     def text(self) -> str:
+        start = self.words["target"]  # it is copied to where the updates go, unless it lies there
         lines = [
             f"const GLOBAL {self.memory} *target = buffers[1], *updates = buffers[2];",
             *(f"const GLOBAL {kind} *x{k} = buffers[{3 + k}];" for k, kind in enumerate(self.indices)),
@@ -44,18 +45,12 @@ class Scatter:
             "for (long task = begin; task < end; task++) {",
             "long low = task * share, high = low + share < extent ? low + share : extent;",
             "long from = low * stride, to = high * stride;",
-            *self._beginning(),
+            *([] if start == "in place" else self._move("a", "target", widen=True, fill=start == "scalar")),
             *self._loops(),
             *(self._move("o", "a", widen=False, fill=False) if self.wide else []),
             "}",
         ]
         return "\nKERNEL {\n  " + "\n  ".join(lines) + "\n}\n"
-
-    def _beginning(self) -> list[str]:
-        """The target, copied to where the updates go, unless it lies there."""
-        if self.words["target"] == "in place":
-            return []
-        return self._move("a", "target", widen=True, fill=self.words["target"] == "scalar")
 
     def _converted(self, text: str, widen: bool, lanes: int) -> str:
         """An element or vector of memory as it is computed with, or back."""

@@ -96,25 +96,6 @@ static void ${name}_copy(${name}_item *to, const ${name}_item *from, long n) {
 }
 """
 
-_BY_DIGITS = r"""
-/* Items below the pivot to the front of `to`, the others after them; how many are below. */
-static long ${name}_divided(const ${name}_item *from, ${name}_item *to, long n, ${name}_item pivot) {
-  long low = 0, below = 0;
-  for (long i = 0; i < n; i++) below += ${name}_before(from[i], pivot);
-  for (long i = 0, high = below; i < n; i++) {
-    long first = ${name}_before(from[i], pivot);
-    to[first ? low : high] = from[i];
-    low += first;
-    high += 1 - first;
-  }
-  return below;
-}
-INLINE ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u32 *counts) {
-  return ${name}_radix(a, b, n, counts);
-}
-"""
-
-
 # How many items are sorted at all: digit by digit, or where there are instructions for it by comparing.
 _SORT = guarded(
     _INSTRUCTIONS,
@@ -179,7 +160,23 @@ static ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u3
   return a;
 }
 """,
-    _BY_DIGITS,
+    r"""
+/* Items below the pivot to the front of `to`, the others after them; how many are below. */
+static long ${name}_divided(const ${name}_item *from, ${name}_item *to, long n, ${name}_item pivot) {
+  long low = 0, below = 0;
+  for (long i = 0; i < n; i++) below += ${name}_before(from[i], pivot);
+  for (long i = 0, high = below; i < n; i++) {
+    long first = ${name}_before(from[i], pivot);
+    to[first ? low : high] = from[i];
+    low += first;
+    high += 1 - first;
+  }
+  return below;
+}
+INLINE ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u32 *counts) {
+  return ${name}_radix(a, b, n, counts);
+}
+""",
 )
 
 # Elements as items, and items as results, a vector at a time where they lie side by side.
@@ -205,18 +202,6 @@ static void ${name}_store($out *to, const ${name}_item *from, long n, const $bit
 """
 
 # The ends of a division among threads: from elements to two halves, and from the runs of a part to a sorted whole.
-_DIVISION_BY_DIGITS = r"""
-INLINE long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
-                           ${name}_item pivot) {
-  ${name}_fill(a, x, first, n, step);
-  return ${name}_divided(a, b, n, pivot);
-}
-static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *sizes, long count, ${name}_item *a,
-                                    ${name}_item *b, long n, u32 *counts) {
-  for (long at = 0, k = 0; k < count; at += sizes[k++]) ${name}_copy(a + at, runs[k], sizes[k]);
-  return ${name}_radix(a, b, n, counts);
-}
-"""
 _DIVISION = guarded(
     _INSTRUCTIONS,
     r"""
@@ -244,7 +229,18 @@ static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *
   return a;
 }
 """,
-    _DIVISION_BY_DIGITS,
+    r"""
+INLINE long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
+                           ${name}_item pivot) {
+  ${name}_fill(a, x, first, n, step);
+  return ${name}_divided(a, b, n, pivot);
+}
+static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *sizes, long count, ${name}_item *a,
+                                    ${name}_item *b, long n, u32 *counts) {
+  for (long at = 0, k = 0; k < count; at += sizes[k++]) ${name}_copy(a + at, runs[k], sizes[k]);
+  return ${name}_radix(a, b, n, counts);
+}
+""",
 )
 
 _SIGNS = r"""
