@@ -43,7 +43,7 @@ from smelt.kernel import (
 )
 from smelt.render import elementwise
 from smelt.render.booleans import mask_bits
-from smelt.render.dialect import C, Dialect, Shape
+from smelt.render.dialect import C, Dialect
 from smelt.render.expressions import Expressions
 from smelt.render.groups import Groups
 from smelt.render.library import Library, Type
@@ -120,30 +120,29 @@ class _Writer:
         self.groups = Groups(kernel, self.memory)
         self.expressions = Expressions(self.memory, self.registers, self.groups, _summands(kernel))
         self.registers.define = self.expressions.define
-        self.matrix = Matrix(kernel, features, library, self.text, self.memory, self.registers, self.lines)
-        self.streams = streams(kernel) if library.dialect.hints else {}
+        self.matrix = Matrix(kernel, features, self.memory, self.registers)
+        self.streams = streams(kernel) if library.dialect.extensions else {}
         self.workspace = 0
         self.loops = itertools.count()
 
     def function(self) -> str:
         kernel, dialect = self.kernel, self.library.dialect
-        head = dialect.head(Shape(kernel.name, len(kernel.buffers), len(kernel.parameters), kernel.threads))
+        head, *declared = dialect.head(kernel.name, len(kernel.buffers), len(kernel.parameters), kernel.threads)
         self.lines += self.text.parameters(kernel.parameters)
-        tasks = self.text.task_count(kernel) if dialect.counts else ""
+        tasks = self.text.task_count(kernel) if not dialect.groups else ""
         for number, buffer in enumerate(kernel.buffers):
             self.memory.buffers[buffer.name] = f"b{number}"
             element = self.memory.elements[buffer.name] = elementwise.memory_element(buffer.dtype)
             self.lines.append(f"{dialect.space}{element} *b{number} = buffers[{number}];")
         first = len(self.lines)
-        self.groups.declare()
         self.matrix.begin()
         self._top(kernel.body)
         self.matrix.end()
         self.lines[first:first] = self.groups.declarations
-        if dialect.hints and any(isinstance(s, Store) and s.stream for s in statements(kernel.body)):
+        if dialect.extensions and any(isinstance(s, Store) and s.stream for s in statements(kernel.body)):
             self.lines.append(f"{self.library.function('fence', Type('i64'))}();")
-        order = "IN_ORDER " if dialect.hints and _largest_tile(kernel) >= LARGE_TILE else ""
-        return f"{tasks}\n{order}{head.signature} {{\n{_indented([*head.lines, *self.lines])}}}\n"
+        order = "IN_ORDER " if dialect.extensions and _largest_tile(kernel) >= LARGE_TILE else ""
+        return f"{tasks}\n{order}{head} {{\n{_indented([*declared, *self.lines])}}}\n"
 
     # --- blocks
 
@@ -157,7 +156,7 @@ class _Writer:
                 continue
             self.registers.settle()
             offset, after = self.text.spell(before), before + statement.count
-            if self.library.dialect.single:
+            if self.library.dialect.groups:
                 self._task(statement, offset, self.text.spell(after), several)
             else:
                 first = f"{self.text.helper('max')}(begin, {offset}) - ({offset})"
@@ -174,7 +173,7 @@ class _Writer:
         self.lines.append("}")
 
     def _loop(self, statement: For, first: str, last: str) -> None:
-        if statement.unroll > 1 and self.library.dialect.hints:
+        if statement.unroll > 1 and self.library.dialect.extensions:
             self.lines += [
                 *("#ifdef __clang__", f"#pragma clang loop unroll_count({statement.unroll})"),
                 *("#else", f"#pragma GCC unroll {statement.unroll}", "#endif"),
@@ -188,7 +187,7 @@ class _Writer:
 
     def _fetch_ahead(self, statement: For, name: str, end: str) -> None:
         """Ask for the rows that a later iteration gathers."""
-        chain, rows = rows_ahead(statement) if self.library.dialect.hints else ((), ())
+        chain, rows = rows_ahead(statement) if self.library.dialect.extensions else ((), ())
         if not rows:
             return
         later = self.memory.fresh("n")
@@ -285,7 +284,7 @@ class _Writer:
         self.registers.settle_loads(buffer.name)
         tile = self.registers.tile(value)
         wanted = Type("i8", tile.form.lanes) if value.dtype is bool_ and tile.form.lanes > 1 else tile.form
-        owner, stream = self.groups.owner(value), statement.stream and self.library.dialect.hints
+        owner, stream = self.groups.owner(value), statement.stream and self.library.dialect.extensions
         for at in combinations(tile.parts):
             where = access(buffer, statement.index, statement.mask, at, tile.lane)
             self.memory.store(buffer, where, tile.lane, self.registers.operand(value, at, wanted), owner, stream)

@@ -10,49 +10,32 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
-
-from smelt.kernel import Place
 
 _WIDE = re.compile(r"\b((?:0x[0-9a-f]+|\d+)u?)ll\b")
 
 
-class Head(NamedTuple):
-    """How a kernel begins: its signature, and the declarations that the body relies on.
-
-    Those are `buffers`, `integers`, `workspace`, and the tasks from `begin` to `end` (without it).
-    """
-
-    signature: str
-    lines: tuple[str, ...] = ()
-
-
-class Shape(NamedTuple):
-    """What the head of a kernel depends on."""
-
-    name: str
-    buffers: int
-    integers: int
-    threads: int  # of a group that runs one task together; 1: there are no groups
-
-
 @dataclass(frozen=True, eq=False)
 class Dialect:
-    """The spellings of one language."""
+    """The spellings of one language.
+
+    `head` takes a kernel's name, the numbers of its buffers and integers, and how many threads run one task together.
+    It gives the signature, and then the declarations that the body relies on: `buffers`, `integers`, `workspace`, and
+    the tasks from `begin` to `end` (without it).
+    """
 
     name: str
     elements: Mapping[str, str]  # element types by their short names
     header: str  # after the element types
-    head: Callable[[Shape], Head]
-    vectors: bool  # lanes are vectors; else every lane is a register of its own
-    groups: bool  # thread parts are the threads of a group; else every one has a register of its own
+    head: Callable[[str, int, int, int], list[str]]
+    # Lanes are vectors, else every lane is a register of its own; unrolling, rows ahead and stores past the caches can
+    # be asked for; signed integers wrap, else they are added and multiplied as unsigned ones.
+    extensions: bool
+    # Thread parts are the threads of a group, else every one has a register of its own; a call runs one task, `begin`;
+    # who launches a kernel knows the number of its tasks, else a function tells it.
+    groups: bool
     space: str  # the qualifier of arguments that pointers point to
     shared: str  # the same of memory that a group of threads shares
     local: str  # local memory: {space}, {element}, {name}, {count}, and {at}, its place in the workspace
-    wraps: bool  # signed integers wrap; else they are added and multiplied as unsigned ones
-    single: bool  # a call runs one task, `begin`
-    counts: bool  # kernels tell the number of their tasks themselves, by a function
-    hints: bool  # unrolling, rows ahead and stores past the caches can be asked for
     spellings: Mapping[str, str] = field(default_factory=dict)  # of helpers that differ from those of `spell`
     wide: str = "ll"  # the suffix of literals of 64 bits
     words: Mapping[str, str] = field(default_factory=dict)  # what stands for words of C
@@ -60,10 +43,6 @@ class Dialect:
     @cached_property
     def _word(self) -> re.Pattern[str]:
         return re.compile("|".join(re.escape(word) for word in sorted(self.words, key=len, reverse=True)))
-
-    def qualifier(self, place: Place, threads: int) -> str:
-        """What qualifies memory at a place, in a kernel with so many threads a group."""
-        return self.space if place is Place.ARGUMENT else self.shared if threads > 1 else ""
 
     @property
     def preamble(self) -> str:
@@ -76,9 +55,8 @@ class Dialect:
         return text if self.wide == "ll" else _WIDE.sub(rf"\1{self.wide}", text)
 
 
-def _head(shape: Shape) -> Head:
-    arguments = "void *const *buffers, const long *integers, char *workspace, long begin, long end"
-    return Head(f"void {shape.name}({arguments})")
+def _head(name: str, buffers: int, integers: int, threads: int) -> list[str]:
+    return [f"void {name}(void *const *buffers, const long *integers, char *workspace, long begin, long end)"]
 
 
 C = Dialect(
@@ -125,13 +103,9 @@ C = Dialect(
         '#define IN_ORDER __attribute__((optimize("no-schedule-insns")))\n#else\n#define IN_ORDER\n#endif\n'
     ),
     head=_head,
-    vectors=True,
+    extensions=True,
     groups=False,
     space="",
     shared="",
     local="{element} *restrict {name} = ({element} *)(workspace + {at});",
-    wraps=True,
-    single=False,
-    counts=True,
-    hints=True,
 )

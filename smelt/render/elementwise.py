@@ -84,7 +84,7 @@ def is_operator(op: str) -> bool:
 
 def elementwise(library: Library, op: str, t: Type, arguments: list[str], called: bool = False) -> str:
     """`op` of operands that all have the form `t`, of a dtype that is not bool; `called` asks for a real call."""
-    if t.element[0] == "i" and op in _WRAPPING and not library.dialect.wraps:
+    if t.element[0] == "i" and op in _WRAPPING and not library.dialect.extensions:
         unsigned = f"u{max(32, t.bits)}"  # narrower ones would become signed
         operands = [f"({unsigned})({argument})" for argument in arguments]
         return f"({t.element})({_VALUES[op].format(*operands)})"

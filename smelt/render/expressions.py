@@ -69,7 +69,7 @@ class Expressions:
             return self.memory.load_one_of(buffer, where, value.name, TOGETHER, at[along.name] - first)
         where = self._picked(statement, at)
         text = self.memory.load(buffer, where, tile.lane)
-        return self._mask_as(text, 8, tile.form) if value.dtype is bool_ else text
+        return self.registers.mask_as(text, 8, tile.form) if value.dtype is bool_ else text
 
     def pointer(self, statement: Load) -> str:
         """Where a scalar is loaded from."""
@@ -148,13 +148,7 @@ class Expressions:
         if value.name in self.summands and value.dtype.is_float and (op == "mul" or not elementwise.is_operator(op)):
             # A value must be the same wherever it is computed: other kernels compare it with itself.
             text = f"ROUNDED({text})"
-        return self._mask_as(text, wanted.bits, form) if value.dtype is bool_ else text
-
-    def _mask_as(self, text: str, bits: int, form: Type) -> str:
-        """A mask of some width in the width that its value has."""
-        if form.lanes == 1 or form.bits == bits:
-            return text
-        return f"__builtin_convertvector({text}, {self.library.type(form)})"
+        return self.registers.mask_as(text, wanted.bits, form) if value.dtype is bool_ else text
 
     def _where(self, value: Value, arguments: tuple[Value, ...], at: Coordinates) -> str:
         form = self.registers.tile(value).form
@@ -173,7 +167,7 @@ class Expressions:
         operand = Type(elementwise.element(source.dtype), form.lanes)
         text = self.registers.operand(source, at, operand)
         text = elementwise.cast(self.library, source.dtype, value.dtype, form.lanes, text)
-        return self._mask_as(text, operand.bits, form) if value.dtype is bool_ else text
+        return self.registers.mask_as(text, operand.bits, form) if value.dtype is bool_ else text
 
     def _index(self, index: Index, value: Value, at: Coordinates) -> str:
         tile = self.registers.tile(value)

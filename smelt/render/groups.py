@@ -17,18 +17,13 @@ class Groups:
     """The group that runs one kernel. Without groups in the dialect, or with one thread, there is nothing to it."""
 
     def __init__(self, kernel: Kernel, memory: Memory) -> None:
-        self.kernel, self.dialect, self.text, self.lines = kernel, memory.library.dialect, memory.text, memory.lines
+        self.kernel, self.dialect, self.lines = kernel, memory.library.dialect, memory.lines
         self.together = self.dialect.groups and kernel.threads > 1
         self.declarations: list[str] = []
         self._scratch: set[str] = set()
         self._folds = 0
-
-    def declare(self) -> None:
-        """Name the thread's place along every part."""
-        if not self.dialect.groups:
-            return
-        for part in _thread_parts(self.kernel):
-            self.text.names[part.name] = _place(part) if part.extent > 1 else "0"
+        for part in _thread_parts(kernel) if self.dialect.groups else ():  # the thread's place along every one
+            memory.text.names[part.name] = _place(part) if part.extent > 1 else "0"
 
     def wait(self) -> None:
         if self.together:

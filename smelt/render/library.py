@@ -210,7 +210,7 @@ def _horner(coefficients: str, x: str, t: Type) -> str:
 @functools.cache
 def _template(name: str, t: Type, dialect: Dialect) -> str:
     """The text of a section for a type, with only the words for types and functions still in it."""
-    own, guards = dialect.spellings, dialect.vectors
+    own, guards = dialect.spellings, dialect.extensions
     body = _SPELLED.sub(lambda match: spell.spelled(match[1], t.bits, t.lanes, own, guards), _find(name, t))
     body = _CHOICE.sub(r"\1" if t.bits == 32 else r"\2", body)
     body = _SUFFIXED.sub(r"\1", body) if t.element == "f64" else body

@@ -7,10 +7,9 @@ tile registers, it is stored once to an array, whose vectors are read like regis
 from __future__ import annotations
 
 from smelt.kernel import Accumulator, Block, Kernel, Load, Statement, Store, Tiles, Update, reads, statements, tiles_of
-from smelt.render.library import Library
 from smelt.render.memory import Memory
 from smelt.render.registers import Registers
-from smelt.render.tiles import Coordinates, IndexText, place
+from smelt.render.tiles import Coordinates, place
 
 _FIRST_LEFT, _FIRST_RIGHT = 4, 6  # the registers of factors; accumulators come before
 # Palette 1; eight tiles, each of rows of 64 bytes (from byte 16 on, two bytes a tile), 16 of them (from byte 48 on).
@@ -20,17 +19,9 @@ _CONFIGURATION = [1, *[0] * 15, *[64, 0] * 8, *[0] * 16, *[16] * 8, *[0] * 8]
 class Matrix:
     """Writes the statements of a kernel that tile registers are for, if the processor has them."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        features: frozenset[str],
-        library: Library,
-        text: IndexText,
-        memory: Memory,
-        registers: Registers,
-        lines: list[str],
-    ) -> None:
-        self.library, self.text, self.memory, self.registers, self.lines = library, text, memory, registers, lines
+    def __init__(self, kernel: Kernel, features: frozenset[str], memory: Memory, registers: Registers) -> None:
+        self.library, self.text, self.lines = memory.library, memory.text, memory.lines
+        self.memory, self.registers = memory, registers
         everything = list(statements(kernel.body))
         self.tiles = {name: tiles for name, tiles in tiles_of(everything).items() if tiles.row.needs <= features}
         updates = [s for s in everything if isinstance(s, Update) and s.accumulator.name in self.tiles]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from smelt.dtypes import DType
 from smelt.graph import Index
-from smelt.kernel import Buffer, Mask, Part
+from smelt.kernel import Buffer, Mask, Part, Place
 from smelt.render.elementwise import NARROW, memory_element
 from smelt.render.library import Library, Type
 from smelt.render.spell import shuffled
@@ -120,7 +120,8 @@ class Memory:
 
     def space(self, buffer: Buffer) -> str:
         """What qualifies the memory of a buffer."""
-        return self.library.dialect.qualifier(buffer.place, self.threads)
+        dialect = self.library.dialect
+        return dialect.space if buffer.place is Place.ARGUMENT else dialect.shared if self.threads > 1 else ""
 
     def lane_bits(self, mask: LaneMask, lane: Part) -> str:
         """The lanes that a mask admits, as the bits of an integer."""

@@ -20,13 +20,13 @@ _EXTREME = r"""INLINE ${item_vector} ${name}_EXTREME(${item_vector} a, ${item_ve
 }
 """
 # Load and store the first `n` lanes; the others are the greatest item.
-_MEMORY = r"""INLINE ${item_vector} ${name}_first(const u$item_bits *p, long n) {
+_MEMORY = r"""INLINE ${item_vector} ${name}_first(const ${name}_item *p, long n) {
   ${item_vector} last = splat@${item_vector}(-1);
   if (n <= 0) return last;
   if (n >= $item_lanes) return *(const ${item_vector}_u *)p;
   return (${item_vector})__builtin_ia32_loaddqu${store}512_mask((const void *)p, (${item_signed})last, FIRST);
 }
-INLINE void ${name}_put(u$item_bits *p, ${item_vector} v, long n) {
+INLINE void ${name}_put(${name}_item *p, ${item_vector} v, long n) {
   if (n >= $item_lanes) *(${item_vector}_u *)p = v;
   else if (n > 0) __builtin_ia32_storedqu${store}512_mask((void *)p, (${item_signed})v, FIRST);
 }
@@ -70,7 +70,7 @@ def _within(lanes: int, inlined: bool) -> str:
 
 def _sort(lanes: int, count: int) -> str:
     """Sort up to `count` vectors: each by itself, then pairs of runs merged."""
-    lines = [f"static void ${{name}}_sort{count}(const u$item_bits *from, u$item_bits *to, long n) {{"]
+    lines = [f"static void ${{name}}_sort{count}(const ${{name}}_item *from, ${{name}}_item *to, long n) {{"]
     lines.append(f"${{item_vector}} {', '.join(f'v{k}' for k in range(count))}, s;")
     places = [f"{lanes * k}" for k in range(count)]
     lines += [f"v{k} = ${{name}}_ordered(${{name}}_first(from + {at}, n - {at}));" for k, at in enumerate(places)]

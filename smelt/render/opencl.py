@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from smelt.kernel import Kernel, Routine
 from smelt.render.c import render
-from smelt.render.dialect import Dialect, Head, Shape
+from smelt.render.dialect import Dialect
 
 
 def render_opencl(kernels: Sequence[Kernel | Routine]) -> str:
@@ -18,20 +18,20 @@ def render_opencl(kernels: Sequence[Kernel | Routine]) -> str:
     return render(kernels, OPENCL)
 
 
-def _head(shape: Shape) -> Head:
-    arguments = [f"__global char *object{k}, long start{k}" for k in range(shape.buffers)]
-    arguments += [f"long integer{k}" for k in range(shape.integers)]
-    buffers = ", ".join(f"object{k} + start{k}" for k in range(shape.buffers))
-    integers = ", ".join(f"integer{k}" for k in range(shape.integers))
-    together = shape.threads > 1
-    size = f"__attribute__((reqd_work_group_size({shape.threads}, 1, 1))) " if together else ""
-    lines = [
-        f"__global void *const buffers[] = {{{buffers}}};",
-        *([f"const long integers[] = {{{integers}}};"] if shape.integers else []),
+def _head(name: str, buffers: int, integers: int, threads: int) -> list[str]:
+    arguments = [f"__global char *object{k}, long start{k}" for k in range(buffers)]
+    arguments += [f"long integer{k}" for k in range(integers)]
+    places = ", ".join(f"object{k} + start{k}" for k in range(buffers))
+    numbers = ", ".join(f"integer{k}" for k in range(integers))
+    together = threads > 1
+    size = f"__attribute__((reqd_work_group_size({threads}, 1, 1))) " if together else ""
+    return [
+        f"__kernel {size}void {name}({', '.join(arguments)})",
+        f"__global void *const buffers[] = {{{places}}};",
+        *([f"const long integers[] = {{{numbers}}};"] if integers else []),
         f"const long begin = {'get_group_id' if together else 'get_global_id'}(0), end = begin + 1;",
         f"const long thread = {'get_local_id(0)' if together else '0'};",
     ]
-    return Head(f"__kernel {size}void {shape.name}({', '.join(arguments)})", tuple(lines))
 
 
 OPENCL = Dialect(
@@ -59,15 +59,11 @@ OPENCL = Dialect(
         "#define ROUNDED(x) (x)\n"
     ),
     head=_head,
-    vectors=False,
+    extensions=False,
     groups=True,
     space="__global ",
     shared="__local ",
     local="{space}{element} {name}[{count}];",
-    wraps=False,
-    single=True,
-    counts=False,
-    hints=False,
     # Built-in functions whose results are exact; all others are smelt's own, whose errors are known.
     spellings={
         "scalar_sqrt": "return sqrt(x);",

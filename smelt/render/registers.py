@@ -62,7 +62,7 @@ class Registers:
 
     def declare(self, value: Value, literal: str = "", array: bool = False, last: Part | None = None) -> Tile:
         """A new value; the name it had before, if any, is forgotten. An array has the part `last` at its end."""
-        vectors, groups = self.library.dialect.vectors, self.library.dialect.groups
+        vectors, groups = self.library.dialect.extensions, self.library.dialect.groups
         lane = lane_part(value, vectors)
         lanes = 1 if lane is None else lane.extent
         if value.dtype is not bool_:
@@ -111,7 +111,11 @@ class Registers:
             return text
         if tile.lanes == 1:
             return self.splat(f"({wanted.element})-({text})" if boolean else text, wanted)
-        if tile.form == wanted:
+        return self.mask_as(text, tile.form.bits, wanted)
+
+    def mask_as(self, text: str, bits: int, wanted: Type) -> str:
+        """A mask of some width in that of a value."""
+        if wanted.lanes == 1 or wanted.bits == bits:
             return text
         return f"__builtin_convertvector({text}, {self.library.type(wanted)})"
 

@@ -2,8 +2,8 @@
 
 A template is a list of texts. In them `$word` is one of the routine's words, `KERNEL` the head of the kernel function,
 `SIZES` the declarations of its sizes, `name@type` a helper of `library` for that type (`minimum@u32x16`), and a type
-such as `u32x16` is declared where it is used. Words that `_FORMS` lists choose among texts; `NETWORKS` stands for the
-functions of `networks`.
+such as `u32x16` is declared where it is used. What is guarded has its special forms where the word `instructions` asks
+for them; `NETWORKS` stands for the functions of `networks`.
 """
 
 from __future__ import annotations
@@ -16,23 +16,14 @@ from smelt.dtypes import DType
 from smelt.errors import InternalError
 from smelt.graph import as_index
 from smelt.kernel import Routine
-from smelt.render.dialect import Shape
 from smelt.render.library import Library, Type
 from smelt.render.networks import network_text
 from smelt.render.scattering import Scatter
+from smelt.render.spell import Guarded
 from smelt.render.texts import compaction, group_sort, sort
 from smelt.render.tiles import IndexText
 
-_TEMPLATES: Final[dict[str, tuple[str, ...]]] = {**sort.TEMPLATES, **compaction.TEMPLATES, **group_sort.TEMPLATES}
-_FORMS: Final = {
-    "item": sort.ITEMS,
-    "result": sort.RESULTS,
-    "sort": sort.SORTS,
-    "division": sort.DIVISIONS,
-    "extremes": sort.EXTREMES,
-    "masking": compaction.MASKINGS,
-    "packing": compaction.PACKINGS,
-}
+_TEMPLATES: Final = {**sort.TEMPLATES, **compaction.TEMPLATES, **group_sort.TEMPLATES}
 _BUFFER: Final = re.compile(r"\bbuffers\[(\d+)\]")
 _HELPER: Final = re.compile(r"\b(\w+)@([fiuc]\d+)(?:x(\d+))?\b")
 _VECTOR: Final = re.compile(r"\b([fiuc]\d+)x(\d+)(_u)?\b")
@@ -42,12 +33,12 @@ def render_routine(routine: Routine, library: Library) -> str:
     """The C text of one routine; what it needs of the library is added there."""
     text = IndexText(library)
     lines = text.parameters(routine.parameters)
-    tasks = text.task_count(routine) if library.dialect.counts else ""
+    tasks = text.task_count(routine) if not library.dialect.groups else ""
     lines += [f"const long {name} = {text.spell(as_index(size))};" for name, size in routine.sizes]
     body = _body(routine, library)
     buffers = 1 + max(int(number) for number in _BUFFER.findall(body))
-    head = library.dialect.head(Shape(routine.name, buffers, len(routine.parameters), routine.threads))
-    body = body.replace("KERNEL {", "\n  ".join([f"{head.signature} {{", *head.lines]))
+    head, *declarations = library.dialect.head(routine.name, buffers, len(routine.parameters), routine.threads)
+    body = body.replace("KERNEL {", "\n  ".join([f"{head} {{", *declarations]))
     body = body.replace("SIZES", "\n  ".join(lines))
     return tasks + _resolved(body, library)
 
@@ -59,7 +50,8 @@ def _body(routine: Routine, library: Library) -> str:
     parts = _TEMPLATES.get(routine.template)
     if parts is None:
         raise InternalError(f"there is no routine called {routine.template}")
-    text = "".join(_FORMS[part][str(words[part])] if part in _FORMS else part for part in parts)
+    special = bool(words.get("instructions"))
+    text = "".join(part.portable if isinstance(part, Guarded) and not special else str(part) for part in parts)
     if "NETWORKS" in text:
         groups = (1, 2, 4, 8, 16) if "_quick(" in text else ()
         inlined = bool(words["inlined"]) or not groups

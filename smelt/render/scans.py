@@ -48,5 +48,4 @@ def _last(statement: Scan, tile: Tile, name: str, registers: Registers, across: 
     if across:
         last = f"{name}[{tile.form.lanes - 1}]"
         return f"{last} != 0" if statement.value.dtype is bool_ else last
-    form = registers.tile(statement.carry).form
-    return name if form == tile.form else f"__builtin_convertvector({name}, {registers.library.type(form)})"
+    return registers.mask_as(name, tile.form.bits, registers.tile(statement.carry).form)

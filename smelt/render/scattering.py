@@ -35,6 +35,7 @@ class Scatter:
             self.memory = self.element = element(compute_dtype(dtype))
 
     def text(self) -> str:
+        start = self.words["target"]  # it is copied to where the updates go, unless it lies there
         lines = [
             f"const GLOBAL {self.memory} *target = buffers[1], *updates = buffers[2];",
             *(f"const GLOBAL {kind} *x{k} = buffers[{3 + k}];" for k, kind in enumerate(self.indices)),
@@ -44,18 +45,12 @@ class Scatter:
             "for (long task = begin; task < end; task++) {",
             "long low = task * share, high = low + share < extent ? low + share : extent;",
             "long from = low * stride, to = high * stride;",
-            *self._beginning(),
+            *([] if start == "in place" else self._move("a", "target", widen=True, fill=start == "scalar")),
             *self._loops(),
             *(self._move("o", "a", widen=False, fill=False) if self.wide else []),
             "}",
         ]
         return "\nKERNEL {\n  " + "\n  ".join(lines) + "\n}\n"
-
-    def _beginning(self) -> list[str]:
-        """The target, copied to where the updates go, unless it lies there."""
-        if self.words["target"] == "in place":
-            return []
-        return self._move("a", "target", widen=True, fill=self.words["target"] == "scalar")
 
     def _converted(self, text: str, widen: bool, lanes: int) -> str:
         """An element or vector of memory as it is computed with, or back."""
@@ -105,8 +100,9 @@ class Scatter:
 
     def _prefetch(self) -> list[str]:
         """Rows of the result are met in no order that a processor could guess."""
-        hints = self.library.dialect.hints
-        if not hints or len(self.indices) != 1 or not self.outer or self.words["rows"] == "single":
+        if len(self.indices) != 1 or not self.outer or self.words["rows"] == "single":
+            return []
+        if not self.library.dialect.extensions:
             return []
         last = self.outer - 1
         at = " + ".join([*(f"i{j} * x0_{j}" for j in range(last)), f"(i{last} + {PREFETCH}) * x0_{last}"])

@@ -21,14 +21,14 @@ def group_sort_steps(node: Node, source: Operand, profile: Profile) -> list[Step
     while threads < profile.group_threads and 2 * threads <= upper(n):
         threads *= 2
     words: dict[str, str | int] = {
+        "indices": int(indices),
         "out": "i64" if indices else f"u{dtype.bits}",
         "descending": int(descending),
         "zeros_equal": 1,
         "threads": threads,
     }
-    template = f"group_sort_{'place' if indices else 'value_at'}"
     sizes = {"n": n, "count": count, "outer": outer, "inner": inner}
     work = upper(rows) * upper(n)
-    made = routine(template, dtype, words, sizes, rows, operations=work, threads=threads)
+    made = routine("group_sort", dtype, words, sizes, rows, operations=work, threads=threads)
     places = (Temporary(int64, (rows, n)), Temporary(int64, (rows, n)))
     return [Step(made, (node, source.node, *places))]

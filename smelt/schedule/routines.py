@@ -27,8 +27,7 @@ def _nonzero_steps(node: Node, sources: list[Operand], profile: Profile) -> list
     n, size = node.sources[0].shape[0], node.shape[0]
     blocks = (maximum(n, 1) - 1) // BLOCK + 1  # of an empty mask too: all positions are then the size
     counts = Temporary(int64, (blocks,))
-    together = "vector" if profile.vector_bytes >= 64 else "single"
-    words: dict[str, str | int] = {"block": BLOCK, "masking": together, "packing": together}
+    words: dict[str, str | int] = {"block": BLOCK, "instructions": int(profile.vector_bytes >= 64)}
     work = upper(n)
     return [
         Step(routine("count_true", mask.node.dtype, words, {"n": n}, blocks, operations=work), (counts, mask.node)),

@@ -43,21 +43,20 @@ class _Sort:
         self.selects = upper(self.count) * SELECTED <= self.most and self.most > NETWORK_ROWS
         self.places = self.indices or self.selects
         wide = self.dtype.bits == 64 or self.most >= 1 << 32
-        self.item = ("pair" if wide else "packed") if self.places else "key"
-        self.item_bytes = {"pair": 16, "packed": 8}.get(self.item, self.dtype.itemsize)
-        self.compares = self.item != "pair" and self.item_bytes >= 4 and profile.vector_bytes == 64
+        self.shift = (64 if wide else 32) if self.places else 0  # what keys stand above, for their places
+        self.item_bytes = self.shift // 4 or self.dtype.itemsize
+        self.compares = 4 <= self.item_bytes <= 8 and profile.vector_bytes == 64
         self.digit = 8 if self.dtype.bits <= 16 or self.most < LARGE else 11
         self.passes = -(-self.dtype.bits // self.digit)
 
     def words(self, **more: str | int) -> dict[str, str | int]:
-        result = "place" if self.indices else "value_at" if self.places else "value"
         return {
-            "item": self.item,
-            "result": result,
+            "item_type": "unsigned __int128" if self.item_bytes == 16 else f"u{8 * self.item_bytes}",
+            "shift": self.shift,
+            "indices": int(self.indices),
             "out": "i64" if self.indices else f"u{self.dtype.bits}",
             "descending": int(self.descending),
             "zeros_equal": int(self.places),
-            "keeps_signs": int(not self.places),
             "digit": self.digit,
             "passes": self.passes,
             **self._vector_words(),
@@ -65,27 +64,22 @@ class _Sort:
         }
 
     def _vector_words(self) -> dict[str, str | int]:
-        """Vectors of elements, and of items where these are numbers."""
-        lanes, item = self.profile.vector_bytes // self.dtype.itemsize, 8 * self.item_bytes
-        quick = self.compares
-        words: dict[str, str | int] = {
+        """Vectors of elements, and of items."""
+        lanes, item_lanes = (self.profile.vector_bytes // size for size in (self.dtype.itemsize, self.item_bytes))
+        item = 8 * self.item_bytes
+        return {
             "lanes": lanes,
             "vector": f"u{self.dtype.bits}x{lanes}",
             "mask": f"i{self.dtype.bits}x{lanes}",
-            "fills": int(self.item == "key"),
-            **dict.fromkeys(("sort", "division", "extremes"), "quick" if quick else "radix"),
+            "item_lanes": item_lanes,
+            "item_vector": f"u{item}x{item_lanes}",
+            "item_signed": f"i{item}x{item_lanes}",
+            "lane_bits": f"u{item_lanes}",
+            "compare": "q" if item == 64 else "d",
+            "store": "di" if item == 64 else "si",
+            "instructions": int(self.compares),
+            "inlined": int(self.most >= LONG and not self.selects),
         }
-        if quick:
-            wide, lanes = item == 64, 512 // item
-            words |= {
-                "inlined": int(self.most >= LONG and not self.selects),
-                "item_bits": item,
-                "item_lanes": lanes,
-                "item_vector": f"u{item}x{lanes}",
-            }
-            words |= {"item_signed": f"i{item}x{lanes}", "lane_bits": f"u{lanes}"}
-            words |= {"compare": "q" if wide else "d", "store": "di" if wide else "si"}
-        return words
 
     @property
     def counts_bytes(self) -> int:
@@ -110,9 +104,8 @@ class _Sort:
         return routine(template, self.dtype, words, sizes, tasks, workspace=workspace, grain=grain, operations=work)
 
     def temporary(self, items: IndexLike) -> Temporary:
-        # Items that are no element type of their own are pairs of words.
-        kind, count = (uint64, 2) if self.item == "pair" else (uint64, 1) if self.item == "packed" else (None, 1)
-        return Temporary(self.dtype if kind is None else kind, (items, count))
+        # Items that are no element type of their own are one word or two.
+        return Temporary(uint64 if self.shift else self.dtype, (items, max(1, self.shift // 32)))
 
 
 def sort_steps(node: Node, sources: list[Operand], profile: Profile) -> list[Step]:
@@ -122,10 +115,9 @@ def sort_steps(node: Node, sources: list[Operand], profile: Profile) -> list[Ste
     sort = _Sort(node, sources[0], profile)
     if sort.selects:
         return _select(sort)
-    lanes = profile.vector_bytes // sort.item_bytes
     # Rows that lie in one piece are sorted one by one in registers, where that can be done.
-    if sort.item != "pair" and sort.most <= NETWORK_ROWS and not (sort.compares and sort.inner == 1):
-        return [_network(sort, lanes)]
+    if sort.item_bytes <= 8 and sort.most <= NETWORK_ROWS and not (sort.compares and sort.inner == 1):
+        return [_network(sort)]
     pieces = _pieces(sort)
     return _divided(sort, pieces) if pieces > 1 else [_whole_rows(sort)]
 
@@ -138,13 +130,12 @@ def _pieces(sort: _Sort) -> int:
     return pieces
 
 
-def _network(sort: _Sort, lanes: int) -> Step:
-    bits = 8 * sort.item_bytes
-    words = sort.words(item_lanes=lanes, item_vector=f"u{bits}x{lanes}")
+def _network(sort: _Sort) -> Step:
+    lanes = sort.profile.vector_bytes // sort.item_bytes
     tasks = (sort.rows - 1) // lanes + 1
     made = sort.make(
         "sort_network",
-        words,
+        sort.words(),
         sort.sizes(),
         tasks,
         workspace=sort.most * lanes * sort.item_bytes,

@@ -1,10 +1,17 @@
 """Positions of true elements: templates of routines. A first launch counts in blocks, a second one writes."""
 
+from smelt.render.spell import guarded
+
 _HEAD = r"""
 /* One bit for each of 64 bytes that is not 0. */
 INLINE u64 ${name}_mask(const GLOBAL u8 *p) {"""
 
-_BY_WORDS = r"""
+# 64 bytes are tested in words, or where there is an instruction for it together.
+_MASKING = guarded(
+    "defined(__AVX512BW__) && __has_builtin(__builtin_ia32_ptestmb512)",
+    """c8x64 v = *(const c8x64_u *)p;
+  return __builtin_ia32_ptestmb512(v, v, -1ull);""",
+    r"""
   u64 mask = 0;
   for (int k = 0; k < 8; k++) {
     u64 word = 0;
@@ -13,18 +20,8 @@ _BY_WORDS = r"""
     mask |= ((set >> 7) * 0x0102040810204080ull >> 56) << 8 * k;
   }
   return mask;
-"""
-
-# How 64 bytes are tested: in words, or where there is an instruction for it together.
-MASKINGS = {
-    "single": _BY_WORDS,
-    "vector": f"""
-#if defined(__AVX512BW__) && __has_builtin(__builtin_ia32_ptestmb512)
-  c8x64 v = *(const c8x64_u *)p;
-  return __builtin_ia32_ptestmb512(v, v, -1ull);
-#else{_BY_WORDS}#endif
 """,
-}
+)
 
 _COUNT = r"""}
 
@@ -41,23 +38,18 @@ KERNEL {
 }
 """
 
-_BY_ONE = r"""
+# Eight positions are packed one by one, or where there is an instruction for it together.
+_PACKING = guarded(
+    "defined(__AVX512F__)",
+    """i64x8 v = iota@i64x8() + splat@i64x8(first);
+  *(i64x8_u *)to = (i64x8)__builtin_ia32_compressdi512_mask(v, (i64x8){}, (u8)mask);""",
+    r"""
   for (int k = 0, j = 0; k < 8; k++) {
     to[j] = first + k;
     j += mask >> k & 1;
   }
-"""
-
-# How eight positions are packed: one by one, or where there is an instruction for it together.
-PACKINGS = {
-    "single": _BY_ONE,
-    "vector": f"""
-#if defined(__AVX512F__)
-  i64x8 v = iota@i64x8() + splat@i64x8(first);
-  *(i64x8_u *)to = (i64x8)__builtin_ia32_compressdi512_mask(v, (i64x8){{}}, (u8)mask);
-#else{_BY_ONE}#endif
 """,
-}
+)
 
 _PACKED = r"""}
 
@@ -106,6 +98,6 @@ KERNEL {
 """
 
 TEMPLATES = {
-    "count_true": (_HEAD, "masking", _COUNT),
-    "positions": (_HEAD, "masking", _PACKED, "packing", _POSITIONS),
+    "count_true": (_HEAD, _MASKING, _COUNT),
+    "positions": (_HEAD, _MASKING, _PACKED, _PACKING, _POSITIONS),
 }

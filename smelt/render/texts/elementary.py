@@ -55,36 +55,26 @@ TEXT = r"""
   return x * real@((halved + $bias) << $mantissa) * real@((i - halved + $bias) << $mantissa);
 }
 
-@@ exp_rest f64: T(T r) = POLY_EXP(r)
+/* e**r and 2**r without the scale */
+@@ exp_near float: T(T r) = POLY_EXP(r) * (r * r) + r + 1.0f
+@@ exp2_near f32: T(T r) = POLY_EXP2(r) * r + 1.0f
+@@ exp2_near f64: T(T r) = exp_near@(r * 0x1.62e42fefa39efp-1)
 
 @@ exp f32: T(T x) {
   T y = at_most@(x, 89.0f), n = nearest@(y * $log2e);
-  T r = y - n * $ln2_high - n * $ln2_low;
-  T q = POLY_EXP(r);
   /* What becomes 0 is 0 without a multiplication: results below the normal ones are slow, and masks ask for many. */
-  return scale_kept@(q * (r * r) + r + 1.0f, n, x, -104.0f);
+  return scale_kept@(exp_near@(y - n * $ln2_high - n * $ln2_low), n, x, -104.0f);
 }
 
 @@ exp f64: T(T x) {
-  x = at_least@(at_most@(x, 710.0), -746.0);
-  T n = nearest@(x * $log2e);
-  T r = x - n * $ln2_high - n * $ln2_low;
-  T q = POLY_EXP(r);
-  return scale@(q * (r * r) + r + 1.0, n);
+  T y = at_least@(at_most@(x, 710.0), -746.0), n = nearest@(y * $log2e);
+  return scale@(exp_near@(y - n * $ln2_high - n * $ln2_low), n);
 }
 
-@@ exp2 f32: T(T x) {
-  x = at_least@(at_most@(x, 129.0f), -151.0f);
-  T n = nearest@(x), r = x - n;
-  T q = POLY_EXP2(r);
-  return scale@(q * r + 1.0f, n);
-}
-
-@@ exp2 f64: T(T x) {
-  x = at_least@(at_most@(x, 1025.0), -1076.0);
-  T n = nearest@(x), r = (x - n) * 0x1.62e42fefa39efp-1;
-  T q = POLY_EXP(r);
-  return scale@(q * (r * r) + r + 1.0, n);
+@@ exp2 float: T(T x) {
+  x = at_least@(at_most@(x, $(129.0f|1025.0)), $(-151.0f|-1076.0));
+  T n = nearest@(x);
+  return scale@(exp2_near@(x - n), n);
 }
 
 /* half of e**x - 1 = 2**n (e**r - 1) + 2**n - 1, x in [$(-20, 89|-40, 710)]; the leading terms are added exactly */
@@ -124,84 +114,50 @@ TEXT = r"""
   return select@(x < 0.0f, splat@($nan), r);
 }
 
-/* log(1 + f) - f */
+/* log(1 + f) - f, and the same with the end of e * ln2 */
+@@ log_rest f32: T(T f) { T z = f * f; return POLY_LOG(f) * (f * z) - 0.5f * z; }
+@@ log_more f32: T(T f, T e) { T z = f * f; return POLY_LOG(f) * (f * z) + e * $ln2_low - 0.5f * z; }
+@@ log_more f64: T(T f, T e) = log_rest@(f) + e * $ln2_low
+
 @@ log_rest f64: T(T f) {
   T s = f / (2.0 + f), z = s * s, halved = 0.5 * f * f;
-  T q = POLY_LOG(z);
-  return s * (halved + z * q) - halved;
+  return s * (halved + z * POLY_LOG(z)) - halved;
 }
 
-@@ log f32: T(T x) {
-  T e, f = log_parts@(x, &e), z = f * f;
-  T q = POLY_LOG(f);
-  T r = f + (q * (f * z) + e * $ln2_low - 0.5f * z);
-  return log_edges@(x, r + e * $ln2_high);
-}
-
-@@ log f64: T(T x) {
+@@ log float: T(T x) {
   T e, f = log_parts@(x, &e);
-  T r = f + (log_rest@(f) + e * $ln2_low);
-  return log_edges@(x, r + e * $ln2_high);
+  return log_edges@(x, f + log_more@(f, e) + e * $ln2_high);
 }
 
 /* the leading $(12|26) bits */
 @@ upper_half float: T(T x) = real@(bits@(x) & $(-0x1000|-0x8000000ll))
 
-@@ log2 f32: T(T x) {
-  T e, f = log_parts@(x, &e), z = f * f, h = upper_half@(f);
-  T q = POLY_LOG(f);
-  T y = q * (f * z) - 0.5f * z;
-  T r = h * 0x1.714p+0f + (y * $log2e + (f - h) * 0x1.714p+0f + f * 0x1.47652cp-12f);
+@@ log2 float: T(T x) {
+  T e, f = log_parts@(x, &e), h = upper_half@(f), high = splat@($(0x1.714p+0f|0x1.715476p+0));
+  T r = h * high + (log_rest@(f) * $log2e + (f - h) * high + f * $(0x1.47652cp-12f|0x1.4ae0bf85ddf44p-26));
   return log_edges@(x, r + e);
 }
 
-@@ log2 f64: T(T x) {
-  T e, f = log_parts@(x, &e), h = upper_half@(f);
-  T r = h * 0x1.715476p+0 + (log_rest@(f) * $log2e + (f - h) * 0x1.715476p+0 + f * 0x1.4ae0bf85ddf44p-26);
-  return log_edges@(x, r + e);
-}
-
-@@ log1p f32: T(T x) {
-  T u = 1.0f + x;
+@@ log1p float: T(T x) {
+  T u = 1.0f + x, e, f = log_parts@(u, &e);
   T lost = select@(x < 1.0f, x - (u - 1.0f), 1.0f - (u - x));
-  T e, f = log_parts@(u, &e);
-  lost = select@(x < 0x1p26f, lost, splat@(0)) * power_of_two@(at_least@(-e, -126.0f));
-  T z = f * f;
-  T q = POLY_LOG(f);
-  T r = f + (q * (f * z) + e * $ln2_low - 0.5f * z + lost * (1.0f - f + z));
+  lost = select@(x < $(0x1p26f|0x1p55), lost, splat@(0)) * power_of_two@(at_least@(-e, $(-126.0f|-1022.0)));
+  T r = f + (log_more@(f, e) + lost * (1.0f - f + f * f));
   r = log_edges@(u, r + e * $ln2_high);
-  return select@(absolute@(x) < 0x1p-30f, x, r);
-}
-
-@@ log1p f64: T(T x) {
-  T u = 1.0 + x;
-  T lost = select@(x < 1.0, x - (u - 1.0), 1.0 - (u - x));
-  T e, f = log_parts@(u, &e);
-  lost = select@(x < 0x1p55, lost, splat@(0)) * power_of_two@(at_least@(-e, -1022.0));
-  T r = f + (log_rest@(f) + e * $ln2_low + lost * (1.0 - f + f * f));
-  r = log_edges@(u, r + e * $ln2_high);
-  return select@(absolute@(x) < 0x1p-60, x, r);
+  return select@(absolute@(x) < $(0x1p-30f|0x1p-60), x, r);
 }
 
 /* erf(a) for a up to one */
-@@ erf_near f64: T(T a) {
-  T z = a * a;
-  T p = POLY_ERF_NEAR(z);
-  return p * a + a;
-}
+@@ erf_near float: T(T a) { T z = a * a; return POLY_ERF_NEAR(z) * a + a; }
 
 @@ erf f32: T(T x) {
-  T a = at_most@(absolute@(x), 4.0f), z = a * a;
-  T p = POLY_ERF_NEAR(z), q = POLY_ERF_FAR(a);
-  T far = 1.0f - exp@(-q);
-  return copy_sign@(select@(a < 1.0f, p * a + a, far), x);
+  T a = at_most@(absolute@(x), 4.0f);
+  return copy_sign@(select@(a < 1.0f, erf_near@(a), 1.0f - exp@(-POLY_ERF_FAR(a))), x);
 }
 
 @@ erf f64 halved: static T(T x) {
   T a = at_most@(absolute@(x), 6.0), t = (a - 3.0) / (a + 3.0);
-  T q = POLY_ERF_FAR(t);
-  T far = 1.0 - q * exp@(-a * a);
-  return copy_sign@(select@(a < 1.0, erf_near@(a), far), x);
+  return copy_sign@(select@(a < 1.0, erf_near@(a), 1.0 - POLY_ERF_FAR(t) * exp@(-a * a)), x);
 }
 
 /* signs and special cases around r = |x|**y */
@@ -218,13 +174,11 @@ TEXT = r"""
 /* x**y for x >= 0 with the range and precision of float32 */
 @@ pow_short f64: static T(T x, T y) {
   T e, f = log_parts@(x, &e), s = f / (2.0 + f), z = s * s;
-  T q = POLY_SHORT_LOG(z);
-  T l = log_edges@(x, (s + s + s * z * q) + e * 0x1.62e42fefa39efp-1);
+  T l = log_edges@(x, (s + s + s * z * POLY_SHORT_LOG(z)) + e * 0x1.62e42fefa39efp-1);
   T p = at_least@(at_most@(l * y, 200.0), -200.0);
   T n = nearest@(p * $log2e);
   T r = p - n * 0x1.62e42fefa39efp-1;
-  T w = POLY_SHORT_EXP(r);
-  return scale@(w * (r * r) + r + 1.0, n);
+  return scale@(POLY_SHORT_EXP(r) * (r * r) + r + 1.0, n);
 }
 
 /* a * b exactly: the rounded product and what it lost */
@@ -267,8 +221,7 @@ TEXT = r"""
   p = at_least@(at_most@(p, 720.0), -760.0);
   T n = nearest@(p * $log2e);
   T r = (p - n * $ln2_high) + (at_least@(at_most@(pl, 1.0), -1.0) - n * $ln2_low);
-  T v = POLY_EXP(r);
-  T result = scale@(v * (r * r) + r + 1.0, n);
+  T result = scale@(exp_near@(r), n);
   M zero = a == 0.0, endless = a == $inf;
   result = select@((zero & (M)(y < 0.0)) | (endless & (M)(y > 0.0)), splat@($inf), result);
   result = select@((zero & (M)(y > 0.0)) | (endless & (M)(y < 0.0)), splat@(0), result);

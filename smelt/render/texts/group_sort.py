@@ -7,12 +7,6 @@ for rows of any length, and needs no memory of the group's own. `smelt.render.ro
 
 from smelt.render.texts.sort import KEYS
 
-_RESULTS = {
-    "place": "INLINE i64 ${name}_result(i64 place, const GLOBAL $bits *from, long step) { return place; }\n",
-    "value_at": "INLINE $bits ${name}_result(i64 place, const GLOBAL $bits *from, long step)"
-    " { return from[place * step]; }\n",
-}
-
 _MERGE = r"""
 KERNEL {
   const GLOBAL $bits *x = buffers[1];
@@ -41,9 +35,9 @@ KERNEL {
       b = a;
       a = merged;
     }
-    for (long i = thread; i < count; i += $threads) to[i * inner] = ${name}_result(a[i], from, inner);
+    for (long i = thread; i < count; i += $threads) to[i * inner] = $indices ? a[i] : from[a[i] * inner];
   }
 }
 """
 
-TEMPLATES = {f"group_sort_{result}": (KEYS, text, _MERGE) for result, text in _RESULTS.items()}
+TEMPLATES = {"group_sort": (KEYS, _MERGE)}

@@ -16,11 +16,7 @@ TEXT = r"""
   0x1.31622469ce5adp-7 0x1.8f193743418ffp-9 0x1.406192d124629p-6 -0x1.3b416bb7d9257p-6 0x1.e529c6fce9bb4p-6
 
 /* base + low + atan(t) for |t| <= tan(pi/8) */
-@@ angle f64: T(T t, T base, T low) {
-  T z = t * t;
-  T p = POLY_ATAN(z);
-  return base + (t + (t * z * p + low));
-}
+@@ angle f64: T(T t, T base, T low) { T z = t * t; return base + (t + (t * z * POLY_ATAN(z) + low)); }
 
 @@ atan f64 halved widened: static T(T x) {
   T a = absolute@(x);
@@ -52,23 +48,23 @@ TEXT = r"""
   return select@((M)(x != x) | (M)(y != y), x + y, r);
 }
 
-/* asin(s) for s = sqrt(z) up to 1/2 */
-@@ arc f64: T(T s, T z) {
-  T p = POLY_ASIN(z);
-  return s * z * p + s;
+/* asin of a up to 1/2, and of half of the complement beyond */
+@@ arc f64: T(T a, M far) {
+  T z = select@(far, (1.0 - a) * 0.5, a * a), s = select@(far, sqrt@(z), a);
+  return s * z * POLY_ASIN(z) + s;
 }
 
 @@ asin f64 halved widened: static T(T x) {
   T a = absolute@(x);
   M far = a > 0.5;
-  T z = select@(far, (1.0 - a) * 0.5, a * a), s = select@(far, sqrt@(z), a), r = arc@(s, z);
+  T r = arc@(a, far);
   return copy_sign@(select@(far, 0x1.921fb54442d18p+0 - (r + r - 0x1.1a62633145c07p-54), r), x);
 }
 
 @@ acos f64 halved widened: static T(T x) {
   T a = absolute@(x);
   M far = a > 0.5;
-  T z = select@(far, (1.0 - a) * 0.5, a * a), s = select@(far, sqrt@(z), a), r = arc@(s, z);
+  T r = arc@(a, far);
   T beyond = select@(x < 0, 0x1.921fb54442d18p+1 - (r + r - 0x1.1a62633145c07p-53), r + r);
   r = select@(x < 0, -r, r);
   return select@(far, beyond, 0x1.921fb54442d18p+0 - (r - 0x1.1a62633145c07p-54));
@@ -77,9 +73,7 @@ TEXT = r"""
 /* half of e**x, for x >= 0 */
 @@ exp_half f64: T(T x) {
   T b = at_most@(x, 712.0), n = nearest@(b * $log2e);
-  T r = b - n * $ln2_high - n * $ln2_low;
-  T q = exp_rest@(r);
-  return scale@(q * (r * r) + r + 1.0, n - 1.0);
+  return scale@(exp_near@(b - n * $ln2_high - n * $ln2_low), n - 1.0);
 }
 
 @@ sinh f64 halved widened: static T(T x) {

@@ -3,9 +3,14 @@
 Elements are handled by their bits. A key is an unsigned integer in the order that is wanted; an item is a key, or a key
 with the place that it came from, and is sorted stably. `sizes` of a call: rows are `outer * inner` lines of `n`
 elements, `inner` elements apart, of which the first `count` in order are wanted.
+
+Items are numbers: a key, or a key above the `shift` bits of its place. Guarded texts have a form for AVX-512, which is
+written where the word `instructions` says that the processor may have it.
 """
 
-from smelt.render.spell import guarded
+from smelt.render.spell import Guarded, guarded
+
+_INSTRUCTIONS = "defined(__AVX512F__) && __has_builtin(__builtin_shufflevector)"
 
 _EITHER_KEYS = r"""
 /* Bits to keys: floats by sign and magnitude with every NaN above infinity, signed integers by flipping the sign. */
@@ -30,44 +35,22 @@ INLINE BITS ${name}_valueS(BITS b) {
 KEYS = _EITHER_KEYS.replace("BITS", "$bits").replace("SIGNED", "$signed").replace("S(", "(")
 _KEYS = KEYS + _EITHER_KEYS.replace("BITS", "${vector}").replace("SIGNED", "${mask}").replace("S(", "s(")
 
-# What an item is: the words of `schedule.sorting` say which.
-ITEMS = {
-    "key": r"""
-typedef $bits ${name}_item;
-INLINE ${name}_item ${name}_make($bits b, u64 at) { return ${name}_key(b); }
-INLINE $bits ${name}_item_key(${name}_item x) { return x; }
-INLINE int ${name}_before(${name}_item x, ${name}_item y) { return x < y; }
-INLINE ${name}_item ${name}_last(void) { return ($bits)-1; }
-INLINE ${name}_item ${name}_limit($bits key) { return key; }
-""",
-    "packed": r"""
-typedef u64 ${name}_item;
-INLINE ${name}_item ${name}_make($bits b, u64 at) { return (u64)${name}_key(b) << 32 | at; }
-INLINE $bits ${name}_item_key(${name}_item x) { return x >> 32; }
-INLINE u64 ${name}_place(${name}_item x) { return x & 0xffffffffu; }
-INLINE int ${name}_before(${name}_item x, ${name}_item y) { return x < y; }
-INLINE ${name}_item ${name}_last(void) { return -1ull; }
-INLINE ${name}_item ${name}_limit($bits key) { return (u64)key << 32; }
-""",
-    "pair": r"""
-typedef struct { u64 key, at; } ${name}_item;
-INLINE ${name}_item ${name}_make($bits b, u64 at) { return (${name}_item){${name}_key(b), at}; }
-INLINE $bits ${name}_item_key(${name}_item x) { return x.key; }
-INLINE u64 ${name}_place(${name}_item x) { return x.at; }
-INLINE int ${name}_before(${name}_item x, ${name}_item y) { return x.key < y.key; }
-INLINE ${name}_item ${name}_last(void) { return (${name}_item){-1ull, -1ull}; }
-INLINE ${name}_item ${name}_limit($bits key) { return (${name}_item){key, 0}; }
-""",
+_ITEMS = r"""
+typedef $item_type ${name}_item;
+INLINE ${name}_item ${name}_limit($bits key) { return (${name}_item)key << $shift; }
+INLINE ${name}_item ${name}_make($bits b, u64 at) { return ${name}_limit(${name}_key(b)) | ($shift ? at : 0); }
+INLINE $bits ${name}_item_key(${name}_item x) { return x >> $shift; }
+INLINE u64 ${name}_place(${name}_item x) { return x & (((${name}_item)1 << $shift) - 1); }
+/* Whether an item lies before the first one of a key: two words are compared at twice the cost of one. */
+INLINE int ${name}_before(${name}_item x, ${name}_item limit) {
+  return $shift < 64 ? x < limit : ${name}_item_key(x) < ${name}_item_key(limit);
 }
-
-# What is stored of an item.
-RESULTS = {
-    "value": "INLINE $bits ${name}_result(${name}_item x, const $bits *from, long step)"
-    " { return ${name}_value(${name}_item_key(x)); }\n",
-    "value_at": "INLINE $bits ${name}_result(${name}_item x, const $bits *from, long step)"
-    " { return from[${name}_place(x) * step]; }\n",
-    "place": "INLINE i64 ${name}_result(${name}_item x, const $bits *from, long step) { return ${name}_place(x); }\n",
+/* What is stored of an item; an element that its key does not tell exactly is looked up. */
+INLINE $out ${name}_result(${name}_item x, const $bits *from, long step) {
+  if ($indices) return ${name}_place(x);
+  return $shift ? from[${name}_place(x) * step] : ${name}_value(${name}_item_key(x));
 }
+"""
 
 _RADIX = r"""
 INLINE u32 ${name}_digit(${name}_item x, int pass) {
@@ -113,34 +96,9 @@ static void ${name}_copy(${name}_item *to, const ${name}_item *from, long n) {
 }
 """
 
-_BY_DIGITS = r"""
-/* Items below the pivot to the front of `to`, the others after them; how many are below. */
-static long ${name}_divided(const ${name}_item *from, ${name}_item *to, long n, ${name}_item pivot) {
-  long low = 0, below = 0;
-  for (long i = 0; i < n; i++) below += ${name}_before(from[i], pivot);
-  for (long i = 0, high = below; i < n; i++) {
-    long first = ${name}_before(from[i], pivot);
-    to[first ? low : high] = from[i];
-    low += first;
-    high += 1 - first;
-  }
-  return below;
-}
-INLINE ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u32 *counts) {
-  return ${name}_radix(a, b, n, counts);
-}
-"""
-
-
-def _forms(radix: str, quick: str) -> dict[str, str]:
-    """What there are instructions for is done by comparing, and elsewhere digit by digit."""
-    check = "defined(__AVX512F__) && __has_builtin(__builtin_shufflevector)"
-    return {"radix": radix, "quick": str(guarded(check, quick, radix))}
-
-
 # How many items are sorted at all: digit by digit, or where there are instructions for it by comparing.
-SORTS = _forms(
-    _BY_DIGITS,
+_SORT = guarded(
+    _INSTRUCTIONS,
     r"""NETWORKS
 /* Items below the pivot from `low` on, the others down from `high`. Elements become keys on the way. */
 INLINE void ${name}_deal(const ${name}_item *from, long n, ${name}_item **low, ${name}_item **high, ${name}_item pivot,
@@ -202,13 +160,30 @@ static ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u3
   return a;
 }
 """,
+    r"""
+/* Items below the pivot to the front of `to`, the others after them; how many are below. */
+static long ${name}_divided(const ${name}_item *from, ${name}_item *to, long n, ${name}_item pivot) {
+  long low = 0, below = 0;
+  for (long i = 0; i < n; i++) below += ${name}_before(from[i], pivot);
+  for (long i = 0, high = below; i < n; i++) {
+    long first = ${name}_before(from[i], pivot);
+    to[first ? low : high] = from[i];
+    low += first;
+    high += 1 - first;
+  }
+  return below;
+}
+INLINE ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u32 *counts) {
+  return ${name}_radix(a, b, n, counts);
+}
+""",
 )
 
 # Elements as items, and items as results, a vector at a time where they lie side by side.
 _FILL = r"""
 static void ${name}_fill(${name}_item *to, const $bits *x, long first, long n, long step) {
   long i = 0;
-  if ($fills == 1 && step == 1) {
+  if (!$shift && step == 1) {
     for (; i + $lanes <= n; i += $lanes) {
       *(${vector}_u *)((void *)(to + i)) = ${name}_keys(*(const ${vector}_u *)(x + first + i));
     }
@@ -217,7 +192,7 @@ static void ${name}_fill(${name}_item *to, const $bits *x, long first, long n, l
 }
 static void ${name}_store($out *to, const ${name}_item *from, long n, const $bits *x, long step) {
   long i = 0;
-  if ($fills == 1 && step == 1) {
+  if (!$shift && step == 1) {
     for (; i + $lanes <= n; i += $lanes) {
       *(${vector}_u *)((void *)(to + i)) = ${name}_values(*(const ${vector}_u *)(const void *)(from + i));
     }
@@ -227,26 +202,14 @@ static void ${name}_store($out *to, const ${name}_item *from, long n, const $bit
 """
 
 # The ends of a division among threads: from elements to two halves, and from the runs of a part to a sorted whole.
-_DIVISION_BY_DIGITS = r"""
-INLINE long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
-                           ${name}_item pivot) {
-  ${name}_fill(a, x, first, n, step);
-  return ${name}_divided(a, b, n, pivot);
-}
-static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *sizes, long count, ${name}_item *a,
-                                    ${name}_item *b, long n, u32 *counts) {
-  for (long at = 0, k = 0; k < count; at += sizes[k++]) ${name}_copy(a + at, runs[k], sizes[k]);
-  return ${name}_radix(a, b, n, counts);
-}
-"""
-DIVISIONS = _forms(
-    _DIVISION_BY_DIGITS,
+_DIVISION = guarded(
+    _INSTRUCTIONS,
     r"""
 /* Elements as items, divided by a pivot; the result lies in `b`. */
 static long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
                            ${name}_item pivot) {
   ${name}_item *low = b, *high = b + n;
-  if ($fills && step == 1) ${name}_deal((const ${name}_item *)(const void *)(x + first), n, &low, &high, pivot, 1);
+  if (!$shift && step == 1) ${name}_deal((const ${name}_item *)(const void *)(x + first), n, &low, &high, pivot, 1);
   else {
     ${name}_fill(a, x, first, n, step);
     ${name}_deal(a, n, &low, &high, pivot, 0);
@@ -266,12 +229,24 @@ static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *
   return a;
 }
 """,
+    r"""
+INLINE long ${name}_halved(const $bits *x, long first, long n, long step, ${name}_item *a, ${name}_item *b,
+                           ${name}_item pivot) {
+  ${name}_fill(a, x, first, n, step);
+  return ${name}_divided(a, b, n, pivot);
+}
+static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *sizes, long count, ${name}_item *a,
+                                    ${name}_item *b, long n, u32 *counts) {
+  for (long at = 0, k = 0; k < count; at += sizes[k++]) ${name}_copy(a + at, runs[k], sizes[k]);
+  return ${name}_radix(a, b, n, counts);
+}
+""",
 )
 
 _SIGNS = r"""
 /* Keys put -0 below 0. They are equal, so a stable order has them as they stood: put their signs back. */
 static void ${name}_signs($out *o, const $bits *x, long n, long count, long step) {
-  if (!$is_float || !$keeps_signs) return;
+  if (!$is_float || $shift) return;
   $bits zero = ${name}_key(0), other = ${name}_key($sign), least = zero < other ? zero : other;
   $bits most = zero < other ? other : zero;
   long first = 0, end = count;
@@ -322,12 +297,13 @@ KERNEL {
 }
 """
 
-EXTREMES = _forms(
+_EXTREMES = guarded(
+    _INSTRUCTIONS,
+    "NETWORKS",
     r"""
 INLINE ${item_vector} ${name}_min(${item_vector} a, ${item_vector} b) { return minimum@${item_vector}(a, b); }
 INLINE ${item_vector} ${name}_max(${item_vector} a, ${item_vector} b) { return maximum@${item_vector}(a, b); }
 """,
-    "NETWORKS",
 )
 
 _NETWORK = r"""
@@ -506,7 +482,7 @@ static void ${name}_best(${name}_item *a, ${name}_item *b, const $bits *x, long 
     }
   }
   found = ${name}_cut(a, b, found, count, counts);
-  for (; found < count; found++) a[found] = ${name}_last();
+  for (; found < count; found++) a[found] = (${name}_item)-1;
 }
 """
 
@@ -548,14 +524,15 @@ KERNEL {
 }
 """
 
-# Each template is the parts of the library that it needs, the item, the result, and the kernel itself.
-TEMPLATES = {
-    "sort_rows": (_KEYS, "item", "result", _RADIX, "sort", _FILL, _SIGNS, _ROWS),
-    "sort_network": (_KEYS, "item", "result", _SIGNS, "extremes", _NETWORK),
-    "sort_divide": (_KEYS, "item", "result", _RADIX, "sort", _FILL, "division", _LIMITS, _DIVIDE),
-    "sort_parts": (_KEYS, "item", "result", _RADIX, "sort", _FILL, "division", _PARTS),
+# Each template is the parts of the library that it needs, and the kernel itself.
+_SORTING = (_KEYS, _ITEMS, _RADIX, _SORT)
+TEMPLATES: dict[str, tuple[str | Guarded, ...]] = {
+    "sort_rows": (*_SORTING, _FILL, _SIGNS, _ROWS),
+    "sort_network": (_KEYS, _ITEMS, _SIGNS, _EXTREMES, _NETWORK),
+    "sort_divide": (*_SORTING, _FILL, _DIVISION, _LIMITS, _DIVIDE),
+    "sort_parts": (*_SORTING, _FILL, _DIVISION, _PARTS),
     "sort_signs": (_KEYS, _SIGNS, _RESTORE),
-    "best_rows": (_KEYS, "item", "result", _RADIX, "sort", _SELECT, _BEST_ROWS),
-    "best_pieces": (_KEYS, "item", _RADIX, "sort", _SELECT, _BEST_CHUNKS),
-    "best_finish": (_KEYS, "item", "result", _RADIX, "sort", _BEST_FINISH),
+    "best_rows": (*_SORTING, _SELECT, _BEST_ROWS),
+    "best_pieces": (*_SORTING, _SELECT, _BEST_CHUNKS),
+    "best_finish": (*_SORTING, _BEST_FINISH),
 }

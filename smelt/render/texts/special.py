@@ -85,8 +85,7 @@ TEXT = r"""
 @@ erfc_far f64: T(T a) {
   T lost, t = (a - 4.0) / (a + 4.0), z = product@(a, a, &lost), n = nearest@(z * -$log2e);
   T r = -z - n * $ln2_high - (n * $ln2_low + lost);
-  T g = POLY_ERFC(t), q = exp_rest@(r);
-  return scale@((q * (r * r) + r + 1.0) * (g / (1.0 + (a + a))), n);
+  return scale@(exp_near@(r) * (POLY_ERFC(t) / (1.0 + (a + a))), n);
 }
 
 @@ erfc f64 halved widened: static T(T x) {

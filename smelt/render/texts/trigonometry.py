@@ -117,32 +117,20 @@ CONSTANT u64 two_over_pi@[] = {
   return select@((q & 2) != 0, -y, y);
 }
 
-@@ sin_huge f64 scalar: NEVER_INLINE T(T x, long shift) {
+/* sin(x + shift * pi/2); if the shift is negative, tan(x) */
+@@ huge f64 scalar: NEVER_INLINE T(T x, long shift) {
   long n;
   T low, r = reduce_huge@(x, &low, &n);
-  return turn@(sine_part@(r, low), cosine_part@(r, low), n + shift);
+  return shift < 0 ? tangent_part@(r, low, n & 1) : turn@(sine_part@(r, low), cosine_part@(r, low), n + shift);
 }
 
-@@ tan_huge f64 scalar: NEVER_INLINE T(T x) {
-  long n;
-  T low, r = reduce_huge@(x, &low, &n);
-  return tangent_part@(r, low, n & 1);
-}
-
+/* y, and where x is huge what it should be */
 @@ is_huge f64: M(T x) = (M)(absolute@(x) >= 0x1p30) & (M)(absolute@(x) < $inf)
-@@ sin_mended f64 scalar: T(T x, T y, long shift) = is_huge@(x) ? sin_huge@(x, shift) : y
+@@ mended f64 scalar: T(T x, T y, long shift) = is_huge@(x) ? huge@(x, shift) : y
 
-@@ sin_mended f64 vector: T(T x, T y, long shift) {
-  M huge = is_huge@(x);
-  if (fold_or@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = sin_huge@E(x[j], shift);
-  return y;
-}
-
-@@ tan_mended f64 scalar: T(T x, T y) = is_huge@(x) ? tan_huge@(x) : y
-
-@@ tan_mended f64 vector: T(T x, T y) {
-  M huge = is_huge@(x);
-  if (fold_or@I(huge)) for (int j = 0; j < L; j++) if (huge[j]) y[j] = tan_huge@E(x[j]);
+@@ mended f64 vector: T(T x, T y, long shift) {
+  M found = is_huge@(x);
+  if (fold_or@I(found)) for (int j = 0; j < L; j++) if (found[j]) y[j] = huge@E(x[j], shift);
   return y;
 }
 
@@ -151,7 +139,7 @@ CONSTANT u64 two_over_pi@[] = {
   T low;
   I q;
   T r = reduce@(x, &low, &q);
-  return sin_mended@(x, turn@(sine_part@(r, low), cosine_part@(r, low), q + splat@I(shift)), shift);
+  return mended@(x, turn@(sine_part@(r, low), cosine_part@(r, low), q + splat@I(shift)), shift);
 }
 
 @@ sin f64 halved: static T(T x) = select@(x == 0, x, shifted_sin@(x, 0))
@@ -161,7 +149,7 @@ CONSTANT u64 two_over_pi@[] = {
   T low;
   I q;
   T r = reduce@(x, &low, &q);
-  T y = tan_mended@(x, tangent_part@(r, low, (q & 1) != 0));
+  T y = mended@(x, tangent_part@(r, low, (q & 1) != 0), -1);
   return select@(x == 0, x, y);
 }
 
@@ -176,14 +164,14 @@ CONSTANT u64 two_over_pi@[] = {
 @@ shifted_sin_short f64: T(T x, long shift) {
   I q;
   T c, s = short_parts@(x, &c, &q);
-  return sin_mended@(x, turn@(s, c, q + splat@I(shift)), shift);
+  return mended@(x, turn@(s, c, q + splat@I(shift)), shift);
 }
 
 @@ tan_short f64: static T(T x) {
   I q;
   T c, s = short_parts@(x, &c, &q);
   M odd = (q & 1) != 0;
-  return tan_mended@(x, select@(odd, -c, s) / select@(odd, s, c));
+  return mended@(x, select@(odd, -c, s) / select@(odd, s, c), -1);
 }
 
 @@ sin f32 halved: static T(T x) = select@(x == 0, x, CONVERT(shifted_sin_short@D(CONVERT(x, D), 0), T))
