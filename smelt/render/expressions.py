@@ -62,7 +62,7 @@ class Expressions:
         if value.dtype is not compute_dtype(buffer.dtype):
             raise InternalError(f"a load of {buffer.dtype} gives no {value.dtype}")
         tile = self.registers.tile(value)
-        along = side_by_side(statement) if tile.lane is None and self.library.dialect.vectors else None
+        along = side_by_side(statement) if tile.lane is None and self.library.dialect.extensions else None
         if along is not None:
             first = at[along.name] - at[along.name] % TOGETHER
             where = access(buffer, statement.index, (), {**at, along.name: first}, None)
