@@ -111,7 +111,7 @@ def tried(text: str) -> list[Tried]:
 def _worth_trying(region: Region, profile: Profile) -> Iterator[_Candidate]:
     seen: set[str] = set()
     rates, least = known(profile), math.inf
-    for form, program, actions, _ in candidates(region, profile):
+    for form, program, actions, *_ in candidates(region, profile):
         try:
             kernel = lower(program, actions)
         except Illegal:

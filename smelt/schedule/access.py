@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Protocol
 
 from smelt.cost.operations import instructions
 from smelt.graph import Index, Operation, Variable, of, upper
 from smelt.kernel import Buffer, Expression, Region, extent, walk
 
 
-def stride(buffer: Buffer, index: tuple[Index, ...], axis: Variable) -> int | None:
+class Accessed(Protocol):
+    """A place in a buffer: a load, a store, or what stands for one."""
+
+    @property
+    def buffer(self) -> Buffer: ...
+
+    @property
+    def index(self) -> tuple[Index, ...]: ...
+
+
+def stride(access: Accessed, axis: Variable) -> int | None:
     """How far apart neighbors on an axis lie, in elements; None if that varies."""
-    address = buffer.address(index)
+    address = access.buffer.address(access.index)
     for atom in address.atoms():
         if isinstance(atom, Operation) and axis in atom.a.variables() | atom.b.variables():
             return None
     return address.coefficient(axis).value
+
+
+def lies_along(e: Expression, axis: Variable) -> bool:
+    """Whether a value is a load that finds neighbors on an axis side by side."""
+    return e.op == "load" and stride(e.attribute, axis) == 1
 
 
 def lies_in_panels(load: Expression, axis: Variable, panel: int) -> bool:
@@ -24,10 +41,10 @@ def lies_in_panels(load: Expression, axis: Variable, panel: int) -> bool:
     if load.op != "load" or size % panel or load.attribute.mask or load.arguments:
         return False
     outer, inner = Variable("panel", 0, size // panel - 1), Variable("column", 0, panel - 1)
-    access = load.attribute
-    index = tuple(i.substitute({axis: of(outer) * panel + of(inner)}) for i in access.index)
-    apart = stride(access.buffer, index, outer)
-    return stride(access.buffer, index, inner) == 1 and apart is not None and apart != panel
+    index = tuple(i.substitute({axis: of(outer) * panel + of(inner)}) for i in load.attribute.index)
+    access = load.attribute._replace(index=index)
+    apart = stride(access, outer)
+    return stride(access, inner) == 1 and apart is not None and apart != panel
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +61,7 @@ class Walk:
 
     def along(self, axis: Variable) -> int | None:
         """The stride along an axis; None if that varies."""
-        return None if axis in self.scattered else stride(self.buffer, self.index, axis)
+        return None if axis in self.scattered else stride(self, axis)
 
 
 def walks(region: Region) -> list[Walk]:
@@ -77,25 +94,24 @@ def reductions(region: Region) -> list[Expression]:
     return [e for e in region.order() if e.op == "reduce"]
 
 
-def phases(region: Region) -> list[list[Expression]]:
-    """For each reduction, and for the stored value, what its own loop computes: everything up to other reductions."""
-    found: list[list[Expression]] = []
+def scanned_axes(region: Region) -> list[Variable]:
+    return list(dict.fromkeys(e.attribute.axis for e in region.order() if e.op == "scan"))
+
+
+def shared_values(region: Region) -> dict[str, Expression]:
+    """What several phases compute, by name. Each reduction is a phase, and the result, up to other reductions."""
+    phases: Counter[Expression] = Counter()
     for root in [e.arguments[0] for e in reductions(region)] + [o.value for o in region.outputs]:
-        found.append(_within(root))
-    return found
-
-
-def _within(root: Expression) -> list[Expression]:
-    if root.op == "reduce":
-        return []
-    seen: dict[Expression, None] = {}
-    stack = [root]
-    while stack:
-        e = stack.pop()
-        if e not in seen and e.op != "reduce":
-            seen[e] = None
-            stack.extend(e.arguments)
-    return list(seen)
+        seen: dict[Expression, None] = {}
+        stack = [root]
+        while stack:
+            e = stack.pop()
+            if e not in seen and e.op != "reduce":
+                seen[e] = None
+                stack.extend(e.arguments)
+        phases.update(seen.keys())
+    names = {e: name for name, e in region.named().items()}
+    return {names[e]: e for e, count in phases.items() if count > 1 and e.arguments}
 
 
 def again_instructions(root: Expression, axis: Variable) -> int:

@@ -13,13 +13,14 @@ from dataclasses import replace
 
 from smelt.cost import Profile
 from smelt.cost.kernel import rows_in_cache
-from smelt.graph import Variable, upper
-from smelt.kernel import Action, Bind, Order, Split, Unroll, extent, walk
-from smelt.schedule.access import lies_in_panels, stride
-from smelt.schedule.choice import Candidate, formed
-from smelt.schedule.facts import Contraction, loops, sizes
+from smelt.graph import upper
+from smelt.kernel import extent, walk
+from smelt.schedule.access import lies_along, lies_in_panels, stride
+from smelt.schedule.choice import Candidate
+from smelt.schedule.facts import Contraction, sizes
+from smelt.schedule.nest import Axes, Nest
 from smelt.schedule.tiling import Tiling
-from smelt.schedule.vectors import fitting, split, vector_lanes
+from smelt.schedule.vectors import fitting, vector_lanes
 
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
 TILED_ROWS = 4  # rows from which on there are tiles
@@ -38,17 +39,23 @@ ROWS_TO_ONE = 32  # for each row that is computed twice
 LONG_FINISH = 8  # operations on each sum that are written once for a row of the tile, not for each of its registers
 SHORT_FINISH = 2  # the same for a long sum
 
+# Of groups of threads.
+TILE_SIDE = 16  # threads along each side of a tile
+TILE_REGISTERS = 4  # rows and columns of a tile that each thread computes
+GROUP_DEPTH = 16  # summed elements that are copied at a time
+
 
 def contraction_schedules(c: Contraction, profile: Profile) -> Iterator[Candidate]:
     """A contraction and what is computed from it, the best first."""
+    if profile.group_threads:
+        yield from (Candidate.of("group", c, tiling) for tiling in _grouped(c, profile))
+        return
     lanes = fitting(vector_lanes(c.region, profile), c.n)
     if c.height >= TILED_ROWS:
         for form, kind in (("packed", _packed), ("turned", _turned), ("panels", _panels), ("tiled", _tiled)):
             for tiling in kind(c, lanes, profile):
-                beside = _beside(c, tiling.width) if tiling.beside else None
-                for knobs in _finished(c, tiling):
-                    yield Candidate(form, c.region, knobs.actions(c, beside), str(knobs))
-    yield from formed("streamed", c.region, _streamed(c, lanes))
+                yield from (Candidate.of(form, c, knobs) for knobs in _finished(c, tiling))
+    yield from (Candidate.of("streamed", rows_of_vectors(c), nest) for nest in _streamed(c, lanes))
 
 
 def _finished(c: Contraction, tiling: Tiling) -> Iterator[Tiling]:
@@ -62,7 +69,7 @@ def _finished(c: Contraction, tiling: Tiling) -> Iterator[Tiling]:
     after = [e for e in c.region.order() if c.m in e.axes and e not in inside]
     accesses = [*c.region.outputs, *(e.attribute for e in after if e.op == "load")]
     # What does not lie side by side is taken apart into lanes, with an address for each.
-    single = sum(stride(access.buffer, access.index, c.n) not in (0, 1) for access in accesses)
+    single = sum(stride(access, c.n) not in (0, 1) for access in accesses)
     steps = sum(e.op != "load" for e in after) + 2 * tiling.lanes * single
     long = sizes(c.summed) >= LONG_SUM
     again = -upper(rows) % tiling.height
@@ -98,7 +105,7 @@ def _turned(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
     height, width = _tile(sizes([c.n]), lanes, profile)
     panel = width * lanes
     blocks = min(TASKS_PER_CORE * profile.cores, c.height // (BLOCK_ROWS * width))
-    if stride(access.buffer, access.index, c.m) != 1 or access.mask or sizes([c.n]) < 2 * panel or blocks < 2:
+    if stride(access, c.m) != 1 or access.mask or sizes([c.n]) < 2 * panel or blocks < 2:
         return
     panels = _even_blocks(-(-sizes([c.n]) // panel), TURNED_PANELS) or -(-sizes([c.n]) // panel)
     depth = _even_blocks(sizes([c.k]), max(8, _room(c, profile) // (panels * panel)))
@@ -108,7 +115,7 @@ def _turned(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
 
 def _panels(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
     """Few rows: B comes from memory, so it is packed in the order in which it lies, a page of each row at a time."""
-    if not c.is_static(c.n, c.k) or c.height > FEW_ROWS or len(c.summed) > 1 or _beside(c, 1) is not None:
+    if not c.is_static(c.n, c.k) or c.height > FEW_ROWS or len(c.summed) > 1 or c.beside is not None:
         return
     height, width = _tile(sizes([c.n]), lanes, profile)
     panel = width * lanes
@@ -127,7 +134,7 @@ def _panels(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
 def _tiled(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
     """A register tile of rows times vectors of columns; B is packed once per column of tiles."""
     height, width = _tile(sizes([c.n]), lanes, profile)
-    beside = profile.vector_registers >= 32 and _beside(c, width) is not None
+    beside = profile.vector_registers >= 32 and c.beside is not None and 2 * width <= TILE_VECTORS
     wide = TILE_VECTORS if beside else width
     tasks = sizes(axis for axis in c.batch if axis not in c.rows) * -(-sizes([c.n]) // (width * lanes))
     tiling = Tiling(TILE_ROWS if beside else height, width, lanes, unroll=UNROLLED, shared=1)
@@ -188,26 +195,12 @@ def _is_small(c: Contraction, panel: int, profile: Profile) -> bool:
     Rows that lie a power of two apart drive each other out; few rows of A do not make up for packing all the same.
     """
     b = c.right
-    if b.op != "load" or len(c.summed) > 1 or stride(b.attribute.buffer, b.attribute.index, c.n) != 1:
+    if len(c.summed) > 1 or not lies_along(b, c.n):
         return False
     rows = c.height * sizes(c.rows)
-    apart = stride(b.attribute.buffer, b.attribute.index, c.k) if rows >= PACKED_ROWS else None
+    apart = stride(b.attribute, c.k) if rows >= PACKED_ROWS else None
     itemsize = b.dtype.itemsize
     return rows_in_cache(sizes([c.k]), panel * itemsize, itemsize * (apart or 1)) <= profile.l1_bytes
-
-
-def _beside(c: Contraction, width: int) -> Variable | None:
-    """An axis whose rows share a register tile where those of `n` alone are short: another axis of B, as the rows of an
-    image are.
-    """
-    output = c.region.outputs[0]
-    others = [axis for axis in c.batch if axis in c.right.axes and axis not in c.left.axes]
-    steps = {axis: stride(output.buffer, output.index, axis) for axis in others}
-    near = [axis for axis in others if steps[axis] is not None and isinstance(extent(axis), int)]
-    if 2 * width > TILE_VECTORS or not near:
-        return None
-    best = min(near, key=lambda axis: steps[axis] or 0)
-    return best if upper(extent(best)) >= 2 else None
 
 
 def _tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
@@ -224,26 +217,36 @@ def _tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
     return TILE_ROWS, TILE_VECTORS
 
 
-def _streamed(c: Contraction, lanes: int) -> Iterator[tuple[Action, ...]]:
+def rows_of_vectors(c: Contraction) -> Axes:
+    """The axes of a contraction that is no tile: every product has a place in the loops over the result."""
+    return Axes(c.region, (*c.batch, *([] if c.m is None else [c.m]), c.n), (), c.k, first=c.first)
+
+
+def _streamed(c: Contraction, lanes: int) -> Iterator[Nest]:
     """Few rows: the weight is read once, along its unit stride."""
-    outer = (*loops(c.batch), *(() if c.m is None else loops([c.m])))
-    n, k = c.n.name, c.k.name
-    split_m: list[Action] = []
-    if c.m is not None and c.is_static(c.m) and 1 < c.height < TILED_ROWS:
-        split_m = [Split(c.m.name, ((c.height, "reg"),))]
     columns, depth = sizes([c.n]), sizes([c.k])
-    along_k = c.right.op == "load" and stride(c.right.attribute.buffer, c.right.attribute.index, c.k) == 1
-    if along_k and depth >= 2 * lanes:
-        actions = [*split_m, Split(n, ((8, "reg"),)), Split(k, ((lanes, "lane"),))]
+    nest = Nest(c.n.name, lanes, registers=max(1, min(8, -(-columns // lanes))), tasks=len(rows_of_vectors(c).rows))
+    if c.m is not None and c.is_static(c.m) and 1 < c.height < TILED_ROWS:
+        nest = replace(nest, side=c.m.name, height=c.height)
+    if depth >= 2 * lanes and lies_along(c.right, c.k):
+        nest = replace(nest, vector=c.k.name, registers=8, across=c.n.name)
     else:
-        width = max(1, min(8, -(-columns // lanes)))
-        actions = [*split_m, *split(c.n, width, lanes)]
-        blocks = STREAMED_COLUMNS // (width * lanes)
+        blocks = STREAMED_COLUMNS // (nest.registers * lanes)
         static = c.is_static(c.n, c.k) and len(c.summed) == 1
         if static and blocks > 1 and columns >= STREAMED_COLUMNS and depth >= 4 * STREAMED_ROWS:
-            cut = [Split(n, ((blocks, "loop"), (width, "reg"), (lanes, "lane"))), Split(k, ((STREAMED_ROWS, "loop"),))]
-            order = Order((*outer, f"{n}.0", f"{k}.0", f"{n}.1", f"{k}.1"))
-            yield (*split_m, *cut, order, Bind((*outer, f"{n}.0")), Unroll(f"{k}.1", STREAMED_ROWS))
-    order = Order((*outer, f"{n}.0"))
-    yield (*actions, order, Bind((*outer, f"{n}.0")))
-    yield (*actions, order)
+            yield replace(nest, blocks=blocks, turns=STREAMED_ROWS, unroll=STREAMED_ROWS)
+    yield nest
+    yield replace(nest, tasks=0)
+
+
+def _grouped(c: Contraction, profile: Profile) -> Iterator[Tiling]:
+    """A tile for each group of threads. Sums of a symbolic length are not staged: see `nests`."""
+    if c.m is None or profile.group_threads < TILE_SIDE**2 or min(c.height, sizes([c.n])) < TILE_SIDE:
+        return
+    height, width = (min(TILE_REGISTERS, -(-sizes([axis]) // TILE_SIDE)) for axis in (c.m, c.n))
+    tiling = Tiling(height, width, 1, "mask", depth=GROUP_DEPTH, threads=TILE_SIDE)
+    if sizes([c.k]) < 2:
+        return
+    if c.is_static(c.k):
+        yield replace(tiling, left="rows", right="rows")
+    yield tiling
