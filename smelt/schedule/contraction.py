@@ -52,8 +52,10 @@ def contraction_schedules(c: Contraction, profile: Profile) -> Iterator[Candidat
         return
     lanes = fitting(vector_lanes(c.region, profile), c.n)
     if c.height >= TILED_ROWS:
+        tail = "balance" if c.is_static(c.m) else "unit"
+        tile = Tiling(*_tile(sizes([c.n]), lanes, profile), lanes, tail, unroll=UNROLLED)
         for form, kind in (("packed", _packed), ("turned", _turned), ("panels", _panels), ("tiled", _tiled)):
-            for tiling in kind(c, lanes, profile):
+            for tiling in kind(c, tile, profile):
                 yield from (Candidate.of(form, c, knobs) for knobs in _finished(c, tiling))
     yield from (Candidate.of("streamed", rows_of_vectors(c), nest) for nest in _streamed(c, lanes))
 
@@ -81,68 +83,54 @@ def _finished(c: Contraction, tiling: Tiling) -> Iterator[Tiling]:
     yield tiling
 
 
-def _packed(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
+def _packed(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     """B lies in panels already: each is a task, and every tile of rows meets a block of it."""
-    if not c.is_static(c.n, c.k) or len(c.summed) > 1:
-        return
-    height, width = _tile(sizes([c.n]), lanes, profile)
-    if lies_in_panels(c.right, c.n, width * lanes):
-        tasks = sizes(c.batch) * sizes([c.n]) // (width * lanes)
-        depth = _even_blocks(sizes([c.k]), max(8, _room(c, profile) // (width * lanes)))
-        tiling = Tiling(height, width, lanes, depth=depth, unroll=UNROLLED)
-        yield _cut_rows(c, tiling, width, tasks, 1, profile)
+    if c.is_static(c.n, c.k) and len(c.summed) == 1 and lies_in_panels(c.right, c.n, tile.panel):
+        tasks = sizes(c.batch) * sizes([c.n]) // tile.panel
+        yield _cut_rows(c, replace(tile, depth=_depth(c, tile.panel, profile)), tile.width, tasks, 1, profile)
 
 
-def _turned(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
+def _turned(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     """A lies with its rows side by side, as in the gradient of a weight. Read as it is, each product would touch a line
     of its own, and where those lie a power of two apart they drive each other out of the caches. So A is packed, too: a
     tile at a time, which then meets a block of B that is many panels wide. Tasks are blocks of rows and of columns.
     """
-    if c.batch or len(c.summed) > 1 or not c.is_static(c.m, c.n, c.k) or c.left.op != "load":
+    if c.m is None or c.batch or len(c.summed) > 1 or not c.is_static(c.m, c.n, c.k):
         return
-    assert c.m is not None
-    access = c.left.attribute
-    height, width = _tile(sizes([c.n]), lanes, profile)
-    panel = width * lanes
-    blocks = min(TASKS_PER_CORE * profile.cores, c.height // (BLOCK_ROWS * width))
-    if stride(access, c.m) != 1 or access.mask or sizes([c.n]) < 2 * panel or blocks < 2:
+    there, blocks = -(-sizes([c.n]) // tile.panel), c.height // (BLOCK_ROWS * tile.width)
+    if not lies_along(c.left, c.m) or c.left.attribute.mask or sizes([c.n]) < 2 * tile.panel or blocks < 2:
         return
-    panels = _even_blocks(-(-sizes([c.n]) // panel), TURNED_PANELS) or -(-sizes([c.n]) // panel)
-    depth = _even_blocks(sizes([c.k]), max(8, _room(c, profile) // (panels * panel)))
-    tiles = -(-c.height // height)
-    yield Tiling(height, width, lanes, "shrink", -(-tiles // blocks), panels, depth, 0, "columns", "panels", UNROLLED)
+    tiles = -(-c.height // tile.height)
+    panels = -(-there // -(-there // TURNED_PANELS))
+    tiling = replace(tile, tail="shrink", panels=panels, depth=_depth(c, panels * tile.panel, profile))
+    row_tiles = -(-tiles // min(TASKS_PER_CORE * profile.cores, blocks))
+    yield replace(tiling, row_tiles=row_tiles, left="columns", right="panels")
 
 
-def _panels(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
+def _panels(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     """Few rows: B comes from memory, so it is packed in the order in which it lies, a page of each row at a time."""
     if not c.is_static(c.n, c.k) or c.height > FEW_ROWS or len(c.summed) > 1 or c.beside is not None:
         return
-    height, width = _tile(sizes([c.n]), lanes, profile)
-    panel = width * lanes
-    there = -(-sizes([c.n]) // panel)
-    share = max(1, there * sizes(c.batch) // (TASKS_PER_CORE * profile.cores))  # panels of a task
-    panels = max(1, min(STREAMED_COLUMNS // panel, share, there))
-    if panels == 1:
-        return
-    depth = _even_blocks(sizes([c.k]), max(8, _room(c, profile) // (panels * panel)))
-    tiling = Tiling(height, width, lanes, _tail(c), 0, panels, depth, right="panels", unroll=UNROLLED)
-    if c.left.op not in ("load", "cast"):
-        yield replace(tiling, left="rows")
-    yield tiling
+    there = -(-sizes([c.n]) // tile.panel)
+    share = there * sizes(c.batch) // (TASKS_PER_CORE * profile.cores)  # panels of a task
+    panels = min(STREAMED_COLUMNS // tile.panel, share, there)
+    if panels > 1:
+        tiling = replace(tile, panels=panels, depth=_depth(c, panels * tile.panel, profile), right="panels")
+        if c.left.op not in ("load", "cast"):
+            yield replace(tiling, left="rows")
+        yield tiling
 
 
-def _tiled(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
+def _tiled(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     """A register tile of rows times vectors of columns; B is packed once per column of tiles."""
-    height, width = _tile(sizes([c.n]), lanes, profile)
-    beside = profile.vector_registers >= 32 and c.beside is not None and 2 * width <= TILE_VECTORS
-    wide = TILE_VECTORS if beside else width
-    tasks = sizes(axis for axis in c.batch if axis not in c.rows) * -(-sizes([c.n]) // (width * lanes))
-    tiling = Tiling(TILE_ROWS if beside else height, width, lanes, unroll=UNROLLED, shared=1)
-    tiling = replace(tiling, beside=TILE_VECTORS // width if beside else 0, depth=_depth(c, width * lanes, profile))
+    tiling, wide = replace(tile, shared=1, depth=_depth(c, tile.panel, profile)), tile.width
+    if profile.vector_registers >= 32 and c.beside is not None and 2 * wide <= TILE_VECTORS:
+        tiling, wide = replace(tiling, height=TILE_ROWS, beside=TILE_VECTORS // wide), TILE_VECTORS
+    tasks = sizes(axis for axis in c.batch if axis not in c.rows) * -(-sizes([c.n]) // tile.panel)
     tiling = _cut_rows(c, tiling, wide, tasks, sizes(c.rows), profile)
     if c.left.op not in ("load", "cast") or (c.left.op == "load" and c.left.attribute.mask):
         yield replace(tiling, left="rows", right="rows")
-    if _is_small(c, width * lanes, profile):
+    if _is_small(c, tile.panel, profile):
         yield tiling
     yield replace(tiling, right="rows")
     yield tiling
@@ -152,40 +140,26 @@ def _tiled(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
 # --- how much at a time
 
 
-def _tail(c: Contraction) -> str:
-    return "balance" if c.is_static(c.m) else "unit"
-
-
 def _cut_rows(c: Contraction, tiling: Tiling, width: int, tasks: int, times: int, profile: Profile) -> Tiling:
     """The rows in blocks, where the columns make too few `tasks`; each row stands for so many `times` rows, and a tile
     has `width` vectors.
     """
-    rows = c.height
     if not c.is_static(c.m):
-        return replace(tiling, tail="unit")
-    wanted = TASKS_PER_CORE * profile.cores
-    products = max(sizes(c.region.axes), 1)
+        return tiling
+    rows, products = c.height, max(sizes(c.region.axes), 1)
     most = min(rows * times // (BLOCK_ROWS * width), rows, products // (BLOCK_PRODUCTS * tasks))
-    blocks, tiles = min(-(-wanted // tasks), most), -(-rows // tiling.height)
+    blocks, tiles = min(-(-TASKS_PER_CORE * profile.cores // tasks), most), -(-rows // tiling.height)
     return tiling if blocks < 2 else replace(tiling, row_tiles=-(-tiles // blocks))
 
 
-def _room(c: Contraction, profile: Profile) -> int:
-    """Elements of B that a packed block has."""
-    return profile.l2_bytes // PACKED_SHARE // c.right.dtype.itemsize
-
-
-def _even_blocks(size: int, most: int) -> int:
-    """The size of blocks that are all about alike; 0 if one is enough."""
-    return 0 if size <= most else -(-size // -(-size // most))
-
-
-def _depth(c: Contraction, panel: int, profile: Profile) -> int:
-    """How long blocks of the longest summed axis are, if the sum is too long to be packed whole; else 0."""
+def _depth(c: Contraction, columns: int, profile: Profile) -> int:
+    """How long blocks of the longest summed axis are, all about alike, if the sum of so many columns is too long to be
+    packed whole; else 0.
+    """
     if not c.is_static(*c.summed):
         return 0
     total, size = sizes(c.summed), max(upper(extent(axis)) for axis in c.summed)
-    most = _room(c, profile) // panel
+    most = max(8, profile.l2_bytes // PACKED_SHARE // c.right.dtype.itemsize // columns)
     return 0 if total <= most else -(-size // -(-size // max(1, most // (total // size))))
 
 
@@ -241,12 +215,11 @@ def _streamed(c: Contraction, lanes: int) -> Iterator[Nest]:
 
 def _grouped(c: Contraction, profile: Profile) -> Iterator[Tiling]:
     """A tile for each group of threads. Sums of a symbolic length are not staged: see `nests`."""
-    if c.m is None or profile.group_threads < TILE_SIDE**2 or min(c.height, sizes([c.n])) < TILE_SIDE:
+    small = min(c.height, sizes([c.n])) < TILE_SIDE or sizes([c.k]) < 2
+    if c.m is None or small or profile.group_threads < TILE_SIDE**2:
         return
     height, width = (min(TILE_REGISTERS, -(-sizes([axis]) // TILE_SIDE)) for axis in (c.m, c.n))
     tiling = Tiling(height, width, 1, "mask", depth=GROUP_DEPTH, threads=TILE_SIDE)
-    if sizes([c.k]) < 2:
-        return
     if c.is_static(c.k):
         yield replace(tiling, left="rows", right="rows")
     yield tiling
