@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from smelt.graph import Variable
-from smelt.kernel import Action, Bind, Keep, Matrix, Order, Region, Split, Stream, Unroll
-from smelt.kernel.actions.cuts import TAILS
+from smelt.kernel import TAILS, Action, Bind, Keep, Matrix, Order, Region, Split, Stream, Unroll
 from smelt.schedule.access import shared_values
 from smelt.schedule.choice import Actions, Domain, Knobs
 from smelt.schedule.facts import loops

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from smelt.graph import Variable, upper
-from smelt.kernel import Action, Apart, Bind, Matrix, Order, Split, Stage, Unroll, extent
-from smelt.kernel.actions.cuts import TAILS
+from smelt.kernel import TAILS, Action, Apart, Bind, Matrix, Order, Split, Stage, Unroll, extent
 from smelt.schedule.choice import Actions, Domain, Knobs
 from smelt.schedule.facts import Contraction, loops
 
