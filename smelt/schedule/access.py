@@ -6,9 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
-from smelt.cost.operations import instructions
 from smelt.graph import Index, Operation, Variable, of, upper
-from smelt.kernel import Buffer, Expression, Region, extent, walk
+from smelt.kernel import Buffer, Expression, Region, extent
 
 
 class Accessed(Protocol):
@@ -49,35 +48,30 @@ def lies_in_panels(load: Expression, axis: Variable, panel: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One load or store: its buffer and index, and the bytes that it moves over the whole region.
+    """One load or store: where it goes, and the bytes that it moves over the whole region.
 
     `scattered` are the axes that an index which is a value varies over.
     """
 
-    buffer: Buffer
-    index: tuple[Index, ...]
+    access: Accessed
     nbytes: int
-    scattered: frozenset[Variable] = frozenset()
+    scattered: frozenset[Variable]
 
     def along(self, axis: Variable) -> int | None:
         """The stride along an axis; None if that varies."""
-        return None if axis in self.scattered else stride(self, axis)
+        return None if axis in self.scattered else stride(self.access, axis)
 
 
 def walks(region: Region) -> list[Walk]:
     """Every access of a region. A store counts double: its line is read before it is written."""
-    nothing: frozenset[Variable] = frozenset()
-    accesses = [(o.buffer, o.index, 2, nothing) for o in region.outputs]
-    for e in region.order():
-        if e.op == "load":
-            scattered = nothing.union(*(a.axes for a in e.arguments))
-            accesses.append((e.attribute.buffer, e.attribute.index, 1, scattered))
+    accesses: list[tuple[Accessed, int, tuple[Expression, ...]]] = [(o, 2, ()) for o in region.outputs]
+    accesses += [(e.attribute, 1, e.arguments) for e in region.order() if e.op == "load"]
     found: list[Walk] = []
-    for buffer, index, factor, scattered in accesses:
-        nbytes = factor * buffer.dtype.itemsize
-        for axis in scattered.union(*(i.variables() for i in index)) & set(region.axes):
+    for access, nbytes, arguments in accesses:
+        scattered = frozenset[Variable]().union(*(a.axes for a in arguments))
+        for axis in scattered.union(*(i.variables() for i in access.index)) & set(region.axes):
             nbytes *= max(1, upper(extent(axis)))
-        found.append(Walk(buffer, index, nbytes, scattered))
+        found.append(Walk(access, nbytes * access.buffer.dtype.itemsize, scattered))
     return found
 
 
@@ -112,8 +106,3 @@ def shared_values(region: Region) -> dict[str, Expression]:
         phases.update(seen.keys())
     names = {e: name for name, e in region.named().items()}
     return {names[e]: e for e, count in phases.items() if count > 1 and e.arguments}
-
-
-def again_instructions(root: Expression, axis: Variable) -> int:
-    """What recomputing an expression costs for a vector along an axis; what does not vary along it is at hand."""
-    return instructions(e.op for e in walk([root]) if e.op != "reduce" and axis in e.axes)

@@ -6,14 +6,15 @@ that a kernel has one body: compilers of OpenCL take long over barriers on sever
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from smelt.cost import Profile
 from smelt.cost.limits import KEEP_INSTRUCTIONS
+from smelt.cost.operations import instructions
 from smelt.graph import Variable, upper
-from smelt.kernel import Bind, Region, extent
-from smelt.schedule.access import again_instructions, reductions, scanned_axes, shared_values, walks
+from smelt.kernel import Bind, Region, extent, walk
+from smelt.schedule.access import reductions, scanned_axes, shared_values, walks
 from smelt.schedule.choice import Actions, Candidate, formed
 from smelt.schedule.facts import loops, sizes
 from smelt.schedule.nest import Axes, Nest
@@ -34,39 +35,28 @@ FEWEST = 16  # elements below which an axis is not worth sharing out
 
 def nests(region: Region, profile: Profile) -> Iterator[Candidate]:
     """Loop nests for a region, the best first; at last no actions at all, which always are legal."""
-    axes = axes_of(region)
+    folds, scanned = reductions(region), tuple(scanned_axes(region))
+    free = tuple(axis for axis in region.parallel_axes(region.outputs[0]) if axis not in scanned)
+    axes = whole = Axes(region, free, (), next(iter(scanned), None), scanned)
+    if folds and not scanned:
+        shared = frozenset.intersection(*[e.axes for e in folds])
+        rows, others = (tuple(axis for axis in free if (axis in shared) == is_row) for is_row in (True, False))
+        axes = Axes(region, rows, others, folds[0].attribute.axes[-1])
+    kinds: dict[str, Callable[[Axes, Profile], Iterator[Nest]]] = {"elementwise": _elementwise}
+    if scanned or folds:
+        kinds = {"scan": _scan} if scanned else {"columns": _columns, "rows": _rows}
     if profile.group_threads:
-        if axes.folded is not None and not axes.scanned:
-            yield from _group_rows(axes, profile)
-        yield from _group_columns(region, profile)
-    elif axes.scanned:
-        yield from _candidates("scan", axes, _scan(axes, profile))
-    elif axes.folded is not None:
-        yield from _candidates("columns", axes, _columns(axes, profile))
-        yield from _candidates("rows", axes, _rows(axes, profile))
-    elif axes.rows:
-        yield from _candidates("elementwise", axes, _elementwise(axes, profile))
-    free = [axis for axis in region.parallel_axes(region.outputs[0]) if axis not in axes.scanned]
+        yield from (Candidate.of("group", axes, nest) for nest in _group_rows(axes, profile))
+        yield from (Candidate.of("group", whole, nest) for nest in _group_columns(whole, profile))
+    else:
+        yield from (Candidate.of(form, axes, nest) for form, kind in kinds.items() for nest in kind(axes, profile))
     plain: list[Actions] = [(Bind(loops(free[:1])),), ()] if free else [()]
     yield from formed("group" if profile.group_threads else "plain", region, plain)
 
 
-def axes_of(region: Region) -> Axes:
-    """The axes of a region. What every reduction varies over are its rows."""
-    folds, scanned = reductions(region), tuple(scanned_axes(region))
-    axes = [axis for axis in region.parallel_axes(region.outputs[0]) if axis not in scanned]
-    if scanned or not folds:
-        return Axes(region, tuple(axes), (), scanned[0] if scanned else None, scanned)
-    shared = frozenset.intersection(*[e.axes for e in folds])
-    rows, others = ([axis for axis in axes if (axis in shared) == is_row] for is_row in (True, False))
-    return Axes(region, tuple(rows), tuple(others), folds[0].attribute.axes[-1])
-
-
-def _candidates(form: str, axes: Axes, found: Iterator[Nest]) -> Iterator[Candidate]:
-    return (Candidate.of(form, axes, nest) for nest in found)
-
-
 def _elementwise(axes: Axes, profile: Profile) -> Iterator[Nest]:
+    if not axes.rows:
+        return
     region, accesses = axes.region, walks(axes.region)
     vector = vector_axis(accesses, axes.rows)
     nest, last = Nest(), axes.rows[-1]
@@ -107,7 +97,10 @@ def _rows(axes: Axes, profile: Profile) -> Iterator[Nest]:
 
 def _kept(region: Region, vector: Variable) -> str:
     """The value of several phases that is dearest to make again, if that is dearer than to read it back."""
-    again = {name: again_instructions(e, vector) for name, e in shared_values(region).items() if vector in e.axes}
+    again: dict[str, int] = {}
+    for name, root in shared_values(region).items():
+        if vector in root.axes:  # what does not vary along it is at hand
+            again[name] = instructions(e.op for e in walk([root]) if e.op != "reduce" and vector in e.axes)
     best = max(again, key=lambda name: again[name], default="")
     return best if again.get(best, 0) >= KEEP_INSTRUCTIONS else ""
 
@@ -159,24 +152,21 @@ def _threads(axis: Variable, most: int, profile: Profile) -> int:
     return 0 if size < FEWEST else min(most, profile.group_threads, 1 << (size - 1).bit_length())
 
 
-def _group_rows(axes: Axes, profile: Profile) -> Iterator[Candidate]:
+def _group_rows(axes: Axes, profile: Profile) -> Iterator[Nest]:
     """A reduction along memory: a group takes a row, its threads fold every n-th element, then each other's results."""
     vector = vector_axis(walks(axes.region), axes.region.axes)
-    if vector is None or not any(vector in fold.attribute.axes for fold in reductions(axes.region)):
+    if vector is None or axes.scanned or not any(vector in e.attribute.axes for e in reductions(axes.region)):
         return
     threads = _threads(vector, ROW_THREADS, profile)
     if threads:
-        yield Candidate.of("group", axes, Nest(vector.name, threads=threads, tasks=len(axes.rows)))
+        yield Nest(vector.name, threads=threads, tasks=len(axes.rows))
 
 
-def _group_columns(region: Region, profile: Profile) -> Iterator[Candidate]:
+def _group_columns(axes: Axes, profile: Profile) -> Iterator[Nest]:
     """Neighboring elements of the result by neighboring threads, or each by a thread of its own."""
-    scanned = tuple(scanned_axes(region))
-    free = tuple(axis for axis in region.parallel_axes(region.outputs[0]) if axis not in scanned)
-    axes = Axes(region, free, (), scanned[0] if scanned else None, scanned)
-    vector = vector_axis(walks(region), free)
+    vector = vector_axis(walks(axes.region), axes.rows)
     threads = 0 if vector is None else _threads(vector, ELEMENT_THREADS, profile)
     if vector is not None and threads:
-        yield Candidate.of("group", axes, Nest(vector.name, threads=threads, tail="mask", tasks=len(free)))
-    if free:
-        yield Candidate.of("group", axes, Nest(tasks=len(free)))
+        yield Nest(vector.name, threads=threads, tail="mask", tasks=len(axes.rows))
+    if axes.rows:
+        yield Nest(tasks=len(axes.rows))

@@ -9,15 +9,13 @@ from smelt.cost import Profile
 from smelt.kernel import Split, Stage, rows_of
 from smelt.schedule.access import lies_in_panels
 from smelt.schedule.choice import Candidate
-from smelt.schedule.contraction import rows_of_vectors
+from smelt.schedule.contraction import TILE_ROWS, TILE_VECTORS, rows_of_vectors
 from smelt.schedule.facts import Contraction, sizes
 from smelt.schedule.nest import Nest
 from smelt.schedule.tiling import Tiling
 from smelt.schedule.vectors import fitting
 from smelt.schedule.words import Words, in_place, in_words
 
-TILE_ROWS = 6
-TILE_VECTORS = 4  # with 32 registers; half as many with fewer
 PANELS = 8  # panels of columns that one task takes
 BLOCK_WORDS = 512  # words of a column that are packed at a time
 STREAMED_ROWS = 8  # fewer rows than this read the weight as it lies
