@@ -4,7 +4,5 @@ Always holds: there is a schedule for every region, and it depends on nothing bu
 """
 
 from smelt.schedule.choice import Candidate, Choice, Refused, Template
-from smelt.schedule.default import candidates, choose, templates
+from smelt.schedule.default import candidates, choose, lowered, templates
 from smelt.schedule.routines import routine_steps
-
-__all__ = ["Candidate", "Choice", "Refused", "Template", "candidates", "choose", "routine_steps", "templates"]

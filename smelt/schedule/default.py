@@ -31,21 +31,28 @@ def choose(region: Region, profile: Profile, first: Iterable[Candidate] = ()) ->
     refused: list[Refused] = []
     for candidate in chain(first, candidates(region, profile)):
         try:
-            kernel = lower(candidate.region, candidate.actions)
+            taken, kernel = lowered(candidate, region, profile)
         except Illegal as refusal:
             refused.append(Refused(candidate.form, str(refusal)))
             continue
-        if candidate.actions and not fits_group(kernel, profile):
-            refused.append(Refused(candidate.form, "a group has too little memory"))
-            continue
-        # Whoever calls it knows the buffers in the order of the region.
-        kernel = replace(kernel, buffers=tuple(region.buffers()))
-        told = () if candidate.knobs is None else tuple(hints(candidate.knobs, kernel, profile))
-        for action in told:
-            kernel = action.on(kernel)
-        candidate = candidate._replace(actions=(*candidate.actions, *told))
-        return Choice.of(candidate, cost(region, kernel, profile), profile, refused), kernel
+        return Choice.of(taken, cost(region, kernel, profile), profile, refused), kernel
     raise InternalError("no actions at all are legal for every region")
+
+
+def lowered(candidate: Candidate, region: Region, profile: Profile) -> tuple[Candidate, Kernel]:
+    """The kernel of a candidate for a region, and the candidate with what its knobs say about that kernel.
+
+    Raises `Illegal` for one that does not fit the region or the device.
+    """
+    kernel = lower(candidate.region, candidate.actions)
+    if candidate.actions and not fits_group(kernel, profile):
+        raise Illegal("a group has too little memory")
+    # Whoever calls it knows the buffers in the order of the region.
+    kernel = replace(kernel, buffers=tuple(region.buffers()))
+    told = () if candidate.knobs is None else tuple(hints(candidate.knobs, kernel, profile))
+    for action in told:
+        kernel = action.on(kernel)
+    return candidate._replace(actions=(*candidate.actions, *told)), kernel
 
 
 def candidates(region: Region, profile: Profile) -> Iterator[Candidate]:
