@@ -53,7 +53,7 @@ def contraction_schedules(c: Contraction, profile: Profile) -> Iterator[Candidat
     lanes = fitting(vector_lanes(c.region, profile), c.n)
     if c.height >= TILED_ROWS:
         tail = "balance" if c.is_static(c.m) else "unit"
-        tile = Tiling(*_tile(sizes([c.n]), lanes, profile), lanes, tail, unroll=UNROLLED)
+        tile = Tiling(*register_tile(sizes([c.n]), lanes, profile), lanes, tail, unroll=UNROLLED)
         for form, kind in (("packed", _packed), ("turned", _turned), ("panels", _panels), ("tiled", _tiled)):
             for tiling in kind(c, tile, profile):
                 yield from (Candidate.of(form, c, knobs) for knobs in _finished(c, tiling))
@@ -177,7 +177,7 @@ def _is_small(c: Contraction, panel: int, profile: Profile) -> bool:
     return rows_in_cache(sizes([c.k]), panel * itemsize, itemsize * (apart or 1)) <= profile.l1_bytes
 
 
-def _tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
+def register_tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
     """Rows and vectors of the register tile: as many accumulators as the registers hold, few columns left over."""
     if profile.vector_registers < 32:
         return (6, 2) if columns > lanes else (12, 1)
