@@ -28,8 +28,8 @@ from smelt.cost import Profile
 from smelt.cost.kernel import Work, cost
 from smelt.cost.rates import known
 from smelt.device.cpu import CPU
-from smelt.kernel import Illegal, Kernel, Region, lower, parse_region, print_kernel
-from smelt.schedule.default import candidates
+from smelt.kernel import Illegal, Kernel, Region, parse_region, print_kernel
+from smelt.schedule import candidates, lowered
 from smelt.transform.jit import Jit
 
 _CANDIDATES = 6  # of a kernel, at most
@@ -111,19 +111,18 @@ def tried(text: str) -> list[Tried]:
 def _worth_trying(region: Region, profile: Profile) -> Iterator[_Candidate]:
     seen: set[str] = set()
     rates, least = known(profile), math.inf
-    for form, program, actions, _ in candidates(region, profile):
+    for candidate in candidates(region, profile):
         try:
-            kernel = lower(program, actions)
+            _, kernel = lowered(candidate, region, profile)
         except Illegal:
             continue
-        kernel = replace(kernel, buffers=tuple(region.buffers()))
         work, text = cost(region, kernel, profile), print_kernel(kernel)
         guessed = work.core_nanoseconds(profile, rates)
         least = min(least, guessed)
         if text in seen or guessed > _LEFT_OUT * least:
             continue
         seen.add(text)
-        yield _Candidate(form, replace(kernel, name=f"k{len(seen)}"), work)
+        yield _Candidate(candidate.form, replace(kernel, name=f"k{len(seen)}"), work)
         if len(seen) == _CANDIDATES:
             return
 

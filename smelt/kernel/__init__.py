@@ -9,8 +9,9 @@ a kernel, `interpret` runs it slowly on NumPy arrays, and `evaluate_region` comp
 from __future__ import annotations
 
 from smelt.kernel.actions import Action, Keep, Schedule, parse_action, parse_schedule, print_schedule
-from smelt.kernel.actions.cuts import Split, Sub
+from smelt.kernel.actions.cuts import TAILS, Split, Sub
 from smelt.kernel.actions.group import Group
+from smelt.kernel.actions.hints import Grain, Prefetch, Transpose
 from smelt.kernel.actions.loops import Bind, Order, Unroll
 from smelt.kernel.actions.matrix import Matrix
 from smelt.kernel.actions.online import Online

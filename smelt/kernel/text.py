@@ -70,7 +70,9 @@ def print_kernel(kernel: Kernel) -> str:
     """A kernel as text, one statement a line."""
     text = _Text()
     threads = f" threads {kernel.threads}" if kernel.threads > 1 else ""
-    lines = [f"kernel {kernel.name} tasks {kernel.tasks}{threads}"]
+    transposes = f" transposes {kernel.transposes}" if kernel.transposes else ""
+    ahead = f" ahead {kernel.ahead} {kernel.turns} {' '.join(kernel.fetched)}" if kernel.fetched else ""
+    lines = [f"kernel {kernel.name} tasks {kernel.tasks}{threads}{transposes}{ahead}"]
     lines += [f"parameter {text.write('declared', variable)}" for variable in kernel.parameters]
     lines += [f"argument {text.write('argument', buffer)}" for buffer in kernel.buffers]
     # A stack instead of recursion: the text of a body is the text of its statements.
@@ -157,8 +159,14 @@ def _parse_kernel(lines: list[str]) -> Kernel:
         line.end()
     tasks = text.read("index", header)
     threads = header.integer() if header.accept("threads") else 1
+    transposes = header.integer() if header.accept("transposes") else 0
+    ahead, turns = (header.integer(), header.integer()) if header.accept("ahead") else (0, 0)
+    fetched: list[str] = []
+    while header.token:
+        fetched.append(header.name())
     header.end()
-    return Kernel(name, tuple(buffers), tuple(parameters), tuple(body), tasks, threads)
+    made = (name, tuple(buffers), tuple(parameters), tuple(body), tasks, threads)
+    return Kernel(*made, transposes, ahead, turns, tuple(fetched))
 
 
 def _parse_region(written_text: str) -> Region:

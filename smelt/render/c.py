@@ -49,7 +49,7 @@ from smelt.render.groups import Groups
 from smelt.render.library import Library, Type
 from smelt.render.matrix import Matrix
 from smelt.render.memory import Memory, access
-from smelt.render.prefetch import DISTANCE, rows_ahead, streams
+from smelt.render.prefetch import rows_ahead, streams
 from smelt.render.registers import Registers
 from smelt.render.routines import render_routine
 from smelt.render.scans import write_scan
@@ -187,11 +187,12 @@ class _Writer:
 
     def _fetch_ahead(self, statement: For, name: str, end: str) -> None:
         """Ask for the rows that a later iteration gathers."""
-        chain, rows = rows_ahead(statement) if self.library.dialect.extensions else ((), ())
+        turns = self.kernel.turns if self.library.dialect.extensions else 0
+        chain, rows = rows_ahead(statement, self.kernel.fetched) if turns else ((), ())
         if not rows:
             return
         later = self.memory.fresh("n")
-        self.lines += ["{", f"const long {later} = {name} + {DISTANCE} < {end} ? {name} + {DISTANCE} : {name};"]
+        self.lines += ["{", f"const long {later} = {name} + {turns} < {end} ? {name} + {turns} : {name};"]
         with self._scope({statement.variable.name: later}):
             for source in chain:
                 self._statement(source)
@@ -245,7 +246,7 @@ class _Writer:
                 self._local(statement.buffer)
             case Compute(op="const", value=value):
                 self.registers.declare(value, elementwise.literal(statement.attribute, value.dtype))
-            case Load() if write_transpose(statement, self.memory, self.registers):
+            case Load() if self.kernel.transposes and write_transpose(statement, self.memory, self.registers):
                 return
             case Load() | Compute() | Reduce():
                 self.registers.postpone(statement)

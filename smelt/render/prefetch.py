@@ -1,12 +1,10 @@
-"""Software prefetch: lines of memory that are asked for before they are read. It changes no result.
+"""Software prefetch: lines of memory that are asked for before they are read, as the schedule says. It changes no
+result: for what does not exist, asking does nothing.
 
-*Streams* are large arguments that a kernel walks through once, asked for a page ahead. Processors see such streams and
-fetch ahead by themselves, but only to the end of a page: at every page they start anew, and a loop that computes
-anything between its loads waits there. Asking costs one instruction a line; for what does not exist it does nothing.
+*Streams* are arguments that a kernel walks through once, asked for some bytes ahead, at the first access to each.
 
-*Gathered rows* are asked for some iterations before: no processor guesses where the next index points. A row is worth
-it where its index is one number per iteration of a loop, computed in the loop's own body from loads and arithmetic, and
-its table does not stay in the caches anyway. The numbers of a later iteration are computed once more.
+*Gathered rows* are asked for some iterations before, where the index of a row is one number per iteration of a loop,
+computed in the loop's own body from loads and arithmetic. The numbers of a later iteration are computed once more.
 """
 
 from __future__ import annotations
@@ -15,20 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from smelt.graph import Index, as_index, upper
-from smelt.kernel import Ask, Buffer, Compute, For, If, Kernel, Let, Load, Place, Statement, Store, Value, statements
+from smelt.kernel import Ask, Buffer, Compute, For, If, Kernel, Let, Load, Statement, Store, Value, statements
 from smelt.render.tiles import along, combinations, place
 
-DISTANCE = 8  # iterations
-_PAGE_BYTES = 4096
 _LINE_BYTES = 64
-_LARGE_BYTES = 1 << 20  # smaller buffers stay in the caches
 _MOST_TILE_LINES = 32
 _MOST_ROW_LINES = 8  # the processor goes on by itself
-
-
-def _is_large(buffer: Buffer) -> bool:
-    spans = [upper(extent) * abs(upper(stride)) for extent, stride in zip(buffer.shape, buffer.strides, strict=True)]
-    return max([1, *spans]) * buffer.dtype.itemsize >= _LARGE_BYTES
 
 
 class Stream(NamedTuple):
@@ -39,18 +29,18 @@ class Stream(NamedTuple):
 
 
 def streams(kernel: Kernel) -> dict[int, Stream]:
-    """What to ask for, by the identity of the statement that it precedes: the first one for every large argument."""
+    """What to ask for, by the identity of the statement that it precedes: the first one for every fetched argument."""
     found: dict[int, Stream] = {}
-    known: set[str] = set()
+    left = set(kernel.fetched) if kernel.ahead else set()
     for statement, loops in _accesses(kernel.body, ()):
         buffer = statement.buffer
         uncertain = statement.stream if isinstance(statement, Store) else bool(statement.picks)
-        if buffer.name in known or uncertain or buffer.place is not Place.ARGUMENT or not _is_large(buffer):
+        if buffer.name not in left or uncertain:
             continue
-        known.add(buffer.name)
+        left.remove(buffer.name)
         address = buffer.address(statement.index)
         lines = _tile_lines(statement, address)
-        ahead = _a_page_ahead(address, loops, len(lines) * _LINE_BYTES)
+        ahead = _ahead(address, loops, len(lines) * _LINE_BYTES, kernel.ahead)
         if ahead is not None:
             found[id(statement)] = Stream(buffer, tuple(line + ahead for line in lines))
     return found
@@ -84,14 +74,14 @@ def _tile_lines(access: Load | Store, address: Index) -> tuple[Index, ...]:
     return tuple(lines.values()) if len(lines) <= _MOST_TILE_LINES else ()
 
 
-def _a_page_ahead(address: Index, loops: Sequence[For], covered: int) -> Index | None:
-    """How far ahead to ask: a page, along the innermost loop that walks further than that."""
+def _ahead(address: Index, loops: Sequence[For], covered: int, distance: int) -> Index | None:
+    """How far ahead to ask: so many bytes, along the innermost loop that walks further than that."""
     for loop in loops:
         move = along(address, loop.variable.name)
         if not covered or move is None or move.step.value == 0:
             return None  # what comes next is not known, or what has been read is read again
-        if covered * upper(loop.count) >= 2 * _PAGE_BYTES:
-            return move.step * max(1, _PAGE_BYTES // covered)
+        if covered * upper(loop.count) >= 2 * distance:
+            return move.step * max(1, distance // covered)
         covered *= upper(loop.count)
     return None
 
@@ -103,9 +93,9 @@ class Row(NamedTuple):
     offsets: tuple[int, ...]
 
 
-def rows_ahead(loop: For) -> tuple[tuple[Statement, ...], tuple[Row, ...]]:
-    """The statements of a loop's body that compute where gathered rows lie, and the rows."""
-    gathers = [s for s in statements(loop.body) if isinstance(s, Load) and s.picks and _is_large(s.buffer)]
+def rows_ahead(loop: For, fetched: Sequence[str]) -> tuple[tuple[Statement, ...], tuple[Row, ...]]:
+    """The statements of a loop's body that compute where gathered rows of fetched buffers lie, and the rows."""
+    gathers = [s for s in statements(loop.body) if isinstance(s, Load) and s.picks and s.buffer.name in fetched]
     if not gathers:
         return (), ()
     own = {s.value.name: s for s in loop.body if isinstance(s, Load | Compute)}

@@ -1,4 +1,5 @@
-"""Loads that are transposes in registers: memory lies along registers, and lanes are rows far apart.
+"""Loads that are transposes in registers, where the schedule wants those: memory lies along registers, and lanes are
+rows far apart.
 
 As many rows are loaded as there are lanes, and exchanged in as many rounds as that number has bits.
 """

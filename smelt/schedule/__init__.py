@@ -3,8 +3,6 @@
 Always holds: there is a schedule for every region, and it depends on nothing but the region and the profile.
 """
 
-from smelt.schedule.choice import Candidate, Choice, Refused
-from smelt.schedule.default import candidates, choose
+from smelt.schedule.choice import Candidate, Choice, Refused, Template
+from smelt.schedule.default import candidates, choose, lowered, templates
 from smelt.schedule.routines import routine_steps
-
-__all__ = ["Candidate", "Choice", "Refused", "candidates", "choose", "routine_steps"]

@@ -3,26 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from smelt.cost import Profile
 from smelt.cost.kernel import NO_WORK, Work
-from smelt.kernel import Action, Keep, Region, print_schedule
+from smelt.kernel import Action, Grain, Keep, Region, print_schedule
 
 Actions = tuple[Action, ...]
+Domain = tuple[int | str, ...]
+
+
+class Facts(Protocol):
+    """What a template has to know of a region."""
+
+    @property
+    def region(self) -> Region: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knobs:
+    """A template at some values of its knobs, its fields: each has a domain, and together they give a schedule.
+
+    Here are those that all templates have, and also what is no template.
+    """
+
+    ahead: int = 4096  # bytes ahead of which large buffers are asked for: a page; 0 for never
+    gathered: int = 8  # turns of a loop ahead of which the rows are that it gathers; 0 for never
+    transpose: int = 1  # squares with lanes across the rows of memory are transposed in registers
+    grain: int = 0  # tasks that a thread takes at a time; 0 for as many as the cost model says
+
+    DOMAINS: ClassVar[dict[str, Domain]] = {}
+    COMMON: ClassVar[dict[str, Domain]] = {
+        "ahead": (0, 1024, 2048, 4096, 8192),
+        "gathered": (0, 4, 8, 16),
+        "transpose": (0, 1),
+        "grain": (0, 1, 2, 4, 8, 16, 64),
+    }
+
+    def actions(self, facts: Any) -> Actions:
+        """The schedule of a region of which the template knows these facts, but for hints."""
+        raise NotImplementedError
+
+    def domains(self, facts: Any) -> dict[str, Domain]:
+        """What each knob may be for a region: what it is now comes first."""
+        every = self.DOMAINS | self.COMMON
+        return {name: tuple(dict.fromkeys((getattr(self, name), *rest))) for name, rest in every.items()}
+
+    def __str__(self) -> str:
+        named = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
+        return ", ".join(f"{name} {value}" for name, value, default in named if value != default)
 
 
 class Candidate(NamedTuple):
     """Actions worth trying: what they make of a region is a program of this form.
 
-    The region is the one that is asked about, or another one that computes the same.
+    The region is the one that is asked about, or another one that computes the same. Without knobs the actions say
+    all. Where the form is a template, there is what it knows of the region, too.
     """
 
     form: str
     region: Region
     actions: Actions
-    knobs: str = ""  # the values of a template's knobs, where the form is one
+    knobs: Knobs | None = None
+    facts: Facts | None = None
+
+    @classmethod
+    def of(cls, form: str, facts: Facts, knobs: Knobs) -> Candidate:
+        """A template at some knobs."""
+        return cls(form, facts.region, knobs.actions(facts), knobs, facts)
+
+
+class Template(NamedTuple):
+    """A form that a region may have, the knobs that it has by default, and what each of them may be: a search space."""
+
+    form: str
+    facts: Facts
+    default: Knobs
+    domains: dict[str, Domain]
+
+    def at(self, knobs: Knobs) -> Candidate:
+        """The candidate at some knobs, which may be refused when it is lowered."""
+        return Candidate.of(self.form, self.facts, knobs)
 
 
 class Refused(NamedTuple):
@@ -45,9 +107,10 @@ class Choice:
 
     @classmethod
     def of(cls, candidate: Candidate, work: Work, profile: Profile, refused: Iterable[Refused]) -> Choice:
-        """With chunks that are worth a thread by the cost model."""
-        form, _, actions, knobs = candidate
-        return cls(form, actions, work.grain(profile), tuple(refused), knobs, work)
+        """With chunks as the actions say, else such that are worth a thread by the cost model."""
+        said = next((action.tasks for action in candidate.actions if isinstance(action, Grain)), 0)
+        knobs = "" if candidate.knobs is None else str(candidate.knobs)
+        return cls(candidate.form, candidate.actions, said or work.grain(profile), tuple(refused), knobs, work)
 
     @property
     def title(self) -> str:
@@ -66,4 +129,4 @@ class Choice:
 
 def formed(form: str, region: Region, schedules: Iterable[Actions]) -> Iterator[Candidate]:
     """Candidates that are all of one form."""
-    return (Candidate(form, region, actions) for actions in schedules)
+    return (Candidate(form, region, actions, Knobs()) for actions in schedules)

@@ -14,19 +14,21 @@ from dataclasses import replace
 from smelt.cost import Profile
 from smelt.cost.kernel import rows_in_cache
 from smelt.dtypes import float32
-from smelt.graph import Variable, upper
-from smelt.kernel import Action, Bind, Order, Split, Unroll, extent, walk
-from smelt.schedule.access import lies_in_panels, stride
-from smelt.schedule.choice import Candidate, formed
-from smelt.schedule.facts import Contraction, loops, sizes
+from smelt.graph import upper
+from smelt.kernel import extent, walk
+from smelt.schedule.access import lies_along, lies_in_panels, stride
+from smelt.schedule.choice import Candidate
+from smelt.schedule.facts import Contraction, sizes
+from smelt.schedule.nest import Axes, Nest
 from smelt.schedule.tiling import Tiling
-from smelt.schedule.vectors import fitting, split, vector_lanes
+from smelt.schedule.vectors import fitting, vector_lanes
 
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
 TILED_ROWS = 4  # rows from which on there are tiles
-TILE_BY_LANE = 8, 3  # the same where rows are the lanes of vectors
+BY_LANE_TILE = 8, 3  # the same where rows are the lanes of vectors
 BY_LANE_SIZE = 256  # rows and columns that are worth packing A as well
-BY_LANE_PANELS = 24  # panels of B that a tile of these meets: their blocks stream from the caches
+BY_LANE_PANELS = 24  # panels of B that such a tile meets
+BY_LANE_ROOM = 8  # times as much as others may be packed: blocks stream from the caches
 TURNED_PANELS = 16  # panels of B that a tile of a turned A meets
 PACKED_SHARE = 4  # a packed block takes this part of the second-level cache
 UNROLLED = 2  # steps of a sum in one turn of its loop: more are no faster, and cost the C compiler time
@@ -43,17 +45,26 @@ ROWS_TO_ONE = 32  # for each row that is computed twice
 LONG_FINISH = 8  # operations on each sum that are written once for a row of the tile, not for each of its registers
 SHORT_FINISH = 2  # the same for a long sum
 
+# Of groups of threads.
+TILE_SIDE = 16  # threads along each side of a tile
+TILE_REGISTERS = 4  # rows and columns of a tile that each thread computes
+GROUP_DEPTH = 16  # summed elements that are copied at a time
+
 
 def contraction_schedules(c: Contraction, profile: Profile) -> Iterator[Candidate]:
     """A contraction and what is computed from it, the best first."""
+    if profile.group_threads:
+        yield from (Candidate.of("group", c, tiling) for tiling in _grouped(c, profile))
+        return
     lanes = fitting(vector_lanes(c.region, profile), c.n)
     if c.height >= TILED_ROWS:
-        for form, kind in (("packed", _packed), ("turned", _turned), ("panels", _panels), ("tiled", _tiled)):
-            for tiling in kind(c, lanes, profile):
-                beside = _beside(c, tiling.width) if tiling.beside else None
-                for knobs in _finished(c, tiling):
-                    yield Candidate(form, c.region, knobs.actions(c, beside), str(knobs))
-    yield from formed("streamed", c.region, _streamed(c, lanes))
+        tail = "balance" if c.is_static(c.m) else "unit"
+        tile = Tiling(*register_tile(sizes([c.n]), lanes, profile), lanes, tail, unroll=UNROLLED)
+        kinds = {"packed": _packed, "by lane": _by_lane, "turned": _turned, "panels": _panels, "tiled": _tiled}
+        for form, kind in kinds.items():
+            for tiling in kind(c, tile, profile):
+                yield from (Candidate.of(form, c, knobs) for knobs in _finished(c, tiling))
+    yield from (Candidate.of("streamed", rows_of_vectors(c), nest) for nest in _streamed(c, lanes))
 
 
 def _finished(c: Contraction, tiling: Tiling) -> Iterator[Tiling]:
@@ -67,7 +78,7 @@ def _finished(c: Contraction, tiling: Tiling) -> Iterator[Tiling]:
     after = [e for e in c.region.order() if c.m in e.axes and e not in inside]
     accesses = [*c.region.outputs, *(e.attribute for e in after if e.op == "load")]
     # What does not lie side by side is taken apart into lanes, with an address for each.
-    single = sum(stride(access.buffer, access.index, c.n) not in (0, 1) for access in accesses)
+    single = sum(stride(access, c.n) not in (0, 1) for access in accesses)
     steps = sum(e.op != "load" for e in after) + 2 * tiling.lanes * single
     long = sizes(c.summed) >= LONG_SUM
     again = -upper(rows) % tiling.height
@@ -79,79 +90,74 @@ def _finished(c: Contraction, tiling: Tiling) -> Iterator[Tiling]:
     yield tiling
 
 
-def _packed(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
+def _packed(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     """B lies in panels already: each is a task, and every tile of rows meets a block of it."""
-    if not c.is_static(c.n, c.k) or len(c.summed) > 1:
-        return
-    height, width = _tile(sizes([c.n]), lanes, profile)
-    if lies_in_panels(c.right, c.n, width * lanes):
-        tasks = sizes(c.batch) * sizes([c.n]) // (width * lanes)
-        depth = _even_blocks(sizes([c.k]), max(8, _room(c, profile) // (width * lanes)))
-        tiling = Tiling(height, width, lanes, depth=depth, unroll=UNROLLED)
-        yield _cut_rows(c, tiling, width, tasks, 1, profile)
+    if c.is_static(c.n, c.k) and len(c.summed) == 1 and lies_in_panels(c.right, c.n, tile.panel):
+        tasks = sizes(c.batch) * sizes([c.n]) // tile.panel
+        yield _cut_rows(c, replace(tile, depth=_depth(c, tile.panel, profile)), tile.width, tasks, 1, profile)
 
 
-def _turned(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
-    """A is packed, too: a tile at a time, which then meets a block of B that is many panels wide. Tasks are blocks of
-    rows and of columns.
-
-    So it is where A lies with its rows side by side, as in the gradient of a weight: read as it is, each product would
-    touch a line of its own, and where those lie a power of two apart they drive each other out of the caches. And where
-    products by a lane of a vector cost no more than others: then a tile loads its rows as vectors.
+def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
+    """Where products by a lane of a vector cost no more than others, a tile loads its rows as vectors: A is packed by
+    columns, a tile at a time, which then meets a block of B that is many panels wide.
     """
-    if c.batch or len(c.summed) > 1 or not c.is_static(c.m, c.n, c.k) or c.left.op != "load":
+    if c.m is None or c.batch or len(c.summed) > 1 or not c.is_static(c.m, c.n, c.k) or not profile.multiplies_by_lane:
         return
-    assert c.m is not None
-    access, columns = c.left.attribute, sizes([c.n])
-    by_lane = profile.multiplies_by_lane and c.right.dtype is float32 and columns >= BY_LANE_SIZE
-    aligned = stride(access.buffer, access.index, c.m) == 1
-    if access.mask or not (aligned or (by_lane and c.height >= BY_LANE_SIZE)):
+    small = sizes([c.n]) < BY_LANE_SIZE or (c.height < BY_LANE_SIZE and not lies_along(c.left, c.m))
+    blocks = c.height // (BLOCK_ROWS * BY_LANE_TILE[1])
+    if small or not blocks or c.left.op != "load" or c.left.attribute.mask or c.right.dtype is not float32:
         return
-    height, width = TILE_BY_LANE if by_lane else _tile(columns, lanes, profile)
-    panel = width * lanes
-    there = -(-columns // panel)
-    panels = _even_blocks(there, BY_LANE_PANELS if by_lane else TURNED_PANELS) or there
-    beside = -(-there // panels) if by_lane else 1  # tasks of the same rows
-    blocks = min(-(-TASKS_PER_CORE * profile.cores // beside), c.height // (BLOCK_ROWS * width))
-    if columns < 2 * panel or blocks < (1 if by_lane else 2):
-        return
-    room = _room(c, profile) * (2 * PACKED_SHARE if by_lane else 1)
-    depth = _even_blocks(sizes([c.k]), max(8, room // (panels * panel)))
-    tiles = -(-c.height // height)
-    row_tiles = -(-tiles // blocks) if blocks > 1 else 0
-    yield Tiling(height, width, lanes, "shrink", row_tiles, panels, depth, 0, "columns", "panels", UNROLLED)
+    height, width = BY_LANE_TILE
+    tile = replace(tile, height=height, width=width, tail="shrink", left="columns", right="panels")
+    there, tiles = -(-sizes([c.n]) // tile.panel), -(-c.height // height)
+    beside = -(-there // BY_LANE_PANELS)  # tasks of the same rows
+    panels = -(-there // beside)
+    blocks = min(-(-TASKS_PER_CORE * profile.cores // beside), blocks)
+    depth = _depth(c, panels * tile.panel // BY_LANE_ROOM, profile)
+    yield replace(tile, row_tiles=-(-tiles // blocks) if blocks > 1 else 0, panels=panels, depth=depth)
 
 
-def _panels(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
+def _turned(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
+    """A lies with its rows side by side, as in the gradient of a weight. Read as it is, each product would touch a line
+    of its own, and where those lie a power of two apart they drive each other out of the caches. So A is packed, too: a
+    tile at a time, which then meets a block of B that is many panels wide. Tasks are blocks of rows and of columns.
+    """
+    if c.m is None or c.batch or len(c.summed) > 1 or not c.is_static(c.m, c.n, c.k):
+        return
+    there, blocks = -(-sizes([c.n]) // tile.panel), c.height // (BLOCK_ROWS * tile.width)
+    if not lies_along(c.left, c.m) or c.left.attribute.mask or sizes([c.n]) < 2 * tile.panel or blocks < 2:
+        return
+    tiles = -(-c.height // tile.height)
+    panels = -(-there // -(-there // TURNED_PANELS))
+    tiling = replace(tile, tail="shrink", panels=panels, depth=_depth(c, panels * tile.panel, profile))
+    row_tiles = -(-tiles // min(TASKS_PER_CORE * profile.cores, blocks))
+    yield replace(tiling, row_tiles=row_tiles, left="columns", right="panels")
+
+
+def _panels(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     """Few rows: B comes from memory, so it is packed in the order in which it lies, a page of each row at a time."""
-    if not c.is_static(c.n, c.k) or c.height > FEW_ROWS or len(c.summed) > 1 or _beside(c, 1) is not None:
+    if not c.is_static(c.n, c.k) or c.height > FEW_ROWS or len(c.summed) > 1 or c.beside is not None:
         return
-    height, width = _tile(sizes([c.n]), lanes, profile)
-    panel = width * lanes
-    there = -(-sizes([c.n]) // panel)
-    share = max(1, there * sizes(c.batch) // (TASKS_PER_CORE * profile.cores))  # panels of a task
-    panels = max(1, min(STREAMED_COLUMNS // panel, share, there))
-    if panels == 1:
-        return
-    depth = _even_blocks(sizes([c.k]), max(8, _room(c, profile) // (panels * panel)))
-    tiling = Tiling(height, width, lanes, _tail(c), 0, panels, depth, right="panels", unroll=UNROLLED)
-    if c.left.op not in ("load", "cast"):
-        yield replace(tiling, left="rows")
-    yield tiling
+    there = -(-sizes([c.n]) // tile.panel)
+    share = there * sizes(c.batch) // (TASKS_PER_CORE * profile.cores)  # panels of a task
+    panels = min(STREAMED_COLUMNS // tile.panel, share, there)
+    if panels > 1:
+        tiling = replace(tile, panels=panels, depth=_depth(c, panels * tile.panel, profile), right="panels")
+        if c.left.op not in ("load", "cast"):
+            yield replace(tiling, left="rows")
+        yield tiling
 
 
-def _tiled(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
+def _tiled(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     """A register tile of rows times vectors of columns; B is packed once per column of tiles."""
-    height, width = _tile(sizes([c.n]), lanes, profile)
-    beside = profile.vector_registers >= 32 and _beside(c, width) is not None
-    wide = TILE_VECTORS if beside else width
-    tasks = sizes(axis for axis in c.batch if axis not in c.rows) * -(-sizes([c.n]) // (width * lanes))
-    tiling = Tiling(TILE_ROWS if beside else height, width, lanes, unroll=UNROLLED, shared=1)
-    tiling = replace(tiling, beside=TILE_VECTORS // width if beside else 0, depth=_depth(c, width * lanes, profile))
+    tiling, wide = replace(tile, shared=1, depth=_depth(c, tile.panel, profile)), tile.width
+    if profile.vector_registers >= 32 and c.beside is not None and 2 * wide <= TILE_VECTORS:
+        tiling, wide = replace(tiling, height=TILE_ROWS, beside=TILE_VECTORS // wide), TILE_VECTORS
+    tasks = sizes(axis for axis in c.batch if axis not in c.rows) * -(-sizes([c.n]) // tile.panel)
     tiling = _cut_rows(c, tiling, wide, tasks, sizes(c.rows), profile)
     if c.left.op not in ("load", "cast") or (c.left.op == "load" and c.left.attribute.mask):
         yield replace(tiling, left="rows", right="rows")
-    if _is_small(c, width * lanes, profile):
+    if _is_small(c, tile.panel, profile):
         yield tiling
     yield replace(tiling, right="rows")
     yield tiling
@@ -161,40 +167,26 @@ def _tiled(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
 # --- how much at a time
 
 
-def _tail(c: Contraction) -> str:
-    return "balance" if c.is_static(c.m) else "unit"
-
-
 def _cut_rows(c: Contraction, tiling: Tiling, width: int, tasks: int, times: int, profile: Profile) -> Tiling:
     """The rows in blocks, where the columns make too few `tasks`; each row stands for so many `times` rows, and a tile
     has `width` vectors.
     """
-    rows = c.height
     if not c.is_static(c.m):
-        return replace(tiling, tail="unit")
-    wanted = TASKS_PER_CORE * profile.cores
-    products = max(sizes(c.region.axes), 1)
+        return tiling
+    rows, products = c.height, max(sizes(c.region.axes), 1)
     most = min(rows * times // (BLOCK_ROWS * width), rows, products // (BLOCK_PRODUCTS * tasks))
-    blocks, tiles = min(-(-wanted // tasks), most), -(-rows // tiling.height)
+    blocks, tiles = min(-(-TASKS_PER_CORE * profile.cores // tasks), most), -(-rows // tiling.height)
     return tiling if blocks < 2 else replace(tiling, row_tiles=-(-tiles // blocks))
 
 
-def _room(c: Contraction, profile: Profile) -> int:
-    """Elements of B that a packed block has."""
-    return profile.l2_bytes // PACKED_SHARE // c.right.dtype.itemsize
-
-
-def _even_blocks(size: int, most: int) -> int:
-    """The size of blocks that are all about alike; 0 if one is enough."""
-    return 0 if size <= most else -(-size // -(-size // most))
-
-
-def _depth(c: Contraction, panel: int, profile: Profile) -> int:
-    """How long blocks of the longest summed axis are, if the sum is too long to be packed whole; else 0."""
+def _depth(c: Contraction, columns: int, profile: Profile) -> int:
+    """How long blocks of the longest summed axis are, all about alike, if the sum of so many columns is too long to be
+    packed whole; else 0.
+    """
     if not c.is_static(*c.summed):
         return 0
     total, size = sizes(c.summed), max(upper(extent(axis)) for axis in c.summed)
-    most = _room(c, profile) // panel
+    most = max(8, profile.l2_bytes // PACKED_SHARE // c.right.dtype.itemsize // columns)
     return 0 if total <= most else -(-size // -(-size // max(1, most // (total // size))))
 
 
@@ -204,31 +196,17 @@ def _is_small(c: Contraction, panel: int, profile: Profile) -> bool:
     Rows that lie a power of two apart drive each other out; few rows of A do not make up for packing all the same.
     """
     b = c.right
-    if b.op != "load" or stride(b.attribute.buffer, b.attribute.index, c.n) != 1:
+    if not lies_along(b, c.n):
         return False
     rows = c.height * sizes(c.rows)
     if len(c.summed) > 1:
         return rows <= UNPACKED_ROWS and not b.attribute.mask
-    apart = stride(b.attribute.buffer, b.attribute.index, c.k) if rows >= PACKED_ROWS else None
+    apart = stride(b.attribute, c.k) if rows >= PACKED_ROWS else None
     itemsize = b.dtype.itemsize
     return rows_in_cache(sizes([c.k]), panel * itemsize, itemsize * (apart or 1)) <= profile.l1_bytes
 
 
-def _beside(c: Contraction, width: int) -> Variable | None:
-    """An axis whose rows share a register tile where those of `n` alone are short: another axis of B, as the rows of an
-    image are.
-    """
-    output = c.region.outputs[0]
-    others = [axis for axis in c.batch if axis in c.right.axes and axis not in c.left.axes]
-    steps = {axis: stride(output.buffer, output.index, axis) for axis in others}
-    near = [axis for axis in others if steps[axis] is not None and isinstance(extent(axis), int)]
-    if 2 * width > TILE_VECTORS or not near:
-        return None
-    best = min(near, key=lambda axis: steps[axis] or 0)
-    return best if upper(extent(best)) >= 2 else None
-
-
-def _tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
+def register_tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
     """Rows and vectors of the register tile: as many accumulators as the registers hold, few columns left over."""
     if profile.vector_registers < 32:
         return (6, 2) if columns > lanes else (12, 1)
@@ -242,26 +220,35 @@ def _tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
     return TILE_ROWS, TILE_VECTORS
 
 
-def _streamed(c: Contraction, lanes: int) -> Iterator[tuple[Action, ...]]:
+def rows_of_vectors(c: Contraction) -> Axes:
+    """The axes of a contraction that is no tile: every product has a place in the loops over the result."""
+    return Axes(c.region, (*c.batch, *([] if c.m is None else [c.m]), c.n), (), c.k, first=c.first)
+
+
+def _streamed(c: Contraction, lanes: int) -> Iterator[Nest]:
     """Few rows: the weight is read once, along its unit stride."""
-    outer = (*loops(c.batch), *(() if c.m is None else loops([c.m])))
-    n, k = c.n.name, c.k.name
-    split_m: list[Action] = []
-    if c.m is not None and c.is_static(c.m) and 1 < c.height < TILED_ROWS:
-        split_m = [Split(c.m.name, ((c.height, "reg"),))]
     columns, depth = sizes([c.n]), sizes([c.k])
-    along_k = c.right.op == "load" and stride(c.right.attribute.buffer, c.right.attribute.index, c.k) == 1
-    if along_k and depth >= 2 * lanes:
-        actions = [*split_m, Split(n, ((8, "reg"),)), Split(k, ((lanes, "lane"),))]
+    nest = Nest(c.n.name, lanes, registers=max(1, min(8, -(-columns // lanes))), tasks=len(rows_of_vectors(c).rows))
+    if c.m is not None and c.is_static(c.m) and 1 < c.height < TILED_ROWS:
+        nest = replace(nest, side=c.m.name, height=c.height)
+    if depth >= 2 * lanes and lies_along(c.right, c.k):
+        nest = replace(nest, vector=c.k.name, registers=8, across=c.n.name)
     else:
-        width = max(1, min(8, -(-columns // lanes)))
-        actions = [*split_m, *split(c.n, width, lanes)]
-        blocks = STREAMED_COLUMNS // (width * lanes)
+        blocks = STREAMED_COLUMNS // (nest.registers * lanes)
         static = c.is_static(c.n, c.k) and len(c.summed) == 1
         if static and blocks > 1 and columns >= STREAMED_COLUMNS and depth >= 4 * STREAMED_ROWS:
-            cut = [Split(n, ((blocks, "loop"), (width, "reg"), (lanes, "lane"))), Split(k, ((STREAMED_ROWS, "loop"),))]
-            order = Order((*outer, f"{n}.0", f"{k}.0", f"{n}.1", f"{k}.1"))
-            yield (*split_m, *cut, order, Bind((*outer, f"{n}.0")), Unroll(f"{k}.1", STREAMED_ROWS))
-    order = Order((*outer, f"{n}.0"))
-    yield (*actions, order, Bind((*outer, f"{n}.0")))
-    yield (*actions, order)
+            yield replace(nest, blocks=blocks, turns=STREAMED_ROWS, unroll=STREAMED_ROWS)
+    yield nest
+    yield replace(nest, tasks=0)
+
+
+def _grouped(c: Contraction, profile: Profile) -> Iterator[Tiling]:
+    """A tile for each group of threads. Sums of a symbolic length are not staged: see `nests`."""
+    small = min(c.height, sizes([c.n])) < TILE_SIDE or sizes([c.k]) < 2
+    if c.m is None or small or profile.group_threads < TILE_SIDE**2:
+        return
+    height, width = (min(TILE_REGISTERS, -(-sizes([axis]) // TILE_SIDE)) for axis in (c.m, c.n))
+    tiling = Tiling(height, width, 1, "mask", depth=GROUP_DEPTH, threads=TILE_SIDE)
+    if c.is_static(c.k):
+        yield replace(tiling, left="rows", right="rows")
+    yield tiling

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from smelt.graph import Variable, upper
 from smelt.kernel import Expression, Region, extent
 from smelt.schedule.access import stride
+from smelt.schedule.choice import Actions
 
 SHORT_COLUMNS = 8  # columns that are not worth a vector if there are others
 LONG_COLUMNS = 16  # and how many others
@@ -38,6 +40,8 @@ class Contraction:
     summed: tuple[Variable, ...]
     batch: tuple[Variable, ...]
     rows: tuple[Variable, ...]
+    first: Actions = ()  # actions that every schedule begins with
+    last: Actions = ()  # and those that every tiled one ends with
 
     @property
     def left(self) -> Expression:
@@ -57,6 +61,18 @@ class Contraction:
         """How many rows there are, at most."""
         return 0 if self.m is None else upper(extent(self.m))
 
+    @functools.cached_property
+    def beside(self) -> Variable | None:
+        """An axis whose rows may share a register tile where those of `n` alone are short: another axis of B, as the
+        rows of an image are.
+        """
+        output = self.region.outputs[0]
+        others = [axis for axis in self.batch if axis in self.right.axes and axis not in self.left.axes]
+        steps = {axis: stride(output, axis) for axis in others}
+        near = [axis for axis in others if steps[axis] is not None and self.is_static(axis)]
+        best = min(near, key=lambda axis: steps[axis] or 0, default=None)
+        return None if best is None or upper(extent(best)) < 2 else best
+
     def is_static(self, *axes: Variable | None) -> bool:
         """Whether the sizes of axes are known."""
         return all(axis is not None and isinstance(extent(axis), int) for axis in axes)
@@ -69,7 +85,7 @@ def contraction_of(region: Region) -> Contraction | None:
         return None
     output = region.outputs[0]
     axes = region.parallel_axes(output)
-    columns = next((axis for axis in axes if stride(output.buffer, output.index, axis) == 1), None)
+    columns = next((axis for axis in axes if stride(output, axis) == 1), None)
     if columns is None:
         return None
     if upper(extent(columns)) <= SHORT_COLUMNS:

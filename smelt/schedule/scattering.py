@@ -43,13 +43,10 @@ def scatter_steps(node: Node, sources: list[Operand], profile: Profile) -> list[
         "split": "none 0" if at is None else f"axis {axes[at]}" if axes[at] >= 0 else f"index {-1 - axes[at]}",
         "lanes": lanes,
     }
-    buffers = (node, target.node, updates.node, *(index.node for index in indices))
-    if not wide:
-        made = routine("scatter", node.dtype, words, values, tasks, operations=upper(product_of(sizes)))
-        return [Step(made, buffers)]
-    words["accumulator"] = "float32"
+    words |= {"accumulator": "float32"} if wide else {}
     made = routine("scatter", node.dtype, words, values, tasks, operations=upper(product_of(sizes)))
-    return [Step(made, (*buffers, Temporary(float32, shape)))]
+    sums = [Temporary(float32, shape)] if wide else []
+    return [Step(made, (node, target.node, updates.node, *(index.node for index in indices), *sums))]
 
 
 def _index_type(dtype: DType) -> str:

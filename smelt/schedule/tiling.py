@@ -7,38 +7,18 @@ every panel. The loops are, from the outside: batch, tasks, blocks of the sum, t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Final
+from dataclasses import dataclass
+from typing import ClassVar
 
 from smelt.graph import Variable, upper
-from smelt.kernel import Action, Apart, Bind, Matrix, Order, Split, Stage, Unroll, extent
-from smelt.kernel.actions.cuts import TAILS
+from smelt.kernel import TAILS, Action, Apart, Bind, Matrix, Order, Split, Stage, Unroll, extent
+from smelt.schedule.choice import Actions, Domain, Knobs
 from smelt.schedule.facts import Contraction, loops
-
-# What each knob may be: the space of a search. A value that does not fit a region is refused when it is lowered.
-DOMAINS: Final[dict[str, tuple[int | str, ...]]] = {
-    "height": (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 32),
-    "width": (1, 2, 3, 4),
-    "lanes": (1, 2, 4, 8, 16),
-    "tail": TAILS,
-    "row_tiles": (0, 1, 2, 4, 8, 16, 32, 64),
-    "panels": (0, 1, 2, 4, 8, 16),
-    "depth": (0, 16, 32, 64, 128, 256, 512, 1024),
-    "step": (0, 16),
-    "left": ("", "rows", "columns", "block"),
-    "right": ("", "rows", "panels", "vectors"),
-    "unroll": (1, 2, 4, 8),
-    "apart": (0, 1),
-    "beside": (0, 2, 4),
-    "columns_first": (0, 1),
-    "shared": (0, 1),
-    "instruction": ("",),
-}
 
 
 @dataclass(frozen=True)
-class Tiling:
-    """The knobs of a tiled contraction."""
+class Tiling(Knobs):
+    """The knobs of a tiled contraction. A value that does not fit a region is refused when it is lowered."""
 
     height: int  # rows of the register tile
     width: int  # vectors of columns in it: a panel
@@ -56,19 +36,39 @@ class Tiling:
     columns_first: int = 0  # tasks of one panel follow each other
     shared: int = 0  # B is packed once for all rows: their other axes are loops inside
     instruction: str = ""  # a row of `instructions`
+    threads: int = 1  # of a group along each side of the tile: each has its own rows and columns
+
+    DOMAINS: ClassVar[dict[str, Domain]] = {
+        "height": (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 32),
+        "width": (1, 2, 3, 4),
+        "lanes": (1, 2, 4, 8, 16),
+        "tail": TAILS,
+        "row_tiles": (0, 1, 2, 4, 8, 16, 32, 64),
+        "panels": (0, 1, 2, 4, 8, 16),
+        "depth": (0, 16, 32, 64, 128, 256, 512, 1024),
+        "step": (0, 16),
+        "left": ("", "rows", "columns", "block"),
+        "right": ("", "rows", "panels", "vectors"),
+        "unroll": (1, 2, 4, 8),
+        "apart": (0, 1),
+        "beside": (0, 2, 4),
+        "columns_first": (0, 1),
+        "shared": (0, 1),
+        "instruction": ("",),
+        "threads": (1, 8, 16),
+    }
 
     @property
     def panel(self) -> int:
         """Columns of a panel."""
         return self.width * self.lanes
 
-    def __str__(self) -> str:
-        named = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
-        return ", ".join(f"{name} {value}" for name, value, default in named if value != default)
-
-    def actions(self, c: Contraction, beside: Variable | None = None) -> tuple[Action, ...]:
-        """The schedule of a contraction; `beside` is the axis that the knob of this name is about."""
+    def actions(self, facts: Contraction) -> Actions:
+        """The schedule of a contraction."""
+        c = facts
         assert c.m is not None
+        if self.threads > 1:
+            return self._grouped(c, c.m)
         m, n = c.m.name, c.n.name
         tasks = [*([f"{m}.0"] if self.row_tiles else []), f"{n}.0"]
         outer = loops(axis for axis in c.batch if not (self.shared and axis in c.rows))
@@ -79,10 +79,10 @@ class Tiling:
         blocks = (f"{longest.name}.0",) if self.depth else ()
         inner = tuple(f"{axis.name}.{int(axis == longest and self.depth > 0)}" for axis in c.summed)
         order = Order((*grid, *blocks, *more, tiles, *([f"{n}.1"] if self.panels else []), *inner))
-        made: list[Action] = [*self._cuts(c, longest, beside), order, Bind(grid)]
+        made: list[Action] = [*c.first, *self._cuts(c, c.m, longest), order, Bind(grid)]
         packed_at = (*grid, *blocks)[-1]
         if self.right:
-            made.append(Stage(c.b, packed_at, self._right(c, beside)))
+            made.append(Stage(c.b, packed_at, self._right(c)))
         if self.left:
             summed = [axis.name for axis in c.summed]
             layout = (*summed, m) if self.left == "columns" else (m, *summed)
@@ -91,15 +91,24 @@ class Tiling:
             made.append(Unroll(inner[-1], self.unroll))
         made += [Apart(m)] if self.apart else []
         made += [Matrix("y", self.instruction)] if self.instruction else []
+        return (*made, *c.last)
+
+    def _grouped(self, c: Contraction, m: Variable) -> Actions:
+        """A tile of the result for each group; blocks of both operands in memory that it shares."""
+        sides, k, outer = ((m, self.height), (c.n, self.width)), c.k.name, loops([*c.batch, m, c.n])
+        made: list[Action] = [*c.first]
+        made += [Split(axis.name, ((size, "reg"), (self.threads, "thread")), self.tail) for axis, size in sides]
+        made += [Split(k, ((self.depth, "loop"),)), Order((*outer, *loops(c.summed), f"{k}.1")), Bind(outer)]
+        made += [Stage(c.a, f"{k}.0", (m.name, k))] if self.left else []
+        made += [Stage(c.b, f"{k}.0", (k, c.n.name))] if self.right else []
         return tuple(made)
 
-    def _cuts(self, c: Contraction, longest: Variable, beside: Variable | None) -> list[Action]:
-        assert c.m is not None
+    def _cuts(self, c: Contraction, m: Variable, longest: Variable) -> list[Action]:
         made: list[Action] = []
-        if beside is not None and self.beside:
-            made.append(Split(beside.name, ((self.beside, "reg"),), "balance"))
+        if c.beside is not None and self.beside:
+            made.append(Split(c.beside.name, ((self.beside, "reg"),), "balance"))
         outer = [(self.row_tiles, "loop")] if self.row_tiles else []
-        made.append(Split(c.m.name, (*outer, (self.height, "reg")), self.tail))
+        made.append(Split(m.name, (*outer, (self.height, "reg")), self.tail))
         parts = [(self.panels, "loop")] if self.panels else []
         parts += [(self.width, "reg")] if self.width > 1 or self.panels else []
         parts += [(self.lanes, "lane")] if self.lanes > 1 or self.panels else []
@@ -109,10 +118,10 @@ class Tiling:
         made += [Split(longest.name, tuple(steps))] if steps else []
         return made
 
-    def _right(self, c: Contraction, beside: Variable | None) -> tuple[str, ...]:
+    def _right(self, c: Contraction) -> tuple[str, ...]:
         """How packed columns lie."""
         n, summed = c.n.name, [axis.name for axis in c.summed if axis in c.right.axes]
         if self.right == "rows":
-            return (*summed, *([beside.name] if beside is not None and self.beside else []), n)
+            return (*summed, *([c.beside.name] if c.beside is not None and self.beside else []), n)
         block = self.lanes if self.right == "vectors" else self.panel
         return (f"{n}/{block}", *summed, f"{n}%{block}")

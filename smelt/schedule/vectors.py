@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from smelt.cost import Profile
 from smelt.cost.limits import STREAM_SHARE
 from smelt.graph import Variable, upper
-from smelt.kernel import Action, Region, Split, extent
+from smelt.kernel import Region, extent
 from smelt.schedule.access import Walk, widest
 
 
@@ -33,14 +33,6 @@ def vector_axis(accesses: list[Walk], axes: Sequence[Variable]) -> Variable | No
 
 def _unit_bytes(accesses: list[Walk], axis: Variable) -> int:
     return sum(access.nbytes for access in accesses if access.along(axis) == 1)
-
-
-def split(axis: Variable, registers: int, lanes: int) -> list[Action]:
-    """The action that cuts an axis into registers of lanes; none if there is nothing to cut."""
-    parts = [(registers, "reg")] if registers > 1 else []
-    if lanes > 1:
-        parts.append((lanes, "lane"))
-    return [Split(axis.name, tuple(parts))] if parts else []
 
 
 def streams(region: Region, profile: Profile) -> bool:

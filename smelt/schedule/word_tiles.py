@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from smelt.cost import Profile
-from smelt.kernel import Action, Bind, Matrix, Order, Split, Stage, Unroll, rows_of
+from smelt.kernel import Split, Stage, rows_of
 from smelt.schedule.access import lies_in_panels
 from smelt.schedule.choice import Candidate
-from smelt.schedule.facts import Contraction, loops, sizes
+from smelt.schedule.contraction import TILE_ROWS, TILE_VECTORS, rows_of_vectors
+from smelt.schedule.facts import Contraction, sizes
+from smelt.schedule.nest import Nest
 from smelt.schedule.tiling import Tiling
-from smelt.schedule.vectors import fitting, split
+from smelt.schedule.vectors import fitting
 from smelt.schedule.words import Words, in_place, in_words
 
-TILE_ROWS = 6
-TILE_VECTORS = 4  # with 32 registers; half as many with fewer
 PANELS = 8  # panels of columns that one task takes
 BLOCK_WORDS = 512  # words of a column that are packed at a time
 STREAMED_ROWS = 8  # fewer rows than this read the weight as it lies
@@ -70,17 +71,17 @@ def matrix_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
         columns_first=1,
         instruction=row.name,
     )
-    yield Candidate("matrix", c.region, tiling.actions(c), str(tiling))
+    yield Candidate.of("matrix", c, tiling)
 
 
 def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
     """Tiles of vectors, or for few rows the weight as it lies."""
-    c = words.contraction
-    lanes = fitting(profile.vector_bytes // 4, c.n)
-    along = [] if words.correction is None else split(words.k, 4, fitting(profile.vector_bytes // 4, words.k))
+    c, most = words.contraction, profile.vector_bytes // 4
+    if words.correction is not None:
+        c = replace(c, first=(Split(words.k.name, ((4, "reg"), (fitting(most, words.k), "lane"))),))
+    lanes = fitting(most, c.n)
     if c.m is None or c.height < STREAMED_ROWS or not c.is_static(c.m, c.n):
-        for actions in _streamed(words, lanes, profile):
-            yield Candidate("words", c.region, (*along, *actions, Matrix("y", words.row.name)))
+        yield from (Candidate.of("words", rows_of_vectors(c), nest) for nest in _streamed(words, lanes, most))
         return
     columns, size = sizes([c.n]), sizes([c.k])
     width = min(TILE_VECTORS if profile.vector_registers >= 32 else TILE_VECTORS // 2, -(-columns // lanes))
@@ -95,20 +96,20 @@ def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
         unroll=8,
         instruction=words.row.name,
     )
-    corrected = [] if words.correction is None else [Stage(words.correction, f"{c.n.name}.0", (c.m.name,))]
-    yield Candidate("words", c.region, (*along, *tiling.actions(c), *corrected), str(tiling))
+    if words.correction is not None:
+        c = replace(c, last=(Stage(words.correction, f"{c.n.name}.0", (c.m.name,)),))
+    yield Candidate.of("words", c, tiling)
 
 
-def _streamed(words: Words, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:
+def _streamed(words: Words, lanes: int, most: int) -> Iterator[Nest]:
     """Vectors run along the sum where the words of the weight lie so, else along its columns."""
-    c = words.contraction
-    order = (*loops(c.batch), *([] if c.m is None else loops([c.m])), *loops([c.n]))
-    width = fitting(profile.vector_bytes // 4, c.k)
+    c, width = words.contraction, fitting(most, words.contraction.k)
+    nest = Nest(tasks=len(rows_of_vectors(c).rows), instruction=words.row.name)
     if words.in_rows(c.right) and words.in_rows(c.left) and width > 1:
-        yield (Split(c.n.name, ((8, "reg"),)), Split(c.k.name, ((width, "lane"),)), Order(order), Bind(order))
+        yield replace(nest, vector=c.k.name, lanes=width, registers=8, across=c.n.name)
     elif not words.row.is_float:  # of bfloat16, widening costs as much as putting words together
-        vectors = -(-sizes([c.n]) // lanes)
-        yield (*split(c.n, min(8, vectors), lanes), Order(order), Bind(order), Unroll(f"{c.k.name}.0", 2))
+        registers = min(8, -(-sizes([c.n]) // lanes))
+        yield replace(nest, vector=c.n.name, lanes=lanes, registers=registers, unroll=2)
 
 
 def _block_steps(steps: int) -> int:

@@ -26,7 +26,7 @@ from smelt.kernel import (
     mask_expression,
     walk,
 )
-from smelt.schedule.access import stride
+from smelt.schedule.access import lies_along
 from smelt.schedule.facts import Contraction
 
 _FLIP = -(2**31) + 0x808080  # the highest bit of every byte
@@ -45,7 +45,7 @@ class Words(NamedTuple):
     def in_rows(self, word: Expression) -> bool:
         """True if words of an operand that are next to each other in the sum are so in memory; bits may be flipped."""
         word = word.arguments[0] if word.op == "xor" else word
-        return word.op == "load" and stride(word.attribute.buffer, word.attribute.index, self.contraction.k) == 1
+        return lies_along(word, self.contraction.k)
 
 
 def in_place(word: Expression) -> bool:
@@ -94,7 +94,7 @@ def in_words(contraction: Contraction, row: Instruction) -> Words | None:
     made = Region(new, axes, region.parameters, ((a, words[a]), (b, words[b]), ("y", total)))
     named = {e: name for name, e in made.named().items()}
     name = None if correction is None else named[correction]
-    return Words(replace(contraction, region=made, summed=(w,)), row, k, name, _is_along(left, k))
+    return Words(replace(contraction, region=made, summed=(w,)), row, k, name, lies_along(left, k))
 
 
 def _constant(value: int) -> Expression:
@@ -122,10 +122,6 @@ def _bfloats(operand: Expression) -> Expression | None:
 
 def _is_plain(operand: Expression) -> bool:
     return all(e.op not in ("reduce", "scan") and not (e.op == "load" and e.arguments) for e in walk([operand]))
-
-
-def _is_along(e: Expression, k: Variable) -> bool:
-    return e.op == "load" and stride(e.attribute.buffer, e.attribute.index, k) == 1
 
 
 def _taken(region: Region, y: Expression) -> set[Variable]:

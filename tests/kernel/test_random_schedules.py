@@ -15,7 +15,7 @@ from smelt.device.opencl import OpenCL
 from smelt.dtypes import bool_, float16, float32, float64, int8, int32
 from smelt.graph.ops import REDUCTIONS, SCANS
 from smelt.kernel import Kernel, Skip, evaluate_region, parse_kernel, print_kernel, verify
-from smelt.schedule.workgroups import fits_group
+from smelt.schedule.default import fits_group
 from tests.kernel import regions as r
 from tests.kernel.random_schedules import legal_part, random_schedule, with_threads
 from tests.kernel.regions import Case

@@ -13,10 +13,10 @@ X = sm.asarray(np.ones((37, 53), np.float32))
 def test_a_kernel_says_which_form_was_taken_and_why_not_another_one() -> None:
     found = examine(lambda x: (x.exp() / x.exp().sum()).sum(-1), X)
     (kernel,) = found.kernels
-    assert kernel.form == "rows"
+    assert kernel.form.startswith("rows (vector ")
     assert kernel.refused == ("rows: keep: a node in the output must have the output's own axes",)
     text = str(found)
-    assert f"schedule of {kernel.name}: rows\n" in text
+    assert f"schedule of {kernel.name}: {kernel.form}\n" in text
     assert "refused: rows: keep: a node in the output must have the output's own axes" in text
 
 

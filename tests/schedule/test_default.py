@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -14,13 +16,14 @@ from smelt.fuse import build_region, contiguous, merge_axes, partition, storable
 from smelt.graph import without_aliases
 from smelt.graph.index import Variable, of
 from smelt.graph.node import Node, topological
-from smelt.kernel import Region, verify
+from smelt.kernel import Access, Prefetch, Region, Transpose, verify
 from smelt.kernel.actions import print_schedule
 from smelt.schedule import candidates, choose
 from smelt.schedule.access import stride
-from smelt.schedule.vectors import fitting, split
+from smelt.schedule.nest import Axes, Nest
+from smelt.schedule.vectors import fitting
 from tests.graph.random_graphs import random_program
-from tests.kernel.regions import buffer
+from tests.kernel.regions import buffer, elementwise
 from tests.profiles import AMX, AVX2, AVX512, NEON
 
 
@@ -31,7 +34,8 @@ def regions(*nodes: Node) -> list[Region]:
 
 def schedule(tensor: sm.Tensor, machine: Profile = AVX512) -> str:
     [region] = regions(tensor._node)
-    return choose(region, machine)[0].text()
+    choice, _ = choose(region, machine)
+    return replace(choice, actions=tuple(a for a in choice.actions if not isinstance(a, Prefetch | Transpose))).text()
 
 
 def floats(*shape: int) -> sm.Tensor:
@@ -48,9 +52,9 @@ def test_vectors_are_as_wide_as_the_machine(machine: Profile) -> None:
 def test_a_stride_is_known_where_an_axis_is_no_part_of_a_division() -> None:
     i, j, n = Variable("i", 0, 11), Variable("j", 0, 3), Variable("n", 1, 4)
     x = buffer("x", 12, 4)
-    assert [stride(x, (of(i), of(j)), axis) for axis in (i, j, n)] == [4, 1, 0]
-    assert [stride(x, (of(i) // 3, of(j)), axis) for axis in (i, j)] == [None, 1]
-    assert [stride(x, (of(i), of(j) // of(n)), axis) for axis in (i, j, n)] == [4, None, None]
+    assert [stride(Access(x, (of(i), of(j))), axis) for axis in (i, j, n)] == [4, 1, 0]
+    assert [stride(Access(x, (of(i) // 3, of(j))), axis) for axis in (i, j)] == [None, 1]
+    assert [stride(Access(x, (of(i), of(j) // of(n))), axis) for axis in (i, j, n)] == [4, None, None]
 
 
 def test_lanes_are_a_power_of_two_that_an_axis_more_than_half_fills() -> None:
@@ -61,15 +65,17 @@ def test_lanes_are_a_power_of_two_that_an_axis_more_than_half_fills() -> None:
 
 
 def test_what_is_one_is_not_split() -> None:
-    axis = Variable("i", 0, 99)
+    axes = Axes(elementwise(99).region, (Variable("i", 0, 98),))
     cuts = {
-        (registers, lanes): print_schedule(split(axis, registers, lanes)) for registers in (1, 2) for lanes in (1, 2)
+        (registers, lanes): print_schedule(Nest("i", lanes, registers=registers).actions(axes))
+        for registers in (1, 2)
+        for lanes in (1, 2)
     }
     assert cuts == {
-        (1, 1): "",
-        (1, 2): "split i (2 lane)",
-        (2, 1): "split i (2 reg)",
-        (2, 2): "split i (2 reg, 2 lane)",
+        (1, 1): "order i.0",
+        (1, 2): "split i (2 lane)\norder i.0",
+        (2, 1): "split i (2 reg)\norder i.0",
+        (2, 2): "split i (2 reg, 2 lane)\norder i.0",
     }
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 from smelt.kernel.forms import runs, written
+from smelt.kernel.ir import Kernel
 from smelt.kernel.lowering.plan import Planner
 
 Parts = tuple[tuple[int, str], ...]  # (extent, kind) from the outside to the inside
@@ -31,6 +32,10 @@ class Action:
     @classmethod
     def settle(cls, planner: Planner) -> None:
         """Once all actions of a schedule are in the plan: what they refuse together."""
+
+    def on(self, kernel: Kernel) -> Kernel:
+        """What the action says about the whole kernel, once that is lowered."""
+        return kernel
 
     def __str__(self) -> str:
         return written(self.form, self, lambda kind, value: _TEXTS[kind].write(value))

@@ -44,7 +44,10 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
     tasks = sum(counts, as_index(0)) if counts else as_index(1)
     body = _grouped(state.body) if state.plan.threads > 1 else state.body
     local = [Local(buffer) for buffer in state.memory.values()]
-    return Kernel(name, tuple(region.buffers()), region.parameters, (*local, *body), tasks, state.plan.threads)
+    made = Kernel(name, tuple(region.buffers()), region.parameters, (*local, *body), tasks, state.plan.threads)
+    for action in schedule:
+        made = action.on(made)
+    return made
 
 
 def _plan(region: Region, schedule: Schedule) -> Plan:

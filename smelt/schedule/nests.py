@@ -1,0 +1,172 @@
+"""Loop nests at the knobs that they have by default, by the kind of the region and the device profile.
+
+Devices whose threads come in groups have a task for each group. Tiles at an edge are masked there rather than exact, so
+that a kernel has one body: compilers of OpenCL take long over barriers on several ways through a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from smelt.cost import Profile
+from smelt.cost.limits import KEEP_INSTRUCTIONS
+from smelt.cost.operations import instructions
+from smelt.graph import Variable, upper
+from smelt.kernel import Bind, Region, extent, walk
+from smelt.schedule.access import reductions, scanned_axes, shared_values, walks
+from smelt.schedule.choice import Actions, Candidate, formed
+from smelt.schedule.facts import loops, sizes
+from smelt.schedule.nest import Axes, Nest
+from smelt.schedule.vectors import fitting, streams, vector_axis, vector_lanes
+
+MOST_VALUES = 256  # in the body of a loop, over all of its registers and turns: enough to keep a core busy
+MANY_TASKS = 256  # from which on a task walks a whole row of vectors
+PAGE_VECTORS = 8  # of neighboring columns that are folded side by side
+PAGE_ROWS = 8  # rows that are folded at a time
+PAGE_COLUMNS = 1024  # that one task folds together: rows are far apart, and a page that is looked up is used whole
+PAGE_BYTES = 4096  # the same for what is scanned
+
+# On devices whose threads come in groups.
+ROW_THREADS = 128  # that fold a row together, at most
+ELEMENT_THREADS = 64  # that take neighboring elements
+FEWEST = 16  # elements below which an axis is not worth sharing out
+
+
+def nests(region: Region, profile: Profile) -> Iterator[Candidate]:
+    """Loop nests for a region, the best first; at last no actions at all, which always are legal."""
+    folds, scanned = reductions(region), tuple(scanned_axes(region))
+    free = tuple(axis for axis in region.parallel_axes(region.outputs[0]) if axis not in scanned)
+    axes = whole = Axes(region, free, (), next(iter(scanned), None), scanned)
+    if folds and not scanned:
+        shared = frozenset.intersection(*[e.axes for e in folds])
+        rows, others = (tuple(axis for axis in free if (axis in shared) == is_row) for is_row in (True, False))
+        axes = Axes(region, rows, others, folds[0].attribute.axes[-1])
+    kinds: dict[str, Callable[[Axes, Profile], Iterator[Nest]]] = {"elementwise": _elementwise}
+    if scanned or folds:
+        kinds = {"scan": _scan} if scanned else {"columns": _columns, "rows": _rows}
+    if profile.group_threads:
+        yield from (Candidate.of("group", axes, nest) for nest in _group_rows(axes, profile))
+        yield from (Candidate.of("group", whole, nest) for nest in _group_columns(whole, profile))
+    else:
+        yield from (Candidate.of(form, axes, nest) for form, kind in kinds.items() for nest in kind(axes, profile))
+    plain: list[Actions] = [(Bind(loops(free[:1])),), ()] if free else [()]
+    yield from formed("group" if profile.group_threads else "plain", region, plain)
+
+
+def _elementwise(axes: Axes, profile: Profile) -> Iterator[Nest]:
+    if not axes.rows:
+        return
+    region, accesses = axes.region, walks(axes.region)
+    vector = vector_axis(accesses, axes.rows)
+    nest, last = Nest(), axes.rows[-1]
+    if vector is not None:
+        lanes = fitting(vector_lanes(region, profile, vector), vector)
+        # A transpose reads along another axis than it writes: with that one innermost, lines are used at once.
+        inner = vector_axis([access for access in accesses if access.along(vector) not in (0, 1)], axes.rows)
+        nest, last = Nest(vector.name, lanes, inner="" if inner is None else inner.name), inner or vector
+    # Tasks are rows of vectors if there are enough of them, else single vectors.
+    many = sizes(axis for axis in axes.rows if axis != last) >= MANY_TASKS
+    nest = replace(nest, tasks=len(axes.rows) - many)
+    if streams(region, profile):
+        yield replace(nest, stream=1)
+    yield nest
+    yield replace(nest, tasks=0)
+
+
+def _rows(axes: Axes, profile: Profile) -> Iterator[Nest]:
+    """Reductions, and what is computed from them in the same kernel."""
+    region, free = axes.region, (*axes.rows, *axes.others)
+    vector = vector_axis(walks(region), region.axes)
+    if vector is not None and vector not in free and upper(extent(vector)) < vector_lanes(region, profile):
+        # Short windows: vectors run along the result instead.
+        vector = vector_axis(walks(region)[:1], region.parallel_axes(region.outputs[0])) or vector
+    nest = Nest(tasks=len(axes.rows))
+    if vector is not None:
+        lanes = fitting(vector_lanes(region, profile, vector), vector)
+        registers = 4 if free else 8
+        while registers > 1 and registers * len(region.order()) > MOST_VALUES:
+            registers //= 2
+        registers = max(1, min(registers, -(-upper(extent(vector)) // lanes)))
+        nest = replace(nest, vector=vector.name, lanes=lanes, registers=registers)
+        kept = _kept(region, vector)
+        yield from (replace(nest, keep=f"{kept} {place}") for place in ("out", "local") if kept)
+    yield nest
+    yield replace(nest, tasks=0)
+
+
+def _kept(region: Region, vector: Variable) -> str:
+    """The value of several phases that is dearest to make again, if that is dearer than to read it back."""
+    again: dict[str, int] = {}
+    for name, root in shared_values(region).items():
+        if vector in root.axes:  # what does not vary along it is at hand
+            again[name] = instructions(e.op for e in walk([root]) if e.op != "reduce" and vector in e.axes)
+    best = max(again, key=lambda name: again[name], default="")
+    return best if again.get(best, 0) >= KEEP_INSTRUCTIONS else ""
+
+
+def _columns(axes: Axes, profile: Profile) -> Iterator[Nest]:
+    """One reduction whose results lie side by side in memory: a page of a row at a time, a few rows at once."""
+    region, free = axes.region, (*axes.rows, *axes.others)
+    vector = vector_axis(walks(region), region.axes)
+    if vector not in free or len(reductions(region)) > 1 or len(reductions(region)[0].attribute.axes) > 1:
+        return
+    lanes = vector_lanes(region, profile)
+    width = PAGE_VECTORS * lanes
+    if is_long(vector, 2 * width) and is_long(axes.folded, 2 * PAGE_ROWS):
+        blocks = min(PAGE_COLUMNS // width, -(-sizes([vector]) // width))
+        turns = max(1, min(PAGE_ROWS, MOST_VALUES // (PAGE_VECTORS * len(region.order()))))
+        paged = Nest(vector.name, lanes, registers=PAGE_VECTORS, blocks=blocks, turns=PAGE_ROWS, unroll=turns)
+        yield replace(paged, tasks=len(free))
+
+
+def is_long(axis: Variable | None, least: int) -> bool:
+    """Whether an axis is known to have so many elements."""
+    size = 0 if axis is None else extent(axis)
+    return isinstance(size, int) and size >= least
+
+
+def _scan(axes: Axes, profile: Profile) -> Iterator[Nest]:
+    """Vectors along memory: of the scanned axis itself, or of columns beside each other."""
+    region, axis = axes.region, axes.folded
+    vector = vector_axis(walks(region), region.parallel_axes(region.outputs[0]))
+    nest = Nest(tasks=len(axes.rows), stream=int(streams(region, profile)))
+    if vector is not None:
+        lanes = fitting(vector_lanes(region, profile), vector)
+        nest = replace(nest, vector=vector.name, lanes=lanes)
+        if vector != axis:
+            page = PAGE_BYTES // profile.vector_bytes
+            if is_long(vector, page * lanes) and is_long(axis, 4 * PAGE_ROWS):
+                yield replace(nest, registers=PAGE_VECTORS, blocks=page // PAGE_VECTORS, turns=PAGE_ROWS)
+            registers = max(1, min(2 * PAGE_VECTORS, -(-upper(extent(vector)) // lanes)))
+            nest = replace(nest, registers=registers)
+    yield nest
+
+
+# --- by the threads of a group
+
+
+def _threads(axis: Variable, most: int, profile: Profile) -> int:
+    """A power of two of threads for an axis: half of them have work at least; 0 if it is too short."""
+    size = upper(extent(axis))
+    return 0 if size < FEWEST else min(most, profile.group_threads, 1 << (size - 1).bit_length())
+
+
+def _group_rows(axes: Axes, profile: Profile) -> Iterator[Nest]:
+    """A reduction along memory: a group takes a row, its threads fold every n-th element, then each other's results."""
+    vector = vector_axis(walks(axes.region), axes.region.axes)
+    if vector is None or axes.scanned or not any(vector in e.attribute.axes for e in reductions(axes.region)):
+        return
+    threads = _threads(vector, ROW_THREADS, profile)
+    if threads:
+        yield Nest(vector.name, threads=threads, tasks=len(axes.rows))
+
+
+def _group_columns(axes: Axes, profile: Profile) -> Iterator[Nest]:
+    """Neighboring elements of the result by neighboring threads, or each by a thread of its own."""
+    vector = vector_axis(walks(axes.region), axes.rows)
+    threads = 0 if vector is None else _threads(vector, ELEMENT_THREADS, profile)
+    if vector is not None and threads:
+        yield Nest(vector.name, threads=threads, tail="mask", tasks=len(axes.rows))
+    if axes.rows:
+        yield Nest(tasks=len(axes.rows))
