@@ -88,7 +88,18 @@ def test_random_schedules_round_trip(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["split", "split c", "split c (4)", "split c (x reg)", "bind grid", "stage v", "melt c", "keep e", "sub y k"],
+    [
+        "split",
+        "split c",
+        "split c (4)",
+        "split c (x reg)",
+        "bind grid",
+        "bind c.0 warp",
+        "stage v",
+        "melt c",
+        "keep e",
+        "sub y k",
+    ],
 )
 def test_bad_actions_are_refused(text: str) -> None:
     with pytest.raises(ParseError):

@@ -40,6 +40,9 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
         _store(state, outputs)
     for handler in state.handlers:
         handler.finished()
+    for expected, refusal in state.plan.expected.items():
+        if expected not in state.used:
+            raise Illegal(refusal)
     counts = [s.count for s in state.body if isinstance(s, For) and s.kind == "grid"]
     tasks = sum(counts, as_index(0)) if counts else as_index(1)
     body = _grouped(state.body) if state.plan.threads > 1 else state.body

@@ -83,6 +83,7 @@ class Plan:
     matrix: dict[Expression, str] = field(default_factory=dict)  # the instruction that makes a reduction
     together: bool = False  # all outputs are stored in the nest of the first
     apart: Variable | None = None  # the axis whose registers are finished one by one
+    expected: dict[object, str] = field(default_factory=dict)  # what has to come to something, or why it is refused
     threads: int = 1  # of a group: the product of all thread parts
     lane: int = 1  # the widest vector that the schedule uses; copies use it too
 
