@@ -14,20 +14,7 @@ from typing import Final, NamedTuple
 from smelt.dtypes import DType, bfloat16, float32, int8, int32, uint8
 from smelt.errors import InternalError
 from smelt.graph import Index, of
-from smelt.kernel.ir import (
-    DOTS,
-    Accumulator,
-    For,
-    If,
-    Load,
-    Part,
-    Statement,
-    Store,
-    Update,
-    Value,
-    reads,
-    statements,
-)
+from smelt.kernel.ir import DOTS, Accumulator, Load, Part, Statement, Store, Update, Value, bodies, reads, statements
 from smelt.kernel.lowering.plan import Illegal
 from smelt.kernel.region import Buffer
 
@@ -197,7 +184,7 @@ def check_instructions(whole: Sequence[Statement]) -> None:
     tiles = tiles_of(everything)
     if not tiles:
         return
-    for body in _bodies(whole):
+    for body in (whole, *(inner for s in everything for inner in bodies(s))):
         _check_factors(body, tiles)
         for at, statement in enumerate(body):
             if isinstance(statement, Accumulator) and statement.value.name in tiles:
@@ -218,7 +205,7 @@ def _check_factors(body: Sequence[Statement], tiles: dict[str, Tiles]) -> None:
     """Tiles are made of what was just loaded: nothing can have changed the memory since."""
     fresh: dict[str, Load] = {}
     for s in body:
-        if isinstance(s, Store | For | If):
+        if isinstance(s, Store) or bodies(s):
             fresh.clear()
         elif isinstance(s, Load) and not s.mask and not s.picks:
             fresh[s.value.name] = s
@@ -241,13 +228,3 @@ def _check_sums(declared: Accumulator, rest: Sequence[Statement]) -> None:
     readers = [at for at, s in inside if value in reads(s)]
     if declared.initial != 0 or (readers and changed and readers[0] <= changed[-1]):
         raise InternalError(f"something needs {value.name} before its instruction is done")
-
-
-def _bodies(body: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
-    """A body and all those inside it."""
-    yield body
-    for statement in body:
-        if isinstance(statement, For | If):
-            yield from _bodies(statement.body)
-        if isinstance(statement, If):
-            yield from _bodies(statement.other)
