@@ -14,7 +14,7 @@ import numpy as np
 
 from smelt.dtypes import DType, cast_array
 from smelt.errors import InternalError
-from smelt.graph import identity, upper
+from smelt.graph import upper
 from smelt.kernel import ir
 from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value
 from smelt.kernel.numbers import Array, Memory, dot, elementwise, fold, scan
@@ -105,19 +105,10 @@ class _Machine(Memory):
         return np.transpose(x, order).reshape([sizes.get(part.name, 1) for part in parts])
 
     def compute(self, statement: ir.Compute) -> None:
-        value, attribute = statement.value, statement.attribute
-        dtype = value.dtype
+        value = statement.value
         self.place(value.parts)
-        match statement.op:
-            case "const":
-                result = np.full(self.shape, attribute, dtype.numpy)
-            case "index":
-                result = np.asarray(self.number(attribute)).astype(dtype.numpy)
-            case "mask":
-                result = self.condition(attribute)
-            case _:
-                arguments = [self.aligned(a, value.parts) for a in statement.arguments]
-                result = elementwise(statement.op, dtype, arguments, attribute)
+        arguments = [self.aligned(a, value.parts) for a in statement.arguments]
+        result = self.value(statement.op, value.dtype, statement.attribute, arguments)
         self.values[value.name] = np.broadcast_to(result, self.shape)
 
     def update(self, statement: ir.Update) -> None:
@@ -149,8 +140,7 @@ class _Machine(Memory):
         source, value = statement.source, statement.value
         over = {part.name for part in statement.parts}
         axes = tuple(at for at, part in enumerate(source.parts) if part.name in over)
-        start = identity(statement.op, value.dtype)
-        folded = fold(statement.op, value.dtype, self.values[source.name], axes, start)
+        folded = fold(statement.op, value.dtype, self.values[source.name], axes)
         left = [part.name for part in source.parts if part.name not in over]
         self.values[value.name] = np.transpose(folded, [left.index(part.name) for part in value.parts])
 

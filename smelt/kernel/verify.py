@@ -211,8 +211,9 @@ class _Verifier:
         self.check(self.grid is not None, f"{store.buffer.name} is stored outside the grid, by every task")
         assert self.grid is not None
         needed = self.components or {self.grid}
-        used = self.grid in found or needed <= found or self.grid.high <= 0
-        self.check(used, f"every iteration of {self.grid} stores to the same place of {store.buffer.name}")
+        told = {v for i in store.index for v in i.variables() if _tells_apart(i, v)} | variables_of((), store.mask)
+        used = self.grid in told or needed <= told or self.grid.high <= 0
+        self.check(used, f"several iterations of {self.grid} store to the same place of {store.buffer.name}")
 
     def compute(self, statement: ir.Compute) -> None:
         value, op, arguments, attribute = statement.value, statement.op, statement.arguments, statement.attribute
@@ -350,3 +351,11 @@ class _Verifier:
         known = self.variables.union(part.variable for part in parts)
         for variable in variables:
             self.check(variable in known, f"{variable} is used where it is not known")
+
+
+def _tells_apart(index: Index, variable: Variable) -> bool:
+    """Whether an index differs for all values of a variable, if nothing else does: it is a multiple of it, and what is
+    added does not depend on it, as a remainder would.
+    """
+    factor = index.coefficient(variable)
+    return factor != 0 and variable not in (index - of(variable) * factor).variables()

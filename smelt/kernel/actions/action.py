@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from smelt.graph import forms
-from smelt.kernel.lowering.plan import Illegal, Planner
+from smelt.kernel.lowering.plan import Planner, refuse
 
 Parts = tuple[tuple[int, str], ...]  # (extent, kind) from the outside to the inside
 
@@ -32,8 +32,7 @@ class Action:
     @classmethod
     def refuse(cls, when: object, why: str) -> None:
         """Raise `Illegal` if something is true."""
-        if when:
-            raise Illegal(f"{cls.form.split()[0]}: {why}")
+        refuse(when, f"{cls.form.split()[0]}: {why}")
 
     def __str__(self) -> str:
         return _TEXT.written(self.form, self)

@@ -131,13 +131,11 @@ def find_reload(state: State, e: Expression) -> tuple[Reload, int] | None:
 def is_stored(state: State, e: Expression) -> bool:
     """True if a node lies in memory, as far as the axes that are open now can tell."""
     bindings = state.top.bindings
-    for scope in state.scopes:
-        reload = scope.reloads.get(e)
-        if reload is not None and all(
-            not isinstance(token, Binding) or bindings.get(axis, token) is token for axis, token in reload.tokens
-        ):
-            return True
-    return False
+    reloads = [scope.reloads[e] for scope in state.scopes if e in scope.reloads]
+    return any(
+        all(not isinstance(token, Binding) or bindings.get(axis, token) is token for axis, token in reload.tokens)
+        for reload in reloads
+    )
 
 
 def _is_valid(state: State, reload: Reload) -> bool:
