@@ -362,15 +362,13 @@ class _Walk:
             apart = apart or not variables_of((), statement.mask).isdisjoint(lanes)
         return _elements(parts) * (2 if statement.mask else 1) if apart else self.tiles(parts, value.dtype.itemsize)
 
-    def vectors(self, value: Value) -> float:
+    def vectors(self, value: Value) -> int:
         return self.tiles(value.parts, value.dtype.itemsize)
 
-    def tiles(self, parts: Iterable[Part], itemsize: int) -> float:
+    def tiles(self, parts: Iterable[Part], itemsize: int) -> int:
         """How many vectors a tile takes."""
-        count = 1.0
-        for part in parts:
-            count *= -(-part.extent * itemsize // self.vector_bytes) if part.is_lane else part.extent
-        return count
+        width = self.vector_bytes
+        return math.prod([-(-p.extent * itemsize // width) if p.is_lane else p.extent for p in parts])
 
 
 def _footprints(touches: Iterable[_Touch]) -> tuple[float, float, float]:
@@ -382,8 +380,5 @@ def _footprints(touches: Iterable[_Touch]) -> tuple[float, float, float]:
     return first, rest, rest
 
 
-def _elements(parts: Iterable[Part]) -> float:
-    count = 1.0
-    for part in parts:
-        count *= part.extent
-    return count
+def _elements(parts: Iterable[Part]) -> int:
+    return math.prod([part.extent for part in parts])

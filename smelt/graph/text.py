@@ -51,43 +51,34 @@ class Placeholder:
 
 def print_graph(roots: Iterable[Node]) -> str:
     """The text of the graph below the roots."""
-    wanted = list(roots)
-    nodes = list(_all_nodes(wanted))
-    leaves = {node: at for at, node in enumerate(node for node in nodes if node.op is Op.LEAF)}
-    header = SimpleNamespace(leaves=len(leaves), dims=dims_of(nodes).values())
-    return "\n".join([_Graph().written(_HEADER, header), *_lines(wanted, leaves)]) + "\n"
-
-
-def _all_nodes(roots: Iterable[Node]) -> Iterator[Node]:
-    """The nodes that are printed, once each, with those of bodies."""
-    found: dict[Node, None] = {}
-    stack = [list(roots)]
-    while stack:
-        for node in _order(stack.pop()):
-            if node not in found:
-                found[node] = None
-                stack += [list(body) for body in (bodies_of(node) if node.op in CONTROL else ())]
-    yield from found
+    nodes: dict[Node, None] = {}  # with those of bodies
+    lines = list(_lines(list(roots), nodes, {}))
+    leaves = sum(node.op is Op.LEAF for node in nodes)
+    header = SimpleNamespace(leaves=leaves, dims=dims_of(nodes).values())
+    return "\n".join([_Graph().written(_HEADER, header), *lines]) + "\n"
 
 
 def _order(roots: Iterable[Node]) -> list[Node]:
     return list(dict.fromkeys(_standing(node) for node in topological([_standing(root) for root in roots])))
 
 
-def _lines(roots: Iterable[Node], leaves: dict[Node, int], indent: str = "") -> Iterator[str]:
+def _lines(roots: Sequence[Node], nodes: dict[Node, None], leaves: dict[Node, int], indent: str = "") -> Iterator[str]:
     text = _Graph()
     order = _order(roots)
     text.numbers = {node: at for at, node in enumerate(order)}
+    nodes |= dict.fromkeys(order)
     for at, node in enumerate(order):
         kind, form = _FORMS.get(node.op, _PLAIN)
-        shown: Any = leaves[node] if node.op is Op.LEAF else _value(node) if node.op is Op.CONST else node.attribute
+        shown: Any = _value(node) if node.op is Op.CONST else node.attribute
+        if node.op is Op.LEAF:
+            shown = leaves.setdefault(node, len(leaves))
         fields: dict[str, Any] = {"attribute": shown} if kind is None else shown._asdict()
         said = text.written(form, SimpleNamespace(sources=node.sources, **fields))
         yield f"{indent}%{at} = {node.op.value}{said} : {text.written(_TYPE, node)}"
         if node.op in CONTROL:
             for name, body in zip(_BODY_NAMES[node.op], bodies_of(node), strict=False):
                 yield f"{indent}  {name}"
-                yield from _lines(body, leaves, indent + "    ")
+                yield from _lines(body, nodes, leaves, indent + "    ")
     yield f"{indent}return{text.write('nodes', roots)}"
 
 

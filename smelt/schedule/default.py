@@ -12,7 +12,7 @@ from itertools import chain
 
 from smelt.cost import Profile
 from smelt.cost.kernel import cost
-from smelt.cost.limits import KEEP_INSTRUCTIONS
+from smelt.cost.operations import KEEP_INSTRUCTIONS
 from smelt.graph import Variable, upper
 from smelt.kernel import (
     Action,
