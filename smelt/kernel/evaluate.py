@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from smelt.dtypes import cast_array
-from smelt.kernel.numbers import Array, Memory, fold, scan
+from smelt.kernel.numbers import Array, Memory, fold, positions, scan
 from smelt.kernel.region import Access, Expression, Region, extent, walk
 
 
@@ -32,9 +32,8 @@ class _Evaluator(Memory):
     def __init__(self, region: Region, arrays: Mapping[str, Array], integers: Mapping[str, int]) -> None:
         super().__init__(arrays, integers)
         self.region, self.shape = region, (1,) * len(region.axes)
-        self.sizes = [int(self.number(extent(axis))) for axis in region.axes]
-        for at, (axis, size) in enumerate(zip(region.axes, self.sizes, strict=True)):
-            self.integers[axis.name] = np.arange(size).reshape([-1 if i == at else 1 for i in range(len(self.sizes))])
+        self.sizes = tuple(int(self.number(extent(axis))) for axis in region.axes)
+        self.integers.update(zip((axis.name for axis in region.axes), positions(self.sizes), strict=True))
 
     def run(self, root: Expression) -> Array:
         values: dict[Expression, Array] = {}

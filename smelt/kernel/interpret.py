@@ -6,7 +6,6 @@ buffer.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, MutableMapping
 
@@ -17,7 +16,7 @@ from smelt.errors import InternalError
 from smelt.graph import upper
 from smelt.kernel import ir
 from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value
-from smelt.kernel.numbers import Array, Memory, dot, elementwise, fold, scan
+from smelt.kernel.numbers import Array, Memory, dot, elementwise, fold, positions, scan
 
 Parts = tuple[Part, ...]
 
@@ -78,7 +77,7 @@ class _Machine(Memory):
     def place(self, parts: Parts) -> None:
         """From now on indices are those of the elements of a tile."""
         self.shape = _shape(parts)
-        self.integers.update(zip((part.name for part in parts), _positions(parts), strict=True))
+        self.integers.update(zip((part.name for part in parts), positions(self.shape), strict=True))
 
     def load(self, statement: ir.Load) -> None:
         value, buffer = statement.value, statement.buffer
@@ -154,15 +153,6 @@ class _Machine(Memory):
         self.values[carry.name] = result[..., -1].copy()
         order = [part.name for part in (*carry.parts, *statement.parts)]
         self.values[value.name] = np.transpose(result.reshape(moved.shape), [order.index(p.name) for p in value.parts])
-
-
-@functools.lru_cache(1024)
-def _positions(parts: Parts) -> tuple[Array, ...]:
-    """For each part the position along it, shaped to broadcast with the others."""
-    rank = len(parts)
-    return tuple(
-        np.arange(part.extent).reshape([-1 if i == at else 1 for i in range(rank)]) for at, part in enumerate(parts)
-    )
 
 
 def _shape(parts: Parts) -> tuple[int, ...]:

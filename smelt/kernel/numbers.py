@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -82,6 +83,13 @@ def _wide(dtype: DType) -> np.dtype[Any]:
 
 def _rounded(x: Any, dtype: DType) -> Array:
     return cast_array(np.asarray(x).astype(np.float64), dtype) if dtype.is_float else np.asarray(x).astype(dtype.numpy)
+
+
+@functools.lru_cache(1024)
+def positions(sizes: tuple[int, ...]) -> tuple[Array, ...]:
+    """For each axis the position along it, shaped to broadcast with the others."""
+    rank = range(len(sizes))
+    return tuple(np.arange(size).reshape([-1 if i == at else 1 for i in rank]) for at, size in enumerate(sizes))
 
 
 class Memory:
