@@ -144,7 +144,7 @@ def test_mutated_text_never_breaks_the_parsers(seed: int) -> None:
     rng = random.Random(seed)
     kernel = print_kernel(lower(r.matmul(symbolic="mk").region, parse_schedule(MATMUL)))
     region = print_region(r.attention(causal=True).region)
-    for parse, text in ((parse_kernel, kernel), (parse_region, region)):
+    for parse, text in ((parse_kernel, kernel), (parse_region, region), (parse_schedule, f"{MATMUL};{FLASH}")):
         try:
             parse(mutated(rng, text))
         except SmeltError:
