@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from smelt.graph import ZERO, Index, Quotient, Variable, nonnegative, of, variable
+from smelt.graph import Index, Quotient, Variable, nonnegative, of, variable
 from smelt.kernel.numbers import positions
 from smelt.kernel.region import Less
 
@@ -30,7 +30,7 @@ def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
         cleared = expression * n + (n - 1)
         if any(nonnegative(cleared - slack) for slack in (multiples if n == 1 else slacks)):
             return True
-    if any(nonnegative(e - slack) for e in _without_quotients(expression) for slack in (ZERO, *slacks)):
+    if any(nonnegative(e - slack) for e in _without_quotients(expression) for slack in slacks):
         return True
     if any(nonnegative(expression - a - b) for a, b in itertools.combinations(dict.fromkeys([*slacks, *fitted]), 2)):
         return True

@@ -19,9 +19,14 @@ from smelt.graph import (
     SCANS,
     UNARY,
     Index,
+    Maximum,
+    Quotient,
+    Remainder,
     Variable,
     as_index,
+    exact_quotient,
     kind_letter,
+    maximum,
     nonnegative,
     of,
 )
@@ -157,11 +162,32 @@ class _Verifier:
     def let(self, let: ir.Let) -> None:
         self.indices(variables_of((let.expression, let.variable.first, let.variable.last)))
         first, last, e = let.variable.first, let.variable.last, let.expression
-        inside = self.holds(e - first, ()) and self.holds(last - e, ())
+        inside = self.holds(e - first, ()) and (self.holds(last - e, ()) or self.is_component(let))
         self.check(inside, f"{let.variable} = {e} may leave its bounds")
         self.declare(let.variable)
         if self.grid is not None and self.grid in e.variables():
             self.components.add(let.variable)
+
+    def is_component(self, let: ir.Let) -> bool:
+        """True for one loop's share of a flattened grid: g // inner, or g // inner % count."""
+        if self.grid is None or let.variable.first != 0:
+            return False
+        count, total = let.variable.last + 1, self.grid.last + 1
+        if let.expression == 0:  # there is an iteration, so no factor of the number of tasks is zero
+            return exact_quotient(total, count) is not None
+        if len(let.expression.terms) != 1:
+            return False
+        ((product, factor),) = let.expression.terms.items()
+        atom = product[0]
+        if len(product) > 1 or factor != 1 or let.expression.constant:
+            return False
+        if isinstance(atom, Remainder):
+            return atom.b in (count, maximum(count, 1))
+        if not isinstance(atom, Quotient) or atom.a != of(self.grid):
+            return False
+        (divisor,) = atom.b.atoms() if len(atom.b.terms) == 1 else (None,)
+        inner = [atom.b, divisor.a, divisor.b] if isinstance(divisor, Maximum) else [atom.b]
+        return any(count * size == total for size in inner)
 
     def load(self, load: ir.Load) -> None:
         value, buffer = load.value, load.buffer
