@@ -21,7 +21,7 @@ from smelt.cost.operations import COSTLY, DIVIDING, FREE
 from smelt.cost.profile import Profile
 from smelt.cost.rates import Rates, assumed
 from smelt.graph import Variable, upper
-from smelt.kernel import DOTS, PRODUCTS, For, Kernel, Load, Part, Region, Store, Value, extent, ir
+from smelt.kernel import DOTS, PRODUCTS, For, Kernel, Load, Part, Region, Store, Value, extent, ir, variables_of
 
 LINE: Final = 64  # bytes that caches hold and move together
 LATENCIES: Final = {"fma": 8}  # instructions that could begin until a sum can be added to again
@@ -359,19 +359,16 @@ class _Walk:
         lanes = [part.variable for part in parts if part.is_lane]
         apart = any(lane not in touch.near for lane in lanes)
         if statement.mask and not self.masks:
-            varying = frozenset().union(*(c.a.variables() | c.b.variables() for c in statement.mask))
-            apart = apart or not varying.isdisjoint(lanes)
+            apart = apart or not variables_of((), statement.mask).isdisjoint(lanes)
         return _elements(parts) * (2 if statement.mask else 1) if apart else self.tiles(parts, value.dtype.itemsize)
 
-    def vectors(self, value: Value) -> float:
+    def vectors(self, value: Value) -> int:
         return self.tiles(value.parts, value.dtype.itemsize)
 
-    def tiles(self, parts: Iterable[Part], itemsize: int) -> float:
+    def tiles(self, parts: Iterable[Part], itemsize: int) -> int:
         """How many vectors a tile takes."""
-        count = 1.0
-        for part in parts:
-            count *= -(-part.extent * itemsize // self.vector_bytes) if part.is_lane else part.extent
-        return count
+        width = self.vector_bytes
+        return math.prod([-(-p.extent * itemsize // width) if p.is_lane else p.extent for p in parts])
 
 
 def _footprints(touches: Iterable[_Touch]) -> tuple[float, float, float]:
@@ -383,8 +380,5 @@ def _footprints(touches: Iterable[_Touch]) -> tuple[float, float, float]:
     return first, rest, rest
 
 
-def _elements(parts: Iterable[Part]) -> float:
-    count = 1.0
-    for part in parts:
-        count *= part.extent
-    return count
+def _elements(parts: Iterable[Part]) -> int:
+    return math.prod([part.extent for part in parts])

@@ -37,12 +37,12 @@ def _is_integer(token: str) -> bool:
 class TokenReader:
     """A line of text cut into tokens, read from left to right. `line` is only for messages."""
 
-    __slots__ = ("_depth", "_kinds", "_position", "_tokens", "kind", "line", "token")
+    __slots__ = ("_depth", "_kinds", "_position", "_tokens", "indent", "kind", "line", "token")
     token: str  # the next one
     kind: str  # of the next one: string, name, number, symbol or end
 
     def __init__(self, text: str, line: int = 0) -> None:
-        self.line = line
+        self.line, self.indent = line, len(text) - len(text.lstrip(" "))
         self._depth = 0
         matches = list(_TOKEN.finditer(text.strip()))
         self._tokens = [match[match.lastgroup or 0] for match in matches] + [""]
@@ -72,6 +72,16 @@ class TokenReader:
             return False
         self._move(self._position + 1)
         return True
+
+    def starts(self, *tokens: str) -> bool:
+        """Whether these come next."""
+        return self._tokens[self._position : self._position + len(tokens)] == list(tokens)
+
+    def rest(self) -> tuple[str, ...]:
+        """All that is left."""
+        tokens = tuple(self._tokens[self._position : -1])
+        self._move(len(self._tokens) - 1)
+        return tokens
 
     def expect(self, *tokens: str) -> None:
         for token in tokens:

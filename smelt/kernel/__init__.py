@@ -59,6 +59,7 @@ from smelt.kernel.region import (
     Region,
     extent,
     mask_expression,
+    variables_of,
     walk,
 )
 from smelt.kernel.routine import Routine, Step, Temporary, print_routine, routine

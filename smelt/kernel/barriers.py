@@ -17,33 +17,30 @@ from smelt.kernel.region import Place
 
 
 class _Since(NamedTuple):
-    """The buffers that were loaded and stored since the last barrier."""
+    """The buffers that are loaded and stored, since the last barrier or by some statements."""
 
     loaded: frozenset[str] = frozenset()
     stored: frozenset[str] = frozenset()
 
-    def then(self, loads: frozenset[str], stores: frozenset[str]) -> _Since:
-        return _Since(self.loaded | loads, self.stored | stores)
+    def then(self, later: _Since) -> _Since:
+        return _Since(self.loaded | later.loaded, self.stored | later.stored)
 
-    def conflict(self, loads: frozenset[str], stores: frozenset[str]) -> str | None:
+    def conflict(self, later: _Since) -> str | None:
         """A buffer for which a barrier has to come before these accesses."""
-        return min((self.stored & loads) | (self.loaded & stores), default=None)
+        return min((self.stored & later.loaded) | (self.loaded & later.stored), default=None)
+
+
+def _accesses(body: Iterable[Statement], shared: frozenset[str]) -> _Since:
+    inside = [s for s in statements(body) if isinstance(s, Load | Store) and s.buffer.name in shared]
+    loads = frozenset(s.buffer.name for s in inside if isinstance(s, Load))
+    return _Since(loads, frozenset(s.buffer.name for s in inside if isinstance(s, Store)))
 
 
 def _shared(body: Sequence[Statement]) -> frozenset[str]:
     """Memory that threads see each other's stores in: local memory, and arguments that are read back."""
-    inside = list(statements(body))
-    loaded = {s.buffer.name for s in inside if isinstance(s, Load)}
-    stored = {s.buffer.name for s in inside if isinstance(s, Store)}
-    local = {s.buffer.name for s in inside if isinstance(s, Load | Store) and s.buffer.place is Place.LOCAL}
-    return frozenset(local | (loaded & stored))
-
-
-def _accesses(body: Iterable[Statement], shared: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-    inside = list(statements(body))
-    loads = frozenset(s.buffer.name for s in inside if isinstance(s, Load))
-    stores = frozenset(s.buffer.name for s in inside if isinstance(s, Store))
-    return loads & shared, stores & shared
+    buffers = {s.buffer.name: s.buffer for s in statements(body) if isinstance(s, Load | Store)}
+    loaded, stored = _accesses(body, frozenset(buffers))
+    return (loaded & stored) | {name for name, buffer in buffers.items() if buffer.place is Place.LOCAL}
 
 
 # --- putting them in
@@ -58,23 +55,23 @@ def with_barriers(body: Sequence[Statement]) -> list[Statement]:
 def _placed(body: Sequence[Statement], since: _Since, shared: frozenset[str]) -> tuple[list[Statement], _Since]:
     placed: list[Statement] = []
     for statement in body:
-        loads, stores = _accesses([statement], shared)
-        if since.conflict(loads, stores) is not None:
+        own = _accesses([statement], shared)
+        if since.conflict(own) is not None:
             placed.append(Barrier())
             since = _Since()
-        if isinstance(statement, For) and (loads or stores):
+        if isinstance(statement, For) and any(own):
             inner, after = _placed(statement.body, _Since(), shared)
-            if after.conflict(loads, stores) is not None:  # the next iteration follows this one
+            if after.conflict(own) is not None:  # the next iteration follows this one
                 inner, after = [*inner, Barrier()], _Since()
             statement.body[:] = inner
-            since = since.then(*after)
-        elif isinstance(statement, If) and (loads or stores):
+            since = since.then(after)
+        elif isinstance(statement, If) and any(own):
             first, after_first = _placed(statement.body, since, shared)
             second, after_second = _placed(statement.other, since, shared)
             statement.body[:], statement.other[:] = first, second
-            since = after_first.then(*after_second)
+            since = after_first.then(after_second)
         else:
-            since = since.then(loads, stores)
+            since = since.then(own)
         placed.append(statement)
     return placed, since
 
@@ -99,17 +96,17 @@ def _walk(body: Sequence[Statement], since: _Since, shared: frozenset[str]) -> t
                     found, around = _walk(inner, around, shared)
                     if found is not None:
                         return found, since
-                since = since.then(*around)
+                since = since.then(around)
             case If(body=inner, other=other):
                 first, after_first = _walk(inner, since, shared)
                 second, after_second = _walk(other, since, shared)
                 if first is not None or second is not None:
                     return first or second, since
-                since = after_first.then(*after_second)
+                since = after_first.then(after_second)
             case _:
-                loads, stores = _accesses([statement], shared)
-                found = since.conflict(loads, stores)
+                own = _accesses([statement], shared)
+                found = since.conflict(own)
                 if found is not None:
                     return found, since
-                since = since.then(loads, stores)
+                since = since.then(own)
     return None, since

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from smelt.dtypes import cast_array
-from smelt.graph import identity
-from smelt.kernel.numbers import Array, Memory, elementwise, fold, scan
+from smelt.kernel.numbers import Array, Memory, fold, positions, scan
 from smelt.kernel.region import Access, Expression, Region, extent, walk
 
 
@@ -34,9 +32,8 @@ class _Evaluator(Memory):
     def __init__(self, region: Region, arrays: Mapping[str, Array], integers: Mapping[str, int]) -> None:
         super().__init__(arrays, integers)
         self.region, self.shape = region, (1,) * len(region.axes)
-        self.sizes = [int(self.number(extent(axis))) for axis in region.axes]
-        for at, (axis, size) in enumerate(zip(region.axes, self.sizes, strict=True)):
-            self.integers[axis.name] = np.arange(size).reshape([-1 if i == at else 1 for i in range(len(self.sizes))])
+        self.sizes = tuple(int(self.number(extent(axis))) for axis in region.axes)
+        self.integers.update(zip((axis.name for axis in region.axes), positions(self.sizes), strict=True))
 
     def run(self, root: Expression) -> Array:
         values: dict[Expression, Array] = {}
@@ -46,32 +43,18 @@ class _Evaluator(Memory):
 
     def compute(self, e: Expression, arguments: list[Array]) -> Array:
         match e.op:
-            case "const":
-                return np.full(self.shape, e.attribute, e.dtype.numpy)
-            case "index":
-                return self.full(self.number(e.attribute)).astype(e.dtype.numpy)
-            case "mask":
-                return self.condition(e.attribute)
             case "load":
                 access: Access = e.attribute
                 picks = zip(access.picks, arguments, strict=True)
                 return self.read(e.dtype, access.buffer, access.index, access.mask, picks)
             case "reduce":
-                return self.reduce(e, arguments[0])
+                axes = tuple(self.region.axes.index(axis) for axis in e.attribute.axes)
+                return fold(e.attribute.op, e.dtype, self.along(arguments[0], axes), axes, keep=True)
             case "scan":
-                return self.scan(e, arguments[0])
-        return elementwise(e.op, e.dtype, arguments, e.attribute)
+                axis = self.region.axes.index(e.attribute.axis)
+                return scan(e.attribute.op, e.dtype, self.along(arguments[0], (axis,)), axis)
+        return self.value(e.op, e.dtype, e.attribute, arguments)
 
-    def full(self, x: Any) -> Array:
-        return np.asarray(x) if np.ndim(x) else np.full(self.shape, x)
-
-    def reduce(self, e: Expression, x: Array) -> Array:
-        places = tuple(self.region.axes.index(axis) for axis in e.attribute.axes)
-        shape = [size if at in places else x.shape[at] for at, size in enumerate(self.sizes)]
-        start = identity(e.attribute.op, e.dtype)
-        return fold(e.attribute.op, e.dtype, np.broadcast_to(x, shape), places, start, keep=True)
-
-    def scan(self, e: Expression, x: Array) -> Array:
-        along = self.region.axes.index(e.attribute.axis)
-        shape = [size if at == along else x.shape[at] for at, size in enumerate(self.sizes)]
-        return scan(e.attribute.op, e.dtype, np.broadcast_to(x, shape), along)
+    def along(self, x: Array, axes: tuple[int, ...]) -> Array:
+        """An array with all the elements of some axes, also where it does not vary."""
+        return np.broadcast_to(x, [size if at in axes else x.shape[at] for at, size in enumerate(self.sizes)])

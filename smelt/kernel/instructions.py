@@ -14,21 +14,8 @@ from typing import Final, NamedTuple
 from smelt.dtypes import DType, bfloat16, float32, int8, int32, uint8
 from smelt.errors import InternalError
 from smelt.graph import Index, of
-from smelt.kernel.ir import (
-    DOTS,
-    Accumulator,
-    For,
-    If,
-    Load,
-    Part,
-    Statement,
-    Store,
-    Update,
-    Value,
-    reads,
-    statements,
-)
-from smelt.kernel.lowering.plan import Illegal
+from smelt.kernel.ir import DOTS, Accumulator, Load, Part, Statement, Store, Update, Value, bodies, reads, statements
+from smelt.kernel.lowering.plan import Illegal, refuse
 from smelt.kernel.region import Buffer
 
 
@@ -149,8 +136,8 @@ class Tiles(NamedTuple):
         lane = self.value.parts[-1]
         left, right = sorted(loads, key=lambda load: lane in load.value.parts)
         kinds = dict(zip((value.name for value in update.arguments), DOTS[update.op], strict=False))
-        if (kinds[left.value.name], kinds[right.value.name]) != (self.row.left, self.row.right):
-            raise Illegal(f"matrix: {self.row.name} multiplies other numbers")
+        own = (kinds[left.value.name], kinds[right.value.name]) == (self.row.left, self.row.right)
+        refuse(not own, f"matrix: {self.row.name} multiplies other numbers")
         inner = next((part for part in left.value.parts if part not in self.value.parts), None)
         if inner is None or inner.extent != self.row.depth:
             raise Illegal(f"matrix: {self.row.name} sums {self.row.depth} words at a time")
@@ -169,10 +156,9 @@ def tiled(value: Value, row: Instruction) -> Tiles:
         raise Illegal(f"matrix: a tile of {row.name} has {max(row.lanes)} lanes")
     columns = [part for part in value.parts[:-1] if part.axis == lane.axis and part.kind == "reg"]
     rows = [part for part in value.parts[:-1] if part not in columns]
-    if len(rows) != 1 or rows[0].extent % row.rows:
-        raise Illegal(f"matrix: a tile of {row.name} has {row.rows} rows")
-    if rows[0].extent > row.tiles * row.rows or any(part.extent > row.tiles for part in columns):
-        raise Illegal(f"matrix: there are registers for {row.tiles} by {row.tiles} tiles")
+    refuse(len(rows) != 1 or rows[0].extent % row.rows, f"matrix: a tile of {row.name} has {row.rows} rows")
+    large = rows[0].extent > row.tiles * row.rows or any(part.extent > row.tiles for part in columns)
+    refuse(large, f"matrix: there are registers for {row.tiles} by {row.tiles} tiles")
     return Tiles(value, row, rows[0], columns[0] if columns else None)
 
 
@@ -197,15 +183,15 @@ def check_instructions(whole: Sequence[Statement]) -> None:
     tiles = tiles_of(everything)
     if not tiles:
         return
-    for body in _bodies(whole):
+    for body in (whole, *(inner for s in everything for inner in bodies(s))):
         _check_factors(body, tiles)
         for at, statement in enumerate(body):
             if isinstance(statement, Accumulator) and statement.value.name in tiles:
                 _check_sums(statement, body[at + 1 :])
     factors = {id(s) for s in everything if isinstance(s, Update) and s.accumulator.name in tiles}
     taken = {value.name for s in everything if id(s) in factors for value in reads(s)}
-    if any(value.name in taken for s in everything if id(s) not in factors for value in reads(s)):
-        raise Illegal("matrix: a factor is needed as vectors, too")
+    again = any(value.name in taken for s in everything if id(s) not in factors for value in reads(s))
+    refuse(again, "matrix: a factor is needed as vectors, too")
 
 
 def tiles_of(everything: Iterable[Statement]) -> dict[str, Tiles]:
@@ -218,15 +204,15 @@ def _check_factors(body: Sequence[Statement], tiles: dict[str, Tiles]) -> None:
     """Tiles are made of what was just loaded: nothing can have changed the memory since."""
     fresh: dict[str, Load] = {}
     for s in body:
-        if isinstance(s, Store | For | If):
+        if isinstance(s, Store) or bodies(s):
             fresh.clear()
         elif isinstance(s, Load) and not s.mask and not s.picks:
             fresh[s.value.name] = s
         elif isinstance(s, Update) and s.accumulator.name in tiles:
             loads = [fresh[value.name] for value in s.arguments if value.name in fresh]
             own = tiles[s.accumulator.name]
-            if len(loads) != len(s.arguments) or len({value.name for value in s.arguments}) != len(loads):
-                raise Illegal("matrix: a factor is not read from memory where it is multiplied")
+            fits = len(loads) == len(s.arguments) == len({value.name for value in s.arguments})
+            refuse(not fits, "matrix: a factor is not read from memory where it is multiplied")
             if s.instruction:
                 own.product(s, loads)
             elif s.op != "set" or loads[0].value.parts != own.value.parts or own.moved(loads[0]) is None:
@@ -241,13 +227,3 @@ def _check_sums(declared: Accumulator, rest: Sequence[Statement]) -> None:
     readers = [at for at, s in inside if value in reads(s)]
     if declared.initial != 0 or (readers and changed and readers[0] <= changed[-1]):
         raise InternalError(f"something needs {value.name} before its instruction is done")
-
-
-def _bodies(body: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
-    """A body and all those inside it."""
-    yield body
-    for statement in body:
-        if isinstance(statement, For | If):
-            yield from _bodies(statement.body)
-        if isinstance(statement, If):
-            yield from _bodies(statement.other)

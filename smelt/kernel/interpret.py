@@ -6,7 +6,6 @@ buffer.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, MutableMapping
 
@@ -14,10 +13,10 @@ import numpy as np
 
 from smelt.dtypes import DType, cast_array
 from smelt.errors import InternalError
-from smelt.graph import identity, upper
+from smelt.graph import upper
 from smelt.kernel import ir
 from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value
-from smelt.kernel.numbers import Array, Memory, dot, elementwise, fold, scan
+from smelt.kernel.numbers import Array, Memory, dot, elementwise, fold, positions, scan
 
 Parts = tuple[Part, ...]
 
@@ -78,7 +77,7 @@ class _Machine(Memory):
     def place(self, parts: Parts) -> None:
         """From now on indices are those of the elements of a tile."""
         self.shape = _shape(parts)
-        self.integers.update(zip((part.name for part in parts), _positions(parts), strict=True))
+        self.integers.update(zip((part.name for part in parts), positions(self.shape), strict=True))
 
     def load(self, statement: ir.Load) -> None:
         value, buffer = statement.value, statement.buffer
@@ -105,19 +104,10 @@ class _Machine(Memory):
         return np.transpose(x, order).reshape([sizes.get(part.name, 1) for part in parts])
 
     def compute(self, statement: ir.Compute) -> None:
-        value, attribute = statement.value, statement.attribute
-        dtype = value.dtype
+        value = statement.value
         self.place(value.parts)
-        match statement.op:
-            case "const":
-                result = np.full(self.shape, attribute, dtype.numpy)
-            case "index":
-                result = np.asarray(self.number(attribute)).astype(dtype.numpy)
-            case "mask":
-                result = self.condition(attribute)
-            case _:
-                arguments = [self.aligned(a, value.parts) for a in statement.arguments]
-                result = elementwise(statement.op, dtype, arguments, attribute)
+        arguments = [self.aligned(a, value.parts) for a in statement.arguments]
+        result = self.value(statement.op, value.dtype, statement.attribute, arguments)
         self.values[value.name] = np.broadcast_to(result, self.shape)
 
     def update(self, statement: ir.Update) -> None:
@@ -149,8 +139,7 @@ class _Machine(Memory):
         source, value = statement.source, statement.value
         over = {part.name for part in statement.parts}
         axes = tuple(at for at, part in enumerate(source.parts) if part.name in over)
-        start = identity(statement.op, value.dtype)
-        folded = fold(statement.op, value.dtype, self.values[source.name], axes, start)
+        folded = fold(statement.op, value.dtype, self.values[source.name], axes)
         left = [part.name for part in source.parts if part.name not in over]
         self.values[value.name] = np.transpose(folded, [left.index(part.name) for part in value.parts])
 
@@ -164,15 +153,6 @@ class _Machine(Memory):
         self.values[carry.name] = result[..., -1].copy()
         order = [part.name for part in (*carry.parts, *statement.parts)]
         self.values[value.name] = np.transpose(result.reshape(moved.shape), [order.index(p.name) for p in value.parts])
-
-
-@functools.lru_cache(1024)
-def _positions(parts: Parts) -> tuple[Array, ...]:
-    """For each part the position along it, shaped to broadcast with the others."""
-    rank = len(parts)
-    return tuple(
-        np.arange(part.extent).reshape([-1 if i == at else 1 for i in range(rank)]) for at, part in enumerate(parts)
-    )
 
 
 def _shape(parts: Parts) -> tuple[int, ...]:

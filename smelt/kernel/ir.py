@@ -225,14 +225,22 @@ class Scan:
 Statement = For | If | Let | Ask | Barrier | Local | Load | Store | Compute | Accumulator | Update | Reduce | Scan
 
 
+def bodies(statement: Statement) -> tuple[list[Statement], ...]:
+    """The bodies that a statement has."""
+    match statement:
+        case For():
+            return (statement.body,)
+        case If():
+            return statement.body, statement.other
+    return ()
+
+
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
     """All statements of a body, inner blocks included, in order."""
     for statement in body:
         yield statement
-        if isinstance(statement, For | If):
-            yield from statements(statement.body)
-        if isinstance(statement, If):
-            yield from statements(statement.other)
+        for inner in bodies(statement):
+            yield from statements(inner)
 
 
 def reads(statement: Statement) -> tuple[Value, ...]:
@@ -251,6 +259,11 @@ def reads(statement: Statement) -> tuple[Value, ...]:
         case Ask():
             return (statement.flag,)
     return ()
+
+
+def defines(statement: Statement) -> Value | None:
+    """The value that a statement makes."""
+    return statement.value if isinstance(statement, Load | Compute | Accumulator | Reduce | Scan) else None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from smelt.dtypes import DType, cast_array, float32, float64, round_to_odd
 from smelt.errors import InternalError
-from smelt.graph import BINARY, UNARY, Index, IndexLike, Variable, as_index
+from smelt.graph import BINARY, UNARY, Index, IndexLike, Variable, as_index, identity
 from smelt.kernel.ir import DOTS
 from smelt.kernel.region import Buffer, Mask
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "NDArray[Any]"
 
-FOLDS: Final[dict[str, np.ufunc]] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-SCANS: Final[dict[str, np.ufunc]] = {**FOLDS, "logaddexp": np.logaddexp}
+_FOLDS: Final[dict[str, np.ufunc]] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+_SCANS: Final = {**_FOLDS, "logaddexp": np.logaddexp}
 
 
 def elementwise(op: str, dtype: DType, arguments: list[Array], attribute: Any) -> Array:
@@ -64,22 +65,31 @@ def _bitcast(x: Array, dtype: DType, attribute: Any) -> Array:
     return cast_array(np.ascontiguousarray(stored).view(target.numpy).reshape(x.shape), dtype)
 
 
-def fold(op: str, dtype: DType, x: Array, axes: tuple[int, ...], initial: Any, keep: bool = False) -> Array:
+def fold(op: str, dtype: DType, x: Array, axes: tuple[int, ...], keep: bool = False) -> Array:
     """A reduction, in a wider type where there is one."""
     wide = _wide(dtype)
-    start = np.asarray(initial).astype(wide)[()]
-    result = np.asarray(FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start, keepdims=keep))
-    return cast_array(result.astype(np.float64), dtype) if dtype.is_float else result.astype(dtype.numpy)
+    start = np.asarray(identity(op, dtype)).astype(wide)[()]
+    return _rounded(_FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start, keepdims=keep), dtype)
 
 
 def scan(op: str, dtype: DType, x: Array, axis: int) -> Array:
     """A scan along an axis, in a wider type where there is one."""
-    result = np.asarray(SCANS[op].accumulate(x.astype(_wide(dtype)), axis=axis))
-    return cast_array(result.astype(np.float64), dtype) if dtype.is_float else result.astype(dtype.numpy)
+    return _rounded(_SCANS[op].accumulate(x.astype(_wide(dtype)), axis=axis), dtype)
 
 
 def _wide(dtype: DType) -> np.dtype[Any]:
     return np.dtype(np.longdouble) if dtype is float64 else np.dtype(np.float64) if dtype.is_float else dtype.numpy
+
+
+def _rounded(x: Any, dtype: DType) -> Array:
+    return cast_array(np.asarray(x).astype(np.float64), dtype) if dtype.is_float else np.asarray(x).astype(dtype.numpy)
+
+
+@functools.lru_cache(1024)
+def positions(sizes: tuple[int, ...]) -> tuple[Array, ...]:
+    """For each axis the position along it, shaped to broadcast with the others."""
+    rank = range(len(sizes))
+    return tuple(np.arange(size).reshape([-1 if i == at else 1 for i in rank]) for at, size in enumerate(sizes))
 
 
 class Memory:
@@ -91,6 +101,18 @@ class Memory:
         self.memory: dict[str, Array] = dict(arrays)
         self.integers: dict[str, Any] = dict(integers)
         self.shape: tuple[int, ...] = ()
+
+    def value(self, op: str, dtype: DType, attribute: Any, arguments: list[Array]) -> Array:
+        """What an operation gives that neither reads memory nor combines elements of one array."""
+        match op:
+            case "const":
+                return np.full(self.shape, attribute, dtype.numpy)
+            case "index":
+                number = np.asarray(self.number(attribute)).astype(dtype.numpy)
+                return number if number.ndim else np.full(self.shape, number)
+            case "mask":
+                return self.condition(attribute)
+        return elementwise(op, dtype, arguments, attribute)
 
     def number(self, index: IndexLike) -> Any:
         return as_index(index).evaluate(self.integers)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from smelt.graph import Index, Quotient, Variable, nonnegative, of, variable
+from smelt.kernel.numbers import positions
 from smelt.kernel.region import Less
 
 _TRIALS = 1 << 16
@@ -74,10 +75,7 @@ def _tried(expression: Index, slacks: list[Index]) -> bool:
         not bound.variables() <= variables for v in ordered for bound in (v.first, v.last)
     ):
         return False
-    values = {
-        v.name: np.arange(v.low, v.high + 1).reshape([-1 if i == at else 1 for i in range(len(ordered))])
-        for at, v in enumerate(ordered)
-    }
+    values = {v.name: v.low + at for v, at in zip(ordered, positions(tuple(sizes)), strict=True)}
     possible = np.ones(sizes, np.bool_)
     for condition in [*related, *(of(v) - v.first for v in ordered), *(v.last - of(v) for v in ordered)]:
         possible = possible & (np.asarray(condition.evaluate(values)) >= 0)

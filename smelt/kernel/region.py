@@ -12,7 +12,7 @@ function, which rounds a float32 to what the 16-bit type named in its attribute 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -77,8 +77,22 @@ class Less(NamedTuple):
     def __str__(self) -> str:
         return f"{self.a} < {self.b}"
 
+    def substitute(self, values: Mapping[Variable, IndexLike]) -> Less:
+        """The condition with other expressions for variables."""
+        return Less(self.a.substitute(values), self.b.substitute(values))
+
 
 Mask = tuple[Less, ...]  # all of them hold
+
+
+def variables_of(index: Iterable[Index], mask: Mask = ()) -> set[Variable]:
+    """The variables of indices and conditions."""
+    found: set[Variable] = set()
+    for i in index:
+        found |= i.variables()
+    for a, b in mask:
+        found |= a.variables() | b.variables()
+    return found
 
 
 class Access(NamedTuple):
@@ -134,16 +148,11 @@ def _axes(e: Expression) -> frozenset[Variable]:
     for argument in e.arguments:
         found |= argument.axes
     if e.op == "load":
-        picks = set(e.attribute.picks)
-        for i in e.attribute.index:
-            found |= i.variables() - picks
-        for condition in e.attribute.mask:
-            found |= condition.a.variables() | condition.b.variables()
+        found |= variables_of(e.attribute.index, e.attribute.mask).difference(e.attribute.picks)
     elif e.op == "index":
         found |= e.attribute.variables()
     elif e.op == "mask":
-        for condition in e.attribute:
-            found |= condition.a.variables() | condition.b.variables()
+        found |= variables_of((), e.attribute)
     elif e.op == "reduce":
         found -= set(e.attribute.axes)
     elif e.op == "scan":
@@ -188,7 +197,7 @@ class Region:
 
     def parallel_axes(self, output: Output) -> tuple[Variable, ...]:
         """The axes over which an output is stored, in loop order."""
-        used = {v for i in output.index for v in i.variables()}
+        used = variables_of(output.index)
         return tuple(axis for axis in self.axes if axis in used)
 
     def buffers(self) -> list[Buffer]:

@@ -8,6 +8,7 @@ for each.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -186,20 +187,19 @@ def _registers(cut: Cut, count: int) -> tuple[int, ...]:
 
 def reach(total: IndexLike, cut: Cut, level: int = 0) -> int:
     """One past the last element that the tiles of a walk over `total` elements can touch, overshoot included."""
-    end = 0
-    for segment in segments(total, cut, level):
-        if segment.uneven:
-            return upper(total)
-        before = segment.start.high + max(0, segment.count.high - 1) * segment.width
-        inside = math.prod(segment.tiles) if level == cut.levels - 1 else reach(segment.inner, cut, level + 1)
-        end = max(end, before + inside)
-    return end
+    return max([end for end, _ in _stretches(total, cut, level)], default=0)
 
 
-def largest_tile(total: IndexLike, cut: Cut, level: int = 0) -> tuple[int, ...]:
+def largest_tile(total: IndexLike, cut: Cut) -> tuple[int, ...]:
     """The extents that a tile can have, per part, at most; an accumulator needs no more."""
-    if level == cut.levels - 1:
-        found = [segment.tiles for segment in segments(total, cut, level)]
-    else:
-        found = [largest_tile(segment.inner, cut, level + 1) for segment in segments(total, cut, level)]
+    found = [tiles for _, tiles in _stretches(total, cut, 0)]
     return tuple(max(extents) for extents in zip(*found, strict=True)) if found else tuple(1 for _ in cut.tiles)
+
+
+def _stretches(total: IndexLike, cut: Cut, level: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """For each stretch of equal tiles where they end at most, and their extents."""
+    for segment in segments(total, cut, level):
+        before = segment.start.high + max(0, segment.count.high - 1) * segment.width
+        inner = [(math.prod(segment.tiles), segment.tiles)]
+        for end, tiles in inner if level == cut.levels - 1 else _stretches(segment.inner, cut, level + 1):
+            yield upper(total) if segment.uneven else before + end, tiles

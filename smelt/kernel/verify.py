@@ -36,7 +36,7 @@ from smelt.kernel.instructions import BY_NAME, check_instructions
 from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value, make_part
 from smelt.kernel.lowering.plan import Illegal
 from smelt.kernel.proofs import implied
-from smelt.kernel.region import Buffer, Less, Mask, Place
+from smelt.kernel.region import Buffer, Less, Mask, Place, variables_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UPDATES = frozenset({*REDUCTIONS, "set", *PRODUCTS})
@@ -94,12 +94,14 @@ class _Verifier:
         self.values, self.variables, self.buffers = values, variables, buffers
 
     def statement(self, statement: Statement, depth: int) -> None:
+        for read in ir.reads(statement):
+            self.used(read)
         match statement:
             case ir.For():
                 self.loop(statement, depth)
             case ir.If(condition, inside, other):
                 self.check(bool(condition), "an if without a condition")
-                self.mask(condition, ())
+                self.indices(variables_of((), condition))
                 self.facts += condition
                 self.body(inside, depth + 1)
                 del self.facts[len(self.facts) - len(condition) :]
@@ -107,11 +109,9 @@ class _Verifier:
             case ir.Let():
                 self.let(statement)
             case ir.Ask(variable, flag):
-                self.name(variable.name)
-                self.used(flag)
                 self.check(variable == Variable(variable.name, 0, 1), f"{variable} is neither 0 nor 1")
                 self.check(flag.dtype is bool_ and not flag.parts, f"{variable} asks for more than one bool")
-                self.variables.add(variable)
+                self.declare(variable)
             case ir.Local(buffer):
                 self.check(depth == 0, f"{buffer.name} is declared inside a loop")
                 self.buffer(buffer, Place.LOCAL)
@@ -124,22 +124,25 @@ class _Verifier:
                 self.store(statement)
             case ir.Compute():
                 self.compute(statement)
-                self.define(statement.value)
             case ir.Accumulator(value, _):
-                self.define(value)
                 self.accumulators.add(value.name)
             case ir.Update():
                 self.update(statement)
             case ir.Reduce():
                 self.reduce(statement)
-                self.define(statement.value)
             case ir.Scan():
                 self.scan(statement)
-                self.define(statement.value)
+        made = ir.defines(statement)
+        if made is not None:
+            self.define(made)
+
+    def declare(self, variable: Variable) -> None:
+        """An integer that is known from here on."""
+        self.name(variable.name)
+        self.indices(variables_of((variable.first, variable.last)))
+        self.variables.add(variable)
 
     def loop(self, loop: ir.For, depth: int) -> None:
-        self.name(loop.variable.name)
-        self.index(loop.count, ())
         self.check(loop.kind in ("loop", "grid"), f"{loop.kind} is not a kind of loop")
         self.check(loop.unroll >= 1, f"{loop.variable}: unroll {loop.unroll}")
         self.check(
@@ -148,7 +151,7 @@ class _Verifier:
         if loop.kind == "grid":
             self.check(depth == 0, f"the grid loop {loop.variable} is not at the top level")
             self.grid, self.components = loop.variable, set()
-        self.variables.add(loop.variable)
+        self.declare(loop.variable)
         self.facts.append(Less(as_index(0), loop.count))  # the body runs only if there is an iteration
         self.body(loop.body, depth + 1)
         self.facts.pop()
@@ -157,14 +160,11 @@ class _Verifier:
             self.grid = None
 
     def let(self, let: ir.Let) -> None:
-        self.name(let.variable.name)
-        self.index(let.expression, ())
-        self.index(let.variable.first, ())
-        self.index(let.variable.last, ())
+        self.indices(variables_of((let.expression, let.variable.first, let.variable.last)))
         first, last, e = let.variable.first, let.variable.last, let.expression
         inside = self.holds(e - first, ()) and (self.holds(last - e, ()) or self.is_component(let))
         self.check(inside, f"{let.variable} = {e} may leave its bounds")
-        self.variables.add(let.variable)
+        self.declare(let.variable)
         if self.grid is not None and self.grid in e.variables():
             self.components.add(let.variable)
 
@@ -193,23 +193,16 @@ class _Verifier:
         value, buffer = load.value, load.buffer
         self.check(value.dtype is compute_dtype(buffer.dtype), f"{value.name}: {buffer.name} holds another type")
         for variable, chosen in load.picks:
-            self.used(chosen)
             self.fits(chosen, value)
             self.check(chosen.dtype.is_integer, f"{value.name}: {chosen.name} is not an integer")
-            self.name(variable.name)
-            self.index(variable.first, ())
-            self.index(variable.last, ())
-        picks = {variable for variable, _ in load.picks}
-        self.variables |= picks
+            self.declare(variable)
         self.access(load)
-        self.variables -= picks
-        self.define(value)
+        self.variables -= {variable for variable, _ in load.picks}
 
     def store(self, store: ir.Store) -> None:
-        self.used(store.value)
         self.check(store.value.dtype is compute_dtype(store.buffer.dtype), f"{store.buffer.name} holds another type")
         self.access(store)
-        found = {v for i in store.index for v in i.variables()} | _mask_variables(store.mask)
+        found = variables_of(store.index, store.mask)
         for part in store.value.parts:
             used = part.extent == 1 or part.variable in found
             self.check(used, f"{store.buffer.name}: elements of {store.value.name} along {part.name} share one place")
@@ -218,23 +211,23 @@ class _Verifier:
         self.check(self.grid is not None, f"{store.buffer.name} is stored outside the grid, by every task")
         assert self.grid is not None
         needed = self.components or {self.grid}
-        used = self.grid in found or needed <= found or self.grid.high <= 0
-        self.check(used, f"every iteration of {self.grid} stores to the same place of {store.buffer.name}")
+        told = {v for i in store.index for v in i.variables() if _tells_apart(i, v)} | variables_of((), store.mask)
+        used = self.grid in told or needed <= told or self.grid.high <= 0
+        self.check(used, f"several iterations of {self.grid} store to the same place of {store.buffer.name}")
 
     def compute(self, statement: ir.Compute) -> None:
         value, op, arguments, attribute = statement.value, statement.op, statement.arguments, statement.attribute
         for argument in arguments:
-            self.used(argument)
             self.fits(argument, value)
         kinds = [argument.dtype for argument in arguments]
         match op:
             case "const":
                 good = not arguments and isinstance(attribute, bool | int | float)
             case "index":
-                self.index(attribute, value.parts)
+                self.indices(attribute.variables(), value.parts)
                 good = value.dtype in (int32, int64)
             case "mask":
-                self.mask(attribute, value.parts)
+                self.indices(variables_of((), attribute), value.parts)
                 good = value.dtype is bool_
             case "where":
                 good = len(kinds) == 3 and kinds[0] is bool_ and kinds[1] is kinds[2] is value.dtype
@@ -269,7 +262,6 @@ class _Verifier:
         sizes = {part.name: part.extent for part in accumulator.parts}
         seen: dict[str, int] = {}
         for argument in update.arguments:
-            self.used(argument)
             self.check(argument.dtype is taken, f"{accumulator.name} and {argument.name} differ in type")
             for part in argument.parts:
                 same = seen.setdefault(part.name, part.extent) == part.extent
@@ -281,7 +273,6 @@ class _Verifier:
 
     def reduce(self, reduce: ir.Reduce) -> None:
         source, value = reduce.source, reduce.value
-        self.used(source)
         self.check(reduce.op in REDUCTIONS, f"{reduce.op} is not a reduction")
         left = [part for part in source.parts if part not in reduce.parts]
         whole = all(part in source.parts for part in reduce.parts) and list(value.parts) == left
@@ -289,8 +280,6 @@ class _Verifier:
 
     def scan(self, scan: ir.Scan) -> None:
         source, value, carry = scan.source, scan.value, scan.carry
-        self.used(source)
-        self.used(carry)
         self.check(carry.name in self.accumulators, f"{carry.name} is changed but is no accumulator")
         self.check(scan.op in SCANS and (scan.op in REDUCTIONS or source.dtype.is_float), f"{scan.op} is not a scan")
         left = [part for part in source.parts if part not in scan.parts]
@@ -337,8 +326,7 @@ class _Verifier:
         self.name(buffer.name)
         self.check(buffer.place is place, f"{buffer.name} is in another place")
         self.check(len(buffer.shape) == len(buffer.strides), f"{buffer.name} has other strides")
-        for size in (*buffer.shape, *buffer.strides, buffer.offset):
-            self.index(as_index(size), ())
+        self.indices(variables_of(map(as_index, (*buffer.shape, *buffer.strides, buffer.offset))))
         self.buffers[buffer.name] = buffer
 
     def access(self, access: ir.Load | ir.Store) -> None:
@@ -349,9 +337,8 @@ class _Verifier:
             declared = declared.viewed(buffer.dtype)
         self.check(declared == buffer, f"{buffer.name} is declared in another form")
         self.check(len(access.index) == len(buffer.shape), f"{buffer.name} has {len(buffer.shape)} axes")
-        self.mask(access.mask, parts)
+        self.indices(variables_of(access.index, access.mask), parts)
         for i, size in zip(access.index, buffer.shape, strict=True):
-            self.index(i, parts)
             inside = self.holds(i, access.mask) and self.holds(as_index(size) - 1 - i, access.mask)
             self.check(inside, f"{buffer.name}: index {i} may leave [0, {size})")
 
@@ -359,19 +346,16 @@ class _Verifier:
         """True if an expression is proven not to be negative."""
         return nonnegative(expression) or implied(expression, (*mask, *self.facts))
 
-    # --- indices
-
-    def index(self, index: Index, parts: tuple[Part, ...]) -> None:
-        allowed = {part.variable for part in parts}
-        for variable in index.variables():
-            known = variable in self.variables or variable in allowed
-            self.check(known, f"{variable} is used where it is not known")
-
-    def mask(self, mask: Mask, parts: tuple[Part, ...]) -> None:
-        for condition in mask:
-            self.index(condition.a, parts)
-            self.index(condition.b, parts)
+    def indices(self, variables: Iterable[Variable], parts: tuple[Part, ...] = ()) -> None:
+        """The variables of an index are known where it is, or are parts of the value that it is for."""
+        known = self.variables.union(part.variable for part in parts)
+        for variable in variables:
+            self.check(variable in known, f"{variable} is used where it is not known")
 
 
-def _mask_variables(mask: Mask) -> set[Variable]:
-    return {v for condition in mask for side in condition for v in side.variables()}
+def _tells_apart(index: Index, variable: Variable) -> bool:
+    """Whether an index differs for all values of a variable, if nothing else does: it is a multiple of it, and what is
+    added does not depend on it, as a remainder would.
+    """
+    factor = index.coefficient(variable)
+    return factor != 0 and variable not in (index - of(variable) * factor).variables()

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from smelt.cost import Profile
-from smelt.cost.limits import KEEP_INSTRUCTIONS
-from smelt.cost.operations import instructions
+from smelt.cost.operations import KEEP_INSTRUCTIONS, instructions
 from smelt.graph import Variable, upper
 from smelt.kernel import Bind, Region, extent, walk
 from smelt.schedule.access import reductions, scanned_axes, shared_values, walks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.cost import Profile
-from smelt.cost.limits import STREAM_SHARE
+from smelt.cost.operations import STREAM_SHARE
 from smelt.graph import Variable, upper
 from smelt.kernel import Region, extent
 from smelt.schedule.access import Walk, widest

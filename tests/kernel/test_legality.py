@@ -48,7 +48,6 @@ LOOPS = [
     ("split c (4 loop); order r.0 c.1 c.0", "c.1 must come after c.0"),
     ("order r.0 c.1", "no loop c.1"),
     ("order r.0 c", "no loop c"),
-    ("bind r.0 warp", "warp is not a kind"),
     ("bind r.0 r.0 grid", "named twice"),
     ("bind r.0 grid; bind c.0 grid", "one action names all"),
     ("bind c.0 grid", "the grid must be the outermost loops"),

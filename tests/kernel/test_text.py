@@ -88,7 +88,18 @@ def test_random_schedules_round_trip(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["split", "split c", "split c (4)", "split c (x reg)", "bind grid", "stage v", "melt c", "keep e", "sub y k"],
+    [
+        "split",
+        "split c",
+        "split c (4)",
+        "split c (x reg)",
+        "bind grid",
+        "bind c.0 warp",
+        "stage v",
+        "melt c",
+        "keep e",
+        "sub y k",
+    ],
 )
 def test_bad_actions_are_refused(text: str) -> None:
     with pytest.raises(ParseError):
@@ -133,7 +144,7 @@ def test_mutated_text_never_breaks_the_parsers(seed: int) -> None:
     rng = random.Random(seed)
     kernel = print_kernel(lower(r.matmul(symbolic="mk").region, parse_schedule(MATMUL)))
     region = print_region(r.attention(causal=True).region)
-    for parse, text in ((parse_kernel, kernel), (parse_region, region)):
+    for parse, text in ((parse_kernel, kernel), (parse_region, region), (parse_schedule, f"{MATMUL};{FLASH}")):
         try:
             parse(mutated(rng, text))
         except SmeltError:

@@ -178,6 +178,8 @@ GRIDS = [
         "n",
         "outside the grid",
     ),
+    ("grid g < n\n  v: float32 = const 1.0\n  store o[0, g % 2] = v", "n", "the same place"),
+    ("grid g < 8\n  v: float32 = const 1.0\n  if 0 < n\n    store o[0, g - g % 2] = v", "8", "the same place"),
     (
         "grid g < 8*n\n  let i in 0 .. n - 1 = g // 8\n  let j in 0 .. 7 = g % 8\n"
         "  v: float32 = const 1.0\n  store o[i, 0] = v",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from smelt.errors import ParseError
+from smelt.graph import forms
 from smelt.kernel.actions.action import Action as Action
 from smelt.kernel.actions.cuts import Split, Sub
 from smelt.kernel.actions.group import Group, Groups
@@ -60,8 +60,9 @@ def parse_schedule(text: str) -> Schedule:
 
 def parse_action(text: str) -> Action:
     """One action."""
-    kind = _WORDS.get(text.partition(" ")[0])
-    action = kind.parse(text) if kind is not None else None
-    if action is None:
-        raise ParseError(f"{text[:80]!r} is not an action")
+    line = forms.Line(text)
+    if line.token not in _WORDS:
+        line.fail("an action")
+    action = _WORDS[line.token].parse(line)
+    line.end()
     return action

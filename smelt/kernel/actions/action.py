@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, Final, Self
 
-from smelt.kernel.forms import runs, written
+from smelt.graph import forms
 from smelt.kernel.ir import Kernel
-from smelt.kernel.lowering.plan import Planner
+from smelt.kernel.lowering.plan import Planner, refuse
 
 Parts = tuple[tuple[int, str], ...]  # (extent, kind) from the outside to the inside
 
@@ -19,7 +16,7 @@ Parts = tuple[tuple[int, str], ...]  # (extent, kind) from the outside to the in
 class Action:
     """One decision of a schedule. It never changes what is computed.
 
-    `form` is its text (see `forms`): a word, then fields, whose kinds are the rows of `_TEXTS`.
+    `form` is its text (see `forms`): a word, then fields, whose kinds are those of `_Actions`.
     """
 
     form: ClassVar[str]
@@ -37,55 +34,48 @@ class Action:
         """What the action says about the whole kernel, once that is lowered."""
         return kernel
 
+    @classmethod
+    def refuse(cls, when: object, why: str) -> None:
+        """Raise `Illegal` if something is true."""
+        refuse(when, f"{cls.form.split()[0]}: {why}")
+
     def __str__(self) -> str:
-        return written(self.form, self, lambda kind, value: _TEXTS[kind].write(value))
+        return _TEXT.written(self.form, self)
 
     @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """The action with a text; None if it is not one of this kind."""
-        found = _pattern(cls.form).fullmatch(text)
-        if found is None:
-            return None
-        kinds = {hole.name: hole.kind for _, holes in runs(cls.form) for hole in holes}
-        return cls(**{name: _TEXTS[kinds[name]].read(word) for name, word in found.groupdict().items() if word})
+    def parse(cls, line: forms.Line) -> Self:
+        """The action that a text of this kind describes."""
+        return cls(**_TEXT.read_form(cls.form, line))
 
 
-class _Text(NamedTuple):
-    """How a field is written and read back."""
-
-    pattern: str
-    read: Callable[[str], Any] = str
-    write: Callable[[Any], str] = str
+def _read_name(_: forms.Text, line: forms.Line) -> str:
+    return f"%{line.integer()}" if line.accept("%") else line.name()
 
 
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(text.strip("()").replace(",", " ").split())
+def _read_names(text: forms.Text, line: forms.Line) -> tuple[str, ...]:
+    """Names up to the end, or to what a grid is made of them for."""
+    found: list[str] = []
+    while not found or line.token not in ("", "grid"):
+        found.append(_read_name(text, line))
+    return tuple(found)
 
 
-def _parts(text: str) -> Parts:
-    pieces = [piece.split() for piece in text.strip("()").split(",") if piece]
-    return tuple((int(extent), kind) for extent, kind in pieces)
+def _read_dimension(_: forms.Text, line: forms.Line) -> str:
+    axis = line.name("an axis")
+    return f"{axis}{line.take()}{line.integer()}" if line.starts("/") or line.starts("%") else axis
 
 
-_TEXTS = {
-    "name": _Text(r"[^\s(),;]+"),
-    "axis": _Text(r"[^\s(),;.]+"),
-    "word": _Text(r"\w+"),
-    "number": _Text(r"\d{1,9}", int),
-    "names": _Text(r"[^\s(),;]+(?: [^\s(),;]+)*", _split, " ".join),
-    "order": _Text(r"\([^()]*\)", _split, lambda names: f"({', '.join(names)})"),
-    "parts": _Text(
-        r"\((?:\d{1,9} \w+(?:, \d{1,9} \w+)*)?\)",
-        _parts,
-        lambda parts: f"({', '.join(f'{extent} {kind}' for extent, kind in parts)})",
-    ),
-}
+class _Actions(forms.Text):
+    """The text of an action."""
+
+    kinds: ClassVar = {
+        **forms.COMMON,
+        "axis": forms.WORD,
+        "name": forms.Kind(_read_name),
+        "names": forms.Kind(_read_names, lambda _, names: " ".join(names)),
+        "order": forms.listed(forms.Kind(_read_dimension), "(", ")"),
+        "parts": forms.listed(forms.formed(None, "{0:number} {1:word}"), "(", ")"),
+    }
 
 
-@functools.cache
-def _pattern(form: str) -> re.Pattern[str]:
-    pattern = ""
-    for optional, holes in runs(form):
-        run = "".join(b + (f"(?P<{name}>{_TEXTS[kind].pattern})" if name else "") for b, name, kind in holes)
-        pattern += f"(?:{run})?" if optional else run
-    return re.compile(pattern)
+_TEXT: Final = _Actions()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smelt.kernel.actions.action import Action, Parts
-from smelt.kernel.lowering.plan import Illegal, Planner
+from smelt.kernel.lowering.plan import Planner
 from smelt.kernel.segments import Cut, Piece
 
 KINDS = ("loop", "reg", "thread", "lane")
@@ -32,10 +32,8 @@ class Split(Action):
 
     def apply(self, planner: Planner) -> None:
         axis, cuts = planner.axis(self.axis), planner.plan.cuts
-        if cuts[axis] != Cut():
-            raise Illegal(f"split: {self.axis} is split already")
-        if not self.parts:
-            raise Illegal(f"split: {self.axis} needs at least one part")
+        self.refuse(cuts[axis] != Cut(), f"{self.axis} is split already")
+        self.refuse(not self.parts, f"{self.axis} needs at least one part")
         del cuts[axis]  # those that are split come last, in the order of the actions
         cuts[axis] = _cut(self.axis, self.parts, self.tail)
 
@@ -43,11 +41,28 @@ class Split(Action):
     def settle(cls, planner: Planner) -> None:
         """Give every thread part its place in the group; the last one's threads are neighbors."""
         plan = planner.plan
+        cls._settle_overlap(planner)
         for axis, cut in reversed(list(plan.cuts.items())):
             if cut.has("thread"):
                 plan.cuts[axis] = cut.with_stride(plan.threads)
                 plan.threads *= cut.extent("thread")
         plan.lane = max([cut.extent("lane") for cut in (*plan.cuts.values(), *plan.subs.values())], default=1)
+
+    @classmethod
+    def _settle_overlap(cls, planner: Planner) -> None:
+        plan = planner.plan
+        overlapping = [axis for axis, cut in plan.cuts.items() if cut.tail == "overlap"]
+        if not overlapping:
+            return
+        others = any(axis != plan.apart for axis in overlapping)
+        cls.refuse(others, "tail overlap is for the axis that is apart, or elements would be finished twice")
+        reduced = {axis for e in planner.region.order() if e.op == "reduce" for axis in e.attribute.axes}
+        added = any(axis in reduced for axis in overlapping)
+        cls.refuse(added, "tail overlap is not for an axis that is reduced, or elements would be added twice")
+        kept = "out" in plan.keeps.values()
+        cls.refuse(kept, "tail overlap would keep a node where elements are finished already")
+        blocks = sum(loop.axis == plan.apart for loop in plan.grid) > 1
+        cls.refuse(blocks, "tail overlap needs its tiles inside of tasks, if those are blocks of tiles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +77,29 @@ class Sub(Action):
 
     def apply(self, planner: Planner) -> None:
         axis, node = planner.axis(self.axis), planner.node(self.reduction)
-        if node.op != "reduce" or axis not in node.attribute.axes:
-            raise Illegal(f"sub: {self.reduction} is not a reduction over {self.axis}")
-        if (node, axis) in planner.plan.subs:
-            raise Illegal(f"sub: {self.reduction} cuts {self.axis} already")
+        other = node.op != "reduce" or axis not in node.attribute.axes
+        self.refuse(other, f"{self.reduction} is not a reduction over {self.axis}")
+        self.refuse((node, axis) in planner.plan.subs, f"{self.reduction} cuts {self.axis} already")
         planner.plan.subs[node, axis] = _cut(self.axis, self.parts, "shrink")
 
     @classmethod
     def settle(cls, planner: Planner) -> None:
-        if any(cut.has("thread") for cut in planner.plan.subs.values()):
-            raise Illegal("sub: a reduction of its own cut has no threads")
+        threads = any(cut.has("thread") for cut in planner.plan.subs.values())
+        cls.refuse(threads, "a reduction of its own cut has no threads")
 
 
 def _cut(name: str, parts: Parts, tail: str) -> Cut:
-    kinds = [kind for _, kind in parts]
-    if tail not in TAILS:
-        raise Illegal(f"split: {tail} is not a tail")
+    refuse, kinds = Split.refuse, [kind for _, kind in parts]
+    refuse(tail not in TAILS, f"{tail} is not a tail")
     for extent, kind in parts:
-        if kind not in KINDS:
-            raise Illegal(f"split: {kind} is not a kind of part")
-        if extent < 1:
-            raise Illegal(f"split: {extent} is not an extent")
-        if kind == "lane" and (extent < 2 or extent & (extent - 1)):
-            raise Illegal(f"split: {extent} lanes is not a power of two")
-        if kind == "thread" and extent & (extent - 1):
-            raise Illegal(f"split: {extent} threads is not a power of two")
-    if kinds != sorted(kinds, key=KINDS.index):
-        raise Illegal(f"split: the parts of {name} must be loops, then reg, then thread, then lane")
-    if any(kinds.count(kind) > 1 for kind in KINDS if kind != "loop"):
-        raise Illegal(f"split: {name} has two parts of one kind in the tile")
-    tiles = {kind for kind in kinds if kind != "loop"}
-    if tail != "shrink" and not tiles:
-        raise Illegal(f"split: tail {tail} needs a tile")
-    if tail == "unit" and {"lane", "thread"} & tiles:
-        raise Illegal("split: tail unit needs a tile without lanes and threads")
+        refuse(kind not in KINDS, f"{kind} is not a kind of part")
+        refuse(extent < 1, f"{extent} is not an extent")
+        odd = extent & (extent - 1) or (kind == "lane" and extent < 2)
+        refuse(kind in ("lane", "thread") and odd, f"{extent} {kind}s is not a power of two")
+    ordered = kinds == sorted(kinds, key=KINDS.index)
+    refuse(not ordered, f"the parts of {name} must be loops, then reg, then thread, then lane")
+    tiles = [kind for kind in kinds if kind != "loop"]
+    refuse(len(set(tiles)) < len(tiles), f"{name} has two parts of one kind in the tile")
+    refuse(tail != "shrink" and not tiles, f"tail {tail} needs a tile")
+    refuse(tail == "unit" and {"lane", "thread"} & {*tiles}, "tail unit needs a tile without lanes and threads")
     return Cut(tuple(Piece(kind, extent) for extent, kind in parts), tail)

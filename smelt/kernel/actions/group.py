@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from smelt.kernel.actions.action import Action
 from smelt.kernel.lowering.hooks import Handler, Phase
-from smelt.kernel.lowering.plan import Illegal, Planner
+from smelt.kernel.lowering.plan import Planner
 from smelt.kernel.lowering.reduce import reduce
 from smelt.kernel.lowering.values import available
 from smelt.kernel.region import Expression, walk
@@ -24,24 +24,22 @@ class Group(Action):
 
     def apply(self, planner: Planner) -> None:
         plan, members = planner.plan, tuple(planner.node(name) for name in self.reductions)
-        if len(set(members)) < max(2, len(members)) or any(node.op != "reduce" for node in members):
-            raise Illegal("group: it takes two different reductions or more")
+        several = len(set(members)) == len(members) > 1 and all(node.op == "reduce" for node in members)
+        self.refuse(not several, "it takes two different reductions or more")
         axes = members[0].attribute.axes
-        if any(node.attribute.axes != axes for node in members):
-            raise Illegal("group: the reductions are over different axes")
-        if any(node in plan.groups for node in members):
-            raise Illegal("group: a reduction is in a group already")
-        if any((node, axis) in plan.subs for node in members for axis in axes):
-            raise Illegal("group: a reduction cuts its axis its own way")
-        if any(e in members for node in members for e in walk(node.arguments)):
-            raise Illegal("group: one reduction needs another")
+        self.refuse(any(node.attribute.axes != axes for node in members), "the reductions are over different axes")
+        self.refuse(any(node in plan.groups for node in members), "a reduction is in a group already")
+        own = any((node, axis) in plan.subs for node in members for axis in axes)
+        self.refuse(own, "a reduction cuts its axis its own way")
+        self.refuse(any(e in members for node in members for e in walk(node.arguments)), "one reduction needs another")
         plan.groups.update(dict.fromkeys(members, members))
+        plan.expected[members] = "group: the reductions cannot be made in one loop"
 
     @classmethod
     def settle(cls, planner: Planner) -> None:
         plan = planner.plan
-        if any(axis in plan.online for node in plan.groups for axis in node.attribute.axes):
-            raise Illegal("group: the axis is online")
+        online = any(axis in plan.online for node in plan.groups for axis in node.attribute.axes)
+        cls.refuse(online, "the axis is online")
 
 
 class Groups(Handler):
@@ -60,7 +58,3 @@ class Groups(Handler):
             state.used.add(group)
 
         return Phase(members, make)
-
-    def finished(self) -> None:
-        if any(group not in self.state.used for group in self.state.plan.groups.values()):
-            raise Illegal("group: the reductions cannot be made in one loop")

@@ -9,7 +9,7 @@ from smelt.graph import ZERO, Variable
 from smelt.kernel.actions.action import Action
 from smelt.kernel.lowering.hooks import Extra, Handler
 from smelt.kernel.lowering.memory import Room, held, room_of, whole_size
-from smelt.kernel.lowering.plan import Illegal, Planner
+from smelt.kernel.lowering.plan import Planner
 from smelt.kernel.lowering.reduce import finished_value
 from smelt.kernel.lowering.state import Reload, State
 from smelt.kernel.lowering.values import is_stored, reload_index, store
@@ -28,13 +28,16 @@ class Keep(Action):
 
     def apply(self, planner: Planner) -> None:
         keeps, node = planner.plan.keeps, planner.node(self.node)
-        if self.place not in PLACES:
-            raise Illegal(f"keep: {self.place} is not a place")
-        if node in keeps:
-            raise Illegal(f"keep: {self.node} is kept already")
-        if node.op == "reduce":
-            raise Illegal(f"keep: {self.node} is a reduction, which is made once anyway")
+        self.refuse(self.place not in PLACES, f"{self.place} is not a place")
+        self.refuse(node in keeps, f"{self.node} is kept already")
+        self.refuse(node.op == "reduce", f"{self.node} is a reduction, which is made once anyway")
         keeps[node] = self.place
+        planner.plan.expected[node] = "keep: no phase before the last makes the node"
+
+    @classmethod
+    def settle(cls, planner: Planner) -> None:
+        held = planner.plan.together and "out" in planner.plan.keeps.values()
+        cls.refuse(held, "where outputs are stored together, none of them can hold a node meanwhile")
 
 
 def to_keep(state: State, reduction: Expression) -> list[Expression]:
@@ -92,16 +95,14 @@ class Keeps(Handler):
         state, output = self.state, self.state.output
         assert output is not None
         buffer, axes = output.buffer, state.facts.axes(node)
-        if set(axes) != set(state.region.parallel_axes(output)):
-            raise Illegal("keep: a node in the output must have the output's own axes")
-        if buffer.dtype is not node.dtype or compute_dtype(buffer.dtype) is not buffer.dtype:
-            raise Illegal(f"keep: the output holds {buffer.dtype}, the node is {node.dtype}")
-        if depth < state.grid_depth:
-            raise Illegal("keep: the phase runs outside the grid, in every task")
-        if any(self._is_open(axis) for axis in own):
-            raise Illegal("keep: the phase runs between stores to the output")
-        if any(a not in own and not state.top.bindings[a].origin.within(state.roots[a]) for a in axes):
-            raise Illegal("keep: the phase walks the output in loops of its own")
+        own_axes = set(axes) == set(state.region.parallel_axes(output))
+        Keep.refuse(not own_axes, "a node in the output must have the output's own axes")
+        fits = buffer.dtype is node.dtype and compute_dtype(buffer.dtype) is buffer.dtype
+        Keep.refuse(not fits, f"the output holds {buffer.dtype}, the node is {node.dtype}")
+        Keep.refuse(depth < state.grid_depth, "the phase runs outside the grid, in every task")
+        Keep.refuse(any(self._is_open(axis) for axis in own), "the phase runs between stores to the output")
+        apart = any(a not in own and not state.top.bindings[a].origin.within(state.roots[a]) for a in axes)
+        Keep.refuse(apart, "the phase walks the output in loops of its own")
         return output
 
     def reading(self, e: Expression, reload: Reload) -> None:
@@ -109,8 +110,8 @@ class Keeps(Handler):
         if not reload.masked:
             return
         for axis, _ in reload.tokens:
-            if self._is_open(axis) and not self.state.top.bindings[axis].origin.within(self.state.roots[axis]):
-                raise Illegal("keep: a phase between stores to the output reads what was kept there")
+            between = self._is_open(axis) and not self.state.top.bindings[axis].origin.within(self.state.roots[axis])
+            Keep.refuse(between, "a phase between stores to the output reads what was kept there")
 
     def _is_open(self, axis: Variable) -> bool:
         """True if the output's nest has opened a loop of this axis."""
@@ -124,7 +125,3 @@ class Keeps(Handler):
             if partial is not None and partial is not root and partial.within(root):
                 return True
         return False
-
-    def finished(self) -> None:
-        if any(node not in self.state.used for node in self.state.plan.keeps):
-            raise Illegal("keep: no phase before the last makes the node")

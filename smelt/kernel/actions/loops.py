@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smelt.kernel.actions.action import Action
-from smelt.kernel.lowering.plan import Illegal, Planner
+from smelt.kernel.lowering.plan import Planner
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,17 +16,16 @@ class Order(Action):
     loops: tuple[str, ...]
 
     def apply(self, planner: Planner) -> None:
-        if planner.plan.order:
-            raise Illegal("order: given twice")
+        self.refuse(planner.plan.order, "given twice")
         loops = planner.loops("order", self.loops)
         for at, (axis, level) in enumerate(loops):
-            if level and (axis, level - 1) not in loops[:at]:
-                raise Illegal(f"order: {axis.name}.{level} must come after {axis.name}.{level - 1}")
+            early = level and (axis, level - 1) not in loops[:at]
+            self.refuse(early, f"{axis.name}.{level} must come after {axis.name}.{level - 1}")
         for axis in planner.region.axes:
             levels = planner.plan.cuts[axis].levels
             named = [loop for loop in loops if loop.axis == axis]
-            if len(named) < levels and (axis in planner.parallel or named):
-                raise Illegal(f"order: every loop of {axis.name} must be named, there are {levels}")
+            some = len(named) < levels and (axis in planner.parallel or named)
+            self.refuse(some, f"every loop of {axis.name} must be named, there are {levels}")
         planner.plan.order = loops
 
 
@@ -34,19 +33,14 @@ class Order(Action):
 class Bind(Action):
     """Run the outermost loops as independent tasks: together they become one `grid` loop."""
 
-    form = "bind {loops:names} {kind:word}"
+    form = "bind {loops:names} grid"
     loops: tuple[str, ...]
-    kind: str = "grid"
 
     def apply(self, planner: Planner) -> None:
-        if self.kind != "grid":
-            raise Illegal(f"bind: {self.kind} is not a kind of loop that can be bound")
-        if planner.plan.grid or not self.loops:
-            raise Illegal("bind: one action names all the loops of the grid")
+        self.refuse(planner.plan.grid or not self.loops, "one action names all the loops of the grid")
         loops = planner.loops("bind", self.loops)
         for loop in loops:
-            if loop.axis not in planner.parallel:
-                raise Illegal(f"bind: {loop} is a loop of a reduction")
+            self.refuse(loop.axis not in planner.parallel, f"{loop} is a loop of a reduction")
         planner.plan.grid = loops
 
 
@@ -59,6 +53,5 @@ class Unroll(Action):
     factor: int
 
     def apply(self, planner: Planner) -> None:
-        if self.factor < 1:
-            raise Illegal(f"unroll: {self.factor} is not a factor")
+        self.refuse(self.factor < 1, f"{self.factor} is not a factor")
         planner.plan.unroll[planner.loop(self.loop)] = self.factor

@@ -22,18 +22,16 @@ class Matrix(Action):
         plan, node, row = planner.plan, planner.node(self.reduction), BY_NAME.get(self.instruction)
         if row is None:
             raise Illegal(f"matrix: {self.instruction} is not an instruction")
-        if node.op != "reduce" or node.attribute.op != "add" or node.arguments[0].op != row.op:
-            raise Illegal(f"matrix: {self.reduction} is no sum of what {row.name} multiplies")
-        if plan.matrix:
-            raise Illegal("matrix: one reduction has the registers already")
+        other = node.op != "reduce" or node.attribute.op != "add" or node.arguments[0].op != row.op
+        self.refuse(other, f"{self.reduction} is no sum of what {row.name} multiplies")
+        self.refuse(plan.matrix, "one reduction has the registers already")
         plan.matrix[node] = row.name
 
     @classmethod
     def settle(cls, planner: Planner) -> None:
         lane = planner.plan.lane
         for name in planner.plan.matrix.values():
-            if lane not in BY_NAME[name].lanes:
-                raise Illegal(f"matrix: {name} takes no vectors of {lane}")
+            cls.refuse(lane not in BY_NAME[name].lanes, f"{name} takes no vectors of {lane}")
 
 
 class Instructions(Handler):

@@ -10,7 +10,7 @@ from smelt.kernel.actions.action import Action
 from smelt.kernel.ir import For, Statement
 from smelt.kernel.lowering.hooks import Handler
 from smelt.kernel.lowering.memory import held, in_vectors, room_of
-from smelt.kernel.lowering.plan import Illegal, Planner
+from smelt.kernel.lowering.plan import Planner
 from smelt.kernel.lowering.reduce import prepare
 from smelt.kernel.lowering.state import Binding, Reload
 from smelt.kernel.lowering.values import available, reload_index, store, value_of
@@ -35,16 +35,10 @@ class Together(Action):
 
     def apply(self, planner: Planner) -> None:
         first, *others = (set(planner.region.parallel_axes(output)) for output in planner.region.outputs)
-        if not others or not all(axes <= first for axes in others):
-            raise Illegal("together: there must be several outputs, and the first must have the axes of all")
-        if planner.has_scans:
-            raise Illegal("together: scans are made in the nest of one output")
+        fit = others and all(axes <= first for axes in others)
+        self.refuse(not fit, "there must be several outputs, and the first must have the axes of all")
+        self.refuse(planner.has_scans, "scans are made in the nest of one output")
         planner.plan.together = True
-
-    @classmethod
-    def settle(cls, planner: Planner) -> None:
-        if planner.plan.together and "out" in planner.plan.keeps.values():
-            raise Illegal("keep: where outputs are stored together, none of them can hold a node meanwhile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,31 +52,18 @@ class Apart(Action):
 
     def apply(self, planner: Planner) -> None:
         plan, axis, region = planner.plan, planner.axis(self.axis), planner.region
-        if plan.apart is not None:
-            raise Illegal("apart: one axis at most is finished register by register")
-        if [piece.kind for piece in plan.cuts[axis].inner] != ["reg"]:
-            raise Illegal(f"apart: {self.axis} must have registers, and neither threads nor lanes")
-        if any(axis not in region.parallel_axes(output) for output in region.outputs):
-            raise Illegal(f"apart: {self.axis} must be an axis of every output")
-        if planner.has_scans:
-            raise Illegal("apart: the values of a scan do not wait")
+        self.refuse(plan.apart is not None, "one axis at most is finished register by register")
+        kinds = [piece.kind for piece in plan.cuts[axis].inner]
+        self.refuse(kinds != ["reg"], f"{self.axis} must have registers, and neither threads nor lanes")
+        lacking = any(axis not in region.parallel_axes(output) for output in region.outputs)
+        self.refuse(lacking, f"{self.axis} must be an axis of every output")
+        self.refuse(planner.has_scans, "the values of a scan do not wait")
         plan.apart = axis
 
     @classmethod
     def settle(cls, planner: Planner) -> None:
-        plan = planner.plan
-        if plan.apart is not None and plan.threads > 1:
-            raise Illegal("apart: the sums of a group's threads do not wait")
-        overlapping = [axis for axis, cut in plan.cuts.items() if cut.tail == "overlap"]
-        if any(axis != plan.apart for axis in overlapping):
-            raise Illegal("split: tail overlap is for the axis that is apart, or elements would be finished twice")
-        reduced = {axis for e in planner.region.order() if e.op == "reduce" for axis in e.attribute.axes}
-        if any(axis in reduced for axis in overlapping):
-            raise Illegal("split: tail overlap is not for an axis that is reduced, or elements would be added twice")
-        if overlapping and "out" in plan.keeps.values():
-            raise Illegal("split: tail overlap would keep a node where elements are finished already")
-        if overlapping and sum(loop.axis == plan.apart for loop in plan.grid) > 1:
-            raise Illegal("split: tail overlap needs its tiles inside of tasks, if those are blocks of tiles")
+        groups = planner.plan.apart is not None and planner.plan.threads > 1
+        cls.refuse(groups, "the sums of a group's threads do not wait")
 
 
 class WaitingSums(Handler):

@@ -38,9 +38,9 @@ class Skip(Action):
 
     def apply(self, planner: Planner) -> None:
         skips, axis = planner.plan.skips, planner.axis(self.axis)
-        if axis in skips:
-            raise Illegal(f"skip: {self.axis} has a condition already")
+        self.refuse(axis in skips, f"{self.axis} has a condition already")
         skips[axis] = SkipPlan(planner.axis(self.bound), planner.node(self.condition))
+        planner.plan.expected[skips[axis]] = f"skip: no loop over {axis.name} can leave anything out"
 
 
 class Skips(Handler):
@@ -50,8 +50,8 @@ class Skips(Handler):
         state = self.state
         for axis in members[0].attribute.axes:
             if all(self._is_skipped(member, axis) for member in members):
-                if any(to_keep(state, member) for member in members):
-                    raise Illegal("skip: what a sum keeps would be missing where blocks are left out")
+                kept = any(to_keep(state, member) for member in members)
+                Skip.refuse(kept, "what a sum keeps would be missing where blocks are left out")
                 leave_out(state, state.top.partials[axis])
                 return
 
@@ -62,11 +62,6 @@ class Skips(Handler):
         if skip is None or reduction.attribute.op != "add" or axis in plan.online:
             return False
         return skip.bound in self.state.facts.axes(reduction) and vanishes(reduction.arguments[0], skip.condition)
-
-    def finished(self) -> None:
-        for axis, skip in self.state.plan.skips.items():
-            if skip not in self.state.used:
-                raise Illegal(f"skip: no loop over {axis.name} can leave anything out")
 
 
 class Limit(NamedTuple):
@@ -162,8 +157,8 @@ def limit_of(state: State, axis: Variable, skip: SkipPlan) -> Limit:
             raise Illegal("skip: the condition must compare two places")
     is_upper = slack.coefficient(axis) == -1
     offset: Index = slack + of(axis) - of(skip.bound) if is_upper else of(axis) - of(skip.bound) - slack
-    if any(variable in state.facts.position for variable in offset.variables()):
-        raise Illegal(f"skip: the condition must be {axis.name} <= or >= {skip.bound.name} + constant")
+    varies = any(variable in state.facts.position for variable in offset.variables())
+    Skip.refuse(varies, f"the condition must be {axis.name} <= or >= {skip.bound.name} + constant")
     return Limit(offset, is_upper)
 
 

@@ -36,19 +36,18 @@ class Stage(Action):
         plan, node, at = planner.plan, planner.node(self.node), planner.loop(self.at)
         order = tuple(_dimension(planner, name) for name in self.order)
         self._check_layout(order)
-        if self.pad < 0:
-            raise Illegal("stage: the padding is negative")
-        if any(dimension.axis not in node.axes for dimension in order):
-            raise Illegal(f"stage: {self.node} does not vary over all axes of its order")
-        if any(e.op == "scan" for e in walk([node])):
-            raise Illegal(f"stage: {self.node} needs a scan, which only the loops of its output make")
-        if any(stage.node is node for stage in plan.stages):
-            raise Illegal(f"stage: {self.node} is staged already")
+        self.refuse(self.pad < 0, "the padding is negative")
+        lacking = any(dimension.axis not in node.axes for dimension in order)
+        self.refuse(lacking, f"{self.node} does not vary over all axes of its order")
+        scanned = any(e.op == "scan" for e in walk([node]))
+        self.refuse(scanned, f"{self.node} needs a scan, which only the loops of its output make")
+        self.refuse(any(stage.node is node for stage in plan.stages), f"{self.node} is staged already")
         folds = [(e, axis) for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
         folds_lanes = any(plan.cut(e, axis).has("lane") for e, axis in folds)
         # Sums are large bodies: one for all vectors. What is only copied is masked where it must be.
         tail = "mask" if folds else "shrink"
         plan.stages.append(StagePlan(node, at, order, self.pad, folds_lanes, _lies_along(node, order), tail))
+        plan.expected[plan.stages[-1]] = f"stage: the node is not used inside {at}"
 
     def _check_layout(self, order: tuple[Dimension, ...]) -> None:
         """Each axis is there once, or as its blocks and the places in them."""
@@ -57,17 +56,15 @@ class Stage(Action):
             named.setdefault(dimension.axis, []).append(dimension)
         for found in named.values():
             blocks = {dimension.block for dimension in found}
-            if [dimension.op for dimension in found] not in ([""], ["/", "%"]) or len(blocks) > 1:
-                raise Illegal(f"stage: the order of {self.node} must name axes, each once or as blocks and places")
-        if not order:
-            raise Illegal(f"stage: the order of {self.node} must name axes")
+            odd = [dimension.op for dimension in found] not in ([""], ["/", "%"]) or len(blocks) > 1
+            self.refuse(odd, f"the order of {self.node} must name axes, each once or as blocks and places")
+        self.refuse(not order, f"the order of {self.node} must name axes")
 
     @classmethod
     def settle(cls, planner: Planner) -> None:
         for stage in planner.plan.stages:
             last = stage.order[-1]
-            if last.op and last.block % planner.plan.lane:
-                raise Illegal(f"stage: blocks of {last.block} are not whole vectors")
+            cls.refuse(last.op and last.block % planner.plan.lane, f"blocks of {last.block} are not whole vectors")
 
 
 def _dimension(planner: Planner, name: str) -> Dimension:
@@ -75,8 +72,7 @@ def _dimension(planner: Planner, name: str) -> Dimension:
     if match is None:
         return Dimension(planner.axis(name))
     axis, op, block = match.groups()
-    if int(block) < 2:
-        raise Illegal(f"stage: {name} is not a block of {axis}")
+    Stage.refuse(int(block) < 2, f"{name} is not a block of {axis}")
     return Dimension(planner.axis(axis), op, int(block))
 
 
@@ -119,10 +115,9 @@ class Stages(Handler):
             if axis in stage.axes:
                 continue
             binding = self.state.top.bindings.get(axis)
-            if binding is None:
-                raise Illegal(f"stage: {axis.name} is not open at {stage.at} and must be part of the order")
-            if binding.parts:
-                raise Illegal(f"stage: {axis.name} has a tile at {stage.at} and must be part of the order")
+            if binding is None or binding.parts:
+                found = "is not open" if binding is None else "has a tile"
+                raise Illegal(f"stage: {axis.name} {found} at {stage.at} and must be part of the order")
 
     def _copy(self, stage: StagePlan, reload: Reload) -> None:
         """The nest that fills the memory: its own loops, with lanes along the last axis where that is possible."""
@@ -175,8 +170,3 @@ class Stages(Handler):
                 found[axis] = Cut((Piece("thread", count, stride),))
                 stride *= count
         return found
-
-    def finished(self) -> None:
-        for stage in self.state.plan.stages:
-            if stage not in self.state.used:
-                raise Illegal(f"stage: the node is not used inside {stage.at}")

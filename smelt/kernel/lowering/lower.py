@@ -19,7 +19,7 @@ from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Local, Statement
 from smelt.kernel.lowering.hooks import Handler
 from smelt.kernel.lowering.memory import carried_memory, take_up
 from smelt.kernel.lowering.nest import begin, grid, nest
-from smelt.kernel.lowering.plan import Illegal, Loop, Plan, Planner
+from smelt.kernel.lowering.plan import Illegal, Loop, Plan, Planner, refuse
 from smelt.kernel.lowering.reduce import accumulator, folded, is_kept, prepare, reduction_loops, update
 from smelt.kernel.lowering.scan import check_scans, scanned_nest, scanning_loops
 from smelt.kernel.lowering.state import State
@@ -40,6 +40,8 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
         _store(state, outputs)
     for handler in state.handlers:
         handler.finished()
+    for expected, refusal in state.plan.expected.items():
+        refuse(expected not in state.used, refusal)
     counts = [s.count for s in state.body if isinstance(s, For) and s.kind == "grid"]
     tasks = sum(counts, as_index(0)) if counts else as_index(1)
     body = _grouped(state.body) if state.plan.threads > 1 else state.body
@@ -84,10 +86,9 @@ def _check_region(state: State) -> None:
             if e.op != "load":
                 continue
             name = e.attribute.buffer.name
-            if name in later:
-                raise Illegal(f"{name} is read before its last store")
-            if state.plan.grid and name in earlier:
-                raise Illegal(f"{name} is read by tasks that do not wait for those that store it")
+            refuse(name in later, f"{name} is read before its last store")
+            waits = not state.plan.grid or name not in earlier
+            refuse(not waits, f"{name} is read by tasks that do not wait for those that store it")
 
 
 # --- outputs
@@ -119,12 +120,11 @@ def _store(state: State, outputs: tuple[Output, ...]) -> None:
     output, plan, region = outputs[0], state.plan, state.region
     axes = region.parallel_axes(output)
     head, outer, reduction = _loops(state, output)
-    if reduction is not None and plan.together:
-        raise Illegal("together: a loop of a reduction stands outside")
+    refuse(reduction is not None and plan.together, "together: a loop of a reduction stands outside")
     tasks = [loop for loop in plan.grid if loop.axis in axes]
     shared = all(loop.axis in region.parallel_axes(stored) for stored in outputs for loop in tasks)
-    if plan.grid and (not tasks or head[: len(tasks)] != tasks or not shared):
-        raise Illegal("bind: the grid must be the outermost loops of every output")
+    within = plan.grid and (not tasks or head[: len(tasks)] != tasks or not shared)
+    refuse(within, "bind: the grid must be the outermost loops of every output")
     state.output, state.consumers = output, tuple(stored.value for stored in outputs)
     state.wanted = frozenset().union(*(state.facts.below(stored.value) for stored in outputs))
     state.push(state.body)
@@ -164,22 +164,17 @@ def _outer_reduction(state: State, output: Output, outside: list[Loop]) -> Expre
     """The one reduction that a loop ordered outside a parallel loop belongs to."""
     axes = set(state.region.parallel_axes(output))
     axis = outside[0].axis
-    if len(outside) > 1:
-        raise Illegal("order: only one loop of a reduction may stand outside a parallel loop")
+    refuse(len(outside) > 1, "order: only one loop of a reduction may stand outside a parallel loop")
     found = [r for r in state.facts.reductions(output.value) if axis in r.attribute.axes]
-    if len(found) != 1 or set(state.facts.axes(found[0])) != axes:
-        raise Illegal(
-            f"order: {outside[0]} stands outside, which needs one reduction over {axis.name} and the output's axes"
-        )
+    alone = len(found) == 1 and set(state.facts.axes(found[0])) == axes
+    stands = f"order: {outside[0]} stands outside"
+    refuse(not alone, f"{stands}, which needs one reduction over {axis.name} and the output's axes")
     (reduction,) = found
-    if state.facts.scans(output.value):
-        raise Illegal(f"order: {outside[0]} stands outside, but the output needs a scan")
-    if as_index(extent(axis)).low < 1:
-        raise Illegal(f"order: {outside[0]} stands outside, but {axis.name} may be empty")
-    if any((reduction, a) in state.plan.subs for a in reduction.attribute.axes):
-        raise Illegal(f"order: {outside[0]} stands outside, but the reduction cuts {axis.name} its own way")
-    if reduction.attribute.axes[0] in state.plan.online:
-        raise Illegal(f"order: {outside[0]} stands outside, but {axis.name} is online")
+    refuse(state.facts.scans(output.value), f"{stands}, but the output needs a scan")
+    refuse(as_index(extent(axis)).low < 1, f"{stands}, but {axis.name} may be empty")
+    own = any((reduction, a) in state.plan.subs for a in reduction.attribute.axes)
+    refuse(own, f"{stands}, but the reduction cuts {axis.name} its own way")
+    refuse(reduction.attribute.axes[0] in state.plan.online, f"{stands}, but {axis.name} is online")
     return reduction
 
 

@@ -19,6 +19,12 @@ class Illegal(Exception):
     """An action that does not fit the region, or another action; the message says why."""
 
 
+def refuse(when: object, why: str) -> None:
+    """Raise `Illegal` if something is true."""
+    if when:
+        raise Illegal(why)
+
+
 class Loop(NamedTuple):
     """One loop of an axis; level 0 is the outermost."""
 
@@ -83,6 +89,7 @@ class Plan:
     matrix: dict[Expression, str] = field(default_factory=dict)  # the instruction that makes a reduction
     together: bool = False  # all outputs are stored in the nest of the first
     apart: Variable | None = None  # the axis whose registers are finished one by one
+    expected: dict[object, str] = field(default_factory=dict)  # what has to come to something, or why it is refused
     threads: int = 1  # of a group: the product of all thread parts
     lane: int = 1  # the widest vector that the schedule uses; copies use it too
 
@@ -140,24 +147,21 @@ class Planner:
         return any(e.op == "scan" for e in self.region.order())
 
     def axis(self, name: str) -> Variable:
-        if name not in self._axes:
-            raise Illegal(f"the region has no axis {name}")
+        refuse(name not in self._axes, f"the region has no axis {name}")
         return self._axes[name]
 
     def loop(self, name: str) -> Loop:
         axis, _, level = name.rpartition(".")
-        if not level.isdecimal() or int(level) >= self.plan.cuts[self.axis(axis)].levels:
-            raise Illegal(f"there is no loop {name}")
+        known = level.isdecimal() and int(level) < self.plan.cuts[self.axis(axis)].levels
+        refuse(not known, f"there is no loop {name}")
         return Loop(self._axes[axis], int(level))
 
     def loops(self, word: str, names: tuple[str, ...]) -> tuple[Loop, ...]:
         """The loops that an action names, each once."""
         found = tuple(self.loop(name) for name in names)
-        if len(set(found)) < len(found):
-            raise Illegal(f"{word}: a loop is named twice")
+        refuse(len(set(found)) < len(found), f"{word}: a loop is named twice")
         return found
 
     def node(self, name: str) -> Expression:
-        if name not in self._nodes:
-            raise Illegal(f"the region has no node {name}")
+        refuse(name not in self._nodes, f"the region has no node {name}")
         return self._nodes[name]

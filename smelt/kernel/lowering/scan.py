@@ -15,7 +15,7 @@ from smelt.graph import Variable, scan_start
 from smelt.kernel.ir import Scan, Store, Value
 from smelt.kernel.lowering.memory import Memory, carried_memory, take_up
 from smelt.kernel.lowering.nest import nest
-from smelt.kernel.lowering.plan import Illegal, Loop
+from smelt.kernel.lowering.plan import Loop, refuse
 from smelt.kernel.lowering.reduce import finished_value
 from smelt.kernel.lowering.state import State
 from smelt.kernel.lowering.values import guarded, spread
@@ -70,20 +70,19 @@ def _around(
 ) -> tuple[Sequence[Loop], Sequence[Loop], Sequence[Loop]]:
     """The loops before the innermost ones of the scanned axis, these, and what stands inside them."""
     axis = scans[0].attribute.axis
-    if any(loop.axis == axis for loop in state.plan.grid):
-        raise Illegal(f"bind: {axis.name} is scanned, so its loops run in order")
-    if state.plan.cuts[axis].has("thread"):
-        raise Illegal(f"split: {axis.name} is scanned, so threads cannot share it")
+    bound = any(loop.axis == axis for loop in state.plan.grid)
+    refuse(bound, f"bind: {axis.name} is scanned, so its loops run in order")
+    refuse(state.plan.cuts[axis].has("thread"), f"split: {axis.name} is scanned, so threads cannot share it")
     mine = [at for at, loop in enumerate(loops) if loop.axis == axis]
     first = end = mine[-1] + 1
     while first > 0 and loops[first - 1].axis == axis:
         first -= 1
     for loop in loops[end:]:
-        if any(loop.axis in e.axes for e in scans):
-            raise Illegal(f"order: {loop} stands inside the scan of {axis.name}, which varies over it")
+        varies = any(loop.axis in e.axes for e in scans)
+        refuse(varies, f"order: {loop} stands inside the scan of {axis.name}, which varies over it")
     for loop in loops[mine[0] : first]:
-        if any(loop.axis not in e.axes for e in scans):
-            raise Illegal(f"order: {loop} repeats steps of the scan of {axis.name}, which does not vary over it")
+        repeats = any(loop.axis not in e.axes for e in scans)
+        refuse(repeats, f"order: {loop} repeats steps of the scan of {axis.name}, which does not vary over it")
     return loops[:first], loops[first:end], loops[end:]
 
 

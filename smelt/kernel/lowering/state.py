@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from smelt.dtypes import DType, Scalar
@@ -42,26 +42,23 @@ class Partial:
         return at is not None
 
 
+@dataclass(slots=True, eq=False)
 class Binding:
     """An axis all of whose loops are open: its index is `start` (loops) plus `tile` (parts of the value)."""
 
-    __slots__ = ("condition", "depth", "index", "origin", "parts", "seen", "start")
+    start: Index
+    tile: InitVar[Index]
+    parts: tuple[Part, ...]
+    limit: InitVar[Index | None]
+    depth: int  # of the scope that bound it
+    origin: Partial
+    seen: Index = ZERO  # how many elements of the tile another tile has finished
+    index: Index = field(init=False)
+    condition: Less | None = field(init=False)  # where the tile may reach past the end
 
-    def __init__(
-        self,
-        start: Index,
-        tile: Index,
-        parts: tuple[Part, ...],
-        limit: Index | None,
-        depth: int,
-        origin: Partial,
-        seen: Index = ZERO,
-    ) -> None:
-        self.start, self.parts, self.origin = start, parts, origin
-        self.index = start + tile
-        self.condition = None if limit is None else Less(self.index, limit)  # where the tile may reach past the end
-        self.depth = depth  # of the scope that bound it
-        self.seen = seen  # how many elements of the tile another tile has finished
+    def __post_init__(self, tile: Index, limit: Index | None) -> None:
+        self.index = self.start + tile
+        self.condition = None if limit is None else Less(self.index, limit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from smelt.errors import InternalError
 from smelt.graph import Index, Variable, less, of
 from smelt.kernel.ir import Compute, Load, Part, Statement, Store, Value
 from smelt.kernel.lowering.state import Binding, Reload, State
-from smelt.kernel.region import Buffer, Expression, Less, Mask
+from smelt.kernel.region import Buffer, Expression, Mask, variables_of
 
 
 def find(state: State, e: Expression) -> tuple[Value, int] | None:
@@ -73,7 +73,7 @@ def _make(state: State, e: Expression, made: list[tuple[Value, int]]) -> None:
             parts = state.parts(state.facts.axes(e), attribute.variables())
         case "mask":
             attribute = _mask(state, attribute)
-            parts = state.parts(state.facts.axes(e), _variables((), attribute))
+            parts = state.parts(state.facts.axes(e), variables_of((), attribute))
             if not attribute:
                 op, attribute = "const", True
         case _:
@@ -87,7 +87,7 @@ def _load(state: State, e: Expression, chosen: tuple[Value, ...], deepest: int) 
     values = {**state.top.substitution, **{old: of(new) for old, new in zip(access.picks, names, strict=True)}}
     index = tuple(i.substitute(values) for i in access.index)
     mask = _mask(state, access.mask) + state.conditions(axes)
-    used = _variables(index, mask) | {part.variable for value in chosen for part in value.parts}
+    used = variables_of(index, mask) | {part.variable for value in chosen for part in value.parts}
     picks = tuple(zip(names, chosen, strict=True))
     _place(state, e, deepest, state.parts(axes, used), lambda value: Load(value, access.buffer, index, mask, picks))
 
@@ -111,8 +111,7 @@ def _place(
 def _mask(state: State, mask: Mask) -> Mask:
     """The conditions for the present bindings, without those that always hold."""
     values = state.top.substitution
-    conditions = [Less(c.a.substitute(values), c.b.substitute(values)) for c in mask]
-    return tuple(c for c in conditions if not less(c.a, c.b))
+    return tuple(c for c in (condition.substitute(values) for condition in mask) if not less(*c))
 
 
 # --- nodes that lie in memory
@@ -132,13 +131,11 @@ def find_reload(state: State, e: Expression) -> tuple[Reload, int] | None:
 def is_stored(state: State, e: Expression) -> bool:
     """True if a node lies in memory, as far as the axes that are open now can tell."""
     bindings = state.top.bindings
-    for scope in state.scopes:
-        reload = scope.reloads.get(e)
-        if reload is not None and all(
-            not isinstance(token, Binding) or bindings.get(axis, token) is token for axis, token in reload.tokens
-        ):
-            return True
-    return False
+    reloads = [scope.reloads[e] for scope in state.scopes if e in scope.reloads]
+    return any(
+        all(not isinstance(token, Binding) or bindings.get(axis, token) is token for axis, token in reload.tokens)
+        for reload in reloads
+    )
 
 
 def _is_valid(state: State, reload: Reload) -> bool:
@@ -164,7 +161,7 @@ def _reload(state: State, e: Expression) -> bool:
         handler.reading(e, reload)
     index, axes = reload_index(state, reload), state.facts.axes(e)
     mask = state.conditions(axes) if reload.masked else ()
-    parts = state.parts(axes, _variables(index, mask))
+    parts = state.parts(axes, variables_of(index, mask))
     _place(state, e, depth, parts, lambda value: Load(value, reload.buffer, index, mask))
     return True
 
@@ -196,7 +193,7 @@ def guarded(state: State, value: Value, axes: tuple[Variable, ...], neutral: Sca
     mask = state.conditions(axes)
     if not mask:
         return value
-    inside = state.compute("mask", bool_, state.parts(axes, _variables((), mask)), (), mask)
+    inside = state.compute("mask", bool_, state.parts(axes, variables_of((), mask)), (), mask)
     return computed(state, "where", inside, value, constant(state, value, neutral))
 
 
@@ -216,7 +213,7 @@ def store(
     """Store a tile, repeated along the parts that the index has and the value lacks."""
     if value.dtype is not compute_dtype(buffer.dtype):
         raise InternalError(f"{value.dtype} is stored to {buffer.name}, which holds {buffer.dtype}")
-    used, bindings = _variables(index, mask), state.top.bindings
+    used, bindings = variables_of(index, mask), state.top.bindings
     axes = [axis for axis in state.region.axes if axis in bindings]
     parts = tuple(part for axis in axes for part in bindings[axis].parts if part.variable in used)
     state.emit(Store(buffer, index, spread(state, value, parts), mask, stream))
@@ -225,12 +222,3 @@ def store(
 def cut_index(index: Index, op: str, block: int) -> Index:
     """The block that an element lies in, its place there, or the element itself."""
     return {"": index, "/": index // block, "%": index % block}[op]
-
-
-def _variables(index: tuple[Index, ...], mask: Mask) -> set[Variable]:
-    used: set[Variable] = set()
-    for i in index:
-        used |= i.variables()
-    for condition in mask:
-        used |= condition.a.variables() | condition.b.variables()
-    return used
