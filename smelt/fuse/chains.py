@@ -105,9 +105,10 @@ class Division(NamedTuple):
 def with_chains(roots: Sequence[Node], pieces: Set[Node]) -> tuple[list[Node], set[Node], list[Chain]]:
     """Find all chains, and let those divide last that divide. The `pieces` are stored, like the roots."""
     order = topological(roots)
-    if not any(node.op is Op.CONTRACT for node in order):
+    followers = {node: follower for node in order if (follower := follower_of(node)) is not None}
+    if not followers and not any(node.op is Op.CONTRACT for node in order):
         return list(roots), set(pieces), []
-    found = [chain for node in order if (chain := _find(node)) is not None]
+    found = [chain for node in order if (chain := _find(node, followers)) is not None]
     chains = _undisturbed(found, users(order), {*roots, *pieces})
     divisions = {chain.result: chain for chain in chains if chain.division is not None}
     new: dict[Node, Node] = {}
@@ -136,16 +137,14 @@ def _divided(chain: Chain, new: Mapping[Node, Node]) -> Chain:
 # --- which chains there are
 
 
-def _find(node: Node) -> Chain | None:
+def _find(node: Node, followers: Mapping[Node, Follower]) -> Chain | None:
     """The chain that ends in this node, whoever else reads what it is made of."""
-    if node.leaf is not None:
-        return None
-    if node.op is Op.CONTRACT:
+    if node.op is Op.CONTRACT and node.leaf is None:
         ways = [*sides(node)]
         tries = (*(_attention(node, side) for side in ways), *(_product(node, side) for side in ways))
         return next((chain for chain in tries if chain is not None), None)
-    if node.op is Op.BINARY or node.op is Op.REDUCE:
-        return _row(node)
+    if node in followers or (node.op is Op.BINARY and followers and node.leaf is None):
+        return _row(node, followers)
     return None
 
 
@@ -223,7 +222,7 @@ def _attention(node: Node, side: Side) -> Chain | None:
     left, right, out = node.attribute
     operand = node.sources[side.number]
     walked = anywhere(operand).indices[side.axis]
-    (*views, quotient), place = _down(operand, anywhere(operand), RENAMING)
+    (*views, quotient), place = down(operand, anywhere(operand), RENAMING)
     axis = next((k for k, i in enumerate(place.indices) if i == walked), None)
     if axis is None or walked == ZERO or len({*left, *right} - {*out}) > 1 or quotient.dtype is not node.dtype:
         return None
@@ -232,8 +231,8 @@ def _attention(node: Node, side: Side) -> Chain | None:
     op = operation(quotient) if quotient.leaf is None else ""
     pairs = {"div": (quotient.sources,), "mul": (quotient.sources, quotient.sources[::-1])}
     for e, factor in pairs.get(op, ()):
-        (*between, total), _ = _down(factor, place, REPEATING | ELEMENTWISE)
-        follower = _follower(total)
+        (*between, total), _ = down(factor, place, REPEATING | ELEMENTWISE)
+        follower = follower_of(total)
         if follower is None or total.sources[0] is not e or total.attribute.axes != (axis,):
             continue
         below = _scores(follower.x, place, axis, MOST_STAGED)
@@ -247,12 +246,13 @@ def _attention(node: Node, side: Side) -> Chain | None:
 # --- numbers of rows of scores
 
 
-class _Follower(NamedTuple):
+class Follower(NamedTuple):
     """How a reduction follows another one: what both are made of, the other one, and what is between."""
 
     law: Law
     x: Node
     lead: Node
+    rest: Node | None  # what is taken by weights
     members: frozenset[Node]
 
 
@@ -265,7 +265,7 @@ def _look(node: Node) -> tuple[str, tuple[Node, ...], Any]:
     return (operation(node), node.sources, None) if node.leaf is None else ("", (), None)
 
 
-def _follower(total: Node) -> _Follower | None:
+def follower_of(total: Node) -> Follower | None:
     """How a reduction over one axis follows another one by a law, if it does."""
     if total.op is not Op.REDUCE or total.leaf is not None or len(total.attribute.axes) != 1:
         return None
@@ -276,11 +276,11 @@ def _follower(total: Node) -> _Follower | None:
     for law in LAWS if e.leaf is None else ():
         for w, rest in summands(e, law, _look) if law.follows == op else ():
             for weight in weights(w, _look):
-                (*views, lead), at = _down(weight.m, place, REPEATING)
+                (*views, lead), at = down(weight.m, place, REPEATING)
                 leads = lead.op is Op.REDUCE and lead.attribute.axes == (axis,) and lead.attribute.op in law.leads
                 if weight.law is law and leads and lead.sources[0] is weight.x and at.indices == others:
                     between = _between(e, {weight.x, weight.m, rest})
-                    return _Follower(law, weight.x, lead, frozenset({e, *between, *views, lead}))
+                    return Follower(law, weight.x, lead, rest, frozenset({e, *between, *views, lead}))
     return None
 
 
@@ -296,18 +296,22 @@ def _between(top: Node, ends: Set[Node | None]) -> set[Node]:
     return found
 
 
-def _row(node: Node) -> Chain | None:
+def _row(node: Node, followers: Mapping[Node, Follower]) -> Chain | None:
     """What follows a maximum of scores, or is made of both: the logarithm of a sum, the place of the maximum."""
     steps = RENAMING | ELEMENTWISE
-    paths = [_down(source, anywhere(node), steps) for source in (node.sources if node.op is Op.BINARY else ())]
+    paths = [down(source, anywhere(node), steps) for source in (node.sources if node.op is Op.BINARY else ())]
     totals = [node] if node.op is Op.REDUCE else [path[-1] for path, _ in paths]
     for total in totals:
-        follower = _follower(total)
+        follower = followers.get(total)
         if follower is None or any(path[-1] not in (total, follower.lead) for path, _ in paths):
             continue
         if len({place for _, place in paths}) > 1 or {path[-1] for path, _ in paths} == {total}:
             continue
         e, (axis,) = total.sources[0], total.attribute.axes
+        if follower.x.op is Op.REDUCE and follower.law.name == "places":
+            # Extreme values of blocks: one loop makes each of them once, and needs no memory for them.
+            members = {follower.x, *follower.members, *(inner for path, _ in paths for inner in path)}
+            return Chain(node, (follower.lead, total), frozenset(members), e.shape[axis])
         below = _scores(follower.x, anywhere(e), axis, _most(e.shape[axis]))
         rows = product_of(size for k, size in enumerate(e.shape) if k != axis)
         if below is None or upper(rows) < LEAST_ROWS:
@@ -318,7 +322,7 @@ def _row(node: Node) -> Chain | None:
     return None
 
 
-def _down(node: Node, place: Place, steps: Set[Op]) -> tuple[list[Node], Place]:
+def down(node: Node, place: Place, steps: Set[Op]) -> tuple[list[Node], Place]:
     """The nodes down to one that is no such step, that last, and the element of it; beside constants."""
     path = [node]
     while node.op in steps and node.leaf is None:

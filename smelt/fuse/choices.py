@@ -97,7 +97,7 @@ class Policy:
         if node in self.epilogues and any(group.reductions for group in asking):
             return "it is the epilogue of a contraction, and a kernel of reductions asks for it"
         # The tasks of a long reduction are its pieces; what they need of another reduction is made before.
-        if node.op is Op.REDUCE and any(group.sink in pieces for group in asking):
+        if node.op is Op.REDUCE and any(group.sink in pieces and group.sink.op is Op.REDUCE for group in asking):
             return "pieces of a long reduction need it"
         if len(asking) == 1 and _cut(asking[0], self.cones[node]):
             return "its kernel would have too many nodes, and this is a good place to cut"

@@ -71,12 +71,6 @@ def is_beside(group: Group, node: Node) -> bool:
     return plain and node.op in ELEMENTWISE and node.shape == group.sink.shape and is_same(group, group.places[node])
 
 
-def takes_chain(group: Group, result: Node) -> bool:
-    """Whether a kernel can compute a whole chain: its result at the very elements that the kernel stores."""
-    plain = group.contraction is None and group.scanned is None and not group.reductions
-    return plain and is_same(group, group.places[result])
-
-
 def is_same(group: Group, places: list[Place]) -> bool:
     """Whether a node is asked for at the very elements that the kernel stores."""
     if len(places) > 1 or places[0].mask:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from smelt.fuse.chains import Chain
 from smelt.fuse.choices import NO_CHOICES, Choices, Decision, Policy
-from smelt.fuse.facts import free_axes, impossible, is_beside, is_stored, takes_chain
+from smelt.fuse.facts import free_axes, impossible, is_beside, is_same, is_stored
 from smelt.fuse.group import Group, Piece, Result
 from smelt.fuse.join import joined
 from smelt.fuse.movement import Place, source_place, split_strides, within
@@ -164,7 +164,7 @@ class _Walk:
         group.inside.append(node)
         group.work += len(group.places[node]) if node.op in ELEMENTWISE else 0
         chain = self.chains.get(node)
-        if chain is not None and not group.members and takes_chain(group, node):
+        if chain is not None and not group.members and _takes(group, chain):
             group.members = chain.members
             if chain.folds:
                 group.keys = dict.fromkeys(chain.folds, group.fresh(chain.keys))
@@ -178,6 +178,13 @@ class _Walk:
                 group.reductions.append(free_axes(place))
             for source, at in demands(group, node, place):
                 self.ask(group, source, at, operand)
+
+
+def _takes(group: Group, chain: Chain) -> bool:
+    """Whether a kernel can compute a whole chain: its result at the very elements that the kernel stores."""
+    scores = any(node.op is Op.CONTRACT for node in (chain.result, *chain.members))
+    plain = group.contraction is None and group.scanned is None and not (scores and group.reductions)
+    return plain and is_same(group, group.places[chain.result])
 
 
 def _is_counted(node: Node) -> bool:

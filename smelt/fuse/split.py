@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from smelt.dtypes import compute_dtype, float32
+from smelt.fuse.places import place_in_blocks
 from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, build, product_of, topological, upper, with_sources
 
 LONG = 1 << 18  # elements below which one thread is as good
@@ -37,12 +38,16 @@ def split_reductions(roots: Sequence[Node]) -> Split:
     for node in topological(roots):
         sources = tuple([new[source] for source in node.sources])
         replaced = with_sources(node, sources)
-        if node.op is Op.REDUCE and (cut := _pieces(replaced)) is not None:
+        if node.op is Op.REDUCE and (place := place_in_blocks(node, pieces)) is not None:
+            replaced = place
+        elif node.op is Op.REDUCE and (cut := _pieces(replaced)) is not None:
             replaced = _in_two_steps(replaced, *cut, pieces)
         elif node.op is Op.CONTRACT and (cut := _product_pieces(replaced)) is not None:
             replaced = _contracted_in_two_steps(replaced, *cut, pieces)
         new[node] = replaced
-    return Split([new[root] for root in roots], pieces)
+    results = [new[root] for root in roots]
+    # What a search by blocks does without has perhaps been cut before.
+    return Split(results, pieces.intersection(topological(results)) if pieces else pieces)
 
 
 def _pieces(node: Node) -> tuple[int, int] | None:

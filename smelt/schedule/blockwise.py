@@ -71,7 +71,7 @@ def blockwise_schedules(region: Region, profile: Profile) -> Iterator[Candidate]
 def _schedules(region: Region, roles: _Roles, profile: Profile) -> Iterator[tuple[Action, ...]]:
     names = {e: name for name, e in region.named().items()}
     q, k, d = roles.q, roles.k, roles.d
-    lanes = vector_lanes(region, profile)
+    lanes = vector_lanes(region, profile, roles.k)
     block = fitting(lanes, k)
     keys = key_vectors(k, block)
     width = 1 if d is None else fitting(lanes, d)

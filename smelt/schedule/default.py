@@ -21,6 +21,7 @@ from smelt.kernel import (
     Illegal,
     Keep,
     Kernel,
+    Online,
     Order,
     Region,
     Split,
@@ -29,6 +30,7 @@ from smelt.kernel import (
     extent,
     lower,
 )
+from smelt.kernel.laws import follows
 from smelt.schedule.access import again_instructions, phases, reductions, walks
 from smelt.schedule.blockwise import blockwise_schedules
 from smelt.schedule.choice import Candidate, Choice, Refused, formed
@@ -142,6 +144,11 @@ def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     if loops:
         actions.append(Order(loops))
     bind = [Bind(tuple(f"{axis.name}.0" for axis in rows))] if rows else []
+    led = [follower.lead for e in folds if (follower := follows(e)) is not None]
+    # What is itself a reduction is not made twice, for what leads and for what follows it.
+    once = dict.fromkeys(lead.attribute.axes[0].name for lead in led if lead.arguments[0].op == "reduce")
+    if once:
+        yield (*actions, *bind, *map(Online, once))
     for keep in _keeps(region, vector):
         yield (*actions, *bind, keep)
     yield (*actions, *bind)
