@@ -43,7 +43,7 @@ from smelt.graph import (
     variable,
     with_sources,
 )
-from smelt.kernel.laws import LAWS, Law, summands, weights
+from smelt.kernel.laws import Follower, followers
 
 LEAST_ROWS = 8  # rows that are worth transposing an operand for
 MOST_FEATURES = 256  # elements of a result's row, which one loop accumulates, and of an inner sum
@@ -105,11 +105,11 @@ class Division(NamedTuple):
 def with_chains(roots: Sequence[Node], pieces: Set[Node]) -> tuple[list[Node], set[Node], list[Chain]]:
     """Find all chains, and let those divide last that divide. The `pieces` are stored, like the roots."""
     order = topological(roots)
-    followers = {node: follower for node in order if (follower := follower_of(node)) is not None}
-    if not followers and not any(node.op is Op.CONTRACT for node in order):
+    following = {node: found for node in order if (found := led(node)) is not None}
+    if not following and not any(node.op is Op.CONTRACT for node in order):
         return list(roots), set(pieces), []
-    found = [chain for node in order if (chain := _find(node, followers)) is not None]
-    chains = _undisturbed(found, users(order), {*roots, *pieces})
+    chains = [chain for node in order if (chain := _find(node, following)) is not None]
+    chains = _undisturbed(chains, users(order), {*roots, *pieces})
     divisions = {chain.result: chain for chain in chains if chain.division is not None}
     new: dict[Node, Node] = {}
     divided: list[Chain] = []
@@ -137,14 +137,14 @@ def _divided(chain: Chain, new: Mapping[Node, Node]) -> Chain:
 # --- which chains there are
 
 
-def _find(node: Node, followers: Mapping[Node, Follower]) -> Chain | None:
+def _find(node: Node, following: Mapping[Node, Led]) -> Chain | None:
     """The chain that ends in this node, whoever else reads what it is made of."""
     if node.op is Op.CONTRACT and node.leaf is None:
         ways = [*sides(node)]
         tries = (*(_attention(node, side) for side in ways), *(_product(node, side) for side in ways))
         return next((chain for chain in tries if chain is not None), None)
-    if node in followers or (node.op is Op.BINARY and followers and node.leaf is None):
-        return _row(node, followers)
+    if node in following or (node.op is Op.BINARY and following and node.leaf is None):
+        return _row(node, following)
     return None
 
 
@@ -232,10 +232,10 @@ def _attention(node: Node, side: Side) -> Chain | None:
     pairs = {"div": (quotient.sources,), "mul": (quotient.sources, quotient.sources[::-1])}
     for e, factor in pairs.get(op, ()):
         (*between, total), _ = down(factor, place, REPEATING | ELEMENTWISE)
-        follower = follower_of(total)
+        follower = led(total)
         if follower is None or total.sources[0] is not e or total.attribute.axes != (axis,):
             continue
-        below = _scores(follower.x, place, axis, MOST_STAGED)
+        below = _scores(follower.by.x, place, axis, MOST_STAGED)
         if below is not None:
             members = {*views, quotient, *between, total, *follower.members, *below.members}
             division = Division(op, e, factor, tuple(views), side)
@@ -246,13 +246,11 @@ def _attention(node: Node, side: Side) -> Chain | None:
 # --- numbers of rows of scores
 
 
-class Follower(NamedTuple):
-    """How a reduction follows another one: what both are made of, the other one, and what is between."""
+class Led(NamedTuple):
+    """How a reduction follows another one, that one, and what is between both and what they are made of."""
 
-    law: Law
-    x: Node
+    by: Follower
     lead: Node
-    rest: Node | None  # what is taken by weights
     members: frozenset[Node]
 
 
@@ -265,7 +263,7 @@ def _look(node: Node) -> tuple[str, tuple[Node, ...], Any]:
     return (operation(node), node.sources, None) if node.leaf is None else ("", (), None)
 
 
-def follower_of(total: Node) -> Follower | None:
+def led(total: Node) -> Led | None:
     """How a reduction over one axis follows another one by a law, if it does."""
     if total.op is not Op.REDUCE or total.leaf is not None or len(total.attribute.axes) != 1:
         return None
@@ -273,14 +271,12 @@ def follower_of(total: Node) -> Follower | None:
     (e,) = total.sources
     place = anywhere(e)
     others = tuple(i for k, i in enumerate(place.indices) if k != axis)
-    for law in LAWS if e.leaf is None else ():
-        for w, rest in summands(e, law, _look) if law.follows == op else ():
-            for weight in weights(w, _look):
-                (*views, lead), at = down(weight.m, place, REPEATING)
-                leads = lead.op is Op.REDUCE and lead.attribute.axes == (axis,) and lead.attribute.op in law.leads
-                if weight.law is law and leads and lead.sources[0] is weight.x and at.indices == others:
-                    between = _between(e, {weight.x, weight.m, rest})
-                    return Follower(law, weight.x, lead, rest, frozenset({e, *between, *views, lead}))
+    for found in followers(op, e, _look) if e.leaf is None else ():
+        (*views, lead), at = down(found.m, place, REPEATING)
+        leads = lead.op is Op.REDUCE and lead.attribute.axes == (axis,) and lead.attribute.op in found.law.leads
+        if leads and lead.sources[0] is found.x and at.indices == others:
+            between = _between(e, {found.x, found.m, found.rest})
+            return Led(found, lead, frozenset({e, *between, *views, lead}))
     return None
 
 
@@ -296,23 +292,23 @@ def _between(top: Node, ends: Set[Node | None]) -> set[Node]:
     return found
 
 
-def _row(node: Node, followers: Mapping[Node, Follower]) -> Chain | None:
+def _row(node: Node, following: Mapping[Node, Led]) -> Chain | None:
     """What follows a maximum of scores, or is made of both: the logarithm of a sum, the place of the maximum."""
     steps = RENAMING | ELEMENTWISE
     paths = [down(source, anywhere(node), steps) for source in (node.sources if node.op is Op.BINARY else ())]
     totals = [node] if node.op is Op.REDUCE else [path[-1] for path, _ in paths]
     for total in totals:
-        follower = followers.get(total)
+        follower = following.get(total)
         if follower is None or any(path[-1] not in (total, follower.lead) for path, _ in paths):
             continue
         if len({place for _, place in paths}) > 1 or {path[-1] for path, _ in paths} == {total}:
             continue
         e, (axis,) = total.sources[0], total.attribute.axes
-        if follower.x.op is Op.REDUCE and follower.law.name == "places":
+        if follower.by.x.op is Op.REDUCE and follower.by.law.name == "places":
             # Extreme values of blocks: one loop makes each of them once, and needs no memory for them.
-            members = {follower.x, *follower.members, *(inner for path, _ in paths for inner in path)}
+            members = {follower.by.x, *follower.members, *(inner for path, _ in paths for inner in path)}
             return Chain(node, (follower.lead, total), frozenset(members), e.shape[axis])
-        below = _scores(follower.x, anywhere(e), axis, _most(e.shape[axis]))
+        below = _scores(follower.by.x, anywhere(e), axis, _most(e.shape[axis]))
         rows = product_of(size for k, size in enumerate(e.shape) if k != axis)
         if below is None or upper(rows) < LEAST_ROWS:
             continue

@@ -10,7 +10,7 @@ from collections.abc import Sequence, Set
 from typing import Final, Literal, NamedTuple
 
 from smelt.cost.operations import COSTLY, again_pays, instructions
-from smelt.fuse.facts import free_axes, is_stored
+from smelt.fuse.facts import is_stored
 from smelt.fuse.group import Group
 from smelt.fuse.routine_nodes import only_renames
 from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, product_of, upper, users
@@ -118,7 +118,7 @@ class Policy:
             few = len(node.sources) <= PIECES_LIMIT and len(places) == 1
             return "" if few else "it has many parts, or is asked for at several places"
         if node.op is Op.REDUCE:
-            rows = product_of(extent(v) for v in free_axes(places[0]))
+            rows = product_of(extent(v) for v in group.free_axes(places[0]))
             enough = upper(rows) >= PARALLEL_ROWS or upper(product_of(node.sources[0].shape)) <= SMALL
             return "" if enough else "it has too few rows to share out"
         if node.op is Op.CONTRACT or node.op is Op.SCAN:

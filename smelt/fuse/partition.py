@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from smelt.fuse.chains import Chain
 from smelt.fuse.choices import NO_CHOICES, Choices, Decision, Policy
-from smelt.fuse.facts import free_axes, impossible, is_beside, is_same, is_stored
+from smelt.fuse.facts import impossible, is_beside, is_same, is_stored
 from smelt.fuse.group import Group, Piece, Result
 from smelt.fuse.join import joined
 from smelt.fuse.movement import Place, source_place, split_strides, within
@@ -175,7 +175,7 @@ class _Walk:
         operand = node.op is Op.CONTRACT or node in group.operands
         for place in group.places[node]:
             if node.op is Op.REDUCE:
-                group.reductions.append(free_axes(place))
+                group.reductions.append(group.free_axes(place))
             for source, at in demands(group, node, place):
                 self.ask(group, source, at, operand)
 
@@ -289,7 +289,7 @@ def _new_axes(group: Group, node: Node, place: Place, sizes: list[IndexLike]) ->
     there: list[Index] = []
     if node.op is Op.REDUCE:
         folded = [v for axes in group.reduced.values() for i in axes for v in i.variables()]
-        there = [of(v) for v in dict.fromkeys((*group.axes, *folded)) if v not in free_axes(place)]
+        there = [of(v) for v in dict.fromkeys((*group.axes, *folded)) if v not in group.free_axes(place)]
     found: list[Index] = []
     for size in sizes:
         fitting = [i for i in there if i not in found and as_index(size) == next(iter(i.variables())).last + 1]

@@ -9,8 +9,9 @@ few rows, pieces of rows are its tasks, and a second, small kernel compares what
 from __future__ import annotations
 
 from smelt.dtypes import DType
-from smelt.fuse.chains import REPEATING, Follower, anywhere, down, follower_of
+from smelt.fuse.chains import REPEATING, anywhere, down, led
 from smelt.graph import IndexLike, Node, Op, build, product_of, upper
+from smelt.kernel.laws import Follower
 
 LARGE = 1 << 18  # elements that are worth the blocks
 LONG = 1 << 12  # and of a row
@@ -22,10 +23,11 @@ PIECE = 1 << 14  # elements of a piece of a row, at least
 
 def place_in_blocks(node: Node, pieces: set[Node]) -> Node | None:
     """The same place, found by blocks, if a node is the place of an extreme value in a large value that is there."""
-    found = follower_of(node)
-    if found is None or not _is_searched(node, found):
+    found = led(node)
+    if found is None or not _is_searched(node, found.by):
         return None
-    x, op, size = found.x, found.lead.attribute.op, found.x.shape[-1]
+    x, op = found.by.x, found.lead.attribute.op
+    size = x.shape[-1]
     rows = product_of(x.shape[:-1])
     most = upper(product_of(x.shape)) // PIECE if upper(rows) < ROWS else 1
     cuts = ((n, _block(size, n)) for n in range(min(ROWS, max(1, most)), 0, -1))
@@ -46,16 +48,22 @@ def place_in_blocks(node: Node, pieces: set[Node]) -> Node | None:
     return build.reshape(place, node.shape)
 
 
-def _is_searched(node: Node, follower: Follower) -> bool:
+def _is_searched(node: Node, by: Follower) -> bool:
     """Whether a node is the place of an extreme value along the last axis of what is large, and in memory."""
-    x, axis, rest = follower.x, follower.x.rank - 1, follower.rest
+    x, axis = by.x, by.x.rank - 1
     below = x
     while below.op is Op.RESHAPE and below.leaf is None:
         below = below.sources[0]
     there = below.op is Op.LEAF or below.leaf is not None
-    if rest is None or not there or node.attribute.axes != (axis,) or upper(product_of(x.shape)) < LARGE:
+    if (
+        by.law.name != "places"
+        or by.rest is None
+        or not there
+        or node.attribute.axes != (axis,)
+        or upper(product_of(x.shape)) < LARGE
+    ):
         return False
-    (*_, places), at = down(rest, anywhere(x), REPEATING)
+    (*_, places), at = down(by.rest, anywhere(x), REPEATING)
     return places.op is Op.IOTA and at.indices[0] == anywhere(x).indices[axis]
 
 

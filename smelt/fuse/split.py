@@ -8,7 +8,6 @@ every machine. Sums and products of 16-bit floats keep float32 between the two.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from smelt.dtypes import compute_dtype, float32
 from smelt.fuse.places import place_in_blocks
@@ -24,15 +23,8 @@ PRODUCTS = 8  # pieces of a contraction, at most
 PRODUCT_LENGTH = 1 << 10  # products that a piece of a contraction adds up, at least
 
 
-class Split(NamedTuple):
-    """A graph whose long reductions are cut, and the results of pieces: each has to be stored."""
-
-    roots: list[Node]
-    pieces: set[Node]
-
-
-def split_reductions(roots: Sequence[Node]) -> Split:
-    """Cut every reduction and every contraction that is long and gives little."""
+def split_reductions(roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
+    """Cut every reduction and every contraction that is long and gives little. Results of pieces have to be stored."""
     new: dict[Node, Node] = {}
     pieces: set[Node] = set()
     for node in topological(roots):
@@ -47,7 +39,7 @@ def split_reductions(roots: Sequence[Node]) -> Split:
         new[node] = replaced
     results = [new[root] for root in roots]
     # What a search by blocks does without has perhaps been cut before.
-    return Split(results, pieces.intersection(topological(results)) if pieces else pieces)
+    return results, (pieces.intersection(topological(results)) if pieces else pieces)
 
 
 def _pieces(node: Node) -> tuple[int, int] | None:

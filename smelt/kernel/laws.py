@@ -18,13 +18,12 @@ with which op folds nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from smelt.graph import identity
 from smelt.kernel.region import Expression, walk
 
 Formula = str | tuple[Any, ...]
-T = TypeVar("T", bound=Any)
 
 
 class Law(NamedTuple):
@@ -61,24 +60,22 @@ LAWS: Final = (
 )
 
 
-class Weight(NamedTuple):
-    """A weight by a law: the form that it has, and what it is a weight of."""
+class Follower(NamedTuple):
+    """How a reduction follows another one: by which law and form of weights, of which x and m, in regions or graphs."""
 
     law: Law
     form: Formula
     x: Any
     m: Any
+    weights: Any  # of x and m
+    rest: Any  # what they take; None if they are folded themselves
 
 
 # What a value is to a formula: the name of its operation, its arguments, and its number if it is a constant.
 Look = Callable[[Any], tuple[str, tuple[Any, ...], Any]]
 
 
-def _look(e: Expression) -> tuple[str, tuple[Expression, ...], Any]:
-    return e.op, e.arguments, e.attribute
-
-
-def matched(formula: Formula, value: T, look: Look, names: dict[str, T]) -> bool:
+def matched(formula: Formula, value: Any, look: Look, names: dict[str, Any]) -> bool:
     """Whether a value has the form of a formula; `names` takes what each name stands for."""
     if isinstance(formula, str):
         return names.setdefault(formula, value) is value
@@ -92,54 +89,26 @@ def matched(formula: Formula, value: T, look: Look, names: dict[str, T]) -> bool
     )
 
 
-def weights(value: T, look: Look = _look) -> Iterator[Weight]:
-    """The laws by which a value may be a weight."""
+def followers(op: str, summand: Any, look: Look) -> Iterator[Follower]:
+    """The ways in which a fold of something may follow what the law calls m; whether that leads, the caller knows."""
     for law in LAWS:
-        for form in law.weights:
-            names: dict[str, T] = {}
-            if matched(form, value, look, names):
-                yield Weight(law, form, names["x"], names["m"])
-
-
-def summands(value: T, law: Law, look: Look = _look) -> Iterator[tuple[T, T | None]]:
-    """The ways to see a value that is folded as something taken by a weight: the weight, and the rest."""
-    for form in law.taken:
-        names: dict[str, T] = {}
-        if matched(form, value, look, names):
-            yield names["w"], names.get("g")
-
-
-# --- in regions
-
-
-class Follower(NamedTuple):
-    """A reduction that follows another one: by which weight, which is this expression, of what."""
-
-    weight: Weight
-    weighs: Expression
-    rest: Expression | None
-
-    @property
-    def lead(self) -> Expression:
-        lead: Expression = self.weight.m
-        return lead
+        for taken in law.taken if law.follows == op else ():
+            found: dict[str, Any] = {}
+            if not matched(taken, summand, look, found):
+                continue
+            for form in law.weights:
+                names: dict[str, Any] = {}
+                if matched(form, found["w"], look, names):
+                    yield Follower(law, form, names["x"], names["m"], found["w"], found.get("g"))
 
 
 def follows(e: Expression) -> Follower | None:
-    """How a reduction follows another one over the same axis, if it does."""
+    """How a reduction of a region follows another one over the same axis, if it does."""
     if e.op != "reduce" or len(e.attribute.axes) != 1:
         return None
-    for law in LAWS:
-        if law.follows != e.attribute.op:
-            continue
-        for weighs, rest in summands(e.arguments[0], law):
-            for weight in weights(weighs):
-                if weight.law is law and _leads(weight, e) and (rest is None or weight.m not in walk([rest])):
-                    return Follower(weight, weighs, rest)
+    for found in followers(e.attribute.op, e.arguments[0], lambda e: (e.op, e.arguments, e.attribute)):
+        m: Expression = found.m
+        leads = m.op == "reduce" and m.attribute.op in found.law.leads and m.attribute.axes == e.attribute.axes
+        if leads and m.arguments[0] is found.x and (found.rest is None or m not in walk([found.rest])):
+            return found
     return None
-
-
-def _leads(weight: Weight, e: Expression) -> bool:
-    m: Expression = weight.m
-    same = m.op == "reduce" and m.attribute.axes == e.attribute.axes
-    return same and m.attribute.op in weight.law.leads and m.arguments[0] is weight.x

@@ -195,9 +195,9 @@ def _found(region: Region) -> _Roles | None:
     if y.op != "reduce":
         return None
     k = max(y.attribute.axes, key=lambda axis: upper(extent(axis)))
-    weight, weights, values = led.get(y, (None, y, None))
-    if weight is not None and values is not None and len(_sums_below([weight.x], k)) == 1:
-        found = _roles(axes, k, (y,), (weight.x,), weights, values)
+    by = led.get(y)
+    if by is not None and by.rest is not None and len(_sums_below([by.x], k)) == 1:
+        found = _roles(axes, k, (y,), (by.x,), by.weights, by.rest)
         # Queries and values are read as they are: each once.
         return None if found is None else found._replace(beside=(), others=(), online=True)
     sums = tuple(e for output in region.outputs for e in walk([output.value]) if _is_sum(e, y))
@@ -213,7 +213,7 @@ def _found(region: Region) -> _Roles | None:
 
 def _rows_alone(region: Region, axes: tuple[Variable, ...], follower: Follower) -> _Roles | None:
     """A number or a few for each row of scores: nothing that they are multiplied with."""
-    (k,), scores = follower.lead.attribute.axes, follower.weight.x
+    (k,), scores = follower.m.attribute.axes, follower.x
     if len(region.outputs) > 1 or not axes or any(axis not in scores.axes for axis in axes):
         return None
     for q in sorted(axes, key=lambda axis: -upper(extent(axis))):

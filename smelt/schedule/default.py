@@ -144,7 +144,7 @@ def _rows(region: Region, profile: Profile) -> Iterator[tuple[Action, ...]]:
     if loops:
         actions.append(Order(loops))
     bind = [Bind(tuple(f"{axis.name}.0" for axis in rows))] if rows else []
-    led = [follower.lead for e in folds if (follower := follows(e)) is not None]
+    led = [follower.m for e in folds if (follower := follows(e)) is not None]
     # What is itself a reduction is not made twice, for what leads and for what follows it.
     once = dict.fromkeys(lead.attribute.axes[0].name for lead in led if lead.arguments[0].op == "reduce")
     if once:

@@ -45,6 +45,16 @@ def test_rows_that_do_not_divide_are_searched_as_they_are() -> None:
     np.testing.assert_array_equal(given.argmax(1).numpy(), x.argmax(1))
 
 
+def test_a_mean_of_places_is_no_place() -> None:
+    x = RNG.standard_normal((64, LONG)).astype(np.float32)
+
+    def mean(x: sm.Tensor) -> sm.Tensor:
+        return (sm.exp(x - x.max(1, keepdims=True)) * sm.arange(LONG, dtype=sm.float32)).sum(1)
+
+    expected = (np.exp(x.astype(float) - x.max(1, keepdims=True)) * np.arange(LONG)).sum(1)
+    np.testing.assert_allclose(sm.jit(mean)(sm.asarray(x)).numpy(), expected, rtol=1e-4)
+
+
 def test_the_maximum_may_be_asked_for_as_well() -> None:
     x = drawn(np.int32, 64, LONG)
 

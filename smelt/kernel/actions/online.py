@@ -17,7 +17,7 @@ from smelt.graph import BINARY, UNARY, Index, Variable, as_index, identity, mini
 from smelt.kernel.actions.action import Action
 from smelt.kernel.actions.skip import leave_out
 from smelt.kernel.ir import Update, Value
-from smelt.kernel.laws import Follower, Formula, Weight, follows
+from smelt.kernel.laws import Follower, Formula, follows
 from smelt.kernel.lowering.hooks import Handler, Phase
 from smelt.kernel.lowering.memory import Room, held, room_of
 from smelt.kernel.lowering.nest import begin, nest
@@ -46,10 +46,10 @@ class Online(Action):
 
 
 class Led(NamedTuple):
-    """A reduction that leads, the reductions that follow it, and the weight of what it leads."""
+    """A reduction that leads, how others follow it, and those."""
 
     lead: Expression
-    weight: Weight
+    by: Follower
     followers: dict[Expression, Follower]
 
 
@@ -68,7 +68,7 @@ class OnlineLoops(Handler):
         for e in self.state.region.order():
             follower = follows(e)
             if follower is not None and e.attribute.axes == (axis,):
-                groups.setdefault(follower.lead, Led(follower.lead, follower.weight, {})).followers[e] = follower
+                groups.setdefault(follower.m, Led(follower.m, follower, {})).followers[e] = follower
         if not groups:
             raise Illegal(f"online: no reduction over {axis.name} follows another one by a law")
         if as_index(extent(axis)).low < 1:
@@ -110,13 +110,13 @@ class OnlineLoops(Handler):
         begin(state, [start])
         if axis in state.plan.skips:
             fill = self._fill(group, state.plan.skips[axis])
-            leave_out(state, start, None if fill is None else partial(self._matters, group.weight, fill, running))
+            leave_out(state, start, None if fill is None else partial(self._matters, group.by, fill, running))
         nest(state, [Loop(axis, 0)], lambda: self._step(group, totals, running))
         state.scopes.pop()
         self._active.pop()
         state.top.memo[m] = (running, depth)
         state.used.add(m)
-        finite = group.weight.law.finite
+        finite = group.by.law.finite
         if finite:
             # Without a single finite element the reference divides infinities: the sums are NaN.
             lowest = constant(state, running, identity(m.attribute.op, m.dtype))
@@ -128,23 +128,23 @@ class OnlineLoops(Handler):
 
     def _step(self, group: Led, totals: dict[Expression, Value], running: Value) -> None:
         """One block of the axis: what leads now, what that makes of all before, and the block's own share."""
-        state, (m, weight, followers) = self.state, group
+        state, (m, by, followers) = self.state, group
         (axis,), (x,), op = m.attribute.axes, m.arguments, m.attribute.op
         depth = len(state.scopes) - 1
         scores = guarded(state, finished_value(state, x), (axis,), identity(op, m.dtype))
         block = state.fold(op, scores, tuple(part for part in scores.parts if part.axis == axis.name))
-        lowest = constant(state, running, m.dtype.minimum if weight.law.finite else identity(op, m.dtype))
+        lowest = constant(state, running, m.dtype.minimum if by.law.finite else identity(op, m.dtype))
         old = computed(state, op, running, lowest)
         state.emit(Update(running, op, (block,)))
         new = computed(state, op, running, lowest)
-        changed = self._made(weight.form, new, {"x": old, "m": new})
+        changed = self._made(by.form, new, {"x": old, "m": new})
         state.top.memo[m] = (new, depth)
         state.top.memo[x] = (scores, depth)
-        carries, carry = weight.law.carry
+        carries, carry = by.law.carry
         for s, total in totals.items():
             state.emit(Update(total, carries, (self._made(carry, total, {"w": changed}),)))
             if (s, axis) in state.plan.subs:
-                self._again(s, followers[s].weighs, total, axis)
+                self._again(s, followers[s].weights, total, axis)
             else:
                 self._add_block(s, total, axis)
 
@@ -209,7 +209,7 @@ class OnlineLoops(Handler):
         """What masked scores are; None if it is -inf, which matters nowhere."""
         (x,) = group.lead.arguments
         masked = x.op == "where" and x.arguments[0] is skip.condition and self._is_number(x.arguments[2])
-        if not masked or not group.weight.law.finite:
+        if not masked or not group.by.law.finite:
             raise Illegal("skip: the maximum must be over where(condition, x, a number), and sums follow it")
         fill = x.arguments[2]
         return None if fill.op == "const" and fill.attribute == -math.inf else fill
@@ -219,7 +219,7 @@ class OnlineLoops(Handler):
         facts = self.state.facts
         return not facts.axes(e) and all(below.op not in ("reduce", "scan") for below in facts.below(e))
 
-    def _matters(self, weight: Weight, fill: Expression, running: Value) -> Value:
+    def _matters(self, by: Follower, fill: Expression, running: Value) -> Value:
         """Whether masked scores weigh anything in some row, given the maxima so far.
 
         Where none does, the weight of the fill is exactly zero, as it is for any larger maximum: then the fill is below
@@ -229,6 +229,6 @@ class OnlineLoops(Handler):
         if state.plan.threads > 1:
             raise Illegal("skip: the threads of a group would have to agree on what is left out")
         largest = computed(state, "max", running, constant(state, running, running.dtype.minimum))
-        found = self._made(weight.form, largest, {"x": value_of(state, fill), "m": largest})
+        found = self._made(by.form, largest, {"x": value_of(state, fill), "m": largest})
         found = state.fold("max", found, found.parts)
         return state.compute("ne", bool_, (), (found, constant(state, found, 0.0)))
