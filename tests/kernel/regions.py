@@ -323,6 +323,17 @@ def first_place(rows: int = 3, columns: int = 21, lead: str = "max", blocks: int
     return Case(region(out(buffer("o", rows, dtype=int64), [r], place), axes, v=v, m=m, z=place))
 
 
+def two_laws(rows: int = 3, columns: int = 21) -> Case:
+    """The place of a maximum, and the sum of exponentials relative to it: they follow it in two ways."""
+    r, c = axis("r", rows), axis("c", columns)
+    v = load(buffer("x", rows, columns), r, c)
+    m = reduce("max", v, c)
+    place = reduce("min", op("where", op("eq", v, m), index(c), const(int64.maximum, int64)), c)
+    z = reduce("add", op("exp", op("sub", v, m)), c)
+    first = out(buffer("o", rows, dtype=int64), [r], place)
+    return Case(region([first, out(buffer("p", rows), [r], z)], [r, c], m=m, z=z))
+
+
 def windowed(length: int = 9, width: int = 3, offset: int = -2, low: float = float("-inf")) -> Case:
     """Attention with a mask in which whole rows may be out."""
     q, d, k, e = (axis(n, s) for n, s in zip("qdke", (length, width, length, width), strict=True))
@@ -487,6 +498,7 @@ CASES = {
     "attention_causal": lambda: attention(length=5, width=4, causal=True),
     "log_sum_exp": log_sum_exp,
     "first_place": first_place,
+    "two_laws": two_laws,
     "windowed": lambda: windowed(5),
     "scored": scored,
     "scored_twice": scored_twice,

@@ -149,6 +149,11 @@ def test_the_first_of_the_best_places(cut: str, lead: str, blocks: int) -> None:
         np.testing.assert_array_equal(arrays["o"], expected["o"])
 
 
+@pytest.mark.parametrize("cut", ["online c", "split c (4 lane); online c; together", "split r (2 reg); online c"])
+def test_two_laws_with_one_lead(cut: str) -> None:
+    outcome(r.two_laws(), cut)
+
+
 def test_sums_of_products_have_no_product_tile() -> None:
     kernel = lower(r.matmul().region, parse_schedule("split m (3 reg); split n (2 reg, 4 lane)"))
     updates = [s for s in statements(kernel.body) if isinstance(s, Update)]

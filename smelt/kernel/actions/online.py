@@ -68,7 +68,10 @@ class OnlineLoops(Handler):
         for e in self.state.region.order():
             follower = follows(e)
             if follower is not None and e.attribute.axes == (axis,):
-                groups.setdefault(follower.m, Led(follower.m, follower, {})).followers[e] = follower
+                group = groups.setdefault(follower.m, Led(follower.m, follower, {}))
+                # What follows in another way waits until that loop is done.
+                if follower[:2] == group.by[:2]:
+                    group.followers[e] = follower
         if not groups:
             raise Illegal(f"online: no reduction over {axis.name} follows another one by a law")
         if as_index(extent(axis)).low < 1:
