@@ -43,7 +43,7 @@ from smelt.graph import (
     variable,
     with_sources,
 )
-from smelt.kernel.laws import Follower, followers
+from smelt.kernel import Follower, followers
 
 LEAST_ROWS = 8  # rows that are worth transposing an operand for
 MOST_FEATURES = 256  # elements of a result's row, which one loop accumulates, and of an inner sum

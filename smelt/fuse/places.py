@@ -11,7 +11,7 @@ from __future__ import annotations
 from smelt.dtypes import DType
 from smelt.fuse.chains import REPEATING, anywhere, down, led
 from smelt.graph import IndexLike, Node, Op, build, product_of, upper
-from smelt.kernel.laws import Follower
+from smelt.kernel import Follower
 
 LARGE = 1 << 18  # elements that are worth the blocks
 LONG = 1 << 12  # and of a row

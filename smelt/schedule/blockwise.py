@@ -20,6 +20,7 @@ from smelt.kernel import (
     Apart,
     Bind,
     Expression,
+    Follower,
     Group,
     Online,
     Order,
@@ -30,9 +31,9 @@ from smelt.kernel import (
     Sub,
     Together,
     extent,
+    follows,
     walk,
 )
-from smelt.kernel.laws import Follower, follows
 from smelt.schedule.choice import Candidate, formed
 from smelt.schedule.facts import loops, sizes
 from smelt.schedule.vectors import fitting, vector_lanes

@@ -28,9 +28,9 @@ from smelt.kernel import (
     Stream,
     Unroll,
     extent,
+    follows,
     lower,
 )
-from smelt.kernel.laws import follows
 from smelt.schedule.access import again_instructions, phases, reductions, walks
 from smelt.schedule.blockwise import blockwise_schedules
 from smelt.schedule.choice import Candidate, Choice, Refused, formed
