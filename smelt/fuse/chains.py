@@ -1,12 +1,17 @@
-"""Contractions of what was computed from contractions: kernels that make scores block by block and never store them.
+"""A reduction that is consumed block by block by another one over the same axis: kernels that never store scores.
 
-A chain is a contraction y = contract(e, w) where e comes by elementwise steps from contractions of the same elements
-(the gradients of attention are three such products), or the logarithm of a sum of exponentials of such an e. Its kernel
-computes e itself, for one block of the summed axis at a time. Several chains may share members; each computes them
-again, which saves memory and takes little time as long as the inner sums are short.
+Scores are what is computed from contractions, element by element. A chain is a kernel around them:
 
-Chains are found as if nobody else were there. Then those are dropped of whose members somebody outside all chains
-reads, until all that are left have their members for themselves. Attention takes part in this (`attention`).
+- contract(e, w), a product with scores e (back-to-back contractions: the gradients of attention are three such);
+- contract(e / z, v), where e are weights of scores and z their sum, which follow a maximum by a law (`kernel.laws`):
+  attention. The division moves behind the product: contract(e / z, v) is contract(e, v) / z;
+- a number for each row of scores, from a maximum and what follows it: the logarithm of a sum of exponentials, or the
+  place of the maximum.
+
+A chain's kernel computes its scores itself, for one block of the summed axis at a time. Several chains may share
+members; each computes them again, which saves memory and takes little time as long as the inner sums are short. Chains
+are found as if nobody else were there. Then those are dropped of whose members somebody outside all chains reads, until
+all that are left have their members for themselves.
 
 Bounds: inner sums and results of at most `MOST_FEATURES`, so a chain computes at most that many products per element of
 e for each of its inner contractions, and no kernel stores more than a block of e.
@@ -15,10 +20,30 @@ e for each of its inner contractions, and no kernel stores more than a block of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from smelt.fuse.choices import operation
 from smelt.fuse.movement import Place, source_place
-from smelt.graph import ELEMENTWISE, SOURCES, ZERO, Index, IndexLike, Node, Op, Variable, product_of, upper, variable
+from smelt.graph import (
+    ELEMENTWISE,
+    SOURCES,
+    ZERO,
+    Index,
+    IndexLike,
+    Node,
+    Op,
+    Variable,
+    build,
+    constant_value,
+    make,
+    product_of,
+    topological,
+    upper,
+    users,
+    variable,
+    with_sources,
+)
+from smelt.kernel import Follower, followers
 
 LEAST_ROWS = 8  # rows that are worth transposing an operand for
 MOST_FEATURES = 256  # elements of a result's row, which one loop accumulates, and of an inner sum
@@ -27,6 +52,7 @@ MOST_MEMBERS = 48  # nodes that a chain computes inside
 LEAST_SHARE = 2  # how many times larger than all that is read and written scores without a batch must be
 FEW_FEATURES = 128  # elements of a result's row up to which that is not asked of scores with a batch
 RENAMING = frozenset({Op.RESHAPE, Op.PERMUTE})
+REPEATING = RENAMING | {Op.EXPAND}
 
 
 class Chain(NamedTuple):
@@ -39,6 +65,7 @@ class Chain(NamedTuple):
     folds: tuple[Node, ...]
     members: frozenset[Node]
     keys: IndexLike
+    division: Division | None = None  # that is still to move behind the product
 
     def renamed(self, new: Mapping[Node, Node]) -> Chain:
         """The chain in a graph whose nodes have become others."""
@@ -46,36 +73,92 @@ class Chain(NamedTuple):
         return Chain(new[self.result], folds, frozenset(new[node] for node in self.members), self.keys)
 
 
-class Below(NamedTuple):
-    """What scores are computed from: all the nodes down to the contractions that make them, and those."""
+class Division(NamedTuple):
+    """What the weights of a product are divided by, or multiplied with: the same along the summed axis."""
 
-    members: frozenset[Node]
-    contractions: tuple[Node, ...]
+    op: str
+    weights: Node
+    factor: Node
+    views: tuple[Node, ...]  # of the quotient, the one that is multiplied first
+    side: Side
+
+    def seen(self, node: Node) -> Node:
+        """A node in the place of the quotient, as the product sees it."""
+        for view in reversed(self.views):
+            node = make(view.op, node.dtype, view.shape, (node,), view.attribute)
+        return node
+
+    def behind(self, product: Node, factor: Node) -> Node:
+        """The product's own elements divided."""
+        labels, out = product.attribute[self.side.number], product.attribute.out
+        repeated = self.seen(factor)
+        spans: list[tuple[IndexLike, IndexLike, int]] = [(0, size, 1) for size in repeated.shape]
+        spans[self.side.axis] = (0, 1, 1)
+        once = build.slice_(repeated, spans)
+        kept = [label for label in out if label in labels]
+        ordered = build.permute(once, (*(labels.index(label) for label in kept), self.side.axis))
+        sizes = dict(zip(labels, repeated.shape, strict=True))
+        beside = build.reshape(ordered, tuple(sizes[label] if label in kept else 1 for label in out))
+        return build.binary(self.op, product, build.expand(beside, product.shape))
+
+
+def with_chains(roots: Sequence[Node], pieces: Set[Node]) -> tuple[list[Node], set[Node], list[Chain]]:
+    """Find all chains, and let those divide last that divide. The `pieces` are stored, like the roots."""
+    order = topological(roots)
+    following = {node: found for node in order if (found := led(node)) is not None}
+    if not following and not any(node.op is Op.CONTRACT for node in order):
+        return list(roots), set(pieces), []
+    chains = [chain for node in order if (chain := _find(node, following)) is not None]
+    chains = _undisturbed(chains, users(order), {*roots, *pieces})
+    divisions = {chain.result: chain for chain in chains if chain.division is not None}
+    new: dict[Node, Node] = {}
+    divided: list[Chain] = []
+    for node in order:
+        new[node] = with_sources(node, tuple([new[source] for source in node.sources]))
+        if node in divisions:
+            divided.append(_divided(divisions[node], new))
+            new[node] = divided[-1].result
+    divided += [chain.renamed(new) for chain in chains if chain.division is None]
+    return [new[root] for root in roots], {new[piece] for piece in pieces}, divided
+
+
+def _divided(chain: Chain, new: Mapping[Node, Node]) -> Chain:
+    """The chain whose product takes the weights as they are, in a graph whose nodes have become others."""
+    division = chain.division
+    assert division is not None
+    sources = list(new[chain.result].sources)
+    sources[division.side.number] = division.seen(new[division.weights])
+    product = with_sources(chain.result, tuple(sources))
+    members = {product, *(new[node] for node in chain.members)}
+    folds = (product, *(new[node] for node in chain.folds[1:]))
+    return Chain(division.behind(product, new[division.factor]), folds, frozenset(members), chain.keys)
 
 
 # --- which chains there are
 
 
-def find_chain(node: Node) -> Chain | None:
+def _find(node: Node, following: Mapping[Node, Led]) -> Chain | None:
     """The chain that ends in this node, whoever else reads what it is made of."""
-    if node.op is Op.CONTRACT:
-        return _contraction(node)
-    if node.op is Op.BINARY and node.attribute == "add":
-        return _log_sum(node, *node.sources) or _log_sum(node, *reversed(node.sources))
+    if node.op is Op.CONTRACT and node.leaf is None:
+        ways = [*sides(node)]
+        tries = (*(_attention(node, side) for side in ways), *(_product(node, side) for side in ways))
+        return next((chain for chain in tries if chain is not None), None)
+    if node in following or (node.op is Op.BINARY and following and node.leaf is None):
+        return _row(node, following)
     return None
 
 
-def undisturbed(chains: Sequence[Chain], readers: Mapping[Node, Sequence[Node]], stored: Set[Node]) -> list[Chain]:
+def _undisturbed(chains: Sequence[Chain], readers: Mapping[Node, Sequence[Node]], stored: Set[Node]) -> list[Chain]:
     """The chains of whose members nobody else reads any: neither a kernel without them, nor the caller."""
     left = _private(chains, readers, stored)
-    # What one chain stores another cannot compute inside. Loops that rescale gain most, so they come first.
+    # What one chain stores another cannot compute inside. Loops that carry most gain most, so they come first.
     kept: list[Chain] = []
-    for chain in sorted(left, key=lambda chain: -len(chain.folds)):
+    for chain in sorted(left, key=lambda chain: (-len(chain.folds), -len(chain.members) if chain.folds else 0)):
         results = {other.result for other in kept}
         inside = {node for other in kept for node in other.members}
         if not results & chain.members and chain.result not in inside:
             kept.append(chain)
-    return kept if len(kept) == len(left) else undisturbed(kept, readers, stored)
+    return kept if len(kept) == len(left) else _undisturbed(kept, readers, stored)
 
 
 def _private(chains: Sequence[Chain], readers: Mapping[Node, Sequence[Node]], stored: Set[Node]) -> list[Chain]:
@@ -89,7 +172,7 @@ def _private(chains: Sequence[Chain], readers: Mapping[Node, Sequence[Node]], st
         left = kept
 
 
-# --- a contraction of scores
+# --- a product with scores
 
 
 class Side(NamedTuple):
@@ -119,29 +202,153 @@ def sides(node: Node) -> Iterator[Side]:
             yield Side(number, labels.index(walked), features, batch)
 
 
-def _contraction(node: Node) -> Chain | None:
-    for number, axis, features, batch in sides(node):
-        e, w = node.sources[number], node.sources[1 - number]
-        if features == 1 or e.dtype is not node.dtype:
+def _product(node: Node, side: Side) -> Chain | None:
+    e, w = node.sources[side.number], node.sources[1 - side.number]
+    keys = e.shape[side.axis]
+    if side.features == 1 or e.dtype is not node.dtype:
+        return None
+    many = upper(side.batch) > 1 and upper(side.features) <= min(upper(keys), FEW_FEATURES)
+    # Most products are told here, before what is below them is walked through.
+    if not many and not _is_large(e, (), (node, w)):
+        return None
+    found = _scores(e, anywhere(e), side.axis, _most(keys))
+    if found is None or not (many or _is_large(e, found.contractions, (node, w))):
+        return None
+    return Chain(node, (), found.members, keys)
+
+
+def _attention(node: Node, side: Side) -> Chain | None:
+    """A product with weights of scores that are divided by their sum, or multiplied with something made of that."""
+    left, right, out = node.attribute
+    operand = node.sources[side.number]
+    walked = anywhere(operand).indices[side.axis]
+    (*views, quotient), place = down(operand, anywhere(operand), RENAMING)
+    axis = next((k for k, i in enumerate(place.indices) if i == walked), None)
+    if axis is None or walked == ZERO or len({*left, *right} - {*out}) > 1 or quotient.dtype is not node.dtype:
+        return None
+    if any(v in i.variables() for v in walked.variables() for k, i in enumerate(place.indices) if k != axis):
+        return None
+    op = operation(quotient) if quotient.leaf is None else ""
+    pairs = {"div": (quotient.sources,), "mul": (quotient.sources, quotient.sources[::-1])}
+    for e, factor in pairs.get(op, ()):
+        (*between, total), _ = down(factor, place, REPEATING | ELEMENTWISE)
+        follower = led(total)
+        if follower is None or total.sources[0] is not e or total.attribute.axes != (axis,):
             continue
-        many = upper(batch) > 1 and upper(features) <= min(upper(e.shape[axis]), FEW_FEATURES)
-        # Most products are told here, before what is below them is walked through.
-        if not many and not _is_large(e, (), (node, w)):
-            continue
-        found = scores_below(e, anywhere(e), axis, _most(e.shape[axis]))
-        if found is not None and (many or _is_large(e, found.contractions, (node, w))):
-            return Chain(node, (), found.members, e.shape[axis])
+        below = _scores(follower.by.x, place, axis, MOST_STAGED)
+        if below is not None:
+            members = {*views, quotient, *between, total, *follower.members, *below.members}
+            division = Division(op, e, factor, tuple(views), side)
+            return Chain(node, (node, follower.lead, total), frozenset(members), operand.shape[side.axis], division)
     return None
 
 
-def scores_below(root: Node, place: Place, axis: int, most: int) -> Below | None:
+# --- numbers of rows of scores
+
+
+class Led(NamedTuple):
+    """How a reduction follows another one, that one, and what is between both and what they are made of."""
+
+    by: Follower
+    lead: Node
+    members: frozenset[Node]
+
+
+def _look(node: Node) -> tuple[str, tuple[Node, ...], Any]:
+    below = node
+    while below.op in REPEATING and below.leaf is None:
+        below = below.sources[0]
+    if below.op is Op.CONST:
+        return "const", (), constant_value(below)
+    return (operation(node), node.sources, None) if node.leaf is None else ("", (), None)
+
+
+def led(total: Node) -> Led | None:
+    """How a reduction over one axis follows another one by a law, if it does."""
+    if total.op is not Op.REDUCE or total.leaf is not None or len(total.attribute.axes) != 1:
+        return None
+    op, (axis,) = total.attribute
+    (e,) = total.sources
+    place = anywhere(e)
+    others = tuple(i for k, i in enumerate(place.indices) if k != axis)
+    for found in followers(op, e, _look) if e.leaf is None else ():
+        (*views, lead), at = down(found.m, place, REPEATING)
+        leads = lead.op is Op.REDUCE and lead.attribute.axes == (axis,) and lead.attribute.op in found.law.leads
+        if leads and lead.sources[0] is found.x and at.indices == others:
+            between = _between(e, {found.x, found.m, found.rest})
+            return Led(found, lead, frozenset({e, *between, *views, lead}))
+    return None
+
+
+def _between(top: Node, ends: Set[Node | None]) -> set[Node]:
+    """The elementwise nodes from one down to others."""
+    found: set[Node] = set()
+    stack = [top]
+    while stack:
+        node = stack.pop()
+        if node not in ends and node not in found and node.op in ELEMENTWISE:
+            found.add(node)
+            stack.extend(node.sources)
+    return found
+
+
+def _row(node: Node, following: Mapping[Node, Led]) -> Chain | None:
+    """What follows a maximum of scores, or is made of both: the logarithm of a sum, the place of the maximum."""
+    steps = RENAMING | ELEMENTWISE
+    paths = [down(source, anywhere(node), steps) for source in (node.sources if node.op is Op.BINARY else ())]
+    totals = [node] if node.op is Op.REDUCE else [path[-1] for path, _ in paths]
+    for total in totals:
+        follower = following.get(total)
+        if follower is None or any(path[-1] not in (total, follower.lead) for path, _ in paths):
+            continue
+        if len({place for _, place in paths}) > 1 or {path[-1] for path, _ in paths} == {total}:
+            continue
+        e, (axis,) = total.sources[0], total.attribute.axes
+        if follower.by.x.op is Op.REDUCE and follower.by.law.name == "places":
+            # Extreme values of blocks: one loop makes each of them once, and needs no memory for them.
+            members = {follower.by.x, *follower.members, *(inner for path, _ in paths for inner in path)}
+            return Chain(node, (follower.lead, total), frozenset(members), e.shape[axis])
+        below = _scores(follower.by.x, anywhere(e), axis, _most(e.shape[axis]))
+        rows = product_of(size for k, size in enumerate(e.shape) if k != axis)
+        if below is None or upper(rows) < LEAST_ROWS:
+            continue
+        if _has_batch(below) or _is_large(e, below.contractions, (node,)):
+            members = {*below.members, *follower.members, *(inner for path, _ in paths for inner in path)}
+            return Chain(node, (follower.lead, total), frozenset(members), e.shape[axis])
+    return None
+
+
+def down(node: Node, place: Place, steps: Set[Op]) -> tuple[list[Node], Place]:
+    """The nodes down to one that is no such step, that last, and the element of it; beside constants."""
+    path = [node]
+    while node.op in steps and node.leaf is None:
+        moving = node.op not in ELEMENTWISE
+        inner = [source for source in node.sources if _look(source)[0] != "const"]
+        if len(inner) != 1:
+            break
+        place, node = source_place(node, place) if moving else place, inner[0]
+        path.append(node)
+    return path, place
+
+
+# --- scores
+
+
+class _Below(NamedTuple):
+    """What scores are computed from: all the nodes down to the contractions that make them, and those."""
+
+    members: frozenset[Node]
+    contractions: tuple[Node, ...]
+
+
+def _scores(root: Node, place: Place, axis: int, most: int) -> _Below | None:
     """The nodes between scores, at some place, and the contractions that make them; None if there is no contraction
     of at most so many elements each.
     """
     walk = _Walk(place.indices[axis], most)
     if not walk.leads(root, place) or not walk.contractions or len(walk.members) > MOST_MEMBERS:
         return None
-    return Below(frozenset(walk.members), tuple(walk.contractions)) if walk.once else None
+    return _Below(frozenset(walk.members), tuple(walk.contractions)) if walk.once else None
 
 
 def _most(keys: IndexLike) -> int:
@@ -202,82 +409,7 @@ def _is_large(scores: Node, contractions: Sequence[Node], others: Iterable[Node]
     return upper(product_of(scores.shape)) >= LEAST_SHARE * touched
 
 
-# --- the logarithm of a sum of exponentials
-
-
-class Exponentials(NamedTuple):
-    """exp(x - max(x)) along an axis."""
-
-    x: Node
-    maximum: Node
-    between: tuple[Node, ...]  # the difference, and how it sees the maximum
-
-
-def exponentials(e: Node, place: Place, axis: int) -> Exponentials | None:
-    """What a node is the exponential of, if the maximum along an axis is subtracted."""
-    if not _is(e, "exp") or not _is(e.sources[0], "sub"):
-        return None
-    difference = e.sources[0]
-    x, repeated = difference.sources
-    others = Place(tuple(i for k, i in enumerate(place.indices) if k != axis))
-    seen = fold_below(repeated, place, "max", axis, others)
-    if seen is None or seen[-1].sources[0] is not x:
-        return None
-    return Exponentials(x, seen[-1], (difference, *seen[:-1]))
-
-
-def fold_below(node: Node, place: Place, op: str, axis: int, wanted: Place) -> tuple[Node, ...] | None:
-    """The nodes down to the reduction over one axis that a node repeats along that axis, the reduction last."""
-    chain = [node]
-    while node.op in RENAMING or node.op is Op.EXPAND:
-        place, node = source_place(node, place), node.sources[0]
-        chain.append(node)
-    folds = node.op is Op.REDUCE and node.leaf is None and node.attribute == (op, (axis,))
-    return tuple(chain) if folds and place == wanted else None
-
-
-def _log_sum(node: Node, largest: Node, logarithm: Node) -> Chain | None:
-    """max(x) + log(sum(exp(x - max(x)))) along one axis of x."""
-    if not _is(logarithm, "log") or not node.dtype.is_float:
-        return None
-    maxima, row = _renamed(largest, anywhere(node))
-    sums, same = _renamed(logarithm.sources[0], anywhere(node))
-    total = sums[-1]
-    if total.op is not Op.REDUCE or total.leaf is not None or total.attribute.op != "add" or row != same:
-        return None
-    e, axes = total.sources[0], total.attribute.axes
-    if len(axes) != 1:
-        return None
-    (axis,), place = axes, anywhere(e)
-    found = exponentials(e, place, axis)
-    if found is None or maxima[-1] is not found.maximum:
-        return None
-    below = scores_below(found.x, place, axis, _most(e.shape[axis]))
-    rows = product_of(size for k, size in enumerate(e.shape) if k != axis)
-    if (
-        below is None
-        or upper(rows) < LEAST_ROWS
-        or not (_has_batch(below) or _is_large(e, below.contractions, (node,)))
-    ):
-        return None
-    members = {*below.members, found.maximum, *found.between, *maxima, e, *sums, logarithm}
-    return Chain(node, (found.maximum, total), frozenset(members), e.shape[axis])
-
-
-def _renamed(node: Node, place: Place) -> tuple[list[Node], Place]:
-    """The nodes down to what a node renames, that last, and the element of it."""
-    chain = [node]
-    while chain[-1].op in RENAMING and chain[-1].leaf is None:
-        place = source_place(chain[-1], place)
-        chain.append(chain[-1].sources[0])
-    return chain, place
-
-
-def _has_batch(below: Below) -> bool:
+def _has_batch(below: _Below) -> bool:
     left, right, out = below.contractions[0].attribute
     sizes = zip(out, below.contractions[0].shape, strict=True)
     return upper(product_of(size for label, size in sizes if label in left and label in right)) > 1
-
-
-def _is(node: Node, function: str) -> bool:
-    return node.op in ELEMENTWISE and node.leaf is None and node.attribute == function

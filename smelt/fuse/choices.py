@@ -10,7 +10,7 @@ from collections.abc import Sequence, Set
 from typing import Final, Literal, NamedTuple
 
 from smelt.cost.operations import COSTLY, again_pays, instructions
-from smelt.fuse.facts import free_axes, is_stored
+from smelt.fuse.facts import is_stored
 from smelt.fuse.group import Group
 from smelt.fuse.routine_nodes import only_renames
 from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, product_of, upper, users
@@ -97,7 +97,7 @@ class Policy:
         if node in self.epilogues and any(group.reductions for group in asking):
             return "it is the epilogue of a contraction, and a kernel of reductions asks for it"
         # The tasks of a long reduction are its pieces; what they need of another reduction is made before.
-        if node.op is Op.REDUCE and any(group.sink in pieces for group in asking):
+        if node.op is Op.REDUCE and any(group.sink in pieces and group.sink.op is Op.REDUCE for group in asking):
             return "pieces of a long reduction need it"
         if len(asking) == 1 and _cut(asking[0], self.cones[node]):
             return "its kernel would have too many nodes, and this is a good place to cut"
@@ -118,7 +118,7 @@ class Policy:
             few = len(node.sources) <= PIECES_LIMIT and len(places) == 1
             return "" if few else "it has many parts, or is asked for at several places"
         if node.op is Op.REDUCE:
-            rows = product_of(extent(v) for v in free_axes(places[0]))
+            rows = product_of(extent(v) for v in group.free_axes(places[0]))
             enough = upper(rows) >= PARALLEL_ROWS or upper(product_of(node.sources[0].shape)) <= SMALL
             return "" if enough else "it has too few rows to share out"
         if node.op is Op.CONTRACT or node.op is Op.SCAN:

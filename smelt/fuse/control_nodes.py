@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from smelt.dtypes import int64
-from smelt.fuse.layout import LayoutOf, is_contiguous
+from smelt.fuse.layout import LayoutOf
 from smelt.graph import (
-    SOURCES,
     Index,
     IndexLike,
     Loop,
@@ -20,7 +19,6 @@ from smelt.graph import (
     Op,
     as_index,
     build,
-    make,
     product_of,
     size_of,
     value_types,
@@ -91,21 +89,7 @@ def base(source: Node) -> Node:
     return source
 
 
-def readable_control(node: Node, layout: LayoutOf) -> Node:
-    """A LOOP, BRANCH or HOST with copies of what cannot be read as it lies, and with its amounts."""
-    # What Python is given lies in row-major order, as a state does.
-    states = node.attribute.states if node.op is Op.LOOP else len(node.sources) if node.op is Op.HOST else 0
-    sources = [_readable(source, k < states, layout) for k, source in enumerate(node.sources)]
-    node = with_sources(node, tuple(sources))
-    if node.op is not Op.LOOP:
-        return node
+def with_amounts(node: Node, layout: LayoutOf) -> Node:
+    """A LOOP with the amounts that depend on dims as further sources."""
     amounts = dict.fromkeys(amount_node(amount) for amount in loop_sizes(node, layout).symbolic())
     return with_sources(node, (*node.sources, *amounts))
-
-
-def _readable(source: Node, is_state: bool, layout: LayoutOf) -> Node:
-    below = base(source)
-    strided = source is below and not is_state
-    if below.op not in SOURCES or (below.op is Op.LEAF and (strided or is_contiguous(below, layout))):
-        return source
-    return make(Op.CAST, source.dtype, source.shape, (source,))

@@ -58,7 +58,7 @@ def _impossible_reduction(group: Group, node: Node, places: list[Place]) -> str:
         return "its kernel has a contraction"
     if len(places) > 1 or places[0].mask:
         return "its kernel asks for it at several places, or not at all of its elements"
-    free = free_axes(places[0])
+    free = group.free_axes(places[0])
     if not free <= frozenset(group.axes) or product_of(extent(v) for v in free) != product_of(node.shape):
         return "its elements would be computed more than once"
     nested = all(free <= other or other <= free for other in group.reductions)
@@ -71,25 +71,14 @@ def is_beside(group: Group, node: Node) -> bool:
     return plain and node.op in ELEMENTWISE and node.shape == group.sink.shape and is_same(group, group.places[node])
 
 
-def takes_chain(group: Group, result: Node) -> bool:
-    """Whether a kernel can compute a whole chain: its result at the very elements that the kernel stores."""
-    plain = group.contraction is None and group.scanned is None and not group.reductions
-    return plain and is_same(group, group.places[result])
-
-
 def is_same(group: Group, places: list[Place]) -> bool:
     """Whether a node is asked for at the very elements that the kernel stores."""
     if len(places) > 1 or places[0].mask:
         return False
-    return all(map(_is_plain, places[0].indices)) and free_axes(places[0]) == frozenset(group.axes)
+    return all(map(_is_plain, places[0].indices)) and group.free_axes(places[0]) == frozenset(group.axes)
 
 
 def _is_plain(i: Index) -> bool:
     """Whether an index is an axis itself, or 0."""
     plain = i.constant == 0 and len(i.terms) <= 1 and all(c == 1 for c in i.terms.values())
     return plain and all(isinstance(atom, Variable) for atom in i.atoms())
-
-
-def free_axes(place: Place) -> frozenset[Variable]:
-    """The axes that an element's index varies over."""
-    return frozenset(v for i in place.indices for v in i.variables() if v.name[0] in "ir")

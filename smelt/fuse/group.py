@@ -59,8 +59,12 @@ class Group:
     scanned: Index | None = None  # the axis that scans walk
     operands: set[Node] = field(default_factory=set)  # nodes that only the contraction's operands need
     waiting: set[Node] = field(default_factory=set)  # asked for and not computed here
+    walked: set[Variable] = field(default_factory=set)  # its axes, those of reductions too: no dims, nor stand-ins
     counter: int = 0
     expected: int = 0  # nodes that only this kernel would ask for, and has not given away
+
+    def __post_init__(self) -> None:
+        self.walked.update(self.axes)
 
     @property
     def results(self) -> list[Result]:
@@ -77,7 +81,13 @@ class Group:
         if size == 1:
             return ZERO
         self.counter += 1
-        return variable(f"r{self.counter - 1}", 0, as_index(size) - 1)
+        axis = variable(f"r{self.counter - 1}", 0, as_index(size) - 1)
+        self.walked |= axis.variables()
+        return axis
+
+    def free_axes(self, place: Place) -> frozenset[Variable]:
+        """The axes that an element's index varies over."""
+        return frozenset(v for i in place.indices for v in i.variables() if v in self.walked)
 
     def pick(self, gather: Node, place: Place) -> tuple[Index, ...]:
         """For each index tensor of a gather, a variable that stands for its element."""

@@ -165,7 +165,7 @@ def _sums_alike(main: Group, other: Group, values: Values) -> bool:
 def _adopt_axes(both: Group, other: Group, values: Values) -> bool:
     """Give every reduction of the other kernel axes here: those that it has already, or new ones."""
     for (node, place), axes in other.reduced.items():
-        if any(v not in values for i in place.indices for v in i.variables() if v.name[0] in "ir"):
+        if any(v not in values for i in place.indices for v in i.variables() if v in other.walked):
             return False
         key = (node, _moved(place, values))
         if key not in both.reduced:

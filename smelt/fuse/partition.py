@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from smelt.fuse.chains import Chain
 from smelt.fuse.choices import NO_CHOICES, Choices, Decision, Policy
-from smelt.fuse.facts import free_axes, impossible, is_beside, is_stored, takes_chain
+from smelt.fuse.facts import impossible, is_beside, is_same, is_stored
 from smelt.fuse.group import Group, Piece, Result
 from smelt.fuse.join import joined
 from smelt.fuse.movement import Place, source_place, split_strides, within
@@ -164,7 +164,7 @@ class _Walk:
         group.inside.append(node)
         group.work += len(group.places[node]) if node.op in ELEMENTWISE else 0
         chain = self.chains.get(node)
-        if chain is not None and not group.members and takes_chain(group, node):
+        if chain is not None and not group.members and _takes(group, chain):
             group.members = chain.members
             if chain.folds:
                 group.keys = dict.fromkeys(chain.folds, group.fresh(chain.keys))
@@ -175,9 +175,16 @@ class _Walk:
         operand = node.op is Op.CONTRACT or node in group.operands
         for place in group.places[node]:
             if node.op is Op.REDUCE:
-                group.reductions.append(free_axes(place))
+                group.reductions.append(group.free_axes(place))
             for source, at in demands(group, node, place):
                 self.ask(group, source, at, operand)
+
+
+def _takes(group: Group, chain: Chain) -> bool:
+    """Whether a kernel can compute a whole chain: its result at the very elements that the kernel stores."""
+    scores = any(node.op is Op.CONTRACT for node in (chain.result, *chain.members))
+    plain = group.contraction is None and group.scanned is None and not (scores and group.reductions)
+    return plain and is_same(group, group.places[chain.result])
 
 
 def _is_counted(node: Node) -> bool:
@@ -282,7 +289,7 @@ def _new_axes(group: Group, node: Node, place: Place, sizes: list[IndexLike]) ->
     there: list[Index] = []
     if node.op is Op.REDUCE:
         folded = [v for axes in group.reduced.values() for i in axes for v in i.variables()]
-        there = [of(v) for v in dict.fromkeys((*group.axes, *folded)) if v not in free_axes(place)]
+        there = [of(v) for v in dict.fromkeys((*group.axes, *folded)) if v not in group.free_axes(place)]
     found: list[Index] = []
     for size in sizes:
         fitting = [i for i in there if i not in found and as_index(size) == next(iter(i.variables())).last + 1]

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from smelt.cost import Profile
-from smelt.fuse.attention import weigh_last
-from smelt.fuse.chains import Chain
+from smelt.fuse.chains import Chain, with_chains
 from smelt.fuse.layout import LayoutOf
 from smelt.fuse.padding import stored_padding
 from smelt.fuse.routine_nodes import prepared
@@ -67,7 +66,7 @@ PASSES: Final = (
         "chains found, attention divides last",
         Contract.REASSOCIATES,
         False,
-        lambda graph, *_: Ready(*weigh_last(graph.roots, graph.pieces)),
+        lambda graph, *_: Ready(*with_chains(graph.roots, graph.pieces)),
     ),
 )
 

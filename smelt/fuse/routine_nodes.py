@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from smelt.fuse.control_nodes import base as memory_of
-from smelt.fuse.control_nodes import readable_control
+from smelt.fuse.control_nodes import with_amounts
 from smelt.fuse.layout import LayoutOf, is_contiguous
 from smelt.graph import CONTROL, SOURCES, IndexLike, Node, Op, make, product_of, row_major, topological, with_sources
 
@@ -37,10 +37,8 @@ def operands(node: Node, layout: LayoutOf) -> list[Operand]:
 
 def bases(node: Node) -> Iterator[Node]:
     """The nodes that a routine, loop or branch reads and that have to be stored."""
-    for position in range(len(node.sources)):
-        base = memory_of(node.sources[position]) if node.op in CONTROL else _base(node, position)
-        if base.op is not Op.LEAF:
-            yield base
+    found = (_base(node, position) for position in range(len(node.sources)))
+    return (base for base in found if base.op is not Op.LEAF)
 
 
 def prepared(roots: Sequence[Node], layout: LayoutOf) -> list[Node]:
@@ -50,25 +48,30 @@ def prepared(roots: Sequence[Node], layout: LayoutOf) -> list[Node]:
         return list(roots)
     new: dict[Node, Node] = {}
     for node in order:
-        sources = tuple(new[source] for source in node.sources)
-        changed = with_sources(node, sources)
-        if node.op in ROUTINES:
-            readable = tuple(_readable(changed, position, layout) for position in range(len(sources)))
+        changed = with_sources(node, tuple(new[source] for source in node.sources))
+        if node.op in ROUTINES or node.op in CONTROL:
+            readable = tuple(_readable(changed, position, layout) for position in range(len(changed.sources)))
             changed = with_sources(node, readable)
-        new[node] = readable_control(changed, layout) if node.op in CONTROL else changed
+        new[node] = with_amounts(changed, layout) if node.op is Op.LOOP else changed
     return [new[root] for root in roots]
 
 
 def _readable(node: Node, position: int, layout: LayoutOf) -> Node:
-    source = node.sources[position]
-    base = _base(node, position)
-    if base.op is Op.LEAF:
-        operand = _operand(node, position, layout)
-        if _is_strided(node, position) or operand.is_scalar or is_contiguous(base, layout):
-            return source
-    elif base.op not in SOURCES:
+    """A source, over a copy where the memory that it shows cannot be read as it lies."""
+    source, base = node.sources[position], _base(node, position)
+    if base.op not in SOURCES or (base.op is Op.LEAF and _is_readable(node, position, base, layout)):
         return source
     return _with_base(source, base, make(Op.CAST, base.dtype, base.shape, (base,)))
+
+
+def _is_readable(node: Node, position: int, base: Node, layout: LayoutOf) -> bool:
+    if is_contiguous(base, layout):
+        return True
+    if node.op not in CONTROL:
+        return _is_strided(node, position) or _operand(node, position, layout).is_scalar
+    # What Python is given lies in row-major order, as a state does.
+    states = node.attribute.states if node.op is Op.LOOP else len(node.sources) if node.op is Op.HOST else 0
+    return position >= states and node.sources[position] is base
 
 
 def _with_base(node: Node, base: Node, new: Node) -> Node:
@@ -85,6 +88,8 @@ def _is_strided(node: Node, position: int) -> bool:
 
 def _base(node: Node, position: int) -> Node:
     source = node.sources[position]
+    if node.op in CONTROL:
+        return memory_of(source)
     if _is_strided(node, position):
         return _view_base(source)
     single = _view_base(source)

@@ -8,9 +8,9 @@ every machine. Sums and products of 16-bit floats keep float32 between the two.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from smelt.dtypes import compute_dtype, float32
+from smelt.fuse.places import place_in_blocks
 from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, build, product_of, topological, upper, with_sources
 
 LONG = 1 << 18  # elements below which one thread is as good
@@ -23,26 +23,23 @@ PRODUCTS = 8  # pieces of a contraction, at most
 PRODUCT_LENGTH = 1 << 10  # products that a piece of a contraction adds up, at least
 
 
-class Split(NamedTuple):
-    """A graph whose long reductions are cut, and the results of pieces: each has to be stored."""
-
-    roots: list[Node]
-    pieces: set[Node]
-
-
-def split_reductions(roots: Sequence[Node]) -> Split:
-    """Cut every reduction and every contraction that is long and gives little."""
+def split_reductions(roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
+    """Cut every reduction and every contraction that is long and gives little. Results of pieces have to be stored."""
     new: dict[Node, Node] = {}
     pieces: set[Node] = set()
     for node in topological(roots):
         sources = tuple([new[source] for source in node.sources])
         replaced = with_sources(node, sources)
-        if node.op is Op.REDUCE and (cut := _pieces(replaced)) is not None:
+        if node.op is Op.REDUCE and (place := place_in_blocks(node, pieces)) is not None:
+            replaced = place
+        elif node.op is Op.REDUCE and (cut := _pieces(replaced)) is not None:
             replaced = _in_two_steps(replaced, *cut, pieces)
         elif node.op is Op.CONTRACT and (cut := _product_pieces(replaced)) is not None:
             replaced = _contracted_in_two_steps(replaced, *cut, pieces)
         new[node] = replaced
-    return Split([new[root] for root in roots], pieces)
+    results = [new[root] for root in roots]
+    # What a search by blocks does without has perhaps been cut before.
+    return results, (pieces.intersection(topological(results)) if pieces else pieces)
 
 
 def _pieces(node: Node) -> tuple[int, int] | None:

@@ -11,7 +11,6 @@ from collections.abc import Sequence, Set
 
 from smelt.cost import Profile
 from smelt.dtypes import bfloat16, float32, int8, int32, uint8
-from smelt.fuse.split import Split
 from smelt.graph import IndexLike, Node, Op, build, product_of, topological, upper, with_sources
 from smelt.kernel import rows_of
 
@@ -20,7 +19,7 @@ WORD_BYTES = 4
 LEAST = 16  # rows and columns that make it worth while
 
 
-def whole_words(roots: Sequence[Node], pieces: Set[Node], profile: Profile) -> Split:
+def whole_words(roots: Sequence[Node], pieces: Set[Node], profile: Profile) -> tuple[list[Node], set[Node]]:
     """Lengthen the operands of contractions; the copies are stored, like the `pieces`."""
     new: dict[Node, Node] = {}
     stored: dict[Node, Node] = {}
@@ -29,7 +28,7 @@ def whole_words(roots: Sequence[Node], pieces: Set[Node], profile: Profile) -> S
         if node.op is Op.CONTRACT and _is_odd(node, profile):
             sources = tuple([_lengthened(node, side, source, stored) for side, source in enumerate(sources)])
         new[node] = with_sources(node, sources)
-    return Split([new[root] for root in roots], {*(new[piece] for piece in pieces), *stored.values()})
+    return [new[root] for root in roots], {*(new[piece] for piece in pieces), *stored.values()}
 
 
 def _is_odd(node: Node, profile: Profile) -> bool:

@@ -44,6 +44,7 @@ from smelt.kernel.ir import (
     reads,
     statements,
 )
+from smelt.kernel.laws import Follower, followers, follows
 from smelt.kernel.lowering.lower import lower
 from smelt.kernel.lowering.plan import Illegal
 from smelt.kernel.region import (

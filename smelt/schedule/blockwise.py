@@ -20,6 +20,7 @@ from smelt.kernel import (
     Apart,
     Bind,
     Expression,
+    Follower,
     Group,
     Online,
     Order,
@@ -30,6 +31,7 @@ from smelt.kernel import (
     Sub,
     Together,
     extent,
+    follows,
     walk,
 )
 from smelt.schedule.choice import Candidate, formed
@@ -61,15 +63,16 @@ class _Roles(NamedTuple):
 
 def blockwise_schedules(region: Region, profile: Profile) -> Iterator[Candidate]:
     """The best first; none if the region is something else."""
-    for form, roles in (("attention", _attention(region)), ("chain", _contraction(region) or _log_sum(region))):
-        if roles is not None:
-            yield from formed(form, region, _schedules(region, roles, profile))
+    roles = _found(region)
+    if roles is not None:
+        form = "attention" if roles.online and roles.sums else "chain"
+        yield from formed(form, region, _schedules(region, roles, profile))
 
 
 def _schedules(region: Region, roles: _Roles, profile: Profile) -> Iterator[tuple[Action, ...]]:
     names = {e: name for name, e in region.named().items()}
     q, k, d = roles.q, roles.k, roles.d
-    lanes = vector_lanes(region, profile)
+    lanes = vector_lanes(region, profile, roles.k)
     block = fitting(lanes, k)
     keys = key_vectors(k, block)
     width = 1 if d is None else fitting(lanes, d)
@@ -183,49 +186,36 @@ def panel_layout(k: str, others: Sequence[str], panel: int, outside: bool = Fals
 # --- what a region is
 
 
-def _attention(region: Region) -> _Roles | None:
-    """Sums weighed by exponentials of the scores less their maximum."""
-    y = dict(region.roles).get("y")
-    if y is None or y.op != "reduce" or len(y.attribute.axes) != 1 or y.arguments[0].op != "mul":
-        return None
-    (k,) = y.attribute.axes
-    weights = next((e for e in y.arguments[0].arguments if e.op == "exp" and e.arguments[0].op == "sub"), None)
-    if weights is None:
-        return None
-    scores, maximum = weights.arguments[0].arguments
-    if maximum.op != "reduce" or maximum.attribute != ("max", (k,)) or maximum.arguments[0] is not scores:
-        return None
-    (values,) = (e for e in y.arguments[0].arguments if e is not weights)
-    if sum(e.op == "reduce" and e.arguments[0].op == "mul" for e in walk([scores])) != 1:
-        return None
-    found = _roles(region, k, (), (y,), (scores,), weights, values, True)
-    # Queries and values are read as they are: each once.
-    return None if found is None else found._replace(beside=(), others=())
-
-
-def _contraction(region: Region) -> _Roles | None:
-    """Sums of products with what is computed from contractions."""
+def _found(region: Region) -> _Roles | None:
+    """What is consumed block by block: by what follows a maximum of it, or by plain sums of products with it."""
     y = dict(region.roles)["y"]
+    led = {e: follower for e in region.order() if (follower := follows(e)) is not None}
+    axes = region.parallel_axes(region.outputs[0])
+    if y not in led and led:
+        return _rows_alone(region, axes, next(iter(led.values())))
     if y.op != "reduce":
         return None
     k = max(y.attribute.axes, key=lambda axis: upper(extent(axis)))
+    by = led.get(y)
+    if by is not None and by.rest is not None and len(_sums_below([by.x], k)) == 1:
+        found = _roles(axes, k, (y,), (by.x,), by.weights, by.rest)
+        # Queries and values are read as they are: each once.
+        return None if found is None else found._replace(beside=(), others=(), online=True)
     sums = tuple(e for output in region.outputs for e in walk([output.value]) if _is_sum(e, y))
     pairs = [factors for factors in (_factors(e, k) for e in sums) if factors is not None]
     if not len(sums) == len(pairs) == len(region.outputs):
         return None
     every = tuple(e for e in walk([e for e, _ in pairs]) if any(e is scores for scores, _ in pairs))
+    found = _roles(axes, k, sums, every, *pairs[0])
     outer = tuple(axis for axis in y.attribute.axes if axis is not k)
-    found = _roles(region, k, outer, sums, every, *pairs[0], False)
-    return None if found is None else found._replace(others=tuple(dict.fromkeys(other for _, other in pairs)))
+    others = tuple(dict.fromkeys(other for _, other in pairs))
+    return None if found is None else found._replace(outer=outer, others=others)
 
 
-def _log_sum(region: Region) -> _Roles | None:
-    maxima = [e for e in region.order() if e.op == "reduce" and e.attribute.op == "max"]
-    if len(region.outputs) > 1 or len(maxima) != 1 or len(maxima[0].attribute.axes) != 1:
-        return None
-    (k,), (scores,), output = maxima[0].attribute.axes, maxima[0].arguments, region.outputs[0]
-    axes = region.parallel_axes(output)
-    if not _sums_below([scores], k) or not axes or any(axis not in scores.axes for axis in axes):
+def _rows_alone(region: Region, axes: tuple[Variable, ...], follower: Follower) -> _Roles | None:
+    """A number or a few for each row of scores: nothing that they are multiplied with."""
+    (k,), scores = follower.m.attribute.axes, follower.x
+    if len(region.outputs) > 1 or not axes or any(axis not in scores.axes for axis in axes):
         return None
     for q in sorted(axes, key=lambda axis: -upper(extent(axis))):
         operands = _operands((scores,), k, q)
@@ -236,17 +226,14 @@ def _log_sum(region: Region) -> _Roles | None:
 
 
 def _roles(
-    region: Region,
+    axes: tuple[Variable, ...],
     k: Variable,
-    outer: tuple[Variable, ...],
     sums: tuple[Expression, ...],
     scores: tuple[Expression, ...],
     weights: Expression,
     values: Expression,
-    online: bool,
 ) -> _Roles | None:
     """The axes of a result: rows of what weighs, one axis of what is weighed, and what both share."""
-    axes = region.parallel_axes(region.outputs[0])
     only = [axis for axis in axes if axis in weights.axes and axis not in values.axes]
     wide = [axis for axis in axes if axis in values.axes and axis not in weights.axes]
     if not only or len(wide) != 1:
@@ -256,7 +243,7 @@ def _roles(
     if operands is None:
         return None
     batch = tuple(axis for axis in axes if axis not in (q, wide[0]))
-    return _Roles(q, k, outer, wide[0], batch, sums, scores, *operands, (values,), online)
+    return _Roles(q, k, (), wide[0], batch, sums, scores, *operands, (values,), False)
 
 
 def _is_sum(e: Expression, y: Expression) -> bool:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from smelt.graph import Variable
-from smelt.kernel import TAILS, Action, Bind, Keep, Matrix, Order, Region, Split, Stream, Unroll
-from smelt.schedule.access import shared_values
+from smelt.kernel import TAILS, Action, Bind, Keep, Matrix, Online, Order, Region, Split, Stream, Unroll
+from smelt.schedule.access import reductions, shared_values
 from smelt.schedule.choice import Actions, Domain, Knobs
 from smelt.schedule.facts import loops
 
@@ -48,6 +48,7 @@ class Nest(Knobs):
     unroll: int = 1  # of those in one turn of their loop
     inner: str = ""  # the axis whose loop is the innermost, in place of the vector's
     tasks: int = 0  # loops that are tasks, of the outermost
+    online: str = ""  # axes whose reductions are made in one loop, rescaled as a maximum grows
     keep: str = ""  # a value that a later phase needs, and where it waits
     stream: int = 0  # results go past the caches
     instruction: str = ""  # a row of `instructions`
@@ -70,7 +71,8 @@ class Nest(Knobs):
         names = [axis.name for axis in facts.region.axes]
         free = [axis.name for axis in (*facts.rows, *facts.others)]
         kept = [f"{name} {place}" for name in shared_values(facts.region) for place in ("out", "local")]
-        own = {"vector": names, "across": free, "side": free, "inner": free, "keep": kept}
+        folded = dict.fromkeys(axis.name for e in reductions(facts.region) for axis in e.attribute.axes)
+        own = {"online": folded, "vector": names, "across": free, "side": free, "inner": free, "keep": kept}
         found = {name: ("", *words) for name, words in own.items()}
         return super().domains(facts) | found | {"tasks": tuple(range(len(free) + 1))}
 
@@ -84,6 +86,7 @@ class Nest(Knobs):
         made += [Order(order)] if order else []
         made += [Bind(order[: self.tasks])] if self.tasks else []
         made += [Unroll(f"{folded}.{int(turns > 0)}", self.unroll)] if folded and self.unroll > 1 else []
+        made += [Online(axis) for axis in self.online.split()]
         made += [Keep(*self.keep.split())] if self.keep else []
         made += [Stream()] if self.stream else []
         made += [Matrix("y", self.instruction)] if self.instruction else []

@@ -12,7 +12,7 @@ from dataclasses import replace
 from smelt.cost import Profile
 from smelt.cost.operations import KEEP_INSTRUCTIONS, instructions
 from smelt.graph import Variable, upper
-from smelt.kernel import Bind, Region, extent, walk
+from smelt.kernel import Bind, Region, extent, follows, walk
 from smelt.schedule.access import reductions, scanned_axes, shared_values, walks
 from smelt.schedule.choice import Actions, Candidate, formed
 from smelt.schedule.facts import loops, sizes
@@ -88,6 +88,11 @@ def _rows(axes: Axes, profile: Profile) -> Iterator[Nest]:
             registers //= 2
         registers = max(1, min(registers, -(-upper(extent(vector)) // lanes)))
         nest = replace(nest, vector=vector.name, lanes=lanes, registers=registers)
+        led = [follower.m for e in reductions(region) if (follower := follows(e)) is not None]
+        # What is itself a reduction is not made twice, for what leads and for what follows it.
+        once = dict.fromkeys(lead.attribute.axes[0].name for lead in led if lead.arguments[0].op == "reduce")
+        if once:
+            yield replace(nest, online=" ".join(once))
         kept = _kept(region, vector)
         yield from (replace(nest, keep=f"{kept} {place}") for place in ("out", "local") if kept)
     yield nest

@@ -21,7 +21,7 @@ F32 = dtypes.float32
 
 
 def pieces(shape: tuple[IndexLike, ...], axes: tuple[int, ...], op: str = "add", dtype: DType = F32) -> list[Node]:
-    return list(split_reductions([build.reduce(op, leaf(dtype, shape), axes)]).pieces)
+    return list(split_reductions([build.reduce(op, leaf(dtype, shape), axes)])[1])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def floats(*shape: int) -> sm.Tensor:
 
 
 def products(a: sm.Tensor) -> list[tuple[IndexLike, ...]]:
-    return [node.shape for node in split_reductions(simplify([a._node])).pieces if node.op is Op.CONTRACT]
+    return [node.shape for node in split_reductions(simplify([a._node]))[1] if node.op is Op.CONTRACT]
 
 
 def test_a_contraction_of_long_sums_and_few_results_is_cut_along_its_first_axis() -> None:

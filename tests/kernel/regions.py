@@ -311,6 +311,29 @@ def log_sum_exp(rows: int = 3, columns: int = 21) -> Case:
     return Case(region([first, second], [r, c], v=v, m=m, z=z))
 
 
+def first_place(rows: int = 3, columns: int = 21, lead: str = "max", blocks: int = 0) -> Case:
+    """Where the first extreme value, or NaN, is; of `blocks`, each of which has an extreme value of its own."""
+    r, c, b = axis("r", rows), axis("c", columns), axis("b", blocks or 1)
+    x = buffer("x", rows, columns, blocks or 1)
+    v = reduce(lead, load(x, r, c, b), b) if blocks else load(x, r, c, 0)
+    m = reduce(lead, v, c)
+    found = op("or", op("eq", v, m), op("isnan", v))
+    place = reduce("min", op("where", found, index(c), const(int64.maximum, int64)), c)
+    axes = [r, c, b] if blocks else [r, c]
+    return Case(region(out(buffer("o", rows, dtype=int64), [r], place), axes, v=v, m=m, z=place))
+
+
+def two_laws(rows: int = 3, columns: int = 21) -> Case:
+    """The place of a maximum, and the sum of exponentials relative to it: they follow it in two ways."""
+    r, c = axis("r", rows), axis("c", columns)
+    v = load(buffer("x", rows, columns), r, c)
+    m = reduce("max", v, c)
+    place = reduce("min", op("where", op("eq", v, m), index(c), const(int64.maximum, int64)), c)
+    z = reduce("add", op("exp", op("sub", v, m)), c)
+    first = out(buffer("o", rows, dtype=int64), [r], place)
+    return Case(region([first, out(buffer("p", rows), [r], z)], [r, c], m=m, z=z))
+
+
 def windowed(length: int = 9, width: int = 3, offset: int = -2, low: float = float("-inf")) -> Case:
     """Attention with a mask in which whole rows may be out."""
     q, d, k, e = (axis(n, s) for n, s in zip("qdke", (length, width, length, width), strict=True))
@@ -474,6 +497,8 @@ CASES = {
     "attention": lambda: attention(length=5, width=4),
     "attention_causal": lambda: attention(length=5, width=4, causal=True),
     "log_sum_exp": log_sum_exp,
+    "first_place": first_place,
+    "two_laws": two_laws,
     "windowed": lambda: windowed(5),
     "scored": scored,
     "scored_twice": scored_twice,

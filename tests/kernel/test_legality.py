@@ -81,8 +81,8 @@ ONLINE = [
     ("split c (4 loop); online c", "more than one loop"),
     ("sub e c (4 reg)", "not a reduction over c"),
     ("sub z c (4 reg); sub z c (2 reg)", "cuts c already"),
-    ("sub m c (4 reg); online c", "the maximum must cut c"),
-    ("online r", "no sum of exp"),
+    ("sub m c (4 reg); online c", "what leads must cut c"),
+    ("online r", "no reduction over r follows"),
     ("online c; stage e at c.0 (c, r)", "no group over c"),
 ]
 
@@ -235,7 +235,7 @@ OTHERS: list[tuple[Callable[[], Case], str, str]] = [
     (lambda: exponentials(0), "order c.0 a.0", "may be empty"),
     (lambda: exponentials(0), "online c", "may be empty"),
     (lambda: exponentials(1), "order c.0 a.0; online c", "c is online"),
-    (r.log_sum_exp, "online c; stage %3 at c.0 (c)", "what depends on the maximum"),
+    (r.log_sum_exp, "online c; stage %3 at c.0 (c)", "what depends on the reduction that leads"),
     (lambda: r.elementwise(9), "stage %0 at i.0 (i); keep %0 local", "no phase before the last"),
     (r.two_outputs, "keep v out", "own axes"),
     (lambda: r.layer_norm(3, 9), "keep %17 out", "no phase before the last"),

@@ -132,6 +132,28 @@ def test_rows_of_one_value(schedule: str, value: float) -> None:
     np.testing.assert_array_equal(arrays["p"], expected["p"])
 
 
+@pytest.mark.parametrize("cut", ["", "split c (2 reg, 4 lane); online c", "split r (4 lane); online c", "online c"])
+@pytest.mark.parametrize("lead", ["max", "min"])
+@pytest.mark.parametrize("blocks", [0, 5])
+def test_the_first_of_the_best_places(cut: str, lead: str, blocks: int) -> None:
+    """What follows a running maximum is the place of the first one, also of infinities and of NaN."""
+    case = r.first_place(6, 13, lead, blocks)
+    kernel = lower(case.region, parse_schedule(cut))
+    for special in (False, True):
+        arrays = case.arrays(special=special)
+        arrays["x"][:] = np.round(arrays["x"])
+        arrays["x"][: arrays["x"].size // 6] = np.inf if lead == "min" else -np.inf
+        expected = {name: array.copy() for name, array in arrays.items()}
+        evaluate_region(case.region, expected, {})
+        interpret(kernel, arrays, {})
+        np.testing.assert_array_equal(arrays["o"], expected["o"])
+
+
+@pytest.mark.parametrize("cut", ["online c", "split c (4 lane); online c; together", "split r (2 reg); online c"])
+def test_two_laws_with_one_lead(cut: str) -> None:
+    outcome(r.two_laws(), cut)
+
+
 def test_sums_of_products_have_no_product_tile() -> None:
     kernel = lower(r.matmul().region, parse_schedule("split m (3 reg); split n (2 reg, 4 lane)"))
     updates = [s for s in statements(kernel.body) if isinstance(s, Update)]

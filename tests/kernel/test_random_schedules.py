@@ -55,6 +55,7 @@ def random_case(rng: random.Random) -> Case:
         lambda: r.dots(small(), size(), size(), rng.choice(("dot4", "dot4_ss", "dot4_uu"))),
         lambda: r.pairs(small(), size(), size()),
         lambda: r.log_sum_exp(small(), size()),
+        lambda: r.first_place(small(), size(), "min", small()),
         lambda: r.attention(1, rng.choice((3, 7, 9)), small(), rng.random() < 0.5, rng.choice((-1e30, -np.inf))),
         lambda: r.embedding(small(), size()),
         lambda: r.picked(size(), small(), small(), rng.choice((float32, float16, bool_, int8))),

@@ -1,9 +1,8 @@
-"""`online`: one loop for a maximum and the sums that are taken relative to it.
+"""`online`: one loop for a reduction and those that follow it by a law, as sums of exponentials follow a maximum.
 
-A group is a maximum m over an axis and sums over it of exp(x - m) * g, where x is what m is the maximum of and g is
-free of m. The loop keeps a running maximum; when it grows, the sums so far are scaled by exp(old - new). The maximum
-that is subtracted never is -inf, so that no difference of infinities appears while it is still unknown; rows whose true
-maximum is -inf give NaN, as they do without the action.
+The loop keeps what leads for the elements so far; when that changes, what follows is carried over as the law says. The
+maximum that exponentials subtract never is -inf, so that no difference of infinities appears while it is still unknown;
+rows whose true maximum is -inf give NaN, as they do without the action.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from functools import partial
 from typing import NamedTuple
 
 from smelt.dtypes import bool_
-from smelt.graph import Index, Variable, as_index, identity, minimum
+from smelt.graph import BINARY, UNARY, Index, Variable, as_index, identity, minimum
 from smelt.kernel.actions.action import Action
 from smelt.kernel.actions.skip import leave_out
 from smelt.kernel.ir import Update, Value
+from smelt.kernel.laws import Follower, Formula, follows
 from smelt.kernel.lowering.hooks import Handler, Phase
 from smelt.kernel.lowering.memory import Room, held, room_of
 from smelt.kernel.lowering.nest import begin, nest
@@ -31,7 +31,7 @@ from smelt.kernel.segments import reach
 
 @dataclass(frozen=True, slots=True)
 class Online(Action):
-    """Run a maximum over an axis and the sums of exp(x - maximum) in one loop that rescales as the maximum grows."""
+    """Run a reduction over an axis and those that follow it in one loop that carries them over as it changes."""
 
     form = "online {axis:axis}"
     axis: str
@@ -45,11 +45,12 @@ class Online(Action):
         plan.online.append(axis)
 
 
-class Relative(NamedTuple):
-    """A maximum, and the sums that need it: each with its exponential."""
+class Led(NamedTuple):
+    """A reduction that leads, how others follow it, and those."""
 
-    maximum: Expression
-    sums: dict[Expression, Expression]
+    lead: Expression
+    by: Follower
+    followers: dict[Expression, Follower]
 
 
 class OnlineLoops(Handler):
@@ -57,52 +58,39 @@ class OnlineLoops(Handler):
 
     def __init__(self, state: State) -> None:
         super().__init__(state)
-        self._active: list[Expression] = []  # the maxima that are still running
-        self._blocks: list[Reload] = []  # memory of the present blocks, relative to them
+        self._active: list[Expression] = []  # what leads and is still running
+        self._blocks: list[Reload] = []  # memory of the present blocks, relative to that
         found = [group for axis in state.plan.online for group in self._find(axis)]
-        self._groups = {e: group for group in found for e in (group.maximum, *group.sums)}
+        self._groups = {e: group for group in found for e in (group.lead, *group.followers)}
 
-    def _find(self, axis: Variable) -> list[Relative]:
-        groups: dict[Expression, Relative] = {}
+    def _find(self, axis: Variable) -> list[Led]:
+        groups: dict[Expression, Led] = {}
         for e in self.state.region.order():
-            if e.op != "reduce" or e.attribute.axes != (axis,) or e.attribute.op != "add":
-                continue
-            exponential = self._exponential(e, axis)
-            if exponential is not None:
-                m = exponential.arguments[0].arguments[1]
-                groups.setdefault(m, Relative(m, {})).sums[e] = exponential
+            follower = follows(e)
+            if follower is not None and e.attribute.axes == (axis,):
+                group = groups.setdefault(follower.m, Led(follower.m, follower, {}))
+                # What follows in another way waits until that loop is done.
+                if follower[:2] == group.by[:2]:
+                    group.followers[e] = follower
         if not groups:
-            raise Illegal(f"online: there is no sum of exp(x - max(x)) over {axis.name}")
+            raise Illegal(f"online: no reduction over {axis.name} follows another one by a law")
         if as_index(extent(axis)).low < 1:
             raise Illegal(f"online: {axis.name} may be empty")
-        if any((group.maximum, axis) in self.state.plan.subs for group in groups.values()):
-            raise Illegal(f"online: the maximum must cut {axis.name} as its loop does")
+        if any((lead, axis) in self.state.plan.subs for lead in groups):
+            raise Illegal(f"online: what leads must cut {axis.name} as its loop does")
         return list(groups.values())
-
-    def _exponential(self, total: Expression, axis: Variable) -> Expression | None:
-        """The factor exp(x - max(x)) of a summand, if there is one and the rest does not depend on the maximum."""
-        (summand,) = total.arguments
-        factors = summand.arguments if summand.op == "mul" else (summand,)
-        for e in factors:
-            if e.op != "exp" or e.arguments[0].op != "sub":
-                continue
-            x, m = e.arguments[0].arguments
-            if m.op != "reduce" or m.attribute.op != "max" or m.attribute.axes != (axis,) or m.arguments[0] is not x:
-                continue
-            others = [factor for factor in factors if factor is not e]
-            if len(others) == len(factors) - 1 and all(m not in self.state.facts.below(other) for other in others):
-                return e
-        return None
 
     # --- when
 
     def phase(self, reduction: Expression) -> Phase | None:
         state, group = self.state, self._groups.get(reduction)
-        if group is None or available(state, group.maximum) or state.copying:
+        if group is None or available(state, group.lead) or state.copying:
             return None
         bindings = state.top.bindings
-        wanted = [s for s in group.sums if s in state.wanted and all(axis in bindings for axis in state.facts.axes(s))]
-        return Phase((group.maximum, *wanted), partial(self._run, group, wanted)) if wanted else None
+        wanted = [
+            s for s in group.followers if s in state.wanted and all(axis in bindings for axis in state.facts.axes(s))
+        ]
+        return Phase((group.lead, *wanted), partial(self._run, group, wanted)) if wanted else None
 
     def finished(self) -> None:
         used = {m.attribute.axes for m in self.state.used if isinstance(m, Expression) and m.op == "reduce"}
@@ -112,63 +100,79 @@ class OnlineLoops(Handler):
 
     # --- the loop
 
-    def _run(self, group: Relative, sums: list[Expression], depth: int) -> None:
-        state, m = self.state, group.maximum
+    def _run(self, group: Led, wanted: list[Expression], depth: int) -> None:
+        state, m = self.state, group.lead
         (axis,) = m.attribute.axes
         running = accumulator(state, m, ())
-        again = {s: (s, axis) in state.plan.subs for s in sums}
-        # Without registers: those of a block are added up before, since each sum is rescaled with every block.
+        again = {s: (s, axis) in state.plan.subs for s in wanted}
+        # Without registers: those of a block are folded before, since all that follows is carried over at every block.
         totals = {s: accumulator(state, s, (axis,), whole=sub, registers=sub) for s, sub in again.items()}
         self._active.append(m)
         state.push(state.top.body)
         start = state.whole(axis, state.plan.cuts[axis])
         begin(state, [start])
         if axis in state.plan.skips:
-            fill = self._fill(m, state.plan.skips[axis])
-            leave_out(state, start, None if fill is None else partial(self._matters, fill, running))
+            fill = self._fill(group, state.plan.skips[axis])
+            leave_out(state, start, None if fill is None else partial(self._matters, group.by, fill, running))
         nest(state, [Loop(axis, 0)], lambda: self._step(group, totals, running))
         state.scopes.pop()
         self._active.pop()
         state.top.memo[m] = (running, depth)
         state.used.add(m)
-        # Without a single finite element the reference divides infinities: the sums are NaN.
-        lowest = constant(state, running, identity("max", m.dtype))
-        empty = state.compute("eq", bool_, state.joined((running, lowest)), (running, lowest))
-        undefined = constant(state, running, math.nan)
+        finite = group.by.law.finite
+        if finite:
+            # Without a single finite element the reference divides infinities: the sums are NaN.
+            lowest = constant(state, running, identity(m.attribute.op, m.dtype))
+            empty = state.compute("eq", bool_, state.joined((running, lowest)), (running, lowest))
+            undefined = constant(state, running, math.nan)
         for s, total in totals.items():
-            state.top.memo[s] = (computed(state, "where", empty, undefined, folded(state, total, s)), depth)
+            whole = folded(state, total, s)
+            state.top.memo[s] = (computed(state, "where", empty, undefined, whole) if finite else whole, depth)
 
-    def _step(self, group: Relative, totals: dict[Expression, Value], running: Value) -> None:
-        """One block of the axis: the new maximum, the scale of what has been summed, and the block's own share."""
-        state, m = self.state, group.maximum
-        (axis,), (x,) = m.attribute.axes, m.arguments
+    def _step(self, group: Led, totals: dict[Expression, Value], running: Value) -> None:
+        """One block of the axis: what leads now, what that makes of all before, and the block's own share."""
+        state, (m, by, followers) = self.state, group
+        (axis,), (x,), op = m.attribute.axes, m.arguments, m.attribute.op
         depth = len(state.scopes) - 1
-        scores = guarded(state, finished_value(state, x), (axis,), identity("max", m.dtype))
-        block = state.fold("max", scores, tuple(part for part in scores.parts if part.axis == axis.name))
-        lowest = constant(state, running, m.dtype.minimum)
-        old = computed(state, "max", running, lowest)
-        state.emit(Update(running, "max", (block,)))
-        new = computed(state, "max", running, lowest)
-        scale = computed(state, "exp", computed(state, "sub", old, new))
+        scores = guarded(state, finished_value(state, x), (axis,), identity(op, m.dtype))
+        block = state.fold(op, scores, tuple(part for part in scores.parts if part.axis == axis.name))
+        lowest = constant(state, running, m.dtype.minimum if by.law.finite else identity(op, m.dtype))
+        old = computed(state, op, running, lowest)
+        state.emit(Update(running, op, (block,)))
+        new = computed(state, op, running, lowest)
+        changed = self._made(by.form, new, {"x": old, "m": new})
         state.top.memo[m] = (new, depth)
         state.top.memo[x] = (scores, depth)
+        carries, carry = by.law.carry
         for s, total in totals.items():
-            state.emit(Update(total, "mul", (scale,)))
+            state.emit(Update(total, carries, (self._made(carry, total, {"w": changed}),)))
             if (s, axis) in state.plan.subs:
-                self._again(s, group.sums[s], total, axis)
+                self._again(s, followers[s].weights, total, axis)
             else:
                 self._add_block(s, total, axis)
 
+    def _made(self, formula: Formula, like: Value, values: dict[str, Value]) -> Value:
+        """What a formula gives, with numbers of the same type as a value."""
+        if isinstance(formula, str):
+            return values[formula]
+        op, *arguments = formula
+        if op == "identity":
+            return constant(self.state, like, identity(arguments[0], like.dtype))
+        made = [self._made(argument, like, values) for argument in arguments]
+        truth = op != "where" and (UNARY.get(op) or BINARY[op]).boolean
+        dtype = bool_ if truth else made[-1].dtype
+        return self.state.compute(op, dtype, self.state.joined(tuple(made)), tuple(made))
+
     def _add_block(self, s: Expression, total: Value, axis: Variable) -> None:
-        """The block's own share of a sum, its registers first."""
-        state = self.state
-        block = guarded(state, finished_value(state, s.arguments[0]), (axis,), identity("add", s.dtype))
+        """The block's own share of what follows, its registers first."""
+        state, op = self.state, s.attribute.op
+        block = guarded(state, finished_value(state, s.arguments[0]), (axis,), identity(op, s.dtype))
         block = spread(state, block, state.parts((axis,)))
         over = tuple(part for part in block.parts if part.axis == axis.name and part.kind == "reg")
-        state.emit(Update(total, "add", (state.fold("add", block, over),)))
+        state.emit(Update(total, op, (state.fold(op, block, over),)))
 
     def _again(self, s: Expression, e: Expression, total: Value, axis: Variable) -> None:
-        """The block once more, cut as this sum wants it: the exponentials go through local memory."""
+        """The block once more, cut as this sum wants it: the weights go through local memory."""
         state, bindings = self.state, self.state.top.bindings
         cut, binding = state.plan.subs[s, axis], bindings[axis]
         axes = state.facts.axes(e)
@@ -200,15 +204,16 @@ class OnlineLoops(Handler):
             self.staging(e)
 
     def staging(self, node: Expression) -> None:
-        """What is in memory was computed with the final maximum."""
+        """What is in memory was computed with what leads in the end."""
         if any(m in self.state.facts.below(node) for m in self._active):
-            raise Illegal("online: what depends on the maximum cannot be staged or kept around its loop")
+            raise Illegal("online: what depends on the reduction that leads cannot be staged or kept around its loop")
 
-    def _fill(self, m: Expression, skip: SkipPlan) -> Expression | None:
+    def _fill(self, group: Led, skip: SkipPlan) -> Expression | None:
         """What masked scores are; None if it is -inf, which matters nowhere."""
-        (x,) = m.arguments
-        if x.op != "where" or x.arguments[0] is not skip.condition or not self._is_number(x.arguments[2]):
-            raise Illegal("skip: the maximum must be over where(condition, x, a number)")
+        (x,) = group.lead.arguments
+        masked = x.op == "where" and x.arguments[0] is skip.condition and self._is_number(x.arguments[2])
+        if not masked or not group.by.law.finite:
+            raise Illegal("skip: the maximum must be over where(condition, x, a number), and sums follow it")
         fill = x.arguments[2]
         return None if fill.op == "const" and fill.attribute == -math.inf else fill
 
@@ -217,16 +222,16 @@ class OnlineLoops(Handler):
         facts = self.state.facts
         return not facts.axes(e) and all(below.op not in ("reduce", "scan") for below in facts.below(e))
 
-    def _matters(self, fill: Expression, running: Value) -> Value:
+    def _matters(self, by: Follower, fill: Expression, running: Value) -> Value:
         """Whether masked scores weigh anything in some row, given the maxima so far.
 
-        Where none does, exp(fill - maximum) is exactly zero, as it is for any larger maximum: then the fill is below
+        Where none does, the weight of the fill is exactly zero, as it is for any larger maximum: then the fill is below
         the maximum, and adds nothing to any sum. A row that has seen no finite score, or a NaN, is one where they do.
         """
         state = self.state
         if state.plan.threads > 1:
             raise Illegal("skip: the threads of a group would have to agree on what is left out")
         largest = computed(state, "max", running, constant(state, running, running.dtype.minimum))
-        weight = computed(state, "exp", computed(state, "sub", value_of(state, fill), largest))
-        weight = state.fold("max", weight, weight.parts)
-        return state.compute("ne", bool_, (), (weight, constant(state, weight, 0.0)))
+        found = self._made(by.form, largest, {"x": value_of(state, fill), "m": largest})
+        found = state.fold("max", found, found.parts)
+        return state.compute("ne", bool_, (), (found, constant(state, found, 0.0)))

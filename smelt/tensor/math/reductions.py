@@ -14,7 +14,7 @@ from typing import Literal as L
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DTypeError, ShapeError
-from smelt.graph import Index, IndexLike, Node, Op, build, normalized_axis, product_of, shape_text, upper
+from smelt.graph import Index, Node, build, normalized_axis, product_of, shape_text
 from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes, real_number
 from smelt.tensor.handle import computed, floating, node_of, widened, wrap
 from smelt.tensor.types import DT, A, Axes, B, DTypeLike, R, S
@@ -37,10 +37,6 @@ __all__ = [
     "sum",
     "var",
 ]
-
-
-_LARGE = 1 << 18  # elements that are worth the three kernels of a search in blocks
-_BLOCKS = {1 << 12: (256, 512), 1 << 16: (512, 16384)}  # the least and most elements of a block, by the axis's length
 
 
 def fold_axes(node: Node, axis: Any, dim: Any, name: str) -> tuple[int, ...]:
@@ -364,20 +360,12 @@ def _position(name: str, op: str, x: Any, axis: int | None, keep: bool, dim: int
         node = build.reshape(node, (product_of(node.shape),))
     along = 0 if axis is None else normalized_axis(axis, rank, name)
     refuse_empty(node, (along,), name)
-    result = build.cast(_first(op, node, along), dtypes.int64)
+    extreme = build.reduce(op, node, (along,), keep_axes=True)
+    result = build.cast(_first_equal(node, extreme, along), dtypes.int64)
     if not keep:
         return wrap(result)
     shape = (*node.shape[:along], 1, *node.shape[along + 1 :])
     return wrap(build.reshape(result, (1,) * rank if axis is None else shape))
-
-
-def _first(op: str, node: Node, along: int) -> Node:
-    """Where along an axis the first extreme value is, as int32 where the axis is short enough, else as int64."""
-    size = node.shape[along]
-    block = _block(size) if along == node.rank - 1 and _is_large_and_there(node) else None
-    if block is not None:
-        return _first_in_block(op, node, block)
-    return _first_equal(node, build.reduce(op, node, (along,), keep_axes=True), along)
 
 
 def _first_equal(node: Node, extreme: Node, along: int) -> Node:
@@ -391,39 +379,3 @@ def _first_equal(node: Node, extreme: Node, along: int) -> Node:
     places = build.reshape(build.iota(size, dtype), (size,) + (1,) * (node.rank - along - 1))
     nowhere = build.const(dtype.maximum, dtype)
     return build.reduce("min", build.where(found, places, nowhere), (along,))
-
-
-def _is_large_and_there(node: Node) -> bool:
-    """Whether a value is large and need not be computed: reading a part of it again costs little."""
-    large = upper(product_of(node.shape)) >= _LARGE
-    while node.op is Op.RESHAPE and node.leaf is None:
-        node = node.sources[0]
-    return large and (node.op is Op.LEAF or node.leaf is not None)
-
-
-def _block(size: IndexLike) -> int | None:
-    """The length of blocks in which a long axis is searched; None where it is short, or has no fitting divisor."""
-    if not isinstance(size, int):
-        return None
-    limits = [limits for least, limits in _BLOCKS.items() if size >= least]
-    if not limits:
-        return None
-    least, most = limits[-1]
-    return next((block for block in range(most, least - 1, -1) if size % block == 0), None)
-
-
-def _first_in_block(op: str, node: Node, block: int) -> Node:
-    """A long last axis is read once: for the extreme of each block; then only the block that has the first one."""
-    size = node.shape[-1]
-    assert isinstance(size, int)
-    rows = product_of(node.shape[:-1])
-    blocks = build.reshape(node, (rows, size // block, block))
-    extremes = build.reduce(op, blocks, (2,))
-    extreme = build.reduce(op, extremes, (1,), keep_axes=True)
-    chosen = _first_equal(extremes, extreme, 1)
-    beside = build.broadcast_to(build.reshape(chosen, (rows, 1)), (rows, block))
-    inside = _first_equal(build.gather(blocks, [beside], (0, -1, 1), (rows, block)), extreme, 1)
-    first, within = build.cast(chosen, dtypes.int64), build.cast(inside, dtypes.int64)
-    return build.reshape(
-        build.add(build.mul(first, build.const(block, dtypes.int64, (rows,))), within), node.shape[:-1]
-    )
