@@ -10,10 +10,11 @@ from smelt.compiler.bodies import simple_bodies
 from smelt.compiler.compile import Compiler, KernelKey, question_of
 from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
+from smelt.compiler.prepare import prepare
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.stages import Stages
-from smelt.compiler.trace import Argument, Bases, GraphKey, LeafView, base_of, rebuild
+from smelt.compiler.trace import Argument, Bases, GraphKey, LeafView, base_of, count_inputs, rebuild
 from smelt.compiler.units import Units
 from smelt.compiler.work import (
     AnyWork,
@@ -102,6 +103,9 @@ def _compile(
     if settings().verify:
         verify_graph(roots)
     with stages.stage("fuse"):
+        roots, wishes = prepare(roots, count_inputs(key), device.profile)
+        if explain and wishes.given:
+            texts["graph, steady inputs prepared (exact)"] = print_graph(roots)
         roots, pieces, chains = ready(roots, _layout, device.profile, seen if explain else None)
         outputs, results, stored = _outputs(roots)
         groups, decisions = partition(stored, pieces, chains)
@@ -114,7 +118,7 @@ def _compile(
     for known, built in maker.new.items():
         compiler.kernels.put(known, built)
     with stages.stage("plan"):
-        record, libraries = link(key, device, work, outputs, results, stored, maker.choices, explain)
+        record, libraries = link(key, device, work, outputs, results, stored, maker.choices, wishes, explain)
         compiled = assemble(record, device, libraries)
     if digest:
         with stages.stage("store"):

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from smelt.compiler.places import LoopPlaces, Place, Places, moved, place_of
+from smelt.compiler.prepare import Wishes
 from smelt.compiler.record import GraphRecord, output_fields, sizes_text
-from smelt.compiler.trace import Argument, GraphKey, count_starts
+from smelt.compiler.trace import Argument, GraphKey, count_inputs, count_starts
 from smelt.compiler.work import (
     AnyWork,
     BlockMemory,
@@ -40,11 +41,12 @@ def link(
     results: Sequence[int],
     stored: Sequence[Node],
     choices: Mapping[str, str | None],
+    wishes: Wishes,
     explain: bool,
 ) -> tuple[GraphRecord, list[Library]]:
     """Place every value and write the launches down; and the libraries that they are in."""
-    entries, _, bounds = key
-    n_inputs = max((entry[4] + 1 for entry in entries if entry[0] is Op.LEAF), default=0)
+    bounds = key[2]
+    n_inputs = count_inputs(key) + len(wishes.given)
     names = [f"d{k}" for k in range(len(bounds))] + [f"s{k}" for k in range(count_starts(key))]
     integers = {name: k for k, name in enumerate(names)}
     place: dict[Value, Place] = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
@@ -76,6 +78,8 @@ def link(
         _in_place(work, stored, {output.input for output in outputs if isinstance(output, Alias)}),
         tuple(choices.items()),
         tuple((sizes_text(home.nbytes), home.first, home.last) for home in arena.sized.values()),
+        wishes.given,
+        wishes.others,
     )
     return record, list(linker.libraries)
 

@@ -25,7 +25,7 @@ def place_of(node: Value, place: Places) -> Place:
     if at is not None or isinstance(node, Temporary):
         return at or place[node]
     argument: Argument = node.attribute
-    return (INPUTS + argument.number, 0) if argument.kind == "input" else (SCALARS, WORD * argument.number)
+    return (SCALARS, WORD * argument.number) if argument.kind == "scalar" else (INPUTS + argument.number, 0)
 
 
 def moved(place: Place, start: int) -> Place:

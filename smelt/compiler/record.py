@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.compiler.trace import count_scalars, count_starts
+from smelt.compiler.trace import count_inputs, count_scalars, count_starts
 from smelt.config import settings
 from smelt.device.protocol import REGISTER, Control, Device, Launch, Library, Step, check_controls
 from smelt.diskcache import disk_cache
@@ -24,7 +24,7 @@ from smelt.dtypes import as_dtype
 from smelt.errors import InternalError, SmeltError
 from smelt.graph import Index, IndexLike, Op, Variable, of, product_of, upper
 from smelt.graph.index_text import parse_index
-from smelt.plan import INPUTS, SCALARS, Alias, CompiledGraph, Home, KernelRecord, Placed, Stored
+from smelt.plan import INPUTS, SCALARS, Alias, CompiledGraph, Home, KernelRecord, Placed, Prepared, Stored
 
 _KIND = "graphs"
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -49,6 +49,8 @@ class GraphRecord:
     in_place: tuple[tuple[int, int], ...]
     choices: tuple[tuple[str, str | None], ...]  # what was asked about its kernels, with the answers; None: the default
     homes: tuple[tuple[tuple[int | str, ...], int, int], ...]  # the bytes of all who live there, from when to when
+    prepared: tuple[Prepared, ...]
+    asks: tuple[Prepared, ...]
 
 
 def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) -> CompiledGraph:
@@ -70,6 +72,8 @@ def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) 
         largest=record.largest,
         in_place=record.in_place,
         homes=tuple(Home(_sizes(nbytes, names), first, last) for nbytes, first, last in record.homes),
+        prepared=record.prepared,
+        asks=record.asks,
     )
 
 
@@ -161,6 +165,8 @@ _PARTS: dict[str, Callable[[Any], Any]] = {  # of records, and how each is made 
     "launches": _step,
     "kernels": lambda fields: KernelRecord(*_frozen(fields)),
     "layout": lambda fields: Placed(*fields),
+    "prepared": lambda fields: Prepared(*_frozen(fields)),
+    "asks": lambda fields: Prepared(*_frozen(fields)),
 }
 
 
@@ -203,6 +209,9 @@ def _check(record: GraphRecord, key: Any) -> None:
         and all(type(name) is str for name in record.libraries)
         and all(launch.threads > 0 for launch in launches)
         and all(number in inputs for _, number in record.in_place)
+        and record.n_inputs == count_inputs(key) + len(record.prepared)
+        and all(any(one[1:3] == leaf[2:4] for leaf in inputs[one.input]) for one in (*record.prepared, *record.asks))
+        and all(type(one.graph) is str for one in (*record.prepared, *record.asks))
         # A result has the type of an input that it is written over.
         and all(_fits(stored[result], entry) for result, number in record.in_place for entry in inputs[number])
     )

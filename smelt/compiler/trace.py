@@ -37,12 +37,12 @@ from smelt.graph import (
     of,
     row_major,
     scalar_of,
+    take,
     topological,
     with_bodies,
     without_aliases,
 )
 from smelt.graph.body_checks import with_checks
-from smelt.graph.effects import take
 
 GraphKey = tuple[Any, ...]
 Bases = dict[Node, "LeafView | Node | None"]  # a view of a leaf, a constant that is repeated, or neither
@@ -61,9 +61,10 @@ class LeafView(NamedTuple):
 class Argument:
     """The attribute of a leaf in a traced graph: the number of an input or of a scalar."""
 
-    kind: str  # "input" or "scalar"
+    kind: str  # "input", "prepared", "scalar", or "parameter" of a body
     number: int
     strides: tuple[IndexLike, ...] = ()
+    steady: bool = False  # the same in many calls
 
 
 class Traced(NamedTuple):
@@ -399,6 +400,18 @@ def calls_python(key: GraphKey) -> bool:
     return any(entry[0] is Op.HOST for entry in all_entries(key[0]))
 
 
+def count_inputs(key: GraphKey) -> int:
+    """How many inputs a graph has."""
+    return max((entry[4] + 1 for entry in key[0] if entry[0] is Op.LEAF), default=0)
+
+
+def with_steady(key: GraphKey, inputs: Container[int]) -> GraphKey:
+    """The key of the same graph for inputs that stay the same from call to call: their entries say so."""
+    entries, *rest = key
+    steady = [(*entry, True) if entry[0] is Op.LEAF and entry[4] in inputs else entry for entry in entries]
+    return (tuple(steady), *rest)
+
+
 def count_starts(key: GraphKey) -> int:
     """How many slice starts were taken out of a graph."""
     spans = [span for entry in all_entries(key[0]) if entry[0] is Op.SLICE for span in entry[3]]
@@ -421,7 +434,7 @@ def _rebuilt(entries: Sequence[Any], roots: Sequence[int]) -> list[Node]:
         op: Op = entry[0]
         dtype: DType = entry[1]
         if op is Op.LEAF:
-            node = make(op, dtype, entry[2], (), Argument("input", entry[4], entry[3]))
+            node = make(op, dtype, entry[2], (), Argument("input", entry[4], entry[3], len(entry) > 5))
         elif op is Op.CONST:
             scalar = entry[3] is None
             number = make(Op.LEAF, dtype, (), (), Argument("scalar", entry[4])) if scalar else None

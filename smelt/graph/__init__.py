@@ -21,7 +21,7 @@ from smelt.graph.closed import (
     with_bodies,
 )
 from smelt.graph.composites import attention_scores, expand, mean, normalized
-from smelt.graph.effects import DONE
+from smelt.graph.effects import DONE, publish, take
 from smelt.graph.index import (
     ZERO,
     Atom,

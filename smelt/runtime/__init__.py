@@ -5,6 +5,7 @@ computed value is never written again, and a value that has been computed is not
 """
 
 from smelt.runtime.devices import available, common_device, default_device, device, set_default
+from smelt.runtime.prepared import Watch
 from smelt.runtime.randomness import take_random
 from smelt.runtime.realize import find, outputs, pack_scalars, realize, realize_sized, report
 from smelt.runtime.state import Runtime, current, using

@@ -22,7 +22,7 @@ from smelt.runtime.tracing import is_traced_input, is_tracing, is_transforming
 
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
-    from smelt.compiler import CompiledGraph, Traced
+    from smelt.compiler import CompiledGraph, GraphKey, Traced
     from smelt.device.protocol import Device, DeviceMemory
     from smelt.graph import Check
 
@@ -49,7 +49,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
                 _add_items(pending)
                 traced = trace(pending, integers=True)
                 storages, device = arguments(traced)
-            compiled = find(traced, device)
+            compiled = find(traced.key, device)
             note_compiled(traced)
         for node, storage in zip(pending, run(compiled, traced, storages, len(pending), {}), strict=True):
             if _is_plain(node):
@@ -76,7 +76,7 @@ def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
             hint="Inside jit and vmap give the size as an argument, or use sm.where.",
         )
     storages, device = arguments(traced)
-    results = run(find(traced, device), traced, storages, len(nodes), dims)
+    results = run(find(traced.key, device), traced, storages, len(nodes), dims)
     return [leaf(storage) for storage in results]
 
 
@@ -160,7 +160,7 @@ def report(checks: Sequence[Check], storages: Sequence[Storage]) -> None:
         check.report(int(storage.numpy()))
 
 
-def find(traced: Traced, device: Device) -> CompiledGraph:
+def find(key: GraphKey, device: Device) -> CompiledGraph:
     """The compiled graph for a key on a device, compiled if need be: by one thread, while others that want it wait."""
     runtime = current()
 
@@ -168,13 +168,13 @@ def find(traced: Traced, device: Device) -> CompiledGraph:
         from smelt.plan import watcher
 
         began = time.perf_counter()
-        made = runtime.compiler.compile(traced.key, device)
+        made = runtime.compiler.compile(key, device)
         seeing = watcher()
         if seeing is not None:
             seeing.compiled(made, began)
         return made
 
-    return runtime.graphs.get_or_make((device.name, traced.key), compiled)
+    return runtime.graphs.get_or_make((device.name, key), compiled)
 
 
 def pack_scalars(scalars: Sequence[bytes], device: Device) -> DeviceMemory | None:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from smelt.derive import Stopped
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import Location, TraceError, user_location
-from smelt.graph import CONTROL, VIEWS, Index, IndexLike, Node, Op, Shape, make, product_of, topological
-from smelt.graph.effects import publish
+from smelt.graph import CONTROL, VIEWS, Index, IndexLike, Node, Op, Shape, make, product_of, publish, topological
 from smelt.runtime.storage import next_serial
 
 

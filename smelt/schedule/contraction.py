@@ -48,7 +48,7 @@ def contraction_schedules(c: Contraction, profile: Profile) -> Iterator[Candidat
                 beside = _beside(c, tiling.width) if tiling.beside else None
                 for knobs in _finished(c, tiling):
                     yield Candidate(form, c.region, knobs.actions(c, beside), str(knobs))
-    yield from formed("streamed", c.region, _streamed(c, lanes))
+    yield from formed("streamed", c.region, _streamed(c, lanes, profile))
 
 
 def _finished(c: Contraction, tiling: Tiling) -> Iterator[Tiling]:
@@ -78,8 +78,8 @@ def _packed(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
     """B lies in panels already: each is a task, and every tile of rows meets a block of it."""
     if not c.is_static(c.n, c.k) or len(c.summed) > 1:
         return
-    height, width = _tile(sizes([c.n]), lanes, profile)
-    if lies_in_panels(c.right, c.n, width * lanes):
+    height, width = _lying(c, lanes, profile)
+    if width:
         tasks = sizes(c.batch) * sizes([c.n]) // (width * lanes)
         depth = _even_blocks(sizes([c.k]), max(8, _room(c, profile) // (width * lanes)))
         tiling = Tiling(height, width, lanes, depth=depth, unroll=UNROLLED)
@@ -95,7 +95,7 @@ def _turned(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
         return
     assert c.m is not None
     access = c.left.attribute
-    height, width = _tile(sizes([c.n]), lanes, profile)
+    height, width = register_tile(sizes([c.n]), lanes, profile)
     panel = width * lanes
     blocks = min(TASKS_PER_CORE * profile.cores, c.height // (BLOCK_ROWS * width))
     if stride(access.buffer, access.index, c.m) != 1 or access.mask or sizes([c.n]) < 2 * panel or blocks < 2:
@@ -110,7 +110,7 @@ def _panels(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
     """Few rows: B comes from memory, so it is packed in the order in which it lies, a page of each row at a time."""
     if not c.is_static(c.n, c.k) or c.height > FEW_ROWS or len(c.summed) > 1 or _beside(c, 1) is not None:
         return
-    height, width = _tile(sizes([c.n]), lanes, profile)
+    height, width = register_tile(sizes([c.n]), lanes, profile)
     panel = width * lanes
     there = -(-sizes([c.n]) // panel)
     share = max(1, there * sizes(c.batch) // (TASKS_PER_CORE * profile.cores))  # panels of a task
@@ -126,7 +126,7 @@ def _panels(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
 
 def _tiled(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
     """A register tile of rows times vectors of columns; B is packed once per column of tiles."""
-    height, width = _tile(sizes([c.n]), lanes, profile)
+    height, width = register_tile(sizes([c.n]), lanes, profile)
     beside = profile.vector_registers >= 32 and _beside(c, width) is not None
     wide = TILE_VECTORS if beside else width
     tasks = sizes(axis for axis in c.batch if axis not in c.rows) * -(-sizes([c.n]) // (width * lanes))
@@ -210,7 +210,7 @@ def _beside(c: Contraction, width: int) -> Variable | None:
     return best if upper(extent(best)) >= 2 else None
 
 
-def _tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
+def register_tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
     """Rows and vectors of the register tile: as many accumulators as the registers hold, few columns left over."""
     if profile.vector_registers < 32:
         return (6, 2) if columns > lanes else (12, 1)
@@ -224,8 +224,17 @@ def _tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]:
     return TILE_ROWS, TILE_VECTORS
 
 
-def _streamed(c: Contraction, lanes: int) -> Iterator[tuple[Action, ...]]:
-    """Few rows: the weight is read once, along its unit stride."""
+def _lying(c: Contraction, lanes: int, profile: Profile) -> tuple[int, int]:
+    """The register tile for a B that lies in panels, of 0 vectors if it does not. Panels are for vectors of what B
+    holds: where something wider is computed from it, they have twice as many.
+    """
+    height, width = register_tile(sizes([c.n]), lanes, profile)
+    times = next((k for k in (1, 2) if lies_in_panels(c.right, c.n, k * width * lanes)), 0)
+    return height // max(1, times), times * width
+
+
+def _streamed(c: Contraction, lanes: int, profile: Profile) -> Iterator[tuple[Action, ...]]:
+    """Few rows: the weight is read once, along its unit stride, or panel by panel if it lies so."""
     outer = (*loops(c.batch), *(() if c.m is None else loops([c.m])))
     n, k = c.n.name, c.k.name
     split_m: list[Action] = []
@@ -236,9 +245,10 @@ def _streamed(c: Contraction, lanes: int) -> Iterator[tuple[Action, ...]]:
     if along_k and depth >= 2 * lanes:
         actions = [*split_m, Split(n, ((8, "reg"),)), Split(k, ((lanes, "lane"),))]
     else:
-        width = max(1, min(8, -(-columns // lanes)))
+        _, panel = _lying(c, lanes, profile)
+        width = panel or max(1, min(8, -(-columns // lanes)))
         actions = [*split_m, *split(c.n, width, lanes)]
-        blocks = STREAMED_COLUMNS // (width * lanes)
+        blocks = 1 if panel else STREAMED_COLUMNS // (width * lanes)
         static = c.is_static(c.n, c.k) and len(c.summed) == 1
         if static and blocks > 1 and columns >= STREAMED_COLUMNS and depth >= 4 * STREAMED_ROWS:
             cut = [Split(n, ((blocks, "loop"), (width, "reg"), (lanes, "lane"))), Split(k, ((STREAMED_ROWS, "loop"),))]

@@ -23,7 +23,6 @@ from smelt.plan import pointer_of
 from smelt.runtime import Storage
 from smelt.tensor import wrap
 from smelt.transform.attributes import put
-from smelt.transform.kept import Packing, Watch
 from smelt.transform.limits import Limit
 from smelt.transform.symbolic import ShapeCheck
 
@@ -51,12 +50,10 @@ class Entry:
     numbers: list[int]  # leaves that are Python numbers
     limits: list[Limit]  # of these
     checks: tuple[Check, ...]  # about the last results of the compiled graph, which are none of the function's
-    kept: list[tuple[int, Packing]]  # leaves whose packed copies are further inputs
-    watch: Watch | None  # weights that might be packed
     donated: list[int]  # leaves of donated arguments
     changed: list[tuple[int, str, bool]]  # attributes that the function sets, or adds to; their values are results too
-    plain: Entry | None = None  # the same with weights as they are
     compiled: CompiledGraph = field(init=False)
+    watch: runtime.Watch | None = None  # whether inputs stay the same that could be prepared
     is_simple: bool = False  # only pointers change from call to call
 
     def replay(self, leaves: list[Any], donated: list[Storage] | None, holders: Callable[[], list[Any]]) -> Any:
@@ -69,8 +66,6 @@ class Entry:
             leaves[k] = _number_storage(leaves[k])
         if self.draws:
             leaves.append(runtime.host_leaf(runtime.current().random.advance(self.draws), uint32).attribute)
-        if self.kept:
-            leaves += [packing.pack(leaves[k]) for k, packing in self.kept]
         storages = leaves
         if self.inputs is not None:
             captured = self.captured
@@ -81,18 +76,23 @@ class Entry:
             pointers = [storage.shifted(offset) for storage, offset in zip(storages, self.offsets, strict=True)]
         else:
             pointers = [storage.pointer or storage.shifted(0) for storage in storages]  # that raises: it was donated
+        compiled = self.compiled
+        if self.watch is not None:
+            compiled, prepared = self.watch.chosen(storages, self.offsets)
+            pointers += [storage.shifted(0) for storage in prepared]
+            self.watch = None if self.watch.is_over else self.watch
         dims: dict[str, int] = {}
         integers, sizes, scalars = self.starts, None, self.scalars
         if self.shapes is not None:
             dims = self.shapes.bind(leaves)
             integers = struct.pack(f"{len(dims)}q", *dims.values()) + integers
-            sizes = self.compiled.sizes(dims)
+            sizes = compiled.sizes(dims)
         into: dict[int, DeviceMemory] = {}
         if donated:
-            into = self._given_up(storages, donated)
+            into = self._given_up(compiled, storages, donated)
         first = NOWHERE if scalars is None else scalars.pointer
-        memories = self.compiled.run(pointers, first, integers, sizes, into)
-        results = runtime.outputs(self.compiled, memories, storages, self.offsets, dims)
+        memories = compiled.run(pointers, first, integers, sizes, into)
+        results = runtime.outputs(compiled, memories, storages, self.offsets, dims)
         if self.checks:
             count = len(results) - len(self.checks)
             runtime.report(self.checks, results[count:])
@@ -146,13 +146,15 @@ class Entry:
             return wrap(runtime.new_leaf(memories[0], known[0]))
         return tree.unflatten(self.structure, [wrap(node) for node in map(runtime.new_leaf, memories, known)])
 
-    def _given_up(self, storages: list[Storage], donated: list[Storage]) -> dict[int, DeviceMemory]:
+    def _given_up(
+        self, compiled: CompiledGraph, storages: list[Storage], donated: list[Storage]
+    ) -> dict[int, DeviceMemory]:
         """The memory of results that are written over donated arguments: only what nobody else can see."""
         allowed = set(map(id, donated))
         if len(set(map(id, storages))) < len(storages):  # what is passed twice stays
             allowed -= {storage for storage, count in Counter(map(id, storages)).items() if count > 1}
         into: dict[int, DeviceMemory] = {}
-        for result, number in self.compiled.in_place:
+        for result, number in compiled.in_place:
             storage = storages[number]
             if id(storage) in allowed and not self.offsets[number]:
                 memory = storage.take()

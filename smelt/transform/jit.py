@@ -30,13 +30,12 @@ from smelt.transform.drawn import nothing_drawn
 from smelt.transform.entry import NUMBERS, Entry
 from smelt.transform.hidden import Plan, is_plain
 from smelt.transform.inputs import argument_names, as_input, donated_positions, static_positions
-from smelt.transform.kept import Watch, packable, with_packed
 from smelt.transform.limits import limits_of
 from smelt.transform.marks import is_array, value_mark
 from smelt.transform.refused import check_nodes, check_results, left_behind, unknown_tensor
 from smelt.transform.repeats import Repeats
 from smelt.transform.search import grown
-from smelt.transform.symbolic import ShapeCheck, argument_shapes, contiguous_storage, symbolic_placeholder
+from smelt.transform.symbolic import ShapeCheck, argument_shapes, symbolic_placeholder
 from smelt.transform.weak import default_weak
 
 P = ParamSpec("P")
@@ -95,8 +94,6 @@ class Jit(Generic[P, T]):
                 self._entries[key] = self._trace(args, kwargs, leaves)
                 self._repeats.add(getattr(self, "__name__", "a function"), key)
             entry = self._entries[key]
-        elif entry.watch is not None:
-            entry = self._settle(entry, key, args, kwargs, leaves)
         donated = self._donated(entry, leaves, args, kwargs) if self._donate else None
         result: T = entry.replay(leaves, donated, lambda: self._holders(args, kwargs))
         return result
@@ -125,9 +122,12 @@ class Jit(Generic[P, T]):
         leaves, key = self._searched(args, kwargs)
         entry = self._entries[key] = self._entries.get(key) or self._trace(args, kwargs, leaves)
         read = [leaf for leaf in leaves if isinstance(leaf, Storage)] + entry.captured
-        read += [packing.pack(leaves[k]) for k, packing in entry.kept]
+        running = entry.compiled
+        if entry.watch is not None:
+            read += entry.watch.copies(read)
+            running = entry.watch.compiled
         inputs = sum({id(storage.memory): storage.memory.nbytes for storage in read}.values())
-        return entry.compiled.memory(inputs, None if entry.shapes is None else entry.shapes.bind(leaves))
+        return running.memory(inputs, None if entry.shapes is None else entry.shapes.bind(leaves))
 
     def keeping(self) -> Jit[P, T]:
         """The same function, giving up none of its arguments."""
@@ -232,7 +232,7 @@ class Jit(Generic[P, T]):
                         hint="Return tensors from a traced function; what it leaves elsewhere has no value.",
                     )
                 if k in declared:
-                    storage = contiguous_storage(storage)
+                    storage = storage.in_order()
                     marks.append((storage.dtype, storage.device))
                 else:
                     marks.append(storage.signature)
@@ -266,27 +266,13 @@ class Jit(Generic[P, T]):
 
     # --- the first time
 
-    def _trace(self, args: Any, kwargs: Any, leaves: list[Any], packed: bool = False) -> Entry:
-        traced, entry = self._record(args, kwargs, leaves, packed)
-        entry.compiled = runtime.find(traced, entry.device)
+    def _trace(self, args: Any, kwargs: Any, leaves: list[Any]) -> Entry:
+        traced, entry = self._record(args, kwargs, leaves)
+        entry.compiled = runtime.find(traced.key, entry.device)
+        entry.watch = runtime.Watch(traced.key, entry.compiled) if entry.compiled.asks else None
         return entry
 
-    def _settle(self, entry: Entry, key: Any, args: Any, kwargs: Any, leaves: list[Any]) -> Entry:
-        """Pack weights that stay the same; give up on those that do not."""
-        assert entry.watch is not None
-        settled = entry.watch.settled(leaves)
-        if entry.plain is not None:  # they are packed
-            chosen = entry if settled is not None else entry.plain
-        else:
-            chosen = self._trace(*self._taken(args, kwargs), leaves, packed=True) if settled else entry
-        if settled is None:
-            chosen.watch = None
-        elif chosen is not entry:
-            chosen.plain, chosen.watch = entry, entry.watch
-        self._entries[key] = chosen
-        return chosen
-
-    def _record(self, args: Any, kwargs: Any, leaves: list[Any], packed: bool = False) -> tuple[Traced, Entry]:
+    def _record(self, args: Any, kwargs: Any, leaves: list[Any]) -> tuple[Traced, Entry]:
         """Run the function on stand-ins; everything that a replay needs but the compiled graph."""
         shapes = argument_shapes(self._shapes, args)
         check = None if self._shapes is None else ShapeCheck()
@@ -343,11 +329,8 @@ class Jit(Generic[P, T]):
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
             check_nodes(roots, made.outside)
             numbers = source | reached
-            weights = [] if self._shapes or self._donate else packable(roots, numbers, leaves)
-            roots, kept = with_packed(roots, weights) if packed else (roots, [])
         traced = trace(roots)
         first = len(leaves) + bool(recorded.draws)
-        numbers |= {one.node: first + k for k, one in enumerate(kept)}
         if recorded.random_node is not None:
             numbers[recorded.random_node] = len(leaves)
         inputs: list[int] = []
@@ -383,8 +366,6 @@ class Jit(Generic[P, T]):
             [k for k, leaf in enumerate(leaves) if not isinstance(leaf, Storage)],
             limits_of(recorded.narrowed, source),
             traced.checks,
-            [(numbers[one.leaf], one.packing) for one in kept],
-            Watch([numbers[use.leaf] for use in weights]) if weights and not packed else None,
             donated,
             [(*where, where in counts) for where in changed],
         )

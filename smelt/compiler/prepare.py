@@ -1,0 +1,93 @@
+"""Inputs that a graph would rather read in another layout: weights in the panels that their contractions read.
+
+What is computed from one input alone is the same for as long as the input is, and may be kept with it. A plan says how
+it would like to have such inputs (`Prepared`). Where the key marks them as steady, it reads them so, as further inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from smelt.compiler.trace import Argument
+from smelt.cost import Profile
+from smelt.graph import Node, Op, build, make, product_of, row_major, topological, with_sources
+from smelt.graph.text import print_graph
+from smelt.plan import Prepared
+from smelt.schedule import Panels, panels_of
+
+
+class Wish(NamedTuple):
+    """A contraction would like the leaf below its source with that number in panels."""
+
+    side: int
+    leaf: Node
+    panels: Panels
+    turned: bool  # the leaf has its columns first
+
+
+class Wishes(NamedTuple):
+    """What a graph would like to have prepared: what it is given, as inputs behind the others, and what it is not."""
+
+    given: tuple[Prepared, ...]
+    others: tuple[Prepared, ...]
+
+
+def prepare(roots: Sequence[Node], first: int, profile: Profile) -> tuple[list[Node], Wishes]:
+    """The graph that reads steady inputs as it likes them, by numbers from `first` on."""
+    new: dict[Node, Node] = {}
+    given: dict[Prepared, Node] = {}
+    others: dict[Prepared, None] = {}
+    for node in topological(roots):
+        sources = [new[source] for source in node.sources]
+        wish = _wish(node, profile) if node.op is Op.CONTRACT else None
+        if wish is not None:
+            packed = _packed(wish.leaf, wish)
+            argument: Argument = wish.leaf.attribute
+            text = print_graph([packed])
+            prepared = Prepared(argument.number, wish.leaf.shape, argument.strides, text)  # type: ignore[arg-type]
+            if argument.steady:
+                fresh = Argument("prepared", first + len(given), row_major(packed.shape))
+                leaf = given.setdefault(prepared, make(Op.LEAF, packed.dtype, packed.shape, (), fresh))
+                sources[wish.side] = build.cast(_seen(leaf, wish), sources[wish.side].dtype)
+            else:
+                others[prepared] = None
+        new[node] = with_sources(node, tuple(sources))
+    return [new[root] for root in roots], Wishes(tuple(given), tuple(others))
+
+
+def _wish(node: Node, profile: Profile) -> Wish | None:
+    """What a product of rows with a matrix would like: the matrix is what the columns of the result come from."""
+    left, right, out = node.attribute
+    for side, own, other in ((1, right, left), (0, left, right)):
+        source = node.sources[side]
+        leaf = source.sources[0] if source.op is Op.CAST and not source.dtype.is_float else source
+        summed = set(own) & set(other)
+        if leaf.op is not Op.LEAF or leaf.attribute.kind != "input" or len(own) != 2 or len(summed) != 1:
+            continue
+        turned = own[1] in summed
+        size, columns = reversed(leaf.shape) if turned else leaf.shape
+        whole = set(out) == {*own, *other} - summed and own[0 if turned else 1] == out[-1]
+        if not whole or not isinstance(size, int) or not isinstance(columns, int):
+            continue
+        rows = product_of(node.shape[:-1])
+        panels = panels_of(leaf.dtype, size, columns, rows, profile)
+        if panels is not None:
+            return Wish(side, leaf, panels, turned)
+    return None
+
+
+def _packed(matrix: Node, wish: Wish) -> Node:
+    """A matrix in panels."""
+    matrix = build.permute(matrix, (1, 0)) if wish.turned else matrix
+    size, columns = matrix.shape
+    panel, depth = wish.panels
+    parts = build.reshape(matrix, (size // depth, depth, columns // panel, panel))
+    return build.permute(parts, (2, 0, 3, 1))
+
+
+def _seen(packed: Node, wish: Wish) -> Node:
+    """The matrix that lies in panels."""
+    panels, groups, panel, depth = packed.shape
+    matrix = build.reshape(build.permute(packed, (1, 3, 0, 2)), (groups * depth, panels * panel))
+    return build.permute(matrix, (1, 0)) if wish.turned else matrix

@@ -1,0 +1,48 @@
+"""In which layout a contraction reads a weight best, if somebody keeps it so: in the panels that its tiles are fed
+from.
+
+Packing a weight in each call takes longer than multiplying it with few rows, the more so if it has to be turned as
+well. In panels it is read once, in order, by any number of rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from smelt.cost import Profile
+from smelt.dtypes import DType, bfloat16, float32, float64, int8, int32, uint8
+from smelt.graph import IndexLike
+from smelt.kernel import rows_of
+from smelt.schedule.contraction import register_tile
+
+LEAST_BYTES = 1 << 20  # of a weight: smaller ones stay in a cache
+WORD_ROWS = 4  # that words are worth being packed for: fewer read the weight as it lies
+
+# What is summed in words, and the type of the sums, by the type of the weight.
+_WORDS = {bfloat16: float32, int8: int32, uint8: int32}
+
+
+class Panels(NamedTuple):
+    """Panels of neighboring columns; in each of them lie all steps of the sum, in a step for every column `depth`
+    neighbors along the sum, which make a word.
+    """
+
+    columns: int
+    depth: int
+
+
+def panels_of(weight: DType, summed: int, columns: int, rows: IndexLike, profile: Profile) -> Panels | None:
+    """The panels for a weight of this type and size; None if it is better read as it is."""
+    if summed * columns * weight.itemsize < LEAST_BYTES or profile.group_threads:
+        return None
+    if weight is float32 or weight is float64:
+        lanes = profile.vector_bytes // weight.itemsize
+        _, width = register_tile(columns, lanes, profile)
+        panels, step = Panels(width * lanes, 1), 1
+    else:
+        known = rows_of(profile.features, profile.vector_bytes, _WORDS.get(weight, weight))
+        row = next((row for row in known if row.takes_tiles and row.right is weight), None)
+        if row is None or not isinstance(rows, int) or rows < WORD_ROWS:
+            return None
+        panels, step = Panels(row.tiles * max(row.lanes), row.numbers), row.numbers * row.depth
+    return panels if columns % panels.columns == 0 and summed % step == 0 else None
