@@ -12,6 +12,7 @@ import pytest
 import smelt as sm
 from smelt.runtime.prepared import CALLS
 from smelt.tensor.tensor import Tensor
+from smelt.transform.explain import examine
 from smelt.transform.jit import Jit
 from tests.profiles import here
 
@@ -157,3 +158,64 @@ def test_bytes_and_bfloat16(transposed: bool) -> None:
     for _ in range(CALLS + 2):
         np.testing.assert_allclose(g(xb, wb).astype(sm.float32).numpy(), first, rtol=1e-2)
     assert is_packed(g)
+
+
+def test_rows_that_change_share_one_program_and_one_copy() -> None:
+    n = sm.Dim("n", 1, 64)
+    f = sm.jit(lambda x, w: x @ w, shapes=[(n, DEPTH), None])
+    w = numbers(DEPTH, COLUMNS)
+    for rows in (1, 3, 4, 7, 64, 33, 2):
+        check(f, numbers(rows, DEPTH), w)
+    assert is_packed(f)
+    g = sm.jit(lambda x, w: sm.relu(x @ w))
+    for _ in range(CALLS + 1):
+        g(numbers(5, DEPTH), w)
+    assert is_packed(g)
+    assert len(w._node.attribute.kept) == 1
+
+
+def test_what_stays_is_prepared_beside_what_does_not() -> None:
+    f = sm.jit(lambda x, v, w: x @ v @ w)
+    x, w = numbers(4, DEPTH), numbers(COLUMNS, DEPTH)
+    for _ in range(CALLS + 2):
+        v = numbers(DEPTH, COLUMNS)
+        np.testing.assert_allclose(f(x, v, w).numpy(), x.numpy() @ v.numpy() @ w.numpy(), rtol=1e-3, atol=1e-1)
+    assert is_packed(f)
+    assert v._node.attribute.kept is None
+    assert len(w._node.attribute.kept) == 1
+
+
+def test_a_part_of_a_tensor_is_prepared_by_itself() -> None:
+    f = sm.jit(lambda x, w: x @ w[64:] + x @ w[:-64])
+    x, w = numbers(4, DEPTH), numbers(DEPTH + 64, COLUMNS)
+    for _ in range(CALLS + 2):
+        expected = x.numpy() @ w.numpy()[64:] + x.numpy() @ w.numpy()[:-64]
+        np.testing.assert_allclose(f(x, w).numpy(), expected, rtol=1e-4, atol=1e-3)
+    assert is_packed(f)
+    assert len(w._node.attribute.kept) == 2
+
+
+def test_without_room_everything_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smelt.device.cpu.CPU.available_bytes", lambda self: 4 * DEPTH * COLUMNS)
+    f = sm.jit(lambda x, w: x @ w)
+    x, w = numbers(4, DEPTH), numbers(DEPTH, COLUMNS)
+    for _ in range(CALLS + 2):
+        check(f, x, w)
+    assert not is_packed(f)
+    assert f.memory(x, w).inputs == 4 * (4 * DEPTH + DEPTH * COLUMNS)
+
+
+def test_an_earlier_process_prepares_for_a_later_one() -> None:
+    """Both plans are read back from disk, with what they ask for."""
+    x, w = numbers(4, DEPTH), numbers(DEPTH, COLUMNS)
+    for _ in range(2):
+        sm.runtime.current().clear_caches()
+        f = sm.jit(lambda x, w: x @ w)
+        for _ in range(CALLS + 2):
+            check(f, x, w)
+        assert is_packed(f)
+
+
+def test_explain_names_what_is_prepared() -> None:
+    text = str(examine(lambda x, w: x @ w, numbers(4, DEPTH), numbers(DEPTH, COLUMNS)))
+    assert "=== inputs that are prepared once they stay the same\ninput 1: graph leaves(1)" in text
