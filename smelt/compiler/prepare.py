@@ -82,7 +82,8 @@ def _packed(matrix: Node, wish: Wish) -> Node:
     matrix = build.permute(matrix, (1, 0)) if wish.turned else matrix
     size, columns = matrix.shape
     panel, depth = wish.panels
-    parts = build.reshape(matrix, (size // depth, depth, columns // panel, panel))
+    filled = build.pad(matrix, ((0, 0), (0, -columns % panel)), build.const(0, matrix.dtype))
+    parts = build.reshape(filled, (size // depth, depth, -(-columns // panel), panel))
     return build.permute(parts, (2, 0, 3, 1))
 
 
@@ -90,4 +91,6 @@ def _seen(packed: Node, wish: Wish) -> Node:
     """The matrix that lies in panels."""
     panels, groups, panel, depth = packed.shape
     matrix = build.reshape(build.permute(packed, (1, 3, 0, 2)), (groups * depth, panels * panel))
+    columns = wish.leaf.shape[0 if wish.turned else 1]
+    matrix = build.slice_(matrix, ((0, groups * depth, 1), (0, columns, 1)))
     return build.permute(matrix, (1, 0)) if wish.turned else matrix

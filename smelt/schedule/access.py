@@ -21,9 +21,9 @@ def stride(buffer: Buffer, index: tuple[Index, ...], axis: Variable) -> int | No
 def lies_in_panels(load: Expression, axis: Variable, panel: int) -> bool:
     """Whether a load finds so many neighbors on an axis side by side, and the next ones elsewhere: it was packed."""
     size = upper(extent(axis))
-    if load.op != "load" or size % panel or load.attribute.mask or load.arguments:
+    if load.op != "load" or load.attribute.mask or load.arguments:
         return False
-    outer, inner = Variable("panel", 0, size // panel - 1), Variable("column", 0, panel - 1)
+    outer, inner = Variable("panel", 0, -(-size // panel) - 1), Variable("column", 0, panel - 1)
     access = load.attribute
     index = tuple(i.substitute({axis: of(outer) * panel + of(inner)}) for i in access.index)
     apart = stride(access.buffer, index, outer)

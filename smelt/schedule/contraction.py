@@ -80,7 +80,7 @@ def _packed(c: Contraction, lanes: int, profile: Profile) -> Iterator[Tiling]:
         return
     height, width = _lying(c, lanes, profile)
     if width:
-        tasks = sizes(c.batch) * sizes([c.n]) // (width * lanes)
+        tasks = sizes(c.batch) * -(-sizes([c.n]) // (width * lanes))
         depth = _even_blocks(sizes([c.k]), max(8, _room(c, profile) // (width * lanes)))
         tiling = Tiling(height, width, lanes, depth=depth, unroll=UNROLLED)
         yield _cut_rows(c, tiling, width, tasks, 1, profile)

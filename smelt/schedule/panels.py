@@ -23,8 +23,8 @@ _WORDS = {bfloat16: float32, int8: int32, uint8: int32}
 
 
 class Panels(NamedTuple):
-    """Panels of neighboring columns; in each of them lie all steps of the sum, in a step for every column `depth`
-    neighbors along the sum, which make a word.
+    """Panels of neighboring columns, the last one filled up; in each of them lie all steps of the sum, in a step for
+    every column `depth` neighbors along the sum, which make a word.
     """
 
     columns: int
@@ -38,11 +38,11 @@ def panels_of(weight: DType, summed: int, columns: int, rows: IndexLike, profile
     if weight is float32 or weight is float64:
         lanes = profile.vector_bytes // weight.itemsize
         _, width = register_tile(columns, lanes, profile)
-        panels, step = Panels(width * lanes, 1), 1
-    else:
-        known = rows_of(profile.features, profile.vector_bytes, _WORDS.get(weight, weight))
-        row = next((row for row in known if row.takes_tiles and row.right is weight), None)
-        if row is None or not isinstance(rows, int) or rows < WORD_ROWS:
-            return None
-        panels, step = Panels(row.tiles * max(row.lanes), row.numbers), row.numbers * row.depth
-    return panels if columns % panels.columns == 0 and summed % step == 0 else None
+        return Panels(width * lanes, 1)
+    known = rows_of(profile.features, profile.vector_bytes, _WORDS.get(weight, weight))
+    row = next((row for row in known if row.takes_tiles and row.right is weight), None)
+    if row is None or not isinstance(rows, int) or rows < WORD_ROWS:
+        return None
+    panels = Panels(row.tiles * max(row.lanes), row.numbers)
+    whole = columns % panels.columns == 0 and summed % (row.numbers * row.depth) == 0  # tiles have no masks
+    return panels if whole else None

@@ -41,7 +41,7 @@ def argument(number: int, dtype: DType, *shape: int, steady: bool = False) -> No
 def test_panels_depend_on_weight_and_device(profile: Profile, dtype: DType, rows: int, panels: Panels | None) -> None:
     assert panels_of(dtype, 1024, 1024, rows, profile) == panels
     assert panels_of(dtype, 64, 64, rows, profile) is None
-    assert panels_of(dtype, 1021, 1031, rows, profile) is None
+    assert panels_of(dtype, 1021, 1031, rows, profile) == (panels if dtype in (float32, float64) else None)
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -49,7 +49,7 @@ def test_panels_depend_on_weight_and_device(profile: Profile, dtype: DType, rows
     ("profile", "dtype"), [(NEON, float32), (AVX512, float32), (AMX, bfloat16), (AMX, int8)], ids=str
 )
 def test_a_steady_weight_is_read_in_panels(profile: Profile, dtype: DType, turned: bool) -> None:
-    size, columns = 1024, 1088
+    size, columns = 1024, 1031 if dtype is float32 else 1088
     shape = (columns, size) if turned else (size, columns)
     x, w = argument(0, dtype, 4, size), argument(1, dtype, *shape, steady=True)
     wide = [build.cast(node, int32) if dtype is int8 else node for node in (x, w)]

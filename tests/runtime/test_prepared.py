@@ -106,16 +106,21 @@ def test_memory_that_others_may_write_to_is_not_trusted() -> None:
     assert not is_packed(f)
 
 
-@pytest.mark.parametrize(
-    ("rows", "depth", "columns"),
-    [(16, 64, 64), (16, 523, 521), (16, DEPTH, 550)],
-    ids=["small", "primes", "no whole panels"],
-)
-def test_others_are_not_packed(rows: int, depth: int, columns: int) -> None:
+@pytest.mark.parametrize("rows", [1, 3, 16])
+@pytest.mark.parametrize(("depth", "columns"), [(523, 521), (DEPTH, 550)], ids=["primes", "no whole panels"])
+def test_the_last_panel_is_filled_up(rows: int, depth: int, columns: int) -> None:
     f = sm.jit(lambda x, w: x @ w)
     w = numbers(depth, columns)
     for _ in range(CALLS + 2):
         check(f, numbers(rows, depth), w)
+    assert is_packed(f)
+
+
+def test_small_ones_stay_as_they_are() -> None:
+    f = sm.jit(lambda x, w: x @ w)
+    x, w = numbers(16, 64), numbers(64, 64)
+    for _ in range(CALLS + 2):
+        check(f, x, w)
     assert not is_packed(f)
 
 
