@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import struct
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
                 storages, device = arguments(traced)
             compiled = find(traced.key, device)
             note_compiled(traced)
-        for node, storage in zip(pending, run(compiled, traced, storages, len(pending), {}), strict=True):
+        for node, storage in zip(pending, run(compiled, storages, Fixed.of(traced, device), {}), strict=True):
             if _is_plain(node):
                 constants[node] = leaf(storage)
                 continue
@@ -76,25 +76,55 @@ def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
             hint="Inside jit and vmap give the size as an argument, or use sm.where.",
         )
     storages, device = arguments(traced)
-    results = run(find(traced.key, device), traced, storages, len(nodes), dims)
-    return [leaf(storage) for storage in results]
+    sizes = {f"d{k}": dims[v.name] for k, v in enumerate(traced.dims)}
+    return [leaf(storage) for storage in run(find(traced.key, device), storages, Fixed.of(traced, device), sizes)]
+
+
+class Fixed(NamedTuple):
+    """What is the same in every call of a compiled graph: at which elements its inputs start, its scalars, eight bytes
+    each, where its slices start, and what its last results check.
+    """
+
+    offsets: list[int]
+    scalars: DeviceMemory | None
+    starts: bytes
+    checks: tuple[Check, ...]
+
+    @classmethod
+    def of(cls, traced: Traced, device: Device) -> Fixed:
+        offsets = [view.offset for view in traced.inputs]
+        scalars = b"".join([scalar.ljust(8, b"\0") for scalar in traced.scalars])
+        starts = struct.pack(f"{len(traced.starts)}q", *traced.starts)
+        return cls(offsets, device.upload(scalars) if scalars else None, starts, traced.checks)
 
 
 def run(
-    compiled: CompiledGraph, traced: Traced, storages: Sequence[Storage], roots: int, dims: Mapping[str, int]
+    compiled: CompiledGraph,
+    storages: Sequence[Storage],
+    fixed: Fixed,
+    dims: dict[str, int],
+    prepared: Sequence[Storage] = (),
+    given_up: Callable[[], Mapping[int, DeviceMemory]] | None = None,
 ) -> list[Storage]:
-    """The values of so many roots, given those of the inputs and of the dims; checks of indices may raise."""
-    offsets = [view.offset for view in traced.inputs]
-    pointers = [storage.shifted(offset) for storage, offset in zip(storages, offsets, strict=True)]
-    sizes = [dims[v.name] for v in traced.dims]
-    integers = struct.pack(f"{len(sizes) + len(traced.starts)}q", *sizes, *traced.starts)
-    scalars = pack_scalars(traced.scalars, compiled.device)
-    values = {f"d{k}": size for k, size in enumerate(sizes)}
-    planned = compiled.sizes(values) if values else None
-    memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers, planned)
-    results = outputs(compiled, memories, storages, offsets, values)
-    report(traced.checks, results[roots:])
-    return results[:roots]
+    """The values of the roots, given the inputs, what is prepared of them, and the values of the dims. Memory that is
+    given up is written over by results. Checks of indices may raise.
+    """
+    offsets, scalars, integers, checks = fixed
+    pointers = [
+        storage.shifted(offset) if offset else storage.pointer or storage.shifted(0)  # that raises: it was donated
+        for storage, offset in zip(storages, offsets, strict=True)
+    ]
+    pointers += [storage.shifted(0) for storage in prepared]
+    into, sizes = None if given_up is None else given_up(), None
+    if dims:
+        sizes, integers = compiled.sizes(dims), struct.pack(f"{len(dims)}q", *dims.values()) + integers
+    memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers, sizes, into)
+    results = _outputs(compiled, memories, storages, offsets, dims)
+    count = len(results) - len(checks)
+    for check, found in zip(checks, results[count:], strict=True):
+        if check is not DONE:
+            check.report(int(found.numpy()))
+    return results[:count]
 
 
 def _add_items(pending: list[Node]) -> None:
@@ -152,14 +182,6 @@ def _seen(node: Node) -> Node:
     return node
 
 
-def report(checks: Sequence[Check], storages: Sequence[Storage]) -> None:
-    """Raise the first error that checks of indices have found."""
-    for check, storage in zip(checks, storages, strict=True):
-        if check is DONE:
-            continue
-        check.report(int(storage.numpy()))
-
-
 def find(key: GraphKey, device: Device) -> CompiledGraph:
     """The compiled graph for a key on a device, compiled if need be: by one thread, while others that want it wait."""
     runtime = current()
@@ -177,14 +199,7 @@ def find(key: GraphKey, device: Device) -> CompiledGraph:
     return runtime.graphs.get_or_make((device.name, key), compiled)
 
 
-def pack_scalars(scalars: Sequence[bytes], device: Device) -> DeviceMemory | None:
-    """Scalars as a compiled graph takes them: eight bytes each."""
-    if not scalars:
-        return None
-    return device.upload(b"".join([scalar.ljust(8, b"\0") for scalar in scalars]))
-
-
-def outputs(
+def _outputs(
     compiled: CompiledGraph,
     memories: Sequence[DeviceMemory],
     inputs: Sequence[Storage],

@@ -9,7 +9,6 @@ and part of the structure.
 from __future__ import annotations
 
 import functools
-import struct
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -352,20 +351,16 @@ class Jit(Generic[P, T]):
         device = runtime.common_device(given)
         entry = Entry(
             None if inputs == list(range(first)) else inputs,
-            [view.offset for view in traced.inputs],
-            any(view.offset for view in traced.inputs),
+            runtime.Fixed.of(traced, device),
             captured,
-            runtime.pack_scalars(traced.scalars, device),
             device,
             any(storage.device != device.name for storage in given) or bool(recorded.draws),
-            struct.pack(f"{len(traced.starts)}q", *traced.starts),
             check,
             recorded.draws,
             structure,
             [None if isinstance(part, Tensor) else part for part in parts],
             [k for k, leaf in enumerate(leaves) if not isinstance(leaf, Storage)],
             limits_of(recorded.narrowed, source),
-            traced.checks,
             donated,
             [(*where, where in counts) for where in changed],
         )
