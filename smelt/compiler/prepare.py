@@ -44,8 +44,7 @@ def prepare(roots: Sequence[Node], first: int, profile: Profile) -> tuple[list[N
         if wish is not None:
             packed = _packed(wish.leaf, wish)
             argument: Argument = wish.leaf.attribute
-            text = print_graph([packed])
-            prepared = Prepared(argument.number, wish.leaf.shape, argument.strides, text)  # type: ignore[arg-type]
+            prepared = Prepared(argument.number, print_graph([packed]))
             if argument.steady:
                 fresh = Argument("prepared", first + len(given), row_major(packed.shape))
                 leaf = given.setdefault(prepared, make(Op.LEAF, packed.dtype, packed.shape, (), fresh))
@@ -59,22 +58,18 @@ def prepare(roots: Sequence[Node], first: int, profile: Profile) -> tuple[list[N
 def _wish(node: Node, profile: Profile) -> Wish | None:
     """What a product of rows with a matrix would like: the matrix is what the columns of the result come from."""
     left, right, out = node.attribute
-    for side, own, other in ((1, right, left), (0, left, right)):
-        source = node.sources[side]
-        leaf = source.sources[0] if source.op is Op.CAST and not source.dtype.is_float else source
-        summed = set(own) & set(other)
-        if leaf.op is not Op.LEAF or leaf.attribute.kind != "input" or len(own) != 2 or len(summed) != 1:
-            continue
-        turned = own[1] in summed
-        size, columns = reversed(leaf.shape) if turned else leaf.shape
-        whole = set(out) == {*own, *other} - summed and own[0 if turned else 1] == out[-1]
-        if not whole or not isinstance(size, int) or not isinstance(columns, int):
-            continue
-        rows = product_of(node.shape[:-1])
-        panels = panels_of(leaf.dtype, size, columns, rows, profile)
-        if panels is not None:
-            return Wish(side, leaf, panels, turned)
-    return None
+    side = int(out[-1:] != () and out[-1] in right)
+    own, other = (left, right)[side], (left, right)[1 - side]
+    source = node.sources[side]
+    leaf = source.sources[0] if source.op is Op.CAST else source
+    summed = set(own) & set(other)
+    is_product = len(own) == 2 and len(summed) == 1 and set(out) == {*own, *other} - summed
+    if not is_product or leaf.op is not Op.LEAF or leaf.attribute.kind != "input":
+        return None
+    turned = own[1] in summed
+    size, columns = reversed(leaf.shape) if turned else leaf.shape
+    panels = panels_of(leaf.dtype, source.dtype, (product_of(node.shape[:-1]), size, columns), profile)
+    return None if panels is None else Wish(side, leaf, panels, turned)
 
 
 def _packed(matrix: Node, wish: Wish) -> Node:

@@ -165,8 +165,8 @@ _PARTS: dict[str, Callable[[Any], Any]] = {  # of records, and how each is made 
     "launches": _step,
     "kernels": lambda fields: KernelRecord(*_frozen(fields)),
     "layout": lambda fields: Placed(*fields),
-    "prepared": lambda fields: Prepared(*_frozen(fields)),
-    "asks": lambda fields: Prepared(*_frozen(fields)),
+    "prepared": lambda fields: Prepared(*fields),
+    "asks": lambda fields: Prepared(*fields),
 }
 
 
@@ -210,8 +210,7 @@ def _check(record: GraphRecord, key: Any) -> None:
         and all(launch.threads > 0 for launch in launches)
         and all(number in inputs for _, number in record.in_place)
         and record.n_inputs == count_inputs(key) + len(record.prepared)
-        and all(any(one[1:3] == leaf[2:4] for leaf in inputs[one.input]) for one in (*record.prepared, *record.asks))
-        and all(type(one.graph) is str for one in (*record.prepared, *record.asks))
+        and all(one.input in inputs and type(one.graph) is str for one in (*record.prepared, *record.asks))
         # A result has the type of an input that it is written over.
         and all(_fits(stored[result], entry) for result, number in record.in_place for entry in inputs[number])
     )

@@ -41,13 +41,9 @@ class Alias(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """An argument that is made of an input, once for as long as that stays the same: the input seen through strides,
-    and the text of a graph of it alone.
-    """
+    """An argument that is made of an input, once for as long as that stays the same, by the text of a graph of it."""
 
     input: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
     graph: str
 
 

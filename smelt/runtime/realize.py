@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from smelt.device import NOWHERE
-from smelt.errors import TraceError
+from smelt.errors import TraceError, user_location
 from smelt.graph import DONE, VIEWS, Node, Op, constant_array, living_items, upper, with_sizes
 from smelt.runtime.devices import common_device
-from smelt.runtime.held import held_values
-from smelt.runtime.repeats import note_compiled
+from smelt.runtime.lines import held_values, note_compiled
 from smelt.runtime.state import current
 from smelt.runtime.storage import Storage, leaf, signature
 from smelt.runtime.tracing import is_traced_input, is_tracing, is_transforming
@@ -43,14 +42,17 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         storages, device = arguments(traced)
         compiled = current().graphs.get((device.name, traced.key))
         if compiled is None:
-            more = held_values(pending, traced.key) if DONE not in traced.checks else []  # what is done is done once
+            place = user_location()
+            # What is done is done once.
+            more = held_values(pending, traced.key, place) if place and DONE not in traced.checks else []
             if more:
                 pending += more
                 _add_items(pending)
                 traced = trace(pending, integers=True)
                 storages, device = arguments(traced)
             compiled = find(traced.key, device)
-            note_compiled(traced)
+            if place:
+                note_compiled(traced, place)
         for node, storage in zip(pending, run(compiled, storages, Fixed.of(traced, device), {}), strict=True):
             if _is_plain(node):
                 constants[node] = leaf(storage)

@@ -18,8 +18,8 @@ from smelt.schedule.contraction import register_tile
 LEAST_BYTES = 1 << 20  # of a weight: smaller ones stay in a cache
 WORD_ROWS = 4  # that words are worth being packed for: fewer read the weight as it lies
 
-# What is summed in words, and the type of the sums, by the type of the weight.
-_WORDS = {bfloat16: float32, int8: int32, uint8: int32}
+# The type of sums in words, by that of the weight and that of the factors.
+_WORDS = {(bfloat16, bfloat16): float32, (int8, int32): int32, (uint8, int32): int32}
 
 
 class Panels(NamedTuple):
@@ -31,15 +31,22 @@ class Panels(NamedTuple):
     depth: int
 
 
-def panels_of(weight: DType, summed: int, columns: int, rows: IndexLike, profile: Profile) -> Panels | None:
-    """The panels for a weight of this type and size; None if it is better read as it is."""
-    if summed * columns * weight.itemsize < LEAST_BYTES or profile.group_threads:
+def panels_of(
+    weight: DType, factor: DType, sizes: tuple[IndexLike, IndexLike, IndexLike], profile: Profile
+) -> Panels | None:
+    """The panels for a weight of this type, which is cast to that of the factors, given the rows that it meets, the
+    length of the sums and its columns; None if it is better read as it is.
+    """
+    rows, summed, columns = sizes
+    if not isinstance(summed, int) or not isinstance(columns, int) or profile.group_threads:
         return None
-    if weight is float32 or weight is float64:
+    if summed * columns * weight.itemsize < LEAST_BYTES:
+        return None
+    if weight is factor and weight in (float32, float64):
         lanes = profile.vector_bytes // weight.itemsize
         _, width = register_tile(columns, lanes, profile)
         return Panels(width * lanes, 1)
-    known = rows_of(profile.features, profile.vector_bytes, _WORDS.get(weight, weight))
+    known = rows_of(profile.features, profile.vector_bytes, _WORDS.get((weight, factor), weight))
     row = next((row for row in known if row.takes_tiles and row.right is weight), None)
     if row is None or not isinstance(rows, int) or rows < WORD_ROWS:
         return None

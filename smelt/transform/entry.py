@@ -67,11 +67,7 @@ class Entry:
             storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in self.inputs]
         if self.moves or self.numbers:
             storages = [storage.on(self.device.name) for storage in storages]
-        compiled, watch = self.compiled, self.watch
-        prepared: list[Storage] = []
-        if watch is not None:
-            compiled, prepared = watch.chosen(storages, self.fixed.offsets)
-            self.watch = None if watch.is_over else watch
+        compiled, prepared = (self.compiled, []) if self.watch is None else self.watch.chosen(storages)
         dims = {} if self.shapes is None else self.shapes.bind(leaves)
         given_up = (lambda: self._given_up(compiled, storages, donated)) if donated else None
         results = runtime.run(compiled, storages, self.fixed, dims, prepared, given_up)

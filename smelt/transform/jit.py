@@ -268,7 +268,7 @@ class Jit(Generic[P, T]):
     def _trace(self, args: Any, kwargs: Any, leaves: list[Any]) -> Entry:
         traced, entry = self._record(args, kwargs, leaves)
         entry.compiled = runtime.find(traced.key, entry.device)
-        entry.watch = runtime.Watch(traced.key, entry.compiled) if entry.compiled.asks else None
+        entry.watch = runtime.Watch(traced, entry.compiled) if entry.compiled.asks else None
         return entry
 
     def _record(self, args: Any, kwargs: Any, leaves: list[Any]) -> tuple[Traced, Entry]:
