@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -53,7 +53,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             compiled = find(traced.key, device)
             if place:
                 note_compiled(traced, place)
-        for node, storage in zip(pending, run(compiled, storages, Fixed.of(traced, device), {}), strict=True):
+        for node, storage in zip(pending, _run(compiled, traced, storages, {}), strict=True):
             if _is_plain(node):
                 constants[node] = leaf(storage)
                 continue
@@ -79,7 +79,12 @@ def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
         )
     storages, device = arguments(traced)
     sizes = {f"d{k}": dims[v.name] for k, v in enumerate(traced.dims)}
-    return [leaf(storage) for storage in run(find(traced.key, device), storages, Fixed.of(traced, device), sizes)]
+    return [leaf(storage) for storage in _run(find(traced.key, device), traced, storages, sizes)]
+
+
+def _run(compiled: CompiledGraph, traced: Traced, storages: Sequence[Storage], dims: dict[str, int]) -> list[Storage]:
+    fixed = Fixed.of(traced, compiled.device)
+    return run(compiled, fixed.pointers(storages), storages, fixed, dims)
 
 
 class Fixed(NamedTuple):
@@ -99,34 +104,36 @@ class Fixed(NamedTuple):
         starts = struct.pack(f"{len(traced.starts)}q", *traced.starts)
         return cls(offsets, device.upload(scalars) if scalars else None, starts, traced.checks)
 
+    def pointers(self, storages: Sequence[Storage]) -> list[bytes]:
+        """The pointers to inputs; of one that was donated, it raises."""
+        pairs = zip(storages, self.offsets, strict=True)
+        return [storage.shifted(at) if at or storage.pointer is None else storage.pointer for storage, at in pairs]
+
 
 def run(
     compiled: CompiledGraph,
+    pointers: list[bytes],
     storages: Sequence[Storage],
     fixed: Fixed,
     dims: dict[str, int],
-    prepared: Sequence[Storage] = (),
-    given_up: Callable[[], Mapping[int, DeviceMemory]] | None = None,
+    into: Mapping[int, DeviceMemory] | None = None,
 ) -> list[Storage]:
-    """The values of the roots, given the inputs, what is prepared of them, and the values of the dims. Memory that is
-    given up is written over by results. Checks of indices may raise.
+    """The values of the roots, given the inputs and the pointers to them, and the values of the dims. `into` is memory
+    for results. Checks of indices may raise.
     """
     offsets, scalars, integers, checks = fixed
-    pointers = [
-        storage.shifted(offset) if offset else storage.pointer or storage.shifted(0)  # that raises: it was donated
-        for storage, offset in zip(storages, offsets, strict=True)
-    ]
-    pointers += [storage.shifted(0) for storage in prepared]
-    into, sizes = None if given_up is None else given_up(), None
+    sizes = None
     if dims:
         sizes, integers = compiled.sizes(dims), struct.pack(f"{len(dims)}q", *dims.values()) + integers
     memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers, sizes, into)
     results = _outputs(compiled, memories, storages, offsets, dims)
-    count = len(results) - len(checks)
-    for check, found in zip(checks, results[count:], strict=True):
-        if check is not DONE:
-            check.report(int(found.numpy()))
-    return results[:count]
+    if checks:
+        checked = results[-len(checks) :]
+        del results[-len(checks) :]
+        for check, found in zip(checks, checked, strict=True):
+            if check is not DONE:
+                check.report(int(found.numpy()))
+    return results
 
 
 def _add_items(pending: list[Node]) -> None:

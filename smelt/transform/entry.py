@@ -69,8 +69,10 @@ class Entry:
             storages = [storage.on(self.device.name) for storage in storages]
         compiled, prepared = (self.compiled, []) if self.watch is None else self.watch.chosen(storages)
         dims = {} if self.shapes is None else self.shapes.bind(leaves)
-        given_up = (lambda: self._given_up(compiled, storages, donated)) if donated else None
-        results = runtime.run(compiled, storages, self.fixed, dims, prepared, given_up)
+        pointers = self.fixed.pointers(storages)
+        pointers += [storage.shifted(0) for storage in prepared]
+        into = self._given_up(compiled, storages, donated) if donated else None
+        results = runtime.run(compiled, pointers, storages, self.fixed, dims, into)
         if donated is not None:
             kept = {id(storage.memory) for storage in results}
             for storage in donated:
