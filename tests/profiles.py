@@ -41,6 +41,5 @@ def emulated(machine: Profile) -> Iterator[None]:
     with (
         patch.object(CPU, "profile", PropertyMock(return_value=machine)),
         patch.object(CPU, "identity", PropertyMock(return_value=identity)),
-        patch("smelt.transform.kept.profile", lambda: machine),
     ):
         yield

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from smelt.compiler.compile import Choices, Compiler, question_of
-from smelt.compiler.trace import GraphKey, Traced, trace
+from smelt.compiler.trace import GraphKey, Traced, trace, with_steady
 from smelt.plan import CompiledGraph
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "question_of",
     "simplify",
     "trace",
+    "with_steady",
 ]
 
 

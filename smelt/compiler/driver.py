@@ -10,6 +10,7 @@ from smelt.compiler.bodies import simple_bodies
 from smelt.compiler.compile import Compiler, KernelKey, Stages, question_of
 from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
+from smelt.compiler.prepare import prepare
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.trace import Argument, Bases, GraphKey, LeafView, base_of, rebuild
@@ -83,6 +84,9 @@ def compile_key(
     if settings().verify:
         verify_graph(roots)
     with stages.stage("fuse"):
+        roots, wishes = prepare(roots, key.inputs, device.profile)
+        if explain and wishes.given:
+            texts["graph, steady inputs prepared (exact)"] = print_graph(roots)
         roots, pieces, chains = ready(roots, _layout, device.profile, seen if explain else None)
         outputs, results, stored = _outputs(roots)
         groups, decisions = partition(stored, pieces, chains)
@@ -95,7 +99,7 @@ def compile_key(
     for known, built in maker.new.items():
         compiler.kernels.put(known, built)
     with stages.stage("plan"):
-        record, libraries = link(key, device, work, outputs, results, stored, maker.choices, explain)
+        record, libraries = link(key, device, work, outputs, results, stored, maker.choices, wishes, explain)
         compiled = assemble(record, device, libraries)
     if digest:
         with stages.stage("store"):

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
+from smelt.compiler.prepare import Wishes
 from smelt.compiler.trace import Argument, GraphKey
 from smelt.compiler.work import AnyWork, Arena, ControlWork, Place, Value, Work, all_launches, nbytes
 from smelt.cost import Profile
@@ -27,14 +28,16 @@ def link(
     results: Sequence[int],
     stored: Sequence[Node],
     choices: Mapping[str, str | None],
+    wishes: Wishes,
     explain: bool,
 ) -> tuple[GraphRecord, list[Library]]:
     """Place every value and write the launches down; and the libraries that they are in."""
+    n_inputs = key.inputs + len(wishes.given)
     names = [f"d{k}" for k in range(len(key.bounds))] + [f"s{k}" for k in range(key.starts)]
     integers = {name: k for k, name in enumerate(names)}
-    place: dict[Value, Place] = {node: (INPUTS + key.inputs + k, 0) for k, node in enumerate(stored)}
+    place: dict[Value, Place] = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
     arena = Arena.of(work, stored, movable=True)
-    place |= arena.places(0, INPUTS + key.inputs + len(stored))
+    place |= arena.places(0, INPUTS + n_inputs + len(stored))
     linker = _Linker(device, place, integers, explain)
     spans = [linker.add(item) for item in work]
     offsets = arena.offsets({f"d{k}": high for k, (_, high) in enumerate(key.bounds)})
@@ -59,6 +62,8 @@ def link(
         _in_place(work, stored, {output.input for output in outputs if isinstance(output, Alias)}),
         tuple(choices.items()),
         tuple(arena.sized.values()),
+        wishes.given,
+        wishes.others,
     )
     return record, list(linker.libraries)
 
@@ -121,7 +126,7 @@ class _Linker:
         if value in self.place or isinstance(value, Temporary):
             return self.place[value]
         argument: Argument = value.attribute
-        return (INPUTS + argument.number, 0) if argument.kind == "input" else (SCALARS, WORD * argument.number)
+        return (SCALARS, WORD * argument.number) if argument.kind == "scalar" else (INPUTS + argument.number, 0)
 
     def slot(self, place: Place, start: int = 0) -> int:
         """The number of what lies so many bytes behind a place."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from smelt.compiler.trace import GraphKey
+from smelt.compiler.trace import GraphKey, is_steady
 from smelt.config import settings
 from smelt.device.protocol import REGISTER, Device, Launch, Library
 from smelt.diskcache import disk_cache
@@ -168,7 +168,14 @@ def _check(record: GraphRecord, key: GraphKey) -> None:
             leaves.setdefault(entry[4], []).append(entry)
     # Behind each base, the bytes at which slots may start. The last is that of registers.
     homes = [max([1, *map(upper, home.nbytes)]) for home in record.homes]
-    rooms = [_ANY, 8 * key.scalars, *[1] * key.inputs, *(max(1, output.nbytes) for output in stored), *homes, _ANY]
+    rooms = [
+        _ANY,
+        8 * key.scalars,
+        *[1] * (key.inputs + len(record.prepared)),
+        *(max(1, output.nbytes) for output in stored),
+        *homes,
+        _ANY,
+    ]
     numbers = [record.scratch_bytes, record.arena_bytes, *record.results]
     numbers += [number for pair in record.in_place for number in pair]
     numbers += [number for home in record.homes for number in (home.first, home.last)]
@@ -182,6 +189,8 @@ def _check(record: GraphRecord, key: GraphKey) -> None:
         and all(0 <= place < len(key.bounds) + key.starts for launch in launches for place in launch.integers)
         and all(output.input in leaves for output in record.outputs if isinstance(output, Alias))
         and all(_fits(record.outputs[k], key.entries[root]) for k, root in zip(record.results, key.roots, strict=True))
+        and all(one.input in leaves for one in (*record.prepared, *record.asks))
+        and all(is_steady(entry) for one in record.prepared for entry in leaves[one.input])
         # A result has the type of an input that it is written over.
         and all(_fits(stored[result], entry) for result, number in record.in_place for entry in leaves[number])
     )

@@ -38,11 +38,12 @@ from smelt.graph import (
     product_of,
     row_major,
     scalar_of,
+    take,
     topological,
     with_bodies,
     without_aliases,
 )
-from smelt.graph.checks import take, with_checks
+from smelt.graph.checks import with_checks
 
 Bases = dict[Node, "LeafView | Node | None"]  # a view of a leaf, a constant that is repeated, or neither
 
@@ -60,9 +61,10 @@ class LeafView(NamedTuple):
 class Argument:
     """The attribute of a leaf in a traced graph: the number of an input or of a scalar."""
 
-    kind: str  # "input" or "scalar"
+    kind: str  # "input", "prepared", "scalar", or "parameter" of a body
     number: int
     strides: tuple[IndexLike, ...] = ()
+    steady: bool = False  # the same in many calls
 
 
 class GraphKey(NamedTuple):
@@ -380,6 +382,17 @@ class _Dims:
         return tuple(size if isinstance(size, int) else size.substitute(renaming) for size in shape)
 
 
+def with_steady(key: GraphKey, inputs: Container[int]) -> GraphKey:
+    """The key of the same graph for inputs that stay the same from call to call: their entries say so."""
+    steady = [(*entry, True) if entry[0] is Op.LEAF and entry[4] in inputs else entry for entry in key.entries]
+    return key._replace(entries=tuple(steady))
+
+
+def is_steady(entry: tuple[Any, ...]) -> bool:
+    """Whether the entry of a leaf says that it stays the same from call to call."""
+    return len(entry) > 5
+
+
 def rebuild(key: GraphKey) -> list[Node]:
     """The graph of a key: leaves carry `Argument`, slice starts are variables s0, s1, …"""
     return _rebuilt(key.entries, key.roots)
@@ -391,7 +404,7 @@ def _rebuilt(entries: Sequence[Any], roots: Sequence[int]) -> list[Node]:
         op: Op = entry[0]
         dtype: DType = entry[1]
         if op is Op.LEAF:
-            node = make(op, dtype, entry[2], (), Argument("input", entry[4], entry[3]))
+            node = make(op, dtype, entry[2], (), Argument("input", entry[4], entry[3], is_steady(entry)))
         elif op is Op.CONST:
             scalar = entry[3] is None
             number = make(Op.LEAF, dtype, (), (), Argument("scalar", entry[4])) if scalar else None

@@ -16,7 +16,7 @@ from smelt.errors import MemoryLimitError
 from smelt.graph import Index, IndexLike, Shape, Variable
 from smelt.plan.memory import ALIGNMENT, Home, assign_sized
 
-# Bases of a program: the arena, the scalars, the inputs, then the outputs, then homes that depend on dims.
+# Bases of a program: the arena, the scalars, the inputs, prepared ones, the outputs, then homes that depend on dims.
 ARENA, SCALARS, INPUTS = 0, 1, 2
 pointer_of = attrgetter("pointer")  # faster than a comprehension, where every call pays
 CHECKED_BYTES = 1 << 26  # plans below this are not compared with what the machine has
@@ -37,6 +37,13 @@ class Alias(NamedTuple):
     shape: Shape
     strides: tuple[IndexLike, ...]
     offset: int
+
+
+class Prepared(NamedTuple):
+    """An argument that is made of an input, once for as long as that stays the same, by the text of a graph of it."""
+
+    input: int
+    graph: str
 
 
 class Placed(NamedTuple):
@@ -129,6 +136,8 @@ class GraphRecord:
     in_place: tuple[tuple[int, int], ...]  # stored outputs that may be written over inputs
     choices: tuple[tuple[str, str | None], ...]  # what was asked about its kernels, with the answers; None: the default
     homes: tuple[Home, ...]  # places in the arena that depend on dims
+    prepared: tuple[Prepared, ...]  # inputs behind the others, which are made of these
+    asks: tuple[Prepared, ...]  # what it would like to have so, if these inputs were steady
 
 
 @dataclass(eq=False, kw_only=True)
@@ -191,9 +200,9 @@ class CompiledGraph(GraphRecord):
     ) -> list[DeviceMemory]:
         """Compute the stored outputs.
 
-        `inputs` are pointers, `scalars` is the one to the scalars, `integers` holds dims, then slice starts. `sizes`
-        are the bytes of the outputs where dims make them smaller than planned. `into` is the memory of outputs that are
-        written over inputs.
+        `inputs` are pointers, prepared ones last, `scalars` is the one to the scalars, `integers` holds dims, then
+        slice starts. `sizes` are the bytes of the outputs where dims make them smaller than planned. `into` is the
+        memory of outputs that are written over inputs.
         """
         allocate = self.device.allocate
         arena_bytes = self._arena_bytes

@@ -5,8 +5,8 @@ computed value is never written again, and a value that has been computed is not
 """
 
 from smelt.runtime.devices import available, common_device, default_device, device, set_default
-from smelt.runtime.randomness import take_random
-from smelt.runtime.realize import find, outputs, pack_scalars, realize, realize_sized, report
+from smelt.runtime.prepared import Watch
+from smelt.runtime.realize import Fixed, find, realize, realize_sized, run
 from smelt.runtime.state import Runtime, current, using
 from smelt.runtime.storage import Signature, Storage, host_leaf, leaf, new_leaf
 from smelt.runtime.tracing import (
@@ -25,6 +25,7 @@ from smelt.runtime.tracing import (
     is_weak,
     note_narrowed,
     noting_effects,
+    take_random,
     tracing,
     tracing_body,
     transform_depth,

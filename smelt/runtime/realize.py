@@ -6,23 +6,22 @@ import math
 import struct
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from smelt.device import NOWHERE
-from smelt.errors import TraceError
+from smelt.errors import TraceError, user_location
 from smelt.graph import DONE, VIEWS, Node, Op, constant_array, living_items, upper, with_sizes
 from smelt.runtime.devices import common_device
-from smelt.runtime.held import held_values
-from smelt.runtime.repeats import note_compiled
+from smelt.runtime.lines import held_values, note_compiled
 from smelt.runtime.state import current
 from smelt.runtime.storage import Storage, leaf, signature
 from smelt.runtime.tracing import is_traced_input, is_tracing, is_transforming
 
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
-    from smelt.compiler import CompiledGraph, Traced
+    from smelt.compiler import CompiledGraph, GraphKey, Traced
     from smelt.device.protocol import Device, DeviceMemory
     from smelt.graph import Check
 
@@ -43,15 +42,18 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         storages, device = arguments(traced)
         compiled = current().graphs.get((device.name, traced.key))
         if compiled is None:
-            more = held_values(pending, traced.key) if DONE not in traced.checks else []  # what is done is done once
+            place = user_location()
+            # What is done is done once.
+            more = held_values(pending, traced.key, place) if place and DONE not in traced.checks else []
             if more:
                 pending += more
                 _add_items(pending)
                 traced = trace(pending, integers=True)
                 storages, device = arguments(traced)
-            compiled = find(traced, device)
-            note_compiled(traced)
-        for node, storage in zip(pending, run(compiled, traced, storages, len(pending), {}), strict=True):
+            compiled = find(traced.key, device)
+            if place:
+                note_compiled(traced, place)
+        for node, storage in zip(pending, _run(compiled, traced, storages, {}), strict=True):
             if _is_plain(node):
                 constants[node] = leaf(storage)
                 continue
@@ -76,25 +78,62 @@ def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
             hint="Inside jit and vmap give the size as an argument, or use sm.where.",
         )
     storages, device = arguments(traced)
-    results = run(find(traced, device), traced, storages, len(nodes), dims)
-    return [leaf(storage) for storage in results]
+    sizes = {f"d{k}": dims[v.name] for k, v in enumerate(traced.dims)}
+    return [leaf(storage) for storage in _run(find(traced.key, device), traced, storages, sizes)]
+
+
+def _run(compiled: CompiledGraph, traced: Traced, storages: Sequence[Storage], dims: dict[str, int]) -> list[Storage]:
+    fixed = Fixed.of(traced, compiled.device)
+    return run(compiled, fixed.pointers(storages), storages, fixed, dims)
+
+
+class Fixed(NamedTuple):
+    """What is the same in every call of a compiled graph: at which elements its inputs start, its scalars, eight bytes
+    each, where its slices start, and what its last results check.
+    """
+
+    offsets: list[int]
+    scalars: DeviceMemory | None
+    starts: bytes
+    checks: tuple[Check, ...]
+
+    @classmethod
+    def of(cls, traced: Traced, device: Device) -> Fixed:
+        offsets = [view.offset for view in traced.inputs]
+        scalars = b"".join([scalar.ljust(8, b"\0") for scalar in traced.scalars])
+        starts = struct.pack(f"{len(traced.starts)}q", *traced.starts)
+        return cls(offsets, device.upload(scalars) if scalars else None, starts, traced.checks)
+
+    def pointers(self, storages: Sequence[Storage]) -> list[bytes]:
+        """The pointers to inputs; of one that was donated, it raises."""
+        pairs = zip(storages, self.offsets, strict=True)
+        return [storage.shifted(at) if at or storage.pointer is None else storage.pointer for storage, at in pairs]
 
 
 def run(
-    compiled: CompiledGraph, traced: Traced, storages: Sequence[Storage], roots: int, dims: Mapping[str, int]
+    compiled: CompiledGraph,
+    pointers: list[bytes],
+    storages: Sequence[Storage],
+    fixed: Fixed,
+    dims: dict[str, int],
+    into: Mapping[int, DeviceMemory] | None = None,
 ) -> list[Storage]:
-    """The values of so many roots, given those of the inputs and of the dims; checks of indices may raise."""
-    offsets = [view.offset for view in traced.inputs]
-    pointers = [storage.shifted(offset) for storage, offset in zip(storages, offsets, strict=True)]
-    sizes = [dims[v.name] for v in traced.dims]
-    integers = struct.pack(f"{len(sizes) + len(traced.starts)}q", *sizes, *traced.starts)
-    scalars = pack_scalars(traced.scalars, compiled.device)
-    values = {f"d{k}": size for k, size in enumerate(sizes)}
-    planned = compiled.sizes(values) if values else None
-    memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers, planned)
-    results = outputs(compiled, memories, storages, offsets, values)
-    report(traced.checks, results[roots:])
-    return results[:roots]
+    """The values of the roots, given the inputs and the pointers to them, and the values of the dims. `into` is memory
+    for results. Checks of indices may raise.
+    """
+    offsets, scalars, integers, checks = fixed
+    sizes = None
+    if dims:
+        sizes, integers = compiled.sizes(dims), struct.pack(f"{len(dims)}q", *dims.values()) + integers
+    memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers, sizes, into)
+    results = _outputs(compiled, memories, storages, offsets, dims)
+    if checks:
+        checked = results[-len(checks) :]
+        del results[-len(checks) :]
+        for check, found in zip(checks, checked, strict=True):
+            if check is not DONE:
+                check.report(int(found.numpy()))
+    return results
 
 
 def _add_items(pending: list[Node]) -> None:
@@ -152,15 +191,7 @@ def _seen(node: Node) -> Node:
     return node
 
 
-def report(checks: Sequence[Check], storages: Sequence[Storage]) -> None:
-    """Raise the first error that checks of indices have found."""
-    for check, storage in zip(checks, storages, strict=True):
-        if check is DONE:
-            continue
-        check.report(int(storage.numpy()))
-
-
-def find(traced: Traced, device: Device) -> CompiledGraph:
+def find(key: GraphKey, device: Device) -> CompiledGraph:
     """The compiled graph for a key on a device, compiled if need be: by one thread, while others that want it wait."""
     runtime = current()
 
@@ -168,23 +199,16 @@ def find(traced: Traced, device: Device) -> CompiledGraph:
         from smelt.plan import watcher
 
         began = time.perf_counter()
-        made = runtime.compiler.compile(traced.key, device)
+        made = runtime.compiler.compile(key, device)
         seeing = watcher()
         if seeing is not None:
             seeing.compiled(made, began)
         return made
 
-    return runtime.graphs.get_or_make((device.name, traced.key), compiled)
+    return runtime.graphs.get_or_make((device.name, key), compiled)
 
 
-def pack_scalars(scalars: Sequence[bytes], device: Device) -> DeviceMemory | None:
-    """Scalars as a compiled graph takes them: eight bytes each."""
-    if not scalars:
-        return None
-    return device.upload(b"".join([scalar.ljust(8, b"\0") for scalar in scalars]))
-
-
-def outputs(
+def _outputs(
     compiled: CompiledGraph,
     memories: Sequence[DeviceMemory],
     inputs: Sequence[Storage],

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from smelt.device import HOST, Pool, pool
+from smelt.device import HOST
 from smelt.device.cpu import CPU
 from smelt.locks import Remembered, new_lock
 
@@ -77,11 +77,6 @@ class Runtime:
             with self._lock:
                 self._compiler = self._compiler or Compiler(self._choices)
         return self._compiler
-
-    @property
-    def pool(self) -> Pool:
-        """The free blocks of main memory."""
-        return pool()
 
     def clear_caches(self) -> None:
         """Forget compiled graphs and kernels. Those on disk stay, as do those that somebody holds."""

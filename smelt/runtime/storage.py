@@ -81,7 +81,7 @@ class Storage:
     def __init__(self, memory: DeviceMemory, signature: Signature, offset: int = 0) -> None:
         self._memory: DeviceMemory | None = memory
         self._moved: Storage | None = None  # the same on another device
-        self.kept: dict[Any, Storage] | None = None  # the same in another order, by the order
+        self.kept: dict[tuple[Any, ...], Storage] | None = None  # what was prepared of it
         self.signature = signature
         self.offset = offset
         self.serial = next_serial()
@@ -145,6 +145,10 @@ class Storage:
     def view(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Storage:
         """Another view of the same memory; the offset counts from this one's start."""
         return Storage(self.memory, signature(self.dtype, shape, strides, self.device), self.offset + offset)
+
+    def in_order(self) -> Storage:
+        """The same values in row-major order: this, or a copy."""
+        return self if self.strides == row_major(self.shape) else Storage.of(self.numpy(), copy=True, place=self.device)
 
     def on(self, place: str) -> Storage:
         """The same values, in the same layout, on another device. A copy is made once."""

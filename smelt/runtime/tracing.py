@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from smelt.derive import Stopped
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import Location, TraceError, user_location
-from smelt.graph import CONTROL, VIEWS, Index, IndexLike, Node, Op, Shape, make, product_of, topological
-from smelt.graph.checks import publish
-from smelt.runtime.storage import next_serial
+from smelt.graph import CONTROL, VIEWS, Index, IndexLike, Node, Op, Shape, build, make, product_of, publish, topological
+from smelt.runtime.state import GOLDEN, current
+from smelt.runtime.storage import host_leaf, next_serial
 
 
 class Placeholder:
@@ -77,11 +77,10 @@ class BodyTrace(Trace):
                 rule="the body is traced once, so every iteration would draw the same numbers.",
                 hint="Carry a key in the state: key, now = sm.random.split(key), then draw with key=now.",
             )
-        from smelt.runtime.randomness import draw_random
-
-        return draw_random(self.outer, draws)
+        return _draw_random(self.outer, draws)
 
 
+_ODD: Final = 0x85EBCA6B
 _STRONG, _CONSTANT, _WEAK = range(3)
 
 
@@ -254,9 +253,25 @@ def batching(element: Node) -> AbstractContextManager[None]:
     return _changed(elements=(*_stack.elements, element))
 
 
-def batched_elements() -> tuple[Node, ...]:
-    """The numbers of the elements that stand for those of the batches around, the innermost last."""
-    return _stack.elements
+def take_random(draws: int = 1) -> tuple[Node, int]:
+    """A uint32[3] leaf (key, key, draw) and what to add to `draw`, for `draws` draws in a row. Each element of a batch
+    has keys of its own.
+    """
+    state, first = _draw_random(current_trace(), draws)
+    for element in _stack.elements:
+        second = build.eq(build.iota(3, uint32), build.const(1, uint32, (3,)))
+        step = build.mul(build.add(element, build.const(1, uint32)), build.const(GOLDEN, uint32))
+        spread = build.expand(build.reshape(step, (1,)), (3,))
+        # A product, too, so that elements of batches in batches differ from their neighbors diagonally.
+        state = build.where(second, build.add(build.mul(state, build.const(_ODD, uint32, (3,))), spread), state)
+    return state, first
+
+
+def _draw_random(trace: Trace | None, draws: int) -> tuple[Node, int]:
+    """The same inside a trace, or outside of all."""
+    if trace is not None:
+        return trace.take_random(draws)
+    return host_leaf(current().random.advance(draws), uint32), 0
 
 
 @contextmanager

@@ -5,4 +5,5 @@ Always holds: there is a schedule for every region, and it depends on nothing bu
 
 from smelt.schedule.choice import Candidate, Choice, Refused, Template
 from smelt.schedule.default import candidates, choose, lowered, templates
+from smelt.schedule.panels import Panels, panels_of
 from smelt.schedule.routines import routine_steps

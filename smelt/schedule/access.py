@@ -37,9 +37,9 @@ def lies_along(e: Expression, axis: Variable) -> bool:
 def lies_in_panels(load: Expression, axis: Variable, panel: int) -> bool:
     """Whether a load finds so many neighbors on an axis side by side, and the next ones elsewhere: it was packed."""
     size = upper(extent(axis))
-    if load.op != "load" or size % panel or load.attribute.mask or load.arguments:
+    if load.op != "load" or load.attribute.mask or load.arguments:
         return False
-    outer, inner = Variable("panel", 0, size // panel - 1), Variable("column", 0, panel - 1)
+    outer, inner = Variable("panel", 0, -(-size // panel) - 1), Variable("column", 0, panel - 1)
     index = tuple(i.substitute({axis: of(outer) * panel + of(inner)}) for i in load.attribute.index)
     access = load.attribute._replace(index=index)
     apart = stride(access, outer)

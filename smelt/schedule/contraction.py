@@ -57,14 +57,14 @@ def contraction_schedules(c: Contraction, profile: Profile) -> Iterator[Candidat
         yield from (Candidate.of("group", c, tiling) for tiling in _grouped(c, profile))
         return
     lanes = fitting(vector_lanes(c.region, profile), c.n)
+    tail = "balance" if c.is_static(c.m) else "unit"
+    tile = Tiling(*register_tile(sizes([c.n]), lanes, profile), lanes, tail, unroll=UNROLLED)
     if c.height >= TILED_ROWS:
-        tail = "balance" if c.is_static(c.m) else "unit"
-        tile = Tiling(*register_tile(sizes([c.n]), lanes, profile), lanes, tail, unroll=UNROLLED)
         kinds = {"packed": _packed, "by lane": _by_lane, "turned": _turned, "panels": _panels, "tiled": _tiled}
         for form, kind in kinds.items():
             for tiling in kind(c, tile, profile):
                 yield from (Candidate.of(form, c, knobs) for knobs in _finished(c, tiling))
-    yield from (Candidate.of("streamed", rows_of_vectors(c), nest) for nest in _streamed(c, lanes))
+    yield from (Candidate.of("streamed", rows_of_vectors(c), nest) for nest in _streamed(c, tile))
 
 
 def _finished(c: Contraction, tiling: Tiling) -> Iterator[Tiling]:
@@ -92,9 +92,10 @@ def _finished(c: Contraction, tiling: Tiling) -> Iterator[Tiling]:
 
 def _packed(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     """B lies in panels already: each is a task, and every tile of rows meets a block of it."""
-    if c.is_static(c.n, c.k) and len(c.summed) == 1 and lies_in_panels(c.right, c.n, tile.panel):
-        tasks = sizes(c.batch) * sizes([c.n]) // tile.panel
-        yield _cut_rows(c, replace(tile, depth=_depth(c, tile.panel, profile)), tile.width, tasks, 1, profile)
+    lying = _lying(c, tile) if c.is_static(c.n, c.k) and len(c.summed) == 1 else None
+    if lying is not None:
+        tasks = sizes(c.batch) * -(-sizes([c.n]) // lying.panel)
+        yield _cut_rows(c, replace(lying, depth=_depth(c, lying.panel, profile)), lying.width, tasks, 1, profile)
 
 
 def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
@@ -220,21 +221,31 @@ def register_tile(columns: int, lanes: int, profile: Profile) -> tuple[int, int]
     return TILE_ROWS, TILE_VECTORS
 
 
+def _lying(c: Contraction, tile: Tiling) -> Tiling | None:
+    """The register tile for a B that lies in panels; None if it does not. Panels are for vectors of what B holds: where
+    something wider is computed from it, they have twice as many.
+    """
+    times = next((k for k in (1, 2) if lies_in_panels(c.right, c.n, k * tile.panel)), 0)
+    return replace(tile, height=tile.height // times, width=times * tile.width) if times else None
+
+
 def rows_of_vectors(c: Contraction) -> Axes:
     """The axes of a contraction that is no tile: every product has a place in the loops over the result."""
     return Axes(c.region, (*c.batch, *([] if c.m is None else [c.m]), c.n), (), c.k, first=c.first)
 
 
-def _streamed(c: Contraction, lanes: int) -> Iterator[Nest]:
-    """Few rows: the weight is read once, along its unit stride."""
-    columns, depth = sizes([c.n]), sizes([c.k])
+def _streamed(c: Contraction, tile: Tiling) -> Iterator[Nest]:
+    """Few rows: the weight is read once, along its unit stride, or panel by panel if it lies so."""
+    lanes, columns, depth = tile.lanes, sizes([c.n]), sizes([c.k])
     nest = Nest(c.n.name, lanes, registers=max(1, min(8, -(-columns // lanes))), tasks=len(rows_of_vectors(c).rows))
     if c.m is not None and c.is_static(c.m) and 1 < c.height < TILED_ROWS:
         nest = replace(nest, side=c.m.name, height=c.height)
     if depth >= 2 * lanes and lies_along(c.right, c.k):
         nest = replace(nest, vector=c.k.name, registers=8, across=c.n.name)
     else:
-        blocks = STREAMED_COLUMNS // (nest.registers * lanes)
+        lying = _lying(c, tile)
+        nest = nest if lying is None else replace(nest, registers=lying.width)
+        blocks = 1 if lying is not None else STREAMED_COLUMNS // (nest.registers * lanes)
         static = c.is_static(c.n, c.k) and len(c.summed) == 1
         if static and blocks > 1 and columns >= STREAMED_COLUMNS and depth >= 4 * STREAMED_ROWS:
             yield replace(nest, blocks=blocks, turns=STREAMED_ROWS, unroll=STREAMED_ROWS)

@@ -54,6 +54,7 @@ def matrix_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
     tasks = -(-columns // (panel * panels))
     chunks = max(1, min(rows // MATRIX_TASK_ROWS, -(-2 * profile.cores // tasks)))
     whole = rows % row.rows == 0
+    lies = columns % panel == 0 and in_place(c.right) and lies_in_panels(c.right, c.n, panel)
     packed = not whole or not in_place(c.left) or 4 * size % ALIASED_BYTES == 0
     if packed:
         chunks = max(chunks, -(-4 * min(block, size) * rows // MATRIX_PACKED_BYTES))
@@ -67,7 +68,7 @@ def matrix_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
         depth=block if block < size else 0,
         step=row.depth,
         left="block" if packed else "",
-        right="" if in_place(c.right) and lies_in_panels(c.right, c.n, panel) else "vectors",
+        right="" if lies else "vectors",
         columns_first=1,
         instruction=row.name,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import struct
 from array import array
 from collections import Counter
 from collections.abc import Callable
@@ -18,12 +17,11 @@ from smelt.device import NOWHERE
 from smelt.device.protocol import Device, DeviceMemory
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import ArgumentError
-from smelt.graph import Check, Index
+from smelt.graph import Index
 from smelt.plan import pointer_of
 from smelt.runtime import Storage
 from smelt.tensor import wrap
 from smelt.transform.attributes import put
-from smelt.transform.kept import Packing, Watch
 from smelt.transform.limits import Limit
 from smelt.transform.symbolic import ShapeCheck
 
@@ -37,26 +35,20 @@ class Entry:
     """One traced structure: what to run, and where each of its inputs comes from."""
 
     inputs: list[int] | None  # leaf number; -1 - k is the k-th captured storage; None: all leaves in order
-    offsets: list[int]  # where each input starts in its leaf, in elements
-    has_offsets: bool
+    fixed: runtime.Fixed  # what does not change from call to call
     captured: list[Storage]
-    scalars: DeviceMemory | None
     device: Device
     moves: bool  # some inputs lie elsewhere
-    starts: bytes
     shapes: ShapeCheck | None
     draws: int
     structure: tree.Structure
     results: list[Any]  # per output leaf: None for a tensor, or the static value
     numbers: list[int]  # leaves that are Python numbers
     limits: list[Limit]  # of these
-    checks: tuple[Check, ...]  # about the last results of the compiled graph, which are none of the function's
-    kept: list[tuple[int, Packing]]  # leaves whose packed copies are further inputs
-    watch: Watch | None  # weights that might be packed
     donated: list[int]  # leaves of donated arguments
     changed: list[tuple[int, str, bool]]  # attributes that the function sets, or adds to; their values are results too
-    plain: Entry | None = None  # the same with weights as they are
     compiled: CompiledGraph = field(init=False)
+    watch: runtime.Watch | None = None  # whether inputs stay the same that could be prepared
     is_simple: bool = False  # only pointers change from call to call
 
     def replay(self, leaves: list[Any], donated: list[Storage] | None, holders: Callable[[], list[Any]]) -> Any:
@@ -69,34 +61,18 @@ class Entry:
             leaves[k] = _number_storage(leaves[k])
         if self.draws:
             leaves.append(runtime.host_leaf(runtime.current().random.advance(self.draws), uint32).attribute)
-        if self.kept:
-            leaves += [packing.pack(leaves[k]) for k, packing in self.kept]
         storages = leaves
         if self.inputs is not None:
             captured = self.captured
             storages = [leaves[k] if k >= 0 else captured[-1 - k] for k in self.inputs]
         if self.moves or self.numbers:
             storages = [storage.on(self.device.name) for storage in storages]
-        if self.has_offsets:
-            pointers = [storage.shifted(offset) for storage, offset in zip(storages, self.offsets, strict=True)]
-        else:
-            pointers = [storage.pointer or storage.shifted(0) for storage in storages]  # that raises: it was donated
-        dims: dict[str, int] = {}
-        integers, sizes, scalars = self.starts, None, self.scalars
-        if self.shapes is not None:
-            dims = self.shapes.bind(leaves)
-            integers = struct.pack(f"{len(dims)}q", *dims.values()) + integers
-            sizes = self.compiled.sizes(dims)
-        into: dict[int, DeviceMemory] = {}
-        if donated:
-            into = self._given_up(storages, donated)
-        first = NOWHERE if scalars is None else scalars.pointer
-        memories = self.compiled.run(pointers, first, integers, sizes, into)
-        results = runtime.outputs(self.compiled, memories, storages, self.offsets, dims)
-        if self.checks:
-            count = len(results) - len(self.checks)
-            runtime.report(self.checks, results[count:])
-            del results[count:]
+        compiled, prepared = (self.compiled, []) if self.watch is None else self.watch.chosen(storages)
+        dims = {} if self.shapes is None else self.shapes.bind(leaves)
+        pointers = self.fixed.pointers(storages)
+        pointers += [storage.shifted(0) for storage in prepared]
+        into = self._given_up(compiled, storages, donated) if donated else None
+        results = runtime.run(compiled, pointers, storages, self.fixed, dims, into)
         if donated is not None:
             kept = {id(storage.memory) for storage in results}
             for storage in donated:
@@ -108,13 +84,13 @@ class Entry:
                 or self.numbers
                 or self.draws
                 or self.shapes
-                or self.has_offsets
+                or any(self.fixed.offsets)
                 or self.inputs is not None
                 or self.watch is not None
                 or self.changed
             )
             tensors_only = all(known is None for known in self.results)
-            self.is_simple = tensors_only and not (changing or self.checks) and self.compiled.plain is not None
+            self.is_simple = tensors_only and not (changing or self.fixed.checks) and self.compiled.plain is not None
         if self.structure is tree.LEAF and self.results[0] is None:
             return wrap(runtime.leaf(results[0]))
         fresh = iter(results)
@@ -132,10 +108,10 @@ class Entry:
 
     def replay_simple(self, leaves: list[Any]) -> Any:
         """A replay in which only pointers change: the shortest way through."""
-        scalars = self.scalars
+        _, scalars, starts, _ = self.fixed
         try:
             first = NOWHERE if scalars is None else scalars.pointer
-            memories = self.compiled.run(map(pointer_of, leaves), first, self.starts)
+            memories = self.compiled.run(map(pointer_of, leaves), first, starts)
         except TypeError:  # no pointer: one of them was donated
             for storage in leaves:
                 storage.memory  # noqa: B018  (raises)
@@ -146,15 +122,17 @@ class Entry:
             return wrap(runtime.new_leaf(memories[0], known[0]))
         return tree.unflatten(self.structure, [wrap(node) for node in map(runtime.new_leaf, memories, known)])
 
-    def _given_up(self, storages: list[Storage], donated: list[Storage]) -> dict[int, DeviceMemory]:
+    def _given_up(
+        self, compiled: CompiledGraph, storages: list[Storage], donated: list[Storage]
+    ) -> dict[int, DeviceMemory]:
         """The memory of results that are written over donated arguments: only what nobody else can see."""
         allowed = set(map(id, donated))
         if len(set(map(id, storages))) < len(storages):  # what is passed twice stays
             allowed -= {storage for storage, count in Counter(map(id, storages)).items() if count > 1}
         into: dict[int, DeviceMemory] = {}
-        for result, number in self.compiled.in_place:
+        for result, number in compiled.in_place:
             storage = storages[number]
-            if id(storage) in allowed and not self.offsets[number]:
+            if id(storage) in allowed and not self.fixed.offsets[number]:
                 memory = storage.take()
                 if memory is not None:
                     into[result] = memory

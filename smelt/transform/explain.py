@@ -69,6 +69,8 @@ class Explanation:
             parts.append(_titled(f"region of {record.name}", record.region))
             parts.append(_titled(f"schedule of {record.name}: {record.form}", _schedule_text(record)))
             parts.append(_titled(f"kernel IR of {record.name}", record.ir))
+        asks = [f"input {one.input}: {one.graph}" for one in self.compiled.asks]
+        parts += [_titled("inputs that are prepared once they stay the same", "".join(asks).rstrip())] if asks else []
         parts.append(_titled("source", self.source))
         parts.append(_titled("memory", self._memory_text()))
         parts.append(_titled("time", self._time_text()))

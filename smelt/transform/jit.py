@@ -9,7 +9,6 @@ and part of the structure.
 from __future__ import annotations
 
 import functools
-import struct
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
@@ -30,13 +29,12 @@ from smelt.transform.drawn import nothing_drawn
 from smelt.transform.entry import NUMBERS, Entry
 from smelt.transform.hidden import Plan, is_plain
 from smelt.transform.inputs import argument_names, as_input, donated_positions, static_positions
-from smelt.transform.kept import Watch, packable, with_packed
 from smelt.transform.limits import limits_of
 from smelt.transform.marks import is_array, value_mark
 from smelt.transform.refused import check_nodes, check_results, left_behind, unknown_tensor
 from smelt.transform.repeats import Repeats
 from smelt.transform.search import grown
-from smelt.transform.symbolic import ShapeCheck, argument_shapes, contiguous_storage, symbolic_placeholder
+from smelt.transform.symbolic import ShapeCheck, argument_shapes, symbolic_placeholder
 from smelt.transform.weak import default_weak
 
 P = ParamSpec("P")
@@ -105,8 +103,6 @@ class Jit(Generic[P, T]):
                 self._entries[key] = self._trace(args, kwargs, leaves)
                 self._repeats.add(getattr(self, "__name__", "a function"), key)
             entry = self._entries[key]
-        elif entry.watch is not None:
-            entry = self._settle(entry, key, args, kwargs, leaves)
         donated = self._donated(entry, leaves, args, kwargs) if self._donate else None
         result: T = entry.replay(leaves, donated, lambda: self._holders(args, kwargs))
         return result
@@ -135,9 +131,12 @@ class Jit(Generic[P, T]):
         leaves, key = self._searched(args, kwargs)
         entry = self._entries[key] = self._entries.get(key) or self._trace(args, kwargs, leaves)
         read = [leaf for leaf in leaves if isinstance(leaf, Storage)] + entry.captured
-        read += [packing.pack(leaves[k]) for k, packing in entry.kept]
+        running = entry.compiled
+        if entry.watch is not None:
+            read += entry.watch.copies(read)
+            running = entry.watch.compiled
         inputs = sum({id(storage.memory): storage.memory.nbytes for storage in read}.values())
-        return entry.compiled.memory(inputs, None if entry.shapes is None else entry.shapes.bind(leaves))
+        return running.memory(inputs, None if entry.shapes is None else entry.shapes.bind(leaves))
 
     def keeping(self) -> Jit[P, T]:
         """The same function, giving up none of its arguments."""
@@ -242,7 +241,7 @@ class Jit(Generic[P, T]):
                         hint="Return tensors from a traced function; what it leaves elsewhere has no value.",
                     )
                 if k in declared:
-                    storage = contiguous_storage(storage)
+                    storage = storage.in_order()
                     marks.append((storage.dtype, storage.device))
                 else:
                     marks.append(storage.signature)
@@ -276,27 +275,13 @@ class Jit(Generic[P, T]):
 
     # --- the first time
 
-    def _trace(self, args: Any, kwargs: Any, leaves: list[Any], packed: bool = False) -> Entry:
-        traced, entry = self._record(args, kwargs, leaves, packed)
-        entry.compiled = runtime.find(traced, entry.device)
+    def _trace(self, args: Any, kwargs: Any, leaves: list[Any]) -> Entry:
+        traced, entry = self._record(args, kwargs, leaves)
+        entry.compiled = runtime.find(traced.key, entry.device)
+        entry.watch = runtime.Watch(traced, entry.compiled) if entry.compiled.asks else None
         return entry
 
-    def _settle(self, entry: Entry, key: Any, args: Any, kwargs: Any, leaves: list[Any]) -> Entry:
-        """Pack weights that stay the same; give up on those that do not."""
-        assert entry.watch is not None
-        settled = entry.watch.settled(leaves)
-        if entry.plain is not None:  # they are packed
-            chosen = entry if settled is not None else entry.plain
-        else:
-            chosen = self._trace(*self._taken(args, kwargs), leaves, packed=True) if settled else entry
-        if settled is None:
-            chosen.watch = None
-        elif chosen is not entry:
-            chosen.plain, chosen.watch = entry, entry.watch
-        self._entries[key] = chosen
-        return chosen
-
-    def _record(self, args: Any, kwargs: Any, leaves: list[Any], packed: bool = False) -> tuple[Traced, Entry]:
+    def _record(self, args: Any, kwargs: Any, leaves: list[Any]) -> tuple[Traced, Entry]:
         """Run the function on stand-ins; everything that a replay needs but the compiled graph."""
         given = self._stand_ins(args, kwargs, leaves)
         hidden = {id(storage): k for k, storage in enumerate(leaves) if k >= len(given.numbers)}
@@ -310,11 +295,8 @@ class Jit(Generic[P, T]):
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
             check_nodes(roots, made.outside)
             numbers = given.numbers | reached
-            weights = [] if self._shapes or self._donate else packable(roots, numbers, leaves)
-            roots, kept = with_packed(roots, weights) if packed else (roots, [])
         traced = trace(roots)
         first = len(leaves) + bool(recorded.draws)
-        numbers |= {one.node: first + k for k, one in enumerate(kept)}
         if recorded.random_node is not None:
             numbers[recorded.random_node] = len(leaves)
         inputs, captured = _numbered_inputs(traced, numbers, hidden, recorded.serial)
@@ -324,22 +306,16 @@ class Jit(Generic[P, T]):
         device = runtime.common_device(storages)
         entry = Entry(
             None if inputs == list(range(first)) else inputs,
-            [view.offset for view in traced.inputs],
-            any(view.offset for view in traced.inputs),
+            runtime.Fixed.of(traced, device),
             captured,
-            runtime.pack_scalars(traced.scalars, device),
             device,
             any(storage.device != device.name for storage in storages) or bool(recorded.draws),
-            struct.pack(f"{len(traced.starts)}q", *traced.starts),
             given.shapes,
             recorded.draws,
             structure,
             [None if isinstance(part, Tensor) else part for part in parts],
             [k for k, leaf in enumerate(leaves) if not isinstance(leaf, Storage)],
             limits_of(recorded.narrowed, given.numbers),
-            traced.checks,
-            [(numbers[one.leaf], one.packing) for one in kept],
-            Watch([numbers[use.leaf] for use in weights]) if weights and not packed else None,
             given.donated,
             changed,
         )

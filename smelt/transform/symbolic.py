@@ -49,13 +49,6 @@ def _is_shape(shape: Any) -> bool:
     return isinstance(shape, tuple | list) and all(isinstance(size, int | Index) for size in shape)
 
 
-def contiguous_storage(storage: Storage) -> Storage:
-    """The same values in row-major order, which is what a symbolic kernel expects."""
-    if storage.strides == row_major(storage.shape):
-        return storage
-    return Storage.of(storage.numpy(), copy=True, place=storage.device)
-
-
 def symbolic_placeholder(storage: Storage, shape: Shape | None) -> Placeholder:
     """A stand-in for an argument: its own layout, or a declared shape in row-major order."""
     if shape is None:

@@ -109,6 +109,9 @@ def test_truncated_entries_are_made_again(cache: Path, keep: int) -> None:
         {"launches": [{"buffers": [], "arrays": [], "read": 0, "names": {}, "function": "print"}]},
         {"launches": [3]},
         {"homes": [[[], 0, 0]], "slots": [[9, 0]]},
+        {"asks": [[7, "graph"]]},
+        {"asks": [[0, 5]]},
+        {"prepared": [[0, "graph"]]},
     ],
 )
 def test_records_that_do_not_make_sense_are_dropped(cache: Path, change: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 import smelt as sm
 from smelt import runtime
-from smelt.runtime.held import held_values
+from smelt.errors import user_location
+from smelt.runtime.lines import held_values
 
 
 def pendulum() -> list[float]:
@@ -59,7 +60,7 @@ def test_values_are_those_of_a_loop_that_reads_everything() -> None:
 def asked_twice(*tensors: sm.Tensor) -> list[tuple[int, ...]]:
     """What is held of the graph of some tensors, when a line asks for a second program."""
     for key in range(2):
-        found = held_values([tensor._node for tensor in tensors], key)
+        found = held_values([tensor._node for tensor in tensors], key, user_location() or ("", 0))
     return [node.shape for node in found]
 
 
