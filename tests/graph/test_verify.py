@@ -14,7 +14,7 @@ from smelt.dtypes import DType, bool_, float32, int32
 from smelt.errors import InternalError, ShapeError
 from smelt.graph import build
 from smelt.graph.index import Dim
-from smelt.graph.node import Node, made, make
+from smelt.graph.node import Node, made, make, private_nodes
 from smelt.graph.ops import Composition, Contraction, Op, Reduction, Span
 from smelt.graph.verify import verify_graph, verify_node
 from tests.graph.random_graphs import leaf, random_program
@@ -102,7 +102,7 @@ MALFORMED: list[tuple[str, Op, DType, tuple[Any, ...], tuple[Node, ...], Any]] =
 def test_malformed_nodes_are_found(
     rule: str, op: Op, dtype: DType, shape: tuple[Any, ...], sources: tuple[Node, ...], attribute: Any
 ) -> None:
-    with pytest.raises(InternalError, match=rule):
+    with pytest.raises(InternalError, match=rule), private_nodes():  # elsewhere an equal one may be well formed
         verify_node(make(op, dtype, shape, sources, attribute))
 
 
