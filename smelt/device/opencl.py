@@ -20,8 +20,8 @@ import numpy as np
 from smelt.cost import Profile
 from smelt.device.memory import Block, Memory, Pool
 from smelt.device.opencl_build import Library, build, stored
-from smelt.device.opencl_program import Program
 from smelt.device.protocol import Builder, Device, Step
+from smelt.device.queue import Program
 from smelt.device.registry import only_first
 from smelt.errors import DeviceError, InternalError
 from smelt.locks import new_lock
@@ -101,6 +101,15 @@ class Context:
         """Enqueue a kernel; the event of its end."""
         arguments = [part for address in addresses for part in self.place(address)]
         return kernel(self.queue, (tasks * threads,), (threads,) if threads > 1 else None, *arguments, *integers)
+
+    def flush(self) -> None:
+        self.queue.flush()
+
+    def seconds(self, launched: Any) -> float:
+        """By the device's clock."""
+        launched.wait()
+        nanoseconds: int = launched.profile.end - launched.profile.start
+        return 1e-9 * nanoseconds
 
 
 class DeviceBlock(Block):

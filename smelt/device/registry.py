@@ -20,6 +20,13 @@ HOST: Final = "cpu"  # whose memory is that of Python and NumPy
 MODULES: Final = {HOST: "smelt.device.cpu", "opencl": "smelt.device.opencl"}
 
 
+def register(kind: str, module: str) -> None:
+    """Add a kind of devices: the name of the module that knows them."""
+    if kind in MODULES or not kind.isidentifier():
+        raise DeviceError(f"{kind!r} cannot be the name of a kind of devices", rule="it is a word of its own.")
+    MODULES[kind] = module
+
+
 def is_name(name: str) -> bool:
     """Whether a text names a device, which need not be there."""
     kind, colon, number = name.partition(":")

@@ -1,4 +1,5 @@
-"""Steps over an OpenCL queue: launches are enqueued, and the host takes the steps between them.
+"""Steps over a queue: launches are enqueued, and the host takes the steps between them. Any device with a `Queue` may
+run its programs so.
 
 A loop with a test waits for the test's value at every iteration. What a body reads as the number of its iteration is
 written from here.
@@ -7,20 +8,50 @@ written from here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
 
 import numpy as np
 
-from smelt.device.opencl_build import Library
 from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Step, check_controls
 from smelt.graph import Index, Variable, of
 from smelt.graph.index_text import parse_index
 
-if TYPE_CHECKING:
-    from smelt.device.opencl import Context
-
 _WIDE: Final = 1 << 62
+
+
+class Queue(Protocol):
+    """What a device does in order. Addresses are the numbers that its pointers hold."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held by the one thread that fills the queue."""
+        ...
+
+    def launch(self, kernel: Any, tasks: int, threads: int, addresses: Iterable[int], integers: Sequence[int]) -> Any:
+        """Enqueue a kernel of a library; what `seconds` takes."""
+        ...
+
+    def copy(self, to: int, source: int, nbytes: int) -> None:
+        """Enqueue a copy."""
+        ...
+
+    def read(self, address: int, into: Any) -> None:
+        """Wait for what lies at an address, and copy it into an array."""
+        ...
+
+    def write(self, address: int, data: Any) -> None:
+        """Copy an array to an address, behind everything that was enqueued."""
+        ...
+
+    def flush(self) -> None:
+        """Begin with what was enqueued."""
+        ...
+
+    def seconds(self, launched: Any) -> float:
+        """How long a launch took; this waits for its end."""
+        ...
 
 
 class Program:
@@ -28,14 +59,14 @@ class Program:
 
     def __init__(
         self,
-        context: Context,
+        queue: Queue,
         steps: Sequence[Step],
-        libraries: Sequence[Library],
+        libraries: Sequence[Any],  # each gives the `kernel` of a launch
         slots: Sequence[tuple[int, int]],
         arena_bytes: int,
     ) -> None:
         check_controls(steps, slots)
-        self._context, self.slots, self.steps = context, list(slots), list(steps)
+        self._queue, self.slots, self.steps = queue, list(slots), list(steps)
         self.arena_bytes, self.workspace_bytes = arena_bytes, 0  # what threads have of their own is private memory
         launches = {k: step for k, step in enumerate(steps) if isinstance(step, Launch)}
         self.kernels = {k: libraries[step.library].kernel(step) for k, step in launches.items()}
@@ -47,28 +78,25 @@ class Program:
         """Enqueue every launch in order. `bases` and `integers` are packed 8-byte values; base 0 is the arena."""
         addresses = struct.unpack(f"{len(bases) // 8}q", bases)
         numbers = struct.unpack(f"{len(integers) // 8}q", integers)
-        run = _Run(self, self._context, addresses, numbers)
-        with self._context.lock:
+        run = _Run(self, self._queue, addresses, numbers)
+        with self._queue.lock:
             at = 0
             while at < len(self.steps):
                 at = run.step(at)
-            self._context.queue.flush()
+            self._queue.flush()
         # The launches of a loop may be any number.
         self._events = run.events if len(self.kernels) == len(self.steps) else None
 
     def launch_seconds(self) -> list[float] | None:
         """How long each launch of the latest run took, by the device's clock; those without tasks are left out."""
-        events = self._events
-        for event in events or ():
-            event.wait()
-        return None if events is None else [1e-9 * (event.profile.end - event.profile.start) for event in events]
+        return None if self._events is None else [self._queue.seconds(event) for event in self._events]
 
 
 class _Run:
     """One run of a program: where its registers point, and how far its counters are."""
 
-    def __init__(self, program: Program, context: Context, bases: Sequence[int], numbers: Sequence[int]) -> None:
-        self.program, self.context, self.bases, self.numbers = program, context, bases, numbers
+    def __init__(self, program: Program, queue: Queue, bases: Sequence[int], numbers: Sequence[int]) -> None:
+        self.program, self.queue, self.bases, self.numbers = program, queue, bases, numbers
         self.registers: dict[int, int] = {}  # addresses, by the slot of the register
         self.counters: dict[int, int] = {}
         self.amounts: dict[int, int] = {}  # read from memory, by slot
@@ -81,14 +109,14 @@ class _Run:
             following = self.control(step)
             return at + 1 if following is None else following
         if isinstance(step, HostStep):
-            step.run(self.numbers, self.load, lambda slot, array: self.context.write(self.address(slot), array))
+            step.run(self.numbers, self.load, lambda slot, array: self.queue.write(self.address(slot), array))
             return at + 1
         given = [self.numbers[k] for k in step.integers]
         count = self.program.counts[at]
         tasks = step.tasks if count is None else count.evaluate({f"d{k}": n for k, n in enumerate(given)})
         if tasks > 0:
             addresses = map(self.address, step.buffers)
-            event = self.context.launch(self.program.kernels[at], tasks, step.threads, addresses, given)
+            event = self.queue.launch(self.program.kernels[at], tasks, step.threads, addresses, given)
             if len(self.events) < len(self.program.steps):
                 self.events.append(event)
         return at + 1
@@ -118,7 +146,7 @@ class _Run:
             case "jump":
                 return step.target
             case "copy":
-                self.context.copy(self.address(slots[0]), self.address(slots[1]), self.amount(step))
+                self.queue.copy(self.address(slots[0]), self.address(slots[1]), self.amount(step))
         return None
 
     def address(self, slot: int) -> int:
@@ -128,7 +156,7 @@ class _Run:
     def load(self, slot: int, dtype: Any, shape: tuple[int, ...]) -> Any:
         """An array of the device's memory, as soon as it is there."""
         array = np.empty(shape, dtype)
-        self.context.read(self.address(slot), array)
+        self.queue.read(self.address(slot), array)
         return array
 
     def amount(self, step: Control) -> int:
@@ -143,7 +171,7 @@ class _Run:
     def count(self, slot: int, value: int) -> None:
         """Set a counter, here and where kernels read it."""
         self.counters[slot] = value
-        self.context.write(self.address(slot), np.array([value], np.int64))
+        self.queue.write(self.address(slot), np.array([value], np.int64))
 
 
 def _count(launch: Launch) -> Index | None:
