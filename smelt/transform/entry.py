@@ -49,7 +49,7 @@ class Entry:
     changed: list[tuple[int, str, bool]]  # attributes that the function sets, or adds to; their values are results too
     compiled: CompiledGraph = field(init=False)
     watch: runtime.Watch | None = None  # whether inputs stay the same that could be prepared
-    is_simple: bool = False  # only pointers change from call to call
+    simply: Callable[[list[Any]], Any] | None = None  # `replay`, if only pointers change from call to call
 
     def replay(self, leaves: list[Any], donated: list[Storage] | None, holders: Callable[[], list[Any]]) -> Any:
         """Run with these leaves. Donated storages are given up; None says that the function never gives up any.
@@ -78,19 +78,8 @@ class Entry:
             for storage in donated:
                 if not storage.is_donated() and id(storage.memory) not in kept:
                     storage.donate()
-        else:
-            changing = (
-                self.moves
-                or self.numbers
-                or self.draws
-                or self.shapes
-                or any(self.fixed.offsets)
-                or self.inputs is not None
-                or self.watch is not None
-                or self.changed
-            )
-            tensors_only = all(known is None for known in self.results)
-            self.is_simple = tensors_only and not (changing or self.fixed.checks) and self.compiled.plain is not None
+        elif self.simply is None:
+            self.simply = self._simply()
         if self.structure is tree.LEAF and self.results[0] is None:
             return wrap(runtime.leaf(results[0]))
         fresh = iter(results)
@@ -106,21 +95,31 @@ class Entry:
                 put(objects[k], name, getattr(objects[k], name) + value if adds else value)
         return result
 
-    def replay_simple(self, leaves: list[Any]) -> Any:
-        """A replay in which only pointers change: the shortest way through."""
-        _, scalars, starts, _ = self.fixed
-        try:
-            first = NOWHERE if scalars is None else scalars.pointer
-            memories = self.compiled.run(map(pointer_of, leaves), first, starts)
-        except TypeError:  # no pointer: one of them was donated
-            for storage in leaves:
-                storage.memory  # noqa: B018  (raises)
-            raise
-        known = self.compiled.plain
-        assert known is not None
-        if self.structure is tree.LEAF:
-            return wrap(runtime.new_leaf(memories[0], known[0]))
-        return tree.unflatten(self.structure, [wrap(node) for node in map(runtime.new_leaf, memories, known)])
+    def _simply(self) -> Callable[[list[Any]], Any] | None:
+        """A replay in which only pointers change: the shortest way through; None where more does."""
+        known, fixed = self.compiled.plain, self.fixed
+        changing = (
+            *(self.moves, self.numbers, self.draws, self.shapes, self.inputs is not None, self.watch, self.changed),
+            *(any(fixed.offsets), fixed.checks, known is None, any(result is not None for result in self.results)),
+        )
+        if any(changing) or known is None:
+            return None
+        call = self.compiled.caller(NOWHERE if fixed.scalars is None else fixed.scalars.pointer, fixed.starts)
+        structure, new_leaf = self.structure, runtime.new_leaf
+        only = known[0] if structure is tree.LEAF else None
+
+        def simply(leaves: list[Any]) -> Any:
+            try:
+                memories = call(map(pointer_of, leaves))
+            except TypeError:  # no pointer: one of them was donated
+                for storage in leaves:
+                    storage.memory  # noqa: B018  (raises)
+                raise
+            if only is not None:
+                return wrap(new_leaf(memories[0], only))
+            return tree.unflatten(structure, [wrap(node) for node in map(new_leaf, memories, known)])
+
+        return simply
 
     def _given_up(
         self, compiled: CompiledGraph, storages: list[Storage], donated: list[Storage]

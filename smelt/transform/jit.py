@@ -88,8 +88,8 @@ class Jit(Generic[P, T]):
         found = self._flatten_tensors(args, kwargs)
         if found is not None:
             entry = self._entries.get(found[1])
-            if entry is not None and entry.is_simple:
-                result: T = entry.replay_simple(found[0])
+            if entry is not None and entry.simply is not None:
+                result: T = entry.simply(found[0])
                 return result
         return self._call(args, kwargs, found or self._flatten_any(args, kwargs))
 
