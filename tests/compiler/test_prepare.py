@@ -28,6 +28,7 @@ def argument(number: int, dtype: DType, *shape: int, steady: bool = False) -> No
     [
         (NEON, float32, 1, Panels(16, 1)),
         (NEON, float64, 512, Panels(8, 1)),
+        (NEON, float32, 512, None),
         (AVX2, float32, 1, Panels(16, 1)),
         (AVX512, float32, 3, Panels(64, 1)),
         (AMX, float32, 4, Panels(64, 1)),
