@@ -25,9 +25,9 @@ from smelt.schedule.vectors import fitting, vector_lanes
 
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
 TILED_ROWS = 4  # rows from which on there are tiles
-BY_LANE_TILE = 8, 3  # the same where rows are the lanes of vectors
+BY_LANE_TILE = 8, 2  # the same where rows are the lanes of vectors: more vectors are no faster, and cost gcc time
 BY_LANE_SIZE = 256  # rows and columns that are worth packing A as well
-BY_LANE_PANELS = 24  # panels of B that such a tile meets
+BY_LANE_PANELS = 36  # panels of B that such a tile meets
 BY_LANE_ROOM = 8  # times as much as others may be packed: blocks stream from the caches
 TURNED_PANELS = 16  # panels of B that a tile of a turned A meets
 PACKED_SHARE = 4  # a packed block takes this part of the second-level cache
