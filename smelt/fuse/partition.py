@@ -120,7 +120,8 @@ class _Walk:
             self.absorb(asking[0], node)
             self.decisions.append(Decision(node, "stored", "it is a result, by the kernel that computes it anyway"))
             return
-        why = reason or "it is a result, or has to be read as a whole"
+        whole = "a pass before has it stored" if node in self.pieces else "it is a result, or has to be read as a whole"
+        why = reason or whole
         self.decisions.append(Decision(node, "stored", why, len(asking)))
         self.store(node, asking)
 

@@ -26,7 +26,7 @@ SHARE: Final = 8  # copies may take this part of the free memory
 class Watch:
     """Whether inputs that a graph would like to have prepared stay the same from call to call."""
 
-    __slots__ = ("_calls", "_given", "_key", "_plain", "_same", "_views", "_wanted", "compiled")
+    __slots__ = ("_calls", "_given", "_key", "_plain", "_same", "_views", "_wanted", "compiled", "key")
 
     def __init__(self, traced: Traced, compiled: CompiledGraph) -> None:
         self._key, self._plain, self._wanted = traced.key, compiled, CALLS
@@ -35,7 +35,7 @@ class Watch:
         self._begin()
 
     def _begin(self) -> None:
-        self.compiled = self._plain  # what runs
+        self.compiled, self.key = self._plain, self._key  # what runs
         self._same = list(range(len(self._plain.asks)))  # of what it asks for: has stayed so far, or is prepared
         self._calls = 0
 
@@ -70,7 +70,8 @@ class Watch:
                 room -= nbytes
         if taken:
             self._same = list(taken)
-            self.compiled = find(with_steady(self._key, taken.values()), self._plain.device)
+            self.key = with_steady(self._key, taken.values())
+            self.compiled = find(self.key, self._plain.device)
         else:
             self._wanted *= LONGER
             self._begin()

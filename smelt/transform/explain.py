@@ -69,8 +69,11 @@ class Explanation:
             parts.append(_titled(f"region of {record.name}", record.region))
             parts.append(_titled(f"schedule of {record.name}: {record.form}", _schedule_text(record)))
             parts.append(_titled(f"kernel IR of {record.name}", record.ir))
-        asks = [f"input {one.input}: {one.graph}" for one in self.compiled.asks]
-        parts += [_titled("inputs that are prepared once they stay the same", "".join(asks).rstrip())] if asks else []
+        prepared = {"inputs that are prepared": self.compiled.prepared}
+        prepared["inputs that are prepared once they stay the same"] = self.compiled.asks
+        for title, inputs in prepared.items():
+            texts = [f"input {one.input}: {one.graph}" for one in inputs]
+            parts += [_titled(title, "".join(texts).rstrip())] if texts else []
         parts.append(_titled("source", self.source))
         parts.append(_titled("memory", self._memory_text()))
         parts.append(_titled("time", self._time_text()))
@@ -114,8 +117,10 @@ def examine(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     if not callable(function):
         raise ArgumentError(f"explain: {function!r:.80} is not a function", hint="Give what computes: lambda: x + 1.")
     jitted = function.keeping() if isinstance(function, Jit) else Jit(function)
+    device = jitted.graph_key(*args, **kwargs)[1]
+    best = min(_timed(jitted, args, kwargs, device) for _ in range(_RUNS))
+    # What runs by now: inputs that stay the same are prepared after some calls.
     compiled = runtime.current().compiler.compile(*jitted.graph_key(*args, **kwargs), explain=True)
-    best = min(_timed(jitted, args, kwargs, compiled.device) for _ in range(_RUNS))
     return Explanation(compiled, jitted.memory(*args, **kwargs), 1e3 * best, _launch_seconds(jitted, args, kwargs))
 
 

@@ -110,13 +110,15 @@ class Jit(Generic[P, T]):
     def graph_key(self, *args: P.args, **kwargs: P.kwargs) -> tuple[GraphKey, Device]:
         """The key of the graph that a call with these arguments runs, and where; nothing is compiled for it."""
         args, kwargs = self._taken(args, kwargs)
-        traced, entry = self._record(args, kwargs, self._searched(args, kwargs)[0])
-        return traced.key, entry.device
+        leaves, key = self._searched(args, kwargs)
+        known = self._entries.get(key)
+        traced, entry = self._record(args, kwargs, leaves)
+        return (traced.key if known is None or known.watch is None else known.watch.key), entry.device
 
     def program(self, *args: P.args, **kwargs: P.kwargs) -> Program | None:
         """The launch list that a call with these arguments has run."""
         entry = self._entries.get(self._flatten_any(args, kwargs)[1])
-        return None if entry is None else entry.compiled.program
+        return None if entry is None else (entry.watch or entry).compiled.program
 
     def memory(self, *args: P.args, **kwargs: P.kwargs) -> MemoryPlan:
         """What a call with these arguments takes from memory. The function is compiled for it, but not run.
@@ -131,12 +133,11 @@ class Jit(Generic[P, T]):
         leaves, key = self._searched(args, kwargs)
         entry = self._entries[key] = self._entries.get(key) or self._trace(args, kwargs, leaves)
         read = [leaf for leaf in leaves if isinstance(leaf, Storage)] + entry.captured
-        running = entry.compiled
-        if entry.watch is not None:
-            read += entry.watch.copies(read)
-            running = entry.watch.compiled
+        read += [] if entry.watch is None else entry.watch.copies(read)
         inputs = sum({id(storage.memory): storage.memory.nbytes for storage in read}.values())
-        return running.memory(inputs, None if entry.shapes is None else entry.shapes.bind(leaves))
+        return (entry.watch or entry).compiled.memory(
+            inputs, None if entry.shapes is None else entry.shapes.bind(leaves)
+        )
 
     def keeping(self) -> Jit[P, T]:
         """The same function, giving up none of its arguments."""

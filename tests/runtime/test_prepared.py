@@ -221,6 +221,14 @@ def test_an_earlier_process_prepares_for_a_later_one() -> None:
         assert is_packed(f)
 
 
-def test_explain_names_what_is_prepared() -> None:
-    text = str(examine(lambda x, w: x @ w, numbers(4, DEPTH), numbers(DEPTH, COLUMNS)))
-    assert "=== inputs that are prepared once they stay the same\ninput 1: graph leaves(1)" in text
+def test_explain_shows_the_plan_that_runs_by_the_end() -> None:
+    found = examine(lambda x, w: x @ w, numbers(4, DEPTH), numbers(DEPTH, COLUMNS))
+    assert "=== inputs that are prepared\ninput 1: graph leaves(1)" in str(found)
+    assert found.compiled.prepared and found.kernels[0].form.startswith("packed")
+    assert found.launch_seconds is not None and all(seconds > 0 for seconds in found.launch_seconds)
+
+
+def test_explain_says_what_would_be_prepared() -> None:
+    shared = np.zeros((DEPTH, COLUMNS), np.float32)  # its owner may write to it
+    found = examine(lambda x, w: x @ w, numbers(4, DEPTH), sm.from_numpy(shared))
+    assert "=== inputs that are prepared once they stay the same\ninput 1: graph leaves(1)" in str(found)
