@@ -18,7 +18,7 @@ from smelt.diskcache import disk_cache
 from smelt.errors import CompilerError
 
 _CANDIDATES: Final = ("cc", "clang", "gcc")
-INSTALL_HINT: Final = 'Install a C compiler (gcc or clang), or: pip install "smelt[zig]"'
+INSTALL_HINT: Final = "Install a C compiler (gcc or clang), or: pip install ziglang"
 _VERSION_TIME_LIMIT: Final = 20.0  # seconds
 
 # Never -ffast-math: besides being wrong it halves the fused multiply-adds of a tile kernel. The vectorizer is off

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PLACE_BITS: Final = 40  # of a pointer; the bits above are the number of the block
 _PLACE: Final = (1 << PLACE_BITS) - 1
 _KEPT_FRACTION: Final = 8  # an eighth of the device's memory may lie in the pool
-_EXTRA: Final = "pip install 'smelt[opencl]'"
+_DRIVER: Final = "pip install 'pyopencl[pocl]' brings one for processors, Debian's pocl-opencl-icd another."
 
 
 class Context:
@@ -163,7 +163,7 @@ def _open() -> Context:
         import pyopencl as cl  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise DeviceError(
-            "the device opencl needs pyopencl, which is not installed", hint=f"Install it: {_EXTRA}"
+            "the device opencl needs pyopencl, which is not installed", hint="Install it: pip install pyopencl"
         ) from None
     try:
         found = [device for platform in cl.get_platforms() for device in platform.get_devices()]
@@ -174,7 +174,7 @@ def _open() -> Context:
     named = [d for d in found if wanted in f"{d.platform.name} {d.name}".lower() and ("oclgrind" in wanted) >= _slow(d)]
     if not named:
         rule = f"There are: {', '.join(d.name for d in found)}." if found else "There is no OpenCL device."
-        raise DeviceError("no OpenCL device was found", rule=rule, hint=f"{_EXTRA} brings one for the processor.")
+        raise DeviceError("no OpenCL device was found", rule=rule, hint=_DRIVER)
     if not named[0].double_fp_config:
         raise DeviceError(f"the OpenCL device {named[0].name} has no float64", hint="SMELT_OPENCL names another one.")
     return Context(cl, named[0])

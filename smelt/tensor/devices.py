@@ -20,7 +20,7 @@ def set_default_device(device: str) -> None:
     """Make new tensors on this device from now on: "cpu" or "opencl".
 
     A computation runs where its inputs lie, and without inputs on the default device. `SMELT_DEVICE` in the environment
-    says what it is at first. OpenCL needs `pip install 'smelt[opencl]'`.
+    says what it is at first. OpenCL needs `pip install pyopencl`.
 
     >>> sm.set_default_device("cpu")
     >>> sm.zeros(2).device
