@@ -25,8 +25,10 @@ def _default_cache() -> str:
 
 
 def _integer(name: str, default: int) -> int:
-    text = os.environ.get(name, "")
-    return int(text) if text.lstrip("-").isdigit() else default
+    text = os.environ.get(name, "").strip()
+    if text and not (text.isdecimal() and text.isascii()):
+        raise ArgumentError(f"{name}: {text!r:.80} is not a number", rule="it is 0 or more.")
+    return int(text) if text else default
 
 
 class Settings(NamedTuple):

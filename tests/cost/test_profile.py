@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from smelt import config
 from smelt.cost.profile import profile, read_profile, without
+from smelt.errors import ArgumentError
 
 
 def write(root: Path, texts: dict[str, str]) -> Path:
@@ -129,3 +131,12 @@ def test_what_the_environment_takes_away(text: str, shown: str) -> None:
         check=False,
     )
     assert shown in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("text", ["9x", "-3", "1.5", "²"])
+def test_a_setting_that_is_no_number_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SMELT_THREADS", text)
+    with pytest.raises(ArgumentError, match="SMELT_THREADS: .* is not a number"):
+        config._from_environment()
+    monkeypatch.setenv("SMELT_THREADS", " ")
+    assert config._from_environment().threads == 0
