@@ -136,7 +136,7 @@ def test_what_the_environment_takes_away(text: str, shown: str) -> None:
 @pytest.mark.parametrize("text", ["9x", "-3", "1.5", "²"])
 def test_a_setting_that_is_no_number_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SMELT_THREADS", text)
-    with pytest.raises(ArgumentError, match="SMELT_THREADS: .* is not a number"):
+    with pytest.raises(ArgumentError, match=r"SMELT_THREADS: .* is not a number"):
         config._from_environment()
     monkeypatch.setenv("SMELT_THREADS", " ")
     assert config._from_environment().threads == 0
