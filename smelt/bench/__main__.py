@@ -6,9 +6,9 @@ import argparse
 import json
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from smelt.bench import compare
 from smelt.bench.coldpath import coldpath_table, measure_coldpath
@@ -63,104 +63,101 @@ def main(words: Sequence[str] | None = None, program: str = "python -m smelt.ben
         return 130
 
 
+class _Suite(NamedTuple):
+    """What a suite is asked with on the command line."""
+
+    help: str
+    quick: str  # what --quick means
+    only: Iterable[str] | None = None  # what --only may name; None: nothing, empty: any name
+    listed: str = ""  # what those are, below the options
+    strict: bool = False  # there are bars
+    threads: str = ""  # what stands for none given: "1 and 2", or one number
+    against: Sequence[str] = ()  # peers
+
+
+def _suites() -> dict[str, _Suite]:
+    measures = [f"  {name:<10}{measure.summary}" for name, measure in MEASURES.items()]
+    cases = [f"  {name:<16}{case.summary}" for name, case in CASES.items()]
+    networks = [f"  {name:<17}{case.summary}" for name, case in NETWORKS.items()]
+    feelings = [f"  {name:<10}{measure.summary}" for name, measure in FEEL.items()]
+    gradients = [*_group_lines(GRADIENTS), f"  {COMPILE}: {COMPILE_SUMMARY}"]
+    rough = "few rounds: a rough look, without bars"
+
+    def listed(title: str, lines: Sequence[str]) -> str:
+        return "\n".join([f"{title}:", *lines])
+
+    def names(groups: Mapping[str, Group]) -> list[str]:
+        return [*groups, *(name for group in groups.values() for name in group.cases)]
+
+    return {
+        "core": _Suite(
+            "calls, nodes, imports, first compilations, fused matmul: each with its bar",
+            "fewer rounds and a smaller model: a rough look",
+            *(MEASURES, f"{listed('measures', measures)}\n\n{_EXAMPLES}", True),
+        ),
+        "ops": _Suite(
+            "indexing, order, scans, convolution and pooling against NumPy",
+            "small inputs and few rounds: a rough look, without bars",
+            *(CASES, listed("cases", cases), True),
+        ),
+        "cpu": _Suite(
+            "products, norms, reductions, attention and networks against NumPy, PyTorch, JAX and the machine",
+            *(rough, names(GROUPS), listed("groups and cases", list(_group_lines(GROUPS))), True, "1 and 2", PEERS),
+        ),
+        "grad": _Suite(
+            "values with gradients against PyTorch and JAX, and what compiling them costs",
+            *(rough, [*names(GRADIENTS), COMPILE], listed("groups and cases", gradients), True, "1 and 2", PEERS),
+        ),
+        "train": _Suite(
+            "whole training steps against PyTorch and JAX",
+            "few rounds and small networks: a rough look, without bars",
+            *(NETWORKS, listed("cases", networks), True, "2", TRAINED),
+        ),
+        "coldpath": _Suite("seconds per stage of a first compilation, with a cold cache", "a small model"),
+        "feel": _Suite(
+            "what a user waits for outside of jit: an op, a draw, a layer",
+            *("few rounds: a rough look", FEEL, listed("measures", feelings), True),
+        ),
+        "model": _Suite(
+            "estimates of the cost model against kernels in several forms, on one thread",
+            *("one case of each group: a rough look", (), "kernels of any case may be named: softmax, gpt"),
+        ),
+        "compare": _Suite(
+            "an old checkout against this one: every row of core, ops, cpu, grad and train before and after",
+            *("few rounds and small inputs: a rough look", compare.known_names(), "", False, "1 and 2"),
+        ),
+    }
+
+
 def _parser(program: str) -> argparse.ArgumentParser:
-    layout = argparse.RawDescriptionHelpFormatter
+    layout, counts = argparse.RawDescriptionHelpFormatter, range(1, cores() + 1)
     parser = argparse.ArgumentParser(
         prog=program, description="Measure smelt.", epilog=_EXAMPLES, formatter_class=layout
     )
-    suites = parser.add_subparsers(title="suites", dest="suite", metavar="suite", required=True)
-    measures = "measures:\n" + "\n".join(f"  {name:<10}{m.summary}" for name, m in MEASURES.items())
-    core = suites.add_parser(
-        "core",
-        help="calls, nodes, imports, first compilations, fused matmul: each with its bar",
-        epilog=f"{measures}\n\n{_EXAMPLES}",
-        formatter_class=layout,
-    )
-    core.add_argument("--only", nargs="+", choices=MEASURES, metavar="NAME", help="only these measures")
-    core.add_argument("--quick", action="store_true", help="fewer rounds and a smaller model: a rough look")
-    core.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
-    ops = suites.add_parser(
-        "ops",
-        help="indexing, order, scans, convolution and pooling against NumPy",
-        epilog="cases:\n" + "\n".join(f"  {name:<16}{case.summary}" for name, case in CASES.items()),
-        formatter_class=layout,
-    )
-    ops.add_argument("--only", nargs="+", choices=CASES, metavar="NAME", help="only these cases")
-    ops.add_argument("--quick", action="store_true", help="small inputs and few rounds: a rough look, without bars")
-    ops.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
-    cpu = suites.add_parser(
-        "cpu",
-        help="products, norms, reductions, attention and networks against NumPy, PyTorch, JAX and the machine",
-        epilog="groups and cases:\n" + "\n".join(_group_lines(GROUPS)),
-        formatter_class=layout,
-    )
-    grad = suites.add_parser(
-        "grad",
-        help="values with gradients against PyTorch and JAX, and what compiling them costs",
-        epilog="groups and cases:\n" + "\n".join([*_group_lines(GRADIENTS), f"  {COMPILE}: {COMPILE_SUMMARY}"]),
-        formatter_class=layout,
-    )
-    counts = range(1, cores() + 1)
-    for suite, groups, others in ((cpu, GROUPS, ()), (grad, GRADIENTS, (COMPILE,))):
-        names = [*groups, *(name for group in groups.values() for name in group.cases), *others]
-        suite.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="only these")
-        suite.add_argument("--threads", nargs="+", type=int, choices=counts, metavar="N", help="1 and 2 unless given")
-        suite.add_argument(
-            "--against", nargs="+", choices=PEERS, metavar="PEER", help=f"only these: {', '.join(PEERS)}"
-        )
-        suite.add_argument("--quick", action="store_true", help="few rounds: a rough look, without bars")
-        suite.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
-    train = suites.add_parser(
-        "train",
-        help="whole training steps against PyTorch and JAX",
-        epilog="cases:\n" + "\n".join(f"  {name:<12}{case.summary}" for name, case in NETWORKS.items()),
-        formatter_class=layout,
-    )
-    train.add_argument("--only", nargs="+", choices=NETWORKS, metavar="NAME", help="only these cases")
-    train.add_argument(
-        "--threads", type=int, choices=counts, default=min(2, cores()), metavar="N", help="2 unless given"
-    )
-    train.add_argument("--against", nargs="+", choices=TRAINED, metavar="PEER", help=f"only: {', '.join(TRAINED)}")
-    train.add_argument("--quick", action="store_true", help="few rounds and small networks: a rough look, without bars")
-    train.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
-    coldpath = suites.add_parser("coldpath", help="seconds per stage of a first compilation, with a cold cache")
-    coldpath.add_argument("--quick", action="store_true", help="a small model")
-    feel = suites.add_parser(
-        "feel",
-        help="what a user waits for outside of jit: an op, a draw, a layer",
-        epilog="measures:\n" + "\n".join(f"  {name:<10}{measure.summary}" for name, measure in FEEL.items()),
-        formatter_class=layout,
-    )
-    feel.add_argument("--only", nargs="+", choices=FEEL, metavar="NAME", help="only these measures")
-    feel.add_argument("--quick", action="store_true", help="few rounds: a rough look")
-    feel.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
-    model = suites.add_parser(
-        "model", help="estimates of the cost model against kernels in several forms, on one thread"
-    )
-    model.add_argument(
-        "--only", nargs="+", default=(), metavar="NAME", help="only kernels of these cases: softmax, gpt"
-    )
-    model.add_argument("--quick", action="store_true", help="one case of each group: a rough look")
-    comparison = suites.add_parser(
-        "compare",
-        help="an old checkout against this one: every row of core, ops, cpu, grad and train before and after",
-        description="Figures are ratios of speeds, above 1 where this tree is faster.\n"
-        f"Exits with 1 when a row is below {compare.LEAST} of the old speed beyond its noise, or does not run here.",
-        epilog=f"example:\n  git worktree add ../old HEAD~1\n  {program} compare ../old --only ops cpu",
-        formatter_class=layout,
-    )
-    comparison.add_argument("old", type=Path, metavar="OLD_TREE", help="the checkout to compare with")
-    comparison.add_argument(
-        "--only",
-        nargs="+",
-        choices=compare.known_names(),
-        metavar="NAME",
-        help="only these suites, groups, measures or cases",
-    )
-    comparison.add_argument("--threads", nargs="+", type=int, choices=counts, metavar="N", help="1 and 2 unless given")
-    comparison.add_argument("--quick", action="store_true", help="few rounds and small inputs: a rough look")
-    for suite in (core, ops, cpu, grad, train, coldpath, feel, model, comparison):
-        suite.add_argument("--json", metavar="FILE", help="write JSON too; '-' prints it instead of the table")
+    added = parser.add_subparsers(title="suites", dest="suite", metavar="suite", required=True)
+    for name, suite in _suites().items():
+        one = added.add_parser(name, help=suite.help, epilog=suite.listed, formatter_class=layout)
+        if name == "compare":
+            one.description = (
+                "Figures are ratios of speeds, above 1 where this tree is faster.\nExits with 1 when a row is below "
+                f"{compare.LEAST} of the old speed beyond its noise, or does not run here."
+            )
+            one.epilog = f"example:\n  git worktree add ../old HEAD~1\n  {program} compare ../old --only ops cpu"
+            one.add_argument("old", type=Path, metavar="OLD_TREE", help="the checkout to compare with")
+        if suite.only is not None:
+            choices = list(suite.only) or None
+            one.add_argument("--only", nargs="+", choices=choices, default=None, metavar="NAME", help="only these")
+        if suite.threads:
+            several: dict[str, Any] = {"nargs": "+"} if suite.threads == "1 and 2" else {"default": min(2, cores())}
+            told = f"{suite.threads} unless given"
+            one.add_argument("--threads", type=int, choices=counts, metavar="N", help=told, **several)
+        if suite.against:
+            told = f"only these: {', '.join(suite.against)}"
+            one.add_argument("--against", nargs="+", choices=suite.against, metavar="PEER", help=told)
+        one.add_argument("--quick", action="store_true", help=suite.quick)
+        if suite.strict:
+            one.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
+        one.add_argument("--json", metavar="FILE", help="write JSON too; '-' prints it instead of the table")
     return parser
 
 
@@ -227,7 +224,7 @@ def _feel(arguments: argparse.Namespace) -> int:
 
 def _model(arguments: argparse.Namespace) -> int:
     facts = machine()
-    return _reported("model", measure_model(arguments.only, arguments.quick, _progress), facts, arguments)
+    return _reported("model", measure_model(arguments.only or (), arguments.quick, _progress), facts, arguments)
 
 
 def _reported(suite: str, rows: list[Row], facts: dict[str, Any], arguments: argparse.Namespace) -> int:
