@@ -30,6 +30,7 @@ RANK = {name: rank for rank, name in enumerate(LAYOUT)}
 LAZY_DOORS = frozenset({FRONT_DOOR, "cli"})
 
 MAXIMUM_LINES = 600
+MAXIMUM_FUNCTION = 60
 MOST_DEEP_IMPORTS = 155  # there were 822
 UNSAFE_MODULES = frozenset({"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"})
 UNSAFE_CALLS = frozenset({"eval", "exec", "__import__", "os.system", "os.popen", "builtins.eval", "builtins.exec"})
@@ -208,6 +209,17 @@ def test_files_stay_readable() -> None:
     files = [path for path in PACKAGE.rglob("*") if path.suffix in {".py", ".c", ".h"}]
     lengths = {_name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
     assert {name: lines for name, lines in lengths.items() if lines > MAXIMUM_LINES} == {}
+
+
+def test_functions_are_short() -> None:
+    functions = [
+        (_name(path), node)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    ]
+    lengths = {(name, node.name): (node.end_lineno or 0) - node.lineno + 1 for name, node in functions}
+    assert {name: lines for name, lines in lengths.items() if lines > MAXIMUM_FUNCTION} == {}
 
 
 def test_packages_open_with_a_docstring() -> None:
