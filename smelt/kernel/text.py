@@ -22,6 +22,7 @@ from smelt.kernel.ir import DOTS, Kernel, Part, Statement, Value
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Output, Place, Prefix, Region
 
 _PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy", *DOTS})  # operations without an attribute
+_ALONE = frozenset({*UNARY, "cast", "cast_odd", "copy"})  # of them, those of one argument
 _REDUCTIONS, _SCANS = {name: name for name in REDUCTIONS}, {name: name for name in SCANS}
 _STORES = {"store": False, "store.stream": True}
 _MAXIMUM_EXTENT = 1 << 20
@@ -259,8 +260,8 @@ class _Text(forms.Text):
         self.dtype = dtype = self.read("dtype", line)
         line.expect("=")
         op, arguments, attribute = self.read_operation(line)
-        if not arguments and op in _PLAIN:
-            line.fail("an argument")
+        if op in _PLAIN and len(arguments) != (1 if op in _ALONE else 3 if op == "where" else 2):
+            line.fail(f"other arguments of {op} before here")
         self.values[f"%{at}"] = Expression(op, dtype, arguments, attribute)
 
     def read_operation(self, line: forms.Line) -> tuple[str, tuple[Any, ...], Any]:

@@ -130,6 +130,16 @@ def test_errors_say_what_was_expected(change: tuple[str, str], message: str) -> 
         parse_kernel(text.replace(*change))
 
 
+@pytest.mark.parametrize(
+    "change", [("= exp %12", "= exp %12 %12"), ("= sub %10 %11", "= sub %10"), ("= sub %10 %11", "= sub")]
+)
+def test_expressions_have_as_many_arguments_as_their_operation_takes(change: tuple[str, str]) -> None:
+    text = print_region(r.attention(causal=True).region)
+    assert change[0] in text
+    with pytest.raises(ParseError, match="other arguments"):
+        parse_region(text.replace(*change))
+
+
 def mutated(rng: random.Random, text: str) -> str:
     """Text with a few characters, words or lines changed, moved or lost."""
     for _ in range(rng.randint(1, 4)):
