@@ -140,7 +140,9 @@ def test_every_allocation_of_a_call_may_fail(name: str, exhausted: Exhausted) ->
             assert exhausted.count < number
             break
         gc.collect()
-        assert pool.used_bytes == used  # nothing of the failed call is left
+        # Nothing of the failed call is left; caches may let go of what earlier tests left there.
+        assert pool.used_bytes <= used
+        used = pool.used_bytes
         exhausted.fail(1 << 30, 0)
         check(program())
         gc.collect()
