@@ -23,13 +23,13 @@ _MASK_FOLDS = {"max": "fold_or", "min": "fold_and"}
 
 def side_by_side(load: Load) -> Part | None:
     """The part of a load of packed numbers whose registers lie next to each other, in whole vectors."""
-    dtype, parts = load.buffer.dtype, load.value.parts
-    if load.picks or load.mask or load.buffer.place is not Place.LOCAL or compute_dtype(dtype) is not dtype:
+    buffer = load.buffer
+    if buffer.place is not Place.LOCAL or buffer.dtype is not float32 or load.picks or load.mask:
         return None
-    address = load.buffer.address(load.index)
-    for part in parts:
+    address = buffer.address(load.index)
+    for part in load.value.parts:
         move = along_lane(address, part)
-        if dtype is float32 and part.extent % TOGETHER == 0 and move is not None and move.step.value == 1:
+        if part.extent % TOGETHER == 0 and move is not None and move.step.value == 1:
             return part
     return None
 
