@@ -51,6 +51,11 @@ class Remembered(Generic[Key, Value]):
         with self._lock:
             return list(self._values.values())
 
+    def key_of(self, value: Value) -> Key | None:
+        """The key under which a value is remembered."""
+        with self._lock:
+            return next((key for key, known in self._values.items() if known is value), None)
+
     def get(self, key: Key) -> Value | None:
         """The value of a key, if it is known."""
         with self._lock:

@@ -19,7 +19,7 @@ FRONT_DOOR = "smelt"  # `import smelt` itself: smelt/__init__.py
 LAYOUT = (
     *("errors", "brought", "names", "shown", "config", "tracebacks", "dtypes", "tree", "locks", "diskcache"),
     *("graph", "derive", "rewrite", "kernel", "cost", "egraph", "fuse", "schedule", "render", "device"),
-    *("plan", "compiler", "search", "runtime", "tensor", "transform", "debug"),
+    *("plan", "compiler", "search", "runtime", "tensor", "transform", "debug", "tuning"),
     *("nn", "optim", "formats", "train", "data"),
     FRONT_DOOR,
     *("llm", "bench", "view", "cli", "__main__"),

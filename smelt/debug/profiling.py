@@ -86,7 +86,7 @@ class Profile:
                 self._note(_looped(compiled.kernels), began, seconds, compiled.kernels)
                 return
             for record, taken in zip(compiled.kernels, launches, strict=True):
-                self._note(_name(record), began, taken, [record])
+                self._note(kernel_name(record), began, taken, [record])
                 began += taken
 
     def _note(self, name: str, began: float, seconds: float, records: Sequence[KernelRecord]) -> None:
@@ -173,7 +173,7 @@ def profile(trace: str | os.PathLike[str] | None = None) -> Iterator[Profile]:
             found.save(trace)
 
 
-def _name(record: KernelRecord) -> str:
+def kernel_name(record: KernelRecord) -> str:
     operations = [_NAMES.get(node, node) for node in record.nodes if node not in _MOVEMENT] or list(record.nodes)
     written = _TYPE.search(record.sink)
     shown = " ".join(operations) if len(operations) <= 6 else " ".join([*operations[:3], "…", *operations[-2:]])

@@ -143,6 +143,10 @@ class Jit(Generic[P, T]):
         """The same function, giving up none of its arguments."""
         return Jit(self.__wrapped__, self._static, (), self._shapes) if self._donate else self
 
+    def forget(self) -> None:
+        """Compile anew at the next call: something is known that was not."""
+        self._entries.clear()
+
     # --- the way in
 
     def _taken(self, args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -1,0 +1,200 @@
+"""The search for one region: from the default uphill, a few contenders at a time.
+
+In every round the neighbours of the best points so far are lowered, which takes milliseconds each, and ranked by a
+guess of their speed. The best of them, with a few drawn at random so that the guess stays honest, are built, verified
+and raced against the default. What they show corrects the guess. Bounds: lowering and guessing take about 5 ms a point,
+building 100 ms a contender and core, so hundreds of points are looked at for each dozen that are raced.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from smelt.cost.kernel import cost
+from smelt.cost.rates import known
+from smelt.device.protocol import Device
+from smelt.kernel import Illegal, Kernel, Region, print_kernel
+from smelt.schedule import lowered
+from smelt.search.contender import Contender, Measurer, Outcome, Timed
+from smelt.search.space import Point, leaps, starts, steps
+
+GAIN = 1.02  # that a contender has to show at least, beyond noise, to be adopted
+FRONT = 3  # points whose neighbours are looked at
+DRAWN = 8  # one in so many contenders is drawn at random
+LEAPS = 24  # points two steps away from each of the front
+CONFIRMED = 2  # contenders that may be looked at again in the end
+STALE = 2  # rounds without a better contender after which there is no other
+BETTER = 1.01  # times as fast
+HOPELESS = -2.0  # the logarithm of the speed of what was not even timed
+_RIDGE = 0.5  # how much evidence it takes to believe in an effect
+_TRUST = 0.5  # in the cost model, where nothing was measured
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a search for one region may take."""
+
+    seconds: float
+    batch: int = 16  # contenders of a round
+    rounds: int = 1000
+    confirming: float = 1.0  # seconds, at the end
+
+
+class Tried(NamedTuple):
+    """A contender that was raced: how fast it was thought to be, relative to the default, and what became of it."""
+
+    label: str
+    contender: Contender
+    guessed: float
+    outcome: Outcome
+
+
+@dataclass
+class Climb:
+    """What a search has found: the contender to adopt, if any, with what confirmed it, and everything it tried."""
+
+    default: Contender
+    tried: list[Tried] = field(default_factory=list)
+    refused: int = 0  # points that do not fit the region
+    best: Tried | None = None
+    confirmed: Timed | None = None
+    seconds: float = 0.0
+
+    @property
+    def adopted(self) -> Tried | None:
+        """The contender that is faster than the default beyond doubt."""
+        return self.best if self.confirmed is not None and self.confirmed.low >= GAIN else None
+
+
+class Guess:
+    """How fast a point may be relative to the default: what the cost model says, corrected by effects of single knobs
+    that were seen in this region. All speeds are logarithms.
+    """
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[frozenset[str], float, float]] = []
+        self._found: tuple[float, dict[str, float]] | None = _TRUST, {}
+
+    def learn(self, features: frozenset[str], modelled: float, measured: float) -> None:
+        """Take a measurement into account."""
+        self._seen.append((features, modelled, measured))
+        self._found = None
+
+    def __call__(self, features: Iterable[str], modelled: float) -> float:
+        self._found = self._found or self._fitted()
+        trust, effects = self._found
+        return trust * modelled + sum(effects.get(name, 0.0) for name in sorted(features))
+
+    def _fitted(self) -> tuple[float, dict[str, float]]:
+        """How far the model is to be trusted, and what single features do: a ridge regression."""
+        names = sorted(frozenset[str]().union(*(seen for seen, _, _ in self._seen)))
+        table = np.array([[m, *(name in seen for name in names)] for seen, m, _ in self._seen], np.float64)
+        before = np.array([_TRUST, *(0.0 for _ in names)])
+        missed = np.array([y for _, _, y in self._seen]) - table @ before
+        squares = table.T @ table + _RIDGE * np.eye(len(before))
+        found = before + np.linalg.solve(squares, table.T @ missed)
+        return float(found[0]), dict(zip(names, map(float, found[1:]), strict=True))
+
+
+class _Seen(NamedTuple):
+    point: Point
+    modelled: float  # the logarithm of its speed, by the cost model
+
+
+class _Search:
+    def __init__(self, region: Region, device: Device, rng: random.Random) -> None:
+        self.region, self.device, self.rng = region, device, rng
+        self.guess = Guess()
+        self.default = Contender.default(region, device)
+        self.texts = {print_kernel(self.default.kernel)}  # of kernels that were looked at
+        self.scale = self.modelled(self.default.kernel)
+        self.looked: set[Point] = set()
+        self.refused = 0
+        self.waiting: list[_Seen] = []  # points that are worth building, if their turn comes
+
+    def modelled(self, kernel: Kernel) -> float:
+        """The logarithm of the speed of a kernel, by the cost model."""
+        profile = self.device.profile
+        return -math.log(max(cost(self.region, kernel, profile).seconds(profile, known(profile)), 1e-9))
+
+    def look(self, points: Iterable[Point], until: float, clock: Callable[[], float]) -> None:
+        """Let points wait for their turn that fit the region and are not the same as others: as many as time allows."""
+        for point in points:
+            if point in self.looked or clock() > until:
+                continue
+            self.looked.add(point)
+            try:
+                _, kernel = lowered(point.candidate, self.region, self.device.profile)
+            except Illegal:
+                self.refused += 1
+                continue
+            text = print_kernel(kernel := replace(kernel, name=self.default.kernel.name))
+            if text not in self.texts:
+                self.texts.add(text)
+                self.waiting.append(_Seen(point, self.modelled(kernel) - self.scale))
+
+    def batch(self, count: int) -> Iterator[tuple[_Seen, Contender]]:
+        """The most promising points that wait, and some at random."""
+        self.waiting.sort(key=lambda seen: self.guess(seen.point.features, seen.modelled))
+        for k in range(count):
+            if not self.waiting:
+                return
+            drawn = k % DRAWN == DRAWN - 1
+            seen = self.waiting.pop(self.rng.randrange(len(self.waiting)) if drawn else -1)
+            yield seen, Contender.of(seen.point.candidate, self.region, self.device)
+
+
+def climb(
+    region: Region,
+    device: Device,
+    measurer: Measurer,
+    limits: Limits,
+    rng: random.Random,
+    seeds: Iterable[Point] = (),
+    clock: Callable[[], float] = time.monotonic,
+) -> Climb:
+    """Search for a schedule that is faster than the default's. Points that were good elsewhere may be `seeds`."""
+    began = clock()
+    search, stale = _Search(region, device, rng), 0
+    found = Climb(search.default)
+    speeds: dict[Point, float] = {}  # of those that were timed
+    pool = [*seeds, *starts(region, device.profile)]
+    for _ in range(limits.rounds):
+        left = limits.seconds - limits.confirming - (clock() - began)
+        front = sorted(speeds, key=lambda point: -speeds[point])[:FRONT] or pool[:1]
+        for point in front:
+            pool += [*steps(point), *leaps(point, LEAPS, rng)]
+        search.look(pool, clock() + left / 4, clock)
+        pool, chosen = [], list(search.batch(limits.batch))
+        if left <= 0 or stale >= STALE or not chosen:
+            break
+        outcomes = measurer.race(region, [found.default, *(contender for _, contender in chosen)], left)
+        best = max([1.0, *speeds.values()])
+        guesses = [math.exp(search.guess(seen.point.features, seen.modelled)) for seen, _ in chosen]
+        for (seen, contender), guessed, outcome in zip(chosen, guesses, outcomes[1:], strict=True):
+            found.tried.append(Tried(str(seen.point), contender, guessed, outcome))
+            if outcome.timed is not None:
+                speeds[seen.point] = outcome.timed.ratio
+            measured = HOPELESS if outcome.timed is None else math.log(outcome.timed.ratio)
+            search.guess.learn(seen.point.features, seen.modelled, measured)
+        stale = 0 if max([1.0, *speeds.values()]) > BETTER * best else stale + 1
+    found.refused = search.refused
+    _confirm(found, region, measurer, limits.confirming)
+    found.seconds = clock() - began
+    return found
+
+
+def _confirm(found: Climb, region: Region, measurer: Measurer, seconds: float) -> None:
+    """Have the best contenders race once more, until one holds: what seemed fastest of many was lucky, too."""
+    timed = [(one.outcome.timed.ratio, one) for one in found.tried if one.outcome.timed is not None]
+    for ratio, one in sorted(timed, key=lambda pair: -pair[0])[:CONFIRMED]:
+        if ratio < GAIN or found.adopted is not None:
+            return
+        found.best, found.confirmed = one, measurer.confirm(region, one.contender, found.default, seconds)

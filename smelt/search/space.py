@@ -1,0 +1,87 @@
+"""The space that a search walks: templates at values of their knobs, one or two steps from each other.
+
+Knobs that are numbers have neighbours: the next values of their domain on either side. Knobs that are words go from
+any value to any other; so does 0, which stands for "all" or "none".
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+
+from smelt.cost import Profile
+from smelt.kernel import Region
+from smelt.schedule import Candidate, Template, templates
+from smelt.schedule.choice import Knobs
+
+REACH = 2  # values of a number's domain on either side that are one step away
+
+
+@dataclass(frozen=True)
+class Point:
+    """A template at some knobs. Points of one region are the same if their forms and knobs are."""
+
+    template: Template = field(compare=False, repr=False)
+    knobs: Knobs
+    form: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "form", self.template.form)
+
+    @property
+    def candidate(self) -> Candidate:
+        """What it makes of its region; it may be refused when it is lowered."""
+        return self.template.at(self.knobs)
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What is different from the template's default, for whoever learns which steps pay."""
+        return frozenset([self.form, *(f"{self.form} {name} {value}" for name, value in self.changes())])
+
+    def changes(self) -> Iterator[tuple[str, int | str]]:
+        """The knobs that are not at their default, with their values."""
+        for name in [knob.name for knob in fields(self.knobs)]:
+            value = getattr(self.knobs, name)
+            if value != getattr(self.template.default, name):
+                yield name, value
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name} {value}" for name, value in self.changes())
+        return f"{self.form}: {said}" if said else self.form
+
+
+def starts(region: Region, profile: Profile) -> list[Point]:
+    """Every template of a region at its default knobs; the first is what is taken without a search."""
+    return [Point(_without_groups(each, profile), each.default) for each in templates(region, profile)]
+
+
+def _without_groups(template: Template, profile: Profile) -> Template:
+    """Where threads do not come in groups, how many there are in one is no question."""
+    if profile.group_threads or "threads" not in template.domains:
+        return template
+    return template._replace(domains={name: values for name, values in template.domains.items() if name != "threads"})
+
+
+def steps(point: Point) -> Iterator[Point]:
+    """All points that differ in one knob by one step."""
+    for name, domain in point.template.domains.items():
+        now = getattr(point.knobs, name)
+        for value in _near(now, domain):
+            yield Point(point.template, replace(point.knobs, **{name: value}))
+
+
+def leaps(point: Point, count: int, rng: random.Random) -> Iterator[Point]:
+    """Points two steps away, drawn at random: some knobs only pay together, as a wider tile and a smaller depth do."""
+    for _ in range(count):
+        once = rng.choice(list(steps(point)))
+        yield rng.choice(list(steps(once)))
+
+
+def _near(now: int | str, domain: tuple[int | str, ...]) -> list[int | str]:
+    others = [value for value in domain if value != now]
+    if isinstance(now, str) or not now:
+        return others
+    numbers = sorted(value for value in others if isinstance(value, int) and value)
+    below, above = [value for value in numbers if value < now], [value for value in numbers if value > now]
+    return [*(value for value in others if not value), *below[-REACH:], *above[:REACH]]

@@ -1,0 +1,161 @@
+"""What tuning has found, for people and for other programs: a table, JSON, a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from smelt.cost import Profile
+from smelt.search.climb import Climb
+
+if TYPE_CHECKING:
+    from smelt.tuning.tune import Question, Whole
+    from smelt.tuning.watching import Program
+
+_WIDTH = 44  # of a kernel's name
+
+
+@dataclass
+class Row:
+    """A kernel: what it took before, and what the search for a better schedule has found."""
+
+    question: Question
+    found: Climb
+    share: float  # of the time of all kernels
+    stored: bool = False
+
+    @classmethod
+    def of(cls, question: Question, found: Climb, total: float) -> Row:
+        return cls(question, found, question.seconds / max(total, 1e-12))
+
+    @property
+    def gain(self) -> float:
+        """How much faster the kernel is with what was found; 1 where nothing was."""
+        confirmed = self.found.confirmed
+        return 1.0 if self.found.adopted is None or confirmed is None else confirmed.ratio
+
+    @property
+    def saved(self) -> float:
+        """Seconds that it saves in all the launches that were seen."""
+        return self.question.seconds * (1 - 1 / self.gain)
+
+    @property
+    def schedule(self) -> str:
+        """What was found, as text."""
+        adopted = self.found.adopted
+        return self.found.default.schedule if adopted is None else adopted.contender.schedule
+
+    @property
+    def bits(self) -> str:
+        """Whether results have the same bits as before."""
+        adopted = self.found.adopted
+        verdict = None if adopted is None else adopted.outcome.verdict
+        return "same" if verdict is None else verdict.bits
+
+    def json(self) -> dict[str, Any]:
+        """As plain data."""
+        each = self.question.seconds / max(1, self.question.launches)
+        return {
+            "name": self.question.name,
+            "launches": self.question.launches,
+            "share": self.share,
+            "seconds": each / self.gain,
+            "before": each,
+            "ratio": self.gain,
+            "low": self.found.confirmed.low if self.found.confirmed is not None else 1.0,
+            "changed": "" if self.found.adopted is None else self.found.adopted.label,
+            "bits": self.bits,
+            "stored": self.stored,
+            "tried": len(self.found.tried),
+            "refused": self.found.refused,
+        }
+
+
+@dataclass
+class Tuning:
+    """What `tune` found. `str()` is a table; `json()` is the same as data, `html()` a page."""
+
+    budget: str
+    seed: int
+    profile: Profile | None
+    programs: list[Program]
+    total: float  # seconds of all kernels, in the calls that were seen
+    rows: list[Row] = field(default_factory=list)
+    whole: Whole | None = None
+    seconds: float = 0.0
+
+    @property
+    def stored(self) -> list[Row]:
+        """What was kept."""
+        return [row for row in self.rows if row.stored]
+
+    @property
+    def states(self) -> Counter[str]:
+        """What became of all contenders: timed, wrong, hung, crashed, refused."""
+        tried = [one.outcome.state for row in self.rows for one in row.found.tried]
+        return Counter(tried) + Counter(refused=sum(row.found.refused for row in self.rows))
+
+    def __repr__(self) -> str:
+        ratio = 1.0 if self.whole is None or not self.stored else self.whole.ratio
+        return f"Tuning({len(self.stored)} of {len(self.rows)} kernels changed, {ratio:.3f} times as fast)"
+
+    def __str__(self) -> str:
+        head = f" {'kernel':<{_WIDTH}} {'runs':>6} {'share':>6} {'before':>10} {'after':>10}  {'gain':<13} what changed"
+        lines = [head, *(_line(row) for row in self.rows if row.stored)]
+        kept = len(self.rows) - len(self.stored)
+        lines += [f" {kept} kernels stay as they are: nothing was 2 % faster beyond doubt"] if kept else []
+        if self.whole is not None and self.stored:
+            told = f"{self.whole.ratio:.3f} [{self.whole.low:.2f}]"
+            times = f"{_time(self.whole.before)} {_time(self.whole.after)}"
+            lines.append(
+                f" {'all calls':<{_WIDTH}} {'':>6} {'':>6} {times}  {told:<13} {self.whole.pairs} pairs of calls"
+            )
+        elif self.whole is not None:
+            lines.append(
+                f" The whole was not faster with them ({self.whole.ratio:.3f} [{self.whole.low:.2f}]): nothing is kept."
+            )
+        states = self.states
+        counts = ", ".join(f"{states[name]} {name}" for name in ("timed", "refused", "wrong", "hung", "crashed"))
+        undo = " (undo: smelt tune forget --last)" if self.stored else ""
+        lines.append(f"{counts} in {self.seconds:.1f} s; {len(self.stored)} choices stored{undo}")
+        return "\n".join(lines)
+
+    def html(self) -> str:
+        """As a page that needs nothing else."""
+        from smelt.tuning.page import page
+
+        return page(self)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def json(self) -> dict[str, Any]:
+        """As plain data."""
+        whole = None if self.whole is None else {**self.whole._asdict(), "ratio": self.whole.ratio}
+        return {
+            "budget": self.budget,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "whole": whole,
+            "kernels": [row.json() for row in self.rows],
+            "contenders": dict(self.states),
+        }
+
+
+def _line(row: Row) -> str:
+    each = row.question.seconds / max(1, row.question.launches)
+    adopted, confirmed = row.found.adopted, row.found.confirmed
+    assert adopted is not None and confirmed is not None
+    name = row.question.name if len(row.question.name) <= _WIDTH else row.question.name[: _WIDTH - 1] + "…"
+    gain = f"{row.gain:.2f} [{confirmed.low:.2f}]"
+    bits = "" if row.bits == "same" else f" ({row.bits})"
+    head = f" {name:<{_WIDTH}} {row.question.launches:>6} {row.share:>6.1%} {_time(each)} {_time(each / row.gain)}"
+    return f"{head}  {gain:<13} {adopted.label}{bits}"
+
+
+def _time(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:>7.3g} {unit:<2}"
+    return f"{1e9 * seconds:>7.3g} ns"

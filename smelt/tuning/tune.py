@@ -1,0 +1,243 @@
+"""`tune`: every kernel of a program that takes part of its time is searched for a faster schedule, and what is found is
+kept if the whole program is faster with it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from smelt import runtime
+from smelt.compiler import Choices, Compiler
+from smelt.compiler.compile import question_of
+from smelt.debug import kernel_name
+from smelt.device.protocol import Device
+from smelt.errors import ArgumentError
+from smelt.kernel import Region, parse_region
+from smelt.search import Measurer
+from smelt.search.climb import Limits, climb
+from smelt.search.race import low, median
+from smelt.transform.attributes import attributes_of, put_back
+from smelt.transform.jit import Jit
+from smelt.tuning.report import Row, Tuning
+from smelt.tuning.watching import Program, Watched, watching
+
+LEAST_SHARE: Final = 0.005  # of the time: a kernel below it is not worth a search
+LEAST_SECONDS: Final = 0.8  # of a search: with less there is nothing to find
+WHOLE: Final = 1.01  # times as fast, beyond noise, a whole program has to be
+_SETTLING: Final = 5  # calls after which inputs that stay the same are prepared
+_PAIRS: Final = 15  # of calls that whole programs are compared by, at least
+_CONFIRMING: Final = 0.15  # of the time is for whole programs
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long tuning may take, in all and for one kernel."""
+
+    name: str
+    seconds: float
+    each: float
+
+    @classmethod
+    def of(cls, budget: str | float) -> Budget:
+        """From "quick", "max", a number of seconds, or a text like "90s"."""
+        if isinstance(budget, str) and budget in BUDGETS:
+            return BUDGETS[budget]
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)s?", str(budget))
+        if not found or not 1 <= float(found[1]) <= 1e6:
+            raise ArgumentError(
+                f"tune: {budget!r:.40} is no budget", hint='Give "quick", "max", or seconds, as in budget=90.'
+            )
+        return cls(f"{found[1]} s", float(found[1]), float(found[1]))
+
+
+BUDGETS: Final = {"quick": Budget("quick", 10.0, 3.0), "max": Budget("max", 600.0, 60.0)}
+
+
+class Question(NamedTuple):
+    """A kernel of the programs: what it does, how often and how long it runs in all."""
+
+    name: str
+    text: str
+    region: Region
+    device: Device
+    launches: int
+    seconds: float
+
+    @property
+    def digest(self) -> str:
+        """By what choices are asked for."""
+        return question_of(self.text)
+
+
+class Overlay:
+    """Choices on top of those that are in use."""
+
+    def __init__(self, answers: Mapping[str, str], below: Choices | None) -> None:
+        self.answers, self.below = answers, below
+
+    def ask(self, device: Device, question: str) -> str | None:
+        """The schedule for a region."""
+        known = self.answers.get(question)
+        return known if known is not None or self.below is None else self.below.ask(device, question)
+
+
+Say = Callable[[str], None]
+
+
+def tune(
+    function: Callable[..., Any],
+    *args: Any,
+    budget: str | float = "quick",
+    seed: int = 0,
+    only: str = "",
+    progress: Say | None = None,
+    **kwargs: Any,
+) -> Tuning:
+    """Find faster schedules for the kernels of a function, called with these arguments, and keep them.
+
+    What is found is stored for this user and machine, and every later compilation uses it. `budget` is "quick" (10
+    seconds), "max" (10 minutes), or seconds; `only` is part of the names of kernels that are to be tuned. The result
+    prints as a table.
+
+        sm.tune(step, model, x, y)
+    """
+    if not callable(function):
+        raise ArgumentError(f"tune: {function!r:.80} is not a function", hint="Give what computes: lambda: x + 1.")
+    jitted = function.keeping() if isinstance(function, Jit) else Jit(function)
+    jitted.graph_key(*args, **kwargs)  # says what is wrong with the arguments, before anything runs
+    holders = jitted._holders(args, kwargs)
+    before = attributes_of(holders)
+
+    def run(watched: Watched, until: Callable[[], bool]) -> None:
+        with watching(watched):
+            while not until():
+                jitted(*args, **kwargs)
+
+    try:
+        found = tune_programs(run, Budget.of(budget), seed, only, progress or (lambda _: None))
+    finally:
+        put_back(holders, before)
+    if found.stored:
+        runtime.current().clear_caches()
+        for entries in {id(f): f for f in (function, jitted) if isinstance(f, Jit)}.values():
+            entries.forget()
+    return found
+
+
+def tune_programs(
+    run: Callable[[Watched, Callable[[], bool]], None],
+    budget: Budget,
+    seed: int,
+    only: str,
+    say: Say,
+    measurer: Measurer | None = None,
+) -> Tuning:
+    """Tune what `run` runs: it is called with a watcher, and runs its programs until it is told to stop, or once."""
+    began, calls = time.monotonic(), iter(range(_SETTLING + 1))
+    watched = Watched()
+    run(watched, lambda: next(calls, None) is None)
+    programs = list(watched.programs.values())
+    asked = list(questions(programs))
+    total = sum(one.seconds for one in asked)
+    chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name]
+    tuning = Tuning(budget.name, seed, asked[0].device.profile if asked else None, programs, total)
+    for number, one in enumerate(chosen):
+        left = (1 - _CONFIRMING) * budget.seconds - (time.monotonic() - began)
+        waiting = sum(other.seconds for other in chosen[number:])
+        seconds = min(budget.each, max(LEAST_SECONDS, left * one.seconds / waiting))
+        if left < LEAST_SECONDS:
+            break
+        say(f"{number + 1} of {len(chosen)}: {one.name}")
+        found = climb(one.region, one.device, measurer or _measurer(one.device), Limits(seconds), random.Random(seed))
+        tuning.rows.append(Row.of(one, found, total))
+    say("the whole program")
+    _settle(tuning, programs, run, budget.seconds * _CONFIRMING)
+    tuning.seconds = time.monotonic() - began
+    return tuning
+
+
+def questions(programs: Iterable[Program]) -> Iterator[Question]:
+    """The distinct kernels of programs that have run, those that take longest first."""
+    compiler = runtime.current().compiler
+    found: dict[str, Question] = {}
+    for program in programs:
+        records = compiler.compile(program.key, program.device, explain=True).kernels
+        # The launches of loops are not timed one by one: the cost model tells them apart.
+        taken = program.launches if len(program.launches) == len(records) else [record.seconds for record in records]
+        for record, seconds in zip(records, taken, strict=True):
+            if record.region != record.ir and "parameter" not in record.region:
+                first = Question(
+                    kernel_name(record), record.region, parse_region(record.region), program.device, 0, 0.0
+                )
+                known = found.get(record.region, first)
+                found[record.region] = known._replace(
+                    launches=known.launches + program.calls, seconds=known.seconds + program.calls * seconds
+                )
+    yield from sorted(found.values(), key=lambda one: -one.seconds)
+
+
+class Whole(NamedTuple):
+    """Programs before and after: seconds of all their calls, how much faster, and how much at least."""
+
+    before: float
+    after: float
+    low: float
+    pairs: int
+
+    @property
+    def ratio(self) -> float:
+        return self.before / self.after
+
+
+Run = Callable[[Watched, Callable[[], bool]], None]
+
+
+def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, seconds: float) -> None:
+    """Keep what makes whole programs faster: all of it, or the better half, and so on."""
+    pending = sorted((row for row in tuning.rows if row.found.adopted is not None), key=lambda row: -row.saved)
+    while pending:
+        answers = {row.question.digest: row.schedule for row in pending}
+        tuning.whole = _raced(programs, answers, run, seconds)
+        if tuning.whole.low >= WHOLE:
+            for row in pending:
+                row.stored = True
+            return
+        pending = pending[: len(pending) // 2]
+
+
+def _raced(programs: Sequence[Program], answers: Mapping[str, str], run: Run, seconds: float) -> Whole:
+    """Programs as they are against programs with these choices, in turn."""
+    current = runtime.current().compiler
+    compiler = Compiler(Overlay(answers, current.choices))
+    watched, until = Watched(timed=False), time.monotonic() + seconds
+    changed = []
+    for program in programs:
+        other = compiler.compile(program.key, program.device)
+        if other.choices != program.compiled.choices and program.can_run(other):
+            again = Program(program.key, program.device, program.compiled, other=other)
+            watched.programs[id(program.compiled)] = again
+            changed.append((program.calls, again))
+
+    def enough() -> bool:
+        pairs = min((len(again.ratios()) for _, again in changed), default=_PAIRS)
+        return pairs >= _PAIRS and (time.monotonic() > until or pairs >= 20 * _PAIRS)
+
+    run(watched, enough)
+    measured = [(calls, again, again.ratios()) for calls, again in changed if len(again.ratios()) >= 2]
+    if not measured:
+        return Whole(1.0, 1.0, 0.0, 0)
+    before = sum(calls * median(again.taken[0]) for calls, again, _ in measured)
+    after = sum(calls * median(again.taken[0]) / median(ratios) for calls, again, ratios in measured)
+    slowest = sum(calls * median(again.taken[0]) / max(low(ratios), 1e-9) for calls, again, ratios in measured)
+    return Whole(before, after, before / slowest, min(len(ratios) for *_, ratios in measured))
+
+
+def _measurer(device: Device) -> Measurer:
+    from smelt.search.worker import Workers
+
+    return Workers(device)

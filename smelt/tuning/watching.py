@@ -1,0 +1,110 @@
+"""Which programs run, how long their launches take, and how fast each is with other choices: seen while they run.
+
+Every compiled graph that runs inside a block is noted. A graph for which another version is known runs in turn with it:
+both do the same, so the calls of a script or of a function are a race between them, with its own inputs and caches.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from smelt import runtime
+from smelt.compiler import CompiledGraph, GraphKey
+from smelt.device.protocol import Device, DeviceMemory
+from smelt.locks import new_lock
+from smelt.plan import watch
+
+WORD = 8  # bytes of a pointer
+_TURN = (0, 1, 1, 0)  # which version runs: both come first and last equally often
+
+
+@dataclass(eq=False)
+class Program:
+    """A compiled graph that ran: how often, and for how long in all; the best time of each launch, if that is known."""
+
+    key: GraphKey
+    device: Device
+    compiled: CompiledGraph
+    calls: int = 0
+    seconds: float = 0.0
+    launches: list[float] = field(default_factory=list)
+    other: CompiledGraph | None = None
+    taken: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))  # by this version, and the other
+    arena: DeviceMemory | None = None  # of the other
+
+    def run(self, bases: bytes, integers: bytes) -> None:
+        """Run the version whose turn it is."""
+        which = 0 if self.other is None else _TURN[self.calls % len(_TURN)]
+        compiled = self.compiled if which == 0 or self.other is None else self.other
+        program = compiled.program
+        assert program is not None
+        if which and program.arena_bytes:
+            self.arena = self.arena or self.device.allocate(program.arena_bytes)
+            bases = self.arena.pointer + bases[WORD:]
+        self.calls += 1
+        began = time.perf_counter()
+        program.run(bases, integers)
+        self.device.synchronize()
+        taken = time.perf_counter() - began
+        self.seconds += taken
+        self.taken[which].append(taken)
+        found = program.launch_seconds() if self.other is None else None
+        if found:
+            self.launches = [min(pair) for pair in zip(self.launches or found, found, strict=True)]
+
+    def ratios(self) -> list[float]:
+        """How much faster the other version was, for each pair of calls; the first of each warmed up."""
+        return [a / b for a, b in zip(*self.taken, strict=False)][1:]
+
+    def can_run(self, other: CompiledGraph) -> bool:
+        """Whether another version can take this one's place in the middle of a call: the memory that it is given for
+        results has to do for both, and places of its arena must not depend on dims.
+        """
+        return other.program is not None and not other.homes and set(self.compiled.in_place) <= set(other.in_place)
+
+
+class Watched:
+    """The programs that have run, by the compiled graph."""
+
+    def __init__(self, timed: bool = True) -> None:
+        self.programs: dict[int, Program] = {}
+        self._timed, self._lock = timed, new_lock()
+
+    def run(self, compiled: CompiledGraph, bases: bytes, integers: bytes) -> None:
+        """Run a program, and note it."""
+        program = compiled.program
+        assert program is not None
+        with self._lock:  # one program at a time: they share the processor
+            seen = self.programs.get(id(compiled)) or self._noted(compiled)
+            if seen is None:
+                program.run(bases, integers)
+                return
+            was, program.is_timed = program.is_timed, self._timed and seen.other is None
+            try:
+                seen.run(bases, integers)
+            finally:
+                program.is_timed = was
+
+    def _noted(self, compiled: CompiledGraph) -> Program | None:
+        """A program that is seen for the first time; None if the runtime has forgotten it meanwhile."""
+        known = runtime.current().graphs.key_of(compiled)
+        if known is None:
+            return None
+        seen = self.programs[id(compiled)] = Program(known[1], compiled.device, compiled)
+        return seen
+
+    def compiled(self, compiled: CompiledGraph, began: float) -> None:
+        """Compiling takes no part in it."""
+
+
+@contextmanager
+def watching(watched: Watched) -> Iterator[Watched]:
+    """Have a watcher see all programs that run inside the block."""
+    before = watch(watched)
+    try:
+        yield watched
+    finally:
+        watch(before)
