@@ -23,7 +23,7 @@ from typing import Any, Final, Self
 from smelt.config import settings
 from smelt.device.protocol import Device, Library
 from smelt.errors import InternalError
-from smelt.kernel import Region, Skip, parse_region, print_region
+from smelt.kernel import Region, Skip, parse_region, print_region, verify
 from smelt.search.build import built
 from smelt.search.contender import Contender, Outcome, Timed, Verdict
 from smelt.search.inputs import usual_sizes
@@ -194,6 +194,11 @@ class Racer:
         for at, (contender, library) in enumerate(zip(contenders, self._kept, strict=True)):
             if isinstance(library, str):
                 found[at] = Outcome(contender.digest, "refused", library, None, None)
+                continue
+            try:
+                verify(contender.kernel)
+            except InternalError as error:  # no proof that it keeps to its memory
+                found[at] = Outcome(contender.digest, "wrong", str(error), Verdict(False, str(error), ""), None)
             else:
                 kernels[at] = described(contender, library, self.device)
         return kernels
