@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -30,7 +31,7 @@ from smelt.search.inputs import usual_sizes
 from smelt.search.worker import SETTINGS
 
 START_SECONDS: Final = 60.0  # that a worker may take to start, and to make ready for a region
-VERIFY_SECONDS: Final = 5.0  # and ten times as long as the default took
+VERIFY_SECONDS: Final = 2.0  # and ten times as long as the default took
 RACE_SECONDS: Final = 20.0  # besides those that it was given
 PATIENCE: Final = 10.0
 
@@ -129,13 +130,17 @@ class Session:
     def ask(self, seconds: float, job: str, **arguments: Any) -> Any:
         """What a job of the worker gives; `Lost` if the worker is."""
         try:
-            if self._worker is None:
-                self._worker = Worker(self._device)
-                self._worker.ask(START_SECONDS, "region", **self._region)
-            return self._worker.ask(seconds, job, **arguments)
+            return self.worker().ask(seconds, job, **arguments)
         except BaseException:
             self._stop()
             raise
+
+    def worker(self) -> Worker:
+        """The worker, which knows the region."""
+        if self._worker is None:
+            self._worker = Worker(self._device)
+            self._worker.ask(START_SECONDS, "region", **self._region)
+        return self._worker
 
     def _stop(self) -> None:
         if self._worker is not None:
@@ -157,19 +162,20 @@ class Racer:
         """What became of each contender. The first is the incumbent, the default."""
         found: dict[int, Outcome] = {}
         kernels = self._built(contenders, found)
-        with self._session(region, is_checked=True) as session:
-            right = self._verified(session, kernels, contenders, found)
-            times = self._raced(session, {at: kernels[at] for at in right}, seconds) if 0 in right else {}
-            for at, timed in times.items():
-                if isinstance(timed, Lost):
-                    found[at] = Outcome(contenders[at].digest, timed.state, timed.reason, right[at], None)
-            timed_ones = {at: kernels[at] for at in times if at not in found}
-            again = self._verified(session, timed_ones, contenders, found, ("normal",))
-        for at in again:
-            found[at] = Outcome(contenders[at].digest, "timed", "", right[at], times[at])
-        for at in right.keys() - found.keys():
-            found[at] = Outcome(contenders[at].digest, "refused", "the default is not right", right[at], None)
-        return [found[at] for at in range(len(contenders))]
+        digests, why = [contender.digest for contender in contenders], "the default is not right"
+        try:
+            with self._session(region, is_checked=True) as session:
+                right = self._verified(session, kernels, digests, found)
+                times = self._raced(session, {at: kernels[at] for at in right}, seconds) if right else {}
+                for at, lost in times.items():
+                    if isinstance(lost, Lost):
+                        found[at] = Outcome(digests[at], lost.state, lost.reason, right[at], None)
+                timed = {at: kernels[at] for at in times if at not in found}
+                for at in self._verified(session, timed, digests, found, ("normal",)):
+                    found[at] = Outcome(digests[at], "timed", "", right[at], times[at])
+        except InternalError as error:  # the region has no reference, say
+            why = str(error)
+        return [found.get(at) or Outcome(digest, "refused", why, None, None) for at, digest in enumerate(digests)]
 
     def confirm(self, region: Region, best: Contender, default: Contender, seconds: float) -> Timed:
         """Both against each other in two fresh processes, which see other values; the worse of the two results."""
@@ -190,8 +196,8 @@ class Racer:
     def _built(self, contenders: Sequence[Contender], found: dict[int, Outcome]) -> dict[int, Kernel]:
         """What workers have to know of each contender; outcomes of those that cannot be built."""
         kernels: dict[int, Kernel] = {}
-        self._kept = built([contender.source for contender in contenders], self.device)
-        for at, (contender, library) in enumerate(zip(contenders, self._kept, strict=True)):
+        libraries = built([contender.source for contender in contenders], self.device)
+        for at, (contender, library) in enumerate(zip(contenders, libraries, strict=True)):
             if isinstance(library, str):
                 found[at] = Outcome(contender.digest, "refused", library, None, None)
                 continue
@@ -207,24 +213,29 @@ class Racer:
         self,
         session: Session,
         kernels: Mapping[int, Kernel],
-        contenders: Sequence[Contender],
+        digests: Sequence[str],
         found: dict[int, Outcome],
         kinds: Sequence[str] = (),
     ) -> dict[int, Verdict]:
         """The verdicts of those that are right; outcomes of the others."""
         right: dict[int, Verdict] = {}
         limit = START_SECONDS
-        for at, kernel in kernels.items():
-            digest, start = contenders[at].digest, time.monotonic()
+        for at, kernel in kernels.items() if 0 in kernels else ():
+            digest = digests[at]
             try:
-                verdict = Verdict(*session.ask(limit, "verify", kernel=kernel, kinds=list(kinds)))
+                session.worker()
+                start = time.monotonic()
+                answer = session.ask(limit, "verify", kernel=kernel, default=kernels[0], kinds=list(kinds))
+                verdict = Verdict(*answer)
             except Lost as lost:
                 found[at] = Outcome(digest, lost.state, lost.reason, None, None)
-                continue
-            if verdict.right:
-                right[at] = verdict
             else:
-                found[at] = Outcome(digest, "wrong", verdict.reason, verdict, None)
+                if verdict.right:
+                    right[at] = verdict
+                else:
+                    found[at] = Outcome(digest, "wrong", verdict.reason, verdict, None)
+            if 0 not in right:
+                break
             if at == 0:
                 limit = VERIFY_SECONDS + PATIENCE * (time.monotonic() - start)
         return right
@@ -234,26 +245,28 @@ class Racer:
         others = [at for at in kernels if at != 0]
         numbers = [0, *others]
         planted = [self.planted[at] for at in numbers] if self.planted else []
-        arguments = {"kernels": [kernels[at] for at in numbers], "mark": self._mark(), "planted": planted}
+        arguments = {"kernels": [kernels[at] for at in numbers], "mark": self._mark, "planted": planted}
         try:
             with timing_turn():
                 times = session.ask(seconds + RACE_SECONDS, "race", seconds=seconds, is_cold=self.is_cold, **arguments)
             return {at: Timed(*timed) for at, timed in zip(numbers, times, strict=True)}
         except Lost as lost:
-            if len(others) <= 1:
-                return dict.fromkeys(others, lost)
+            if not others:
+                return {0: lost}
+            if len(others) == 1:
+                return {others[0]: lost} | self._raced(session, {0: kernels[0]}, seconds)
         half, found = len(others) // 2, dict[int, Timed | Lost]()
         for part in (others[:half], others[half:]):
             found |= self._raced(session, {at: kernels[at] for at in (0, *part)}, seconds / 2)
         return found
 
+    @cached_property
     def _mark(self) -> Kernel:
-        region = parse_region(MARK)
-        mark = Contender.default(region, self.device)
-        [self._mark_library] = built([mark.source], self.device)
-        if isinstance(self._mark_library, str):
-            raise InternalError(self._mark_library)
-        return described(mark, self._mark_library, self.device) | {"region": MARK}
+        mark = Contender.default(parse_region(MARK), self.device)
+        (library,) = built([mark.source], self.device)
+        if isinstance(library, str):
+            raise InternalError(library)
+        return described(mark, library, self.device) | {"region": MARK}
 
 
 NOTHING: Final = Timed(0.0, 0.0, 0.0, 0.0, 0)  # what is known of what could not be timed

@@ -55,7 +55,8 @@ def reference(region: Region, arrays: Mapping[str, Array], sizes: Mapping[str, i
         for output in region.outputs:
             count, dtype = length(output.buffer, sizes), output.value.dtype
             if output.buffer.name not in found:
-                value, radius = np.zeros(count, dtype.numpy), np.zeros(count, np.float64)
+                value = np.zeros(count, dtype.numpy)
+                radius = np.zeros(count, dtype.numpy if dtype.is_float else np.float32)
                 found[output.buffer.name] = Expected(value, radius, np.zeros(count, np.bool_))
             for ranges in _blocks(region, output, sizes):
                 _Block(region, arrays, sizes, ranges).store(output, found[output.buffer.name])

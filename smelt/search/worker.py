@@ -50,7 +50,7 @@ class Sets:
             self.offsets.append(size)
             size += -(-length(buffer, trial.sizes) * buffer.dtype.itemsize // ALIGNMENT) * ALIGNMENT
         self.step = -(-size // 4096) * 4096 + _APART
-        self.count = max(1, min(nbytes, MOST_BYTES) // self.step)
+        self.count = max(1, -(-min(nbytes, MOST_BYTES) // self.step))
         self.memory = trial.device.allocate(self.count * self.step)
         whole = self.memory.view(_BYTE, (self.count, self.step), writeable=True)
         whole[0] = 0
@@ -119,8 +119,9 @@ class Jobs:
         if is_checked:
             self.trial.prepare()
 
-    def verify(self, kernel: dict[str, Any], kinds: Sequence[str]) -> tuple[bool, str, str]:
-        return self.trial.verify(self._found(kernel), kinds or KINDS)
+    def verify(self, kernel: dict[str, Any], default: dict[str, Any], kinds: Sequence[str]) -> tuple[bool, str, str]:
+        """Whether a kernel is right, and how its bits differ from the default's."""
+        return self.trial.verify(self._found(kernel), self._found(default), kinds or KINDS)
 
     def race(
         self, kernels: list[dict[str, Any]], mark: dict[str, Any], seconds: float, is_cold: bool, planted: list[float]

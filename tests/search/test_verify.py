@@ -40,7 +40,7 @@ def trial(region: Region, sizes: dict[str, int]) -> Trial:
 def test_defaults_are_right(name: str) -> None:
     case = CASES[name]()
     kernel = runnable(Contender.default(case.region, DEVICE))
-    assert trial(case.region, case.integers).verify(kernel) == Verdict(True, "", "same")
+    assert trial(case.region, case.integers).verify(kernel, kernel) == Verdict(True, "", "same")
 
 
 def test_sums_in_another_order_are_right_and_said_to_be_other_bits() -> None:
@@ -48,14 +48,15 @@ def test_sums_in_another_order_are_right_and_said_to_be_other_bits() -> None:
     default = Contender.default(case.region, DEVICE)
     plain = Contender.of(Candidate("plain", case.region, ()), case.region, DEVICE)
     tried = trial(case.region, {})
-    assert tried.verify(runnable(default)).bits == "same"
-    assert tried.verify(runnable(plain)) == Verdict(True, "", "sums")
+    assert tried.verify(runnable(default), runnable(default)).bits == "same"
+    assert tried.verify(runnable(plain), runnable(default)) == Verdict(True, "", "sums")
 
 
 def test_symbolic_sizes_are_the_middle_of_their_bounds() -> None:
     case = r.symbolic_rows()
     assert usual_sizes(case.region) == {"N": 10}
-    assert trial(case.region, {"N": 10}).verify(runnable(Contender.default(case.region, DEVICE))).right
+    kernel = runnable(Contender.default(case.region, DEVICE))
+    assert trial(case.region, {"N": 10}).verify(kernel, kernel).right
 
 
 def test_indices_lie_where_they_point_into() -> None:
