@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from smelt.cost.kernel import cost
 from smelt.device.protocol import Device
-from smelt.kernel import Kernel, Region, print_schedule
-from smelt.schedule import Candidate, Choice, choose, lowered
+from smelt.errors import InternalError
+from smelt.kernel import Illegal, Kernel, Region, print_schedule
+from smelt.schedule import Candidate, Choice, candidates, lowered
 
 DIGEST = 32  # hexadecimal digits
 
@@ -37,17 +39,17 @@ class Contender:
         """The contender that a candidate is for a region; raises `Illegal` if it does not fit."""
         profile = device.profile
         taken, kernel = lowered(candidate, region, profile)
-        return cls._made(Choice.of(taken, cost(region, kernel, profile), profile, ()), kernel, device)
+        kernel = replace(kernel, name="k0")
+        choice = Choice.of(taken, cost(region, kernel, profile), profile, ())
+        return cls(choice.title, print_schedule(taken.actions), kernel, choice, device.render([kernel]))
 
     @classmethod
     def default(cls, region: Region, device: Device) -> Contender:
-        """What is taken without a search."""
-        return cls._made(*choose(region, device.profile), device)
-
-    @classmethod
-    def _made(cls, choice: Choice, kernel: Kernel, device: Device) -> Contender:
-        kernel = replace(kernel, name="k0")
-        return cls(choice.title, print_schedule(choice.actions), kernel, choice, device.render([kernel]))
+        """What is taken without search: the incumbent of every race."""
+        for candidate in candidates(region, device.profile):
+            with suppress(Illegal):
+                return cls.of(candidate, region, device)
+        raise InternalError("no actions at all are legal for every region")
 
 
 class Verdict(NamedTuple):

@@ -1,0 +1,177 @@
+"""The process that runs contenders: `python -m smelt.search.worker`. Whatever they do to it, nobody else is hurt.
+
+Jobs come as lines of JSON and are answered by lines of JSON. Libraries are named by the keys under which the cache on
+disk keeps them; nothing is compiled here, and no code comes through the pipe.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from smelt.config import change
+from smelt.device import machine_bytes, open_device
+from smelt.device.memory import ALIGNMENT
+from smelt.device.protocol import Device, Launch
+from smelt.errors import SmeltError
+from smelt.kernel import parse_region
+from smelt.search.inputs import inputs, length
+from smelt.search.race import INCUMBENT, MARK, race
+from smelt.search.verify import KINDS, Runnable, Trial
+
+SETTINGS = ("cache_dir", "disk_cache", "threads", "compiler", "without_features")  # that a worker takes over
+SHORTEST = 30e-6  # seconds that are timed at a time: shorter kernels run several times
+MOST_REPEATS = 64
+MOST_BYTES = 1 << 30  # of all sets of buffers
+_BYTE = np.dtype(np.uint8)
+_APART = 4096 + 3 * ALIGNMENT  # between sets: each begins at another place of its page
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_CPU_SECONDS = 3600
+_LEAST_SPACE = 8 << 30
+
+
+class Sets:
+    """Copies of a region's buffers, more than the caches hold where they are to be cold: runs take turns with them."""
+
+    def __init__(self, trial: Trial, nbytes: int) -> None:
+        arrays = inputs(trial.region, trial.sizes, "normal", trial.seed)
+        self.offsets, size = [], 0
+        for buffer in trial.region.buffers():
+            self.offsets.append(size)
+            size += -(-length(buffer, trial.sizes) * buffer.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        self.step = -(-size // 4096) * 4096 + _APART
+        self.count = max(1, -(-min(nbytes, MOST_BYTES) // self.step))
+        self.memory = trial.device.allocate(self.count * self.step)
+        whole = self.memory.view(_BYTE, (self.count, self.step), writeable=True)
+        whole[0] = 0
+        for buffer, offset in zip(trial.region.buffers(), self.offsets, strict=True):
+            if buffer.name in arrays:
+                data = arrays[buffer.name].view(_BYTE)
+                whole[0, offset : offset + data.size] = data
+        whole[1:] = whole[0]
+        self.next = 0
+
+    def take(self) -> list[int]:
+        """Where the buffers of the next set lie."""
+        self.next = (self.next + 1) % self.count
+        return [self.next * self.step + offset for offset in self.offsets]
+
+
+class Stopwatch:
+    """Times lists of contenders: each list is one native call, which says how long each launch took."""
+
+    def __init__(self, trial: Trial, kernels: Sequence[Runnable], mark: tuple[Trial, Runnable], is_cold: bool) -> None:
+        device = trial.device
+        self.device, self.integers, self.parameters = device, trial.integers, len(trial.region.parameters)
+        self.kernels = [*kernels, mark[1]]  # so that `MARK` is the last
+        self.libraries = [kernel.library for kernel in self.kernels]
+        self.sets, self.mark_sets = Sets(trial, 2 * device.profile.l3_bytes if is_cold else 0), Sets(mark[0], 0)
+        self.scratch = max(kernel.workspace for kernel in self.kernels)
+        self.repeats = 1
+        once = self([INCUMBENT, INCUMBENT, INCUMBENT])
+        self.repeats = max(1, min(MOST_REPEATS, round(SHORTEST / max(1e-9, min(once)))))
+
+    def __call__(self, order: Sequence[int]) -> list[float]:
+        """Seconds of each run, in this order."""
+        slots: dict[tuple[int, int], int] = {}
+        steps: list[Launch] = []
+        for number in order:
+            kernel, base, sets = (
+                (self.mark, 2, self.mark_sets) if number == MARK else (self.kernels[number], 1, self.sets)
+            )
+            library = len(self.kernels) if number == MARK else number
+            for _ in range(self.repeats):
+                taken = [slots.setdefault((base, offset), len(slots)) for offset in sets.take()]
+                steps.append(kernel.launch(library, taken, 0 if number == MARK else self.parameters))
+        program = self.device.load(steps, self.libraries, list(slots), self.scratch, 0)
+        program.is_timed = True
+        arena = self.device.allocate(max(1, program.arena_bytes))
+        program.run(arena.pointer + self.sets.memory.pointer + self.mark_sets.memory.pointer, self.integers)
+        seconds = program.launch_seconds()
+        assert seconds is not None
+        several = range(0, len(seconds), self.repeats)
+        return [sum(seconds[at : at + self.repeats]) / self.repeats for at in several]
+
+
+class Jobs:
+    """What a worker can do, by name. It remembers the region that it was last told about."""
+
+    def __init__(self) -> None:
+        self.device: Device = open_device("cpu", "cpu")
+
+    def begin(self, settings: dict[str, Any], device: str) -> None:
+        change(**(settings | {"without_features": tuple(settings["without_features"])}))
+        self.device = open_device(device, device)
+
+    def region(self, text: str, sizes: Mapping[str, int], seed: int, is_checked: bool) -> None:
+        """Make inputs for a region, and what is expected of them if kernels are to be verified."""
+        self.trial = Trial(parse_region(text), sizes, seed, self.device)
+        if is_checked:
+            self.trial.prepare()
+
+    def verify(self, kernel: dict[str, Any], default: dict[str, Any], kinds: Sequence[str]) -> tuple[bool, str, str]:
+        """Whether a kernel is right, and how its bits differ from the default's."""
+        return self.trial.verify(self._found(kernel), self._found(default), kinds or KINDS)
+
+    def race(
+        self, kernels: list[dict[str, Any]], mark: dict[str, Any], seconds: float, is_cold: bool, planted: list[float]
+    ) -> list[tuple[float, ...]]:
+        """Race kernels, the incumbent first. What the clock says is multiplied by `planted`, for those who test it."""
+        marked = Trial(parse_region(mark.pop("region")), {}, 0, self.device), self._found(mark)
+        watch = Stopwatch(self.trial, [self._found(kernel) for kernel in kernels], marked, is_cold)
+        factors = [*(planted or [1.0] * len(kernels)), 1.0]  # the last is the mark's
+
+        def clock(order: Sequence[int]) -> list[float]:
+            return [factors[number] * taken for number, taken in zip(order, watch(order), strict=True)]
+
+        for number in range(len(kernels)):
+            watch([number])
+        rng = random.Random(self.trial.seed)
+        return [tuple(timed) for timed in race(clock, len(kernels), seconds, time.perf_counter, rng)]
+
+    def _found(self, kernel: dict[str, Any]) -> Runnable:
+        found = self.device.stored([kernel["key"]])
+        if found is None:
+            raise LookupError("the cache on disk does not hold what was built")
+        return Runnable(found[0], **{name: value for name, value in kernel.items() if name != "key"})
+
+
+def limit() -> None:
+    """No more memory and time than can be spared, no core dumps, and no life after the parent's."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    space = max(_LEAST_SPACE, machine_bytes() * 3 // 4)
+    resource.setrlimit(resource.RLIMIT_AS, (space, space))
+    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def main() -> None:
+    """Do what each line asks for, until there are no more."""
+    limit()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    # What kernels or libraries may print is no answer.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    jobs = Jobs()
+    for line in sys.stdin:
+        job = json.loads(line)
+        try:
+            answer: dict[str, Any] = {"answer": getattr(jobs, job.pop("job"))(**job)}
+        except (SmeltError, LookupError, ValueError, MemoryError, ArithmeticError) as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Real races in real workers: short ones, whose times nobody looks at."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from smelt.device.cpu import CPU
+from smelt.kernel import Illegal, Region
+from smelt.schedule import templates
+from smelt.search import Contender, Measurer
+from smelt.search.build import built
+from smelt.search.measure import Lost, Racer, Worker, timing_turn
+from smelt.search.selftest.mutants import survey
+from smelt.search.selftest.races import races
+from tests.kernel import regions as r
+
+DEVICE = CPU()
+
+
+def contenders(region: Region, count: int) -> list[Contender]:
+    """The default, and others that differ from it in one knob."""
+    found = {(default := Contender.default(region, DEVICE)).digest: default}
+    for template in templates(region, DEVICE.profile):
+        for name, values in template.domains.items():
+            for value in values[1:]:
+                try:
+                    other = Contender.of(template.at(replace(template.default, **{name: value})), region, DEVICE)
+                except Illegal:
+                    continue
+                found.setdefault(other.digest, other)
+                if len(found) == count:
+                    return list(found.values())
+    return list(found.values())
+
+
+def broken(contender: Contender, text: str) -> Contender:
+    """With something else at the beginning of its body."""
+    at = contender.source.rindex("long end) {") + len("long end) {")
+    return replace(contender, source=contender.source[:at] + text + contender.source[at:])
+
+
+def children() -> set[int]:
+    path = Path(f"/proc/self/task/{os.getpid()}/children")
+    return set(map(int, path.read_text().split())) if path.exists() else set()
+
+
+def test_contenders_are_verified_and_timed() -> None:
+    region, before = r.matmul(37, 41, 29).region, children()
+    racer: Measurer = Racer(DEVICE)
+    some = contenders(region, 4)
+    outcomes = racer.race(region, some, 0.2)
+    assert [(o.digest, o.state, o.reason) for o in outcomes] == [(c.digest, "timed", "") for c in some]
+    for outcome in outcomes:
+        assert outcome.verdict is not None and outcome.verdict.right
+        assert outcome.timed is not None and outcome.timed.low <= outcome.timed.ratio <= outcome.timed.high
+    assert outcomes[0].timed is not None and outcomes[0].timed.ratio == pytest.approx(1.0, abs=0.5)
+    assert racer.confirm(region, some[1], some[0], 0.2).seconds > 0
+    assert children() == before, "a worker was left behind"
+
+
+def test_whoever_hangs_crashes_or_does_not_compile_is_found() -> None:
+    region = r.elementwise(5000).region
+    default = Contender.default(region, DEVICE)
+    some = [
+        default,
+        broken(default, "for (volatile int i = 1; i;) {}"),
+        broken(default, "*(volatile int *)8 = 1;"),
+        broken(default, "this is no C"),
+        broken(default, "static long runs; if (__atomic_fetch_add(&runs, 1, 0) > 2000) *(volatile int *)8 = 1;"),
+        broken(default, ""),
+    ]
+    outcomes = Racer(DEVICE).race(region, some, 0.5)
+    assert [o.state for o in outcomes[:5]] == ["timed", "hung", "crashed", "refused", "crashed"]
+    assert outcomes[5].state == "timed"
+    assert outcomes[2].reason == "Segmentation fault"
+
+
+def test_nothing_is_raced_if_the_default_is_wrong() -> None:
+    region = r.elementwise(500).region
+    default = Contender.default(region, DEVICE)
+    outcomes = Racer(DEVICE).race(region, [broken(default, "return;"), default], 0.2)
+    assert [o.state for o in outcomes] == ["wrong", "refused"]
+    assert "were not written" in outcomes[0].reason
+
+
+def test_sources_that_take_too_long_are_found_among_others() -> None:
+    sources = [f"int f{k}(void) {{ return {k}; }}" for k in range(5)]
+    slow = "int x;\n#define A(n) n n n n n n n n n n\nvoid f(void) { A(A(A(A(A(A(x++;)))))) }"
+    found = built([*sources[:2], slow, *sources[2:]], DEVICE, limit=1.0)
+    assert [isinstance(one, str) for one in found] == [False, False, True, False, False, False]
+
+
+def test_a_worker_that_is_asked_nonsense_says_so_and_ends_with_its_parent() -> None:
+    worker = Worker(DEVICE)
+    with pytest.raises(Exception, match="could not region"):
+        worker.ask(10.0, "region", text="no region", sizes={}, seed=0, is_checked=True)
+    worker.stop()
+    with pytest.raises((Lost, ValueError)):
+        worker.ask(1.0, "verify", kernel={}, kinds=[])
+
+
+def test_one_process_times_at_a_time() -> None:
+    path = Path(tempfile.gettempdir()) / "smelt-timing.lock"
+    with timing_turn(), path.open() as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_mutants_are_never_timed() -> None:
+    found = survey(DEVICE, seconds=0.1)
+    assert len(found) >= 40
+    survivors = [(one.region, one.mistake) for one in found if one.outcome.state == "timed"]
+    assert survivors == []
+    assert all(one.outcome.reason for one in found)
+
+
+def test_the_default_is_not_adopted_against_itself() -> None:
+    result = races(r.elementwise(5000).region, DEVICE, 2, seconds=0.1)
+    assert (result.adopted, result.races) == (0, 2)

@@ -1,0 +1,86 @@
+"""Races on simulated machines: whoever is no faster is never adopted, whoever is almost always."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from smelt.search.race import LEAST_TURNS, MARK, MOST_TURNS, bounds, is_adopted, race
+from tests.search.clocks import Machine, duel
+
+
+def adoptions(ratio: float, count: int, seed: int, **noise: float) -> int:
+    rng = random.Random(seed)
+    return sum(is_adopted(duel(ratio, rng, **noise), duel(ratio, rng, **noise)) for _ in range(count))
+
+
+NOISES = [{}, {"tail": 0.12, "phase": 0.5}, {"noise": 0.06}]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_default_does_not_beat_itself(noise: dict[str, float]) -> None:
+    assert adoptions(1.0, 300, 1, **noise) <= 1
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_slower_one_is_never_adopted(noise: dict[str, float]) -> None:
+    assert adoptions(1 / 1.05, 100, 2, **noise) == 0
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_faster_one_is_almost_always_adopted(noise: dict[str, float]) -> None:
+    assert adoptions(1.05, 100, 3, **noise) >= 95
+
+
+def test_the_fastest_of_many_is_found_and_losers_leave_early() -> None:
+    for seed in range(20):
+        times = [1e-3 * factor for factor in (1.0, 1.3, 0.8, 1.1, 0.95, 2.0, 1.0, 0.9)]
+        results = Machine(times, random.Random(seed)).raced()
+        assert max(range(8), key=lambda c: results[c].ratio) == 2
+        assert results[2].low <= 1.25 <= results[2].high * 1.05
+        assert results[5].turns < LEAST_TURNS <= results[2].turns
+
+
+def test_slow_phases_do_not_count() -> None:
+    machine = Machine((1e-3, 1e-3), random.Random(4), tail=0.0, phase=0.4)
+    result = machine.raced()[1]
+    assert result.turns >= LEAST_TURNS and result.seconds < 1.1e-3
+
+
+def test_turns_and_seconds_are_bounded() -> None:
+    machine = Machine((1.0, 1.0), random.Random(5), noise=0.5)
+    machine.raced(30.0)
+    assert machine.now() < 60.0
+    turns = 0
+
+    def clock(order: list[int]) -> list[float]:
+        nonlocal turns
+        turns += 1
+        return [random.random() for _ in order]
+
+    race(clock, 2, 1e9, lambda: 0.0, random.Random(0))
+    assert turns == MOST_TURNS
+
+
+def test_every_turn_is_symmetric_around_its_middle() -> None:
+    orders: list[list[int]] = []
+
+    def clock(order: list[int]) -> list[float]:
+        orders.append(list(order))
+        return [1.0] * len(order)
+
+    race(clock, 5, 1e9, lambda: 0.0, random.Random(0))
+    for order in orders:
+        assert order == order[::-1] and order[0] == 0 and order[1] == MARK
+    assert len({tuple(order) for order in orders}) > 3
+
+
+def test_bounds_are_order_statistics() -> None:
+    assert bounds([1.0]) == (1.0, 1.0)
+    assert bounds([3.0, 1.0, 2.0]) == (1.0, 3.0)
+    rng, inside = random.Random(6), 0
+    for _ in range(400):
+        low, high = bounds([rng.paretovariate(0.8) for _ in range(25)])
+        inside += low <= 2 ** (1 / 0.8) <= high
+    assert inside >= 360

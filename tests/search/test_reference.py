@@ -1,0 +1,65 @@
+"""The reference agrees with the evaluation of whole regions, and knows what is exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from smelt.kernel import evaluate_region
+from smelt.search import reference as module
+from smelt.search.inputs import KINDS, inputs, length
+from smelt.search.reference import reference
+from smelt.search.verify import PATTERNS, difference
+from tests.kernel import regions as r
+from tests.kernel.regions import CASES, Case
+
+
+def evaluated(case: Case, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The bytes of every output, where nothing is written a pattern."""
+    outputs = {output.buffer.name: output.buffer for output in case.region.outputs}
+    found = dict(arrays)
+    for name, buffer in outputs.items():
+        count = length(buffer, case.integers)
+        found[name] = np.full(count * buffer.dtype.itemsize, PATTERNS[0], np.uint8).view(buffer.dtype.numpy)
+    evaluate_region(case.region, found, case.integers)
+    return {name: found[name].view(np.uint8) for name in outputs}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("block", [module.BLOCK, 16])
+def test_it_agrees_with_the_evaluation_of_whole_regions(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", block)
+    case = CASES[name]()
+    for kind in KINDS:
+        arrays = inputs(case.region, case.integers, kind, 3)
+        expected = reference(case.region, arrays, case.integers)
+        results = evaluated(case, arrays)
+        for output in case.region.outputs:
+            found = expected[output.buffer.name]
+            reason = difference(found, results[output.buffer.name], output.buffer.dtype, PATTERNS[0])
+            assert reason == "", (kind, reason)
+            assert np.isfinite(found.radius).mean() > 0.5, "nothing is compared"
+
+
+def test_whole_numbers_are_exact_in_any_order() -> None:
+    case = r.batched(2, 5, 18, 7)
+    expected = reference(case.region, inputs(case.region, {}, "whole", 0), {})
+    assert not expected["o"].radius.any()
+    assert reference(case.region, inputs(case.region, {}, "normal", 0), {})["o"].radius.all()
+
+
+@pytest.mark.parametrize("name", ["bias", "concatenated", "padded"])
+def test_what_is_moved_or_added_once_is_known_to_the_last_place(name: str) -> None:
+    case = CASES[name]()
+    expected = reference(case.region, inputs(case.region, {}, "normal", 0), {})["o"]
+    assert (expected.radius <= 1e-6 * np.abs(expected.value)).all()
+
+
+def test_a_missing_element_is_seen_at_real_sizes() -> None:
+    case = r.matmul(64, 64, 4096)
+    arrays = inputs(case.region, {}, "whole", 0)
+    expected = reference(case.region, arrays, {})["o"]
+    left, right = arrays["A"].reshape(64, 4096), arrays["B"].reshape(4096, 64)
+    results = evaluated(case, arrays | {"A": np.where(np.arange(4096) < 4095, left, 0).reshape(-1)})["o"]
+    assert "elements are wrong" in difference(expected, results, case.region.outputs[0].buffer.dtype, PATTERNS[0])
+    assert left.any() and right.any()
