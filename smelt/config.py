@@ -12,15 +12,17 @@ from typing import Any, NamedTuple
 
 from smelt.errors import ArgumentError
 
+TUNED = ("on", "same-bits", "off")
 
-def _default_cache() -> str:
-    """The user's cache directory; empty for a user without a home, whose home is not ours to make."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
+
+def _own_folder(variable: str, below_home: str) -> str:
+    """Where the user's programs keep such files; empty for a user without a home, whose home is not ours to make."""
+    base = os.environ.get(variable, "")
     if not os.path.isabs(base):  # the standard says to ignore those
         home = os.path.expanduser("~")
         if not os.path.isabs(home) or not os.path.isdir(home):
             return ""
-        base = os.path.join(home, ".cache")
+        base = os.path.join(home, below_home)
     return os.path.join(base, "smelt")
 
 
@@ -46,6 +48,8 @@ class Settings(NamedTuple):
     device: str = ""  # where tensors are made unless said otherwise; empty: on the processor
     without_features: tuple[str, ...] = ()  # beginnings of names of instruction sets that are not used
     traceback: str = "short"  # "full": tracebacks of uncaught errors show smelt's own frames, too
+    data_dir: str | os.PathLike[str] = ""  # what is kept for good, as tuned choices are; empty: nothing
+    tuned: str = "on"  # "same-bits": only choices that change no bit of a result; "off": none
 
 
 def _without_features() -> tuple[str, ...]:
@@ -59,11 +63,19 @@ def _without_features() -> tuple[str, ...]:
     return tuple(word[1:] for word in words)
 
 
+def _tuned() -> str:
+    """What `SMELT_TUNED` says; 0 and 1 as other variables have them."""
+    text = os.environ.get("SMELT_TUNED", "").strip()
+    found = {"": "on", "1": "on", "0": "off"}.get(text, text)
+    if found not in TUNED:
+        raise ArgumentError(f"SMELT_TUNED: {text!r:.80} is no setting", hint=f"Use one of: {', '.join(TUNED)}.")
+    return found
+
+
 def _from_environment() -> Settings:
-    cache = os.environ.get("SMELT_CACHE_DIR")
     return Settings(
         debug=_integer("SMELT_DEBUG", 0),
-        cache_dir=cache or _default_cache(),
+        cache_dir=os.environ.get("SMELT_CACHE_DIR") or _own_folder("XDG_CACHE_HOME", ".cache"),
         disk_cache=_integer("SMELT_DISK_CACHE", 1) != 0,
         threads=_integer("SMELT_THREADS", 0),
         compiler=os.environ.get("SMELT_CC", ""),
@@ -72,6 +84,8 @@ def _from_environment() -> Settings:
         device=os.environ.get("SMELT_DEVICE", ""),
         without_features=_without_features(),
         traceback=os.environ.get("SMELT_TRACEBACK") or "short",
+        data_dir=os.environ.get("SMELT_DATA_DIR") or _own_folder("XDG_DATA_HOME", ".local/share"),
+        tuned=_tuned(),
     )
 
 

@@ -41,11 +41,11 @@ _MAGIC: Final = b"smelt-1\n"
 _TRAILER: Final = hashlib.sha256().digest_size + len(_MAGIC)
 
 _OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OPEN_ENTRY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO in our way must not block us
+OPEN_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO in our way must not block us
 _OPEN_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
-_TEMPORARY: Final = ".new"
+TEMPORARY: Final = ".new"
 _ABANDONED_AFTER: Final = 3600.0  # seconds after which a temporary file belongs to no living writer
 _TOUCH_AFTER: Final = 24 * 3600.0  # an entry's time of last use is kept to the day
 
@@ -111,15 +111,15 @@ class DiskCache:
     def problem(self) -> str | None:
         """Why nothing can be kept here, or None if all is well. Nothing is created, and nothing stays behind."""
         try:
-            root = _open_folder(self.root, None, create=False)
+            root = open_folder(self.root, None, create=False)
         except FileNotFoundError:
             nearest = nearest_folder(self.root)
             return None if os.access(nearest, os.W_OK | os.X_OK) else f"nothing can be created in {nearest}"
         except OSError as error:
             return error.strerror or str(error)
         try:
-            name = f"{os.urandom(8).hex()}{_TEMPORARY}"
-            _write_whole(name, b"whether this works", root)
+            name = f"{os.urandom(8).hex()}{TEMPORARY}"
+            write_whole(name, b"whether this works", root)
             os.unlink(name, dir_fd=root)
         except OSError as error:
             return error.strerror or str(error)
@@ -134,9 +134,9 @@ class DiskCache:
         with contextlib.ExitStack() as stack:
             descriptor: int | None = None
             try:
-                root = _open_folder(self.root, None, create)
+                root = open_folder(self.root, None, create)
                 stack.callback(os.close, root)
-                descriptor = _open_folder(kind, root, create)
+                descriptor = open_folder(kind, root, create)
                 stack.callback(os.close, descriptor)
             except FileNotFoundError as error:
                 if create:
@@ -154,7 +154,7 @@ class DiskCache:
             entry: tuple[int, bytes] | None = None
             if folder is not None:
                 try:
-                    descriptor = os.open(key, _OPEN_ENTRY, dir_fd=folder)
+                    descriptor = os.open(key, OPEN_FILE, dir_fd=folder)
                     stack.callback(os.close, descriptor)
                     entry = descriptor, _verified(descriptor, kind, key)
                 except FileNotFoundError:
@@ -175,7 +175,7 @@ class DiskCache:
             if folder is None:
                 return False
             try:
-                _write_whole(name, data, folder)
+                write_whole(name, data, folder)
             except OSError as error:
                 self._warn(error)
                 return False
@@ -290,7 +290,7 @@ def _trust(status: os.stat_result) -> None:
         raise _Untrusted("others may write to it")
 
 
-def _open_folder(path: Path | str, parent: int | None, create: bool) -> int:
+def open_folder(path: Path | str, parent: int | None, create: bool) -> int:
     """Open a folder of ours, without following a link at its last step, and check whose it is."""
     try:
         descriptor = os.open(path, _OPEN_FOLDER, dir_fd=parent)
@@ -310,12 +310,18 @@ def _open_folder(path: Path | str, parent: int | None, create: bool) -> int:
     return descriptor
 
 
-def _verified(descriptor: int, kind: str, key: str) -> bytes:
-    """The content of an open entry, once owner, mode, length and checksum are right."""
+def trusted_file(descriptor: int) -> os.stat_result:
+    """What the system says of an open file; OSError unless it is a regular one that nobody else may have written."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise _Untrusted("it is not a regular file")
     _trust(status)
+    return status
+
+
+def _verified(descriptor: int, kind: str, key: str) -> bytes:
+    """The content of an open entry, once owner, mode, length and checksum are right."""
+    status = trusted_file(descriptor)
     with open(descriptor, "rb", closefd=False) as file:
         whole = file.read()
     data, digest, magic = whole[:-_TRAILER], whole[-_TRAILER : -len(_MAGIC)], whole[-len(_MAGIC) :]
@@ -327,8 +333,9 @@ def _verified(descriptor: int, kind: str, key: str) -> bytes:
     return data
 
 
-def _write_whole(name: str, data: bytes, folder: int) -> None:
-    temporary = f"{os.urandom(8).hex()}{_TEMPORARY}"
+def write_whole(name: str, data: bytes, folder: int) -> None:
+    """Write a file of a folder, or leave what was there."""
+    temporary = f"{os.urandom(8).hex()}{TEMPORARY}"
     try:
         descriptor = os.open(temporary, _OPEN_NEW, 0o600, dir_fd=folder)
         with open(descriptor, "wb") as file:
@@ -366,7 +373,7 @@ def _files(folder: int) -> list[tuple[float, int, str]]:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except OSError:  # another process was faster
             continue
-        if name.endswith(_TEMPORARY) and time.time() - status.st_mtime > _ABANDONED_AFTER:
+        if name.endswith(TEMPORARY) and time.time() - status.st_mtime > _ABANDONED_AFTER:
             _unlink(name, folder)
             continue
         found.append((status.st_mtime, status.st_size, name))

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # smelt reads its settings when it is first imported, which is after these lines and before any test module. The kernels
 # of earlier runs are kept so that repeated runs are fast, but never in the user's own cache.
 os.environ["SMELT_CACHE_DIR"] = str(ROOT / "build" / "test-cache")
+os.environ["SMELT_DATA_DIR"] = str(ROOT / "build" / "test-data")  # which nobody makes: nothing is tuned
 os.environ["SMELT_VERIFY"] = "1"
 os.environ.setdefault("POCL_CACHE_DIR", str(ROOT / "build" / "pocl-cache"))
 

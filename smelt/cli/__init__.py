@@ -42,6 +42,7 @@ _EXAMPLES = """examples:
   smelt demo               a network learns to read digits, in a few seconds
   smelt devices --json     for other programs
   smelt bench compare ../old --quick
+  smelt tune list          what is known to be faster than the default
 
 smelt COMMAND --help says more about one of them
 """
@@ -68,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="train a network to read digits, and show how it was compiled")
     demo.set_defaults(run=_demo)
     commands.add_parser("bench", help="measure smelt, or compare it with an older checkout")
+    commands.add_parser("tune", help="choices that were measured to be faster than the default")
     return parser
 
 
@@ -76,7 +78,12 @@ def main(words: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     if words and words[0] == "bench":  # it has words of its own, which are many and slow to load
         return _bench(words[1:])
-    arguments = _parser().parse_args(words)
+    if words and words[0] == "tune":
+        from smelt.cli import tune
+
+        arguments = tune.parser().parse_args(words[1:])
+    else:
+        arguments = _parser().parse_args(words)
     from smelt.errors import SmeltError
 
     try:

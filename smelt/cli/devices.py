@@ -6,6 +6,7 @@ The facts of `COLUMNS` are shown in the table, as far as a device has them; `--j
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from smelt.device import describe
@@ -39,6 +40,13 @@ def _text(name: str, value: Any) -> str:
     return size_text(value) if name.endswith("_bytes") else str(value)
 
 
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows with their columns below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
 def main(as_json: bool = False) -> int:
     """Print the devices; 0 if there is one."""
     found = describe()
@@ -47,7 +55,5 @@ def main(as_json: bool = False) -> int:
         return 0 if found else 1
     rows = [list(COLUMNS.values())]
     rows += [[_text(name, facts.get(name)) for name in COLUMNS] for facts in found]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    print_table(rows)
     return 0 if found else 1

@@ -116,6 +116,16 @@ def _cache() -> dict[str, Any]:
     }
 
 
+def _tuned() -> dict[str, Any]:
+    """Where tuned choices are kept, and which are used."""
+    from smelt.search.log import user_log
+
+    log = user_log()
+    if log is None:
+        return {"directory": None, "used": settings().tuned, "bytes": 0}
+    return {"directory": str(log.root), "used": settings().tuned, "bytes": _size(log.root)}
+
+
 def _memory() -> dict[str, Any]:
     from smelt.device import available_bytes, machine_bytes
 
@@ -134,6 +144,7 @@ def report(measure: bool = False) -> dict[str, dict[str, Any]]:
         "rates": _rates(measure and compiler["found"]),
         "memory": _memory(),
         "cache": _cache(),
+        "tuned": _tuned(),
     }
 
 

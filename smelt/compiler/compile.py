@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from smelt.compiler.record import graph_digest, load_graph
@@ -21,8 +22,10 @@ from smelt.plan import CompiledGraph
 
 if TYPE_CHECKING:
     from smelt.compiler.work import Built
+    from smelt.kernel import Kernel
 
 KERNEL_LIMIT: Final = 4096  # kernels kept in memory
+MEASURED_AS: Final = "\nmeasured as "
 KernelKey = tuple[str, str, str | None]  # the device, the text of the region or routine, and the schedule asked for
 
 
@@ -43,13 +46,21 @@ class Choices(Protocol):
     """What is known to be better than the default, from a search say: the compiler's only view of tuning."""
 
     def ask(self, device: Device, question: str) -> str | None:
-        """The schedule for the region with this `question_of` its text, as text; None: the default's."""
+        """The schedule for the region with this `question_of` its text, as text; None: the default's.
+
+        Behind `MEASURED_AS` may stand the `measured_as` of its kernel: should that be another by now, it is not taken.
+        """
         ...
 
 
 def question_of(region: str) -> str:
     """What a region is called when choices are asked for: short enough to be kept with every graph."""
     return hashlib.sha256(region.encode()).hexdigest()[:32]
+
+
+def measured_as(device: Device, kernel: Kernel) -> str:
+    """What timings of a kernel are bound to: a digest of its source when it is alone."""
+    return question_of(device.render([replace(kernel, name="k0")]))
 
 
 class Compiler:

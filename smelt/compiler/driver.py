@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from smelt.compiler.bodies import simple_bodies
-from smelt.compiler.compile import Compiler, KernelKey, Stages, question_of
+from smelt.compiler.compile import MEASURED_AS, Compiler, KernelKey, Stages, measured_as, question_of
 from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
 from smelt.compiler.prepare import prepare
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.trace import Argument, Bases, GraphKey, LeafView, base_of, rebuild
-from smelt.compiler.units import Units
+from smelt.compiler.units import Units, source_lines
 from smelt.compiler.work import AnyWork, Block, Built, ControlWork, Value, Work, all_launches, in_order
 from smelt.config import settings
 from smelt.device.protocol import Device
 from smelt.dtypes import DType, int64
+from smelt.errors import ParseError
 from smelt.fuse import (
     ROUTINES,
     Group,
@@ -55,11 +57,12 @@ from smelt.graph import (
     with_sources,
 )
 from smelt.graph.text import print_graph
-from smelt.kernel import Region, Routine, parse_schedule, print_region, print_routine, verify
+from smelt.kernel import Kernel, Region, Routine, parse_schedule, print_region, print_routine, verify
 from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.rewrite import rewrite
-from smelt.schedule import Candidate, Choice, choose, routine_steps
+from smelt.schedule import Candidate, Choice, Refused, choose, routine_steps
 
+MOST_LINES = 20_000  # of a kernel that somebody else has chosen: some schedules would have any number
 STORED = "what is stored, and why"  # the title of a text
 
 
@@ -202,15 +205,29 @@ class _Maker:
         asked = self.choices[question] = self.compiler.ask(self.device, question)
 
         def lowered() -> Built:
-            first = [] if asked is None else [Candidate("chosen", region, parse_schedule(asked))]
             with self.stages.stage("schedule"):
-                choice, kernel = choose(region, self.device.profile, first)
+                choice, kernel = self.scheduled(region, asked)
             if settings().verify:
                 with self.stages.stage("verify"):
                     verify(kernel)
             return Built(kernel, text, choice)
 
         return self.known((self.device.name, text, asked), lowered)
+
+    def scheduled(self, region: Region, asked: str | None) -> tuple[Choice, Kernel]:
+        """The kernel of a region as it is asked for, if that fits and is what was measured; else the default's."""
+        first: list[Candidate] = []
+        schedule, _, measured = (asked or "").partition(MEASURED_AS)
+        if asked is not None:
+            with suppress(ParseError):
+                first.append(Candidate("chosen", region, parse_schedule(schedule)))
+        choice, kernel = choose(region, self.device.profile, first)
+        if choice.form != "chosen" or not measured:
+            return choice, kernel
+        if source_lines(kernel) <= MOST_LINES and measured_as(self.device, kernel) == measured:
+            return choice, kernel
+        choice, kernel = choose(region, self.device.profile)
+        return replace(choice, refused=(Refused("chosen", "it is not what was measured"), *choice.refused)), kernel
 
     def routine_kernel(self, routine: Routine) -> Built:
         text = print_routine(routine)

@@ -34,7 +34,7 @@ class Units:
         built.kernel = replace(built.kernel, name=f"k{self.count}")
         built.workspace = self.device.workspace_bytes(built.kernel)
         self.count += 1
-        self.open.append((_lines(built.kernel), built))
+        self.open.append((source_lines(built.kernel), built))
         if sum(lines for lines, _ in self.open) >= UNIT_LINES:
             self._give([built for _, built in self.open])
             self.open = []
@@ -77,7 +77,7 @@ class Units:
         self.given.append((part, source))
 
 
-def _lines(kernel: Kernel | Routine) -> int:
+def source_lines(kernel: Kernel | Routine) -> int:
     """About how many lines the C compiler has to deal with."""
     return ROUTINE_LINES if isinstance(kernel, Routine) else sum(map(_copies, kernel.body))
 

@@ -73,9 +73,10 @@ class Runtime:
         """What compiles graphs, and remembers kernels."""
         if self._compiler is None:
             from smelt.compiler import Compiler
+            from smelt.search import Tuned
 
             with self._lock:
-                self._compiler = self._compiler or Compiler(self._choices)
+                self._compiler = self._compiler or Compiler(self._choices or Tuned())
         return self._compiler
 
     def clear_caches(self) -> None:

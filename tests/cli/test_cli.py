@@ -35,7 +35,7 @@ def test_without_a_command_the_commands_are_listed_with_examples(
     assert cli.main([]) == 0
     said = capsys.readouterr().out
     listed = said.partition("COMMAND\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in listed] == ["doctor", "devices", "demo", "bench"]  # a line each
+    assert [line.split()[0] for line in listed] == ["doctor", "devices", "demo", "bench", "tune"]  # a line each
     assert "\n  smelt doctor " in said
     assert "smelt COMMAND --help" in said
 
@@ -156,7 +156,7 @@ def test_sizes_are_shown_in_a_fitting_unit(nbytes: int, text: str) -> None:
 def test_doctor_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor"]) == 0
     titles = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
-    assert titles == ["versions", "system", "compiler", "processor", "devices", "rates", "memory", "cache"]
+    assert titles == ["versions", "system", "compiler", "processor", "devices", "rates", "memory", "cache", "tuned"]
 
 
 def test_doctor_measures_once_and_knows_it_afterwards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,50 @@
+"""Answers for the compiler: what the user's log has as confirmed, for exactly this region and this place."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from smelt.config import settings
+from smelt.locks import new_lock
+
+# Who has tuned nothing does not wait for what reads logs.
+if TYPE_CHECKING:
+    from smelt.device.protocol import Device
+    from smelt.search.answers import Answers
+
+
+class Tuned:
+    """`Choices` from the user's log, which a process looks at once, and again after `refresh`."""
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """See what was added since."""
+        with self._lock:
+            self._folder: str | os.PathLike[str] = ""  # whose answers these are
+            self._answers: Answers | None = None
+
+    def ask(self, device: Device, question: str) -> str | None:
+        """The schedule that is confirmed, with what it was measured as."""
+        setting, folder = settings().tuned, settings().data_dir
+        if setting == "off" or not folder:
+            return None
+        with self._lock:
+            if self._folder != folder:
+                self.refresh()
+                self._folder, self._answers = folder, _answers(folder)
+            return None if self._answers is None else self._answers.find(setting, device, question)
+
+
+def _answers(folder: str | os.PathLike[str]) -> Answers | None:
+    """What the log in the user's folder answers, if there is one."""
+    if not os.path.isdir(os.path.join(folder, "tuned")):
+        return None
+    from smelt.search.answers import Answers
+    from smelt.search.log import user_log
+
+    log = user_log()
+    return None if log is None else Answers(log)

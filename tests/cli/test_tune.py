@@ -1,0 +1,106 @@
+"""`smelt tune` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from smelt import cli
+from smelt.config import configure
+from smelt.device.cpu import CPU
+from smelt.search.log import Log, user_log
+from smelt.search.place import Place
+from smelt.search.selftest.database import sample
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> Iterator[None]:
+    with configure(data_dir=tmp_path / "data"):
+        yield
+
+
+def log() -> Log:
+    found = user_log()
+    assert found is not None
+    return found
+
+
+def test_help_has_examples_and_loads_no_compiler(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tune"]) == 0
+    said = capsys.readouterr().out
+    assert "smelt tune forget --last" in said and "usage: smelt tune" in said
+    code = "import sys, smelt.cli; smelt.cli.main(['tune']); sys.exit('smelt.compiler' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+def test_a_log_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tune", "list"]) == 0
+    assert "0 choices from 0 records" in capsys.readouterr().out
+    log().add([sample(1, "timed"), sample(1), sample(2)._replace(place=Place.of(CPU()))])
+    with log().path.open("ab") as file:
+        file.write(b"damage\n")
+    assert cli.main(["tune", "list"]) == 0
+    title, first, second, total = capsys.readouterr().out.splitlines()
+    assert title.split()[:3] == ["name", "kernel", "where"]
+    assert sample(2).question.digest[:12] in first and "float32 [4]: exp" in first and " here " in first
+    assert "other family, toolchain" in second and "1.25" in second and "1.6 ms" in second
+    assert "2 choices from 3 records" in total and "1 damaged" in total
+    assert cli.main(["tune", "list", "--json", "--only", sample(1).question.digest[:6]]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["skipped"] == {"damaged": 1}
+    assert [one["name"] for one in found["choices"]] == [sample(1).question.digest]
+
+
+def test_one_choice_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    log().add([sample(1)])
+    assert cli.main(["tune", "show", sample(1).question.digest[:5]]) == 0
+    said = capsys.readouterr().out
+    assert sample(1).question.text in said and sample(1).answer.schedule in said
+    assert cli.main(["tune", "show", "--json", sample(1).question.digest]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["region"] == sample(1).question.text
+    assert cli.main(["tune", "show", "f" * 32]) == 1
+    assert "nothing is known as" in capsys.readouterr().err
+
+
+def test_choices_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
+    log().add([sample(number)._replace(run=run) for number, run in ((1, "a"), (2, "b"), (3, "b"))])
+
+    def left() -> int:
+        assert cli.main(["tune", "list", "--json"]) == 0
+        return len(json.loads(capsys.readouterr().out)["choices"])
+
+    assert cli.main(["tune", "forget", "--last"]) == 0
+    assert "forgot 2 records of 2 choices" in capsys.readouterr().out
+    assert left() == 1
+    assert cli.main(["tune", "forget", sample(1).question.digest[:8]]) == 0
+    capsys.readouterr()
+    assert left() == 0
+    assert cli.main(["tune", "forget", "--last"]) == 0
+    assert cli.main(["tune", "forget", sample(1).question.digest[:8]]) == 1
+    capsys.readouterr()
+    for words in ([], ["--last", "abc"]):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["tune", "forget", *words])
+        assert stop.value.code == 2
+
+
+def test_choices_travel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "file.log")
+    log().add([sample(1), sample(2, "timed")])
+    assert cli.main(["tune", "export", file]) == 0
+    assert "wrote 1 choices" in capsys.readouterr().out
+    with configure(data_dir=tmp_path / "other"):
+        assert cli.main(["tune", "import", file]) == 0
+        assert "took 1 choices as hints" in capsys.readouterr().out
+        assert [record.state for record in log().load().records] == ["imported"]
+        assert cli.main(["tune", "import", "--trust", file]) == 0
+        assert cli.main(["tune", "forget", "--last"]) == 0
+        assert cli.main(["tune", "import", str(tmp_path / "missing")]) == 1
+    with configure(data_dir=""):
+        assert cli.main(["tune", "list"]) == 1
+    assert "SMELT_DATA_DIR" in capsys.readouterr().err
