@@ -175,7 +175,8 @@ def climb(
         pool, chosen = [], list(search.batch(limits.batch))
         if left <= 0 or stale >= STALE or not chosen:
             break
-        outcomes = measurer.race(region, [found.default, *(contender for _, contender in chosen)], left)
+        racing = [found.default, *(contender for _, contender in chosen)]
+        outcomes = measurer.race(region, racing, left / 2)
         best = max([1.0, *speeds.values()])
         guesses = [math.exp(search.guess(seen.point.features, seen.modelled)) for seen, _ in chosen]
         for (seen, contender), guessed, outcome in zip(chosen, guesses, outcomes[1:], strict=True):

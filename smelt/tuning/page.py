@@ -52,7 +52,8 @@ def _summary(tuning: Tuning) -> str:
             f"All calls together are {whole.ratio:.3f} times as fast (at least {whole.low:.3f}, {whole.pairs} pairs)."
         )
     counts = ", ".join(f"{count} {state}" for state, count in sorted(tuning.states.items()))
-    return f"<p>{html.escape(profile)}; budget {tuning.budget}, seed {tuning.seed}, {tuning.seconds:.1f} s.<br>{told}<br>Contenders: {counts}.</p>"
+    taken = f"budget {tuning.budget}, seed {tuning.seed}, {tuning.seconds:.1f} s"
+    return f"<p>{html.escape(profile)}; {taken}.<br>{told}<br>Contenders: {counts}.</p>"
 
 
 def _table(tuning: Tuning) -> str:

@@ -6,23 +6,25 @@ from __future__ import annotations
 
 import random
 import re
+import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from smelt import runtime
-from smelt.compiler import Choices, Compiler
-from smelt.compiler.compile import question_of
-from smelt.debug import kernel_name
+from smelt.compiler import Choices, Compiler, question_of
+from smelt.debug.profiling import kernel_name
 from smelt.device.protocol import Device
 from smelt.errors import ArgumentError
 from smelt.kernel import Region, parse_region
-from smelt.search import Measurer
 from smelt.search.climb import Limits, climb
-from smelt.search.race import low, median
+from smelt.search.contender import Measurer
+from smelt.search.measure import Racer
+from smelt.search.race import bounds
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
+from smelt.tuning.keeping import keep
 from smelt.tuning.report import Row, Tuning
 from smelt.tuning.watching import Program, Watched, watching
 
@@ -87,6 +89,7 @@ class Overlay:
 
 
 Say = Callable[[str], None]
+Run = Callable[[Watched, Callable[[], bool]], None]  # runs programs while somebody watches, once or until told to stop
 
 
 def tune(
@@ -130,14 +133,14 @@ def tune(
 
 
 def tune_programs(
-    run: Callable[[Watched, Callable[[], bool]], None],
+    run: Run,
     budget: Budget,
     seed: int,
     only: str,
     say: Say,
     measurer: Measurer | None = None,
 ) -> Tuning:
-    """Tune what `run` runs: it is called with a watcher, and runs its programs until it is told to stop, or once."""
+    """Tune what `run` runs."""
     began, calls = time.monotonic(), iter(range(_SETTLING + 1))
     watched = Watched()
     run(watched, lambda: next(calls, None) is None)
@@ -153,10 +156,12 @@ def tune_programs(
         if left < LEAST_SECONDS:
             break
         say(f"{number + 1} of {len(chosen)}: {one.name}")
-        found = climb(one.region, one.device, measurer or _measurer(one.device), Limits(seconds), random.Random(seed))
+        measuring = measurer or Racer(one.device, seed=seed)
+        found = climb(one.region, one.device, measuring, Limits(seconds), random.Random(seed))
         tuning.rows.append(Row.of(one, found, total))
     say("the whole program")
     _settle(tuning, programs, run, budget.seconds * _CONFIRMING)
+    keep(tuning)
     tuning.seconds = time.monotonic() - began
     return tuning
 
@@ -194,7 +199,7 @@ class Whole(NamedTuple):
         return self.before / self.after
 
 
-Run = Callable[[Watched, Callable[[], bool]], None]
+UNCHANGED: Final = Whole(1.0, 1.0, 0.0, 0)
 
 
 def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, seconds: float) -> None:
@@ -228,16 +233,10 @@ def _raced(programs: Sequence[Program], answers: Mapping[str, str], run: Run, se
         return pairs >= _PAIRS and (time.monotonic() > until or pairs >= 20 * _PAIRS)
 
     run(watched, enough)
-    measured = [(calls, again, again.ratios()) for calls, again in changed if len(again.ratios()) >= 2]
-    if not measured:
-        return Whole(1.0, 1.0, 0.0, 0)
-    before = sum(calls * median(again.taken[0]) for calls, again, _ in measured)
-    after = sum(calls * median(again.taken[0]) / median(ratios) for calls, again, ratios in measured)
-    slowest = sum(calls * median(again.taken[0]) / max(low(ratios), 1e-9) for calls, again, ratios in measured)
-    return Whole(before, after, before / slowest, min(len(ratios) for *_, ratios in measured))
-
-
-def _measurer(device: Device) -> Measurer:
-    from smelt.search.worker import Workers
-
-    return Workers(device)
+    before = after = slowest = 0.0
+    found = [(calls * statistics.median(again.taken[0]), again.ratios()) for calls, again in changed if again.ratios()]
+    for seconds, ratios in found:
+        before += seconds
+        after += seconds / statistics.median(ratios)
+        slowest += seconds / bounds(ratios)[0]
+    return Whole(before, after, before / slowest, min(len(ratios) for _, ratios in found)) if found else UNCHANGED
