@@ -42,7 +42,7 @@ _EXAMPLES = """examples:
   smelt demo               a network learns to read digits, in a few seconds
   smelt devices --json     for other programs
   smelt bench compare ../old --quick
-  smelt tune list          what is known to be faster than the default
+  smelt tune train.py      find faster schedules for the kernels of a script
 
 smelt COMMAND --help says more about one of them
 """
@@ -81,7 +81,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if words and words[0] == "tune":
         from smelt.cli import tune
 
-        arguments = tune.parser().parse_args(words[1:])
+        arguments = tune.parser().parse_args(tune.words_of(words[1:]))
     else:
         arguments = _parser().parse_args(words)
     from smelt.errors import SmeltError

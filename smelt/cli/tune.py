@@ -6,6 +6,7 @@ import argparse
 import functools
 import json
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from smelt.search.record import Record
 
 _EXAMPLES: Final = """examples:
+  smelt tune train.py                        run a script, find faster schedules for its kernels, and keep them
+  smelt tune train.py --budget max --html tuned.html
+  smelt tune train.py --only matmul -- --steps 10      words behind -- are the script's
   smelt tune list                   the choices that were found here, and what they gain
   smelt tune list --only matmul     those with this in their region or schedule
   smelt tune show 3fa9              one of them: its region, schedule and figures
@@ -44,6 +48,14 @@ def parser() -> argparse.ArgumentParser:
         made.set_defaults(run=run)
         return made
 
+    one = command("script", _script, "run a script, find faster schedules for its kernels, and keep them")
+    one.add_argument("script", type=Path)
+    one.add_argument("words", nargs="*", default=[], metavar="-- WORD", help="what the script is given")
+    one.add_argument("--budget", default="quick", help="quick (10 s), max (10 min), or seconds, as in 90s")
+    one.add_argument("--only", default="", metavar="TEXT", help="kernels with this in their names")
+    one.add_argument("--seed", type=int, default=0, help="of what is drawn at random")
+    one.add_argument("--json", metavar="FILE", help="write what was found as JSON; '-' prints it instead of the table")
+    one.add_argument("--html", metavar="FILE", type=Path, help="write a page with all that was tried")
     one = command("list", _list, "what is known, and what it gains")
     one.add_argument("--only", **_ONLY)
     one.add_argument("--json", **_JSON)
@@ -62,6 +74,45 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("file", type=Path)
     one.add_argument("--trust", action="store_true", help="as they are, for machines that are equal")
     return top
+
+
+def words_of(words: Sequence[str]) -> list[str]:
+    """The words of a command, where a script may stand in the place of its name."""
+    first = words[0] if words else ""
+    return ["script", *words] if first.endswith(".py") else list(words)
+
+
+def _script(arguments: argparse.Namespace) -> int:
+    """The script's own output goes to stderr: stdout has the table."""
+    import contextlib
+    import runpy
+    import sys
+
+    from smelt.errors import ArgumentError
+    from smelt.tuning import Budget, Watched, tune_programs, watching
+
+    budget = Budget.of(arguments.budget)
+    if not arguments.script.is_file():
+        raise ArgumentError(f"smelt tune: there is no file {arguments.script}")
+
+    def run(watched: Watched, until: Callable[[], bool]) -> None:
+        given, sys.argv = sys.argv, [str(arguments.script), *arguments.words]
+        try:
+            while not until():
+                with watching(watched), contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
+                    runpy.run_path(str(arguments.script), run_name="__main__")
+        finally:
+            sys.argv = given
+
+    found = tune_programs(run, budget, arguments.seed, arguments.only, lambda text: print(text, file=sys.stderr))
+    if arguments.html:
+        arguments.html.write_text(found.html(), encoding="utf-8")
+    if arguments.json:
+        text = json.dumps(found.json(), indent=2)
+        print(text) if arguments.json == "-" else Path(arguments.json).write_text(text + "\n", encoding="utf-8")
+    if arguments.json != "-":
+        print(found)
+    return 0
 
 
 def _log() -> Log:

@@ -12,6 +12,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from smelt.cost.kernel import cost
 from smelt.cost.rates import known
 from smelt.device.protocol import Device
 from smelt.kernel import Illegal, Kernel, Region, print_kernel
-from smelt.schedule import lowered
+from smelt.schedule import Candidate, lowered
 from smelt.search.contender import Contender, Measurer, Outcome, Timed
 from smelt.search.space import Point, leaps, starts, steps
 
@@ -107,6 +108,11 @@ class _Seen(NamedTuple):
     point: Point
     modelled: float  # the logarithm of its speed, by the cost model
 
+    @property
+    def known(self) -> tuple[frozenset[str], float]:
+        """What a guess is made from."""
+        return self.point.features, self.modelled
+
 
 class _Search:
     def __init__(self, region: Region, device: Device, rng: random.Random) -> None:
@@ -140,9 +146,20 @@ class _Search:
                 self.texts.add(text)
                 self.waiting.append(_Seen(point, self.modelled(kernel) - self.scale))
 
+    def legal(self, seeds: Iterable[Candidate]) -> list[tuple[_Seen | None, Contender]]:
+        """Contenders that are no points of the space."""
+        found: list[tuple[_Seen | None, Contender]] = []
+        for seed in seeds:
+            with suppress(Illegal):
+                contender = Contender.of(seed, self.region, self.device)
+                if (text := print_kernel(contender.kernel)) not in self.texts:
+                    self.texts.add(text)
+                    found.append((None, contender))
+        return found
+
     def batch(self, count: int) -> Iterator[tuple[_Seen, Contender]]:
         """The most promising points that wait, and some at random."""
-        self.waiting.sort(key=lambda seen: self.guess(seen.point.features, seen.modelled))
+        self.waiting.sort(key=lambda seen: self.guess(*seen.known))
         for k in range(count):
             if not self.waiting:
                 return
@@ -157,34 +174,39 @@ def climb(
     measurer: Measurer,
     limits: Limits,
     rng: random.Random,
-    seeds: Iterable[Point] = (),
+    seeds: Iterable[Candidate] = (),
     clock: Callable[[], float] = time.monotonic,
 ) -> Climb:
-    """Search for a schedule that is faster than the default's. Points that were good elsewhere may be `seeds`."""
+    """Search for a schedule that is faster than the default's. Those of `seeds`, which were good elsewhere or before,
+    take part in the first race.
+    """
     began = clock()
     search, stale = _Search(region, device, rng), 0
     found = Climb(search.default)
     speeds: dict[Point, float] = {}  # of those that were timed
-    pool = [*seeds, *starts(region, device.profile)]
+    pool = starts(region, device.profile)
+    waiting = search.legal(seeds)
     for _ in range(limits.rounds):
         left = limits.seconds - limits.confirming - (clock() - began)
         front = sorted(speeds, key=lambda point: -speeds[point])[:FRONT] or pool[:1]
         for point in front:
             pool += [*steps(point), *leaps(point, LEAPS, rng)]
         search.look(pool, clock() + left / 4, clock)
-        pool, chosen = [], list(search.batch(limits.batch))
+        pool, chosen = [], [*waiting, *search.batch(limits.batch)]
+        waiting = []
         if left <= 0 or stale >= STALE or not chosen:
             break
         racing = [found.default, *(contender for _, contender in chosen)]
         outcomes = measurer.race(region, racing, left / 2)
         best = max([1.0, *speeds.values()])
-        guesses = [math.exp(search.guess(seen.point.features, seen.modelled)) for seen, _ in chosen]
+        guesses = [0.0 if seen is None else search.guess(*seen.known) for seen, _ in chosen]
         for (seen, contender), guessed, outcome in zip(chosen, guesses, outcomes[1:], strict=True):
-            found.tried.append(Tried(str(seen.point), contender, guessed, outcome))
-            if outcome.timed is not None:
+            label = contender.label if seen is None else str(seen.point)
+            found.tried.append(Tried(label, contender, math.exp(guessed), outcome))
+            if seen is not None and outcome.timed is not None:
                 speeds[seen.point] = outcome.timed.ratio
-            measured = HOPELESS if outcome.timed is None else math.log(outcome.timed.ratio)
-            search.guess.learn(seen.point.features, seen.modelled, measured)
+            if seen is not None:
+                search.guess.learn(*seen.known, HOPELESS if outcome.timed is None else math.log(outcome.timed.ratio))
         stale = 0 if max([1.0, *speeds.values()]) > BETTER * best else stale + 1
     found.refused = search.refused
     _confirm(found, region, measurer, limits.confirming)

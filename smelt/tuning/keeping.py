@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from smelt.errors import ParseError
+from smelt.kernel import Action, Region, parse_schedule
+from smelt.schedule import Candidate
 from smelt.search.climb import Tried
 from smelt.search.log import user_log
 from smelt.search.place import Place
 from smelt.search.record import Answer, Evidence, Question, Record, new_run
 
 if TYPE_CHECKING:
-    from smelt.tuning.report import Row, Tuning
+    from smelt.tuning.report import Row
+
+SEEDS: Final = 4  # schedules that are tried again
+_REASON: Final = 200  # characters
 
 
-def keep(tuning: Tuning) -> None:
-    """Add everything to the log; a user without a home keeps nothing."""
-    log = user_log()
-    if log is None:
-        for row in tuning.rows:
-            row.stored = False
-        return
-    import smelt
+class Keeper:
+    """Adds records to the log of this user, all under the name of one run; a user without a home keeps nothing."""
 
-    day, run = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"), new_run()
-    log.add(record for row in tuning.rows for record in _records(row, tuning.seed, day, smelt.__version__, run))
+    def __init__(self, seed: int) -> None:
+        self._log, self._seed, self._run = user_log(), seed, new_run()
+        self.is_open = self._log is not None
+
+    def seeds(self, text: str, region: Region) -> list[Candidate]:
+        """Schedules that were faster before, also on other machines: worth trying again."""
+        if self._log is None:
+            return []
+        known = [one for one in self._log.load().records if one.question.text == text]
+        known = [one for one in known if one.state in ("timed", "imported", "confirmed")]
+        faster = sorted((one for one in known if one.evidence.ratio > 1), key=lambda one: -one.evidence.ratio)
+        schedules = dict.fromkeys(one.answer.schedule for one in faster)
+        return [Candidate("known", region, actions) for actions in map(_parsed, list(schedules)[:SEEDS]) if actions]
+
+    def keep(self, row: Row) -> None:
+        """What was tried for a kernel, and what of that is to be used from now on."""
+        if self._log is None:
+            return
+        import smelt
+
+        day = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
+        question, place = Question.of(row.question.text), Place.of(row.question.device)
+        adopted = row.found.adopted if row.stored else None
+        found = []
+        for one in [adopted] if adopted else row.found.tried:
+            state, reason = "confirmed" if adopted else one.outcome.state, _plain(one.outcome.reason)
+            evidence, version = _evidence(row, one, adopted is not None), smelt.__version__
+            record = Record(question, place, _answer(one), evidence, state, reason, self._seed, day, version, self._run)
+            found.append(record)
+        self._log.add(found)
 
 
-def _records(row: Row, seed: int, day: str, version: str, run: str) -> Iterator[Record]:
-    question, place = Question.of(row.question.text), Place.of(row.question.device)
-    for one in row.found.tried:
-        reason = one.outcome.reason.encode("ascii", "replace").decode().replace("\n", " ")[:200]
-        adopted = row.stored and one is row.found.adopted
-        state = "confirmed" if adopted else one.outcome.state
-        yield Record(
-            question, place, _answer(one), _evidence(row, one, adopted), state, reason, seed, day, version, run
-        )
+def _parsed(schedule: str) -> tuple[Action, ...]:
+    with contextlib.suppress(ParseError):
+        return parse_schedule(schedule)
+    return ()
+
+
+def _plain(reason: str) -> str:
+    return reason.encode("ascii", "replace").decode().replace("\n", " ")[:_REASON]
 
 
 def _answer(one: Tried) -> Answer:

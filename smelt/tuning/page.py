@@ -118,7 +118,8 @@ def _roofline(tuning: Tuning) -> str:
 
 def _plot(title: str, dots: Sequence[Dot], line: Sequence[tuple[float, float]]) -> str:
     """Dots and a line in a frame that holds them all."""
-    xs, ys = [x for x, *_ in (*dots, *line)], [y for _, y, *_ in (*dots, *line)]
+    places = [*((dot.x, dot.y) for dot in dots), *line]
+    xs, ys = [x for x, _ in places], [y for _, y in places]
     left, right, bottom, top = min(xs), max(xs), min(ys), max(ys)
 
     def place(x: float, y: float) -> tuple[float, float]:

@@ -24,15 +24,16 @@ from smelt.search.measure import Racer
 from smelt.search.race import bounds
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
-from smelt.tuning.keeping import keep
+from smelt.tuning.keeping import Keeper
 from smelt.tuning.report import Row, Tuning
 from smelt.tuning.watching import Program, Watched, watching
 
 LEAST_SHARE: Final = 0.005  # of the time: a kernel below it is not worth a search
 LEAST_SECONDS: Final = 0.8  # of a search: with less there is nothing to find
 WHOLE: Final = 1.01  # times as fast, beyond noise, a whole program has to be
-_SETTLING: Final = 5  # calls after which inputs that stay the same are prepared
+_SETTLING: Final = 6  # calls after which inputs that stay the same are prepared
 _PAIRS: Final = 15  # of calls that whole programs are compared by, at least
+_LATE: Final = 3  # times as long as planned it may take to have so many
 _CONFIRMING: Final = 0.15  # of the time is for whole programs
 
 
@@ -122,7 +123,7 @@ def tune(
                 jitted(*args, **kwargs)
 
     try:
-        found = tune_programs(run, Budget.of(budget), seed, only, progress or (lambda _: None))
+        found = tune_programs(run, Budget.of(budget), seed, only, progress or (lambda _: None), _SETTLING)
     finally:
         put_back(holders, before)
     if found.stored:
@@ -133,17 +134,12 @@ def tune(
 
 
 def tune_programs(
-    run: Run,
-    budget: Budget,
-    seed: int,
-    only: str,
-    say: Say,
-    measurer: Measurer | None = None,
+    run: Run, budget: Budget, seed: int, only: str, say: Say, calls: int = 1, measurer: Measurer | None = None
 ) -> Tuning:
-    """Tune what `run` runs."""
-    began, calls = time.monotonic(), iter(range(_SETTLING + 1))
+    """Tune what `run` runs, when it is told to run it so many times."""
+    began, turns, keeper = time.monotonic(), iter(range(calls)), Keeper(seed)
     watched = Watched()
-    run(watched, lambda: next(calls, None) is None)
+    run(watched, lambda: next(turns, None) is None)
     programs = list(watched.programs.values())
     asked = list(questions(programs))
     total = sum(one.seconds for one in asked)
@@ -151,17 +147,21 @@ def tune_programs(
     tuning = Tuning(budget.name, seed, asked[0].device.profile if asked else None, programs, total)
     for number, one in enumerate(chosen):
         left = (1 - _CONFIRMING) * budget.seconds - (time.monotonic() - began)
-        waiting = sum(other.seconds for other in chosen[number:])
-        seconds = min(budget.each, max(LEAST_SECONDS, left * one.seconds / waiting))
         if left < LEAST_SECONDS:
             break
+        share = one.seconds / sum(other.seconds for other in chosen[number:])
+        limits = Limits(min(budget.each, max(LEAST_SECONDS, left * share)))
         say(f"{number + 1} of {len(chosen)}: {one.name}")
-        measuring = measurer or Racer(one.device, seed=seed)
-        found = climb(one.region, one.device, measuring, Limits(seconds), random.Random(seed))
-        tuning.rows.append(Row.of(one, found, total))
+        seeds = keeper.seeds(one.text, one.region)
+        racer = measurer or Racer(one.device, seed=seed)
+        row = Row.of(one, climb(one.region, one.device, racer, limits, random.Random(seed), seeds), total)
+        tuning.rows.append(row)
+        keeper.keep(row)  # whatever happens next
     say("the whole program")
     _settle(tuning, programs, run, budget.seconds * _CONFIRMING)
-    keep(tuning)
+    for row in tuning.stored:
+        row.stored = keeper.is_open
+        keeper.keep(row)
     tuning.seconds = time.monotonic() - began
     return tuning
 
@@ -230,13 +230,14 @@ def _raced(programs: Sequence[Program], answers: Mapping[str, str], run: Run, se
 
     def enough() -> bool:
         pairs = min((len(again.ratios()) for _, again in changed), default=_PAIRS)
-        return pairs >= _PAIRS and (time.monotonic() > until or pairs >= 20 * _PAIRS)
+        late = time.monotonic() - until
+        return late > _LATE * seconds or (pairs >= _PAIRS and (late > 0 or pairs >= 20 * _PAIRS))
 
     run(watched, enough)
     before = after = slowest = 0.0
     found = [(calls * statistics.median(again.taken[0]), again.ratios()) for calls, again in changed if again.ratios()]
-    for seconds, ratios in found:
-        before += seconds
-        after += seconds / statistics.median(ratios)
-        slowest += seconds / bounds(ratios)[0]
+    for taken, ratios in found:
+        before += taken
+        after += taken / statistics.median(ratios)
+        slowest += taken / bounds(ratios)[0]
     return Whole(before, after, before / slowest, min(len(ratios) for _, ratios in found)) if found else UNCHANGED
