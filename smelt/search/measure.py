@@ -74,11 +74,11 @@ class Worker:
         given["cache_dir"] = os.fspath(given["cache_dir"])
         self.ask(START_SECONDS, "begin", settings=given, device=device.name)
 
-    def ask(self, seconds: float, job: str, **arguments: Any) -> Any:
+    def ask(self, limit: float, job: str, /, **arguments: Any) -> Any:
         """What a job gives; `Lost` if there is no answer within so many seconds."""
         pipe, answers = self._process.stdin, self._process.stdout
         assert pipe is not None and answers is not None
-        said, deadline = b"", time.monotonic() + seconds
+        said, deadline = b"", time.monotonic() + limit
         try:
             pipe.write(json.dumps({"job": job, **arguments}).encode() + b"\n")
             pipe.flush()
@@ -88,7 +88,7 @@ class Worker:
             ready, _, _ = select.select([answers], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
                 self.stop()
-                raise Lost("hung", f"no answer within {seconds:.1f} s")
+                raise Lost("hung", f"no answer within {limit:.1f} s")
             part = os.read(answers.fileno(), 1 << 16)
             if not part:
                 raise self._lost()
@@ -127,10 +127,10 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    def ask(self, seconds: float, job: str, **arguments: Any) -> Any:
+    def ask(self, limit: float, job: str, /, **arguments: Any) -> Any:
         """What a job of the worker gives; `Lost` if the worker is."""
         try:
-            return self.worker().ask(seconds, job, **arguments)
+            return self.worker().ask(limit, job, **arguments)
         except BaseException:
             self._stop()
             raise

@@ -50,7 +50,9 @@ def race(clock: Clock, contenders: int, seconds: float, now: Callable[[], float]
             turns = len(ratios[INCUMBENT])
             if turns % LOOK == 0:
                 alive = _remaining(alive, ratios)
-            if not alive or (turns >= LEAST_TURNS and all(_is_known(ratios[c]) for c in alive)):
+                if turns >= LEAST_TURNS and all(_is_known(ratios[c]) for c in alive):
+                    break
+            if not alive:
                 break
         if now() - start >= seconds:
             break

@@ -105,7 +105,7 @@ class Trial:
             self.inputs[kind] = {name: Guarded.of(array) for name, array in arrays.items()}
 
     def verify(self, kernel: Runnable, default: Runnable, kinds: Sequence[str] = KINDS) -> Verdict:
-        """Whether a kernel is right, on one thread and on all, twice in a row; and whether its bits are the default's."""
+        """Whether a kernel is right, on one thread and on all, twice in a row; whether it has the default's bits."""
         bits = "same"
         for kind in kinds:
             for threads in (1, 0):
