@@ -81,7 +81,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if words and words[0] == "tune":
         from smelt.cli import tune
 
-        arguments = tune.parser().parse_args(tune.words_of(words[1:]))
+        arguments = tune.parsed(words[1:])
     else:
         arguments = _parser().parse_args(words)
     from smelt.errors import SmeltError

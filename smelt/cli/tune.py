@@ -50,7 +50,6 @@ def parser() -> argparse.ArgumentParser:
 
     one = command("script", _script, "run a script, find faster schedules for its kernels, and keep them")
     one.add_argument("script", type=Path)
-    one.add_argument("words", nargs="*", default=[], metavar="-- WORD", help="what the script is given")
     one.add_argument("--budget", default="quick", help="quick (10 s), max (10 min), or seconds, as in 90s")
     one.add_argument("--only", default="", metavar="TEXT", help="kernels with this in their names")
     one.add_argument("--seed", type=int, default=0, help="of what is drawn at random")
@@ -76,10 +75,15 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def words_of(words: Sequence[str]) -> list[str]:
-    """The words of a command, where a script may stand in the place of its name."""
-    first = words[0] if words else ""
-    return ["script", *words] if first.endswith(".py") else list(words)
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """What the words of the command say: a script may stand in the place of its name, with words of its own."""
+    own, given = list(words), []
+    if own and own[0].endswith(".py"):
+        end = own.index("--") if "--" in own else len(own)
+        own, given = ["script", *own[:end]], own[end + 1 :]
+    found = parser().parse_args(own)
+    found.words = given
+    return found
 
 
 def _script(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from smelt.cost import Profile
 from smelt.search.climb import Climb
 
 if TYPE_CHECKING:
-    from smelt.tuning.tune import Question, Whole
+    from smelt.tuning.programs import Question, Whole
     from smelt.tuning.watching import Program
 
 _WIDTH = 44  # of a kernel's name

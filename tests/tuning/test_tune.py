@@ -1,0 +1,158 @@
+"""Tuning of whole programs, with a simulated race: what makes a program faster is kept, and used from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt import runtime
+from smelt.cli import main
+from smelt.config import configure
+from smelt.errors import ArgumentError
+from smelt.kernel import Region
+from smelt.search.contender import Contender, Outcome, Timed, Verdict
+from smelt.search.log import user_log
+from smelt.transform.jit import Jit
+from smelt.tuning import programs as module
+from smelt.tuning.programs import Budget, Whole, questions, tune
+from smelt.tuning.report import Tuning
+from smelt.tuning.watching import Watched, watching
+
+X = np.linspace(-2, 2, 48 * 64, dtype=np.float32).reshape(48, 64)
+
+
+class Simulated:
+    """Whatever is not the default is faster, the last one most."""
+
+    def __init__(self, gain: float = 1.5) -> None:
+        self.gain = gain
+
+    def race(self, region: Region, contenders: Sequence[Contender], seconds: float) -> list[Outcome]:
+        found = []
+        for number, contender in enumerate(contenders):
+            ratio = 1.0 + (self.gain - 1) * number / len(contenders)
+            timed = Timed(ratio, ratio, ratio, 1e-3 / ratio, 9)
+            found.append(Outcome(contender.digest, "timed", "", Verdict(True, "", "same"), timed))
+        return found
+
+    def confirm(self, region: Region, best: Contender, default: Contender, seconds: float) -> Timed:
+        return Timed(self.gain, self.gain, self.gain, 1e-3, 30)
+
+
+def network(x: sm.Tensor) -> sm.Tensor:
+    return (x.softmax(-1) @ x.T).relu()
+
+
+@pytest.fixture(autouse=True)
+def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(module, "Racer", lambda device, seed: Simulated())
+    with configure(data_dir=tmp_path / "data"), runtime.using(runtime.Runtime()):
+        yield
+
+
+def settled(monkeypatch: pytest.MonkeyPatch, low: float) -> None:
+    monkeypatch.setattr(module, "_raced", lambda *_: Whole(1.2, 1.0, low, 15))
+
+
+def tuned(budget: float = 2.0) -> Tuning:
+    return tune(network, sm.asarray(X), budget=budget)
+
+
+def test_what_makes_the_program_faster_is_used_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    settled(monkeypatch, 1.1)
+    expected = np.asarray(network(sm.asarray(X)))
+    found = tuned()
+    assert found.stored and repr(found).startswith("Tuning(")
+    log = user_log()
+    assert log is not None
+    states = [record.state for record in log.load().records]
+    assert states.count("confirmed") == len(found.stored) and "timed" in states
+    with runtime.using(runtime.Runtime()):
+        compiled = runtime.current().compiler.compile(*Jit(network).graph_key(sm.asarray(X)), explain=True)
+        assert [record.form for record in compiled.kernels].count("chosen") == len(found.stored)
+        np.testing.assert_allclose(np.asarray(sm.jit(network)(sm.asarray(X))), expected, rtol=1e-5, atol=1e-6)
+    assert main(["tune", "forget", "--last"]) == 0
+    with runtime.using(runtime.Runtime()):
+        compiled = runtime.current().compiler.compile(*Jit(network).graph_key(sm.asarray(X)), explain=True)
+        assert "chosen" not in [record.form for record in compiled.kernels]
+
+
+def test_what_wins_alone_and_loses_in_its_program_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    settled(monkeypatch, 0.99)
+    found = tuned()
+    assert any(row.found.adopted for row in found.rows) and not found.stored
+    log = user_log()
+    assert log is not None and {record.state for record in log.load().records} == {"timed"}
+    assert "nothing is kept" in str(found)
+
+
+def test_a_function_that_was_compiled_before_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    settled(monkeypatch, 1.1)
+    f, x = sm.jit(network), sm.asarray(X)
+    before = np.asarray(f(x))
+    assert tune(f, x, budget=2.0).stored
+    np.testing.assert_allclose(np.asarray(f(x)), before, rtol=1e-5, atol=1e-6)
+    assert repr(f).endswith("traces=1)")
+
+
+def test_versions_take_turns_and_compute_the_same() -> None:
+    f, x = Jit(network), sm.asarray(X)
+    expected = np.asarray(f(x))
+    with watching(Watched()) as watched:
+        f(x)
+    (program,) = watched.programs.values()
+    assert program.calls == 1 and len(program.launches) == len(program.compiled.kernels)
+    program.other = runtime.current().compiler.compile(program.key, program.device)
+    assert program.can_run(program.other)
+    with watching(watched):
+        for _ in range(8):
+            np.testing.assert_array_equal(np.asarray(f(x)), expected)
+    assert len(program.taken[1]) == 4 and len(program.ratios()) == 3
+
+
+def test_kernels_of_a_program_come_with_their_time() -> None:
+    f, x = Jit(network), sm.asarray(X)
+    with watching(Watched()) as watched:
+        for _ in range(3):
+            f(x)
+    found = list(questions(watched.programs.values()))
+    assert len(found) == 2 and all(one.launches == 3 for one in found)
+    assert found[0].seconds >= found[1].seconds > 0
+
+
+def test_a_page_needs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    settled(monkeypatch, 1.1)
+    found = tuned()
+    page = found.html()
+    assert page.startswith("<!doctype html>") and page.count("<svg") == 1 + 2 * len(found.rows)
+    assert "http" not in page and "<script" not in page
+    data = found.json()
+    assert {"name", "ratio", "low", "seconds"} <= data["kernels"][0].keys()
+
+
+def test_a_script_is_tuned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nimport smelt as sm\n"
+        "x = sm.ones((32, 64))\nprint('sum', sys.argv[1:], float(x.softmax(-1).sum()))\n",
+        encoding="utf-8",
+    )
+    page = tmp_path / "page.html"
+    assert main(["tune", str(script), "--budget", "2s", "--json", "-", "--html", str(page), "--", "word"]) == 0
+    said = capsys.readouterr()
+    assert (
+        "sum ['word'] 32.0" in said.err and said.out.startswith("{") and page.read_text("utf-8").startswith("<!doctype")
+    )
+
+
+def test_mistakes_are_told() -> None:
+    with pytest.raises(ArgumentError, match="is no budget"):
+        Budget.of("soon")
+    assert Budget.of("90s").seconds == 90.0 == Budget.of(90).seconds and Budget.of("quick").seconds == 10.0
+    with pytest.raises(ArgumentError, match="is not a function"):
+        tune(3)  # type: ignore[arg-type]
+    assert main(["tune", "nowhere.py"]) == 1
