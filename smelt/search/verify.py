@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smelt.config import configure
+from smelt.config import configure, settings
 from smelt.device import pointer
 from smelt.device.protocol import Device, Launch, Library
 from smelt.dtypes import DType, cast_array
@@ -25,7 +25,14 @@ from smelt.search.inputs import KINDS, inputs, length
 from smelt.search.reference import Expected, reference
 
 POISON = 0xFF  # in every byte: NaN, and -1
-PATTERNS = (0xA5, 0x5A)  # what results hold before a kernel writes them, one for each run
+PATTERNS = (0xA5, 0x5A)  # what results hold before a kernel writes them
+# The runs on each kind of inputs: on how many threads (0: all), and which pattern results hold. A kernel that is right
+# only the first time is wrong, and so is one whose tasks are right only one after the other.
+RUNS = {
+    "whole": ((1, PATTERNS[0]), (1, PATTERNS[1]), (0, PATTERNS[0]), (0, PATTERNS[1])),
+    "normal": ((0, PATTERNS[1]),),
+    "special": ((0, PATTERNS[0]),),
+}
 _NO_ACCESS, _READ_ONLY = 0, mmap.PROT_READ
 
 
@@ -108,17 +115,17 @@ class Trial:
         """Whether a kernel is right, on one thread and on all, twice in a row; whether it has the default's bits."""
         bits = "same"
         for kind in kinds:
-            for threads in (1, 0):
-                with configure(threads=threads) if threads else configure():
-                    for pattern in PATTERNS:
-                        results, reason = self._run(kernel, kind, pattern)
-                        reason = reason or self._wrong(results, kind, kernel.skips, pattern)
-                        if reason:
-                            where = f"{kind} inputs, {'one thread' if threads else 'all threads'}"
-                            again = "" if pattern == PATTERNS[0] else ", in the second run"
-                            return Verdict(False, f"{reason} ({where}{again})", "")
+            for threads, pattern in RUNS[kind]:
+                # On all threads each takes as few tasks at a time as possible.
+                tried = kernel if threads else kernel._replace(grain=1)
+                with configure(threads=threads or settings().threads):
+                    results, reason = self._run(tried, kind, pattern)
+                reason = reason or self._wrong(results, kind, kernel.skips, pattern)
+                if reason:
+                    where = f"{kind} inputs, {'one thread' if threads else 'all threads'}"
+                    return Verdict(False, f"{reason} ({where})", "")
             if kind == "normal":
-                self._default = self._default or self._run(default, kind, PATTERNS[1])[0]
+                self._default = self._default or self._run(default, kind, pattern)[0]
                 bits = "same" if _are_same(results, self._default) else "sums"
         return Verdict(True, "", bits)
 

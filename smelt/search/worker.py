@@ -23,7 +23,7 @@ import numpy as np
 from smelt.config import change
 from smelt.device import machine_bytes, open_device
 from smelt.device.memory import ALIGNMENT
-from smelt.device.protocol import Device, Launch
+from smelt.device.protocol import Device, Launch, Library
 from smelt.kernel import parse_region
 from smelt.search.inputs import inputs, length
 from smelt.search.race import INCUMBENT, MARK, race
@@ -106,6 +106,7 @@ class Jobs:
 
     def __init__(self) -> None:
         self.device: Device = open_device("cpu", "cpu")
+        self.libraries: dict[str, Library] = {}  # kept: one that is loaded anew has forgotten what it did before
 
     def begin(self, settings: dict[str, Any], device: str) -> None:
         change(**(settings | {"without_features": tuple(settings["without_features"])}))
@@ -113,6 +114,7 @@ class Jobs:
 
     def region(self, text: str, sizes: Mapping[str, int], seed: int, is_checked: bool) -> None:
         """Make inputs for a region, and what is expected of them if kernels are to be verified."""
+        self.libraries.clear()
         self.trial = Trial(parse_region(text), sizes, seed, self.device)
         if is_checked:
             self.trial.prepare()
@@ -138,10 +140,13 @@ class Jobs:
         return [tuple(timed) for timed in race(clock, len(kernels), seconds, time.perf_counter, rng)]
 
     def _found(self, kernel: dict[str, Any]) -> Runnable:
-        found = self.device.stored([kernel["key"]])
-        if found is None:
-            raise LookupError("the cache on disk does not hold what was built")
-        return Runnable(found[0], **{name: value for name, value in kernel.items() if name != "key"})
+        key = kernel["key"]
+        if key not in self.libraries:
+            found = self.device.stored([key])
+            if found is None:
+                raise LookupError("the cache on disk does not hold what was built")
+            self.libraries[key] = found[0]
+        return Runnable(self.libraries[key], **{name: value for name, value in kernel.items() if name != "key"})
 
 
 def limit() -> None:
