@@ -18,8 +18,8 @@ import numpy as np
 from smelt.dtypes import DType, cast_array
 from smelt.graph import Variable
 from smelt.kernel import DOTS, Expression, Output, Region, extent, walk
-from smelt.kernel.numbers import Array, Memory, elementwise, fold, scan
-from smelt.search.inputs import length, number
+from smelt.kernel.numbers import Memory, elementwise, fold, scan
+from smelt.search.inputs import Array, length, number
 
 BLOCK = 1 << 19  # elements of the largest array that is computed at a time
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "sqrt", "reciprocal"})
@@ -323,7 +323,7 @@ def _moved(x: Wide, sign: float) -> Array:
 
 def _distance(moved: Array, result: Array) -> Array:
     if result.dtype == np.bool_:
-        return (moved != result).astype(np.float64)
+        return np.asarray(moved != result, np.float64)
     apart = np.abs(moved.astype(np.float64) - result.astype(np.float64))
     is_same = (moved == result) | (np.isnan(moved) & np.isnan(result))
     return np.where(is_same, 0.0, np.where(np.isnan(apart), math.inf, apart))

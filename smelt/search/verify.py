@@ -14,14 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from smelt.config import configure, settings
-from smelt.device import pointer
-from smelt.device.protocol import Device, Launch, Library
+from smelt.device import Device, Launch, Library, pointer
 from smelt.dtypes import DType, cast_array
 from smelt.errors import MemoryLimitError
 from smelt.kernel import Region
-from smelt.kernel.numbers import Array
 from smelt.search.contender import Verdict
-from smelt.search.inputs import KINDS, inputs, length
+from smelt.search.inputs import KINDS, Array, inputs, length
 from smelt.search.reference import Expected, reference
 
 POISON = 0xFF  # in every byte: NaN, and -1
@@ -41,7 +39,7 @@ class Runnable(NamedTuple):
 
     library: Library
     name: str
-    count: str
+    task_count: str
     tasks: int
     grain: int
     threads: int
@@ -51,7 +49,7 @@ class Runnable(NamedTuple):
     def launch(self, library: int, buffers: Sequence[int], integers: int) -> Launch:
         """A launch on these slots."""
         given = tuple(range(integers))
-        return Launch(library, self.name, self.count, self.tasks, self.grain, self.threads, tuple(buffers), given)
+        return Launch(library, self.name, self.task_count, self.tasks, self.grain, self.threads, tuple(buffers), given)
 
 
 class Guarded:
@@ -190,7 +188,7 @@ def _agrees(expected: Expected, got: Array, dtype: DType, skips: bool, signs: bo
         rounded = cast_array(value, dtype)
         if not dtype.is_float:
             apart = np.abs(got.astype(np.float64) - rounded.astype(np.float64))
-            return (got == rounded) | ((radius > 0) & (apart <= radius))
+            return np.asarray((got == rounded) | ((radius > 0) & (apart <= radius)))
         found, wanted = got.astype(np.float64), rounded.astype(np.float64)
         is_same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
         if signs:
@@ -198,4 +196,4 @@ def _agrees(expected: Expected, got: Array, dtype: DType, skips: bool, signs: bo
         rounding = np.where(radius > 0, float(dtype.limits().eps), 0.0) * np.abs(value.astype(np.float64))
         is_near = (radius > 0) & (np.abs(found - value.astype(np.float64)) <= radius + rounding)
         allowed = is_same | (np.isfinite(wanted) & is_near) | (radius == math.inf)
-        return allowed | ~np.isfinite(wanted) if skips else allowed
+        return np.asarray(allowed | ~np.isfinite(wanted) if skips else allowed)

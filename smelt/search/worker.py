@@ -21,13 +21,11 @@ from typing import Any
 import numpy as np
 
 from smelt.config import change
-from smelt.device import machine_bytes, open_device
-from smelt.device.memory import ALIGNMENT
-from smelt.device.protocol import Device, Launch, Library
+from smelt.device import ALIGNMENT, HOST, Device, Launch, Library, machine_bytes, open_device
 from smelt.kernel import parse_region
-from smelt.search.inputs import inputs, length
+from smelt.search.inputs import KINDS, inputs, length
 from smelt.search.race import INCUMBENT, MARK, race
-from smelt.search.verify import KINDS, Runnable, Trial
+from smelt.search.verify import Runnable, Trial
 
 SETTINGS = ("cache_dir", "disk_cache", "threads", "compiler", "without_features")  # that a worker takes over
 SHORTEST = 30e-6  # seconds that are timed at a time: shorter kernels run several times
@@ -105,7 +103,7 @@ class Jobs:
     """What a worker can do, by name. It remembers the region that it was last told about."""
 
     def __init__(self) -> None:
-        self.device: Device = open_device("cpu", "cpu")
+        self.device: Device = open_device(HOST, HOST)
         self.libraries: dict[str, Library] = {}  # kept: one that is loaded anew has forgotten what it did before
 
     def begin(self, settings: dict[str, Any], device: str) -> None:

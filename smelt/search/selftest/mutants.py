@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from smelt.device.protocol import Device
+from smelt.device import Device
 from smelt.errors import InternalError
 from smelt.kernel import Region, parse_region
 from smelt.search.contender import Contender, Outcome
