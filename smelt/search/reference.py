@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from smelt.dtypes import DType, cast_array
 from smelt.graph import Variable
-from smelt.kernel import DOTS, Expression, Output, Region, extent, walk
+from smelt.kernel import DOTS, Access, Expression, Output, Region, extent, walk
 from smelt.kernel.numbers import Memory, elementwise, fold, scan
 from smelt.search.inputs import Array, length, number
 
@@ -153,10 +153,7 @@ class _Block(Memory):
     def compute(self, e: Expression, arguments: list[Wide]) -> Wide:
         values = [a.value for a in arguments]
         if e.op == "load":
-            access = e.attribute
-            return Wide(
-                self.read(e.dtype, access.buffer, access.index, access.mask, zip(access.picks, values, strict=True))
-            )
+            return Wide(self._loaded(e, values))
         if e.op in ("reduce", "scan"):
             places = tuple(self.region.axes.index(axis) for axis in _combined(e))
             x, radius = (None if a is None else self.along(a, places) for a in arguments[0])
@@ -166,6 +163,14 @@ class _Block(Memory):
             return _scanned(e.attribute.op, e.dtype, x, radius, places[0])
         result = self.value(e.op, e.dtype, e.attribute, values)
         return Wide(result, None if e.op in ("const", "index", "mask") else _spread(e, arguments, result))
+
+    def _loaded(self, e: Expression, picked: list[Array]) -> Array:
+        access: Access = e.attribute
+        memory = self.memory[access.buffer.name]
+        if access.mask or access.picks or memory.dtype != access.buffer.dtype.numpy:
+            return self.read(e.dtype, access.buffer, access.index, access.mask, zip(access.picks, picked, strict=True))
+        where, _ = self.address(access.buffer, access.index, ())
+        return cast_array(memory[where], e.dtype)
 
     def along(self, x: Array, axes: tuple[int, ...]) -> Array:
         """An array with all the elements of some axes, also where it does not vary."""
@@ -192,7 +197,7 @@ class _Block(Memory):
         size_a, size_b = _sizes(a), _sizes(b)
         size = times * _contracted(size_a, size_b, axes).reshape(shape)
         is_whole = all(x.radius is None for x in factors) and _is_whole(a) and _is_whole(b)
-        radius = _sum_radius(size, terms, e.dtype, is_whole)
+        radius = _sum_radius(total, size, terms, e.dtype, is_whole)
         for one, other in ((factors[0].radius, size_b), (factors[1].radius, size_a)):
             if one is not None:
                 radius = radius + times * _contracted(one, other, axes).reshape(shape)
@@ -242,13 +247,13 @@ def _kept(radius: Array) -> Array | None:
     return radius if np.any(radius) else None
 
 
-def _sum_radius(size: Array, terms: int, dtype: DType, is_whole: bool) -> Array:
-    """How far a sum may be off whose terms have absolute values of this sum. Any order is allowed: where one follows
-    the other and all have the same sign, errors grow like the root of their number.
+def _sum_radius(total: Array, size: Array, terms: int, dtype: DType, is_whole: bool) -> Array:
+    """How far a sum may be off whose terms have absolute values of this `size`. Any order is allowed: where one follows
+    the other, a sum that grows may be rounded the same way each time.
     """
     limits = dtype.limits()
-    steps = max(4.0 * (math.log2(max(2, terms)) + 1.0), math.sqrt(terms))
-    radius = float(limits.eps) * steps * size
+    steps = 4.0 * (math.log2(max(2, terms)) + 1.0)
+    radius = float(limits.eps) * (steps * size + terms / 4 * _sizes(total))
     if is_whole:
         radius = np.where(size <= _exact(dtype), 0.0, radius)
     return np.where(size < float(limits.max) / 4, radius, math.inf)
@@ -261,7 +266,8 @@ def _folded(op: str, dtype: DType, x: Array, radius: Array | None, axes: tuple[i
     if not dtype.is_float:
         return Wide(value, None if radius is None else radius.sum(axes, keepdims=True))
     if op == "add":
-        around = _sum_radius(_sizes(x).sum(axes, keepdims=True), terms, dtype, radius is None and _is_whole(x))
+        size = _sizes(x).sum(axes, keepdims=True)
+        around = _sum_radius(value, size, terms, dtype, radius is None and _is_whole(x))
         return Wide(value, _kept(around if radius is None else around + radius.sum(axes, keepdims=True)))
     return Wide(value, _product_radius(value, _relative(x, radius, dtype).sum(axes, keepdims=True)))
 
@@ -273,7 +279,8 @@ def _scanned(op: str, dtype: DType, x: Array, radius: Array | None, axis: int) -
     if not dtype.is_float:
         return Wide(value, None if radius is None else np.cumsum(radius, axis))
     if op == "add":
-        around = _sum_radius(np.cumsum(_sizes(x), axis), x.shape[axis], dtype, radius is None and _is_whole(x))
+        size = np.cumsum(_sizes(x), axis)
+        around = _sum_radius(value, size, x.shape[axis], dtype, radius is None and _is_whole(x))
         return Wide(value, _kept(around if radius is None else around + np.cumsum(radius, axis)))
     if op == "mul":
         return Wide(value, _product_radius(value, np.cumsum(_relative(x, radius, dtype), axis)))
@@ -295,16 +302,36 @@ def _product_radius(value: Array, share: Array) -> Array:
 
 def _spread(e: Expression, arguments: Sequence[Wide], result: Array) -> Array | None:
     """The radius of an elementwise operation: what its arguments' come to at their ends, and its own rounding."""
-    radius: Array = np.zeros(result.shape)
     inexact = [k for k, a in enumerate(arguments) if a.radius is not None]
-    for signs in itertools.product((-1.0, 1.0), repeat=len(inexact)) if inexact else ():
-        moved = [a.value for a in arguments]
-        for k, sign in zip(inexact, signs, strict=True):
-            moved[k] = _moved(arguments[k], sign)
-        radius = np.maximum(radius, _distance(elementwise(e.op, e.dtype, moved, e.attribute), result))
-    if result.dtype.kind == "f" and e.op not in _DETERMINED:
+    is_float = result.dtype.kind == "f"
+    radius: Array = np.zeros(result.shape)
+    if inexact and is_float and e.op in _RADII:
+        radius = _RADII[e.op](
+            *(part for x in arguments for part in (_sizes(x.value), 0.0 if x.radius is None else x.radius))
+        )
+        radius = np.where(np.isfinite(result), radius, np.where(radius < math.inf, 0.0, math.inf))
+    elif inexact:
+        for signs in itertools.product((-1.0, 1.0), repeat=len(inexact)):
+            moved = [a.value for a in arguments]
+            for k, sign in zip(inexact, signs, strict=True):
+                moved[k] = _moved(arguments[k], sign)
+            radius = np.maximum(radius, _distance(elementwise(e.op, e.dtype, moved, e.attribute), result))
+    if is_float and e.op not in _DETERMINED:
         radius = radius + _rounding(e.op, e.dtype, result, not inexact)
     return _kept(radius)
+
+
+# The radii of results, by the sizes and radii of the arguments, where that is simple: it saves time.
+_RADII: Final[dict[str, Callable[..., Array]]] = {
+    "neg": lambda a, r: r,
+    "abs": lambda a, r: r,
+    "copy": lambda a, r: r,
+    "add": lambda a, r, b, s: r + s,
+    "sub": lambda a, r, b, s: r + s,
+    "max": lambda a, r, b, s: np.maximum(r, s),
+    "min": lambda a, r, b, s: np.maximum(r, s),
+    "mul": lambda a, r, b, s: a * s + b * r + r * s,
+}
 
 
 def _moved(x: Wide, sign: float) -> Array:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from smelt.kernel import evaluate_region
+from smelt.dtypes import float32
+from smelt.kernel import evaluate_region, lower
 from smelt.search import reference as module
 from smelt.search.inputs import KINDS, inputs, length
 from smelt.search.reference import reference
 from smelt.search.verify import PATTERNS, difference
 from tests.kernel import regions as r
 from tests.kernel.regions import CASES, Case
+from tests.kernel.runners import run_compiled
 
 
 def evaluated(case: Case, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -53,6 +57,19 @@ def test_what_is_moved_or_added_once_is_known_to_the_last_place(name: str) -> No
     case = CASES[name]()
     expected = reference(case.region, inputs(case.region, {}, "normal", 0), {})["o"]
     assert (expected.radius <= 1e-6 * np.abs(expected.value)).all()
+
+
+@pytest.mark.parametrize("make", [lambda: r.layer_norm(64, 1024), lambda: r.softmax(2, 20000)])
+def test_sums_of_numbers_that_repeat_may_be_rounded_the_same_way_each_time(make: Callable[[], Case]) -> None:
+    """Found by verifying kernels that add one number after the other: few whole numbers repeat all the time."""
+    case = make()
+    arrays = inputs(case.region, {}, "whole", 1)
+    kernel = lower(case.region, ())
+    stored = {b.name: np.full(length(b, {}) * b.dtype.itemsize, PATTERNS[0], np.uint8) for b in case.region.buffers()}
+    stored |= {name: array.copy().view(np.uint8) for name, array in arrays.items()}
+    run_compiled([(kernel, stored, {})])
+    expected = reference(case.region, arrays, {})["o"]
+    assert difference(expected, stored["o"], float32, PATTERNS[0]) == ""
 
 
 def test_a_missing_element_is_seen_at_real_sizes() -> None:
