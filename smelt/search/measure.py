@@ -292,7 +292,11 @@ def described(contender: Contender, library: Library, device: Device) -> Kernel:
 def timing_turn() -> Iterator[None]:
     """Only one process of the machine times at a time: others wait for their turn."""
     path = Path(tempfile.gettempdir()) / "smelt-timing.lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)  # another user's file may be locked, but not made
+    except FileNotFoundError:
+        descriptor = os.open(path, flags | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

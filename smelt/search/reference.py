@@ -48,8 +48,13 @@ class Expected(NamedTuple):
     written: Array
 
 
-def reference(region: Region, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Expected]:
-    """What is expected in each buffer that a region writes, given the storage of those that it reads."""
+def reference(
+    region: Region, arrays: Mapping[str, Array], sizes: Mapping[str, int], share: int = 1
+) -> dict[str, Expected]:
+    """What is expected in each buffer that a region writes, given the storage of those that it reads.
+
+    Of several blocks one in `share` is computed, the first and the last among them: in others anything is right.
+    """
     found: dict[str, Expected] = {}
     with np.errstate(all="ignore"):
         for output in region.outputs:
@@ -58,8 +63,10 @@ def reference(region: Region, arrays: Mapping[str, Array], sizes: Mapping[str, i
                 value = np.zeros(count, dtype.numpy)
                 radius = np.zeros(count, dtype.numpy if dtype.is_float else np.float32)
                 found[output.buffer.name] = Expected(value, radius, np.zeros(count, np.bool_))
-            for ranges in _blocks(region, output, sizes):
-                _Block(region, arrays, sizes, ranges).store(output, found[output.buffer.name])
+            blocks = list(_blocks(region, output, sizes))
+            for at, ranges in enumerate(blocks):
+                is_computed = at % share == 0 or at == len(blocks) - 1
+                _Block(region, arrays, sizes, ranges).store(output, found[output.buffer.name], is_computed)
     return found
 
 
@@ -134,21 +141,26 @@ class _Block(Memory):
                 [-1 if k == at else 1 for k in range(len(ranges))]
             )
 
-    def store(self, output: Output, expected: Expected) -> None:
-        """Compute an output and put it where it belongs."""
+    def store(self, output: Output, expected: Expected, is_computed: bool) -> None:
+        """Put an output where it belongs; one that is not computed may be anything."""
+        where, _ = self.address(output.buffer, output.index, ())
+        axes = self.region.parallel_axes(output)
+        shape = [size if axis in axes else 1 for axis, size in zip(self.region.axes, self.sizes, strict=True)]
+        where = np.broadcast_to(where, shape)
+        anything = Wide(np.zeros(self.shape), np.full(self.shape, math.inf))
+        value, radius = self.evaluated(output) if is_computed else anything
+        expected.value[where] = np.broadcast_to(value, shape)
+        expected.radius[where] = 0.0 if radius is None else np.broadcast_to(radius, shape)
+        expected.written[where] = True
+
+    def evaluated(self, output: Output) -> Wide:
+        """The value of an output."""
         values: dict[Expression, Wide] = {}
         for e in _computed(output.value):
             product = _product(e)
             arguments = [values[a] for a in (e.arguments if product is None else product.arguments)]
             values[e] = self.compute(e, arguments) if product is None else self.summed(e, product, arguments)
-        value, radius = values[output.value]
-        where, _ = self.address(output.buffer, output.index, ())
-        axes = self.region.parallel_axes(output)
-        shape = [size if axis in axes else 1 for axis, size in zip(self.region.axes, self.sizes, strict=True)]
-        where = np.broadcast_to(where, shape)
-        expected.value[where] = np.broadcast_to(value, shape)
-        expected.radius[where] = 0.0 if radius is None else np.broadcast_to(radius, shape)
-        expected.written[where] = True
+        return values[output.value]
 
     def compute(self, e: Expression, arguments: list[Wide]) -> Wide:
         values = [a.value for a in arguments]
@@ -181,7 +193,8 @@ class _Block(Memory):
         another order of additions may be.
         """
         axes = tuple(self.region.axes.index(axis) for axis in _combined(e))
-        shape = [1 if at in axes else max(x.value.shape[at] for x in factors) for at in range(len(self.sizes))]
+        both = np.broadcast_shapes(*(x.value.shape for x in factors))
+        shape = [1 if at in axes else size for at, size in enumerate(both)]
         # Along an axis that nobody varies over, all terms are the same.
         times = math.prod(self.sizes[at] for at in axes if all(x.value.shape[at] == 1 for x in factors))
         terms = math.prod(self.sizes[at] for at in axes)
@@ -214,15 +227,15 @@ def _contracted(a: Array, b: Array, axes: tuple[int, ...]) -> Array:
     ranks = range(a.ndim)
     a = a.sum(tuple(k for k in axes if b.shape[k] == 1), keepdims=True)
     b = b.sum(tuple(k for k in axes if a.shape[k] == 1), keepdims=True)
-    both = [k for k in ranks if a.shape[k] > 1 and b.shape[k] > 1]
+    both = [k for k in ranks if a.shape[k] != 1 and b.shape[k] != 1]
     batch, summed = [k for k in both if k not in axes], [k for k in both if k in axes]
-    left, right = ([k for k in ranks if x.shape[k] > 1 and k not in both] for x in (a, b))
+    left, right = ([k for k in ranks if x.shape[k] != 1 and k not in both] for x in (a, b))
     ones = [k for k in ranks if a.shape[k] == b.shape[k] == 1]
-    many, rows, columns = (math.prod(x.shape[k] for k in some) for x, some in ((a, batch), (a, left), (b, right)))
-    x = a.transpose(batch + left + summed + right + ones).reshape(many, rows, -1)
-    y = b.transpose(batch + summed + right + left + ones).reshape(many, -1, columns)
+    many, rows, depth = (math.prod(a.shape[k] for k in some) for some in (batch, left, summed))
+    x = a.transpose(batch + left + summed + right + ones).reshape(many, rows, depth)
+    y = b.transpose(batch + summed + right + left + ones).reshape(many, depth, math.prod(b.shape[k] for k in right))
     order = batch + left + right + summed + ones
-    sizes = [1 if k in axes else max(a.shape[k], b.shape[k]) for k in order]
+    sizes = [1 if k in axes else b.shape[k] if a.shape[k] == 1 else a.shape[k] for k in order]
     return (x @ y).reshape(sizes).transpose([order.index(k) for k in ranks])
 
 

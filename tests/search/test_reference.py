@@ -45,6 +45,21 @@ def test_it_agrees_with_the_evaluation_of_whole_regions(name: str, block: int, m
             assert np.isfinite(found.radius).mean() > 0.5, "nothing is compared"
 
 
+@pytest.mark.parametrize("case", [r.batched(2, 3, 4, 0), r.full("add", 0, 5), r.elementwise(0)])
+def test_nothing_is_fine_too(case: Case) -> None:
+    """Found by random schedules: sums over nothing."""
+    expected = reference(case.region, inputs(case.region, {}, "normal", 0), {})["o"]
+    assert expected.written.all() and not expected.value.any()
+
+
+def test_of_large_results_some_blocks_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 16)
+    case = r.elementwise(640)
+    expected = reference(case.region, inputs(case.region, {}, "normal", 0), {}, 4)["o"]
+    known = np.isfinite(expected.radius)
+    assert expected.written.all() and 0.2 < known.mean() < 0.35 and known[0] and known[-1]
+
+
 def test_whole_numbers_are_exact_in_any_order() -> None:
     case = r.batched(2, 5, 18, 7)
     expected = reference(case.region, inputs(case.region, {}, "whole", 0), {})
