@@ -8,6 +8,7 @@ of threads.
 """
 
 from smelt.device.memory import (
+    ALIGNMENT,
     NOWHERE,
     Memory,
     Pool,
@@ -19,4 +20,5 @@ from smelt.device.memory import (
     size_class,
     wrap,
 )
+from smelt.device.protocol import Device, Launch, Library
 from smelt.device.registry import HOST, MODULES, describe, is_name, open_device

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from smelt.device.protocol import Device, Library
+from smelt.device import Device, Library
 from smelt.errors import CompilerError, InternalError
 
 LIMIT: Final = 20.0  # seconds that compiling one source may take, and several on as many cores

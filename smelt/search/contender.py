@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from smelt.cost.kernel import cost
-from smelt.device.protocol import Device
+from smelt.device import Device
 from smelt.errors import InternalError
 from smelt.kernel import Illegal, Kernel, Region, print_schedule
 from smelt.schedule import Candidate, Choice, candidates, lowered

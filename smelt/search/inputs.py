@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from smelt.dtypes import cast_array, float64
 from smelt.graph import IndexLike, as_index
 from smelt.kernel import Buffer, Region, extent, walk
-from smelt.kernel.numbers import Array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[Any]"
 
 KINDS = ("whole", "normal", "special")
 LARGEST_WHOLE = 8
@@ -71,8 +75,8 @@ def _values(
         return generator.integers(places[0], places[1] + 1, count)
     if not dtype.is_float:
         low, high = int(dtype.minimum), int(dtype.maximum)
-        few = kind == "whole"
-        return generator.integers(max(low, -9) if few else low, 9 if few else high, count, dtype.numpy, endpoint=True)
+        low, high = (max(low, -9), 9) if kind == "whole" else (low, high)
+        return generator.integers(low, high, count, dtype.numpy, endpoint=True)
     if kind == "whole":
         return generator.integers(-largest, largest + 1, count).astype(np.float64)
     values: Array = generator.standard_normal(count)

@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from smelt.config import settings
-from smelt.device.protocol import Device, Library
+from smelt.device import Device, Library
 from smelt.errors import InternalError
 from smelt.kernel import Region, Skip, parse_region, print_region, verify
 from smelt.search.build import built
 from smelt.search.contender import Contender, Outcome, Timed, Verdict
 from smelt.search.inputs import usual_sizes
+from smelt.search.race import worse
 from smelt.search.worker import SETTINGS
 
 START_SECONDS: Final = 60.0  # that a worker may take to start, and to make ready for a region
@@ -167,26 +168,26 @@ class Racer:
             with self._session(region, is_checked=True) as session:
                 right = self._verified(session, kernels, digests, found)
                 times = self._raced(session, {at: kernels[at] for at in right}, seconds) if right else {}
-                for at, lost in times.items():
-                    if isinstance(lost, Lost):
-                        found[at] = Outcome(digests[at], lost.state, lost.reason, right[at], None)
-                timed = {at: kernels[at] for at in times if at not in found}
-                for at in self._verified(session, timed, digests, found, ("normal",)):
-                    found[at] = Outcome(digests[at], "timed", "", right[at], times[at])
+                timed = {at: one for at, one in times.items() if isinstance(one, Timed)}
+                for at, one in times.items():
+                    if isinstance(one, Lost):
+                        found[at] = Outcome(digests[at], one.state, one.reason, right[at], None)
+                for at in self._verified(session, {at: kernels[at] for at in timed}, digests, found, ("normal",)):
+                    found[at] = Outcome(digests[at], "timed", "", right[at], timed[at])
         except InternalError as error:  # the region has no reference, say
             why = str(error)
         return [found.get(at) or Outcome(digest, "refused", why, None, None) for at, digest in enumerate(digests)]
 
     def confirm(self, region: Region, best: Contender, default: Contender, seconds: float) -> Timed:
         """Both against each other in two fresh processes, which see other values; the worse of the two results."""
-        results = []
         found: dict[int, Outcome] = {}
         kernels = self._built([default, best], found)
+        results: list[Timed] = []
         for _ in range(2):
             with self._session(region, is_checked=False) as session:
-                timed = {} if found else self._raced(session, kernels, seconds / 2)
-            results.append(timed[1] if isinstance(timed.get(1), Timed) else NOTHING)
-        return min(results, key=lambda timed: timed.low)
+                timed = None if found else self._raced(session, kernels, seconds / 2)[1]
+            results.append(timed if isinstance(timed, Timed) else NOTHING)
+        return worse(*results)
 
     def _session(self, region: Region, is_checked: bool) -> Session:
         self._sessions += 1
@@ -278,7 +279,7 @@ def described(contender: Contender, library: Library, device: Device) -> Kernel:
     return {
         "key": library.key,
         "name": kernel.name,
-        "count": device.count(kernel) if tasks is None else "",
+        "task_count": device.count(kernel) if tasks is None else "",
         "tasks": tasks or 0,
         "grain": contender.choice.grain,
         "threads": kernel.threads,
@@ -291,7 +292,11 @@ def described(contender: Contender, library: Library, device: Device) -> Kernel:
 def timing_turn() -> Iterator[None]:
     """Only one process of the machine times at a time: others wait for their turn."""
     path = Path(tempfile.gettempdir()) / "smelt-timing.lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)  # another user's file may be locked, but not made
+    except FileNotFoundError:
+        descriptor = os.open(path, flags | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -59,9 +59,14 @@ def race(clock: Clock, contenders: int, seconds: float, now: Callable[[], float]
     return [_result(some, own) for some, own in zip(ratios, runs, strict=True)]
 
 
-def is_adopted(first: Timed, second: Timed) -> bool:
-    """Whether a contender takes the incumbent's place, given what two processes found."""
-    return all(one.turns >= LEAST_TURNS and one.low >= ADOPTED for one in (first, second))
+def is_adopted(confirmed: Timed) -> bool:
+    """Whether a contender takes the incumbent's place, given the worse of what two processes found."""
+    return confirmed.turns >= LEAST_TURNS and confirmed.low >= ADOPTED
+
+
+def worse(first: Timed, second: Timed) -> Timed:
+    """The one that says less in favour of a contender: too few turns say nothing."""
+    return min(first, second, key=lambda one: (one.turns >= LEAST_TURNS, one.low))
 
 
 def _turn(clock: Clock, alive: Sequence[int], rng: random.Random) -> dict[int, list[float]]:

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from smelt.dtypes import DType, cast_array
 from smelt.graph import Variable
-from smelt.kernel import DOTS, Expression, Output, Region, extent, walk
-from smelt.kernel.numbers import Array, Memory, elementwise, fold, scan
-from smelt.search.inputs import length, number
+from smelt.kernel import DOTS, Access, Expression, Output, Region, extent, walk
+from smelt.kernel.numbers import Memory, elementwise, fold, scan
+from smelt.search.inputs import Array, length, number
 
 BLOCK = 1 << 19  # elements of the largest array that is computed at a time
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "sqrt", "reciprocal"})
@@ -48,8 +48,13 @@ class Expected(NamedTuple):
     written: Array
 
 
-def reference(region: Region, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Expected]:
-    """What is expected in each buffer that a region writes, given the storage of those that it reads."""
+def reference(
+    region: Region, arrays: Mapping[str, Array], sizes: Mapping[str, int], share: int = 1
+) -> dict[str, Expected]:
+    """What is expected in each buffer that a region writes, given the storage of those that it reads.
+
+    Of several blocks one in `share` is computed, the first and the last among them: in others anything is right.
+    """
     found: dict[str, Expected] = {}
     with np.errstate(all="ignore"):
         for output in region.outputs:
@@ -58,8 +63,10 @@ def reference(region: Region, arrays: Mapping[str, Array], sizes: Mapping[str, i
                 value = np.zeros(count, dtype.numpy)
                 radius = np.zeros(count, dtype.numpy if dtype.is_float else np.float32)
                 found[output.buffer.name] = Expected(value, radius, np.zeros(count, np.bool_))
-            for ranges in _blocks(region, output, sizes):
-                _Block(region, arrays, sizes, ranges).store(output, found[output.buffer.name])
+            blocks = list(_blocks(region, output, sizes))
+            for at, ranges in enumerate(blocks):
+                is_computed = at % share == 0 or at == len(blocks) - 1
+                _Block(region, arrays, sizes, ranges).store(output, found[output.buffer.name], is_computed)
     return found
 
 
@@ -134,29 +141,31 @@ class _Block(Memory):
                 [-1 if k == at else 1 for k in range(len(ranges))]
             )
 
-    def store(self, output: Output, expected: Expected) -> None:
-        """Compute an output and put it where it belongs."""
+    def store(self, output: Output, expected: Expected, is_computed: bool) -> None:
+        """Put an output where it belongs; one that is not computed may be anything."""
+        where, _ = self.address(output.buffer, output.index, ())
+        axes = self.region.parallel_axes(output)
+        shape = [size if axis in axes else 1 for axis, size in zip(self.region.axes, self.sizes, strict=True)]
+        where = np.broadcast_to(where, shape)
+        anything = Wide(np.zeros(self.shape), np.full(self.shape, math.inf))
+        value, radius = self.evaluated(output) if is_computed else anything
+        expected.value[where] = np.broadcast_to(value, shape)
+        expected.radius[where] = 0.0 if radius is None else np.broadcast_to(radius, shape)
+        expected.written[where] = True
+
+    def evaluated(self, output: Output) -> Wide:
+        """The value of an output."""
         values: dict[Expression, Wide] = {}
         for e in _computed(output.value):
             product = _product(e)
             arguments = [values[a] for a in (e.arguments if product is None else product.arguments)]
             values[e] = self.compute(e, arguments) if product is None else self.summed(e, product, arguments)
-        value, radius = values[output.value]
-        where, _ = self.address(output.buffer, output.index, ())
-        axes = self.region.parallel_axes(output)
-        shape = [size if axis in axes else 1 for axis, size in zip(self.region.axes, self.sizes, strict=True)]
-        where = np.broadcast_to(where, shape)
-        expected.value[where] = np.broadcast_to(value, shape)
-        expected.radius[where] = 0.0 if radius is None else np.broadcast_to(radius, shape)
-        expected.written[where] = True
+        return values[output.value]
 
     def compute(self, e: Expression, arguments: list[Wide]) -> Wide:
         values = [a.value for a in arguments]
         if e.op == "load":
-            access = e.attribute
-            return Wide(
-                self.read(e.dtype, access.buffer, access.index, access.mask, zip(access.picks, values, strict=True))
-            )
+            return Wide(self._loaded(e, values))
         if e.op in ("reduce", "scan"):
             places = tuple(self.region.axes.index(axis) for axis in _combined(e))
             x, radius = (None if a is None else self.along(a, places) for a in arguments[0])
@@ -167,6 +176,14 @@ class _Block(Memory):
         result = self.value(e.op, e.dtype, e.attribute, values)
         return Wide(result, None if e.op in ("const", "index", "mask") else _spread(e, arguments, result))
 
+    def _loaded(self, e: Expression, picked: list[Array]) -> Array:
+        access: Access = e.attribute
+        memory = self.memory[access.buffer.name]
+        if access.mask or access.picks or memory.dtype != access.buffer.dtype.numpy:
+            return self.read(e.dtype, access.buffer, access.index, access.mask, zip(access.picks, picked, strict=True))
+        where, _ = self.address(access.buffer, access.index, ())
+        return cast_array(memory[where], e.dtype)
+
     def along(self, x: Array, axes: tuple[int, ...]) -> Array:
         """An array with all the elements of some axes, also where it does not vary."""
         return np.broadcast_to(x, [size if at in axes else x.shape[at] for at, size in enumerate(self.sizes)])
@@ -176,7 +193,8 @@ class _Block(Memory):
         another order of additions may be.
         """
         axes = tuple(self.region.axes.index(axis) for axis in _combined(e))
-        shape = [1 if at in axes else max(x.value.shape[at] for x in factors) for at in range(len(self.sizes))]
+        both = np.broadcast_shapes(*(x.value.shape for x in factors))
+        shape = [1 if at in axes else size for at, size in enumerate(both)]
         # Along an axis that nobody varies over, all terms are the same.
         times = math.prod(self.sizes[at] for at in axes if all(x.value.shape[at] == 1 for x in factors))
         terms = math.prod(self.sizes[at] for at in axes)
@@ -192,7 +210,7 @@ class _Block(Memory):
         size_a, size_b = _sizes(a), _sizes(b)
         size = times * _contracted(size_a, size_b, axes).reshape(shape)
         is_whole = all(x.radius is None for x in factors) and _is_whole(a) and _is_whole(b)
-        radius = _sum_radius(size, terms, e.dtype, is_whole)
+        radius = _sum_radius(total, size, terms, e.dtype, is_whole)
         for one, other in ((factors[0].radius, size_b), (factors[1].radius, size_a)):
             if one is not None:
                 radius = radius + times * _contracted(one, other, axes).reshape(shape)
@@ -209,15 +227,15 @@ def _contracted(a: Array, b: Array, axes: tuple[int, ...]) -> Array:
     ranks = range(a.ndim)
     a = a.sum(tuple(k for k in axes if b.shape[k] == 1), keepdims=True)
     b = b.sum(tuple(k for k in axes if a.shape[k] == 1), keepdims=True)
-    both = [k for k in ranks if a.shape[k] > 1 and b.shape[k] > 1]
+    both = [k for k in ranks if a.shape[k] != 1 and b.shape[k] != 1]
     batch, summed = [k for k in both if k not in axes], [k for k in both if k in axes]
-    left, right = ([k for k in ranks if x.shape[k] > 1 and k not in both] for x in (a, b))
+    left, right = ([k for k in ranks if x.shape[k] != 1 and k not in both] for x in (a, b))
     ones = [k for k in ranks if a.shape[k] == b.shape[k] == 1]
-    many, rows, columns = (math.prod(x.shape[k] for k in some) for x, some in ((a, batch), (a, left), (b, right)))
-    x = a.transpose(batch + left + summed + right + ones).reshape(many, rows, -1)
-    y = b.transpose(batch + summed + right + left + ones).reshape(many, -1, columns)
+    many, rows, depth = (math.prod(a.shape[k] for k in some) for some in (batch, left, summed))
+    x = a.transpose(batch + left + summed + right + ones).reshape(many, rows, depth)
+    y = b.transpose(batch + summed + right + left + ones).reshape(many, depth, math.prod(b.shape[k] for k in right))
     order = batch + left + right + summed + ones
-    sizes = [1 if k in axes else max(a.shape[k], b.shape[k]) for k in order]
+    sizes = [1 if k in axes else b.shape[k] if a.shape[k] == 1 else a.shape[k] for k in order]
     return (x @ y).reshape(sizes).transpose([order.index(k) for k in ranks])
 
 
@@ -242,13 +260,13 @@ def _kept(radius: Array) -> Array | None:
     return radius if np.any(radius) else None
 
 
-def _sum_radius(size: Array, terms: int, dtype: DType, is_whole: bool) -> Array:
-    """How far a sum may be off whose terms have absolute values of this sum. Any order is allowed: where one follows
-    the other and all have the same sign, errors grow like the root of their number.
+def _sum_radius(total: Array, size: Array, terms: int, dtype: DType, is_whole: bool) -> Array:
+    """How far a sum may be off whose terms have absolute values of this `size`. Any order is allowed: where one follows
+    the other, a sum that grows may be rounded the same way each time.
     """
     limits = dtype.limits()
-    steps = max(4.0 * (math.log2(max(2, terms)) + 1.0), math.sqrt(terms))
-    radius = float(limits.eps) * steps * size
+    steps = 4.0 * (math.log2(max(2, terms)) + 1.0)
+    radius = float(limits.eps) * (steps * size + terms / 4 * _sizes(total))
     if is_whole:
         radius = np.where(size <= _exact(dtype), 0.0, radius)
     return np.where(size < float(limits.max) / 4, radius, math.inf)
@@ -261,7 +279,8 @@ def _folded(op: str, dtype: DType, x: Array, radius: Array | None, axes: tuple[i
     if not dtype.is_float:
         return Wide(value, None if radius is None else radius.sum(axes, keepdims=True))
     if op == "add":
-        around = _sum_radius(_sizes(x).sum(axes, keepdims=True), terms, dtype, radius is None and _is_whole(x))
+        size = _sizes(x).sum(axes, keepdims=True)
+        around = _sum_radius(value, size, terms, dtype, radius is None and _is_whole(x))
         return Wide(value, _kept(around if radius is None else around + radius.sum(axes, keepdims=True)))
     return Wide(value, _product_radius(value, _relative(x, radius, dtype).sum(axes, keepdims=True)))
 
@@ -273,7 +292,8 @@ def _scanned(op: str, dtype: DType, x: Array, radius: Array | None, axis: int) -
     if not dtype.is_float:
         return Wide(value, None if radius is None else np.cumsum(radius, axis))
     if op == "add":
-        around = _sum_radius(np.cumsum(_sizes(x), axis), x.shape[axis], dtype, radius is None and _is_whole(x))
+        size = np.cumsum(_sizes(x), axis)
+        around = _sum_radius(value, size, x.shape[axis], dtype, radius is None and _is_whole(x))
         return Wide(value, _kept(around if radius is None else around + np.cumsum(radius, axis)))
     if op == "mul":
         return Wide(value, _product_radius(value, np.cumsum(_relative(x, radius, dtype), axis)))
@@ -295,16 +315,36 @@ def _product_radius(value: Array, share: Array) -> Array:
 
 def _spread(e: Expression, arguments: Sequence[Wide], result: Array) -> Array | None:
     """The radius of an elementwise operation: what its arguments' come to at their ends, and its own rounding."""
-    radius: Array = np.zeros(result.shape)
     inexact = [k for k, a in enumerate(arguments) if a.radius is not None]
-    for signs in itertools.product((-1.0, 1.0), repeat=len(inexact)) if inexact else ():
-        moved = [a.value for a in arguments]
-        for k, sign in zip(inexact, signs, strict=True):
-            moved[k] = _moved(arguments[k], sign)
-        radius = np.maximum(radius, _distance(elementwise(e.op, e.dtype, moved, e.attribute), result))
-    if result.dtype.kind == "f" and e.op not in _DETERMINED:
+    is_float = result.dtype.kind == "f"
+    radius: Array = np.zeros(result.shape)
+    if inexact and is_float and e.op in _RADII:
+        radius = _RADII[e.op](
+            *(part for x in arguments for part in (_sizes(x.value), 0.0 if x.radius is None else x.radius))
+        )
+        radius = np.where(np.isfinite(result), radius, np.where(radius < math.inf, 0.0, math.inf))
+    elif inexact:
+        for signs in itertools.product((-1.0, 1.0), repeat=len(inexact)):
+            moved = [a.value for a in arguments]
+            for k, sign in zip(inexact, signs, strict=True):
+                moved[k] = _moved(arguments[k], sign)
+            radius = np.maximum(radius, _distance(elementwise(e.op, e.dtype, moved, e.attribute), result))
+    if is_float and e.op not in _DETERMINED:
         radius = radius + _rounding(e.op, e.dtype, result, not inexact)
     return _kept(radius)
+
+
+# The radii of results, by the sizes and radii of the arguments, where that is simple: it saves time.
+_RADII: Final[dict[str, Callable[..., Array]]] = {
+    "neg": lambda a, r: r,
+    "abs": lambda a, r: r,
+    "copy": lambda a, r: r,
+    "add": lambda a, r, b, s: r + s,
+    "sub": lambda a, r, b, s: r + s,
+    "max": lambda a, r, b, s: np.maximum(r, s),
+    "min": lambda a, r, b, s: np.maximum(r, s),
+    "mul": lambda a, r, b, s: a * s + b * r + r * s,
+}
 
 
 def _moved(x: Wide, sign: float) -> Array:
@@ -323,7 +363,7 @@ def _moved(x: Wide, sign: float) -> Array:
 
 def _distance(moved: Array, result: Array) -> Array:
     if result.dtype == np.bool_:
-        return (moved != result).astype(np.float64)
+        return np.asarray(moved != result, np.float64)
     apart = np.abs(moved.astype(np.float64) - result.astype(np.float64))
     is_same = (moved == result) | (np.isnan(moved) & np.isnan(result))
     return np.where(is_same, 0.0, np.where(np.isnan(apart), math.inf, apart))

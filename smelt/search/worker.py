@@ -21,13 +21,11 @@ from typing import Any
 import numpy as np
 
 from smelt.config import change
-from smelt.device import machine_bytes, open_device
-from smelt.device.memory import ALIGNMENT
-from smelt.device.protocol import Device, Launch
+from smelt.device import ALIGNMENT, HOST, Device, Launch, Library, machine_bytes, open_device
 from smelt.kernel import parse_region
-from smelt.search.inputs import inputs, length
+from smelt.search.inputs import KINDS, inputs, length
 from smelt.search.race import INCUMBENT, MARK, race
-from smelt.search.verify import KINDS, Runnable, Trial
+from smelt.search.verify import Runnable, Trial
 
 SETTINGS = ("cache_dir", "disk_cache", "threads", "compiler", "without_features")  # that a worker takes over
 SHORTEST = 30e-6  # seconds that are timed at a time: shorter kernels run several times
@@ -105,7 +103,8 @@ class Jobs:
     """What a worker can do, by name. It remembers the region that it was last told about."""
 
     def __init__(self) -> None:
-        self.device: Device = open_device("cpu", "cpu")
+        self.device: Device = open_device(HOST, HOST)
+        self.libraries: dict[str, Library] = {}  # kept: one that is loaded anew has forgotten what it did before
 
     def begin(self, settings: dict[str, Any], device: str) -> None:
         change(**(settings | {"without_features": tuple(settings["without_features"])}))
@@ -113,6 +112,7 @@ class Jobs:
 
     def region(self, text: str, sizes: Mapping[str, int], seed: int, is_checked: bool) -> None:
         """Make inputs for a region, and what is expected of them if kernels are to be verified."""
+        self.libraries.clear()
         self.trial = Trial(parse_region(text), sizes, seed, self.device)
         if is_checked:
             self.trial.prepare()
@@ -138,10 +138,13 @@ class Jobs:
         return [tuple(timed) for timed in race(clock, len(kernels), seconds, time.perf_counter, rng)]
 
     def _found(self, kernel: dict[str, Any]) -> Runnable:
-        found = self.device.stored([kernel["key"]])
-        if found is None:
-            raise LookupError("the cache on disk does not hold what was built")
-        return Runnable(found[0], **{name: value for name, value in kernel.items() if name != "key"})
+        key = kernel["key"]
+        if key not in self.libraries:
+            found = self.device.stored([key])
+            if found is None:
+                raise LookupError("the cache on disk does not hold what was built")
+            self.libraries[key] = found[0]
+        return Runnable(self.libraries[key], **{name: value for name, value in kernel.items() if name != "key"})
 
 
 def limit() -> None:

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from smelt.search.race import LEAST_TURNS, MARK, MOST_TURNS, bounds, is_adopted, race
+from smelt.search.race import LEAST_TURNS, MARK, MOST_TURNS, bounds, is_adopted, race, worse
 from tests.search.clocks import Machine, duel
 
 
 def adoptions(ratio: float, count: int, seed: int, **noise: float) -> int:
     rng = random.Random(seed)
     firsts = [duel(ratio, rng, **noise) for _ in range(count)]
-    return sum(is_adopted(first, first) and is_adopted(first, duel(ratio, rng, **noise)) for first in firsts)
+    return sum(is_adopted(first) and is_adopted(worse(first, duel(ratio, rng, **noise))) for first in firsts)
 
 
 NOISES = [{}, {"tail": 0.12, "phase": 0.5}, {"noise": 0.06}]

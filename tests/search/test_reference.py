@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from smelt.kernel import evaluate_region
+from smelt.dtypes import float32
+from smelt.kernel import evaluate_region, lower
 from smelt.search import reference as module
 from smelt.search.inputs import KINDS, inputs, length
 from smelt.search.reference import reference
 from smelt.search.verify import PATTERNS, difference
 from tests.kernel import regions as r
 from tests.kernel.regions import CASES, Case
+from tests.kernel.runners import run_compiled
 
 
 def evaluated(case: Case, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -41,6 +45,21 @@ def test_it_agrees_with_the_evaluation_of_whole_regions(name: str, block: int, m
             assert np.isfinite(found.radius).mean() > 0.5, "nothing is compared"
 
 
+@pytest.mark.parametrize("case", [r.batched(2, 3, 4, 0), r.full("add", 0, 5), r.elementwise(0)])
+def test_nothing_is_fine_too(case: Case) -> None:
+    """Found by random schedules: sums over nothing."""
+    expected = reference(case.region, inputs(case.region, {}, "normal", 0), {})["o"]
+    assert expected.written.all() and not expected.value.any()
+
+
+def test_of_large_results_some_blocks_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 16)
+    case = r.elementwise(640)
+    expected = reference(case.region, inputs(case.region, {}, "normal", 0), {}, 4)["o"]
+    known = np.isfinite(expected.radius)
+    assert expected.written.all() and 0.2 < known.mean() < 0.35 and known[0] and known[-1]
+
+
 def test_whole_numbers_are_exact_in_any_order() -> None:
     case = r.batched(2, 5, 18, 7)
     expected = reference(case.region, inputs(case.region, {}, "whole", 0), {})
@@ -53,6 +72,19 @@ def test_what_is_moved_or_added_once_is_known_to_the_last_place(name: str) -> No
     case = CASES[name]()
     expected = reference(case.region, inputs(case.region, {}, "normal", 0), {})["o"]
     assert (expected.radius <= 1e-6 * np.abs(expected.value)).all()
+
+
+@pytest.mark.parametrize("make", [lambda: r.layer_norm(64, 1024), lambda: r.softmax(2, 20000)])
+def test_sums_of_numbers_that_repeat_may_be_rounded_the_same_way_each_time(make: Callable[[], Case]) -> None:
+    """Found by verifying kernels that add one number after the other: few whole numbers repeat all the time."""
+    case = make()
+    arrays = inputs(case.region, {}, "whole", 1)
+    kernel = lower(case.region, ())
+    stored = {b.name: np.full(length(b, {}) * b.dtype.itemsize, PATTERNS[0], np.uint8) for b in case.region.buffers()}
+    stored |= {name: array.copy().view(np.uint8) for name, array in arrays.items()}
+    run_compiled([(kernel, stored, {})])
+    expected = reference(case.region, arrays, {})["o"]
+    assert difference(expected, stored["o"], float32, PATTERNS[0]) == ""
 
 
 def test_a_missing_element_is_seen_at_real_sizes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import signal
 from dataclasses import replace
@@ -73,6 +74,7 @@ def test_memory_ends_where_nothing_may_be_read() -> None:
     child = os.fork()
     if child == 0:
         try:
+            faulthandler.disable()
             ctypes.string_at(held.bytes.ctypes.data, 21)
         finally:
             os._exit(0)

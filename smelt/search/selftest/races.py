@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from smelt.device.protocol import Device
+from smelt.device import Device
 from smelt.kernel import Region
 from smelt.search.contender import Contender
 from smelt.search.measure import Racer
-from smelt.search.race import ADOPTED, LEAST_TURNS
+from smelt.search.race import is_adopted
 
 # Keeps a core busy half of the time, in stretches of a few seconds.
 _NEIGHBOR = """
@@ -44,8 +44,7 @@ def races(
     with _neighbor() if is_noisy else contextlib.nullcontext():
         for _ in range(count):
             found.append(racer.confirm(region, one, one, seconds))
-    adopted = sum(timed.low >= ADOPTED and timed.turns >= LEAST_TURNS for timed in found)
-    return Adoptions(adopted, count, [timed.ratio for timed in found])
+    return Adoptions(sum(map(is_adopted, found)), count, [timed.ratio for timed in found])
 
 
 @contextlib.contextmanager
