@@ -192,6 +192,8 @@ def _compact(folder: int) -> None:
     except FileNotFoundError:
         return
     with file:
+        if os.fstat(file.fileno()).st_size > LIMIT:  # what is not read must not be lost
+            raise OSError(errno.EFBIG, "the log is full")
         kept = set(_kept(file))
         file.seek(0)
         data = b"".join([line + b"\n" for at, line in lines(file) if at in kept])

@@ -166,7 +166,7 @@ def test_a_full_log_is_made_shorter_and_then_refuses(log: Log, monkeypatch: pyte
     before = log.path.read_bytes()
     with pytest.raises(SmeltError, match="the log is full"):
         log.add([sample(3)])
-    assert log.path.read_bytes() in (before, b"")
+    assert log.path.read_bytes() == before
 
 
 # --- what stands
@@ -194,13 +194,17 @@ def test_figures_of_another_method_are_hints(log: Log) -> None:
 def test_compacting_keeps_answers_warnings_and_some_losers(log: Log) -> None:
     timed = [answered(1, f"grain {k}", "timed", evidence=Evidence(k / 40)) for k in range(1, 40)]
     kept = [answered(1, "grain 50"), answered(1, "grain 51", "hung"), answered(1, "grain 52", "imported"), sample(2)]
-    gone = [answered(1, "grain 60"), answered(1, "grain 60", FORGOTTEN), answered(1, "grain 61", "refused")]
+    gone = [
+        answered(1, "grain 60"),
+        answered(1, "grain 60", FORGOTTEN),
+        answered(1, "grain 61", "refused", evidence=Evidence()),
+    ]
     log.add([*gone, *timed, *kept])
     log.compact()
     records, skipped = log.load()
     assert not skipped
     assert records == [*timed[-log_module.LOSERS :], *kept]
-    assert os.listdir(log.root) == ["lock", "records.log"] or set(os.listdir(log.root)) == {"lock", "records.log"}
+    assert set(os.listdir(log.root)) == {"lock", "records.log"}
 
 
 # --- from machine to machine
@@ -226,7 +230,7 @@ def test_a_hostile_file_gives_nothing(log: Log, tmp_path: Path) -> None:
     assert counts["foreign"] >= 1 and counts["damaged"] >= 1
     assert in_force(log) == []
     for path, why in (
-        (tmp_path, "is not a file"),
+        (tmp_path, "Is a directory"),
         (tmp_path / "missing", "No such file"),
         (Path("/dev/null"), "not a"),
     ):
