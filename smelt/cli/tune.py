@@ -13,7 +13,7 @@ from smelt.cli.devices import print_table
 
 # What needs the compiler is loaded when a command runs: help is instant.
 if TYPE_CHECKING:
-    from smelt.search import exchange, log, place
+    from smelt.search import exchange, log, record
 
 _EXAMPLES: Final = """examples:
   smelt tune list                   the choices that were found here, and what they gain
@@ -175,7 +175,7 @@ def _row(facts: dict[str, Any]) -> list[str]:
     return [facts["name"][:12], *short, *gains, *times, facts["bits"], facts["date"]]
 
 
-def _where(its: place.Place) -> str:
+def _where(its: record.Place) -> str:
     """Whether a record is of this machine, as it is used now."""
     here = _here(its.device)
     if here is None:
@@ -185,13 +185,13 @@ def _where(its: place.Place) -> str:
 
 
 @functools.cache
-def _here(device: str) -> place.Place | None:
+def _here(device: str) -> record.Place | None:
     from smelt.device import open_device
     from smelt.errors import SmeltError
-    from smelt.search import place
+    from smelt.search import record
 
     try:
-        return place.Place.of(open_device(device, "smelt tune"))
+        return record.Place.of(open_device(device, "smelt tune"))
     except SmeltError:
         return None
 

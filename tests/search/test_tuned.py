@@ -21,8 +21,7 @@ from smelt.render import c
 from smelt.runtime import Runtime
 from smelt.search import Tuned
 from smelt.search.log import Log, user_log
-from smelt.search.place import Place
-from smelt.search.record import Answer, Question, Record
+from smelt.search.record import Answer, Place, Question, Record
 from smelt.search.selftest.database import sample
 
 X = np.linspace(-1, 1, 6 * 10, dtype=np.float32).reshape(6, 10)

@@ -22,9 +22,10 @@ from smelt.errors import SmeltError
 from smelt.kernel import parse_schedule
 from smelt.search.answers import Answers
 from smelt.search.exchange import known, take
+from smelt.search.file import LINE, signed
 from smelt.search.log import Log
-from smelt.search.place import Place, digest
-from smelt.search.record import LINE, Answer, Evidence, Question, Record, checksum, read, write
+from smelt.search.place import digest
+from smelt.search.record import Answer, Evidence, Place, Question, Record, read, write
 
 PLACE: Final = Place(HOST, digest("family"), 2, 2, digest("compiler"))
 _REGION: Final = """region
@@ -144,7 +145,7 @@ def _use_log(root: Path, data: bytes) -> None:
     log = Log(root)
     log.add([sample(0)])
     log.path.write_bytes(data)
-    answers, device = Answers(log), open_device(HOST, "selftest")
+    answers, device = Answers(log.root), open_device(HOST, "selftest")
     for one in known(log.load().records):
         answers.find("on", device, one.record.question.digest)
     other = Log(root)
@@ -186,8 +187,7 @@ def _changed(data: Any, draw: random.Random) -> Any:
 
 
 def _signed(data: Any) -> bytes:
-    body = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
-    return body + b" " + checksum(body)
+    return signed(json.dumps(data, sort_keys=True, separators=(",", ":")).encode())
 
 
 if __name__ == "__main__":
