@@ -64,7 +64,7 @@ def kill(count: int, seed: int = 0) -> list[str]:
             failures += [f"kill {turn}: {what}" for what in _lost(log, range(promised))]
         log.add([sample(promised)])  # which takes away what the last one has left
         failures += [f"{name} was left" for name in os.listdir(log.root) if name.endswith(TEMPORARY)]
-        return failures + list(_torn(log, promised))
+        return failures + list(_torn(Log(Path(folder) / "torn")))
 
 
 def writers(count: int, records: int = 100) -> list[str]:
@@ -123,14 +123,14 @@ def _lost(log: Log, numbers: range) -> list[str]:
     return [f"record {number} is lost" for number in numbers if sample(number).question.digest not in there]
 
 
-def _torn(log: Log, last: int) -> Iterator[str]:
+def _torn(log: Log) -> Iterator[str]:
     """Whether all but the last record survive a cut anywhere in it, and the next one is added well."""
+    log.add([sample(0), sample(1)])
     whole = log.path.read_bytes()
-    for cut in range(len(whole) - len(write(sample(last))), len(whole)):
+    for cut in range(len(write(sample(0))), len(whole)):
         log.path.write_bytes(whole[:cut])
-        log.add([sample(last + 1)])
-        yield from (f"cut at {cut}: {what}" for what in _lost(log, range(last)) + _lost(log, range(last + 1, last + 2)))
-    log.path.write_bytes(whole)
+        log.add([sample(2)])
+        yield from (f"cut at {cut}: {what}" for what in _lost(log, range(0, 3, 2)))
 
 
 def _use(line: bytes) -> None:
