@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from smelt.transform.jacobians import jacobian as jacobian
     from smelt.transform.jit import jit as jit
     from smelt.transform.vmap import vmap as vmap
+    from smelt.tuning import tune as tune
 
 e: float = _math.e
 inf: float = _math.inf
@@ -159,7 +160,13 @@ _LAZY = dict.fromkeys(
         "while_loop",
     ),
     "smelt.transform",
-) | {"cross_entropy": "smelt.nn.losses", "load": "smelt.formats", "profile": "smelt.debug", "save": "smelt.formats"}
+) | {
+    "cross_entropy": "smelt.nn.losses",
+    "load": "smelt.formats",
+    "profile": "smelt.debug",
+    "save": "smelt.formats",
+    "tune": "smelt.tuning",
+}
 
 _PARTS = (
     "data",
@@ -205,6 +212,7 @@ __all__ = [
     "jit",
     "vmap",
     "explain",
+    "tune",
     "cond",
     "while_loop",
     "fori_loop",

@@ -118,12 +118,12 @@ def _cache() -> dict[str, Any]:
 
 def _tuned() -> dict[str, Any]:
     """Where tuned choices are kept, and which are used."""
-    from smelt.search.log import user_log
+    from smelt.search import log
 
-    log = user_log()
-    if log is None:
+    found = log.user_log()
+    if found is None:
         return {"directory": None, "used": settings().tuned, "bytes": 0}
-    return {"directory": str(log.root), "used": settings().tuned, "bytes": _size(log.root)}
+    return {"directory": str(found.root), "used": settings().tuned, "bytes": _size(found.root)}
 
 
 def _memory() -> dict[str, Any]:

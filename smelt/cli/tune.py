@@ -14,10 +14,7 @@ from smelt.cli.devices import print_table
 
 # What needs the compiler is loaded when a command runs: help is instant.
 if TYPE_CHECKING:
-    from smelt.search.exchange import Known
-    from smelt.search.log import Log
-    from smelt.search.place import Place
-    from smelt.search.record import Record
+    from smelt.search import exchange, log, record
 
 _EXAMPLES: Final = """examples:
   smelt tune train.py                        run a script, find faster schedules for its kernels, and keep them
@@ -30,8 +27,8 @@ _EXAMPLES: Final = """examples:
   smelt tune export tuned.log       for a machine of the same kind
   smelt tune import tuned.log       as hints, which are tried before anything else
 """
-_JSON: Final = {"action": "store_true", "help": "print JSON instead of a table"}
-_ONLY: Final = {"default": "", "metavar": "TEXT", "help": "what has this in its region or schedule"}
+_JSON: Final[dict[str, Any]] = {"action": "store_true", "help": "print JSON instead of a table"}
+_ONLY: Final[dict[str, Any]] = {"default": "", "metavar": "TEXT", "help": "what has this in its region or schedule"}
 _COLUMNS: Final = ("name", "kernel", "where", "state", "gain", "at least", "before", "after", "bits", "date")
 
 
@@ -119,22 +116,22 @@ def _script(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _log() -> Log:
+def _log() -> log.Log:
     from smelt.errors import ArgumentError
-    from smelt.search.log import user_log
+    from smelt.search import log
 
-    found = user_log()
+    found = log.user_log()
     if found is None:
         raise ArgumentError("there is no home directory", hint="SMELT_DATA_DIR can name a folder.")
     return found
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from smelt.search.exchange import known
+    from smelt.search import exchange
 
     log = _log()
     records, skipped = log.load()
-    found = known(records, arguments.only)
+    found = exchange.known(records, arguments.only)
     if arguments.json:
         entries = [_facts(one) for one in found]
         print(json.dumps({"file": str(log.path), "choices": entries, "skipped": dict(skipped)}, indent=2))
@@ -146,9 +143,10 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from smelt.search.exchange import known
+    from smelt.search import exchange
 
-    found = [one for one in known(_log().load().records) if one.record.question.digest.startswith(arguments.name)]
+    everything = exchange.known(_log().load().records)
+    found = [one for one in everything if one.record.question.digest.startswith(arguments.name)]
     _expect(found, arguments.name)
     if arguments.json:
         print(json.dumps([_facts(one) for one in found], indent=2))
@@ -163,33 +161,32 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _forget(arguments: argparse.Namespace) -> int:
-    from smelt.search.exchange import counting, forget
+    from smelt.search import exchange
 
     log = _log()
-    gone = counting(log.load().records)
+    gone = exchange.counting(log.load().records)
     if arguments.last:
         gone = [record for record in gone if record.run == gone[-1].run]
     elif not arguments.all:
         gone = [record for record in gone if record.question.digest.startswith(tuple(arguments.names))]
         _expect(gone, " ".join(arguments.names))
-    print(f"forgot {forget(log, gone)} records of {len({record.question.digest for record in gone})} choices")
+    print(f"forgot {exchange.forget(log, gone)} records of {len({record.question.digest for record in gone})} choices")
     return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from smelt.search.exchange import export, known
+    from smelt.search import exchange
 
-    found = [one.record for one in known(_log().load().records, arguments.only)]
-    count = export([record for record in found if record.state == "confirmed"], arguments.file)
+    found = [one.record for one in exchange.known(_log().load().records, arguments.only)]
+    count = exchange.export([record for record in found if record.state == "confirmed"], arguments.file)
     print(f"wrote {count} choices to {arguments.file}")
     return 0
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    from smelt.search.exchange import take
-    from smelt.search.record import new_run
+    from smelt.search import exchange, record
 
-    counts = take(_log(), arguments.file, new_run(), arguments.trust)
+    counts = exchange.take(_log(), arguments.file, record.new_run(), arguments.trust)
     how = "as they are" if arguments.trust else "as hints"
     print(f"took {counts.pop('taken')} choices {how}; left out: {_counted(counts)} (undo: smelt tune forget --last)")
     return 0
@@ -206,13 +203,13 @@ def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "none"
 
 
-def _facts(one: Known) -> dict[str, Any]:
+def _facts(one: exchange.Known) -> dict[str, Any]:
     """All about a choice, ready for JSON."""
     record = one.record
     return {
         "name": record.question.digest,
         "kernel": _title(record.question.text),
-        "where": _where(record),
+        "where": _where(record.place),
         "state": record.state,
         **record.evidence._asdict(),
         "bits": record.answer.bits,
@@ -233,23 +230,23 @@ def _row(facts: dict[str, Any]) -> list[str]:
     return [facts["name"][:12], *short, *gains, *times, facts["bits"], facts["date"]]
 
 
-def _where(record: Record) -> str:
+def _where(its: record.Place) -> str:
     """Whether a record is of this machine, as it is used now."""
-    here = _here(record.place.device)
+    here = _here(its.device)
     if here is None:
         return "elsewhere"
-    differs = [name for name, mine in here._asdict().items() if mine != getattr(record.place, name)]
+    differs = [name for name, mine in here._asdict().items() if mine != getattr(its, name)]
     return f"other {', '.join(differs)}" if differs else "here"
 
 
 @functools.cache
-def _here(device: str) -> Place | None:
+def _here(device: str) -> record.Place | None:
     from smelt.device import open_device
     from smelt.errors import SmeltError
-    from smelt.search.place import Place
+    from smelt.search import record
 
     try:
-        return Place.of(open_device(device, "smelt tune"))
+        return record.Place.of(open_device(device, "smelt tune"))
     except SmeltError:
         return None
 

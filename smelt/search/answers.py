@@ -1,104 +1,108 @@
 """The answers of a log, found without reading all of it.
 
-A process asks a few of the questions that a log may answer. So beside it lies an index: for each answer in force, where
-its line begins. It belongs to one state of the log, and whoever finds another state makes it anew.
+A process asks a few of the questions that a log may answer. So beside it lies an index: for each question at a place,
+where the lines of its answers begin. It belongs to one state of the log; whoever finds another state makes it anew.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import BinaryIO, Final
+from pathlib import Path
+from typing import Any, BinaryIO, Final
 
 from smelt.compiler import MEASURED_AS
 from smelt.device.protocol import Device
 from smelt.diskcache import DiskCache
-from smelt.search.log import Log, confirmed, lines, standing
-from smelt.search.place import Place
-from smelt.search.record import LINE, METHOD, VERSION, Record, read
+from smelt.search.file import LINE, METHOD, VERSION, body_of, open_log
+from smelt.search.place import place_of
+
+Facts = dict[str, Any]  # of a place
+
+# Of a row of the index: a digest, then for each setting where the line begins of the answer that counts.
+_NAME: Final = 16
+_OFFSET: Final = 4
+_SETTINGS: Final = ("on", "same-bits")
+_ROW: Final = _NAME + _OFFSET * len(_SETTINGS)
+_NONE: Final = 0xFFFFFFFF
 
 _KIND: Final = "index"
 _KEY: Final = "0" * 32
-_NAME: Final = 32  # digits of the name of an answer
-_ROW: Final = _NAME + 9  # with where its line begins, and the end of the row
-_SETTINGS: Final = {"on": False, "same-bits": True}  # whether answers must keep the bits of the default
-_NO_ANSWER: Final = (b'"state":"timed"', b'"state":"imported"')  # lines that the index need not understand
 
 
 class Answers:
-    """The answers of a log as it was when it was first looked at, by the names that they have in the index."""
+    """The answers of a log as it was when it was first looked at."""
 
-    def __init__(self, log: Log) -> None:
-        self.log, self.inode, self.rows = log, 0, b""
-        self.known: dict[tuple[str, Place, str], str | None] = {}
-        file = log.open()
+    def __init__(self, root: Path) -> None:
+        self.root, self.inode, self.rows = root, 0, memoryview(b"")
+        file = open_log(root)
         if file is not None:
             with file:
                 self._look(file)
 
     def find(self, setting: str, device: Device, question: str) -> str | None:
         """An answer as the compiler takes it, at the place where a device is."""
-        if not self.rows:
+        place = place_of(device) if self.rows else {}
+        file = None if self._offset(setting, place, question) is None else open_log(self.root)
+        if file is None:
             return None
-        key = setting, Place.of(device), question
-        if key not in self.known:
-            file = self.log.open()
-            if file is None:
-                return None
-            with file:
-                self.known[key] = self._read(file, *key)
-        return self.known[key]
+        with file:
+            if os.fstat(file.fileno()).st_ino != self.inode:  # it was made shorter: lines begin elsewhere
+                self._look(file)
+            offset = self._offset(setting, place, question)
+            line = b"" if offset is None else os.pread(file.fileno(), LINE, offset).partition(b"\n")[0]
+        return _answer(body_of(line) or b"", place, question)
 
     def _look(self, file: BinaryIO) -> None:
-        self.inode, self.rows = os.fstat(file.fileno()).st_ino, _index(self.log, file)
+        self.inode, self.rows = os.fstat(file.fileno()).st_ino, _index(self.root, file)
 
-    def _read(self, file: BinaryIO, setting: str, place: Place, question: str) -> str | None:
-        if os.fstat(file.fileno()).st_ino != self.inode:  # it was made shorter: lines begin elsewhere
-            self._look(file)
-        name = _name(setting, place, question)
-        row = bisect_left(range(len(self.rows) // _ROW), name, key=lambda k: self.rows[k * _ROW : k * _ROW + _NAME])
-        found = self.rows[row * _ROW : (row + 1) * _ROW]
-        if found[:_NAME] != name:
+    def _offset(self, setting: str, place: Facts, question: str) -> int | None:
+        """Where the line of an answer begins."""
+        rows, name = self.rows, _name(place, question)
+        at = _ROW * bisect_left(range(len(rows) // _ROW), name, key=lambda k: bytes(rows[_ROW * k : _ROW * k + _NAME]))
+        if rows[at : at + _NAME] != name:
             return None
-        record = read(os.pread(file.fileno(), LINE, int(found[_NAME:], 16)).partition(b"\n")[0])
-        if isinstance(record, str) or (record.place, record.question.digest) != (place, question):
+        at += _NAME + _OFFSET * _SETTINGS.index(setting)
+        offset = int.from_bytes(rows[at : at + _OFFSET], "big")
+        return None if offset == _NONE else offset
+
+
+def _answer(body: bytes, place: Facts, question: str) -> str | None:
+    """What the text of a line says, which was understood when the index was made."""
+    try:
+        record = json.loads(body)
+        if (record["question"]["digest"], record["place"]) != (question, place):
             return None
-        return f"{record.answer.schedule}{MEASURED_AS}{record.answer.source}"
+        return f"{record['answer']['schedule']}{MEASURED_AS}{record['answer']['source']}"
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
 
 
-def _index(log: Log, file: BinaryIO) -> bytes:
+def _index(root: Path, file: BinaryIO) -> memoryview:
     """The rows of the index, sorted by name."""
     status = os.fstat(file.fileno())
-    state = (VERSION, METHOD, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-    header = f"{state}\n".encode()
-    cache = DiskCache(log.root)
+    header = f"{VERSION} {METHOD} {status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns}\n".encode()
+    cache = DiskCache(root)
     stored = cache.load_bytes(_KIND, _KEY)
     if stored is not None and stored.startswith(header):
-        return stored[len(header) :]
+        return memoryview(stored)[len(header) :]
     rows = b"".join(sorted(_rows(file)))
     cache.store_bytes(_KIND, _KEY, header + rows)
-    return rows
+    return memoryview(rows)
 
 
 def _rows(file: BinaryIO) -> Iterator[bytes]:
-    for (place, question), said in standing(_deciding(file)).items():
-        for setting, same_bits in _SETTINGS.items():
-            found = confirmed(said, same_bits)
-            if found is not None:
-                yield _name(setting, place, question) + f"{found[0]:08x}\n".encode()
+    from smelt.search.log import confirmed, deciding
+
+    for (place, question), said in deciding(file).items():
+        found = [confirmed(said, same_bits) for same_bits in (False, True)]
+        if any(found):
+            offsets = [_NONE if entry is None else entry[0] for entry in found]
+            yield _name(place._asdict(), question) + b"".join(offset.to_bytes(_OFFSET, "big") for offset in offsets)
 
 
-def _deciding(file: BinaryIO) -> Iterator[tuple[int, Record]]:
-    """The records that say what is in force, less the texts of their regions, with where their lines begin."""
-    for at, line in lines(file):
-        if any(state in line for state in _NO_ANSWER):
-            continue
-        record = read(line)
-        if isinstance(record, Record):
-            yield at, record._replace(question=record.question._replace(text=""))
-
-
-def _name(setting: str, place: Place, question: str) -> bytes:
-    return hashlib.sha256(repr((setting, tuple(place), question)).encode()).hexdigest()[:_NAME].encode()
+def _name(place: Facts, question: str) -> bytes:
+    return hashlib.sha256(repr((list(place.values()), question)).encode()).digest()[:_NAME]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from smelt.errors import ArgumentError, ParseError
 from smelt.kernel import parse_schedule
+from smelt.search.answers import Answers
 from smelt.search.log import Log, confirmed, load, standing
 from smelt.search.record import Question, Record, write
 
@@ -50,8 +51,7 @@ def counting(records: Sequence[Record]) -> list[Record]:
 
 def forget(log: Log, records: Iterable[Record]) -> int:
     """Let records count no longer; how many."""
-    gone = [record._replace(state="forgotten") for record in records]
-    return log.add(gone) if gone else 0
+    return _added(log, [record._replace(state="forgotten") for record in records])
 
 
 def export(records: Iterable[Record], path: Path) -> int:
@@ -84,8 +84,15 @@ def take(log: Log, path: Path, run: str, trust: bool = False) -> Counter[str]:
         else:
             there.add((_identity(record), state))
             taken.append(record._replace(state=state, run=run, question=Question.of(record.question.text)))
-    counts["taken"] = log.add(taken) if taken else 0
+    counts["taken"] = _added(log, taken)
     return counts
+
+
+def _added(log: Log, records: Sequence[Record]) -> int:
+    """Add records, and look for answers at once: the next process finds the index ready."""
+    count = log.add(records) if records else 0
+    Answers(log.root)
+    return count
 
 
 def _counting(entries: Iterable[tuple[int, Record]]) -> list[tuple[int, Record]]:

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeVar
 
 from smelt.config import settings
-from smelt.diskcache import OPEN_FILE, TEMPORARY, open_folder, trusted_file, write_whole
+from smelt.diskcache import OPEN_FILE, TEMPORARY, open_folder, write_whole
 from smelt.errors import SmeltError
-from smelt.search.place import Place
-from smelt.search.record import LINE, METHOD, Record, read, write
+from smelt.search.file import LINE, METHOD, NAME, open_log, opened
+from smelt.search.record import Place, Record, read, write
 
-NAME: Final = "records.log"
 LIMIT: Final = 256 << 20  # bytes that are read, and written
 LOSERS: Final = 8  # kept of each question when the log is made shorter: they teach what does not pay
 _OPEN_LOG: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_HINTS: Final = (b'"state":"timed"', b'"state":"imported"')  # in lines that answer nothing
 _WEAK: Final = ("timed", "imported")  # what changes nothing about an answer that is confirmed
 
 At = TypeVar("At")
@@ -46,20 +46,9 @@ class Log:
     def __init__(self, root: Path) -> None:
         self.root, self.path = root, root / NAME
 
-    def open(self) -> BinaryIO | None:
-        """The file, for reading; None where there is none that can be trusted."""
-        try:
-            folder = open_folder(self.root, None, create=False)
-            try:
-                return _opened(NAME, OPEN_FILE, folder)
-            finally:
-                os.close(folder)
-        except OSError:
-            return None
-
     def load(self) -> Found:
         """All that is sound in the log."""
-        file = self.open()
+        file = open_log(self.root)
         if file is None:
             return Found([], Counter())
         with file:
@@ -86,7 +75,7 @@ class Log:
             try:
                 folder = open_folder(self.root, None, create=True)
                 stack.callback(os.close, folder)
-                lock = stack.enter_context(_opened("lock", _OPEN_LOG, folder))
+                lock = stack.enter_context(opened("lock", _OPEN_LOG, folder))
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 for name in os.listdir(folder):
                     if name.endswith(TEMPORARY):
@@ -149,15 +138,15 @@ def confirmed(said: dict[str, tuple[At, Record]], same_bits: bool) -> tuple[At, 
     return None
 
 
-def _opened(name: str, flags: int, folder: int) -> BinaryIO:
-    """A file of the folder, checked once it is open."""
-    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
-    try:
-        trusted_file(descriptor)
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+def deciding(file: BinaryIO) -> Standing[int]:
+    """What stands about answers, less the texts of regions, with where the lines begin."""
+    others = ((at, read(line)) for at, line in lines(file) if not any(state in line for state in _HINTS))
+    return standing((at, _brief(record)) for at, record in others if isinstance(record, Record))
+
+
+def _brief(record: Record) -> Record:
+    """A record without the text of its region, which is most of it."""
+    return record._replace(question=record.question._replace(text=""))
 
 
 def _size(folder: int) -> int:
@@ -169,7 +158,7 @@ def _size(folder: int) -> int:
 
 def _append(folder: int, data: bytes) -> None:
     """Write at the end of the log, and wait until it is on the disk. A line that is torn there ends first."""
-    with _opened(NAME, _OPEN_LOG, folder) as file:
+    with opened(NAME, _OPEN_LOG, folder) as file:
         log, size = file.fileno(), os.fstat(file.fileno()).st_size
         if size and os.pread(log, 1, size - 1) != b"\n":
             data = b"\n" + data
@@ -188,10 +177,12 @@ def _append(folder: int, data: bytes) -> None:
 
 def _compact(folder: int) -> None:
     try:
-        file = _opened(NAME, OPEN_FILE, folder)
+        file = opened(NAME, OPEN_FILE, folder)
     except FileNotFoundError:
         return
     with file:
+        if os.fstat(file.fileno()).st_size > LIMIT:  # what is not read must not be lost
+            raise OSError(errno.EFBIG, "the log is full")
         kept = set(_kept(file))
         file.seek(0)
         data = b"".join([line + b"\n" for at, line in lines(file) if at in kept])
@@ -201,11 +192,11 @@ def _compact(folder: int) -> None:
 
 def _kept(file: BinaryIO) -> Iterator[int]:
     """Where the lines begin that stay: what only newer code understands, too."""
-    entries: list[tuple[int, Record]] = []
+    entries = []
     for at, line in lines(file):
         record = read(line)
         if isinstance(record, Record):
-            entries.append((at, record._replace(question=record.question._replace(text=""))))
+            entries.append((at, _brief(record)))
         elif record == "newer":
             yield at
     for said in standing(entries).values():

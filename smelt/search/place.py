@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from typing import NamedTuple
+from typing import Any
 
 from smelt.config import settings
 from smelt.cost import Profile
 from smelt.device.protocol import Device
 
 
-class Place(NamedTuple):
-    """A device, the family of processors that it is of, how much of it there is and is used, and what compiles for
-    it. The family and the compiler are digests: what they stand for is long, and nobody else's business.
+def place_of(device: Device) -> dict[str, Any]:
+    """Where a device is, and how this process uses it: the fields of a `Place`.
+
+    The family of processors and the compiler are digests: what they stand for is long, and nobody else's business.
     """
-
-    device: str
-    family: str
-    cores: int
-    threads: int
-    toolchain: str
-
-    @classmethod
-    def of(cls, device: Device) -> Place:
-        """Where a device is, and how this process uses it."""
-        profile = device.profile
-        threads = settings().threads or profile.cores
-        return cls(device.name, _family(profile), profile.cores, threads, digest(device.identity))
+    profile = device.profile
+    return {
+        "device": device.name,
+        "family": _family(profile),
+        "cores": profile.cores,
+        "threads": settings().threads or profile.cores,
+        "toolchain": digest(device.identity),
+    }
 
 
 def digest(text: str) -> str:

@@ -6,31 +6,44 @@ raises nothing: it is damaged, or newer than this code, or foreign, and says so.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
 import math
 import os
 import re
-from typing import Any, Final, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, NoReturn
 
 from smelt.compiler import question_of
-from smelt.search.place import Place, digest
+from smelt.device.protocol import Device
+from smelt.search.file import METHOD, VERSION, body_of, signed
+from smelt.search.place import digest, place_of
 
-VERSION: Final = 1  # of the form of lines
-METHOD: Final = 1  # of how times are taken: figures of another method are hints
-LINE: Final = 64 << 10  # bytes, at most
 STATES: Final = ("timed", "confirmed", "refused", "wrong", "hung", "crashed", "imported", "forgotten")
 BITS: Final = ("same", "sums", "regrouped")  # how far results are those of the default
 
-_CHECK: Final = 16  # digits
 _SCHEDULE: Final = 4096  # characters, at most
 _WORD: Final = 64
-_DIGEST: Final = re.compile(r"[0-9a-f]{32}")
-_LONG_NUMBER: Final = re.compile(r"\d{8}")  # no loop that a schedule cuts is that long
-_AXIS: Final = re.compile(r"^axis \S+ in 0 \.\. (\d+)$", re.MULTILINE)
-_SIZE: Final = re.compile(r"(?<![\w.%])(?:[2-9]|\d\d+)(?![\w.])")
-_CONSTANT: Final = re.compile(r"^%\d+: \w+ = const .*$", re.MULTILINE)
+# Patterns that only few processes need are compiled when they are.
+_DIGEST: Final = "[0-9a-f]{32}"
+_LONG_NUMBER: Final = r"\d{8}"  # no loop that a schedule cuts is that long
+_AXIS: Final = r"(?m)^axis \S+ in 0 \.\. (\d+)$"
+_SIZE: Final = r"(?<![\w.%])(?:[2-9]|\d\d+)(?![\w.])"
+_CONSTANT: Final = r"(?m)^%\d+: \w+ = const .*$"
+
+
+class Place(NamedTuple):
+    """Where a figure holds: see `place_of`."""
+
+    device: str
+    family: str
+    cores: int
+    threads: int
+    toolchain: str
+
+    @classmethod
+    def of(cls, device: Device) -> Place:
+        """Where a device is, and how this process uses it."""
+        return cls(**place_of(device))
 
 
 class Question(NamedTuple):
@@ -44,9 +57,9 @@ class Question(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Question:
         """The question that a region asks."""
-        constants = iter(_CONSTANT.findall(text))
-        form = _CONSTANT.sub(lambda _: next(constants), _SIZE.sub("s", text))
-        return cls(question_of(text), text, digest(form), tuple(int(last) + 1 for last in _AXIS.findall(text)))
+        constants = iter(re.findall(_CONSTANT, text))
+        form = re.sub(_CONSTANT, lambda _: next(constants), re.sub(_SIZE, "s", text))
+        return cls(question_of(text), text, digest(form), tuple(int(last) + 1 for last in re.findall(_AXIS, text)))
 
 
 class Answer(NamedTuple):
@@ -93,9 +106,9 @@ class Record(NamedTuple):
             self.state in STATES
             and bits in BITS
             and self.question.digest == question_of(self.question.text)
-            and _DIGEST.fullmatch(source) is not None
+            and re.fullmatch(_DIGEST, source) is not None
             and len(schedule) <= _SCHEDULE
-            and _LONG_NUMBER.search(schedule) is None
+            and re.search(_LONG_NUMBER, schedule) is None
             and max(map(len, words)) <= _WORD
         )
 
@@ -108,59 +121,50 @@ def new_run() -> str:
 def write(record: Record) -> bytes:
     """The line of a record, with its end."""
     fields = {name: value._asdict() if hasattr(value, "_asdict") else value for name, value in record._asdict().items()}
-    body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-    return body + b" " + checksum(body) + b"\n"
+    return signed(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()) + b"\n"
 
 
 def read(line: bytes) -> Record | str:
     """The record of a line without its end; or why there is none: it is damaged, newer or foreign."""
-    body, _, check = line.rpartition(b" ")
-    if len(line) >= LINE or check != checksum(body):
+    body = body_of(line)
+    if body is None:
         return "damaged"
     try:
-        data = json.loads(body, parse_constant=_refuse)
+        data = _JSON.decode(body.decode())
         if type(data) is dict and type(data.get("version")) is int and data["version"] > VERSION:
             return "newer"
-        record: Record = _typed(Record, data)
+        record: Record = _like(_EXAMPLE, data)
         return record if record.is_sound else "foreign"
-    except (ValueError, RecursionError):
+    except (ValueError, KeyError, RecursionError):
         return "foreign"
-
-
-def checksum(body: bytes) -> bytes:
-    """What stands behind the text of a record."""
-    return hashlib.sha256(body).hexdigest()[:_CHECK].encode()
 
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is no figure")
 
 
-_hints = functools.cache(get_type_hints)
+_JSON: Final = json.JSONDecoder(parse_constant=_refuse)
 
-
-def _typed(kind: Any, data: Any) -> Any:
-    """A value of a type of what JSON gives. Texts are such that a terminal can show them, figures are finite."""
-    if kind in _LEGAL:
-        if type(data) is not kind or not _LEGAL[kind](data):
-            raise ValueError(f"{data!r:.40} in a record, where there should be {kind.__name__}")
-        return data
-    if get_origin(kind) is tuple:
-        return tuple([_typed(get_args(kind)[0], item) for item in _as(list, data)])
-    fields = _hints(kind)
-    if _as(dict, data).keys() != fields.keys():
-        raise ValueError("a record has other fields")
-    return kind(*[_typed(field, data[name]) for name, field in fields.items()])
-
-
-_LEGAL: Final[dict[Any, Any]] = {
+# A record's fields by their types, which are those of an example: texts that a terminal can show, finite figures.
+_LEGAL: Final[dict[type, Callable[[Any], bool]]] = {
     str: lambda text: text.isascii() and text.replace("\n", "").isprintable(),
     int: lambda number: 0 <= number < 1 << 53,
     float: lambda number: number >= 0 and math.isfinite(number),
 }
+_EXAMPLE: Final = Record(
+    Question("", "", "", (0,)), Place("", "", 0, 0, ""), Answer("", "", ""), Evidence(), "", "", 0, "", "", ""
+)
 
 
-def _as(kind: type, data: Any) -> Any:
-    if type(data) is not kind:
-        raise ValueError(f"{data!r:.40} in a record, where there should be a {kind.__name__}")
-    return data
+def _like(example: Any, data: Any) -> Any:
+    """A value like an example, of what JSON gives."""
+    kind = type(example)
+    if kind in _LEGAL:
+        if type(data) is kind and _LEGAL[kind](data):
+            return data
+    elif kind is tuple:
+        if type(data) is list:
+            return tuple([_like(example[0], item) for item in data])
+    elif type(data) is dict and len(data) == len(example):
+        return kind(*[_like(part, data[name]) for name, part in zip(example._fields, example, strict=True)])
+    raise ValueError(f"{data!r:.40} in a record, where there should be {kind.__name__}")

@@ -30,21 +30,21 @@ class Tuned:
     def ask(self, device: Device, question: str) -> str | None:
         """The schedule that is confirmed, with what it was measured as."""
         setting, folder = settings().tuned, settings().data_dir
-        if setting == "off" or not folder:
+        if setting not in ("on", "same-bits") or not folder:
             return None
         with self._lock:
             if self._folder != folder:
                 self.refresh()
-                self._folder, self._answers = folder, _answers(folder)
+                self._folder, self._answers = folder, _answers(os.path.join(folder, "tuned"))
             return None if self._answers is None else self._answers.find(setting, device, question)
 
 
-def _answers(folder: str | os.PathLike[str]) -> Answers | None:
-    """What the log in the user's folder answers, if there is one."""
-    if not os.path.isdir(os.path.join(folder, "tuned")):
+def _answers(root: str) -> Answers | None:
+    """What the log in a folder answers, if there is one."""
+    if not os.path.isdir(root):
         return None
-    from smelt.search.answers import Answers
-    from smelt.search.log import user_log
+    from pathlib import Path
 
-    log = user_log()
-    return None if log is None else Answers(log)
+    from smelt.search.answers import Answers
+
+    return Answers(Path(root))

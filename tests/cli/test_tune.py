@@ -14,7 +14,7 @@ from smelt import cli
 from smelt.config import configure
 from smelt.device.cpu import CPU
 from smelt.search.log import Log, user_log
-from smelt.search.place import Place
+from smelt.search.record import Place
 from smelt.search.selftest.database import sample
 
 

@@ -11,8 +11,9 @@ import pytest
 from smelt.errors import ArgumentError, SmeltError
 from smelt.search import log as log_module
 from smelt.search.exchange import counting, export, forget, known, take
+from smelt.search.file import LINE, open_log, signed
 from smelt.search.log import Log
-from smelt.search.record import LINE, Answer, Evidence, Question, Record, checksum, read, write
+from smelt.search.record import Answer, Evidence, Question, Record, read, write
 from smelt.search.selftest.database import fuzz, kill, sample, writers
 
 FORGOTTEN = "forgotten"
@@ -80,7 +81,7 @@ def test_a_line_of_newer_code_is_told_apart_and_kept(log: Log) -> None:
 
 @pytest.mark.parametrize("body", [b"[" * 60_000, b"{}", b"[]", b"null", b"1" * 5000, b'{"version":NaN}', b"\xff"])
 def test_anything_with_a_right_checksum_is_read(body: bytes) -> None:
-    assert read(body + b" " + checksum(body)) == "foreign"
+    assert read(signed(body)) == "foreign"
 
 
 def test_regions_that_differ_in_sizes_have_one_form() -> None:
@@ -98,7 +99,7 @@ def test_regions_that_differ_in_sizes_have_one_form() -> None:
 
 def test_nothing_is_made_until_something_is_added(log: Log) -> None:
     assert log.load() == ([], {})
-    assert log.open() is None
+    assert open_log(log.root) is None
     assert not log.root.parent.exists()
 
 
@@ -166,7 +167,7 @@ def test_a_full_log_is_made_shorter_and_then_refuses(log: Log, monkeypatch: pyte
     before = log.path.read_bytes()
     with pytest.raises(SmeltError, match="the log is full"):
         log.add([sample(3)])
-    assert log.path.read_bytes() in (before, b"")
+    assert log.path.read_bytes() == before
 
 
 # --- what stands
@@ -194,13 +195,17 @@ def test_figures_of_another_method_are_hints(log: Log) -> None:
 def test_compacting_keeps_answers_warnings_and_some_losers(log: Log) -> None:
     timed = [answered(1, f"grain {k}", "timed", evidence=Evidence(k / 40)) for k in range(1, 40)]
     kept = [answered(1, "grain 50"), answered(1, "grain 51", "hung"), answered(1, "grain 52", "imported"), sample(2)]
-    gone = [answered(1, "grain 60"), answered(1, "grain 60", FORGOTTEN), answered(1, "grain 61", "refused")]
+    gone = [
+        answered(1, "grain 60"),
+        answered(1, "grain 60", FORGOTTEN),
+        answered(1, "grain 61", "refused", evidence=Evidence()),
+    ]
     log.add([*gone, *timed, *kept])
     log.compact()
     records, skipped = log.load()
     assert not skipped
     assert records == [*timed[-log_module.LOSERS :], *kept]
-    assert os.listdir(log.root) == ["lock", "records.log"] or set(os.listdir(log.root)) == {"lock", "records.log"}
+    assert set(os.listdir(log.root)) == {"lock", "records.log"}
 
 
 # --- from machine to machine
@@ -226,7 +231,7 @@ def test_a_hostile_file_gives_nothing(log: Log, tmp_path: Path) -> None:
     assert counts["foreign"] >= 1 and counts["damaged"] >= 1
     assert in_force(log) == []
     for path, why in (
-        (tmp_path, "is not a file"),
+        (tmp_path, "Is a directory"),
         (tmp_path / "missing", "No such file"),
         (Path("/dev/null"), "not a"),
     ):

@@ -22,9 +22,10 @@ from smelt.errors import SmeltError
 from smelt.kernel import parse_schedule
 from smelt.search.answers import Answers
 from smelt.search.exchange import known, take
+from smelt.search.file import LINE, signed
 from smelt.search.log import Log
-from smelt.search.place import Place, digest
-from smelt.search.record import LINE, Answer, Evidence, Question, Record, checksum, read, write
+from smelt.search.place import digest
+from smelt.search.record import Answer, Evidence, Place, Question, Record, read, write
 
 PLACE: Final = Place(HOST, digest("family"), 2, 2, digest("compiler"))
 _REGION: Final = """region
@@ -63,7 +64,7 @@ def kill(count: int, seed: int = 0) -> list[str]:
             failures += [f"kill {turn}: {what}" for what in _lost(log, range(promised))]
         log.add([sample(promised)])  # which takes away what the last one has left
         failures += [f"{name} was left" for name in os.listdir(log.root) if name.endswith(TEMPORARY)]
-        return failures + list(_torn(log, promised))
+        return failures + list(_torn(Log(Path(folder) / "torn")))
 
 
 def writers(count: int, records: int = 100) -> list[str]:
@@ -122,14 +123,14 @@ def _lost(log: Log, numbers: range) -> list[str]:
     return [f"record {number} is lost" for number in numbers if sample(number).question.digest not in there]
 
 
-def _torn(log: Log, last: int) -> Iterator[str]:
+def _torn(log: Log) -> Iterator[str]:
     """Whether all but the last record survive a cut anywhere in it, and the next one is added well."""
+    log.add([sample(0), sample(1)])
     whole = log.path.read_bytes()
-    for cut in range(len(whole) - len(write(sample(last))), len(whole)):
+    for cut in range(len(write(sample(0))), len(whole)):
         log.path.write_bytes(whole[:cut])
-        log.add([sample(last + 1)])
-        yield from (f"cut at {cut}: {what}" for what in _lost(log, range(last)) + _lost(log, range(last + 1, last + 2)))
-    log.path.write_bytes(whole)
+        log.add([sample(2)])
+        yield from (f"cut at {cut}: {what}" for what in _lost(log, range(0, 3, 2)))
 
 
 def _use(line: bytes) -> None:
@@ -144,7 +145,7 @@ def _use_log(root: Path, data: bytes) -> None:
     log = Log(root)
     log.add([sample(0)])
     log.path.write_bytes(data)
-    answers, device = Answers(log), open_device(HOST, "selftest")
+    answers, device = Answers(log.root), open_device(HOST, "selftest")
     for one in known(log.load().records):
         answers.find("on", device, one.record.question.digest)
     other = Log(root)
@@ -186,8 +187,7 @@ def _changed(data: Any, draw: random.Random) -> Any:
 
 
 def _signed(data: Any) -> bytes:
-    body = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
-    return body + b" " + checksum(body)
+    return signed(json.dumps(data, sort_keys=True, separators=(",", ":")).encode())
 
 
 if __name__ == "__main__":
