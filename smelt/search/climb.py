@@ -20,7 +20,7 @@ import numpy as np
 
 from smelt.cost.kernel import cost
 from smelt.cost.rates import known
-from smelt.device.protocol import Device
+from smelt.device import Device
 from smelt.kernel import Illegal, Kernel, Region, print_kernel
 from smelt.schedule import Candidate, lowered
 from smelt.search.contender import Contender, Measurer, Outcome, Timed

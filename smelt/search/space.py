@@ -68,7 +68,7 @@ def steps(point: Point) -> Iterator[Point]:
     for name, domain in point.template.domains.items():
         now = getattr(point.knobs, name)
         for value in _near(now, domain):
-            yield Point(point.template, replace(point.knobs, **{name: value}))
+            yield Point(point.template, replace(point.knobs, **{name: value}))  # type: ignore[arg-type]
 
 
 def leaps(point: Point, count: int, rng: random.Random) -> Iterator[Point]:

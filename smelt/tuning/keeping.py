@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Final
 from smelt.errors import ParseError
 from smelt.kernel import Action, Region, parse_schedule
 from smelt.schedule import Candidate
-from smelt.search.climb import Tried
-from smelt.search.log import user_log
-from smelt.search.place import Place
-from smelt.search.record import Answer, Evidence, Question, Record, new_run
+from smelt.search import climb, log, place, record
 
 if TYPE_CHECKING:
     from smelt.tuning.report import Row
@@ -25,7 +22,7 @@ class Keeper:
     """Adds records to the log of this user, all under the name of one run; a user without a home keeps nothing."""
 
     def __init__(self, seed: int) -> None:
-        self._log, self._seed, self._run = user_log(), seed, new_run()
+        self._log, self._seed, self._run = log.user_log(), seed, record.new_run()
         self.is_open = self._log is not None
 
     def seeds(self, text: str, region: Region) -> list[Candidate]:
@@ -45,14 +42,14 @@ class Keeper:
         import smelt
 
         day = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
-        question, place = Question.of(row.question.text), Place.of(row.question.device)
+        question, where = record.Question.of(row.question.text), record.Place(**place.place_of(row.question.device))
         adopted = row.found.adopted if row.stored else None
         found = []
         for one in [adopted] if adopted else row.found.tried:
             state, reason = "confirmed" if adopted else one.outcome.state, _plain(one.outcome.reason)
             evidence, version = _evidence(row, one, adopted is not None), smelt.__version__
-            record = Record(question, place, _answer(one), evidence, state, reason, self._seed, day, version, self._run)
-            found.append(record)
+            origin = self._seed, day, version, self._run
+            found.append(record.Record(question, where, _answer(one), evidence, state, reason, *origin))
         self._log.add(found)
 
 
@@ -66,15 +63,15 @@ def _plain(reason: str) -> str:
     return reason.encode("ascii", "replace").decode().replace("\n", " ")[:_REASON]
 
 
-def _answer(one: Tried) -> Answer:
+def _answer(one: climb.Tried) -> record.Answer:
     bits = "same" if one.outcome.verdict is None else one.outcome.verdict.bits
-    return Answer(one.contender.schedule, bits or "same", one.contender.digest)
+    return record.Answer(one.contender.schedule, bits or "same", one.contender.digest)
 
 
-def _evidence(row: Row, one: Tried, adopted: bool) -> Evidence:
+def _evidence(row: Row, one: climb.Tried, adopted: bool) -> record.Evidence:
     timed = row.found.confirmed if adopted else one.outcome.timed
     if timed is None:
-        return Evidence()
-    return Evidence(
+        return record.Evidence()
+    return record.Evidence(
         timed.ratio, timed.low, timed.seconds * timed.ratio, timed.seconds, timed.turns, 2 if adopted else 1
     )

@@ -15,13 +15,10 @@ from typing import Any, Final, NamedTuple
 from smelt import runtime
 from smelt.compiler import Choices, Compiler, question_of
 from smelt.debug.profiling import kernel_name
-from smelt.device.protocol import Device
+from smelt.device import Device
 from smelt.errors import ArgumentError
 from smelt.kernel import Region, parse_region
-from smelt.search.climb import Limits, climb
-from smelt.search.contender import Measurer
-from smelt.search.measure import Racer
-from smelt.search.race import bounds
+from smelt.search import climb, contender, measure, race
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
 from smelt.tuning.keeping import Keeper
@@ -134,7 +131,7 @@ def tune(
 
 
 def tune_programs(
-    run: Run, budget: Budget, seed: int, only: str, say: Say, calls: int = 1, measurer: Measurer | None = None
+    run: Run, budget: Budget, seed: int, only: str, say: Say, calls: int = 1, measurer: contender.Measurer | None = None
 ) -> Tuning:
     """Tune what `run` runs, when it is told to run it so many times."""
     began, turns, keeper = time.monotonic(), iter(range(calls)), Keeper(seed)
@@ -150,11 +147,11 @@ def tune_programs(
         if left < LEAST_SECONDS:
             break
         share = one.seconds / sum(other.seconds for other in chosen[number:])
-        limits = Limits(min(budget.each, max(LEAST_SECONDS, left * share)))
+        limits = climb.Limits(min(budget.each, max(LEAST_SECONDS, left * share)))
         say(f"{number + 1} of {len(chosen)}: {one.name}")
         seeds = keeper.seeds(one.text, one.region)
-        racer = measurer or Racer(one.device, seed=seed)
-        row = Row.of(one, climb(one.region, one.device, racer, limits, random.Random(seed), seeds), total)
+        racer = measurer or measure.Racer(one.device, seed=seed)
+        row = Row.of(one, climb.climb(one.region, one.device, racer, limits, random.Random(seed), seeds), total)
         tuning.rows.append(row)
         keeper.keep(row)  # whatever happens next
     say("the whole program")
@@ -239,5 +236,5 @@ def _raced(programs: Sequence[Program], answers: Mapping[str, str], run: Run, se
     for taken, ratios in found:
         before += taken
         after += taken / statistics.median(ratios)
-        slowest += taken / bounds(ratios)[0]
+        slowest += taken / race.bounds(ratios)[0]
     return Whole(before, after, before / slowest, min(len(ratios) for _, ratios in found)) if found else UNCHANGED

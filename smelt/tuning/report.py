@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from smelt.cost import Profile
-from smelt.search.climb import Climb
+from smelt.search import climb
 
 if TYPE_CHECKING:
     from smelt.tuning.programs import Question, Whole
@@ -21,12 +21,12 @@ class Row:
     """A kernel: what it took before, and what the search for a better schedule has found."""
 
     question: Question
-    found: Climb
+    found: climb.Climb
     share: float  # of the time of all kernels
     stored: bool = False
 
     @classmethod
-    def of(cls, question: Question, found: Climb, total: float) -> Row:
+    def of(cls, question: Question, found: climb.Climb, total: float) -> Row:
         return cls(question, found, question.seconds / max(total, 1e-12))
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from smelt import runtime
 from smelt.compiler import CompiledGraph, GraphKey
-from smelt.device.protocol import Device, DeviceMemory
+from smelt.device import Device, Memory
 from smelt.locks import new_lock
 from smelt.plan import watch
 
@@ -33,7 +33,7 @@ class Program:
     launches: list[float] = field(default_factory=list)
     other: CompiledGraph | None = None
     taken: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))  # by this version, and the other
-    arena: DeviceMemory | None = None  # of the other
+    arena: Memory | None = None  # of the other
 
     def run(self, bases: bytes, integers: bytes) -> None:
         """Run the version whose turn it is."""

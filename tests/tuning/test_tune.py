@@ -49,7 +49,7 @@ def network(x: sm.Tensor) -> sm.Tensor:
 
 @pytest.fixture(autouse=True)
 def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(module, "Racer", lambda device, seed: Simulated())
+    monkeypatch.setattr(module.measure, "Racer", lambda device, seed: Simulated())
     with configure(data_dir=tmp_path / "data"), runtime.using(runtime.Runtime()):
         yield
 
