@@ -253,7 +253,7 @@ def _described(item: Work, profile: Profile, depth: int, explain: bool) -> Kerne
         built.text if explain else "",
         built.choice.title,
         built.choice.text(),
-        tuple(f"{form}: {reason}" for form, reason in built.choice.refused) if explain else (),
+        built.choice.refused if explain else (),
         built.ir() if explain else "",
         repr(item.group.sink),
         tuple(_describe(node) for node in reversed(item.group.inside)),

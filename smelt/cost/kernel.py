@@ -192,10 +192,6 @@ class _Body:
     latency: int = 0
     footprints: tuple[float, float, float] = (0.0, 0.0, 0.0)  # what it takes of each cache
 
-    def add(self, counts: Mapping[str, float], times: float = 1.0) -> None:
-        for name, count in counts.items():
-            self.counts[name] += times * count
-
 
 class _Walk:
     """Counts a kernel, from the inside out."""
@@ -217,7 +213,8 @@ class _Walk:
                 inner = (
                     self.loop(statement) if isinstance(statement, For) else self.body(statement.body or statement.other)
                 )
-                found.add(inner.counts)
+                for name, count in inner.counts.items():
+                    found.counts[name] += count
                 touched += inner.touches.values()
             elif isinstance(statement, ir.Let):
                 self.lets[statement.variable] = self.resolved(statement.expression.variables())
@@ -227,39 +224,37 @@ class _Walk:
         return found
 
     def loop(self, statement: For) -> _Body:
+        """All turns of a loop: what one turn has, with counts and touches that become those of all."""
         turns = max(0, statement.count.high)
         inner = self.body(statement.body)
-        counts = inner.counts
+        counts, touches = inner.counts, inner.touches.values()
         if statement.kind == "loop":
             counts["instructions"] += TURN / statement.unroll
             if inner.sums:  # each turn waits for the sums of the one before, and for what the registers do not hold
                 counts["moves"] += 2 * max(0.0, inner.sums + 2 - self.registers)
                 counts["instructions"] = max(counts["instructions"], inner.latency)
-        whole = _Body()
-        whole.add(counts, turns)
-        for name, touch in inner.touches.items():
-            whole.touches[name] = self.repeated(touch, statement.variable, turns, inner.footprints)
-        whole.footprints = _footprints(whole.touches.values())
-        fits = [level for level, room in enumerate(self.caches) if whole.footprints[level] <= room]
-        for touch in whole.touches.values() if fits else ():
+        for name in counts:
+            counts[name] *= turns
+        for touch in touches:
+            self.repeat(touch, statement.variable, turns, inner.footprints)
+        fits = [taken <= room for taken, room in zip(_footprints(touches), self.caches, strict=True)]
+        for touch in touches if any(fits) else ():
             once = touch.footprint * touch.drag / touch.waste
-            for level in fits:
-                touch.beyond[level] = min(touch.beyond[level], once)
-        return whole
+            touch.beyond = [min(b, once) if fit else b for b, fit in zip(touch.beyond, fits, strict=True)]
+        return inner
 
-    def repeated(self, touch: _Touch, variable: Variable, turns: int, taken: Sequence[float]) -> _Touch:
+    def repeat(self, touch: _Touch, variable: Variable, turns: int, taken: Sequence[float]) -> None:
         """What a buffer gives to all turns of a loop, each of which takes so much of the caches."""
         fits = [footprint <= room for footprint, room in zip(taken, self.caches, strict=True)]
         if variable not in touch.variables:
             touch.beyond = [b if fit else b * turns for b, fit in zip(touch.beyond, fits, strict=True)]
-            return touch
+            return
         before = touch.drag
         touch.wanted *= turns
         if variable in touch.near:
             touch.run *= turns
         share = touch.measure().drag / before  # a line that is still there serves its neighbors
         touch.beyond = [b * turns * (share if fit else 1.0) for b, fit in zip(touch.beyond, fits, strict=True)]
-        return touch
 
     def merge(self, found: _Body, touched: Sequence[_Touch]) -> None:
         """Put together what several statements do to one buffer: what one has brought is there for the next."""

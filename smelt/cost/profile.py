@@ -146,15 +146,11 @@ def _caches(folder: Path) -> dict[int, int]:
 def _quota(root: Path) -> int:
     """Cores' worth of time that the control group of the process allows; a spinning pool must not exceed it."""
     folder = root / "sys/fs/cgroup"
-    try:
-        allowed, period = (folder / "cpu.max").read_text().split()
-    except (OSError, ValueError):
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         try:
-            allowed, period = ((folder / f"cpu/cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        except OSError:
-            return 1 << 16
-    try:
-        quota, length = int(allowed), int(period)
-    except ValueError:  # "max"
-        return 1 << 16
-    return -(-quota // length) if quota > 0 and length > 0 else 1 << 16
+            quota, period = (int(word) for name in names for word in (folder / name).read_text().split())
+        except (OSError, ValueError):  # it is not there, or "max"
+            continue
+        if quota > 0 and period > 0:
+            return -(-quota // period)
+    return 1 << 16

@@ -6,7 +6,7 @@ region reads it; each region is a pure function of the buffers that it loads.
 
 from smelt.fuse.alike import signature
 from smelt.fuse.build import build_region
-from smelt.fuse.canonical import name_slots
+from smelt.fuse.canonical import moved, name_slots
 from smelt.fuse.choices import Choices, Decision, parse_choices
 from smelt.fuse.control_nodes import LoopSizes, Walk, amount_node, base, loop_sizes
 from smelt.fuse.group import Group

@@ -7,7 +7,7 @@ region addresses its buffers as flat memory.
 from __future__ import annotations
 
 from smelt.fuse.canonical import rebuild_region
-from smelt.graph import Index, IndexLike, Operation, Variable, as_index, of, size_of
+from smelt.graph import Index, IndexLike, Operation, Variable, as_index, size_of
 from smelt.graph import variable as make_variable
 from smelt.kernel import Buffer, Region, extent
 
@@ -89,15 +89,6 @@ def _rebuild(region: Region, replaced: dict[Variable, Index]) -> Region:
             for size, stride in zip(buffer.shape, buffer.strides, strict=True):
                 last = last + (as_index(size) - 1) * stride
             flat[buffer.name] = Buffer(buffer.name, buffer.dtype, (size_of(last),), (1,), buffer.offset, buffer.place)
-        address = buffer.address(index) - buffer.offset
-        return flat[buffer.name], (address.substitute(replaced),)
+        return flat[buffer.name], (buffer.address(index) - buffer.offset,)
 
-    return rebuild_region(region, replaced, access, _merged)
-
-
-def _merged(axes: tuple[Variable, ...], replaced: dict[Variable, Index]) -> tuple[Variable, ...]:
-    found: dict[Variable, None] = {}
-    for axis in axes:
-        for v in replaced.get(axis, of(axis)).variables():
-            found[v] = None
-    return tuple(found)
+    return rebuild_region(region, replaced, access)

@@ -3,7 +3,7 @@
 Always holds: there is a schedule for every region, and it depends on nothing but the region and the profile.
 """
 
-from smelt.schedule.choice import Candidate, Choice, Refused, Template
+from smelt.schedule.choice import Candidate, Choice, Template
 from smelt.schedule.default import candidates, choose, lowered, templates
 from smelt.schedule.panels import Panels, panels_of
 from smelt.schedule.routines import routine_steps

@@ -1,23 +1,17 @@
-"""Facts about a region that schedules are chosen by: who walks which axis with which stride."""
+"""Facts about a region that schedules are chosen by: who walks which axis with which stride, which axis is to become
+vectors, how wide, and what several phases compute.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from smelt.graph import Index, Operation, Variable, of, upper
-from smelt.kernel import Buffer, Expression, Region, extent
+from smelt.cost import Profile
+from smelt.graph import Operation, Variable, of, upper
+from smelt.kernel import Access, Expression, Load, Output, Region, extent
 
-
-class Accessed(Protocol):
-    """A place in a buffer: a load, a store, or what stands for one."""
-
-    @property
-    def buffer(self) -> Buffer: ...
-
-    @property
-    def index(self) -> tuple[Index, ...]: ...
+Accessed = Access | Output | Load
 
 
 def stride(access: Accessed, axis: Variable) -> int | None:
@@ -75,34 +69,39 @@ def walks(region: Region) -> list[Walk]:
     return found
 
 
-def widest(region: Region, axis: Variable | None = None) -> int:
-    """Bytes of the widest value that is computed with (index values aside: they are scalars but for a few).
+def vector_axis(accesses: list[Walk], axes: Sequence[Variable]) -> Variable | None:
+    """The axis that most memory is walked along; the last of several."""
+    unit = {axis: sum(access.nbytes for access in accesses if access.along(axis) == 1) for axis in reversed(axes)}
+    best = max(unit, key=lambda axis: unit[axis], default=None)
+    return best if best is not None and unit[best] else None
+
+
+def vector_lanes(region: Region, profile: Profile, axis: Variable | None = None) -> int:
+    """Elements of a full vector of the widest values (index values aside: they are scalars but for a few).
 
     With an axis, only values count that vary along it: the others are scalars where it is a vector.
     """
     values = [e for e in region.order() if e.op not in ("index", "mask", "const") and (axis is None or axis in e.axes)]
-    return max((e.dtype.itemsize for e in values), default=4)
+    return max(1, profile.vector_bytes // max((e.dtype.itemsize for e in values), default=4))
+
+
+def fitting(lanes: int, axis: Variable) -> int:
+    """Lanes for an axis: no wider than the next power of two."""
+    return min(lanes, 1 << max(0, upper(extent(axis)) - 1).bit_length())
 
 
 def reductions(region: Region) -> list[Expression]:
     return [e for e in region.order() if e.op == "reduce"]
 
 
-def scanned_axes(region: Region) -> list[Variable]:
-    return list(dict.fromkeys(e.attribute.axis for e in region.order() if e.op == "scan"))
-
-
 def shared_values(region: Region) -> dict[str, Expression]:
     """What several phases compute, by name. Each reduction is a phase, and the result, up to other reductions."""
-    phases: Counter[Expression] = Counter()
-    for root in [e.arguments[0] for e in reductions(region)] + [o.value for o in region.outputs]:
-        seen: dict[Expression, None] = {}
-        stack = [root]
-        while stack:
-            e = stack.pop()
-            if e not in seen and e.op != "reduce":
-                seen[e] = None
-                stack.extend(e.arguments)
-        phases.update(seen.keys())
+    phases: dict[Expression, set[object]] = {e: set() for e in region.order()}
+    for number, output in enumerate(region.outputs):
+        phases[output.value].add(number)
+    for e in reversed(region.order()):
+        for argument in e.arguments:
+            phases[argument] |= {e} if e.op == "reduce" else phases[e]
     names = {e: name for name, e in region.named().items()}
-    return {names[e]: e for e, count in phases.items() if count > 1 and e.arguments}
+    shared = [e for e, own in phases.items() if len(own) > 1]
+    return {names[e]: e for e in shared if e.arguments and e.op != "reduce"}

@@ -1,5 +1,5 @@
-"""A reduction that is consumed block by block by another one over the same axis: attention (flash attention), products
-of scores that are computed in the same kernel (back-to-back contractions), logarithms of sums of exponentials.
+"""The template of reductions that another one over the same axis consumes block by block: attention (flash attention),
+products of scores that are computed in the same kernel (back-to-back contractions), logarithms of sums of exponentials.
 
 A tile of rows meets the common axis block by block. The scores of one block are made by outer products over the
 features of each inner contraction, whose other operand lies transposed in local memory. Then the sums take them in:
@@ -9,18 +9,19 @@ Blocks that a causal mask rules out are skipped: the last ones where rows are qu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 from smelt.cost import Profile
 from smelt.graph import Variable, upper
 from smelt.kernel import (
+    TAILS,
     Action,
     Apart,
     Bind,
     Expression,
-    Follower,
     Group,
     Online,
     Order,
@@ -34,9 +35,9 @@ from smelt.kernel import (
     follows,
     walk,
 )
-from smelt.schedule.choice import Candidate, formed
+from smelt.schedule.access import fitting, vector_lanes
+from smelt.schedule.choice import Actions, Candidate, Domain, Knobs
 from smelt.schedule.facts import loops, sizes
-from smelt.schedule.vectors import fitting, vector_lanes
 
 QUERIES = 6  # rows of the tile, at most
 FEW_ROWS = 4  # rows below which a tile reads more than it computes
@@ -47,73 +48,100 @@ TASKS = 12  # tasks that keep the cores busy
 ROWS_TO_ONE = 12  # for each row that is computed twice
 
 
-class _Roles(NamedTuple):
+@dataclass(frozen=True)
+class Scores:
+    """What is consumed block by block in a region, and which axis is what."""
+
+    region: Region
     q: Variable  # the rows of the tile
     k: Variable  # the axis that is walked block by block
-    outer: tuple[Variable, ...]  # other axes that are summed, around that one
     d: Variable | None  # along the rows of the result; none for the logarithm of a sum
     batch: tuple[Variable, ...]
-    sums: tuple[Expression, ...]  # over the blocks, one for each output
     scores: tuple[Expression, ...]  # what is computed for a block, those that others are made of first
     along: tuple[Expression, ...]  # the operands of the inner contractions: those that vary along the block
     beside: tuple[Expression, ...]  # the other operands of those, which vary along the rows
-    others: tuple[Expression, ...]  # what the scores are multiplied with
     online: bool  # the sums are rescaled as a maximum of the scores grows
+    sums: tuple[Expression, ...] = ()  # over the blocks, one for each output
+    others: tuple[Expression, ...] = ()  # what the scores are multiplied with
+    outer: tuple[Variable, ...] = ()  # other axes that are summed, around the blocks
+
+    @functools.cached_property
+    def names(self) -> dict[Expression, str]:
+        return {e: name for name, e in self.region.named().items()}
+
+    def masks(self) -> Iterator[str]:
+        """The conditions of causal masks in the scores."""
+        for condition in (e.arguments[0] for e in walk(self.scores) if e.op == "where"):
+            if condition.op in ("le", "lt", "mask") and {self.q, self.k} <= condition.axes:
+                yield self.names[condition]
 
 
-def blockwise_schedules(region: Region, profile: Profile) -> Iterator[Candidate]:
-    """The best first; none if the region is something else."""
-    roles = _found(region)
-    if roles is not None:
-        form = "attention" if roles.online and roles.sums else "chain"
-        yield from formed(form, region, _schedules(region, roles, profile))
+@dataclass(frozen=True)
+class Blocks(Knobs):
+    """The knobs of a tile of rows that meets an axis block by block."""
 
+    height: Annotated[int, 1, 2, 3, 4, 5, 6, 8]  # rows of the tile
+    width: Annotated[int, 1, 2, 3, 4, 6, 8, 16]  # vectors of a row of the result
+    lanes: Annotated[int, 2, 4, 8, 16]
+    keys: Annotated[int, 1, 2, 3, 4, 6, 8]  # vectors of scores in a block
+    key_lanes: Annotated[int, 2, 4, 8, 16]
+    tail: Annotated[str, *TAILS] = "balance"  # of the rows
+    row_tiles: Annotated[int, 0, 1, 2, 4, 8, 16, 32, 64] = 0  # tiles of rows that a task has; 0 for all
+    apart: Annotated[int, 0, 1] = 0  # tiles are finished row by row
+    packed: Annotated[int, 0, 1] = 0  # operands of scores are transposed once per task
+    skip: str = ""  # a mask that rules out whole blocks
 
-def _schedules(region: Region, roles: _Roles, profile: Profile) -> Iterator[tuple[Action, ...]]:
-    names = {e: name for name, e in region.named().items()}
-    q, k, d = roles.q, roles.k, roles.d
-    lanes = vector_lanes(region, profile, roles.k)
-    block = fitting(lanes, k)
-    keys = key_vectors(k, block)
-    width = 1 if d is None else fitting(lanes, d)
-    vectors = 1 if d is None else -(-upper(extent(d)) // width)
-    rows = cut_rows(q, roles.batch, tile_rows(vectors, profile))
-    panel = keys * block
-    cut: list[Action] = [*rows.cut]
-    cut += [] if d is None else [Split(d.name, ((vectors, "reg"), (width, "lane")))]
-    wide = () if d is None else loops([d])
-    if roles.online:
-        cut.append(Split(k.name, ((keys, "reg"), (block, "lane"))))
-        cut += [Sub(names[total], k.name) for total in roles.sums]
-        cut += [Order((*rows.loops, *wide)), Online(k.name)]
-    else:
-        cut.append(Split(k.name, ((panel, "loop"),)))
-        cut.append(Order((*rows.loops, *wide, *loops(roles.outer), f"{k.name}.0", f"{k.name}.1")))
-        cut += [Stage(names[e], f"{k.name}.0", panel_layout(k.name, [q.name], panel, True)) for e in roles.scores]
-    bind: list[Action] = [Bind(rows.grid)] if rows.grid else []
-    if len(roles.sums) > 1:
-        bind.append(Group(tuple(names[e] for e in roles.sums)))
-    bind += [Together()] if len(region.outputs) > 1 else []
-    stages = list(_staged(region, roles, rows, names, panel)) if rows.grid else []
-    for skip in (*_skips(roles, names), None):
-        yield (*cut, *bind, *stages, *([] if skip is None else [skip]))
-    yield (*cut, *bind)
+    def domains(self, facts: Scores) -> dict[str, Domain]:
+        """Masks have the names that they have in the region."""
+        return super().domains(facts) | {"skip": ("", *facts.masks())}
 
+    def actions(self, facts: Scores) -> Actions:
+        """The schedule of what is consumed block by block."""
+        names, q, k, d = facts.names, facts.q.name, facts.k.name, () if facts.d is None else (facts.d,)
+        grid = (*loops(facts.batch), *([f"{q}.0"] if self.row_tiles else []))
+        outside = (*grid, f"{q}.{int(self.row_tiles > 0)}", *loops(d))
+        rows = ((self.row_tiles, "loop"), (self.height, "reg"))
+        made: list[Action] = [Split(q, rows if self.row_tiles else rows[1:], self.tail)]
+        made += [Apart(q)] if self.apart else []
+        made += [Split(axis.name, ((self.width, "reg"), (self.lanes, "lane"))) for axis in d]
+        if facts.online:
+            made.append(Split(k, ((self.keys, "reg"), (self.key_lanes, "lane"))))
+            made += [Sub(names[total], k) for total in facts.sums]
+            made += [Order(outside), Online(k)]
+        else:
+            made.append(Split(k, ((self.keys * self.key_lanes, "loop"),)))
+            made.append(Order((*outside, *loops(facts.outer), f"{k}.0", f"{k}.1")))
+            made += [Stage(names[e], f"{k}.0", (q, *self._block(k))) for e in facts.scores]
+        made += [Bind(grid)] if grid else []
+        made += [Group(tuple(names[e] for e in facts.sums))] if len(facts.sums) > 1 else []
+        made += [Together()] if len(facts.region.outputs) > 1 else []
+        made += self._staged(facts, grid[-1], outside[len(grid)]) if self.packed and grid else []
+        made += [Skip(k, q, self.skip)] if self.skip else []
+        return tuple(made)
 
-def _staged(region: Region, roles: _Roles, rows: Rows, names: dict[Expression, str], panel: int) -> Iterator[Stage]:
-    """The operands of the scores, transposed; and once what would be computed or widened in every block."""
+    def _block(self, k: str, *inside: str) -> tuple[str, ...]:
+        """How blocks of the axis lie: in one piece, since rows a page apart would all fall into the same lines of the
+        cache, with other axes inside of them.
+        """
+        size = self.keys * self.key_lanes
+        return (f"{k}/{size}", *inside, f"{k}%{size}") if size > 1 else (*inside, k)
 
-    def axes(operand: Expression, *without: Variable) -> list[str]:
-        return [axis.name for axis in region.axes if axis in operand.axes and axis not in (*without, *roles.batch)]
+    def _staged(self, facts: Scores, task: str, tile: str) -> Iterator[Stage]:
+        """The operands of the scores, transposed; and once what would be computed or widened in every block."""
+        names, q, k, d = facts.names, facts.q, facts.k, facts.d
 
-    for operand in roles.along:
-        yield Stage(names[operand], rows.grid[-1], panel_layout(roles.k.name, axes(operand, roles.k), panel))
-    for operand in roles.beside:
-        if not _is_at_hand(operand) and roles.q in operand.axes:
-            yield Stage(names[operand], rows.loops[-1], (roles.q.name, *axes(operand, roles.q)))
-    for operand in roles.others:
-        if not _is_at_hand(operand) and roles.d is not None and operand not in roles.along:
-            yield Stage(names[operand], rows.grid[-1], (*axes(operand, roles.d), roles.d.name))
+        def axes(operand: Expression, without: Variable) -> list[str]:
+            there = [axis for axis in facts.region.axes if axis in operand.axes and axis not in facts.batch]
+            return [axis.name for axis in there if axis != without]
+
+        for operand in facts.along:
+            yield Stage(names[operand], task, self._block(k.name, *axes(operand, k)))
+        for operand in facts.beside:
+            if not _is_at_hand(operand) and q in operand.axes:
+                yield Stage(names[operand], tile, (q.name, *axes(operand, q)))
+        for operand in facts.others:
+            if not _is_at_hand(operand) and d is not None and operand not in facts.along:
+                yield Stage(names[operand], task, (*axes(operand, d), d.name))
 
 
 def _is_at_hand(e: Expression) -> bool:
@@ -124,7 +152,23 @@ def _is_at_hand(e: Expression) -> bool:
 # --- how much at a time
 
 
-def tile_rows(vectors: int, profile: Profile) -> int:
+def blockwise_schedules(region: Region, profile: Profile) -> Iterator[Candidate]:
+    """The best first; none if the region is something else."""
+    facts = _found(region)
+    if facts is None:
+        return
+    form = "attention" if facts.online and facts.sums else "chain"
+    lanes = vector_lanes(region, profile, facts.k)
+    key_lanes = fitting(lanes, facts.k)
+    lanes = 1 if facts.d is None else fitting(lanes, facts.d)
+    width = 1 if facts.d is None else -(-sizes([facts.d]) // lanes)
+    tile = Blocks(_tile_rows(width, profile), width, lanes, _key_vectors(facts.k, key_lanes), key_lanes)
+    blocks = _cut_rows(facts, tile)
+    yield from (Candidate.of(form, facts, replace(blocks, packed=1, skip=skip)) for skip in (*facts.masks(), ""))
+    yield Candidate.of(form, facts, blocks)
+
+
+def _tile_rows(vectors: int, profile: Profile) -> int:
     """Rows of a tile whose results have so many vectors.
 
     Where results leave registers for few rows only, scores get as many as they can use: that their products read each
@@ -135,9 +179,9 @@ def tile_rows(vectors: int, profile: Profile) -> int:
     return min(most, registers // vectors) if registers // vectors >= min(FEW_ROWS, most) else most
 
 
-def key_vectors(k: Variable, lanes: int) -> int:
+def _key_vectors(k: Variable, lanes: int) -> int:
     """Vectors of keys in a block: fewer than there is room for, where the last block would be mostly empty."""
-    vectors = -(-upper(extent(k)) // lanes)
+    vectors = -(-sizes([k]) // lanes)
     if vectors <= KEY_VECTORS:
         return vectors
     fewer = KEY_VECTORS - 1
@@ -145,110 +189,80 @@ def key_vectors(k: Variable, lanes: int) -> int:
     return fewer if computed > FEWER_KEYS * otherwise else KEY_VECTORS
 
 
-class Rows(NamedTuple):
-    """How the rows of a tile are cut, the loops of the result's batch and rows, and those of them that are tasks."""
-
-    cut: tuple[Action, ...]
-    loops: tuple[str, ...]
-    grid: tuple[str, ...]
-
-
-def cut_rows(q: Variable, batch: tuple[Variable, ...], rows: int) -> Rows:
+def _cut_rows(facts: Scores, tile: Blocks) -> Blocks:
     """Tiles of rows, in blocks that are worth transposing an operand for and are enough to share out."""
-    outer, tasks, whole = loops(batch), sizes(batch), extent(q)
+    whole, tasks = extent(facts.q), sizes(facts.batch)
     if not isinstance(whole, int):
-        return Rows((Split(q.name, ((rows, "reg"),), "unit"),), (*outer, f"{q.name}.0"), outer)
+        return replace(tile, tail="unit")
     # Bodies are large: one for all tiles, by a height that leaves no rest, or by computing a few rows twice.
-    rows = min(
-        (height for height in (rows, rows - 1) if height),
+    height = min(
+        (height for height in (tile.height, tile.height - 1) if height),
         key=lambda height: -whole % height / max(whole, 1) - height / 50,
     )
-    tiles = -(-whole // rows)
+    tiles = -(-whole // height)
     if tasks < TASKS:
-        blocks = max(1, tiles // max(1, min(ROWS, -(-whole // TASKS * tasks)) // rows))
+        blocks = max(1, tiles // max(1, min(ROWS, -(-whole // TASKS * tasks)) // height))
         tiles = -(-tiles // blocks)  # blocks of about the same size
-    split = Split(q.name, ((tiles, "loop"), (rows, "reg")), "balance")
-    cut: tuple[Action, ...] = (split,)
-    if 0 < -whole % rows <= whole // ROWS_TO_ONE:
-        cut = (replace(split, tail="overlap"), Apart(q.name))
-    return Rows(cut, (*outer, f"{q.name}.0", f"{q.name}.1"), (*outer, f"{q.name}.0"))
-
-
-def panel_layout(k: str, others: Sequence[str], panel: int, outside: bool = False) -> tuple[str, ...]:
-    """How a block of the axis lies: in one piece, since rows a page apart would all fall into the same lines of the
-    cache; the other axes inside of its blocks, or outside.
-    """
-    if panel == 1:
-        return (*others, k)
-    return (*others, f"{k}/{panel}", f"{k}%{panel}") if outside else (f"{k}/{panel}", *others, f"{k}%{panel}")
+    tile = replace(tile, height=height, row_tiles=tiles)
+    overlaps = 0 < -whole % height <= whole // ROWS_TO_ONE
+    return replace(tile, tail="overlap", apart=1) if overlaps else tile
 
 
 # --- what a region is
 
 
-def _found(region: Region) -> _Roles | None:
+def _found(region: Region) -> Scores | None:
     """What is consumed block by block: by what follows a maximum of it, or by plain sums of products with it."""
     y = dict(region.roles)["y"]
     led = {e: follower for e in region.order() if (follower := follows(e)) is not None}
-    axes = region.parallel_axes(region.outputs[0])
-    if y not in led and led:
-        return _rows_alone(region, axes, next(iter(led.values())))
+    if y not in led and led:  # a number or a few for each row of scores: nothing that they are multiplied with
+        first = next(iter(led.values()))
+        alone = len(region.outputs) == 1 and first.x.axes.issuperset(region.parallel_axes(region.outputs[0]))
+        return _placed(region, first.m.attribute.axes[0], (first.x,), first.x, None, True) if alone else None
     if y.op != "reduce":
         return None
     k = max(y.attribute.axes, key=lambda axis: upper(extent(axis)))
     by = led.get(y)
     if by is not None and by.rest is not None and len(_sums_below([by.x], k)) == 1:
-        found = _roles(axes, k, (y,), (by.x,), by.weights, by.rest)
+        found = _placed(region, k, (by.x,), by.weights, by.rest, True)
         # Queries and values are read as they are: each once.
-        return None if found is None else found._replace(beside=(), others=(), online=True)
-    sums = tuple(e for output in region.outputs for e in walk([output.value]) if _is_sum(e, y))
+        return None if found is None else replace(found, sums=(y,), beside=())
+    folds = [e for o in region.outputs for e in walk([o.value]) if e.op == "reduce" and e.attribute == y.attribute]
+    sums = tuple(e for e in folds if e.arguments[0].op == "mul")
     pairs = [factors for factors in (_factors(e, k) for e in sums) if factors is not None]
     if not len(sums) == len(pairs) == len(region.outputs):
         return None
-    every = tuple(e for e in walk([e for e, _ in pairs]) if any(e is scores for scores, _ in pairs))
-    found = _roles(axes, k, sums, every, *pairs[0])
+    scores = tuple(e for e in walk([e for e, _ in pairs]) if any(e is factor for factor, _ in pairs))
+    found = _placed(region, k, scores, *pairs[0], False)
     outer = tuple(axis for axis in y.attribute.axes if axis is not k)
     others = tuple(dict.fromkeys(other for _, other in pairs))
-    return None if found is None else found._replace(outer=outer, others=others)
+    return None if found is None else replace(found, sums=sums, outer=outer, others=others)
 
 
-def _rows_alone(region: Region, axes: tuple[Variable, ...], follower: Follower) -> _Roles | None:
-    """A number or a few for each row of scores: nothing that they are multiplied with."""
-    (k,), scores = follower.m.attribute.axes, follower.x
-    if len(region.outputs) > 1 or not axes or any(axis not in scores.axes for axis in axes):
-        return None
-    for q in sorted(axes, key=lambda axis: -upper(extent(axis))):
-        operands = _operands((scores,), k, q)
-        if operands is not None:
-            batch = tuple(axis for axis in axes if axis is not q)
-            return _Roles(q, k, (), None, batch, (), (scores,), *operands, (), True)
-    return None
-
-
-def _roles(
-    axes: tuple[Variable, ...],
+def _placed(
+    region: Region,
     k: Variable,
-    sums: tuple[Expression, ...],
     scores: tuple[Expression, ...],
     weights: Expression,
-    values: Expression,
-) -> _Roles | None:
-    """The axes of a result: rows of what weighs, one axis of what is weighed, and what both share."""
-    only = [axis for axis in axes if axis in weights.axes and axis not in values.axes]
-    wide = [axis for axis in axes if axis in values.axes and axis not in weights.axes]
-    if not only or len(wide) != 1:
-        return None
-    q = max(only, key=lambda axis: upper(extent(axis)))
-    operands = _operands(scores, k, q)
-    if operands is None:
-        return None
-    batch = tuple(axis for axis in axes if axis not in (q, wide[0]))
-    return _Roles(q, k, (), wide[0], batch, sums, scores, *operands, (values,), False)
+    values: Expression | None,
+    online: bool,
+) -> Scores | None:
+    """The axes of a result: rows of what weighs, one axis of what is weighed, if anything is, and what both share.
 
-
-def _is_sum(e: Expression, y: Expression) -> bool:
-    """Whether a value is summed as the region's contraction is."""
-    return e.op == "reduce" and e.attribute == y.attribute and e.arguments[0].op == "mul"
+    Of two operands of an inner contraction one varies along the block, and that does not have the rows as well.
+    """
+    axes, weighed = region.parallel_axes(region.outputs[0]), frozenset[Variable]() if values is None else values.axes
+    sums = _sums_below(scores, k)
+    operands = [e for r in sums for e in r.arguments[0].arguments]
+    along = [e for e in operands if k in e.axes]
+    beside = tuple(dict.fromkeys(e for e in operands if k not in e.axes))
+    rows = [axis for axis in axes if axis in weights.axes - weighed and not any(axis in e.axes for e in along)]
+    wide = [axis for axis in axes if axis in weighed - weights.axes]
+    if not rows or not sums or len(along) != len(sums) or len(wide) != (values is not None):
+        return None
+    q, d = max(rows, key=lambda axis: upper(extent(axis))), next(iter(wide), None)
+    batch = tuple(axis for axis in axes if axis not in (q, d))
+    return Scores(region, q, k, d, batch, scores, tuple(dict.fromkeys(along)), beside, online)
 
 
 def _factors(y: Expression, k: Variable) -> tuple[Expression, Expression] | None:
@@ -260,24 +274,3 @@ def _factors(y: Expression, k: Variable) -> tuple[Expression, Expression] | None
 def _sums_below(roots: Sequence[Expression], k: Variable) -> list[Expression]:
     """The contractions that values are made of and that vary along an axis."""
     return [r for r in walk(roots) if r.op == "reduce" and r.arguments[0].op == "mul" and k in r.axes]
-
-
-def _operands(
-    scores: Sequence[Expression], k: Variable, q: Variable
-) -> tuple[tuple[Expression, ...], tuple[Expression, ...]] | None:
-    """The operands of the inner contractions: those that vary along the block, and the others; None if one has the
-    rows as well.
-    """
-    sums = _sums_below(scores, k)
-    every = [e for r in sums for e in r.arguments[0].arguments]
-    along = [e for e in every if k in e.axes]
-    if not sums or len(along) != len(sums) or any(q in e.axes for e in along):
-        return None
-    return tuple(dict.fromkeys(along)), tuple(dict.fromkeys(e for e in every if k not in e.axes))
-
-
-def _skips(roles: _Roles, names: dict[Expression, str]) -> Iterator[Skip]:
-    """The conditions of causal masks in the scores."""
-    for e in walk(roles.scores):
-        if e.op == "where" and e.arguments[0].op in ("le", "lt", "mask") and {roles.q, roles.k} <= e.arguments[0].axes:
-            yield Skip(roles.k.name, roles.q.name, names[e.arguments[0]])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, get_type_hints
 
 from smelt.cost import Profile
 from smelt.cost.kernel import NO_WORK, Work
@@ -23,23 +23,16 @@ class Facts(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Knobs:
-    """A template at some values of its knobs, its fields: each has a domain, and together they give a schedule.
+    """A template at some values of its knobs, its fields: each has a domain (what its annotation adds to the type), and
+    together they give a schedule.
 
     Here are those that all templates have, and also what is no template.
     """
 
-    ahead: int = 4096  # bytes ahead of which large buffers are asked for: a page; 0 for never
-    gathered: int = 8  # turns of a loop ahead of which the rows are that it gathers; 0 for never
-    transpose: int = 1  # squares with lanes across the rows of memory are transposed in registers
-    grain: int = 0  # tasks that a thread takes at a time; 0 for as many as the cost model says
-
-    DOMAINS: ClassVar[dict[str, Domain]] = {}
-    COMMON: ClassVar[dict[str, Domain]] = {
-        "ahead": (0, 1024, 2048, 4096, 8192),
-        "gathered": (0, 4, 8, 16),
-        "transpose": (0, 1),
-        "grain": (0, 1, 2, 4, 8, 16, 64),
-    }
+    ahead: Annotated[int, 0, 1024, 2048, 4096, 8192] = 4096  # bytes ahead of which large buffers are asked for
+    gathered: Annotated[int, 0, 4, 8, 16] = 8  # turns of a loop ahead of which what it gathers is
+    transpose: Annotated[int, 0, 1] = 1  # squares with lanes across the rows of memory are transposed in registers
+    grain: Annotated[int, 0, 1, 2, 4, 8, 16, 64] = 0  # tasks at a time; 0 for as many as the cost model says
 
     def actions(self, facts: Any) -> Actions:
         """The schedule of a region of which the template knows these facts, but for hints."""
@@ -47,7 +40,8 @@ class Knobs:
 
     def domains(self, facts: Any) -> dict[str, Domain]:
         """What each knob may be for a region: what it is now comes first."""
-        every = self.DOMAINS | self.COMMON
+        hints = get_type_hints(type(self), include_extras=True)
+        every = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
         return {name: tuple(dict.fromkeys((getattr(self, name), *rest))) for name, rest in every.items()}
 
     def __str__(self) -> str:
@@ -87,13 +81,6 @@ class Template(NamedTuple):
         return Candidate.of(self.form, self.facts, knobs)
 
 
-class Refused(NamedTuple):
-    """A candidate that would have been better, and what stands against it."""
-
-    form: str
-    reason: str
-
-
 @dataclass(frozen=True)
 class Choice:
     """A program's form, its actions, and how many of its tasks make a chunk of work for one thread."""
@@ -101,12 +88,12 @@ class Choice:
     form: str
     actions: Actions
     grain: int
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[str, ...] = ()  # forms that would have been better, and what stands against them
     knobs: str = ""
     work: Work = NO_WORK  # what it does, by the cost model
 
     @classmethod
-    def of(cls, candidate: Candidate, work: Work, profile: Profile, refused: Iterable[Refused]) -> Choice:
+    def of(cls, candidate: Candidate, work: Work, profile: Profile, refused: Iterable[str]) -> Choice:
         """With chunks as the actions say, else such that are worth a thread by the cost model."""
         said = next((action.tasks for action in candidate.actions if isinstance(action, Grain)), 0)
         knobs = "" if candidate.knobs is None else str(candidate.knobs)
@@ -125,8 +112,3 @@ class Choice:
     def keeps(self) -> bool:
         """Whether values are kept from one phase to the next, perhaps where the result will be."""
         return any(isinstance(action, Keep) for action in self.actions)
-
-
-def formed(form: str, region: Region, schedules: Iterable[Actions]) -> Iterator[Candidate]:
-    """Candidates that are all of one form."""
-    return (Candidate(form, region, actions, Knobs()) for actions in schedules)

@@ -16,12 +16,11 @@ from smelt.cost.kernel import rows_in_cache
 from smelt.dtypes import float32
 from smelt.graph import upper
 from smelt.kernel import extent, walk
-from smelt.schedule.access import lies_along, lies_in_panels, stride
+from smelt.schedule.access import fitting, lies_along, lies_in_panels, stride, vector_lanes
 from smelt.schedule.choice import Candidate
 from smelt.schedule.facts import Contraction, sizes
 from smelt.schedule.nest import Axes, Nest
 from smelt.schedule.tiling import Tiling
-from smelt.schedule.vectors import fitting, vector_lanes
 
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
 TILED_ROWS = 4  # rows from which on there are tiles

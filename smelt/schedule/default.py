@@ -18,7 +18,7 @@ from smelt.graph import upper
 from smelt.kernel import Illegal, Kernel, Local, Region, lower, statements
 from smelt.schedule.access import reductions
 from smelt.schedule.blockwise import blockwise_schedules
-from smelt.schedule.choice import Candidate, Choice, Knobs, Refused, Template
+from smelt.schedule.choice import Candidate, Choice, Knobs, Template
 from smelt.schedule.contraction import contraction_schedules
 from smelt.schedule.facts import contraction_of
 from smelt.schedule.hints import hints
@@ -28,12 +28,12 @@ from smelt.schedule.word_tiles import word_programs
 
 def choose(region: Region, profile: Profile, first: Iterable[Candidate] = ()) -> tuple[Choice, Kernel]:
     """What is taken for a region without search, and the kernel that it gives. Candidates may come `first`."""
-    refused: list[Refused] = []
+    refused: list[str] = []
     for candidate in chain(first, candidates(region, profile)):
         try:
             taken, kernel = lowered(candidate, region, profile)
         except Illegal as refusal:
-            refused.append(Refused(candidate.form, str(refusal)))
+            refused.append(f"{candidate.form}: {refusal}")
             continue
         return Choice.of(taken, cost(region, kernel, profile), profile, refused), kernel
     raise InternalError("no actions at all are legal for every region")

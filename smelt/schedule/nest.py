@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 from smelt.graph import Variable
-from smelt.kernel import TAILS, Action, Bind, Keep, Matrix, Online, Order, Region, Split, Stream, Unroll
+from smelt.kernel import Action, Bind, Keep, Matrix, Online, Order, Region, Split, Stream, Unroll
 from smelt.schedule.access import reductions, shared_values
 from smelt.schedule.choice import Actions, Domain, Knobs
 from smelt.schedule.facts import loops
@@ -36,35 +36,22 @@ class Nest(Knobs):
     """The knobs of a loop nest."""
 
     vector: str = ""  # the axis that lanes or threads lie along
-    lanes: int = 1
-    threads: int = 1  # of a group
-    registers: int = 1  # vectors side by side
+    lanes: Annotated[int, 1, 2, 4, 8, 16] = 1
+    threads: Annotated[int, 1, 16, 32, 64, 128, 256] = 1  # of a group
+    registers: Annotated[int, 1, 2, 4, 8, 16] = 1  # vectors side by side
     across: str = ""  # the axis that those lie along, if another one
     side: str = ""  # an axis with registers of its own
-    height: int = 1  # and how many
-    tail: str = "shrink"  # of the vectors
-    blocks: int = 0  # of such vectors that a task walks in turn; 0 for none
-    turns: int = 0  # elements of the folded axis that are taken at a time; 0 for all
-    unroll: int = 1  # of those in one turn of their loop
+    height: Annotated[int, 1, 2, 3, 4] = 1  # and how many
+    tail: Annotated[str, "shrink", "balance", "overlap", "mask"] = "shrink"  # of the vectors
+    blocks: Annotated[int, 0, 2, 4, 8, 16] = 0  # of such vectors that a task walks in turn; 0 for none
+    turns: Annotated[int, 0, 4, 8, 16] = 0  # elements of the folded axis that are taken at a time; 0 for all
+    unroll: Annotated[int, 1, 2, 4, 8] = 1  # of those in one turn of their loop
     inner: str = ""  # the axis whose loop is the innermost, in place of the vector's
     tasks: int = 0  # loops that are tasks, of the outermost
     online: str = ""  # axes whose reductions are made in one loop, rescaled as a maximum grows
     keep: str = ""  # a value that a later phase needs, and where it waits
-    stream: int = 0  # results go past the caches
+    stream: Annotated[int, 0, 1] = 0  # results go past the caches
     instruction: str = ""  # a row of `instructions`
-
-    DOMAINS: ClassVar[dict[str, Domain]] = {
-        "lanes": (1, 2, 4, 8, 16),
-        "threads": (1, 16, 32, 64, 128, 256),
-        "registers": (1, 2, 4, 8, 16),
-        "height": (1, 2, 3, 4),
-        "tail": tuple(tail for tail in TAILS if tail != "unit"),
-        "blocks": (0, 2, 4, 8, 16),
-        "turns": (0, 4, 8, 16),
-        "unroll": (1, 2, 4, 8),
-        "stream": (0, 1),
-        "instruction": ("",),
-    }
 
     def domains(self, facts: Axes) -> dict[str, Domain]:
         """Axes and values have the names that they have in the region."""

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from smelt.cost import Profile
-from smelt.cost.operations import KEEP_INSTRUCTIONS, instructions
+from smelt.cost.operations import KEEP_INSTRUCTIONS, STREAM_SHARE, instructions
 from smelt.graph import Variable, upper
 from smelt.kernel import Bind, Region, extent, follows, walk
-from smelt.schedule.access import reductions, scanned_axes, shared_values, walks
-from smelt.schedule.choice import Actions, Candidate, formed
+from smelt.schedule.access import fitting, reductions, shared_values, vector_axis, vector_lanes, walks
+from smelt.schedule.choice import Actions, Candidate, Knobs
 from smelt.schedule.facts import loops, sizes
 from smelt.schedule.nest import Axes, Nest
-from smelt.schedule.vectors import fitting, streams, vector_axis, vector_lanes
 
 MOST_VALUES = 256  # in the body of a loop, over all of its registers and turns: enough to keep a core busy
 MANY_TASKS = 256  # from which on a task walks a whole row of vectors
@@ -34,7 +33,8 @@ FEWEST = 16  # elements below which an axis is not worth sharing out
 
 def nests(region: Region, profile: Profile) -> Iterator[Candidate]:
     """Loop nests for a region, the best first; at last no actions at all, which always are legal."""
-    folds, scanned = reductions(region), tuple(scanned_axes(region))
+    folds = reductions(region)
+    scanned = tuple(dict.fromkeys(e.attribute.axis for e in region.order() if e.op == "scan"))
     free = tuple(axis for axis in region.parallel_axes(region.outputs[0]) if axis not in scanned)
     axes = whole = Axes(region, free, (), next(iter(scanned), None), scanned)
     if folds and not scanned:
@@ -50,7 +50,8 @@ def nests(region: Region, profile: Profile) -> Iterator[Candidate]:
     else:
         yield from (Candidate.of(form, axes, nest) for form, kind in kinds.items() for nest in kind(axes, profile))
     plain: list[Actions] = [(Bind(loops(free[:1])),), ()] if free else [()]
-    yield from formed("group" if profile.group_threads else "plain", region, plain)
+    form = "group" if profile.group_threads else "plain"
+    yield from (Candidate(form, region, actions, Knobs()) for actions in plain)
 
 
 def _elementwise(axes: Axes, profile: Profile) -> Iterator[Nest]:
@@ -67,10 +68,17 @@ def _elementwise(axes: Axes, profile: Profile) -> Iterator[Nest]:
     # Tasks are rows of vectors if there are enough of them, else single vectors.
     many = sizes(axis for axis in axes.rows if axis != last) >= MANY_TASKS
     nest = replace(nest, tasks=len(axes.rows) - many)
-    if streams(region, profile):
+    if _streams(axes, profile):
         yield replace(nest, stream=1)
     yield nest
     yield replace(nest, tasks=0)
+
+
+def _streams(axes: Axes, profile: Profile) -> bool:
+    """Whether the result is so large that storing it past the caches pays."""
+    outputs = axes.region.outputs
+    elements = sizes(axes.region.parallel_axes(outputs[0]))
+    return elements * sum(output.buffer.dtype.itemsize for output in outputs) * STREAM_SHARE >= profile.l3_bytes
 
 
 def _rows(axes: Axes, profile: Profile) -> Iterator[Nest]:
@@ -134,7 +142,7 @@ def _scan(axes: Axes, profile: Profile) -> Iterator[Nest]:
     """Vectors along memory: of the scanned axis itself, or of columns beside each other."""
     region, axis = axes.region, axes.folded
     vector = vector_axis(walks(region), region.parallel_axes(region.outputs[0]))
-    nest = Nest(tasks=len(axes.rows), stream=int(streams(region, profile)))
+    nest = Nest(tasks=len(axes.rows), stream=int(_streams(axes, profile)))
     if vector is not None:
         lanes = fitting(vector_lanes(region, profile), vector)
         nest = replace(nest, vector=vector.name, lanes=lanes)
@@ -152,8 +160,7 @@ def _scan(axes: Axes, profile: Profile) -> Iterator[Nest]:
 
 def _threads(axis: Variable, most: int, profile: Profile) -> int:
     """A power of two of threads for an axis: half of them have work at least; 0 if it is too short."""
-    size = upper(extent(axis))
-    return 0 if size < FEWEST else min(most, profile.group_threads, 1 << (size - 1).bit_length())
+    return 0 if sizes([axis]) < FEWEST else fitting(min(most, profile.group_threads), axis)
 
 
 def _group_rows(axes: Axes, profile: Profile) -> Iterator[Nest]:

@@ -24,8 +24,11 @@ def scatter_steps(node: Node, sources: list[Operand], profile: Profile) -> list[
     at = next((axis for axis, size in enumerate(shape) if size != 1), None)
     if at is not None and axes[at] >= outer:
         at = None  # it lies within a row
-    values: dict[str, IndexLike] = {"row": row, **_split_sizes(shape, strides, at, sizes, row, node.dtype, profile)}
-    tasks = values.pop("tasks")
+    # All elements before the axis are one, so a range is one piece of memory.
+    extent, stride = (1, product_of(shape)) if at is None else (shape[at], strides[at])
+    tasks = _tasks(extent, upper(row), upper(product_of(shape)) + upper(product_of(sizes)), node.dtype, profile)
+    share = (as_index(extent) - 1) // tasks + 1
+    values: dict[str, IndexLike] = {"row": row, "extent": extent, "stride": stride, "share": share}
     for k in range(outer):
         values |= {f"size{k}": sizes[k], f"update{k}": updates.strides[k], f"target{k}": kept.get(k, 0)}
     for number, index in enumerate(indices):
@@ -71,24 +74,12 @@ def _outer_axes(
     return outer
 
 
-def _split_sizes(
-    shape: tuple[IndexLike, ...],
-    strides: tuple[IndexLike, ...],
-    at: int | None,
-    sizes: tuple[IndexLike, ...],
-    row: IndexLike,
-    dtype: DType,
-    profile: Profile,
-) -> dict[str, IndexLike]:
-    """Ranges of the result along an axis. All elements before it are one, so a range is one piece of memory."""
-    if at is None:
-        whole = product_of(shape)
-        return {"tasks": 1, "extent": 1, "stride": whole, "share": 1}
-    extent, stride = shape[at], strides[at]
-    moved = (upper(product_of(shape)) + upper(product_of(sizes))) * dtype.itemsize
-    # Every task reads all indices, which only pays where a row is more than that.
-    enough = upper(row) * dtype.itemsize >= 32 or moved > 8 * TASK_BYTES
-    tasks = min(profile.cores, max(1, moved // TASK_BYTES)) if enough and isinstance(extent, int) else 1
-    tasks = min(tasks, upper(extent))
-    share = (as_index(extent) - 1) // tasks + 1
-    return {"tasks": tasks, "extent": extent, "stride": stride, "share": share}
+def _tasks(extent: IndexLike, row: int, moved: int, dtype: DType, profile: Profile) -> int:
+    """Ranges of the result along an axis of this extent, given the elements of a row and all that are moved.
+
+    Every task reads all indices, which only pays where a row is more than that.
+    """
+    nbytes = moved * dtype.itemsize
+    enough = row * dtype.itemsize >= 32 or nbytes > 8 * TASK_BYTES
+    tasks = min(profile.cores, max(1, nbytes // TASK_BYTES)) if enough and isinstance(extent, int) else 1
+    return min(tasks, upper(extent))

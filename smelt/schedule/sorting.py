@@ -6,17 +6,17 @@
 | long | radix sort from the last digit; a block of columns at a time where the axis is not the last |
 | long, and few | divided into parts by value, which are sorted side by side |
 | long, and few elements wanted | candidates that precede the last of the best so far |
+| any, on a device whose threads come in groups | one by each group |
 """
 
 from __future__ import annotations
 
 from smelt.cost import Profile
 from smelt.cost.kernel import chunk_nanoseconds
-from smelt.dtypes import DType, uint32, uint64
+from smelt.dtypes import DType, int64, uint32, uint64
 from smelt.fuse import Operand
 from smelt.graph import IndexLike, Node, as_index, product_of, upper
-from smelt.kernel import Routine, Step, Temporary, routine
-from smelt.schedule.group_sorting import group_sort_steps
+from smelt.kernel import Step, Temporary, routine
 
 NETWORK_ROWS = 512  # elements of a row beyond which a radix sort does less; so many vectors still fit the nearest cache
 PIECE = 1 << 15  # elements that are worth a thread
@@ -41,17 +41,23 @@ class _Sort:
         self.rows = as_index(self.outer) * self.inner
         self.most = upper(self.n)
         self.selects = upper(self.count) * SELECTED <= self.most and self.most > NETWORK_ROWS
+        self.candidates = max(4 * upper(self.count), 1024) + 128  # that there is room for where some are selected
         self.places = self.indices or self.selects
         wide = self.dtype.bits == 64 or self.most >= 1 << 32
         self.shift = (64 if wide else 32) if self.places else 0  # what keys stand above, for their places
         self.item_bytes = self.shift // 4 or self.dtype.itemsize
         self.compares = 4 <= self.item_bytes <= 8 and profile.vector_bytes == 64
-        self.digit = 8 if self.dtype.bits <= 16 or self.most < LARGE else 11
+        together = self.candidates if self.selects else self.most
+        self.digit = 8 if self.dtype.bits <= 16 or together < LARGE else 11
         self.passes = -(-self.dtype.bits // self.digit)
+        self.counts_bytes = 4 * self.passes << self.digit
 
-    def words(self, **more: str | int) -> dict[str, str | int]:
+    def words(self) -> dict[str, str | int]:
+        """What all templates leave open, about elements and the items that stand for them."""
+        lanes, item_lanes = (self.profile.vector_bytes // size for size in (self.dtype.itemsize, self.item_bytes))
+        item = 8 * self.item_bytes
         return {
-            "item_type": "unsigned __int128" if self.item_bytes == 16 else f"u{8 * self.item_bytes}",
+            "item_type": "unsigned __int128" if item == 128 else f"u{item}",
             "shift": self.shift,
             "indices": int(self.indices),
             "out": "i64" if self.indices else f"u{self.dtype.bits}",
@@ -59,15 +65,6 @@ class _Sort:
             "zeros_equal": int(self.places),
             "digit": self.digit,
             "passes": self.passes,
-            **self._vector_words(),
-            **more,
-        }
-
-    def _vector_words(self) -> dict[str, str | int]:
-        """Vectors of elements, and of items."""
-        lanes, item_lanes = (self.profile.vector_bytes // size for size in (self.dtype.itemsize, self.item_bytes))
-        item = 8 * self.item_bytes
-        return {
             "lanes": lanes,
             "vector": f"u{self.dtype.bits}x{lanes}",
             "mask": f"i{self.dtype.bits}x{lanes}",
@@ -81,67 +78,67 @@ class _Sort:
             "inlined": int(self.most >= LONG and not self.selects),
         }
 
-    @property
-    def counts_bytes(self) -> int:
-        return 4 * self.passes << self.digit
-
-    def sizes(self, **more: IndexLike) -> dict[str, IndexLike]:
-        return {"n": self.n, "count": self.count, "outer": self.outer, "inner": self.inner, **more}
-
-    def make(
+    def step(
         self,
         template: str,
-        words: dict[str, str | int],
-        sizes: dict[str, IndexLike],
         tasks: IndexLike,
+        buffers: tuple[Node | Temporary, ...],
+        words: dict[str, str | int],
+        sizes: dict[str, IndexLike] | None = None,
         *,
         workspace: int = 0,
         nanoseconds: float | None = None,
-    ) -> Routine:
+        threads: int = 1,
+    ) -> Step:
         """`nanoseconds` is what a task takes about; it is a chunk by itself unless they are given."""
         grain = 1 if nanoseconds is None else max(1, int(chunk_nanoseconds(self.profile) / max(1.0, nanoseconds)))
-        work = upper(self.rows) * self.most
-        return routine(template, self.dtype, words, sizes, tasks, workspace=workspace, grain=grain, operations=work)
+        every = {"n": self.n, "count": self.count, "outer": self.outer, "inner": self.inner, **(sizes or {})}
+        told = {"workspace": workspace, "grain": grain, "operations": upper(self.rows) * self.most, "threads": threads}
+        return Step(routine(template, self.dtype, words, every, tasks, **told), buffers)
 
     def temporary(self, items: IndexLike) -> Temporary:
         # Items that are no element type of their own are one word or two.
         return Temporary(uint64 if self.shift else self.dtype, (items, max(1, self.shift // 32)))
 
+    def pieces(self, tasks: int, least: int) -> int:
+        """Into how many pieces of so many elements a row is cut, so that there are enough tasks: a power of two."""
+        pieces = 1
+        while upper(self.rows) * pieces < tasks and self.most >= 2 * pieces * least:
+            pieces *= 2
+        return pieces
+
 
 def sort_steps(node: Node, sources: list[Operand], profile: Profile) -> list[Step]:
     """The launches of a SORT node."""
-    if profile.group_threads:
-        return group_sort_steps(node, sources[0], profile)
     sort = _Sort(node, sources[0], profile)
+    if profile.group_threads:
+        return [_by_group(sort)]
     if sort.selects:
         return _select(sort)
     # Rows that lie in one piece are sorted one by one in registers, where that can be done.
     if sort.item_bytes <= 8 and sort.most <= NETWORK_ROWS and not (sort.compares and sort.inner == 1):
         return [_network(sort)]
-    pieces = _pieces(sort)
+    pieces = sort.pieces(TASKS * profile.cores, PIECE)
     return _divided(sort, pieces) if pieces > 1 else [_whole_rows(sort)]
 
 
-def _pieces(sort: _Sort) -> int:
-    """Into how many pieces a row is cut, so that every core has something to do: a power of two."""
-    pieces = 1
-    while upper(sort.rows) * pieces < TASKS * sort.profile.cores and sort.most >= 2 * pieces * PIECE:
-        pieces *= 2
-    return pieces
+def _by_group(sort: _Sort) -> Step:
+    """Places are sorted, with the elements as keys: so every sort is stable, and equal elements stay what they are."""
+    threads = 1
+    while threads < sort.profile.group_threads and 2 * threads <= sort.most:
+        threads *= 2
+    words = {name: word for name, word in sort.words().items() if name in ("indices", "out", "descending")}
+    words |= {"zeros_equal": 1, "threads": threads}
+    places = (Temporary(int64, (sort.rows, sort.n)), Temporary(int64, (sort.rows, sort.n)))
+    return sort.step("group_sort", sort.rows, (sort.node, sort.source, *places), words, threads=threads)
 
 
 def _network(sort: _Sort) -> Step:
     lanes = sort.profile.vector_bytes // sort.item_bytes
     tasks = (sort.rows - 1) // lanes + 1
-    made = sort.make(
-        "sort_network",
-        sort.words(),
-        sort.sizes(),
-        tasks,
-        workspace=sort.most * lanes * sort.item_bytes,
-        nanoseconds=lanes * sort.most * 3.0,
-    )
-    return Step(made, (sort.node, sort.source))
+    workspace, cost = sort.most * lanes * sort.item_bytes, lanes * sort.most * 3.0
+    buffers = (sort.node, sort.source)
+    return sort.step("sort_network", tasks, buffers, sort.words(), workspace=workspace, nanoseconds=cost)
 
 
 def _whole_rows(sort: _Sort) -> Step:
@@ -149,51 +146,37 @@ def _whole_rows(sort: _Sort) -> Step:
     tasks = as_index(sort.outer) * ((as_index(sort.inner) - 1) // columns + 1)
     room = sort.most + (-sort.most) % 8
     workspace = (columns + 1) * room * sort.item_bytes + sort.counts_bytes
-    words = sort.words(columns=columns, room=room)
+    words = sort.words() | {"columns": columns, "room": room}
     cost = columns * sort.most * sort.passes * 2.0
-    made = sort.make("sort_rows", words, sort.sizes(), tasks, workspace=workspace, nanoseconds=cost)
-    return Step(made, (sort.node, sort.source))
+    return sort.step("sort_rows", tasks, (sort.node, sort.source), words, workspace=workspace, nanoseconds=cost)
 
 
 def _divided(sort: _Sort, pieces: int) -> list[Step]:
     """Pieces divided into parts by the same limits, then parts put together and sorted."""
-    piece = (as_index(sort.n) - 1) // pieces + 1
-    sizes = sort.sizes(piece=piece)
-    words = sort.words(parts=PARTS, pieces=pieces)
-    counts = Temporary(uint32, (sort.rows * (pieces * PARTS),))
-    items, parted, spare = (sort.temporary(sort.rows * sort.n) for _ in range(3))
-    divide = sort.make("sort_divide", words, sizes, sort.rows * pieces)
-    parts = sort.make("sort_parts", words, sizes, sort.rows * PARTS, workspace=sort.counts_bytes)
+    node, source, rows = sort.node, sort.source, sort.rows
+    sizes: dict[str, IndexLike] = {"piece": (as_index(sort.n) - 1) // pieces + 1}
+    words = sort.words() | {"parts": PARTS, "pieces": pieces}
+    counts = Temporary(uint32, (rows * (pieces * PARTS),))
+    items, parted, spare = (sort.temporary(rows * sort.n) for _ in range(3))
+    buffers = (node, items, spare, parted, counts, source)
     steps = [
-        Step(divide, (parted, counts, items, sort.source)),
-        Step(parts, (sort.node, items, spare, parted, counts, sort.source)),
+        sort.step("sort_divide", rows * pieces, (parted, counts, items, source), words, sizes),
+        sort.step("sort_parts", rows * PARTS, buffers, words, sizes, workspace=sort.counts_bytes),
     ]
     if sort.dtype.is_float and not sort.places:
-        made = sort.make("sort_signs", sort.words(), sort.sizes(), sort.rows)
-        steps.append(Step(made, (sort.node, sort.source)))
+        steps.append(sort.step("sort_signs", rows, (node, source), sort.words()))
     return steps
 
 
 def _select(sort: _Sort) -> list[Step]:
-    count = upper(sort.count)
-    room = max(4 * count, 1024) + 128
-    bits = sort.dtype.bits
-    sort.digit = 8 if bits <= 16 or room < LARGE else 11
-    sort.passes = -(-bits // sort.digit)
-    words = sort.words(room=room)
+    node, source, rows, count, room = sort.node, sort.source, sort.rows, upper(sort.count), sort.candidates
+    words, cost = sort.words() | {"room": room}, sort.most * 0.3
     workspace = 2 * room * sort.item_bytes + sort.counts_bytes
-    cost = sort.most * 0.3
-    pieces = 1
-    while upper(sort.rows) * pieces < sort.profile.cores and sort.most >= 2 * pieces * max(PIECE, SELECTED * count):
-        pieces *= 2
+    pieces = sort.pieces(sort.profile.cores, max(PIECE, SELECTED * count))
     if pieces == 1:
-        made = sort.make("best_rows", words, sort.sizes(), sort.rows, workspace=workspace, nanoseconds=cost)
-        return [Step(made, (sort.node, sort.source))]
-    piece = (as_index(sort.n) - 1) // pieces + 1
-    sizes = sort.sizes(pieces=pieces, piece=piece)
-    best = sort.temporary(sort.rows * pieces * sort.count)
-    first = sort.make("best_pieces", words, sizes, sort.rows * pieces, workspace=workspace)
-    words = {**words, "room": pieces * count}
-    workspace = 2 * pieces * count * sort.item_bytes + sort.counts_bytes
-    last = sort.make("best_finish", words, sizes, sort.rows, workspace=workspace)
-    return [Step(first, (best, sort.source)), Step(last, (sort.node, best, sort.source))]
+        return [sort.step("best_rows", rows, (node, source), words, workspace=workspace, nanoseconds=cost)]
+    sizes: dict[str, IndexLike] = {"pieces": pieces, "piece": (as_index(sort.n) - 1) // pieces + 1}
+    best = sort.temporary(rows * pieces * sort.count)
+    first = sort.step("best_pieces", rows * pieces, (best, source), words, sizes, workspace=workspace)
+    words, workspace = words | {"room": pieces * count}, 2 * pieces * count * sort.item_bytes + sort.counts_bytes
+    return [first, sort.step("best_finish", rows, (node, best, source), words, sizes, workspace=workspace)]

@@ -8,11 +8,11 @@ every panel. The loops are, from the outside: batch, tasks, blocks of the sum, t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 from smelt.graph import Variable, upper
 from smelt.kernel import TAILS, Action, Apart, Bind, Matrix, Order, Split, Stage, Unroll, extent
-from smelt.schedule.choice import Actions, Domain, Knobs
+from smelt.schedule.choice import Actions, Knobs
 from smelt.schedule.facts import Contraction, loops
 
 
@@ -20,43 +20,23 @@ from smelt.schedule.facts import Contraction, loops
 class Tiling(Knobs):
     """The knobs of a tiled contraction. A value that does not fit a region is refused when it is lowered."""
 
-    height: int  # rows of the register tile
-    width: int  # vectors of columns in it: a panel
-    lanes: int
-    tail: str = "balance"  # of the rows
-    row_tiles: int = 0  # tiles of rows that a task has; 0 for all
-    panels: int = 0  # that a task has; 0 for one
-    depth: int = 0  # summed elements of a block; 0 for all
-    step: int = 0  # of those in registers, as matrix instructions take them
-    left: str = ""  # A is packed: for a tile by "rows" or "columns", or the rows of a "block"
-    right: str = ""  # B is packed: by "rows", "panels", or "vectors" one after the other
-    unroll: int = 1  # steps of the sum in one turn of its loop
-    apart: int = 0  # tiles are finished row by row
-    beside: int = 0  # of a second axis of B in the register tile, as the rows of an image are
-    columns_first: int = 0  # tasks of one panel follow each other
-    shared: int = 0  # B is packed once for all rows: their other axes are loops inside
+    height: Annotated[int, 1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 32]  # rows of the register tile
+    width: Annotated[int, 1, 2, 3, 4]  # vectors of columns in it: a panel
+    lanes: Annotated[int, 1, 2, 4, 8, 16]
+    tail: Annotated[str, *TAILS] = "balance"  # of the rows
+    row_tiles: Annotated[int, 0, 1, 2, 4, 8, 16, 32, 64] = 0  # tiles of rows that a task has; 0 for all
+    panels: Annotated[int, 0, 1, 2, 4, 8, 16] = 0  # that a task has; 0 for one
+    depth: Annotated[int, 0, 16, 32, 64, 128, 256, 512, 1024] = 0  # summed elements of a block; 0 for all
+    step: Annotated[int, 0, 16] = 0  # of those in registers, as matrix instructions take them
+    left: Annotated[str, "", "rows", "columns", "block"] = ""  # how A is packed: for a tile, or all of a block
+    right: Annotated[str, "", "rows", "panels", "vectors"] = ""  # how B is packed: vectors one after the other
+    unroll: Annotated[int, 1, 2, 4, 8] = 1  # steps of the sum in one turn of its loop
+    apart: Annotated[int, 0, 1] = 0  # tiles are finished row by row
+    beside: Annotated[int, 0, 2, 4] = 0  # of a second axis of B in the register tile, as the rows of an image are
+    columns_first: Annotated[int, 0, 1] = 0  # tasks of one panel follow each other
+    shared: Annotated[int, 0, 1] = 0  # B is packed once for all rows: their other axes are loops inside
     instruction: str = ""  # a row of `instructions`
-    threads: int = 1  # of a group along each side of the tile: each has its own rows and columns
-
-    DOMAINS: ClassVar[dict[str, Domain]] = {
-        "height": (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 32),
-        "width": (1, 2, 3, 4),
-        "lanes": (1, 2, 4, 8, 16),
-        "tail": TAILS,
-        "row_tiles": (0, 1, 2, 4, 8, 16, 32, 64),
-        "panels": (0, 1, 2, 4, 8, 16),
-        "depth": (0, 16, 32, 64, 128, 256, 512, 1024),
-        "step": (0, 16),
-        "left": ("", "rows", "columns", "block"),
-        "right": ("", "rows", "panels", "vectors"),
-        "unroll": (1, 2, 4, 8),
-        "apart": (0, 1),
-        "beside": (0, 2, 4),
-        "columns_first": (0, 1),
-        "shared": (0, 1),
-        "instruction": ("",),
-        "threads": (1, 8, 16),
-    }
+    threads: Annotated[int, 1, 8, 16] = 1  # of a group along each side of the tile: each has its own rows and columns
 
     @property
     def panel(self) -> int:

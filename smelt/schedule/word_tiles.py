@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from smelt.cost import Profile
 from smelt.kernel import Split, Stage, rows_of
-from smelt.schedule.access import lies_in_panels
+from smelt.schedule.access import fitting, lies_in_panels
 from smelt.schedule.choice import Candidate
 from smelt.schedule.contraction import TILE_ROWS, TILE_VECTORS, rows_of_vectors
 from smelt.schedule.facts import Contraction, sizes
 from smelt.schedule.nest import Nest
 from smelt.schedule.tiling import Tiling
-from smelt.schedule.vectors import fitting
 from smelt.schedule.words import Words, in_place, in_words
 
 PANELS = 8  # panels of columns that one task takes

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from smelt.dtypes import bfloat16, float32, int32, uint16
-from smelt.graph import Index, Variable, as_index, exact_quotient, less, of
+from smelt.fuse import moved
+from smelt.graph import Variable, as_index, exact_quotient, less, of
 from smelt.kernel import (
     Access,
     Expression,
     Fold,
     Instruction,
     Less,
-    Mask,
     Output,
     Region,
     extent,
@@ -146,7 +146,7 @@ def _word(e: Expression, k: Variable, w: Variable, size: int, count: int) -> Exp
     for j in range(count):
         at = of(w) * count + j
         mask = () if less(at, size) else (Less(at, as_index(size)),)
-        part = _bits(_moved(e, {k: at}, mask), bits)
+        part = _bits(moved([e], {k: at}, mask=mask)[e], bits)
         if mask and e.op != "load":  # what is computed from zeros need not be zero
             part = Expression("where", int32, (mask_expression(mask), part, _constant(0)))
         if j:
@@ -192,26 +192,6 @@ def _bits(e: Expression, bits: int) -> Expression:
         if unsigned:
             return e
     return Expression("and", int32, (e, _constant((1 << bits) - 1)))
-
-
-def _moved(root: Expression, values: dict[Variable, Index], mask: Mask) -> Expression:
-    """An expression at another place of an axis, reading only where a mask holds."""
-    new: dict[Expression, Expression] = {}
-    for e in walk([root]):
-        attribute = e.attribute
-        if e.op == "load":
-            index = tuple(i.substitute(values) for i in attribute.index)
-            attribute = Access(attribute.buffer, index, (*_moved_mask(attribute.mask, values), *mask))
-        elif e.op == "index":
-            attribute = attribute.substitute(values)
-        elif e.op == "mask":
-            attribute = _moved_mask(attribute, values)
-        new[e] = Expression(e.op, e.dtype, tuple(new[a] for a in e.arguments), attribute)
-    return new[root]
-
-
-def _moved_mask(mask: Mask, values: dict[Variable, Index]) -> Mask:
-    return tuple(Less(c.a.substitute(values), c.b.substitute(values)) for c in mask)
 
 
 def _replaced(region: Region, old: Expression, new: Expression) -> tuple[Output, ...]:

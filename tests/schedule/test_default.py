@@ -19,9 +19,8 @@ from smelt.graph.node import Node, topological
 from smelt.kernel import Access, Prefetch, Region, Transpose, verify
 from smelt.kernel.actions import print_schedule
 from smelt.schedule import candidates, choose
-from smelt.schedule.access import stride
+from smelt.schedule.access import fitting, stride
 from smelt.schedule.nest import Axes, Nest
-from smelt.schedule.vectors import fitting
 from tests.graph.random_graphs import random_program
 from tests.kernel.regions import buffer, elementwise
 from tests.profiles import AMX, AVX2, AVX512, NEON
