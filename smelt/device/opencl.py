@@ -134,7 +134,6 @@ class BufferMemory(Memory):
     """Memory of the device."""
 
     __slots__ = ()
-    device = "opencl"
 
     def view(
         self,
