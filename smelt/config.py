@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from smelt.errors import ArgumentError
 
@@ -59,7 +60,25 @@ def _without_features() -> tuple[str, ...]:
     return tuple(word[1:] for word in words)
 
 
+_NAMES: Final = (
+    *("CACHE_DIR", "CC", "DEBUG", "DEVICE", "DISK_CACHE", "FEATURES"),
+    *("OPENCL", "SANITIZE", "THREADS", "TRACEBACK", "VERIFY"),
+)
+
+
+def _warn_of_misspelt() -> None:
+    """Warn of variables that nobody reads and whose names are close to others'. Those of the tests are read there."""
+    words = [name.removeprefix("SMELT_") for name in os.environ if name.startswith("SMELT_")]
+    for word in words:
+        if word not in _NAMES and not word.startswith("TEST_"):
+            import difflib
+
+            for meant in difflib.get_close_matches(word, _NAMES, 1):
+                warnings.warn(f"SMELT_{word} means nothing to smelt; SMELT_{meant} does.", stacklevel=2)
+
+
 def _from_environment() -> Settings:
+    _warn_of_misspelt()
     cache = os.environ.get("SMELT_CACHE_DIR")
     return Settings(
         debug=_integer("SMELT_DEBUG", 0),
