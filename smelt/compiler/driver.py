@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from smelt.compiler.bodies import simple_bodies
@@ -47,12 +47,10 @@ from smelt.graph import (
     make,
     open_body,
     private_nodes,
-    product_of,
+    rewritten,
     row_major,
     topological,
-    upper,
     verify_graph,
-    with_sources,
 )
 from smelt.graph.text import print_graph
 from smelt.kernel import Region, Routine, parse_schedule, print_region, print_routine, verify
@@ -114,7 +112,7 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
     roots = rewrite(roots)
     order = topological(roots)
     if any(node.op is Op.COMPOSITE for node in order):
-        roots = rewrite(_expanded(roots))
+        roots = rewrite(rewritten(roots, _written_out))
     return simple_bodies(roots, simplify) if any(node.op in CONTROL for node in order) else roots
 
 
@@ -260,16 +258,12 @@ class _Maker:
         return Block(work, stored, leaves)
 
 
-def _expanded(roots: Sequence[Node], done: Iterable[Node] = ()) -> list[Node]:
-    """The graph without composites, given nodes below which there are none."""
-    new = {node: node for node in done}
-    for node in topological(roots, known=new):
-        replaced = with_sources(node, tuple([new[source] for source in node.sources]))
-        if node.op is Op.COMPOSITE:
-            # Composites may be made of composites.
-            [replaced] = _expanded([composites.expand(replaced)], replaced.sources)
-        new[node] = replaced
-    return [new[root] for root in roots]
+def _written_out(node: Node, same: Node) -> Node:
+    """A composite written out, whose parts may be composites as well."""
+    if node.op is not Op.COMPOSITE:
+        return same
+    [whole] = rewritten([composites.expand(same)], _written_out, {source: source for source in same.sources})
+    return whole
 
 
 def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], list[Node]]:
@@ -287,7 +281,7 @@ def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], li
         root = storable(root)
         if root not in stored:
             stored[root] = len(outputs)
-            outputs.append(Stored(root.dtype, root.shape, upper(product_of(root.shape)) * root.dtype.itemsize))
+            outputs.append(Stored(root.dtype, root.shape))
         results.append(stored[root])
     return outputs, results, list(stored)
 
