@@ -51,17 +51,17 @@ def assign(values: Sequence[Lifetime]) -> tuple[list[int], int]:
     for as long as it lives.
     """
     order = sorted(range(len(values)), key=lambda k: -values[k].nbytes)
-    rounded = [-(-values[k].nbytes // ALIGNMENT) * ALIGNMENT for k in order]
-    most = sum(rounded)
-    number = np.int64 if most < 1 << 63 else object  # dims may be so large
-    sizes, starts = np.array(rounded, number), np.zeros(len(rounded), number)
+    sizes = [-(-values[k].nbytes // ALIGNMENT) * ALIGNMENT for k in order]
     firsts, lasts = np.array([values[k][1:] for k in order], np.int64).reshape(-1, 2).T
-    for k, size in enumerate(rounded):
-        meets = np.flatnonzero((firsts[:k] <= lasts[k]) & (lasts[:k] >= firsts[k]))
-        if len(meets):
-            meets = meets[np.argsort(starts[meets])]
-            # Where gaps begin, the first at 0 and the last behind everything, and where they end.
-            begins = np.append(0, np.maximum.accumulate(starts[meets] + sizes[meets]))
-            starts[k] = begins[np.argmax(begins + size <= np.append(starts[meets], most))]
+    starts = np.zeros(len(order), np.int64 if sum(sizes) < 1 << 63 else object)  # dims may be so large
+    ends = starts + sizes
+    for k, size in enumerate(sizes):
+        meets = ((firsts[:k] <= lasts[k]) & (lasts[:k] >= firsts[k])).nonzero()[0]
+        meets = meets[starts[meets].argsort()]
+        begins, reached = starts[meets], np.maximum.accumulate(ends[meets])
+        if len(meets) and begins[0] < size:
+            fits = reached[:-1] + size <= begins[1:]
+            starts[k] = reached[fits.argmax() if fits.any() else -1]
+            ends[k] += starts[k]
     offsets = dict(zip(order, starts.tolist(), strict=True))
-    return [offsets[k] for k in range(len(values))], int(max(starts + sizes, default=0))
+    return [offsets[k] for k in range(len(values))], max(ends.tolist(), default=0)
