@@ -17,6 +17,7 @@ from smelt.dtypes import DType
 from smelt.graph import (
     CONTROL,
     DONE,
+    VIEWS,
     Check,
     Hosted,
     IndexLike,
@@ -87,39 +88,28 @@ class Traced(NamedTuple):
     checks: tuple[Check, ...] = ()  # about the last results, which are beyond the roots
 
 
-def _permuted(node: Node, view: LeafView) -> LeafView:
-    return view._replace(shape=node.shape, strides=tuple(view.strides[axis] for axis in node.attribute))
-
-
-def _expanded(node: Node, view: LeafView) -> LeafView:
-    strides = (
-        0 if old == 1 and new != 1 else s for s, old, new in zip(view.strides, view.shape, node.shape, strict=True)
-    )
-    return view._replace(shape=node.shape, strides=tuple(strides))
-
-
-def _sliced(node: Node, view: LeafView) -> LeafView | None:
-    offset = view.offset
-    strides: list[IndexLike] = []
-    for span, stride in zip(node.attribute, view.strides, strict=True):
-        step = as_index(stride)
-        if span.start and (step.terms or not isinstance(span.start, int)):
-            return None
-        offset += span.start * step.constant if span.start else 0
-        strides.append(step.constant * span.step if not step.terms else step * span.step)
-    return LeafView(view.leaf, node.shape, tuple(strides), offset)
-
-
-def _windowed(node: Node, view: LeafView) -> LeafView:
-    axis, _, step, dilation = node.attribute
-    stride = view.strides[axis]
-    steps = (*view.strides[:axis], stride * step, *view.strides[axis + 1 :], stride * dilation)
-    return view._replace(shape=node.shape, strides=steps)
-
-
-def _reshaped(node: Node, view: LeafView) -> LeafView | None:
-    strides = reshape_strides(view.shape, view.strides, node.shape)
-    return None if strides is None else view._replace(shape=node.shape, strides=strides)
+def _shown(node: Node, view: LeafView) -> LeafView | None:
+    """What a node shows of a leaf of which its source shows a view; None if the elements do not lie evenly."""
+    op, attribute, offset = node.op, node.attribute, view.offset
+    strides: tuple[IndexLike, ...] | None = view.strides
+    if op is Op.PERMUTE:
+        strides = tuple([view.strides[axis] for axis in attribute])
+    elif op is Op.EXPAND:
+        axes = zip(view.strides, view.shape, node.shape, strict=True)
+        strides = tuple([0 if old == 1 and new != 1 else stride for stride, old, new in axes])
+    elif op is Op.SLICE:
+        for span, stride in zip(attribute, view.strides, strict=True):
+            if span.start and not (isinstance(stride, int) and isinstance(span.start, int)):
+                return None
+            offset += span.start * stride if span.start else 0
+        strides = tuple([stride * span.step for span, stride in zip(attribute, view.strides, strict=True)])
+    elif op is Op.WINDOW:
+        axis, _, step, dilation = attribute
+        stride = view.strides[axis]
+        strides = (*view.strides[:axis], stride * step, *view.strides[axis + 1 :], stride * dilation)
+    elif op is Op.RESHAPE:
+        strides = reshape_strides(view.shape, view.strides, node.shape)
+    return None if strides is None else LeafView(view.leaf, node.shape, strides, offset)
 
 
 def reshape_strides(shape: Shape, strides: tuple[IndexLike, ...], target: Shape) -> tuple[IndexLike, ...] | None:
@@ -145,16 +135,6 @@ def reshape_strides(shape: Shape, strides: tuple[IndexLike, ...], target: Shape)
     return (*out, *(0 for _ in rest)) if all(size == 1 for size in rest) else None
 
 
-_VIEW_RULES: dict[Op, Any] = {
-    Op.PERMUTE: _permuted,
-    Op.EXPAND: _expanded,
-    Op.SLICE: _sliced,
-    Op.WINDOW: _windowed,
-    Op.RESHAPE: _reshaped,
-    Op.ALIAS: lambda node, view: view,
-}
-
-
 @lru_cache(maxsize=4096)
 def _is_plain(dtype: DType, bits: bytes) -> bool:
     """Whether rules look for a number: 0 and ±1, what is not finite, and where the range of integers ends."""
@@ -164,7 +144,8 @@ def _is_plain(dtype: DType, bits: bytes) -> bool:
 
 _CHECKED = frozenset({Op.GATHER, Op.SCATTER})  # where an index may lie outside its axis
 _SPECIAL = _CHECKED | CONTROL
-_BASED = frozenset({Op.LEAF, Op.CONST, *_VIEW_RULES})
+_SHOWING = VIEWS | {Op.ALIAS}
+_BASED = _SHOWING | {Op.LEAF, Op.CONST}
 _BY_SECOND = frozenset({"floordiv", "mod", "pow", "shl", "shr"})  # other code for another second operand
 
 
@@ -232,7 +213,7 @@ def _needed(roots: Sequence[Node]) -> tuple[list[Node], Bases]:
 def base_of(node: Node, known: Bases) -> LeafView | Node | None:
     """The leaf that a node shows, through which strides, or the constant that it repeats; None if it is neither."""
     chain: list[Node] = []
-    while node.op in _VIEW_RULES and node.leaf is None and node not in known:
+    while node.op in _SHOWING and node.leaf is None and node not in known:
         chain.append(node)
         node = node.sources[0]
     found = known.get(node)
@@ -241,7 +222,7 @@ def base_of(node: Node, known: Bases) -> LeafView | Node | None:
         whole = LeafView(leaf, leaf.shape, leaf.attribute.strides, 0) if leaf.op is Op.LEAF else None
         found = known[node] = node if node.op is Op.CONST else whole
     for node in reversed(chain):
-        found = known[node] = _VIEW_RULES[node.op](node, found) if type(found) is LeafView else found
+        found = known[node] = _shown(node, found) if type(found) is LeafView else found
     return found
 
 

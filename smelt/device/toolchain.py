@@ -157,10 +157,10 @@ class Builder(protocol.Builder):
 
     def finish(self, each: Callable[[], None] = lambda: None) -> list[Library]:
         while self._runs:
-            from smelt.device import child
+            from smelt.device import compilation
 
             each()
-            child.wait_for_one([run.child for run in self._runs.values()])
+            compilation.wait_for_one([run.child for run in self._runs.values()])
             self.advance()
         # Nobody waits for us while we wait for others.
         self._stack.close()
