@@ -18,7 +18,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from smelt.compiler.trace import GraphKey
 from smelt.config import settings
-from smelt.device.protocol import REGISTER, Device, Launch, Library
+from smelt.device.protocol import REGISTER, Device, Launch, Library, Listing
 from smelt.diskcache import disk_cache
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import InternalError, SmeltError
@@ -37,8 +37,8 @@ _TEXTS: dict[Any, Reader] = {Index: parse_index, DType: lambda name, names: as_d
 
 def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) -> CompiledGraph:
     """The graph, ready to run."""
-    places = (record.slots, record.scratch_bytes, record.arena_bytes)
-    program = device.load(record.launches, libraries, *places) if record.launches else None
+    listing = Listing(record.launches, record.slots, record.scratch_bytes, record.arena_bytes)
+    program = device.load(listing, libraries) if record.launches else None
     return CompiledGraph(**vars(record), device=device, program=program)
 
 

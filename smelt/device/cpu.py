@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from smelt.config import settings
 from smelt.cost import Profile, profile
 from smelt.device import memory
-from smelt.device.protocol import CONTROLS, REGISTER, Control, Device, HostStep, Launch, Step, check_steps
+from smelt.device.protocol import CONTROLS, REGISTER, Control, Device, HostStep, Launch, Listing, Step, check_listing
 from smelt.device.registry import only_first
 from smelt.errors import InternalError, MemoryLimitError
 from smelt.locks import new_lock
@@ -45,15 +45,9 @@ class Program:
         *("_slots", "_taken"),
     )
 
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        libraries: Sequence[Library],
-        slots: Sequence[tuple[int, int]],
-        scratch_bytes: int,
-        arena_bytes: int,
-    ) -> None:
-        check_steps(steps, slots, scratch_bytes, arena_bytes)
+    def __init__(self, listing: Listing, libraries: Sequence[Library]) -> None:
+        check_listing(listing)
+        steps, slots, scratch_bytes, arena_bytes = listing
         launches = [step for step in steps if isinstance(step, Launch)]
         most = max((len(given) for launch in launches for given in (launch.buffers, launch.integers)), default=1)
         if most > _MOST_ARGUMENTS:

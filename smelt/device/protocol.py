@@ -111,10 +111,22 @@ class HostStep:
 Step = Launch | Control | HostStep
 
 
-def check_steps(steps: Sequence[Step], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena_bytes: int) -> None:
-    """Raise InternalError unless the steps of a program fit its slots, and these the arena: a wrong number here would
-    be a wild pointer there.
+class Listing(NamedTuple):
+    """A program as plain data: steps over slots, each a base (0: the arena, REGISTER: a pointer there) and an offset in
+    bytes.
     """
+
+    steps: Sequence[Step]
+    slots: Sequence[tuple[int, int]]
+    scratch_bytes: int = 0  # for each thread
+    arena_bytes: int = 0
+
+
+def check_listing(listing: Listing) -> None:
+    """Raise InternalError unless steps fit the slots, and these the arena: a wrong number here would be a wild pointer
+    there.
+    """
+    steps, slots, scratch_bytes, arena_bytes = listing
     if scratch_bytes < 0 or arena_bytes < 0:
         raise InternalError("a program with a negative size")
     for base, offset in slots:
@@ -263,13 +275,6 @@ class Device(Protocol):
         """The libraries that were built under these keys, by this process or an earlier one; None if one is missing."""
         ...
 
-    def load(
-        self,
-        steps: Sequence[Step],
-        libraries: Sequence[Any],
-        slots: Sequence[tuple[int, int]],
-        scratch_bytes: int,
-        arena_bytes: int,
-    ) -> Program:
-        """Steps over `slots`, each a base (0: the arena, REGISTER: a pointer there) and an offset in bytes."""
+    def load(self, listing: Listing, libraries: Sequence[Any]) -> Program:
+        """A program, ready to run."""
         ...

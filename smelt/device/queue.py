@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Step, check_steps
+from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Listing, check_listing
 from smelt.graph import Index, Variable, of
 from smelt.graph.index_text import parse_index
 
@@ -56,18 +56,13 @@ class Queue(Protocol):
 class Program:
     """Steps over a queue. It returns when everything is enqueued; whoever reads a result waits for it."""
 
-    def __init__(
-        self,
-        queue: Queue,
-        steps: Sequence[Step],
-        libraries: Sequence[Any],  # each gives the `kernel` of a launch
-        slots: Sequence[tuple[int, int]],
-        arena_bytes: int,
-    ) -> None:
-        check_steps(steps, slots, 0, arena_bytes)
-        self._queue, self.slots, self.steps = queue, list(slots), list(steps)
-        self.arena_bytes, self.workspace_bytes = arena_bytes, 0  # what threads have of their own is private memory
-        launches = {k: step for k, step in enumerate(steps) if isinstance(step, Launch)}
+    def __init__(self, queue: Queue, listing: Listing, libraries: Sequence[Any]) -> None:
+        """Each of the libraries gives the `kernel` of a launch."""
+        check_listing(listing)
+        self._queue, self.slots, self.steps = queue, list(listing.slots), list(listing.steps)
+        # What threads have of their own is private memory.
+        self.arena_bytes, self.workspace_bytes = listing.arena_bytes, 0
+        launches = {k: step for k, step in enumerate(self.steps) if isinstance(step, Launch)}
         self.kernels = {k: libraries[step.library].kernel(step) for k, step in launches.items()}
         self.counts = {k: _count(step) for k, step in launches.items()}
         self._events: list[Any] | None = []
