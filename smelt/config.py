@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from smelt.errors import ArgumentError
 
@@ -72,7 +73,25 @@ def _tuned() -> str:
     return found
 
 
+_NAMES: Final = (
+    *("CACHE_DIR", "CC", "DATA_DIR", "DEBUG", "DEVICE", "DISK_CACHE", "FEATURES"),
+    *("OPENCL", "SANITIZE", "THREADS", "TRACEBACK", "TUNED", "VERIFY"),
+)
+
+
+def _warn_of_misspelt() -> None:
+    """Warn of variables that nobody reads and whose names are close to others'. Those of the tests are read there."""
+    words = [name.removeprefix("SMELT_") for name in os.environ if name.startswith("SMELT_")]
+    for word in words:
+        if word not in _NAMES and not word.startswith("TEST_"):
+            import difflib
+
+            for meant in difflib.get_close_matches(word, _NAMES, 1):
+                warnings.warn(f"SMELT_{word} means nothing to smelt; SMELT_{meant} does.", stacklevel=2)
+
+
 def _from_environment() -> Settings:
+    _warn_of_misspelt()
     return Settings(
         debug=_integer("SMELT_DEBUG", 0),
         cache_dir=os.environ.get("SMELT_CACHE_DIR") or _own_folder("XDG_CACHE_HOME", ".cache"),

@@ -16,7 +16,7 @@ RACE = """
 import numpy as np
 from smelt import runtime
 from smelt.device.memory import NOWHERE
-from smelt.device.protocol import Launch
+from smelt.device.protocol import Launch, Listing
 source = '''
 __kernel __attribute__((reqd_work_group_size(2, 1, 1))) void race(__global char *m0, long f0) {
   __local int shared[2];
@@ -26,7 +26,7 @@ __kernel __attribute__((reqd_work_group_size(2, 1, 1))) void race(__global char 
 }'''
 device = runtime.device("opencl")
 memory = device.upload(np.zeros(2, np.int32))
-program = device.load([Launch(0, "race", "", 1, 1, 2, (0,), ())], device.build([source]), [(1, 0)], 0, 0)
+program = device.load(Listing([Launch(0, "race", "", 1, 1, 2, (0,), ())], [(1, 0)]), device.build([source]))
 program.run(NOWHERE + memory.pointer, b"")
 print(memory.view(np.dtype(np.int32), (2,)))
 """

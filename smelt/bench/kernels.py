@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from smelt.config import configure
 from smelt.device.cpu import CPU, Program
-from smelt.device.protocol import Launch
+from smelt.device.protocol import Launch, Listing
 from smelt.graph import upper
 from smelt.kernel import Buffer, Kernel
 
@@ -31,7 +31,7 @@ class Runner:
         slots = [(1 + k, 0) for k in range(len(kernel.buffers))]
         launch = Launch(0, kernel.name, "", tasks, grain, 1, tuple(range(len(slots))), ())
         with configure(threads=threads):
-            self._program = Program([launch], [library], slots, device.workspace_bytes(kernel), 0)
+            self._program = Program(Listing([launch], slots, device.workspace_bytes(kernel)), [library])
         self._program.is_timed = True
         self._arena = memory_of(max(1, self._program.arena_bytes))
         self._memory = memory

@@ -16,20 +16,6 @@ from smelt.plan import CompiledGraph
 if TYPE_CHECKING:
     from smelt.graph import Node
 
-__all__ = [
-    "MEASURED_AS",
-    "Choices",
-    "CompiledGraph",
-    "Compiler",
-    "GraphKey",
-    "Traced",
-    "measured_as",
-    "question_of",
-    "simplify",
-    "trace",
-    "with_steady",
-]
-
 
 def simplify(roots: Sequence[Node]) -> list[Node]:
     """The graph as kernels are made of it: rewritten, with composites written out."""

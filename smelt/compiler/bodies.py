@@ -27,9 +27,9 @@ from smelt.graph import (
     open_body,
     parameter,
     parameter_types,
+    rewritten,
     topological,
     with_bodies,
-    with_sources,
 )
 from smelt.graph.closed import items
 
@@ -45,23 +45,22 @@ def simple_bodies(roots: Sequence[Node], simplify: Simplify) -> list[Node]:
     for node in order:
         if node.op is Op.ITEM:
             read.setdefault(run.get(node.sources[0], node.sources[0]), set()).add(node.attribute)
-    new: dict[Node, Node] = {}
     values: dict[Node, Values] = {}
-    for node in order:
+
+    def simple(node: Node, same: Node) -> Node:
         if node.op is Op.ITEM:
-            new[node] = values[run.get(node.sources[0], node.sources[0])][node.attribute]
-            continue
-        new[node] = replaced = with_sources(node, tuple([new[source] for source in node.sources]))
+            return values[run.get(node.sources[0], node.sources[0])][node.attribute]
         chosen = run.get(node, node)
         if node.op in CONTROL and chosen not in values:
-            bodies = [simplify(body) for body in bodies_of(chosen)]
-            attribute = with_bodies(chosen.attribute, bodies)
-            simple = make(node.op, node.dtype, node.shape, replaced.sources, attribute)
+            attribute = with_bodies(chosen.attribute, [simplify(body) for body in bodies_of(chosen)])
+            found = make(node.op, node.dtype, node.shape, same.sources, attribute)
             if node.op is Op.HOST:
-                values[chosen] = dict(enumerate(items(simple)))
+                values[chosen] = dict(enumerate(items(found)))
             else:
-                values[chosen] = (_loop if node.op is Op.LOOP else _branch)(simple, sorted(read[chosen]), simplify)
-    return [new[root] for root in roots]
+                values[chosen] = (_loop if node.op is Op.LOOP else _branch)(found, sorted(read[chosen]), simplify)
+        return same
+
+    return rewritten(roots, simple)
 
 
 def _larger_loops(order: Sequence[Node]) -> dict[Node, Node]:

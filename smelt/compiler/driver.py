@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -49,18 +49,16 @@ from smelt.graph import (
     make,
     open_body,
     private_nodes,
-    product_of,
+    rewritten,
     row_major,
     topological,
-    upper,
     verify_graph,
-    with_sources,
 )
 from smelt.graph.text import print_graph
 from smelt.kernel import Kernel, Region, Routine, parse_schedule, print_region, print_routine, verify
 from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.rewrite import rewrite
-from smelt.schedule import Candidate, Choice, Refused, choose, routine_steps
+from smelt.schedule import Candidate, Choice, choose, routine_steps
 
 MOST_LINES = 20_000  # of a kernel that somebody else has chosen: some schedules would have any number
 STORED = "what is stored, and why"  # the title of a text
@@ -117,7 +115,7 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
     roots = rewrite(roots)
     order = topological(roots)
     if any(node.op is Op.COMPOSITE for node in order):
-        roots = rewrite(_expanded(roots))
+        roots = rewrite(rewritten(roots, _written_out))
     return simple_bodies(roots, simplify) if any(node.op in CONTROL for node in order) else roots
 
 
@@ -227,7 +225,7 @@ class _Maker:
         if source_lines(kernel) <= MOST_LINES and measured_as(self.device, kernel) == measured:
             return choice, kernel
         choice, kernel = choose(region, self.device.profile)
-        return replace(choice, refused=(Refused("chosen", "it is not what was measured"), *choice.refused)), kernel
+        return replace(choice, refused=("chosen: it is not what was measured", *choice.refused)), kernel
 
     def routine_kernel(self, routine: Routine) -> Built:
         text = print_routine(routine)
@@ -277,16 +275,12 @@ class _Maker:
         return Block(work, stored, leaves)
 
 
-def _expanded(roots: Sequence[Node], done: Iterable[Node] = ()) -> list[Node]:
-    """The graph without composites, given nodes below which there are none."""
-    new = {node: node for node in done}
-    for node in topological(roots, known=new):
-        replaced = with_sources(node, tuple([new[source] for source in node.sources]))
-        if node.op is Op.COMPOSITE:
-            # Composites may be made of composites.
-            [replaced] = _expanded([composites.expand(replaced)], replaced.sources)
-        new[node] = replaced
-    return [new[root] for root in roots]
+def _written_out(node: Node, same: Node) -> Node:
+    """A composite written out, whose parts may be composites as well."""
+    if node.op is not Op.COMPOSITE:
+        return same
+    [whole] = rewritten([composites.expand(same)], _written_out, {source: source for source in same.sources})
+    return whole
 
 
 def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], list[Node]]:
@@ -304,7 +298,7 @@ def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], li
         root = storable(root)
         if root not in stored:
             stored[root] = len(outputs)
-            outputs.append(Stored(root.dtype, root.shape, upper(product_of(root.shape)) * root.dtype.itemsize))
+            outputs.append(Stored(root.dtype, root.shape))
         results.append(stored[root])
     return outputs, results, list(stored)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from smelt.compiler.prepare import Wishes
@@ -13,7 +13,7 @@ from smelt.cost import Profile
 from smelt.cost.rates import known
 from smelt.device.protocol import REGISTER, Control, Device, HostStep, Launch, Library, Step
 from smelt.fuse import amount_node, base
-from smelt.graph import Hosted, Index, IndexLike, Loop, Node, Op, row_major
+from smelt.graph import Hosted, Index, IndexLike, Loop, Node, Op
 from smelt.kernel import Routine, Temporary
 from smelt.plan import ARENA, INPUTS, SCALARS, Alias, GraphRecord, KernelRecord, Placed, Stored
 
@@ -36,7 +36,7 @@ def link(
     names = [f"d{k}" for k in range(len(key.bounds))] + [f"s{k}" for k in range(key.starts)]
     integers = {name: k for k, name in enumerate(names)}
     place: dict[Value, Place] = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
-    arena = Arena.of(work, stored, movable=True)
+    arena = Arena.of(work, stored, {output.input for output in outputs if isinstance(output, Alias)})
     place |= arena.places(0, INPUTS + n_inputs + len(stored))
     linker = _Linker(device, place, integers, explain)
     spans = [linker.add(item) for item in work]
@@ -45,8 +45,6 @@ def link(
         Placed(life.nbytes, offsets[node], spans[life.first][0], spans[life.last][1], repr(node))
         for node, life in arena.lives.items()
     ]
-    largest = [(p.nbytes, p.text) for p in placed]
-    largest += [(o.nbytes, f"result {o.dtype}{list(o.shape)}") for o in outputs if isinstance(o, Stored)]
     record = GraphRecord(
         tuple(library.key for library in linker.libraries),
         tuple(linker.steps),
@@ -58,45 +56,13 @@ def link(
         key.bounds,
         tuple(linker.kernels),
         tuple(placed),
-        tuple(sorted(largest, reverse=True)[:8]),
-        _in_place(work, stored, {output.input for output in outputs if isinstance(output, Alias)}),
+        tuple((k, over) for k, node in enumerate(stored) if (over := arena.over(node)) is not None),
         tuple(choices.items()),
         tuple(arena.sized.values()),
         wishes.given,
         wishes.others,
     )
     return record, list(linker.libraries)
-
-
-def _in_place(work: Sequence[AnyWork], stored: Sequence[Node], shown: Set[int]) -> tuple[tuple[int, int], ...]:
-    """Results that may be written over an input, should its owner give it up: (number of the result, of the input).
-
-    Inputs that are `shown` as results stay what they are.
-    """
-    numbers: dict[Value, int] = {node: k for k, node in enumerate(stored)}
-    inputs: dict[Value, int] = {
-        node: node.attribute.number
-        for item in work
-        for node in item.nodes
-        if isinstance(node, Node) and node.op is Op.LEAF and node.attribute.kind == "input"
-    }
-    last = {inputs[node]: k for k, item in enumerate(work) for node in item.nodes if node in inputs}
-    found: dict[int, int] = {}  # by input
-    for k, item in enumerate(work):
-        for written, candidates in zip(item.nodes, item.overwritable, strict=False):
-            free = [node for node in candidates if node in inputs and inputs[node] not in {*found, *shown}]
-            for node in free if written in numbers else ():
-                if last[inputs[node]] == k and _is_alike(node, written):
-                    found[inputs[node]] = numbers[written]
-                    break
-    return tuple(sorted((result, number) for number, result in found.items()))
-
-
-def _is_alike(node: Value, written: Value) -> bool:
-    """Whether an input has the size of a result, and no gaps."""
-    argument = node.attribute if isinstance(node, Node) else None
-    whole = isinstance(argument, Argument) and argument.strides == row_major(node.shape)
-    return whole and node.shape == written.shape and node.dtype is written.dtype
 
 
 class _Linker:
@@ -117,7 +83,7 @@ class _Linker:
             self.launch(item)
         else:
             read = [self.at(base(source)) for source in item.node.sources]
-            written = [self.place[value] for value in item.values]
+            written = [self.place[value] for value in item.written]
             {Op.LOOP: self.loop, Op.BRANCH: self.branch, Op.HOST: self.host}[item.node.op](item, read, written)
         return first, max(first, len(self.kernels) - 1)
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from smelt.compiler.trace import GraphKey, is_steady
+from smelt.compiler.trace import GraphKey
 from smelt.config import settings
-from smelt.device.protocol import REGISTER, Device, Launch, Library
+from smelt.device.protocol import REGISTER, Device, Launch, Library, Listing
 from smelt.diskcache import disk_cache
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import InternalError, SmeltError
-from smelt.graph import Index, Op, Variable, of, product_of, upper
+from smelt.graph import Index, Op, Variable, of, upper
 from smelt.graph.index_text import parse_index
 from smelt.plan import Alias, CompiledGraph, GraphRecord, Stored
 
@@ -37,8 +37,8 @@ _TEXTS: dict[Any, Reader] = {Index: parse_index, DType: lambda name, names: as_d
 
 def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) -> CompiledGraph:
     """The graph, ready to run."""
-    places = (record.slots, record.scratch_bytes, record.arena_bytes)
-    program = device.load(record.launches, libraries, *places) if record.launches else None
+    listing = Listing(record.launches, record.slots, record.scratch_bytes, record.arena_bytes)
+    program = device.load(listing, libraries) if record.launches else None
     return CompiledGraph(**vars(record), device=device, program=program)
 
 
@@ -165,7 +165,7 @@ def _check(record: GraphRecord, key: GraphKey) -> None:
     leaves: dict[int, list[Any]] = {}  # of each input, which may be seen in several ways
     for entry in key.entries:
         if entry[0] is Op.LEAF:
-            leaves.setdefault(entry[4], []).append(entry)
+            leaves.setdefault(entry[3].number, []).append(entry)
     # Behind each base, the bytes at which slots may start. The last is that of registers.
     homes = [max([1, *map(upper, home.nbytes)]) for home in record.homes]
     rooms = [
@@ -190,7 +190,7 @@ def _check(record: GraphRecord, key: GraphKey) -> None:
         and all(output.input in leaves for output in record.outputs if isinstance(output, Alias))
         and all(_fits(record.outputs[k], key.entries[root]) for k, root in zip(record.results, key.roots, strict=True))
         and all(one.input in leaves for one in (*record.prepared, *record.asks))
-        and all(is_steady(entry) for one in record.prepared for entry in leaves[one.input])
+        and all(entry[3].steady for one in record.prepared for entry in leaves[one.input])
         # A result has the type of an input that it is written over.
         and all(_fits(stored[result], entry) for result, number in record.in_place for entry in leaves[number])
     )
@@ -201,5 +201,4 @@ def _check(record: GraphRecord, key: GraphKey) -> None:
 def _fits(output: Stored | Alias, entry: Any) -> bool:
     """Whether an output has the dtype and shape of its root."""
     _, dtype, shape, *_ = entry
-    whole = Stored(dtype, shape, upper(product_of(shape)) * dtype.itemsize)
-    return bool(output.shape == shape if isinstance(output, Alias) else output == whole)
+    return bool(output.shape == shape if isinstance(output, Alias) else output == Stored(dtype, shape))

@@ -9,18 +9,17 @@ Two graphs with equal keys are computed by the same compiled graph. Keys compare
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from collections.abc import Container, Hashable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType
 from smelt.graph import (
     CONTROL,
     DONE,
+    VIEWS,
     Check,
     Hosted,
-    Index,
     IndexLike,
     Loop,
     Node,
@@ -32,7 +31,6 @@ from smelt.graph import (
     bodies_of,
     broadcast_to,
     checks_of,
-    constant_bytes,
     make,
     of,
     product_of,
@@ -45,6 +43,7 @@ from smelt.graph import (
 )
 from smelt.graph.checks import with_checks
 
+_Taken = dict[Hashable, int]  # by node or axis of a slice, the number of the argument that it was taken out as
 Bases = dict[Node, "LeafView | Node | None"]  # a view of a leaf, a constant that is repeated, or neither
 
 
@@ -57,8 +56,7 @@ class LeafView(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """The attribute of a leaf in a traced graph: the number of an input or of a scalar."""
 
     kind: str  # "input", "prepared", "scalar", or "parameter" of a body
@@ -90,39 +88,28 @@ class Traced(NamedTuple):
     checks: tuple[Check, ...] = ()  # about the last results, which are beyond the roots
 
 
-def _permuted(node: Node, view: LeafView) -> LeafView:
-    return view._replace(shape=node.shape, strides=tuple(view.strides[axis] for axis in node.attribute))
-
-
-def _expanded(node: Node, view: LeafView) -> LeafView:
-    strides = (
-        0 if old == 1 and new != 1 else s for s, old, new in zip(view.strides, view.shape, node.shape, strict=True)
-    )
-    return view._replace(shape=node.shape, strides=tuple(strides))
-
-
-def _sliced(node: Node, view: LeafView) -> LeafView | None:
-    offset = view.offset
-    strides: list[IndexLike] = []
-    for span, stride in zip(node.attribute, view.strides, strict=True):
-        step = as_index(stride)
-        if span.start and (step.terms or not isinstance(span.start, int)):
-            return None
-        offset += span.start * step.constant if span.start else 0
-        strides.append(step.constant * span.step if not step.terms else step * span.step)
-    return LeafView(view.leaf, node.shape, tuple(strides), offset)
-
-
-def _windowed(node: Node, view: LeafView) -> LeafView:
-    axis, _, step, dilation = node.attribute
-    stride = view.strides[axis]
-    steps = (*view.strides[:axis], stride * step, *view.strides[axis + 1 :], stride * dilation)
-    return view._replace(shape=node.shape, strides=steps)
-
-
-def _reshaped(node: Node, view: LeafView) -> LeafView | None:
-    strides = reshape_strides(view.shape, view.strides, node.shape)
-    return None if strides is None else view._replace(shape=node.shape, strides=strides)
+def _shown(node: Node, view: LeafView) -> LeafView | None:
+    """What a node shows of a leaf of which its source shows a view; None if the elements do not lie evenly."""
+    op, attribute, offset = node.op, node.attribute, view.offset
+    strides: tuple[IndexLike, ...] | None = view.strides
+    if op is Op.PERMUTE:
+        strides = tuple([view.strides[axis] for axis in attribute])
+    elif op is Op.EXPAND:
+        axes = zip(view.strides, view.shape, node.shape, strict=True)
+        strides = tuple([0 if old == 1 and new != 1 else stride for stride, old, new in axes])
+    elif op is Op.SLICE:
+        for span, stride in zip(attribute, view.strides, strict=True):
+            if span.start and not (isinstance(stride, int) and isinstance(span.start, int)):
+                return None
+            offset += span.start * stride if span.start else 0
+        strides = tuple([stride * span.step for span, stride in zip(attribute, view.strides, strict=True)])
+    elif op is Op.WINDOW:
+        axis, _, step, dilation = attribute
+        stride = view.strides[axis]
+        strides = (*view.strides[:axis], stride * step, *view.strides[axis + 1 :], stride * dilation)
+    elif op is Op.RESHAPE:
+        strides = reshape_strides(view.shape, view.strides, node.shape)
+    return None if strides is None else LeafView(view.leaf, node.shape, strides, offset)
 
 
 def reshape_strides(shape: Shape, strides: tuple[IndexLike, ...], target: Shape) -> tuple[IndexLike, ...] | None:
@@ -148,32 +135,17 @@ def reshape_strides(shape: Shape, strides: tuple[IndexLike, ...], target: Shape)
     return (*out, *(0 for _ in rest)) if all(size == 1 for size in rest) else None
 
 
-_VIEW_RULES: dict[Op, Any] = {
-    Op.PERMUTE: _permuted,
-    Op.EXPAND: _expanded,
-    Op.SLICE: _sliced,
-    Op.WINDOW: _windowed,
-    Op.RESHAPE: _reshaped,
-    Op.ALIAS: lambda node, view: view,
-}
-
-
-@cache
-def _plain_numbers(dtype: DType) -> frozenset[bytes]:
-    """The integers that rules look for: 0 and ±1, and where the range ends."""
-    return frozenset([constant_bytes(value, dtype) for value in (0, 1, -1, *dtype.range)])
-
-
 @lru_cache(maxsize=4096)
-def _is_plain_float(dtype: DType, bits: bytes) -> bool:
-    """Whether rules look for a number: 0 and ±1, and what is not finite."""
+def _is_plain(dtype: DType, bits: bytes) -> bool:
+    """Whether rules look for a number: 0 and ±1, what is not finite, and where the range of integers ends."""
     value = scalar_of(bits, dtype)
-    return not math.isfinite(value) or value in (0, 1, -1)
+    return value in (0, 1, -1) or (value in dtype.range if dtype.is_integer else not math.isfinite(value))
 
 
 _CHECKED = frozenset({Op.GATHER, Op.SCATTER})  # where an index may lie outside its axis
 _SPECIAL = _CHECKED | CONTROL
-_BASED = frozenset({Op.LEAF, Op.CONST, *_VIEW_RULES})
+_SHOWING = VIEWS | {Op.ALIAS}
+_BASED = _SHOWING | {Op.LEAF, Op.CONST}
 _BY_SECOND = frozenset({"floordiv", "mod", "pow", "shl", "shr"})  # other code for another second operand
 
 
@@ -182,7 +154,7 @@ def _varying(order: Sequence[Node], bases: Bases) -> set[Node]:
     shifts, and whatever an index is computed from, since its range decides about checks.
     """
     found = {base for base in bases.values() if type(base) is Node and base.dtype.is_integer}
-    constants = {node for node in found if node.attribute not in _plain_numbers(node.dtype)}
+    constants = {node for node in found if not _is_plain(node.dtype, node.attribute)}
     if not constants:
         return constants
     stack: list[Node] = []
@@ -216,7 +188,7 @@ def trace(roots: Sequence[Node], integers: bool = False) -> Traced:
         order, bases = _needed(roots)
     writer = _Writer(integers)
     entries, numbers = writer.graph(order, roots, bases, varying, {})
-    dims = writer.dims.found
+    dims = writer.dims
     bounds = tuple([(v.low, v.high) for v in dims.values()])
     inputs, scalars, starts = tuple(writer.inputs), tuple(writer.scalars), tuple(writer.starts)
     key = GraphKey(entries, numbers, bounds, len(inputs), len(scalars), len(starts), writer.calls_python)
@@ -228,29 +200,20 @@ def _needed(roots: Sequence[Node]) -> tuple[list[Node], Bases]:
     an alias, only derivatives read more than the first source.
     """
     bases: Bases = {}
-    order: dict[Node, None] = {}
-    seen: set[Node] = set()
-    stack = list(reversed(roots))
-    while stack:
-        node = stack[-1]
-        if node in seen:  # all of its sources are done, or it is itself
-            order[stack.pop()] = None
-            continue
-        seen.add(node)
-        sources = node.sources
+
+    def reads(node: Node) -> Sequence[Node]:
         if node.op is Op.ALIAS and node.leaf is None:
-            sources = sources[:1]
-        elif (node.op in _BASED or node.leaf is not None) and base_of(node, bases) is not None:
-            order[stack.pop()] = None
-            continue
-        stack += [source for source in reversed(sources) if source not in seen]
-    return list(order), bases
+            return node.sources[:1]
+        has_base = (node.op in _BASED or node.leaf is not None) and base_of(node, bases) is not None
+        return () if has_base else node.sources
+
+    return topological(roots, reads=reads), bases
 
 
 def base_of(node: Node, known: Bases) -> LeafView | Node | None:
     """The leaf that a node shows, through which strides, or the constant that it repeats; None if it is neither."""
     chain: list[Node] = []
-    while node.op in _VIEW_RULES and node.leaf is None and node not in known:
+    while node.op in _SHOWING and node.leaf is None and node not in known:
         chain.append(node)
         node = node.sources[0]
     found = known.get(node)
@@ -259,7 +222,7 @@ def base_of(node: Node, known: Bases) -> LeafView | Node | None:
         whole = LeafView(leaf, leaf.shape, leaf.attribute.strides, 0) if leaf.op is Op.LEAF else None
         found = known[node] = node if node.op is Op.CONST else whole
     for node in reversed(chain):
-        found = known[node] = _VIEW_RULES[node.op](node, found) if type(found) is LeafView else found
+        found = known[node] = _shown(node, found) if type(found) is LeafView else found
     return found
 
 
@@ -279,17 +242,12 @@ class _Writer:
         self.starts: list[int] = []
         # What was taken out of a node of a body is the same argument in another body that has the node: otherwise two
         # loops of which one repeats the other would not look alike.
-        self.taken: dict[Node, tuple[int, ...]] = {}
-        self.dims = _Dims()
+        self.taken: _Taken = {}
+        self.dims: dict[Variable, Variable] = {}  # those of keys, d0, d1, … as they are met: names never matter
         self.calls_python = False
 
     def graph(
-        self,
-        order: Sequence[Node],
-        roots: Sequence[Node],
-        bases: Bases,
-        varying: Container[Node],
-        taken: dict[Node, tuple[int, ...]],
+        self, order: Sequence[Node], roots: Sequence[Node], bases: Bases, varying: Container[Node], taken: _Taken
     ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """An entry for each node of the order, and the numbers of the roots. What shows a leaf is an input, and
         integers that are `varying` are taken out.
@@ -298,74 +256,61 @@ class _Writer:
         """
         number: dict[Node, int] = {}
         entries: list[Any] = []
-        dims, inputs = self.dims, self.inputs
+        rename, inputs = self.rename, self.inputs
         for node in order:
             op = node.op
             if op is Op.ALIAS and node.leaf is None:
                 number[node] = number[node.sources[0]]
                 continue
-            base = bases.get(node)
-            shape = dims.rename(node.shape)
+            base, shape = bases.get(node), rename(node.shape)
+            attribute: Any = node.attribute
+            sources: list[int] = []
             if isinstance(base, LeafView):
-                strides = dims.rename(base.strides)
-                entries.append((Op.LEAF, node.dtype, shape, strides, inputs.setdefault(base, len(inputs))))
+                place = inputs.setdefault(base, len(inputs))
+                op, attribute = Op.LEAF, Argument("input", place, rename(base.strides))
             elif base is not None:
-                if base in varying or (base.dtype.is_float and not _is_plain_float(base.dtype, base.attribute)):
-                    if base not in taken:
-                        taken[base] = (len(self.scalars),)
-                        self.scalars.append(base.attribute)
-                    entries.append((Op.CONST, node.dtype, shape, None, *taken[base]))
-                else:
-                    entries.append((Op.CONST, node.dtype, shape, base.attribute))
-            elif op is Op.SLICE:
-                spans: list[tuple[Any, ...]] = []
-                places = iter(taken.get(node, ()))
-                first = len(self.starts)
-                for span, size in zip(node.attribute, node.sources[0].shape, strict=True):
-                    start, count = dims.rename((span.start, span.size))
-                    if span.size == size or not isinstance(start, int):
-                        spans.append((start, count, span.step))
-                        continue
-                    place = next(places, len(self.starts))
-                    if place == len(self.starts):
-                        self.starts.append(start)
-                    spans.append((_Start(place), count, span.step))
-                taken.setdefault(node, tuple(range(first, len(self.starts))))
-                entries.append((Op.SLICE, node.dtype, shape, tuple(spans), number[node.sources[0]]))
+                op, attribute = Op.CONST, base.attribute
+                if base in varying or (base.dtype.is_float and not _is_plain(base.dtype, attribute)):
+                    attribute = Argument("scalar", _take(self.scalars, attribute, base, taken))
             else:
-                sources = tuple([number[source] for source in node.sources])
-                attribute = node.attribute
-                if op is Op.PAD:
-                    attribute = tuple(dims.rename(widths) for widths in attribute)
+                sources = [number[source] for source in node.sources]
+                if op is Op.SLICE:
+                    attribute = self.spans(node, taken)
+                elif op is Op.PAD:
+                    attribute = tuple(rename(widths) for widths in attribute)
                 elif op in CONTROL:
                     attribute = self.control(node)
-                entries.append((op, node.dtype, shape, attribute, *sources))
-            number[node] = len(entries) - 1
+            number[node] = len(entries)
+            entries.append((op, node.dtype, shape, attribute, *sources))
         return tuple(entries), tuple([number[root] for root in roots])
+
+    def spans(self, node: Node, taken: _Taken) -> tuple[Any, ...]:
+        """What a slice shows of each axis, without where that starts."""
+        spans: list[tuple[Any, ...]] = []
+        for axis, (span, size) in enumerate(zip(node.attribute, node.sources[0].shape, strict=True)):
+            start, count = self.rename((span.start, span.size))
+            if span.size == size or not isinstance(start, int):
+                spans.append((start, count, span.step))
+            else:
+                spans.append((_Start(_take(self.starts, start, (node, axis), taken)), count, span.step))
+        return tuple(spans)
 
     def control(self, node: Node) -> tuple[Any, ...]:
         """The attribute of a loop or branch without its bodies, and those as graphs of entries."""
-        bodies = [without_aliases(body) for body in bodies_of(node)]
-        # A number that is computed in a body may have got a value elsewhere, which no body can read.
-        written = tuple([self.body(topological(body, through_leaves=True), body) for body in bodies])
-        facts = with_bodies(node.attribute, [()] * len(bodies))
+        written: list[Any] = []
+        for body in map(without_aliases, bodies_of(node)):
+            # A number that is computed in a body may have got a value elsewhere, which no body can read.
+            order = topological(body, through_leaves=True)
+            bases: Bases = {node: node for node in order if node.op is Op.CONST}
+            varying = _varying(order, bases) if self.integers else ()
+            written.append(self.graph(order, body, bases, varying, self.taken))
+        facts = with_bodies(node.attribute, [()] * len(written))
         if isinstance(facts, Loop) and facts.length is not None:
-            facts = facts._replace(length=self.dims.rename((facts.length,))[0])
+            facts = facts._replace(length=self.rename((facts.length,))[0])
         if isinstance(facts, Hosted):
             self.calls_python = True
-            facts = facts._replace(types=tuple((dtype, self.dims.rename(shape)) for dtype, shape in facts.types))
-        return facts, written
-
-    def body(self, order: Sequence[Node], roots: Sequence[Node]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        bases: Bases = {node: node for node in order if node.op is Op.CONST}
-        return self.graph(order, roots, bases, _varying(order, bases) if self.integers else (), self.taken)
-
-
-class _Dims:
-    """Dims renamed d0, d1, … in the order in which they are met, so that their names never matter."""
-
-    def __init__(self) -> None:
-        self.found: dict[Variable, Variable] = {}
+            facts = facts._replace(types=tuple((dtype, self.rename(shape)) for dtype, shape in facts.types))
+        return facts, tuple(written)
 
     def rename(self, shape: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
         for size in shape:  # asked of every node: a loop is faster than `all`
@@ -377,20 +322,26 @@ class _Dims:
             if not isinstance(size, int):
                 for v in sorted(size.variables(), key=lambda v: v.name):
                     # A dim of 0 empties every loop over it, so whatever runs may take it to be at least 1.
-                    self.found.setdefault(v, Variable(f"d{len(self.found)}", max(v.low, 1), v.high))
-        renaming = {old: of(new) for old, new in self.found.items()}
+                    self.dims.setdefault(v, Variable(f"d{len(self.dims)}", max(v.low, 1), v.high))
+        renaming = {old: of(new) for old, new in self.dims.items()}
         return tuple(size if isinstance(size, int) else size.substitute(renaming) for size in shape)
+
+
+def _take(arguments: list[Any], value: Any, what: Hashable, taken: _Taken) -> int:
+    """The number of what is taken out of a graph among its arguments."""
+    number = taken.setdefault(what, len(arguments))
+    if number == len(arguments):
+        arguments.append(value)
+    return number
 
 
 def with_steady(key: GraphKey, inputs: Container[int]) -> GraphKey:
     """The key of the same graph for inputs that stay the same from call to call: their entries say so."""
-    steady = [(*entry, True) if entry[0] is Op.LEAF and entry[4] in inputs else entry for entry in key.entries]
+    steady = [
+        (*entry[:3], entry[3]._replace(steady=True)) if entry[0] is Op.LEAF and entry[3].number in inputs else entry
+        for entry in key.entries
+    ]
     return key._replace(entries=tuple(steady))
-
-
-def is_steady(entry: tuple[Any, ...]) -> bool:
-    """Whether the entry of a leaf says that it stays the same from call to call."""
-    return len(entry) > 5
 
 
 def rebuild(key: GraphKey) -> list[Node]:
@@ -400,37 +351,23 @@ def rebuild(key: GraphKey) -> list[Node]:
 
 def _rebuilt(entries: Sequence[Any], roots: Sequence[int]) -> list[Node]:
     nodes: list[Node] = []
-    for entry in entries:
-        op: Op = entry[0]
-        dtype: DType = entry[1]
-        if op is Op.LEAF:
-            node = make(op, dtype, entry[2], (), Argument("input", entry[4], entry[3], is_steady(entry)))
-        elif op is Op.CONST:
-            scalar = entry[3] is None
-            number = make(Op.LEAF, dtype, (), (), Argument("scalar", entry[4])) if scalar else None
-            node = broadcast_to(number or make(op, dtype, (), (), entry[3]), entry[2])
-        elif op is Op.SLICE:
-            source = nodes[entry[4]]
-            spans: list[Span] = []
-            for span, size in zip(entry[3], source.shape, strict=True):
-                if isinstance(span[0], _Start):
-                    spans.append(_slot_span(f"s{span[0].number}", span[1], span[2], size))
-                else:
-                    spans.append(Span(*span))
-            node = make(op, dtype, entry[2], (source,), tuple(spans))
-        else:
-            attribute = entry[3]
-            if op in CONTROL:
-                facts, bodies = attribute
-                attribute = with_bodies(facts, [_rebuilt(body, found) for body, found in bodies])
-            node = make(op, dtype, entry[2], tuple([nodes[k] for k in entry[4:]]), attribute)
-        nodes.append(node)
+    for op, dtype, shape, attribute, *numbers in entries:
+        sources = tuple([nodes[k] for k in numbers])
+        if op is Op.CONST:  # a number that may be repeated
+            number = make(Op.LEAF if isinstance(attribute, Argument) else op, dtype, (), (), attribute)
+            nodes.append(broadcast_to(number, shape))
+            continue
+        if op is Op.SLICE:
+            attribute = tuple([_span(size, *span) for span, size in zip(attribute, sources[0].shape, strict=True)])
+        elif op in CONTROL:
+            attribute = with_bodies(attribute[0], [_rebuilt(*body) for body in attribute[1]])
+        nodes.append(make(op, dtype, shape, sources, attribute))
     return [nodes[k] for k in roots]
 
 
-def _slot_span(name: str, size: int, step: int, whole: IndexLike) -> Span:
-    reach = (as_index(size) - 1) * abs(step)
-    first: Index = as_index(0) if step > 0 else reach
-    last: Index = as_index(whole) - 1 - reach if step > 0 else as_index(whole) - 1
-    start = Index({(Variable(name, first, last),): 1}, 0)
+def _span(whole: IndexLike, start: _Start | IndexLike, size: IndexLike, step: int) -> Span:
+    if isinstance(start, _Start):
+        reach = (as_index(size) - 1) * abs(step)
+        first, last = (0, whole - 1 - reach) if step > 0 else (reach, whole - 1)
+        start = of(Variable(f"s{start.number}", first, last))
     return Span(start, size, step)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import TypeGuard
 
+from smelt.compiler.trace import Argument
 from smelt.device.protocol import Library
 from smelt.dtypes import int64, uint8
 from smelt.fuse import Group, LoopSizes, base
-from smelt.graph import Index, IndexLike, Node, Op, product_of, upper
+from smelt.graph import Index, IndexLike, Node, Op, product_of, row_major, upper
 from smelt.graph.closed import items
 from smelt.kernel import Kernel, Routine, Temporary, print_kernel
 from smelt.plan import ARENA, Home, Lifetime, Step, assign, assign_sized, reordered
@@ -87,7 +89,7 @@ class ControlWork:
     """
 
     node: Node
-    values: Sequence[Node]
+    written: Sequence[Value]  # its values
     blocks: Sequence[Block] = ()  # in the order in which they run
     memory: Sequence[Temporary] = ()  # of the blocks, then what a loop keeps: words, and spare places
     sizes: LoopSizes | None = None
@@ -120,12 +122,8 @@ class ControlWork:
         return cls(node, values, blocks, memory, sizes, in_place, below)
 
     @property
-    def written(self) -> Sequence[Value]:
-        return self.values
-
-    @property
     def nodes(self) -> list[Value]:
-        return [*self.values, *(base(source) for source in self.node.sources), *self.memory]
+        return [*self.written, *(base(source) for source in self.node.sources), *self.memory]
 
 
 AnyWork = Work | ControlWork
@@ -151,7 +149,7 @@ def in_order(work: Sequence[AnyWork], stored: Sequence[Node]) -> list[AnyWork]:
     results = set(stored)
     for item in work:
         if isinstance(item, ControlWork):
-            writes = [*item.values, *item.memory]
+            writes = [*item.written, *item.memory]
         elif isinstance(item.built.kernel, Routine):  # works on memory step by step: what it touches, it may write
             writes = [value for value in item.nodes if not _is_leaf(value)]
         else:
@@ -172,11 +170,21 @@ def _leaves_below(item: AnyWork, results: Set[Value]) -> Iterator[Value]:
     """The leaves that results of a launch may be written over."""
     for written, candidates in zip(item.nodes, item.overwritable, strict=False):
         if written in results:
-            yield from (x for x in candidates if _is_leaf(x) and (x.shape, x.dtype) == (written.shape, written.dtype))
+            yield from (x for x in candidates if _is_leaf(x) and _is_alike(x, written))
 
 
-def _is_leaf(value: Value) -> bool:
+def _is_leaf(value: Value) -> TypeGuard[Node]:
     return isinstance(value, Node) and value.op is Op.LEAF
+
+
+def _is_alike(value: Value, written: Value) -> bool:
+    return value.shape == written.shape and value.dtype is written.dtype
+
+
+def _is_whole(leaf: Node, shown: Set[int]) -> bool:
+    """Whether a leaf is an input without gaps that is not shown as a result."""
+    argument: Argument = leaf.attribute
+    return argument.kind == "input" and argument.number not in shown and argument.strides == row_major(leaf.shape)
 
 
 @dataclass(frozen=True)
@@ -184,79 +192,90 @@ class Arena:
     """Where temporaries live: in homes at fixed places, or in those that a call places by its dims."""
 
     lives: Mapping[Value, Lifetime]  # between which launches
-    home: Mapping[Value, Value]  # the one whose place each takes, often its own
+    home: Mapping[Value, Value]  # of all values, the one whose place each takes, often its own
     fixed: Mapping[Value, int]  # the places of homes
     nbytes: int  # of these
     sized: Mapping[Value, Home]
 
     @classmethod
-    def of(cls, work: Sequence[AnyWork], placed: Collection[Value], movable: bool = False) -> Arena:
-        """For values that are not `placed` elsewhere. Unless something is `movable` and depends on dims, everything is
-        fixed; otherwise all but the memory of bodies moves.
+    def of(cls, work: Sequence[AnyWork], stored: Collection[Value], shown: Set[int] | None = None) -> Arena:
+        """For the values of a body that are not `stored` elsewhere; or of a graph, given the inputs that are `shown` as
+        results. If something depends on dims there, all but the memory of bodies moves.
         """
-        lives = _temporaries(work, set(placed))
-        home, homes = _homes(work, lives)
+        lives, results = _lifetimes(work), set(stored)
+        temporaries = {node: life for node, life in lives.items() if node not in results and not _is_leaf(node)}
+
+        def gives_way(value: Value, written: Value) -> bool:
+            if written in temporaries:
+                return value in temporaries and lives[value].nbytes == lives[written].nbytes
+            return shown is not None and _is_leaf(value) and _is_alike(value, written) and _is_whole(value, shown)
+
+        home, last = _homes(work, lives, gives_way)
         sizes: dict[Value, dict[IndexLike, None]] = {}
-        for node, old in home.items():
-            sizes.setdefault(old, {})[_sized_nbytes(node)] = None
-        moves = movable and any(isinstance(size, Index) for each in sizes.values() for size in each)
+        for node in temporaries:
+            sizes.setdefault(home[node], {})[_sized_nbytes(node)] = None
+        moves = shown is not None and any(isinstance(size, Index) for each in sizes.values() for size in each)
         sized = {
-            node: Home(tuple(sizes[node]), life.first, life.last)
-            for node, life in homes.items()
+            node: Home(tuple(found), lives[node].first, last[node])
+            for node, found in sizes.items()
             if moves and not isinstance(node, Fixed)
         }
-        fixed = {node: life for node, life in homes.items() if node not in sized}
+        fixed = {node: lives[node]._replace(last=last[node]) for node in sizes if node not in sized}
         offsets, total = assign(list(fixed.values()))
-        return cls(lives, home, dict(zip(fixed, offsets, strict=True)), total, sized)
+        return cls(temporaries, home, dict(zip(fixed, offsets, strict=True)), total, sized)
 
     def places(self, start: int, first: int = 0) -> dict[Value, Place]:
         """Of all temporaries, if the fixed ones start there; `first` is the base of the first home that moves."""
         places = {node: (ARENA, start + offset) for node, offset in self.fixed.items()}
         places |= {node: (first + k, 0) for k, node in enumerate(self.sized)}
-        return {node: places[home] for node, home in self.home.items()}
+        return {node: places[self.home[node]] for node in self.lives}
+
+    def over(self, result: Value) -> int | None:
+        """The number of the input that a result may be written over, should its owner give it up."""
+        place = self.home.get(result, result)
+        return place.attribute.number if _is_leaf(place) else None
 
     def offsets(self, limits: Mapping[str, int]) -> dict[Value, int]:
         """The same for people to look at, while no dim is larger than its limit."""
         found, _ = assign_sized(list(self.sized.values()), limits)
         at = {**self.fixed, **{node: self.nbytes + offset for node, offset in zip(self.sized, found, strict=True)}}
-        return {node: at[home] for node, home in self.home.items()}
+        return {node: at[self.home[node]] for node in self.lives}
 
 
-def _temporaries(work: Sequence[AnyWork], placed: Set[Value]) -> dict[Value, Lifetime]:
-    """Values that live only inside the graph, with the launches between which they live."""
-    first: dict[Value, int] = {}
-    last: dict[Value, int] = {}
+def _lifetimes(work: Sequence[AnyWork]) -> dict[Value, Lifetime]:
+    """Between which launches each value is touched."""
+    lives: dict[Value, Lifetime] = {}
     for k, item in enumerate(work):
         for node in item.nodes:
-            if node not in placed and not _is_leaf(node):
-                first.setdefault(node, k)
-                last[node] = k
-    return {node: Lifetime(nbytes(node), first[node], last[node]) for node in first}
+            lives[node] = lives[node]._replace(last=k) if node in lives else Lifetime(nbytes(node), k, k)
+    return lives
 
 
 def _homes(
-    work: Sequence[AnyWork], temporaries: Mapping[Value, Lifetime]
-) -> tuple[dict[Value, Value], dict[Value, Lifetime]]:
-    """For each temporary, the one whose place it takes, often its own; and the lifetimes of these places.
+    work: Sequence[AnyWork], lives: Mapping[Value, Lifetime], gives_way: Callable[[Value, Value], bool]
+) -> tuple[dict[Value, Value], dict[Value, int]]:
+    """For each value, the one whose place it takes, often its own; and until when these places are in use.
 
-    What a launch writes takes the place of an equally large value that this launch is the last to read, where it may.
+    What a launch writes takes the place of a value that gives way to it, if this launch is the last to read that. All
+    leaves of an input lie in one place.
     """
-    home = {node: node for node in temporaries}
-    lives = dict(temporaries)  # of homes, with all who live there one after the other
+    home: dict[Value, Value] = {}
+    last: dict[Value, int] = {}
+    leaves: dict[tuple[str, int], Value] = {}
+    for node, life in lives.items():
+        argument = node.attribute if _is_leaf(node) else None
+        place = node if argument is None else leaves.setdefault((argument.kind, argument.number), node)
+        home[node], last[place] = place, max(last.get(place, 0), life.last)
     for k, item in enumerate(work):
         taken: set[Value] = set()
         for written, candidates in zip(item.nodes, item.overwritable, strict=False):
-            if written not in temporaries or temporaries[written].first != k:
-                continue
-            for node in candidates:
-                old = home.get(node)
-                if old is None or old in taken or lives[old].last != k or lives[old].nbytes != lives[written].nbytes:
-                    continue
-                home[written] = old
-                lives[old] = lives[old]._replace(last=lives.pop(written).last)
-                taken.add(old)
-                break
-    return home, lives
+            free = [home[x] for x in candidates if last[home[x]] == k and gives_way(x, written)]
+            free = [place for place in free if place not in taken]
+            if free and lives[written].first == k:
+                home[written] = place = free[0]
+                last[place] = last.pop(written)
+                taken.add(place)
+    return home, last
 
 
 def nbytes(node: Value) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import struct
+from array import array
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from smelt.config import settings
 from smelt.cost import Profile, profile
 from smelt.device import memory
-from smelt.device.protocol import CONTROLS, REGISTER, Control, Device, HostStep, Launch, Step, check_controls
+from smelt.device.protocol import CONTROLS, REGISTER, Control, Device, HostStep, Launch, Listing, Step, check_listing
 from smelt.device.registry import only_first
 from smelt.errors import InternalError, MemoryLimitError
 from smelt.locks import new_lock
@@ -29,13 +29,8 @@ MOST_THREADS: Final = 256  # as in runtime.c
 _MOST_TASKS: Final = 2**63 - 1
 _MOST_ARGUMENTS: Final = 4096  # of one kernel: they lie on the stack
 
-# The layouts of runtime.c.
-_STEP: Final = struct.Struct("@PPqqiiiiq")
-_SLOT: Final = struct.Struct("@i4xq")
-_PROGRAM: Final = struct.Struct("@PqPPPqqqqq")
 _KINDS: Final = {kind: number for number, kind in enumerate(CONTROLS, 1)}  # 0 is a launch
 _HOST: Final = 1 + len(_KINDS)
-_POINTER_BYTES: Final = 8
 
 
 class Program:
@@ -50,16 +45,13 @@ class Program:
         *("_slots", "_taken"),
     )
 
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        libraries: Sequence[Library],
-        slots: Sequence[tuple[int, int]],
-        scratch_bytes: int,
-        arena_bytes: int,
-    ) -> None:
-        _check(steps, slots, scratch_bytes, arena_bytes)
+    def __init__(self, listing: Listing, libraries: Sequence[Library]) -> None:
+        check_listing(listing)
+        steps, slots, scratch_bytes, arena_bytes = listing
         launches = [step for step in steps if isinstance(step, Launch)]
+        most = max((len(given) for launch in launches for given in (launch.buffers, launch.integers)), default=1)
+        if most > _MOST_ARGUMENTS:
+            raise InternalError(f"a kernel with {most} arguments")
         self._hosts = {at: step for at, step in enumerate(steps) if isinstance(step, HostStep)}
         self._slots = list(slots) if self._hosts else []
         scratch_offset = _aligned(arena_bytes)
@@ -67,22 +59,18 @@ class Program:
         self.threads, self._libraries = threads(), libraries
         self.workspace_bytes = self.threads * scratch_bytes
         self.arena_bytes = scratch_offset + self.workspace_bytes
-        self._bases_bytes = _POINTER_BYTES * (1 + max((base for base, _ in slots), default=0))
+        self._bases_bytes = 8 * (1 + max((base for base, _ in slots), default=0))
         self._integers_bytes = 8 * (1 + max((i for launch in launches for i in launch.integers), default=-1))
-        # What the packed program points to has to live as long as it does.
+        # As runtime.c reads them: words of 64 bits. What the packed program points to has to live as long as it does.
         self._parts = [
-            _stored(_packed_steps(steps, libraries)),
-            _stored(b"".join(_SLOT.pack(base, offset) for base, offset in slots)),
-            _stored(_packed_ints([slot for step in steps for slot in step.buffers])),
-            _stored(_packed_ints([place for launch in launches for place in launch.integers])),
+            array("q", _packed_steps(steps, libraries)),
+            array("q", [number for slot in slots for number in slot]),
+            array("q", [slot for step in steps for slot in step.buffers]),
+            array("q", [place for launch in launches for place in launch.integers]),
         ]
-        step_list, slot_list, buffer_slots, integer_slots = map(ctypes.addressof, self._parts)
-        most_buffers = max((len(launch.buffers) for launch in launches), default=0)
-        most_integers = max((len(launch.integers) for launch in launches), default=0)
-        self._packed = _PROGRAM.pack(
-            *(step_list, len(steps), slot_list, buffer_slots, integer_slots),
-            *(scratch_offset, scratch_bytes, max(1, most_buffers), max(1, most_integers), self.threads),
-        )
+        step_list, *lists = [part.buffer_info()[0] for part in self._parts]
+        sizes = (scratch_offset, scratch_bytes, max(1, most), self.threads)
+        self._packed = array("q", [step_list, len(steps), *lists, *sizes]).tobytes()
         self._run, self._run_timed, _ = _runtime()
         # The launches of a loop may be any number: they are not timed one by one.
         self._taken = (ctypes.c_long * len(steps))() if len(launches) == len(steps) else None
@@ -109,24 +97,14 @@ class Program:
 
     def _do(self, at: int, bases: bytes, integers: bytes) -> None:
         """A step of Python's."""
-        import numpy as np
-
-        addresses = struct.unpack(f"{len(bases) // 8}q", bases)
+        addresses = memoryview(bases).cast("q")
 
         def place(slot: int) -> int:
             base, offset = self._slots[slot]
-            address: int = addresses[max(base, 0)] + offset
+            address = addresses[max(base, 0)] + offset
             return ctypes.c_int64.from_address(address).value if base == REGISTER else address
 
-        def load(slot: int, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-            array = np.empty(shape, dtype)
-            ctypes.memmove(array.ctypes.data, place(slot), array.nbytes)
-            return array
-
-        def store(slot: int, array: NDArray[Any]) -> None:
-            ctypes.memmove(place(slot), array.ctypes.data, array.nbytes)
-
-        self._hosts[at].run(struct.unpack(f"{len(integers) // 8}q", integers), load, store)
+        self._hosts[at].run(memoryview(integers).cast("q"), place, _read, _write)
 
     def launch_seconds(self) -> list[float] | None:
         """How long each launch of the latest timed run took; None where there was none, or if there are loops."""
@@ -232,29 +210,16 @@ def _load_runtime() -> _Runtime:
     return run, run_timed, library
 
 
-def _check(steps: Sequence[Step], slots: Sequence[tuple[int, int]], scratch_bytes: int, arena: int) -> None:
-    """A wrong number here would be a wild pointer there."""
-    if scratch_bytes < 0 or arena < 0:
-        raise InternalError("a program with a negative size")
-    for base, offset in slots:
-        inside = offset <= arena if base == 0 else offset + _POINTER_BYTES <= arena if base == REGISTER else base > 0
-        if offset < 0 or not inside:
-            raise InternalError(f"a slot at base {base}, offset {offset}, with an arena of {arena} bytes")
-    try:
-        check_controls(steps, slots)
-    except ValueError as error:
-        raise InternalError(str(error)) from None
-    for step in steps:
-        if not isinstance(step, Launch):
-            continue
-        if max(len(step.buffers), len(step.integers)) > _MOST_ARGUMENTS:
-            raise InternalError(f"a kernel with {len(step.buffers)} buffers and {len(step.integers)} integers")
-        if any(not 0 <= slot < len(slots) for slot in step.buffers) or any(place < 0 for place in step.integers):
-            raise InternalError("a launch names a slot or an integer that does not exist")
+def _read(address: int, into: NDArray[Any]) -> None:
+    ctypes.memmove(into.ctypes.data, address, into.nbytes)
 
 
-def _packed_steps(steps: Sequence[Step], libraries: Sequence[Library]) -> bytes:
-    packed = []
+def _write(address: int, data: NDArray[Any]) -> None:
+    ctypes.memmove(address, data.ctypes.data, data.nbytes)
+
+
+def _packed_steps(steps: Sequence[Step], libraries: Sequence[Library]) -> list[int]:
+    packed: list[int] = []
     first_buffer = first_integer = 0
     for step in steps:
         kernel = count = integers = kind = amount = other = 0
@@ -268,22 +233,10 @@ def _packed_steps(steps: Sequence[Step], libraries: Sequence[Library]) -> bytes:
             integers, amount, other = len(step.integers), step.tasks, step.grain
         if max(amount, other) > _MOST_TASKS:
             raise MemoryLimitError("a tensor has more elements than 64 bits can count", hint="Use smaller shapes.")
-        ranges = (first_buffer, len(step.buffers), first_integer, integers)
-        packed.append(_STEP.pack(kernel, count, amount, other, *ranges, kind))
+        packed += (kernel, count, amount, other, first_buffer, len(step.buffers), first_integer, integers, kind)
         first_buffer += len(step.buffers)
         first_integer += integers
-    return b"".join(packed)
-
-
-def _packed_ints(values: Sequence[int]) -> bytes:
-    return struct.pack(f"@{len(values)}i", *values)
-
-
-def _stored(data: bytes) -> ctypes.Array[ctypes.c_longlong]:
-    """Bytes at a fixed address, aligned for anything that they may hold."""
-    words = (ctypes.c_longlong * max(1, -(-len(data) // 8)))()
-    ctypes.memmove(words, data, len(data))
-    return words
+    return packed
 
 
 def _aligned(nbytes: int) -> int:

@@ -177,7 +177,7 @@ def _remember(found: Compiler) -> None:
 
 
 def _ask_version(command: tuple[str, ...]) -> str | None:
-    from smelt.device.child import Child  # only the first process on a machine gets here
+    from smelt.device.compilation import Child  # only the first process on a machine gets here
 
     try:
         child = Child([*command, "--version"], _VERSION_TIME_LIMIT, "stdout", {})

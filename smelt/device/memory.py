@@ -13,7 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -84,7 +84,6 @@ class Memory:
     That of another device is a subclass: `pointer` is what its programs take, and `view` gives a copy.
     """
 
-    device: ClassVar[str] = "cpu"
     __slots__ = ("__weakref__", "address", "nbytes", "owner", "pointer", "writeable")
 
     def __init__(self, address: int, pointer: bytes, nbytes: int, owner: Any, writeable: bool = True) -> None:
@@ -158,7 +157,7 @@ class Pool:
         self._limit, self._block, self._memory = limit, block, memory
         self._count_after = (limit or 0) // _COUNTED_FRACTION
         self._lock = new_lock()  # reentrant: giving back may happen in the middle of releasing
-        self._now = self._peak = 0  # bytes of all blocks that are there, and the most that they ever were
+        self._now = 0  # bytes of all blocks that are there
         self._free: dict[int, deque[Block]] = {}
         self._put_down: deque[Lease] = deque(maxlen=_MOST_PUT_DOWN)
         self._clock = 0
@@ -176,21 +175,10 @@ class Pool:
         kept = self.kept_bytes
         return self._now - kept
 
-    @property
-    def peak_bytes(self) -> int:
-        """The most bytes that the pool ever had from the system, or had since `reset_peak`."""
-        return self._peak
-
-    def reset_peak(self) -> None:
-        """Begin to look for the peak anew."""
-        with self._lock:
-            self._peak = self._now
-
     def count(self, nbytes: int) -> None:
         """So many bytes more, or less, were had from the system."""
         with self._lock:
             self._now += nbytes
-            self._peak = max(self._peak, self._now)
 
     def take(self, nbytes: int) -> Memory:
         """A block of at least `nbytes` with arbitrary content."""

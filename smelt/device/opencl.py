@@ -20,7 +20,7 @@ import numpy as np
 from smelt.cost import Profile
 from smelt.device.memory import Block, Memory, Pool
 from smelt.device.opencl_build import Library, build, stored
-from smelt.device.protocol import Builder, Device, Step
+from smelt.device.protocol import Builder, Device, Listing
 from smelt.device.queue import Program
 from smelt.device.registry import only_first
 from smelt.errors import DeviceError, InternalError
@@ -134,7 +134,6 @@ class BufferMemory(Memory):
     """Memory of the device."""
 
     __slots__ = ()
-    device = "opencl"
 
     def view(
         self,
@@ -248,15 +247,8 @@ class OpenCL(Device):
         found = [library for key in keys if (library := stored(context, key))]
         return found if len(found) == len(keys) else None
 
-    def load(
-        self,
-        steps: Sequence[Step],
-        libraries: Sequence[Any],
-        slots: Sequence[tuple[int, int]],
-        scratch_bytes: int,
-        arena_bytes: int,
-    ) -> Program:
-        return Program(open_context(), steps, libraries, slots, arena_bytes)
+    def load(self, listing: Listing, libraries: Sequence[Any]) -> Program:
+        return Program(open_context(), listing, libraries)
 
 
 def open_device(number: int) -> OpenCL:

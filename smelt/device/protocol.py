@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from smelt.device.memory import Memory
+from smelt.errors import InternalError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,6 +59,7 @@ CONTROLS: Final[dict[str, Operands]] = {
     "copy": Operands(2, measured=True),  # two places: the amount, in bytes, from the second to the first
 }
 REGISTER: Final = -1  # as the base of a slot: where the pointer that lies at the slot's offset in the arena points to
+_POINTER_BYTES: Final = 8
 _COUNTERS: Final = ("set", "again", "until")
 _MOST: Final = 1 << 62  # bytes, or iterations
 
@@ -85,47 +87,74 @@ class HostStep:
     def run(
         self,
         integers: Sequence[int],
-        load: Callable[[int, Any, tuple[int, ...]], Any],
-        store: Callable[[int, Any], None],
+        place: Callable[[int], int],
+        read: Callable[[int, NDArray[Any]], None],
+        write: Callable[[int, NDArray[Any]], None],
     ) -> None:
-        """Do the step; `load(slot, dtype, shape)` is a copy of what a slot holds, `store(slot, array)` writes there."""
+        """Do the step, given the integers of the call, the address of a slot, and what copies an array from and to an
+        address.
+        """
+        import numpy as np
+
         values = {name: integers[k] for name, k in self.names.items()}
         shapes = [
             tuple(size if isinstance(size, int) else size.evaluate(values) for size in shape)
             for _, shape in self.arrays
         ]
-        given = zip(self.buffers[: self.read], self.arrays, shapes, strict=False)
-        found = self.function([load(slot, dtype, shape) for slot, (dtype, _), shape in given], shapes[self.read :])
-        for slot, value in zip(self.buffers[self.read :], found, strict=True):
-            store(slot, value)
+        given = [np.empty(shape, dtype) for (dtype, _), shape in zip(self.arrays[: self.read], shapes, strict=False)]
+        for slot, array in zip(self.buffers, given, strict=False):
+            read(place(slot), array)
+        for slot, array in zip(self.buffers[self.read :], self.function(given, shapes[self.read :]), strict=True):
+            write(place(slot), array)
 
 
 Step = Launch | Control | HostStep
 
 
-def check_controls(steps: Sequence[Any], slots: Sequence[tuple[int, int]]) -> None:
-    """Raise ValueError unless the control steps of a program fit it: their numbers become pointers."""
-    pointed = set()
-    for step in steps:
-        if isinstance(step, Control):
-            _check_control(step, slots, len(steps))
-            if step.kind == "point":
-                pointed.add(step.buffers[0])
+class Listing(NamedTuple):
+    """A program as plain data: steps over slots, each a base (0: the arena, REGISTER: a pointer there) and an offset in
+    bytes.
+    """
+
+    steps: Sequence[Step]
+    slots: Sequence[tuple[int, int]]
+    scratch_bytes: int = 0  # for each thread
+    arena_bytes: int = 0
+
+
+def check_listing(listing: Listing) -> None:
+    """Raise InternalError unless steps fit the slots, and these the arena: a wrong number here would be a wild pointer
+    there.
+    """
+    steps, slots, scratch_bytes, arena_bytes = listing
+    if scratch_bytes < 0 or arena_bytes < 0:
+        raise InternalError("a program with a negative size")
+    for base, offset in slots:
+        room = {0: arena_bytes, REGISTER: arena_bytes - _POINTER_BYTES}.get(base, offset)
+        if base < REGISTER or not 0 <= offset <= room:
+            raise InternalError(f"a slot at base {base}, offset {offset}, with an arena of {arena_bytes} bytes")
+    pointed = {step.buffers[0] for step in steps if isinstance(step, Control) and step.kind == "point" and step.buffers}
     if any(base == REGISTER and slot not in pointed for slot, (base, _) in enumerate(slots)):
-        raise ValueError("a register that points nowhere")
+        raise InternalError("a register that points nowhere")
+    for step in steps:
+        if any(not 0 <= slot < len(slots) for slot in step.buffers):
+            raise InternalError("a step names a slot that does not exist")
+        if isinstance(step, Control):
+            _check_control(step, [slots[slot][0] for slot in step.buffers], len(steps))
+        elif isinstance(step, Launch) and any(place < 0 for place in step.integers):
+            raise InternalError("a launch names an integer that does not exist")
 
 
-def _check_control(step: Control, slots: Sequence[tuple[int, int]], steps: int) -> None:
+def _check_control(step: Control, bases: Sequence[int], steps: int) -> None:
     known = CONTROLS.get(step.kind)
-    if known is None or not known.slots <= len(step.buffers) <= known.slots + known.measured:
-        raise ValueError(f"a control step {step.kind!r:.20} with {len(step.buffers)} slots")
+    if known is None or not known.slots <= len(bases) <= known.slots + known.measured:
+        raise InternalError(f"a control step {step.kind!r:.20} with {len(bases)} slots")
     if type(step.target) is not int or type(step.amount) is not int or abs(step.amount) >= _MOST:
-        raise ValueError(f"a control step {step.kind} with numbers of the wrong kind")
-    if any(not 0 <= slot < len(slots) for slot in step.buffers) or not 0 <= step.target <= steps:
-        raise ValueError(f"a control step {step.kind} that names what does not exist")
-    bases = [slots[slot][0] for slot in step.buffers]
+        raise InternalError(f"a control step {step.kind} with numbers of the wrong kind")
+    if not 0 <= step.target <= steps:
+        raise InternalError(f"a control step {step.kind} that goes on at a step that does not exist")
     if any(base != REGISTER for base in bases[: known.registers]) or (step.kind in _COUNTERS and bases[0] != 0):
-        raise ValueError(f"a control step {step.kind} on places of the wrong kind")
+        raise InternalError(f"a control step {step.kind} on places of the wrong kind")
 
 
 class Library(Protocol):
@@ -246,13 +275,6 @@ class Device(Protocol):
         """The libraries that were built under these keys, by this process or an earlier one; None if one is missing."""
         ...
 
-    def load(
-        self,
-        steps: Sequence[Step],
-        libraries: Sequence[Any],
-        slots: Sequence[tuple[int, int]],
-        scratch_bytes: int,
-        arena_bytes: int,
-    ) -> Program:
-        """Steps over `slots`, each a base (0: the arena, REGISTER: a pointer there) and an offset in bytes."""
+    def load(self, listing: Listing, libraries: Sequence[Any]) -> Program:
+        """A program, ready to run."""
         ...

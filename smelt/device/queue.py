@@ -7,14 +7,13 @@ written from here.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
 import numpy as np
 
-from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Step, check_controls
+from smelt.device.protocol import CONTROLS, REGISTER, Control, HostStep, Launch, Listing, check_listing
 from smelt.graph import Index, Variable, of
 from smelt.graph.index_text import parse_index
 
@@ -57,18 +56,13 @@ class Queue(Protocol):
 class Program:
     """Steps over a queue. It returns when everything is enqueued; whoever reads a result waits for it."""
 
-    def __init__(
-        self,
-        queue: Queue,
-        steps: Sequence[Step],
-        libraries: Sequence[Any],  # each gives the `kernel` of a launch
-        slots: Sequence[tuple[int, int]],
-        arena_bytes: int,
-    ) -> None:
-        check_controls(steps, slots)
-        self._queue, self.slots, self.steps = queue, list(slots), list(steps)
-        self.arena_bytes, self.workspace_bytes = arena_bytes, 0  # what threads have of their own is private memory
-        launches = {k: step for k, step in enumerate(steps) if isinstance(step, Launch)}
+    def __init__(self, queue: Queue, listing: Listing, libraries: Sequence[Any]) -> None:
+        """Each of the libraries gives the `kernel` of a launch."""
+        check_listing(listing)
+        self._queue, self.slots, self.steps = queue, list(listing.slots), list(listing.steps)
+        # What threads have of their own is private memory.
+        self.arena_bytes, self.workspace_bytes = listing.arena_bytes, 0
+        launches = {k: step for k, step in enumerate(self.steps) if isinstance(step, Launch)}
         self.kernels = {k: libraries[step.library].kernel(step) for k, step in launches.items()}
         self.counts = {k: _count(step) for k, step in launches.items()}
         self._events: list[Any] | None = []
@@ -76,9 +70,7 @@ class Program:
 
     def run(self, bases: bytes, integers: bytes) -> None:
         """Enqueue every launch in order. `bases` and `integers` are packed 8-byte values; base 0 is the arena."""
-        addresses = struct.unpack(f"{len(bases) // 8}q", bases)
-        numbers = struct.unpack(f"{len(integers) // 8}q", integers)
-        run = _Run(self, self._queue, addresses, numbers)
+        run = _Run(self, self._queue, memoryview(bases).cast("q"), memoryview(integers).cast("q"))
         with self._queue.lock:
             at = 0
             while at < len(self.steps):
@@ -109,7 +101,7 @@ class _Run:
             following = self.control(step)
             return at + 1 if following is None else following
         if isinstance(step, HostStep):
-            step.run(self.numbers, self.load, lambda slot, array: self.queue.write(self.address(slot), array))
+            step.run(self.numbers, self.address, self.queue.read, self.queue.write)
             return at + 1
         given = [self.numbers[k] for k in step.integers]
         count = self.program.counts[at]
@@ -142,7 +134,7 @@ class _Run:
             case "until":
                 return step.target if self.counters[slots[0]] >= self.amount(step) else None
             case "unless":
-                return None if self.load(slots[0], np.bool_, (1,)).item() else step.target
+                return None if self.read(slots[0], np.bool_) else step.target
             case "jump":
                 return step.target
             case "copy":
@@ -153,11 +145,11 @@ class _Run:
         base, offset = self.program.slots[slot]
         return self.registers[slot] if base == REGISTER else self.bases[base] + offset
 
-    def load(self, slot: int, dtype: Any, shape: tuple[int, ...]) -> Any:
-        """An array of the device's memory, as soon as it is there."""
-        array = np.empty(shape, dtype)
+    def read(self, slot: int, dtype: Any) -> int:
+        """A number in the device's memory, as soon as it is there."""
+        array = np.empty(1, dtype)
         self.queue.read(self.address(slot), array)
-        return array
+        return int(array[0])
 
     def amount(self, step: Control) -> int:
         """The amount of a step; one that lies in memory depends on nothing but the sizes of the call."""
@@ -165,7 +157,7 @@ class _Run:
         if not extra:
             return step.amount
         if extra[0] not in self.amounts:
-            self.amounts[extra[0]] = self.load(extra[0], np.int64, (1,)).item()
+            self.amounts[extra[0]] = self.read(extra[0], np.int64)
         return self.amounts[extra[0]]
 
     def count(self, slot: int, value: int) -> None:

@@ -10,7 +10,7 @@ typedef void (*Kernel)(void *const *buffers, const long *integers, char *workspa
 typedef long (*Tasks)(const long *integers);
 
 typedef struct {
-    int base; /* 0: the arena; k: the k-th external pointer; -1: the arena holds a pointer at `offset`, and the slot is where it points */
+    long base; /* 0: the arena; k: the k-th external pointer; -1: the arena holds a pointer at `offset`, and the slot is where it points */
     long offset;
 } Slot;
 
@@ -22,8 +22,8 @@ typedef struct {
     Tasks count; /* for symbolic extents; null: `tasks` holds */
     long tasks;  /* of a launch; the amount of another step, unless it has a slot more than it needs, which holds it */
     long grain;  /* tasks that are worth a call; the target of another step */
-    int first_buffer, buffers;
-    int first_integer, integers;
+    long first_buffer, buffers;
+    long first_integer, integers;
     long kind;
 } Step;
 
@@ -31,15 +31,15 @@ typedef struct {
     const Step *steps;
     long n;
     const Slot *slots;
-    const int *buffer_slots;  /* each step has a run of these, starting at first_buffer */
-    const int *integer_slots; /* likewise, places in the integers of the call */
+    const long *buffer_slots;  /* each step has a run of these, starting at first_buffer */
+    const long *integer_slots; /* likewise, places in the integers of the call */
     long scratch_offset, scratch_bytes; /* thread t's workspace: arena + scratch_offset + t * scratch_bytes */
-    long most_buffers, most_integers;   /* of any launch, at least 1 */
+    long most; /* buffers or integers of any launch, at least 1 */
     long threads;
 } Program;
 
 _Static_assert(sizeof(long) == 8 && sizeof(void *) == 8, "an LP64 platform");
-_Static_assert(sizeof(Step) == 56 && sizeof(Slot) == 16 && sizeof(Program) == 80, "the layout that cpu.py packs");
+_Static_assert(sizeof(Step) == 72 && sizeof(Slot) == 16 && sizeof(Program) == 72, "the 64-bit words that cpu.py packs");
 
 /* ---- what the platform lends ---- */
 
@@ -308,20 +308,20 @@ static void run_launch(Kernel kernel, void *const *buffers, const long *integers
 }
 
 /* Where a slot lies. */
-static inline char *place(const Program *program, void *const *bases, int number) {
+static inline char *place(const Program *program, void *const *bases, long number) {
     const Slot *slot = program->slots + number;
     return slot->base < 0 ? *(char **)((char *)bases[0] + slot->offset) : (char *)bases[slot->base] + slot->offset;
 }
 
 /* The pointer that the arena holds for a slot. */
-static inline char **pointer(const Program *program, void *const *bases, int number) {
+static inline char **pointer(const Program *program, void *const *bases, long number) {
     return (char **)((char *)bases[0] + program->slots[number].offset);
 }
 
 /* Does a step that is no launch; the number of the next one. */
 static long control(const Program *program, void *const *bases, long at) {
     const Step *step = program->steps + at;
-    const int *slots = program->buffer_slots + step->first_buffer;
+    const long *slots = program->buffer_slots + step->first_buffer;
 #define PLACE(k) place(program, bases, slots[k])
 #define POINTER(k) (*pointer(program, bases, slots[k]))
 #define AMOUNT(k) (step->buffers > k ? *(const long *)PLACE(k) : step->tasks)
@@ -347,8 +347,8 @@ static long control(const Program *program, void *const *bases, long at) {
 /* Runs steps from number `first` on. Gives 0 when all are done; after a long while, the number of the step to go on with, so that
    Python can look at its signals in between; before a step that Python does, -1 minus its number. */
 long smelt_run(const Program *program, void *const *bases, const long *integers, int first) {
-    void *buffers[program->most_buffers];
-    long values[program->most_integers];
+    void *buffers[program->most];
+    long values[program->most];
     char *workspace = (char *)bases[0] + program->scratch_offset;
     FloatState before = float_state();
     set_float_state(FLOAT_DEFAULT);
@@ -358,9 +358,9 @@ long smelt_run(const Program *program, void *const *bases, const long *integers,
     while (at < program->n) {
         const Step *step = program->steps + at;
         if (step->kind == LAUNCH) {
-            const int *slots = program->buffer_slots + step->first_buffer;
+            const long *slots = program->buffer_slots + step->first_buffer;
             for (int i = 0; i < step->buffers; i++) buffers[i] = place(program, bases, slots[i]);
-            const int *places = program->integer_slots + step->first_integer;
+            const long *places = program->integer_slots + step->first_integer;
             for (int i = 0; i < step->integers; i++) values[i] = integers[places[i]];
             long tasks = step->count ? step->count(values) : step->tasks;
             run_launch(step->kernel, buffers, values, workspace, program, tasks, step->grain, threads);

@@ -70,47 +70,31 @@ class _Unneeded(weakref.ref[Library]):
         return self
 
 
-class _Slot:
-    """The place of one source in this process.
-
-    Whoever builds it holds `building` meanwhile. Free without a library: the builder gave up, or nobody needs the
-    library any more; whoever does next begins anew.
-    """
-
-    __slots__ = ("_library", "building", "key")
-
-    def __init__(self, key: str, building: threading.Lock) -> None:
-        self.key = key
-        self.building = building
-        self._library: _Unneeded | None = None
-
-    @property
-    def library(self) -> Library | None:
-        return None if self._library is None else self._library()
-
-    @property
-    def is_abandoned(self) -> bool:
-        return self.library is None and not self.building.locked()
-
-    def settle(self, library: Library) -> Library:
-        self._library = _Unneeded(library)
-        return library
-
-
 _lock = new_lock()
-_slots: dict[str, _Slot] = {}
+_libraries: dict[str, _Unneeded] = {}  # by key, those that somebody needs
+# By key, what whoever builds it holds meanwhile. Free, without a library: the builder gave up, and whoever comes next
+# begins anew.
+_builders: dict[str, threading.Lock] = {}
 _unneeded: deque[_Unneeded] = deque()
 _kept: set[Library] = set()  # what was built beside others, which need it
 
-
-def _after_fork() -> None:
-    """The threads that were building do not exist in the child."""
-    for slot in list(_slots.values()):
-        if slot.library is None:
-            del _slots[slot.key]
+os.register_at_fork(after_in_child=_builders.clear)  # the threads that were building do not exist in the child
 
 
-os.register_at_fork(after_in_child=_after_fork)
+def _known(key: str) -> Library | None:
+    """The library that this process has under a key."""
+    reference = _libraries.get(key)
+    return None if reference is None else reference()
+
+
+def _settled(library: Library) -> Library:
+    """A library that others find from now on, or the one that they find already."""
+    with _lock:
+        known = _known(library.key)
+        if known is None:
+            _libraries[library.key] = _Unneeded(library)
+        _builders.pop(library.key, None)
+    return known or library
 
 
 def compile_count() -> int:
@@ -145,10 +129,10 @@ class Builder(protocol.Builder):
 
     def __init__(self, stack: ExitStack, beside: Sequence[str]) -> None:
         self._stack, self._beside = stack, beside
-        self._slots: list[tuple[_Slot, str]] = []  # with their sources, those beside them first
+        self._keys: list[tuple[str, str]] = []  # with their sources, those beside them first
         self._held: list[Library | None] = []  # until the caller has them
-        self._waiting: dict[_Slot, tuple[str, Compiler]] = {}  # for a core, with their sources
-        self._runs: dict[_Slot, Run] = {}
+        self._waiting: dict[str, tuple[str, Compiler]] = {}  # keys that wait for a core, with their sources
+        self._runs: dict[str, Run] = {}
         self._folder: Path | None = None  # that compilers work in
         # Whatever interrupts us, a plain lock is free again after its block, and nobody waits for us in vain.
         self._building = threading.Lock()
@@ -156,90 +140,90 @@ class Builder(protocol.Builder):
 
     def add(self, source: str) -> None:
         """Begin to build a source; this waits for nothing but the disk."""
-        for one in (source,) if self._slots else (*self._beside, source):
-            self._slots.append((self._begin(one), one))
+        for one in (source,) if self._keys else (*self._beside, source):
+            self._keys.append((self._begin(one), one))
 
     def advance(self) -> None:
         """Take note of runs that have ended, and start others in their place, as many as there are cores."""
-        for slot, run in list(self._runs.items()):
+        for key, run in list(self._runs.items()):
             if run.child.is_due:
-                self._take(slot, run)
+                self._take(key, run)
         while self._waiting and len(self._runs) < profile().cores:
             # What takes longest must not be what all others have to wait for in the end.
-            self._run(max(self._waiting, key=lambda slot: len(self._waiting[slot][0])))
+            self._run(max(self._waiting, key=lambda key: len(self._waiting[key][0])))
 
     def waiting(self) -> int:
         return len(self._waiting) + len(self._runs)
 
     def finish(self, each: Callable[[], None] = lambda: None) -> list[Library]:
         while self._runs:
-            from smelt.device import child
+            from smelt.device import compilation
 
             each()
-            child.wait_for_one([run.child for run in self._runs.values()])
+            compilation.wait_for_one([run.child for run in self._runs.values()])
             self.advance()
         # Nobody waits for us while we wait for others.
         self._stack.close()
-        libraries = [_built(slot, source) for slot, source in self._slots]
+        libraries = [_built(key, source) for key, source in self._keys]
         self._held.clear()
         _kept.update(libraries[: len(self._beside)])
         return libraries[len(self._beside) :]
 
-    def _begin(self, source: str) -> _Slot:
+    def _begin(self, source: str) -> str:
         chosen = compiler()
         key = _maker(chosen) + hashlib.sha256(source.encode()).hexdigest()
         with _lock:
-            slot = _slots.get(key)
-            is_mine = slot is None or slot.is_abandoned
-            if slot is None or is_mine:
-                slot = _slots[key] = _Slot(key, self._building)
-            self._held.append(slot.library)
-        if is_mine and not self._load_stored(slot):
-            self._compile(chosen, slot, source)
-        return slot
+            library, builder = _known(key), _builders.get(key)
+            is_mine = library is None and (builder is None or not builder.locked())
+            if is_mine:
+                _builders[key] = self._building
+            self._held.append(library)
+        if is_mine and not self._load_stored(key):
+            self._compile(chosen, key, source)
+        return key
 
-    def _load_stored(self, slot: _Slot) -> bool:
-        found = _stored_library(slot.key)
+    def _load_stored(self, key: str) -> bool:
+        found = _stored_library(key)
         if found is not None:
-            self._held.append(slot.settle(found))
+            self._held.append(_settled(found))
         return found is not None
 
-    def _compile(self, chosen: Compiler, slot: _Slot, source: str) -> None:
-        self._waiting[slot] = source, chosen
+    def _compile(self, chosen: Compiler, key: str, source: str) -> None:
+        self._waiting[key] = source, chosen
         self.advance()
 
-    def _run(self, slot: _Slot) -> None:
+    def _run(self, key: str) -> None:
         from smelt.device import compilation
 
         if self._folder is None:
             self._folder = self._stack.enter_context(compilation.temporary_folder())
             self._stack.callback(self._stop)
-        source, chosen = self._waiting.pop(slot)
+        source, chosen = self._waiting.pop(key)
         with compilation.interrupts_later():
-            self._runs[slot] = compilation.Run(chosen, slot.key, source, self._folder)
+            self._runs[key] = compilation.Run(chosen, key, source, self._folder)
 
     def _stop(self) -> None:
         """Kill what still runs."""
         for run in self._runs.values():
             run.child.stop()
 
-    def _take(self, slot: _Slot, run: Run) -> None:
+    def _take(self, key: str, run: Run) -> None:
         """Load through the cache where there is one, so that what runs now is what later processes will run."""
         output = run.library()
-        del self._runs[slot]
+        del self._runs[key]
         run.child.stop()
         cache = disk_cache()
         if cache is not None:
-            cache.store_library(slot.key, output)
-        if self._load_stored(slot):
+            cache.store_library(key, output)
+        if self._load_stored(key):
             return
         try:
             handle = _loaded(lambda: open_library(str(output)))
         except OSError as error:
             from smelt.device import compilation
 
-            raise compilation.refused(slot.key, run.source, str(error).encode()) from None
-        self._held.append(slot.settle(Library(handle, slot.key)))
+            raise compilation.refused(key, run.source, str(error).encode()) from None
+        self._held.append(_settled(Library(handle, key)))
 
 
 def stored(keys: Sequence[str]) -> list[Library] | None:
@@ -252,13 +236,10 @@ def stored(keys: Sequence[str]) -> list[Library] | None:
     for key in keys:
         if not key.startswith(maker):
             return None
-        slot = _slots.get(key)
-        library = (slot and slot.library) or _stored_library(key)
+        library = _known(key) or _stored_library(key)
         if library is None:
             return None
-        with _lock:
-            slot = _slots.setdefault(key, _Slot(key, threading.Lock()))
-            found.append(slot.library or slot.settle(library))
+        found.append(_settled(library))
     return found
 
 
@@ -267,16 +248,17 @@ def _maker(chosen: Compiler) -> str:
     return hashlib.sha256(chosen.identity.encode()).hexdigest()[:32]
 
 
-def _built(slot: _Slot, source: str) -> Library:
-    """The library of a slot, when its builder has settled it; should that have given up, it is ours to try."""
-    _wait_for(slot)
-    return slot.library or build([source])[0]
+def _built(key: str, source: str) -> Library:
+    """The library of a key, when its builder has settled it; should that have given up, it is ours to try."""
+    _wait_for(key)
+    return _known(key) or build([source])[0]
 
 
-def _wait_for(slot: _Slot) -> None:
-    """Return when the slot has its library, or its builder has given up."""
-    if slot.library is None:
-        with slot.building:
+def _wait_for(key: str) -> None:
+    """Return when a key has its library, or its builder has given up."""
+    builder = _builders.get(key)
+    if builder is not None and _known(key) is None:
+        with builder:
             pass
 
 
@@ -304,7 +286,6 @@ def _unload() -> None:
     while _unneeded:
         dead = _unneeded.popleft()
         with _lock:
-            slot = _slots.get(dead.key)
-            if slot is not None and slot._library is dead:
-                del _slots[dead.key]
+            if _libraries.get(dead.key) is dead:
+                del _libraries[dead.key]
         dlclose(dead.handle)

@@ -23,27 +23,3 @@ from smelt.plan.compiled import (
 )
 from smelt.plan.memory import Home, Lifetime, assign, assign_sized
 from smelt.plan.order import Step, reordered
-
-__all__ = [
-    "ARENA",
-    "INPUTS",
-    "SCALARS",
-    "Alias",
-    "CompiledGraph",
-    "GraphRecord",
-    "Home",
-    "KernelRecord",
-    "Lifetime",
-    "MemoryPlan",
-    "Placed",
-    "Prepared",
-    "Step",
-    "Stored",
-    "assign",
-    "assign_sized",
-    "concrete",
-    "pointer_of",
-    "reordered",
-    "watch",
-    "watcher",
-]

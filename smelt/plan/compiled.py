@@ -13,7 +13,7 @@ from smelt.device import NOWHERE, size_class
 from smelt.device.protocol import Device, DeviceMemory, Program, Step
 from smelt.dtypes import DType
 from smelt.errors import MemoryLimitError
-from smelt.graph import Index, IndexLike, Shape, Variable
+from smelt.graph import Index, IndexLike, Shape, Variable, product_of, upper
 from smelt.plan.memory import ALIGNMENT, Home, assign_sized
 
 # Bases of a program: the arena, the scalars, the inputs, prepared ones, the outputs, then homes that depend on dims.
@@ -27,7 +27,11 @@ class Stored(NamedTuple):
 
     dtype: DType
     shape: Shape
-    nbytes: int  # at the upper bound of its dims
+
+    @property
+    def nbytes(self) -> int:
+        """At the upper bound of its dims."""
+        return upper(product_of(self.shape)) * self.dtype.itemsize
 
 
 class Alias(NamedTuple):
@@ -132,7 +136,6 @@ class GraphRecord:
     bounds: tuple[tuple[int, int], ...]  # of its dims
     kernels: tuple[KernelRecord, ...]  # one for each launch
     layout: tuple[Placed, ...]
-    largest: tuple[tuple[int, str], ...]
     in_place: tuple[tuple[int, int], ...]  # stored outputs that may be written over inputs
     choices: tuple[tuple[str, str | None], ...]  # what was asked about its kernels, with the answers; None: the default
     homes: tuple[Home, ...]  # places in the arena that depend on dims
@@ -166,7 +169,7 @@ class CompiledGraph(GraphRecord):
 
     def memory(self, inputs: int = 0, dims: dict[str, int] | None = None) -> MemoryPlan:
         """What one call takes, given the bytes that it reads and the values of its dims."""
-        stored = self._stored if dims is None else tuple(self.sizes(dims))
+        stored = self._stored if dims is None else self.sizes(dims)
         workspaces = self.program.workspace_bytes if self.program is not None else 0
         _, arena = self._arranged_for(None if dims is None else tuple(dims.values()))
         asked = (*stored, arena) if arena else stored
@@ -195,26 +198,26 @@ class CompiledGraph(GraphRecord):
         inputs: Iterable[bytes],
         scalars: bytes,
         integers: bytes,
-        sizes: Sequence[int] | None = None,
+        dims: dict[str, int],
         into: Mapping[int, DeviceMemory] | None = None,
     ) -> list[DeviceMemory]:
         """Compute the stored outputs.
 
-        `inputs` are pointers, prepared ones last, `scalars` is the one to the scalars, `integers` holds dims, then
-        slice starts. `sizes` are the bytes of the outputs where dims make them smaller than planned. `into` is the
-        memory of outputs that are written over inputs.
+        `inputs` are pointers, prepared ones last, `scalars` is the one to the scalars, `integers` holds the starts of
+        slices. `into` is the memory of outputs that are written over inputs.
         """
-        allocate = self.device.allocate
-        arena_bytes = self._arena_bytes
+        allocate, sizes, arena_bytes = self.device.allocate, self._stored, self._arena_bytes
+        if dims:
+            sizes, integers = self.sizes(dims), struct.pack(f"{len(dims)}q", *dims.values()) + integers
         if self.homes:
-            offsets, arena_bytes = self._arranged_for(struct.unpack_from(f"{len(self.dims)}q", integers))
+            offsets, arena_bytes = self._arranged_for(tuple(dims.values()))
         if self._large:
-            self._check_memory(arena_bytes + sum(sizes or self._stored))
+            self._check_memory(arena_bytes + sum(sizes))
         if into:
             given = into.get
-            memories = [given(k) or allocate(nbytes) for k, nbytes in enumerate(sizes or self._stored)]
+            memories = [given(k) or allocate(nbytes) for k, nbytes in enumerate(sizes)]
         else:
-            memories = list(map(allocate, sizes or self._stored))
+            memories = list(map(allocate, sizes))
         program = self.program
         if program is None:  # there may still be results, without elements
             return memories
@@ -232,7 +235,7 @@ class CompiledGraph(GraphRecord):
     def caller(self, scalars: bytes, integers: bytes) -> Callable[[Iterable[bytes]], list[DeviceMemory]]:
         """`run` for calls in which only the inputs change: the shortest way through."""
         if self.program is None or self.homes or self._large:
-            return lambda inputs: self.run(inputs, scalars, integers)
+            return lambda inputs: self.run(inputs, scalars, integers, {})
         allocate, start, sizes, arena_bytes = self.device.allocate, self.program.run, self._stored, self._arena_bytes
         nowhere = NOWHERE + scalars
 
@@ -249,15 +252,18 @@ class CompiledGraph(GraphRecord):
 
         return call
 
-    def sizes(self, dims: dict[str, int]) -> list[int]:
+    def sizes(self, dims: dict[str, int]) -> tuple[int, ...]:
         """The bytes of the stored outputs for given dims."""
         stored = [output for output in self.outputs if isinstance(output, Stored)]
-        return [math.prod(concrete(output.shape, dims)) * output.dtype.itemsize for output in stored]
+        return tuple([math.prod(concrete(output.shape, dims)) * output.dtype.itemsize for output in stored])
 
     def _check_memory(self, needed: int) -> None:
         if needed <= CHECKED_BYTES or needed <= (there := self.device.available_bytes()):
             return
-        names = "\n".join(f"  {nbytes / 2**20:10.1f} MiB  {text}" for nbytes, text in self.largest[:5])
+        parts = [(value.nbytes, value.text) for value in self.layout]
+        parts += [(o.nbytes, f"result {o.dtype}{list(o.shape)}") for o in self.outputs if isinstance(o, Stored)]
+        largest = sorted(parts, reverse=True)[:5]
+        names = "\n".join(f"  {nbytes / 2**20:10.1f} MiB  {text}" for nbytes, text in largest)
         raise MemoryLimitError(
             f"this graph needs {needed / 2**20:.0f} MiB, and {there / 2**20:.0f} MiB are free",
             rule=f"The largest tensors:\n{names}",

@@ -7,14 +7,15 @@ placing large values first comes within a few percent of it.
 
 from __future__ import annotations
 
-from bisect import insort
+import functools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from smelt.graph import Index, IndexLike, upper, variable
 
-ALIGNMENT = 64
-EXACT_LIMIT = 2000  # values up to which every pair is looked at
+ALIGNMENT: Final = 64
 
 
 class Home(NamedTuple):
@@ -33,86 +34,34 @@ class Lifetime(NamedTuple):
     last: int
 
 
-def assign(values: Sequence[Lifetime]) -> tuple[list[int], int]:
-    """Offsets, and the bytes that they need."""
-    return _largest_first(values) if len(values) <= EXACT_LIMIT else _in_time(values)
-
-
 def assign_sized(homes: Sequence[Home], limits: Mapping[str, int]) -> tuple[list[int], int]:
     """Offsets of homes, and the bytes that they need, while no dim is larger than its limit."""
-    known: dict[IndexLike, int] = {}
 
+    @functools.cache
     def most(nbytes: IndexLike) -> int:
-        if nbytes not in known:
-            known[nbytes] = upper(_limited(nbytes, limits))
-        return known[nbytes]
+        if not isinstance(nbytes, Index):
+            return nbytes
+        return upper(nbytes.substitute({v: variable(v.name, v.low, limits[v.name]) for v in nbytes.variables()}))
 
     return assign([Lifetime(max(map(most, home.nbytes)), home.first, home.last) for home in homes])
 
 
-def _limited(size: IndexLike, limits: Mapping[str, int]) -> IndexLike:
-    if not isinstance(size, Index):
-        return size
-    return size.substitute({v: variable(v.name, v.low, limits[v.name]) for v in size.variables()})
-
-
-def _rounded(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
-
-
-def _largest_first(values: Sequence[Lifetime]) -> tuple[list[int], int]:
-    offsets = [0] * len(values)
-    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last; sorted
-    total = 0
-    for k in sorted(range(len(values)), key=lambda k: (-values[k].nbytes, k)):
-        nbytes, begin, finish = values[k]
-        size = _rounded(nbytes)
-        at = 0
-        for offset, end, first, last in placed:
-            if last < begin or finish < first:
-                continue
-            if at + size <= offset:
-                break
-            at = max(at, end)
-        offsets[k] = at
-        total = max(total, at + size)
-        insort(placed, (at, at + size, begin, finish))
-    return offsets, total
-
-
-def _in_time(values: Sequence[Lifetime]) -> tuple[list[int], int]:
-    """First fit in order of time over a list of free ranges: nearly linear, for very long graphs."""
-    offsets = [0] * len(values)
-    free: list[tuple[int, int]] = []  # offset, size; sorted, not touching
-    total = 0
-    ending: dict[int, list[int]] = {}
-    for k, value in enumerate(values):
-        ending.setdefault(value.last, []).append(k)
-    done = -1
-    for k in sorted(range(len(values)), key=lambda k: values[k].first):
-        while done < values[k].first - 1:
-            done += 1
-            for old in ending.get(done, ()):
-                free = _freed(free, offsets[old], _rounded(values[old].nbytes))
-        size = _rounded(values[k].nbytes)
-        for position, (offset, room) in enumerate(free):
-            if room >= size:
-                offsets[k] = offset
-                free[position : position + 1] = [(offset + size, room - size)] if room > size else []
-                break
-        else:
-            offsets[k] = total
-            total += size
-    return offsets, total
-
-
-def _freed(free: list[tuple[int, int]], offset: int, size: int) -> list[tuple[int, int]]:
-    if size == 0:
-        return free
-    merged: list[tuple[int, int]] = []
-    for start, room in sorted([*free, (offset, size)]):
-        if merged and merged[-1][0] + merged[-1][1] == start:
-            merged[-1] = (merged[-1][0], merged[-1][1] + room)
-        else:
-            merged.append((start, room))
-    return merged
+def assign(values: Sequence[Lifetime]) -> tuple[list[int], int]:
+    """Offsets, and the bytes that they need. The largest value comes first; each takes the lowest place that is free
+    for as long as it lives.
+    """
+    order = sorted(range(len(values)), key=lambda k: -values[k].nbytes)
+    sizes = [-(-values[k].nbytes // ALIGNMENT) * ALIGNMENT for k in order]
+    firsts, lasts = np.array([values[k][1:] for k in order], np.int64).reshape(-1, 2).T
+    starts = np.zeros(len(order), np.int64 if sum(sizes) < 1 << 63 else object)  # dims may be so large
+    ends = starts + sizes
+    for k, size in enumerate(sizes):
+        meets = ((firsts[:k] <= lasts[k]) & (lasts[:k] >= firsts[k])).nonzero()[0]
+        meets = meets[starts[meets].argsort()]
+        begins, reached = starts[meets], np.maximum.accumulate(ends[meets])
+        if len(meets) and begins[0] < size:
+            fits = reached[:-1] + size <= begins[1:]
+            starts[k] = reached[fits.argmax() if fits.any() else -1]
+            ends[k] += starts[k]
+    offsets = dict(zip(order, starts.tolist(), strict=True))
+    return [offsets[k] for k in range(len(values))], max(ends.tolist(), default=0)

@@ -121,11 +121,8 @@ def run(
     """The values of the roots, given the inputs and the pointers to them, and the values of the dims. `into` is memory
     for results. Checks of indices may raise.
     """
-    offsets, scalars, integers, checks = fixed
-    sizes = None
-    if dims:
-        sizes, integers = compiled.sizes(dims), struct.pack(f"{len(dims)}q", *dims.values()) + integers
-    memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, integers, sizes, into)
+    offsets, scalars, starts, checks = fixed
+    memories = compiled.run(pointers, NOWHERE if scalars is None else scalars.pointer, starts, dims, into)
     results = _outputs(compiled, memories, storages, offsets, dims)
     if checks:
         checked = results[-len(checks) :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -41,43 +41,36 @@ class Narrowed(NamedTuple):
 
 
 class Trace:
-    """One function being traced. `draws` counts the random draws that it made; `weakness` remembers `is_weak`."""
+    """One function being traced, or the body of a loop or branch, inside the trace `outer` or none; then `name` is the
+    user's call. `draws` counts the random draws that it made; `weakness` remembers `is_weak`.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "", outer: Trace | None = None, repeats: bool = False) -> None:
+        self.name, self.outer, self.repeats = name, outer, repeats
         self.serial = next_serial()  # storages with smaller numbers were there before
         self.random = Placeholder(uint32, (3,), (1,))
         self.random_node: Node | None = None
         self.draws = 0
-        self.hidden: set[int] = set()  # ids of the storages of tensors that the function reaches by itself
+        # Ids of the storages of tensors that the function reaches by itself, and integers to look at in every call.
+        self.hidden: set[int] = set() if outer is None else outer.hidden
+        self.narrowed: list[Narrowed] = [] if outer is None else outer.narrowed
         self.weakness: dict[Node, int] = {}
-        self.narrowed: list[Narrowed] = []  # integers to look at in every call
         self.effects: list[Node] = []  # to compute although no result depends on them
 
     def take_random(self, draws: int) -> tuple[Node, int]:
-        if self.random_node is None:
-            self.random_node = self.random.node()
-        self.draws += draws
-        return self.random_node, self.draws - draws
-
-
-class BodyTrace(Trace):
-    """The body of a loop or branch being traced, inside another trace or none; `name` is the user's call."""
-
-    def __init__(self, name: str, outer: Trace | None, repeats: bool) -> None:
-        super().__init__()
-        self.name, self.outer, self.repeats = name, outer, repeats
-        if outer is not None:
-            self.hidden, self.narrowed = outer.hidden, outer.narrowed
-
-    def take_random(self, draws: int) -> tuple[Node, int]:
-        """Of the trace around it; in a loop, every iteration would get the same numbers."""
+        """A body takes those of the trace around it; in a loop, every iteration would get the same numbers."""
         if self.repeats:
             raise TraceError(
                 f"{self.name}: a random draw without a key inside the body",
                 rule="the body is traced once, so every iteration would draw the same numbers.",
                 hint="Carry a key in the state: key, now = sm.random.split(key), then draw with key=now.",
             )
-        return _draw_random(self.outer, draws)
+        if self.name:
+            return _draw_random(self.outer, draws)
+        if self.random_node is None:
+            self.random_node = self.random.node()
+        self.draws += draws
+        return self.random_node, self.draws - draws
 
 
 _ODD: Final = 0x85EBCA6B
@@ -185,19 +178,13 @@ def is_differentiated(node: Node) -> bool:
     """Whether a node depends, through floats, on what a function that runs now is differentiated by."""
     if not _stack.variables:
         return False
-    seen = {node}
-    waiting = [node]
-    while waiting:
-        one = waiting.pop()
-        if one in _stack.variables:
-            return True
+
+    def reads(one: Node) -> Sequence[Node]:
         # A loop or branch has several values, and the type of the first.
         passes = one.dtype.is_float or one.op in CONTROL
-        if passes and not (one.op is Op.ALIAS and isinstance(one.attribute, Stopped)):
-            new = [source for source in one.sources if source not in seen]
-            seen.update(new)
-            waiting += new
-    return False
+        return one.sources if passes and not (one.op is Op.ALIAS and isinstance(one.attribute, Stopped)) else ()
+
+    return not _stack.variables.isdisjoint(topological([node], reads=reads))
 
 
 def is_traced_input(leaf: Node) -> bool:
@@ -277,7 +264,7 @@ def _draw_random(trace: Trace | None, draws: int) -> tuple[Node, int]:
 @contextmanager
 def tracing_body(name: str, repeats: bool) -> Iterator[Trace]:
     """Everything inside is a body: `repeats` says that it runs more than once."""
-    trace = BodyTrace(name, current_trace(), repeats)
+    trace = Trace(name, current_trace(), repeats)
     with _changed(traces=(*_stack.traces, trace)), transforming(), noting_effects(trace.effects):
         yield trace
 

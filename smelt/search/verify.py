@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from smelt.config import configure, settings
-from smelt.device import Device, Launch, Library, pointer
+from smelt.device import Device, Launch, Library, Listing, pointer
 from smelt.dtypes import DType, cast_array
 from smelt.errors import MemoryLimitError
 from smelt.kernel import Region
@@ -141,7 +141,8 @@ class Trial:
                 made.bytes[:] = given[buffer.name].bytes if buffer.name in given else pattern
         count = len(buffers)
         launch = kernel.launch(0, range(count), len(self.region.parameters))
-        program = self.device.load([launch], [kernel.library], [(1 + k, 0) for k in range(count)], kernel.workspace, 0)
+        listing = Listing([launch], [(1 + k, 0) for k in range(count)], kernel.workspace)
+        program = self.device.load(listing, [kernel.library])
         arena = Guarded(program.arena_bytes)
         arena.bytes[:] = POISON
         places = [(results.get(b.name) or given[b.name]).pointer for b in buffers]

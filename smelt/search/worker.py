@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from smelt.config import change
-from smelt.device import ALIGNMENT, HOST, Device, Launch, Library, machine_bytes, open_device
+from smelt.device import ALIGNMENT, HOST, Device, Launch, Library, Listing, machine_bytes, open_device
 from smelt.kernel import parse_region
 from smelt.search.inputs import KINDS, inputs, length
 from smelt.search.race import INCUMBENT, MARK, race
@@ -88,7 +88,7 @@ class Stopwatch:
             for _ in range(self._times(number)):
                 taken = [slots.setdefault((base, offset), len(slots)) for offset in sets.take()]
                 steps.append(self.kernels[number].launch(number % len(self.kernels), taken, parameters))
-        program = self.device.load(steps, self.libraries, list(slots), self.scratch, 0)
+        program = self.device.load(Listing(steps, list(slots), self.scratch), self.libraries)
         program.is_timed = True
         arena = self.device.allocate(max(1, program.arena_bytes))
         program.run(arena.pointer + self.sets.memory.pointer + self.mark_sets.memory.pointer, self.integers)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from smelt.errors import ParseError
 from smelt.kernel import Action, Region, parse_schedule
 from smelt.schedule import Candidate
-from smelt.search import climb, log, place, record
+from smelt.search import climb, log, record
 
 if TYPE_CHECKING:
     from smelt.tuning.report import Row
@@ -42,7 +42,7 @@ class Keeper:
         import smelt
 
         day = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
-        question, where = record.Question.of(row.question.text), record.Place(**place.place_of(row.question.device))
+        question, where = record.Question.of(row.question.text), record.Place.of(row.question.device)
         adopted = row.found.adopted if row.stored else None
         found = []
         for one in [adopted] if adopted else row.found.tried:

@@ -140,3 +140,13 @@ def test_a_setting_that_is_no_number_is_refused(text: str, monkeypatch: pytest.M
         config._from_environment()
     monkeypatch.setenv("SMELT_THREADS", " ")
     assert config._from_environment().threads == 0
+
+
+def test_a_misspelt_setting_is_told(monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder) -> None:
+    monkeypatch.setenv("SMELT_TEST_OPENCL", "")  # read by tests
+    monkeypatch.setenv("SMELT_SOMEBODY_ELSES", "1")
+    config._from_environment()
+    assert not recwarn.list
+    monkeypatch.setenv("SMELT_THREAD", "1")
+    with pytest.warns(UserWarning, match="SMELT_THREAD means nothing to smelt; SMELT_THREADS does"):
+        config._from_environment()

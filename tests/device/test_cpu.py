@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from smelt.config import configure
 from smelt.device.cpu import CPU, Program
 from smelt.device.memory import Memory
-from smelt.device.protocol import REGISTER, Control, Launch
+from smelt.device.protocol import REGISTER, Control, Launch, Listing
 from smelt.errors import InternalError
 from tests.device.helpers import holds_in_forked_child
 
@@ -91,7 +91,7 @@ def address(cpu: CPU) -> Any:
 
 
 def loaded(cpu: CPU, steps: list[Any], slots: list[tuple[int, int]], scratch: int, arena: int) -> Program:
-    return cpu.load(steps, cpu.build([KERNELS]), slots, scratch, arena)
+    return cpu.load(Listing(steps, slots, scratch, arena), cpu.build([KERNELS]))
 
 
 def longs(cpu: CPU, values: NDArray[Any] | list[int]) -> tuple[Memory, NDArray[Any]]:

@@ -15,7 +15,7 @@ import smelt as sm
 from smelt import runtime
 from smelt.config import configure
 from smelt.device.memory import NOWHERE
-from smelt.device.protocol import Launch
+from smelt.device.protocol import Launch, Listing
 from smelt.errors import DeviceError, InternalError
 from smelt.transform.explain import examine
 from tests.device.helpers import holds_in_forked_child
@@ -191,7 +191,7 @@ class TestOpenCL:
             assert device.stored(["0" * 64]) is None
         launch = Launch(0, "add", "d0 // 2", 0, 1, 1, (0, 1), (0,))
         x, y = device.upload(np.arange(6, dtype=np.float32)), device.upload(np.zeros(6, np.float32))
-        program = device.load([launch], again, [(1, 0), (2, 4)], 0, 0)
+        program = device.load(Listing([launch], [(1, 0), (2, 4)]), again)
         program.run(NOWHERE + y.pointer + x.pointer, struct.pack("q", 6))
         assert y.view(np.dtype(np.float32), (6,)).tolist() == [7.0, 8.0, 9.0, 0.0, 0.0, 0.0]
         assert program.launch_seconds() is not None

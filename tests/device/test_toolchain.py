@@ -119,7 +119,7 @@ def test_equal_sources_are_compiled_once() -> None:
 def test_later_processes_find_code_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     toolchain.build([answer(3, "disk")])
     before = toolchain.compile_count()
-    monkeypatch.setattr(toolchain, "_slots", {})  # what a new process knows
+    monkeypatch.setattr(toolchain, "_libraries", {})  # what a new process knows
     [library] = toolchain.build([answer(3, "disk")])
     assert call(library) == 3
     assert toolchain.compile_count() == before
@@ -129,7 +129,7 @@ def test_a_damaged_library_is_built_again(monkeypatch: pytest.MonkeyPatch) -> No
     toolchain.build([answer(4, "damage")])
     [path] = (Path(settings().cache_dir) / "library").iterdir()
     path.write_bytes(path.read_bytes()[:-100])
-    monkeypatch.setattr(toolchain, "_slots", {})
+    monkeypatch.setattr(toolchain, "_libraries", {})
     with pytest.warns(UserWarning, match="could not be trusted"):
         [library] = toolchain.build([answer(4, "damage")])
     assert call(library) == 4
@@ -306,7 +306,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 try:
     toolchain.build(["int a;", "int b;", "int c;"])
 except KeyboardInterrupt:
-    print("interrupted", all(slot.is_abandoned for slot in toolchain._slots.values()))
+    print("interrupted", not any(builder.locked() for builder in toolchain._builders.values()))
 """
 
 
@@ -335,10 +335,10 @@ def test_a_waiting_thread_takes_over_what_another_gave_up(monkeypatch: pytest.Mo
     true_compile = toolchain.Builder._compile
     turns: list[int] = []
 
-    def compile_(builder: toolchain.Builder, chosen: toolchain.Compiler, slot: toolchain._Slot, source: str) -> None:
+    def compile_(builder: toolchain.Builder, chosen: toolchain.Compiler, key: str, source: str) -> None:
         turns.append(0)
         if len(turns) > 1:
-            true_compile(builder, chosen, slot, source)
+            true_compile(builder, chosen, key, source)
             return
         first_is_in.set()
         second_waits.wait()
@@ -346,9 +346,9 @@ def test_a_waiting_thread_takes_over_what_another_gave_up(monkeypatch: pytest.Mo
 
     true_wait = toolchain._wait_for
 
-    def wait_for(slot: toolchain._Slot) -> None:
+    def wait_for(key: str) -> None:
         second_waits.set()
-        true_wait(slot)
+        true_wait(key)
 
     monkeypatch.setattr(toolchain.Builder, "_compile", compile_)
     monkeypatch.setattr(toolchain, "_wait_for", wait_for)
@@ -372,16 +372,16 @@ def test_a_waiting_thread_takes_over_what_another_gave_up(monkeypatch: pytest.Mo
 def test_a_forked_child_does_not_wait_for_threads_of_its_parent() -> None:
     source = answer(16, "fork")
     chosen = toolchain.compiler()
-    pending = toolchain._Slot("00" * 32, threading.Lock())
-    with toolchain._lock, pending.building:
-        toolchain._slots[pending.key] = pending
+    key, building = "00" * 32, threading.Lock()
+    with toolchain._lock, building:
+        toolchain._builders[key] = building
 
         def check() -> bool:
-            forgotten = pending.key not in toolchain._slots
+            forgotten = key not in toolchain._builders
             return forgotten and call(toolchain.build([source])[0]) == 16 and toolchain.compiler() == chosen
 
         assert holds_in_forked_child(check)
-        del toolchain._slots[pending.key]
+        del toolchain._builders[key]
 
 
 # ---- discovery ----

@@ -342,7 +342,7 @@ def test_a_relative_cache_home_is_ignored(tmp_path: Path) -> None:
 
 def _forget_everything() -> None:
     runtime.current().clear_caches()
-    toolchain._slots.clear()
+    toolchain._libraries.clear()
 
 
 def _compute() -> int:
@@ -379,7 +379,7 @@ def test_a_record_that_names_code_of_another_processor_is_not_used(
             [foreign] = toolchain.build(["int answer(void) { return 1; }"])
         [mine] = toolchain.build(["int answer(void) { return 1; }"])
         assert foreign.key != mine.key
-        toolchain._slots.clear()
+        toolchain._libraries.clear()
         found = toolchain.stored([mine.key])
         assert found is not None
         assert toolchain.stored([foreign.key]) is None

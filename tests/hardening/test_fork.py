@@ -31,7 +31,7 @@ def _known_graph_is_right() -> bool:
 def _new_graph_is_right() -> bool:
     """Lowered and compiled anew, whatever is in memory or on disk."""
     runtime.current().clear_caches()
-    toolchain._slots.clear()
+    toolchain._libraries.clear()
     with configure(disk_cache=False):
         return bool(np.allclose((sm.from_numpy(X) - 3).max(0).numpy(), (X - 3).max(0)))
 

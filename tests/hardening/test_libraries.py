@@ -65,7 +65,7 @@ def test_what_somebody_holds_stays_and_what_was_unloaded_comes_back(cache: Path)
 def test_graphs_from_disk_share_their_libraries(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     libraries = toolchain.build([f"int shared_{number}; /* from disk */" for number in range(2)])
     keys = [library.key for library in libraries]
-    monkeypatch.setattr(toolchain, "_slots", {})  # what a new process knows
+    monkeypatch.setattr(toolchain, "_libraries", {})  # what a new process knows
     first = toolchain.stored(keys)
     assert first is not None
     assert toolchain.stored(keys) == first

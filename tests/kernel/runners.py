@@ -56,7 +56,7 @@ def is_simulated() -> bool:
 def run_opencl(jobs: Sequence[Job]) -> None:
     """All kernels in one program, each launched by itself."""
     from smelt.device.opencl import OpenCL
-    from smelt.device.protocol import Launch
+    from smelt.device.protocol import Launch, Listing
 
     device = OpenCL()
     kernels = [replace(kernel, name=f"k{at}") for at, (kernel, _, _) in enumerate(jobs)]
@@ -68,7 +68,7 @@ def run_opencl(jobs: Sequence[Job]) -> None:
         numbers = [integers[v.name] for v in kernel.parameters]
         tasks = int(as_index(kernel.tasks).evaluate(integers))
         launch = Launch(0, kernel.name, "", tasks, 1, kernel.threads, slots, tuple(range(len(numbers))))
-        program = device.load([launch], libraries, [(1 + k, 0) for k in range(count)], 0, 0)
+        program = device.load(Listing([launch], [(1 + k, 0) for k in range(count)]), libraries)
         memories = [device.upload(arrays[buffer.name]) for buffer in kernel.buffers]
         program.run(NOWHERE + b"".join(m.pointer for m in memories), struct.pack(f"{len(numbers)}q", *numbers))
         for buffer, memory in zip(kernel.buffers, memories, strict=True):
