@@ -13,7 +13,7 @@ import pytest
 from smelt.device.cpu import CPU
 from smelt.kernel import Illegal, Region
 from smelt.schedule import templates
-from smelt.search import Contender, Measurer
+from smelt.search.contender import Contender, Measurer
 from smelt.search.build import built
 from smelt.search.measure import Lost, Racer, Worker, timing_turn
 from smelt.search.selftest.mutants import survey
