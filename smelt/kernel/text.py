@@ -12,6 +12,7 @@ grid g0 < 4
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from smelt.dtypes import DType, Scalar, float32
@@ -20,16 +21,19 @@ from smelt.graph import BINARY, REDUCTIONS, SCANS, UNARY, Index, Variable, forms
 from smelt.kernel import ir
 from smelt.kernel.ir import DOTS, Kernel, Part, Statement, Value
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Output, Place, Prefix, Region
+from smelt.kernel.rules import verify_expression, verify_region
 
 _PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy", *DOTS})  # operations without an attribute
-_ALONE = frozenset({*UNARY, "cast", "cast_odd", "copy"})  # of them, those of one argument
 _REDUCTIONS, _SCANS = {name: name for name in REDUCTIONS}, {name: name for name in SCANS}
 _STORES = {"store": False, "store.stream": True}
 _MAXIMUM_EXTENT = 1 << 20
 
 _KERNEL = "kernel {name:word} tasks {tasks:index}[ threads {threads:number}]"
 _KERNEL += "[ transposes {transposes:number}][ fetches {fetched:names} ahead {ahead:number} {turns:number}]"
-_OUTPUT = "store {buffer:view}{index:indices} = {value:value}"
+# Lines of records before, or instead of, statements: by their first word, the kind of what they declare.
+_KERNEL_LINES = {"parameter": "declared", "argument": "argument"}
+_REGION_LINES = {"parameter": "declared", "axis": "declared", "buffer": "argument", "output": "argument"}
+_REGION_LINES |= {"role": "role", "store": "output"}
 
 # Statements by their first word.
 _STATEMENTS: dict[str, tuple[type[Any], str]] = {
@@ -66,8 +70,7 @@ def print_kernel(kernel: Kernel) -> str:
     """A kernel as text, one statement a line."""
     text = _Text()
     lines = [text.written(_KERNEL, kernel)]
-    lines += [f"parameter {text.write('declared', variable)}" for variable in kernel.parameters]
-    lines += [f"argument {text.write('argument', buffer)}" for buffer in kernel.buffers]
+    lines += text.lines(_KERNEL_LINES, parameter=kernel.parameters, argument=kernel.buffers)
     # A stack instead of recursion: the text of a body is the text of its statements.
     stack: list[tuple[Statement | str, int]] = [(statement, 0) for statement in reversed(kernel.body)]
     while stack:
@@ -83,48 +86,65 @@ def print_kernel(kernel: Kernel) -> str:
 
 def print_region(region: Region) -> str:
     """A region as text: everything that distinguishes it from another."""
-    text = _Text()
+    text, stored = _Text(), {output.buffer.name for output in region.outputs}
+    text.buffers = {buffer.name: buffer for buffer in region.buffers()}
+    inputs = [buffer for name, buffer in text.buffers.items() if name not in stored]
     lines = ["region"]
-    lines += [f"parameter {text.write('declared', variable)}" for variable in region.parameters]
-    lines += [f"axis {text.write('declared', variable)}" for variable in region.axes]
-    outputs = {output.buffer.name for output in region.outputs}
-    for buffer in region.buffers():
-        line = f"buffer {text.write('argument', buffer)}"
-        lines += [line] if buffer.name not in outputs else []
+    lines += text.lines(_REGION_LINES, parameter=region.parameters, axis=region.axes, buffer=inputs)
     text.numbers = {e: f"%{at}" for at, e in enumerate(region.order())}
     for e, name in text.numbers.items():
         text.dtype = e.dtype
         lines.append(text.operation(f"{name}: {e.dtype}", e.op, e.arguments, e.attribute))
-    lines += [f"role {name} {text.numbers[e]}" for name, e in region.roles if e in text.numbers]
+    lines += text.lines(_REGION_LINES, role=[role for role in region.roles if role[1] in text.numbers])
     for output in region.outputs:
         # Outputs of one buffer may see it differently, so each store declares what it stores to.
-        lines += [f"output {text.write('argument', output.buffer)}", text.written(_OUTPUT, output)]
+        lines += text.lines(_REGION_LINES, output=[output.buffer], store=[output])
     return "\n".join(lines) + "\n"
 
 
 def parse_kernel(written: str) -> Kernel:
     """The kernel that `print_kernel` printed."""
-    lines, text = forms.text_lines(written), _Text()
-    header = next(lines, forms.Line("", 1))
-    if not header.starts("kernel"):
-        header.fail("'kernel'")
-    parameters: list[Variable] = []
-    buffers: list[Buffer] = []
     body: list[Statement] = []
     bodies = [body]  # those that are open
-    for line in lines:
-        with forms.making_sense(line):
-            if line.accept("parameter"):
-                parameters.append(text.read("declared", line))
-            elif line.accept("argument"):
-                buffers.append(text.read("argument", line))
-            else:
-                _read_into(bodies, text, line)
-            line.end()
+    text = _Text()
+    header, found = _read_lines(written, "kernel", _KERNEL_LINES, text, lambda line: _read_into(bodies, text, line))
     with forms.making_sense(header):
         fields = text.read_form(_KERNEL, header)  # last, since the tasks may depend on parameters
         header.end()
-        return Kernel(buffers=tuple(buffers), parameters=tuple(parameters), body=tuple(body), **fields)
+        return Kernel(buffers=found["argument"], parameters=found["parameter"], body=tuple(body), **fields)
+
+
+def parse_region(written: str) -> Region:
+    """The region that `print_region` printed."""
+    text = _Text()
+    header, found = _read_lines(written, "region", _REGION_LINES, text, text.read_expression)
+    header.expect("region")
+    header.end()
+    if not found["store"]:
+        raise ParseError("a region stores something")
+    region = Region(found["store"], found["axis"], found["parameter"], found["role"])
+    with forms.making_sense(header):
+        verify_region(region)
+    return region
+
+
+def _read_lines(
+    written: str, word: str, kinds: Mapping[str, str], text: _Text, other: Callable[[forms.Line], None]
+) -> tuple[forms.Line, dict[str, tuple[Any, ...]]]:
+    """The first line of a text, and what others declare, by their first words; those without one are given on."""
+    lines, found = forms.text_lines(written), {first: list[Any]() for first in kinds}
+    header = next(lines, forms.Line("", 1))
+    if not header.starts(word):
+        header.fail(repr(word))
+    for line in lines:
+        with forms.making_sense(line):
+            if line.token in kinds:
+                first = line.take()
+                found[first].append(text.read(kinds[first], line))
+            else:
+                other(line)
+            line.end()
+    return header, {first: tuple(records) for first, records in found.items()}
 
 
 def _read_into(bodies: list[list[Statement]], text: _Text, line: forms.Line) -> None:
@@ -144,42 +164,12 @@ def _read_into(bodies: list[list[Statement]], text: _Text, line: forms.Line) -> 
     bodies += [statement.body] if isinstance(statement, ir.For | ir.If) else []
 
 
-def parse_region(written: str) -> Region:
-    """The region that `print_region` printed."""
-    lines, text = forms.text_lines(written), _Text()
-    header = next(lines, forms.Line("", 1))
-    header.expect("region")
-    header.end()
-    parameters: list[Variable] = []
-    roles: list[tuple[str, Expression]] = []
-    outputs: list[Output] = []
-    for line in lines:
-        with forms.making_sense(line):
-            if line.accept("parameter"):
-                parameters.append(text.read("declared", line))
-            elif line.accept("axis"):
-                axis = text.read("declared", line)
-                text.axes[axis.name] = axis
-            elif line.accept("buffer") or line.accept("output"):
-                text.read("argument", line)
-            elif line.accept("role"):
-                roles.append((line.name(), text.read("value", line)))
-            elif line.starts("store"):
-                outputs.append(Output(**text.read_form(_OUTPUT, line)))
-            else:
-                text.read_expression(line)
-            line.end()
-    if not outputs:
-        raise ParseError("a region stores something")
-    return Region(tuple(outputs), tuple(text.axes.values()), tuple(parameters), tuple(roles))
-
-
 class _Text(forms.Text):
     """The text of a kernel or region."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.axes: dict[str, Variable] = {}
+        self.declared: dict[str, Variable] = {}
         self.buffers: dict[str, Buffer] = {}
         self.values: dict[str, Any] = {}
         self.numbers: dict[Expression, str] = {}
@@ -187,6 +177,10 @@ class _Text(forms.Text):
         self.dtype: DType = float32  # of what the present line defines
 
     # --- writing
+
+    def lines(self, kinds: Mapping[str, str], **records: Iterable[Any]) -> list[str]:
+        """A line for each record, by the first words of lines."""
+        return [f"{word} {self.write(kinds[word], record)}" for word, found in records.items() for record in found]
 
     def statement(self, statement: Statement) -> str:
         match statement:
@@ -260,9 +254,8 @@ class _Text(forms.Text):
         self.dtype = dtype = self.read("dtype", line)
         line.expect("=")
         op, arguments, attribute = self.read_operation(line)
-        if op in _PLAIN and len(arguments) != (1 if op in _ALONE else 3 if op == "where" else 2):
-            line.fail(f"other arguments of {op} before here")
         self.values[f"%{at}"] = Expression(op, dtype, arguments, attribute)
+        verify_expression(self.values[f"%{at}"])
 
     def read_operation(self, line: forms.Line) -> tuple[str, tuple[Any, ...], Any]:
         """An operation, its arguments, and its attribute."""
@@ -274,8 +267,8 @@ class _Text(forms.Text):
         while line.token == "%" or line.token in self.values:
             arguments.append(self.read("value", line))
         attribute = self.read(_ATTRIBUTES[op], line)
-        if len(arguments) != (len(attribute.picks) if op == "load" else op not in ("const", "index", "mask")):
-            line.fail(f"other arguments of {op} before here")
+        if op == "load" and len(arguments) != len(attribute.picks):
+            line.fail("other arguments of load before here")
         return op, tuple(arguments), attribute
 
 
@@ -311,7 +304,7 @@ def _read_references(text: _Text, line: forms.Line) -> tuple[Any, ...]:
 
 def _read_declared(text: _Text, line: forms.Line) -> Variable:
     name, first, last = text.read_form("{name:word} in {first:index} .. {last:index}", line).values()
-    variable = Variable(name, first, last)
+    variable = text.declared[name] = Variable(name, first, last)
     text.variables[name] = of(variable)
     return variable
 
@@ -390,7 +383,7 @@ _TILE = forms.listed(forms.Kind(_read_part, lambda _, part: f"{part.name}:{part.
 _INDICES = forms.listed(forms.INDEX, "[", "]")
 _KNOWN_BUFFER = forms.named("a known buffer", lambda text: text.buffers)
 _DECLARED = forms.Kind(_read_declared, lambda _, variable: f"{variable.text} in {variable.first} .. {variable.last}")
-_AXIS = forms.named("an axis", lambda text: text.axes, lambda _, axis: axis.text)
+_AXIS = forms.named("an axis", lambda text: text.declared, lambda _, axis: axis.text)
 _PART = forms.named(
     "a part of the value", lambda text: {part.name: part for part in text.latest.parts}, lambda _, part: part.name
 )
@@ -420,6 +413,8 @@ _Text.kinds = {
     "argument": _declaration(Place.ARGUMENT),
     "local": _declaration(Place.LOCAL),
     "view": forms.Kind(_read_view, _view),
+    "role": forms.formed(None, "{0:word} {1:value}"),
+    "output": forms.formed(Output, "{buffer:view}{index:indices} = {value:value}"),
     "store": forms.named("a store", lambda _: _STORES, lambda _, stream: "store.stream" if stream else "store"),
     "access": forms.formed(Access, "[as {picks:declarations} of ]{buffer:view}{index:indices}[ if {mask:mask}]"),
     "reduce": forms.formed(Fold, "{op:reduction} over {axes:axes}"),

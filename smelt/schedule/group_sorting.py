@@ -6,7 +6,7 @@ from smelt.cost import Profile
 from smelt.dtypes import int64
 from smelt.fuse import Operand
 from smelt.graph import Node, as_index, product_of, upper
-from smelt.kernel import Step, Temporary, routine
+from smelt.kernel import Routine, Step, Temporary
 
 
 def group_sort_steps(node: Node, source: Operand, profile: Profile) -> list[Step]:
@@ -29,6 +29,6 @@ def group_sort_steps(node: Node, source: Operand, profile: Profile) -> list[Step
     }
     sizes = {"n": n, "count": count, "outer": outer, "inner": inner}
     work = upper(rows) * upper(n)
-    made = routine("group_sort", dtype, words, sizes, rows, operations=work, threads=threads)
+    made = Routine("group_sort", dtype, words, sizes, as_index(rows), operations=work, threads=threads)
     places = (Temporary(int64, (rows, n)), Temporary(int64, (rows, n)))
     return [Step(made, (node, source.node, *places))]

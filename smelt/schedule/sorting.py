@@ -15,7 +15,7 @@ from smelt.cost.kernel import chunk_nanoseconds
 from smelt.dtypes import DType, uint32, uint64
 from smelt.fuse import Operand
 from smelt.graph import IndexLike, Node, as_index, product_of, upper
-from smelt.kernel import Routine, Step, Temporary, routine
+from smelt.kernel import Routine, Step, Temporary
 from smelt.schedule.group_sorting import group_sort_steps
 
 NETWORK_ROWS = 512  # elements of a row beyond which a radix sort does less; so many vectors still fit the nearest cache
@@ -101,7 +101,7 @@ class _Sort:
         """`nanoseconds` is what a task takes about; it is a chunk by itself unless they are given."""
         grain = 1 if nanoseconds is None else max(1, int(chunk_nanoseconds(self.profile) / max(1.0, nanoseconds)))
         work = upper(self.rows) * self.most
-        return routine(template, self.dtype, words, sizes, tasks, workspace=workspace, grain=grain, operations=work)
+        return Routine(template, self.dtype, words, sizes, as_index(tasks), workspace, grain, work)
 
     def temporary(self, items: IndexLike) -> Temporary:
         # Items that are no element type of their own are one word or two.

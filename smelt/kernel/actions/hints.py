@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from smelt.kernel.actions.action import Action
 from smelt.kernel.ir import Kernel
-from smelt.kernel.lowering.plan import Illegal, Planner
+from smelt.kernel.lowering.plan import Illegal, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Grain(Action):
     form = "grain {tasks:number}"
     tasks: int
 
-    def apply(self, planner: Planner) -> None:
+    def apply(self, plan: Plan) -> None:
         if self.tasks < 1:
             raise Illegal("grain: a thread takes one task at least")
 
@@ -32,8 +32,8 @@ class Prefetch(Action):
     turns: int
     buffers: tuple[str, ...]
 
-    def apply(self, planner: Planner) -> None:
-        if not {buffer.name for buffer in planner.region.buffers()}.issuperset(self.buffers):
+    def apply(self, plan: Plan) -> None:
+        if not {buffer.name for buffer in plan.region.buffers()}.issuperset(self.buffers):
             raise Illegal("prefetch: the region has no such buffer")
 
     def on(self, kernel: Kernel) -> Kernel:
@@ -46,7 +46,7 @@ class Transpose(Action):
 
     form = "transpose"
 
-    def apply(self, planner: Planner) -> None:
+    def apply(self, plan: Plan) -> None:
         """It is legal for every kernel, and says nothing about one without such squares."""
 
     def on(self, kernel: Kernel) -> Kernel:

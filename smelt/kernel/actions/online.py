@@ -19,11 +19,11 @@ from smelt.kernel.actions.skip import leave_out
 from smelt.kernel.ir import Update, Value
 from smelt.kernel.laws import Follower, Formula, follows
 from smelt.kernel.lowering.hooks import Handler, Phase
-from smelt.kernel.lowering.memory import Room, held, room_of
+from smelt.kernel.lowering.memory import held, room_of
 from smelt.kernel.lowering.nest import begin, nest
-from smelt.kernel.lowering.plan import Illegal, Loop, Planner, SkipPlan
+from smelt.kernel.lowering.plan import Illegal, Loop, Plan, SkipPlan
 from smelt.kernel.lowering.reduce import accumulator, finished_value, folded, update
-from smelt.kernel.lowering.state import Partial, Reload, State
+from smelt.kernel.lowering.state import Partial, Reload, Room, State
 from smelt.kernel.lowering.values import available, computed, constant, guarded, reload_index, spread, store, value_of
 from smelt.kernel.region import Expression, extent
 from smelt.kernel.segments import reach
@@ -36,8 +36,8 @@ class Online(Action):
     form = "online {axis:axis}"
     axis: str
 
-    def apply(self, planner: Planner) -> None:
-        plan, axis = planner.plan, planner.axis(self.axis)
+    def apply(self, plan: Plan) -> None:
+        axis = plan.axis(self.axis)
         if axis in plan.online:
             raise Illegal(f"online: {self.axis} is online already")
         if plan.cuts[axis].levels > 1:

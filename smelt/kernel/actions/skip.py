@@ -17,7 +17,7 @@ from smelt.kernel.actions.action import Action
 from smelt.kernel.actions.keep import to_keep
 from smelt.kernel.ir import Ask, For, Let, Statement, Value
 from smelt.kernel.lowering.hooks import Handler
-from smelt.kernel.lowering.plan import Illegal, Planner, SkipPlan
+from smelt.kernel.lowering.plan import Illegal, Plan, SkipPlan
 from smelt.kernel.lowering.state import Partial, State
 from smelt.kernel.region import Expression
 from smelt.kernel.segments import Segment
@@ -36,11 +36,11 @@ class Skip(Action):
     bound: str
     condition: str
 
-    def apply(self, planner: Planner) -> None:
-        skips, axis = planner.plan.skips, planner.axis(self.axis)
+    def apply(self, plan: Plan) -> None:
+        skips, axis = plan.skips, plan.axis(self.axis)
         self.refuse(axis in skips, f"{self.axis} has a condition already")
-        skips[axis] = SkipPlan(planner.axis(self.bound), planner.node(self.condition))
-        planner.plan.expected[skips[axis]] = f"skip: no loop over {axis.name} can leave anything out"
+        skips[axis] = SkipPlan(plan.axis(self.bound), plan.node(self.condition))
+        plan.expected[skips[axis]] = f"skip: no loop over {axis.name} can leave anything out"
 
 
 class Skips(Handler):

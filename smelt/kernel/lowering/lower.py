@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from smelt.errors import InternalError
 from smelt.graph import Index, Variable, as_index, less
 from smelt.kernel.actions import ACTIONS, Schedule
 from smelt.kernel.barriers import with_barriers
@@ -19,9 +18,9 @@ from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Local, Statement
 from smelt.kernel.lowering.hooks import Handler
 from smelt.kernel.lowering.memory import carried_memory, take_up
 from smelt.kernel.lowering.nest import begin, grid, nest
-from smelt.kernel.lowering.plan import Illegal, Loop, Plan, Planner, refuse
+from smelt.kernel.lowering.plan import Illegal, Loop, Plan, refuse
 from smelt.kernel.lowering.reduce import accumulator, folded, is_kept, prepare, reduction_loops, update
-from smelt.kernel.lowering.scan import check_scans, scanned_nest, scanning_loops
+from smelt.kernel.lowering.scan import scanned_nest, scanning_loops
 from smelt.kernel.lowering.state import State
 from smelt.kernel.lowering.values import store, value_of
 from smelt.kernel.region import Expression, Less, Output, Region, extent
@@ -29,13 +28,12 @@ from smelt.kernel.region import Expression, Less, Output, Region, extent
 
 def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
     """The kernel that computes a region as a schedule says. Raises `Illegal` for a schedule that does not fit."""
-    state = State(region, _plan(region, schedule))
+    state = State(_plan(region, schedule))
     given = {type(action) for action in schedule}
     state.handlers = tuple(
         handler(state) for kind, handler in ACTIONS.items() if kind in given and handler is not Handler
     )
-    check_scans(state)
-    _check_region(state)
+    _check_reads(state)
     for outputs in [region.outputs] if state.plan.together else _nests(state):
         _store(state, outputs)
     for handler in state.handlers:
@@ -54,12 +52,12 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
 
 def _plan(region: Region, schedule: Schedule) -> Plan:
     """The actions checked and gathered, those first that make the loops that others name."""
-    planner = Planner(region)
+    plan = Plan(region)
     for action in sorted(schedule, key=lambda action: not action.cuts):
-        action.apply(planner)
+        action.apply(plan)
     for kind in ACTIONS:
-        kind.settle(planner)
-    return planner.plan
+        kind.settle(plan)
+    return plan
 
 
 def _grouped(body: list[Statement]) -> list[Statement]:
@@ -73,12 +71,9 @@ def _grouped(body: list[Statement]) -> list[Statement]:
     return with_barriers(body)
 
 
-def _check_region(state: State) -> None:
-    """Extents are known to the caller. Outputs are read after the last store to them, never by other tasks."""
-    parameters, outputs = set(state.region.parameters), state.region.outputs
-    for axis in state.region.axes:
-        if axis.first != 0 or not axis.last.variables() <= parameters:
-            raise InternalError(f"the axis {axis.name} does not run from 0 to an extent known to the caller")
+def _check_reads(state: State) -> None:
+    """Outputs are read after the last store to them, never by other tasks."""
+    outputs = state.region.outputs
     for at, output in enumerate(outputs):
         later = {other.buffer.name for other in outputs[at:]}
         earlier = {other.buffer.name for other in outputs[:at]}

@@ -24,11 +24,7 @@ def finished_value(state: State, e: Expression) -> Value:
 
 def prepare(state: State, e: Expression) -> None:
     """Finish every reduction that an expression needs, those that others need first."""
-    if not state.plan.uses_memory:
-        for reduction in state.facts.reductions(e):
-            finish(state, reduction)
-        return
-    # What lies in memory needs no reductions any more.
+    # What has been made, or lies in memory, needs no reductions any more.
     stack, seen = [e], set[Expression]()
     while stack:
         at = stack.pop()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.errors import InternalError
 from smelt.graph import Variable, scan_start
 from smelt.kernel.ir import Scan, Store, Value
 from smelt.kernel.lowering.memory import Memory, carried_memory, take_up
@@ -20,18 +19,6 @@ from smelt.kernel.lowering.reduce import finished_value
 from smelt.kernel.lowering.state import State
 from smelt.kernel.lowering.values import guarded, spread
 from smelt.kernel.region import Expression, Output
-
-
-def check_scans(state: State) -> None:
-    """Scans of one output walk one of its own axes, outside of all reductions."""
-    for output in state.region.outputs:
-        scans = state.facts.scans(output.value)
-        if len({e.attribute.axis for e in scans}) > 1:
-            raise InternalError("the scans of one output are over different axes")
-        if scans and scans[0].attribute.axis not in state.region.parallel_axes(output):
-            raise InternalError(f"{scans[0].attribute.axis.name} is scanned but is no axis of its output")
-    if any(e.op == "reduce" and state.facts.scans(e) for e in state.region.order()):
-        raise InternalError("a reduction reads a scan")
 
 
 def scanning_loops(state: State, loops: list[Loop], output: Output) -> list[Loop]:

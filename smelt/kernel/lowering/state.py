@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import InitVar, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from smelt.dtypes import DType, Scalar
 from smelt.errors import InternalError
@@ -18,8 +18,8 @@ from smelt.graph import ZERO, Index, IndexLike, Variable, as_index, of
 from smelt.kernel.ir import Accumulator, Compute, Part, Reduce, Statement, Value, make_part
 from smelt.kernel.lowering.facts import Facts
 from smelt.kernel.lowering.hooks import Handler
-from smelt.kernel.lowering.plan import Illegal, Plan
-from smelt.kernel.region import Buffer, Expression, Less, Mask, Output, Region, extent
+from smelt.kernel.lowering.plan import Dimension, Illegal, Plan
+from smelt.kernel.region import Buffer, Expression, Less, Mask, Output, extent
 from smelt.kernel.segments import Cut, Piece, Segment
 
 
@@ -61,16 +61,22 @@ class Binding:
         self.condition = None if limit is None else Less(self.index, limit)
 
 
-@dataclass(frozen=True, slots=True)
-class Reload:
-    """A node in memory: where, and under which bindings of its axes that is true."""
+class Room(NamedTuple):
+    """What is held of an axis: how many elements, the first of them, and what opened them (None: all are there)."""
+
+    size: int
+    base: Index
+    opener: Binding | Partial | None
+
+
+class Reload(NamedTuple):
+    """A node in memory: where, and what of its axes is there."""
 
     buffer: Buffer
-    index: tuple[Index, ...]  # over the region's axes
-    bases: dict[Variable, Index]  # subtracted from the axes
-    tokens: tuple[tuple[Variable, Binding | Partial | None], ...]  # None: the whole axis is there
+    places: tuple[Index, ...]  # over the region's axes, from their bases on
+    rooms: dict[Variable, Room]
+    order: Sequence[Dimension] = ()  # how axes are cut there, if some are
     masked: bool = False  # the memory has no room for what a tile reaches past the end
-    cuts: tuple[tuple[str, int], ...] = ()  # for each index the blocks (/) or places in blocks (%) that it counts
 
 
 class Scope:
@@ -99,8 +105,8 @@ class Scope:
 class State:
     """The stack of scopes, fresh names, what is being made for whom, and the small questions about open axes."""
 
-    def __init__(self, region: Region, plan: Plan) -> None:
-        self.region, self.plan, self.facts = region, plan, Facts(region)
+    def __init__(self, plan: Plan) -> None:
+        self.region, self.plan, self.facts = plan.region, plan, Facts(plan.region)
         self.handlers: tuple[Handler, ...] = ()
         self.body: list[Statement] = []
         self.scopes = [Scope(self.body, None)]
@@ -117,8 +123,8 @@ class State:
         self.grid_depth = 0  # of the scope inside its grid loop
         self._positions = {axis.name: at for axis, at in self.facts.position.items()}
         # Fresh names avoid those of the region, some of which users chose.
-        self._taken = {variable.name for variable in (*region.axes, *region.parameters)}
-        self._taken |= {buffer.name for buffer in region.buffers()}
+        self._taken = {variable.name for variable in (*self.region.axes, *self.region.parameters)}
+        self._taken |= {buffer.name for buffer in self.region.buffers()}
         self._count = 0
 
     @property
