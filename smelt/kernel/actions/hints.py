@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from smelt.kernel.actions.action import Action
 from smelt.kernel.ir import Kernel
-from smelt.kernel.lowering.plan import Illegal, Plan
+from smelt.kernel.lowering.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,7 @@ class Grain(Action):
     tasks: int
 
     def apply(self, plan: Plan) -> None:
-        if self.tasks < 1:
-            raise Illegal("grain: a thread takes one task at least")
+        self.refuse(self.tasks < 1, "a thread takes one task at least")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,8 @@ class Prefetch(Action):
     buffers: tuple[str, ...]
 
     def apply(self, plan: Plan) -> None:
-        if not {buffer.name for buffer in plan.region.buffers()}.issuperset(self.buffers):
-            raise Illegal("prefetch: the region has no such buffer")
+        known = {buffer.name for buffer in plan.region.buffers()}
+        self.refuse(not known.issuperset(self.buffers), "the region has no such buffer")
 
     def on(self, kernel: Kernel) -> Kernel:
         return replace(kernel, ahead=self.ahead, turns=self.turns, fetched=self.buffers)

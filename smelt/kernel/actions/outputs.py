@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from smelt.graph import ZERO, Variable, of
+from smelt.graph import Variable, of
 from smelt.kernel.actions.action import Action
 from smelt.kernel.ir import For, Statement
 from smelt.kernel.lowering.hooks import Handler
@@ -14,7 +14,7 @@ from smelt.kernel.lowering.plan import Plan
 from smelt.kernel.lowering.reduce import prepare
 from smelt.kernel.lowering.state import Binding, Reload
 from smelt.kernel.lowering.values import available, reload_index, store, value_of
-from smelt.kernel.region import Expression, Output
+from smelt.kernel.region import Expression, Less, Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class WaitingSums(Handler):
         variable = Variable(state.fresh("i"), 0, count - 1)
         body: list[Statement] = []
         scope = state.push(body)
-        limit = None if tile.condition is None else tile.condition.b
         at = tile.start + tile.seen + of(variable)
-        scope.bind(axis, Binding(at, ZERO, (), limit, len(state.scopes) - 1, tile.origin))
+        condition = None if tile.condition is None else Less(at, tile.condition.b)
+        scope.bind(axis, Binding(at, at, (), condition, len(state.scopes) - 1, tile.origin))
         scope.reloads.update(reloads)
         put()
         state.scopes.pop()

@@ -8,6 +8,7 @@ from smelt.graph import ZERO, Index, Variable, as_index, maximum, minimum, of
 from smelt.kernel.ir import For, Let, Statement
 from smelt.kernel.lowering.plan import Loop, cuts_along
 from smelt.kernel.lowering.state import Binding, Partial, State, tile_of
+from smelt.kernel.region import Less
 from smelt.kernel.segments import Segment, segments
 
 
@@ -73,10 +74,10 @@ def _step(
     place = segment.start + at * segment.width
     if partial.level == partial.cut.levels - 1:
         tile, parts = tile_of(loop.axis, partial.cut.inner, segment.tiles)
-        limit = partial.start + partial.total if segment.masked else None
         seen = _named(state, maximum(place + segment.width - partial.total, 0)) if segment.uneven else ZERO
         start = partial.start + place - seen
-        scope.bind(loop.axis, Binding(start, tile, parts, limit, len(state.scopes) - 1, partial, seen))
+        inside_axis = Less(start + tile, partial.start + partial.total) if segment.masked else None
+        scope.bind(loop.axis, Binding(start, start + tile, parts, inside_axis, len(state.scopes) - 1, partial, seen))
     else:
         left, start = segment.inner, partial.start + place
         if segment.uneven:

@@ -42,13 +42,19 @@ def external(state: State, reduction: Expression) -> list[Expression]:
     static = state.facts.external(reduction)
     if not static or not state.plan.uses_memory:
         return list(static)
+    reached = computed_for(state, reduction)
+    return [needed for needed in static if needed in reached]
+
+
+def computed_for(state: State, reduction: Expression, folds: bool = True) -> set[Expression]:
+    """What a reduction is made of that does not lie in memory; without `folds`, as far as other reductions."""
     stack, reached = list(reduction.arguments), set[Expression]()
     while stack:
         at = stack.pop()
-        if at not in reached and not is_stored(state, at):
+        if at not in reached and (folds or at.op != "reduce") and not is_stored(state, at):
             reached.add(at)
             stack.extend(at.arguments)
-    return [needed for needed in static if needed in reached]
+    return reached
 
 
 def finish(state: State, reduction: Expression) -> None:

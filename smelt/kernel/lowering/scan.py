@@ -41,7 +41,8 @@ def scanned_nest(state: State, output: Output, loops: Sequence[Loop], leaf: Call
         nest(state, inside, leaf)
 
     def walk() -> None:
-        carries.update((e, _carry(state, e)) for e in scans)
+        for e in scans:
+            carries[e] = state.accumulate(e.dtype, state.parts(_others(state, e)), scan_start(e.attribute.op, e.dtype))
         memories = [_resume(state, e, carries[e]) for e in scans]
         nest(state, own, step)
         for e, memory in zip(scans, memories, strict=True):
@@ -71,10 +72,6 @@ def _around(
         repeats = any(loop.axis not in e.axes for e in scans)
         refuse(repeats, f"order: {loop} repeats steps of the scan of {axis.name}, which does not vary over it")
     return loops[:first], loops[first:end], loops[end:]
-
-
-def _carry(state: State, e: Expression) -> Value:
-    return state.accumulate(e.dtype, state.parts(_others(state, e)), scan_start(e.attribute.op, e.dtype))
 
 
 def _others(state: State, e: Expression) -> tuple[Variable, ...]:

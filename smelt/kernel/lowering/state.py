@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from smelt.dtypes import DType, Scalar
@@ -44,21 +44,15 @@ class Partial:
 
 @dataclass(slots=True, eq=False)
 class Binding:
-    """An axis all of whose loops are open: its index is `start` (loops) plus `tile` (parts of the value)."""
+    """An axis all of whose loops are open: its index is `start` (loops) plus that in a tile (parts of the value)."""
 
     start: Index
-    tile: InitVar[Index]
+    index: Index
     parts: tuple[Part, ...]
-    limit: InitVar[Index | None]
+    condition: Less | None  # where the tile may reach past the end
     depth: int  # of the scope that bound it
     origin: Partial
     seen: Index = ZERO  # how many elements of the tile another tile has finished
-    index: Index = field(init=False)
-    condition: Less | None = field(init=False)  # where the tile may reach past the end
-
-    def __post_init__(self, tile: Index, limit: Index | None) -> None:
-        self.index = self.start + tile
-        self.condition = None if limit is None else Less(self.index, limit)
 
 
 class Room(NamedTuple):
