@@ -82,13 +82,12 @@ class WaitingSums(Handler):
         count = tile.parts[0].extent - tile.seen
         variable = Variable(state.fresh("i"), 0, count - 1)
         body: list[Statement] = []
-        scope = state.push(body)
-        at = tile.start + tile.seen + of(variable)
-        condition = None if tile.condition is None else Less(at, tile.condition.b)
-        scope.bind(axis, Binding(at, at, (), condition, len(state.scopes) - 1, tile.origin))
-        scope.reloads.update(reloads)
-        put()
-        state.scopes.pop()
+        with state.scope(body) as scope:
+            at = tile.start + tile.seen + of(variable)
+            condition = None if tile.condition is None else Less(at, tile.condition.b)
+            scope.bind(axis, Binding(at, at, (), condition, len(state.scopes) - 1, tile.origin))
+            scope.reloads.update(reloads)
+            put()
         state.emit(For(variable, count, body))
         return True
 

@@ -105,15 +105,14 @@ def _twice(
     others = segment.count - count
     turn = Variable(state.fresh("i"), 0, 1)
     body: list[Statement] = []
-    state.push(body)
-    asked = Variable(state.fresh("q"), 0, 1)
-    state.emit(Ask(asked, matter()))
-    # The held blocks are the last or the first ones, so the others begin at the start or behind them.
-    behind = count if first == 0 else as_index(0)
-    start = _clamped(state, first + of(turn) * (behind - first), segment.count)
-    blocks = _clamped(state, count + of(turn) * (of(asked) * others - count), segment.count - start)
-    enter(_blocks(segment, start, blocks))
-    state.scopes.pop()
+    with state.scope(body):
+        asked = Variable(state.fresh("q"), 0, 1)
+        state.emit(Ask(asked, matter()))
+        # The held blocks are the last or the first ones, so the others begin at the start or behind them.
+        behind = count if first == 0 else as_index(0)
+        start = _clamped(state, first + of(turn) * (behind - first), segment.count)
+        blocks = _clamped(state, count + of(turn) * (of(asked) * others - count), segment.count - start)
+        enter(_blocks(segment, start, blocks))
     state.emit(For(turn, as_index(2), body))
 
 

@@ -9,7 +9,7 @@ from smelt.graph import Variable, of, upper
 from smelt.kernel.actions.action import Action
 from smelt.kernel.lowering.hooks import Handler
 from smelt.kernel.lowering.memory import held, power, room_of
-from smelt.kernel.lowering.nest import begin, nest
+from smelt.kernel.lowering.nest import nest
 from smelt.kernel.lowering.plan import Dimension, Illegal, Loop, Plan, StagePlan
 from smelt.kernel.lowering.reduce import finished_value
 from smelt.kernel.lowering.state import Partial, Reload
@@ -154,10 +154,8 @@ class Stages(Handler):
 
         # The copy walks the same axes as the loops that it serves; it must not stage anything itself.
         state.copying = True
-        state.push(state.top.body)
-        begin(state, starts)
-        nest(state, [Loop(partial.axis, 0) for partial in starts], leaf)
-        state.scopes.pop()
+        with state.scope(state.top.body, starts):
+            nest(state, [Loop(partial.axis, 0) for partial in starts], leaf)
         state.copying = False
 
     def _copy_threads(self, closed: list[Variable], taken: list[tuple[int, int]]) -> dict[Variable, Cut]:

@@ -17,7 +17,7 @@ from smelt.kernel.barriers import with_barriers
 from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Local, Statement, Store, Update, Value, statements
 from smelt.kernel.lowering.hooks import Handler
 from smelt.kernel.lowering.memory import carried_memory, take_up
-from smelt.kernel.lowering.nest import begin, grid, nest
+from smelt.kernel.lowering.nest import grid, nest
 from smelt.kernel.lowering.plan import Illegal, Loop, Plan, refuse
 from smelt.kernel.lowering.reduce import accumulator, folded, is_kept, prepare, reduction_loops, update
 from smelt.kernel.lowering.scan import scanned_nest, scanning_loops
@@ -122,10 +122,9 @@ def _store(state: State, outputs: tuple[Output, ...]) -> None:
     refuse(within, "bind: the grid must be the outermost loops of every output")
     state.output, state.consumers = output, tuple(stored.value for stored in outputs)
     state.wanted = frozenset().union(*(state.facts.below(stored.value) for stored in outputs))
-    state.push(state.body)
     state.roots = {axis: state.whole(axis, plan.cuts[axis]) for axis in axes}
     reduced = reduction.attribute.axes if reduction is not None else ()
-    begin(state, [*state.roots.values(), *(state.whole(axis, plan.cuts[axis]) for axis in reduced)])
+    begun = [*state.roots.values(), *(state.whole(axis, plan.cuts[axis]) for axis in reduced)]
     leaf = partial(_finish, state, outputs)
     if outer is not None and reduction is not None:
         leaf = partial(_continue, state, outputs, reduction, outer)
@@ -135,11 +134,11 @@ def _store(state: State, outputs: tuple[Output, ...]) -> None:
         scanned_nest(state, output, head[len(tasks) :], leaf)
 
     state.grid_depth = 0
-    if tasks:
-        grid(state, tasks, inside)
-    else:
-        inside()
-    state.scopes.pop()
+    with state.scope(state.body, begun):
+        if tasks:
+            grid(state, tasks, inside)
+        else:
+            inside()
 
 
 def _loops(state: State, output: Output) -> tuple[list[Loop], Loop | None, Expression | None]:
@@ -216,10 +215,9 @@ def _continue(state: State, outputs: tuple[Output, ...], reduction: Expression, 
         state.emit(Store(*memory, total))
         return
     body = state.top.body if always_last else []
-    scope = state.push(body, floor=not always_last)
-    scope.memo[reduction] = (total, len(state.scopes) - 1)
-    _finish(state, outputs)
-    state.scopes.pop()
+    with state.scope(body, floor=not always_last) as scope:
+        scope.memo[reduction] = (total, len(state.scopes) - 1)
+        _finish(state, outputs)
     if not always_last and memory is not None:
         state.emit(If((last,), body, [Store(*memory, total)]))
 

@@ -12,13 +12,6 @@ from smelt.kernel.region import Less
 from smelt.kernel.segments import Segment, segments
 
 
-def begin(state: State, partials: Sequence[Partial]) -> None:
-    """In the present scope, axes start anew from here (whole axes, or blocks of them)."""
-    for partial in partials:
-        state.top.unbind(partial.axis)
-        state.top.partials[partial.axis] = partial
-
-
 def nest(state: State, loops: Sequence[Loop], leaf: Callable[[], None]) -> None:
     """Open loops one inside the other, and run `leaf` in the innermost body of each combination of segments."""
     if not loops:
@@ -29,7 +22,7 @@ def nest(state: State, loops: Sequence[Loop], leaf: Callable[[], None]) -> None:
     visit = state.visits.get(partial)
 
     def enter(segment: Segment) -> None:
-        _enter(state, loop, partial, segment, lambda: nest(state, rest, leaf))
+        _enter(state, partial, segment, lambda: nest(state, rest, leaf))
 
     even = visit is None and _is_even(state, partial)
     for segment in segments(partial.total, partial.cut, partial.level, even):
@@ -47,47 +40,41 @@ def _is_even(state: State, partial: Partial) -> bool:
     return state.plan.threads > 1 or any(partial.cut.tile % copy.tile for copy in copies)
 
 
-def _enter(state: State, loop: Loop, partial: Partial, segment: Segment, inside: Callable[[], None]) -> None:
+def _enter(state: State, partial: Partial, segment: Segment, inside: Callable[[], None]) -> None:
     """One segment of one loop."""
     if segment.count == 1:
-        _step(state, loop, partial, segment, ZERO, state.top.body, inside)
+        _step(state, partial, segment, ZERO, state.top.body, inside)
         return
     variable = Variable(state.fresh("i"), 0, segment.count - 1)
     body: list[Statement] = []
-    _step(state, loop, partial, segment, of(variable), body, inside)
+    _step(state, partial, segment, of(variable), body, inside)
     # Copies wait for memory: unrolled they gain nothing, and whole transposes would be written out many times.
-    factor = 1 if state.copying else state.plan.unroll.get(loop, 1)
+    factor = 1 if state.copying else state.plan.unroll.get(partial.loop, 1)
     state.emit(For(variable, segment.count, body, "loop", factor))
 
 
 def _step(
-    state: State,
-    loop: Loop,
-    partial: Partial,
-    segment: Segment,
-    at: Index,
-    body: list[Statement],
-    inside: Callable[[], None],
+    state: State, partial: Partial, segment: Segment, at: Index, body: list[Statement], inside: Callable[[], None]
 ) -> None:
     """Iteration `at` of a segment, as a scope of its own."""
-    scope = state.push(body)
-    place = segment.start + at * segment.width
-    if partial.level == partial.cut.levels - 1:
-        tile, parts = tile_of(loop.axis, partial.cut.inner, segment.tiles)
-        seen = _named(state, maximum(place + segment.width - partial.total, 0)) if segment.uneven else ZERO
-        start = partial.start + place - seen
-        inside_axis = Less(start + tile, partial.start + partial.total) if segment.masked else None
-        scope.bind(loop.axis, Binding(start, start + tile, parts, inside_axis, len(state.scopes) - 1, partial, seen))
-    else:
-        left, start = segment.inner, partial.start + place
-        if segment.uneven:
-            unit = partial.cut.tile if as_index(partial.total) % partial.cut.tile == 0 else 1
-            left = unit * _named(state, minimum((partial.total - place) // unit, segment.width // unit))
-        scope.partials[loop.axis] = Partial(loop.axis, start, left, partial.cut, partial.level + 1, partial)
-    for handler in state.handlers:
-        handler.opened(loop)
-    inside()
-    state.scopes.pop()
+    axis, depth = partial.axis, len(state.scopes)
+    with state.scope(body) as scope:
+        place = segment.start + at * segment.width
+        if partial.level == partial.cut.levels - 1:
+            tile, parts = tile_of(axis, partial.cut.inner, segment.tiles)
+            seen = _named(state, maximum(place + segment.width - partial.total, 0)) if segment.uneven else ZERO
+            start = partial.start + place - seen
+            inside_axis = Less(start + tile, partial.start + partial.total) if segment.masked else None
+            scope.bind(axis, Binding(start, start + tile, parts, inside_axis, depth, partial, seen))
+        else:
+            left, start = segment.inner, partial.start + place
+            if segment.uneven:
+                unit = partial.cut.tile if as_index(partial.total) % partial.cut.tile == 0 else 1
+                left = unit * _named(state, minimum((partial.total - place) // unit, segment.width // unit))
+            scope.partials[axis] = Partial(axis, start, left, partial.cut, partial.level + 1, partial)
+        for handler in state.handlers:
+            handler.opened(partial.loop)
+        inside()
 
 
 def _named(state: State, value: Index) -> Index:
@@ -160,5 +147,4 @@ def _descend(
         inside()
         return
     loop, segment, at = steps[0]
-    partial = state.top.partials[loop.axis]
-    _step(state, loop, partial, segment, at, body, lambda: _descend(state, steps[1:], body, inside))
+    _step(state, state.top.partials[loop.axis], segment, at, body, lambda: _descend(state, steps[1:], body, inside))

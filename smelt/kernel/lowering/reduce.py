@@ -8,7 +8,7 @@ from functools import partial
 from smelt.graph import Variable, identity
 from smelt.kernel.ir import DOTS, Part, Update, Value
 from smelt.kernel.lowering.hooks import Phase
-from smelt.kernel.lowering.nest import begin, nest
+from smelt.kernel.lowering.nest import nest
 from smelt.kernel.lowering.plan import Illegal, Loop
 from smelt.kernel.lowering.state import State, parts_of
 from smelt.kernel.lowering.values import available, find, guarded, is_stored, spread, value_of
@@ -90,10 +90,6 @@ def reduce(state: State, members: tuple[Expression, ...], depth: int) -> None:
     made = {member: accumulator(state, member, axes) for member in members}
     steps: list[Callable[[], None]] = [partial(update, state, total, member) for member, total in made.items()]
     steps += [extra.each for extra in extras]
-    state.push(state.top.body)
-    begin(state, [state.whole(axis, state.plan.cut(members[0], axis)) for axis in axes])
-    for handler in state.handlers:
-        handler.walking(members)
     loops = reduction_loops(state, members[0])
     # Several share the outermost loop of each axis, and walk what is left each by itself.
     shared = len(loops) if len(members) == 1 else 1 + max(at for at, loop in enumerate(loops) if loop.level == 0)
@@ -102,8 +98,10 @@ def reduce(state: State, members: tuple[Expression, ...], depth: int) -> None:
         for step in steps:
             nest(state, loops[shared:], step)
 
-    nest(state, loops[:shared], leaf)
-    state.scopes.pop()
+    with state.scope(state.top.body, [state.whole(axis, state.plan.cut(members[0], axis)) for axis in axes]):
+        for handler in state.handlers:
+            handler.walking(members)
+        nest(state, loops[:shared], leaf)
     for member, total in made.items():
         state.top.memo[member] = (folded(state, total, member), depth)
     for extra in extras:

@@ -18,7 +18,7 @@ from smelt.graph import ZERO, Index, IndexLike, Variable, as_index, of
 from smelt.kernel.ir import Accumulator, Compute, Part, Reduce, Statement, Value, make_part
 from smelt.kernel.lowering.facts import Facts
 from smelt.kernel.lowering.hooks import Handler
-from smelt.kernel.lowering.plan import Dimension, Illegal, Plan
+from smelt.kernel.lowering.plan import Dimension, Illegal, Loop, Plan
 from smelt.kernel.region import Buffer, Expression, Less, Mask, Output, extent
 from smelt.kernel.segments import Cut, Piece, Segment
 
@@ -33,6 +33,11 @@ class Partial:
     cut: Cut
     level: int  # of the next loop to open
     origin: Partial | None
+
+    @property
+    def loop(self) -> Loop:
+        """The next loop to open."""
+        return Loop(self.axis, self.level)
 
     def within(self, partial: Partial | None) -> bool:
         """True if the axis was opened through this partial opening."""
@@ -132,10 +137,16 @@ class State:
             if name not in self._taken:
                 return name
 
-    def push(self, body: list[Statement], floor: bool = False) -> Scope:
+    @contextmanager
+    def scope(self, body: list[Statement], begun: Iterable[Partial] = (), floor: bool = False) -> Iterator[Scope]:
+        """Work in a new scope, in which some axes start anew (whole axes, or blocks of them)."""
         scope = Scope(body, self.top, floor)
+        for partial in begun:
+            scope.unbind(partial.axis)
+            scope.partials[partial.axis] = partial
         self.scopes.append(scope)
-        return scope
+        yield scope
+        self.scopes.pop()
 
     @contextmanager
     def moved_out(self, depth: int) -> Iterator[None]:
