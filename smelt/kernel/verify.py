@@ -29,7 +29,7 @@ from smelt.graph import (
 from smelt.kernel import ir
 from smelt.kernel.barriers import missing_barrier
 from smelt.kernel.instructions import BY_NAME, check_instructions
-from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value, make_part
+from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value, make_part, share_threads
 from smelt.kernel.lowering.plan import Illegal
 from smelt.kernel.proofs import implied
 from smelt.kernel.region import Buffer, Less, Mask, Place, variables_of
@@ -264,21 +264,15 @@ class _Verifier:
         self.check(not lanes or (len(lanes) == 1 and lanes[0] is value.parts[-1]), f"{value.name}: lane parts")
         names = [part.name for part in value.parts]
         self.check(len(set(names)) == len(names), f"{value.name} has a part twice")
-        self.threads(value)
+        powers = all(n & (n - 1) == 0 for part in value.parts if part.stride for n in (part.stride, part.extent))
+        self.check(powers and not share_threads(value.parts), f"{value.name}: two parts share threads")
+        last = sum((part.extent - 1) * part.stride for part in value.parts)
+        self.check(last < self.kernel.threads, f"{value.name} has more threads than the group")
         for part in value.parts:
             good = _NAME.fullmatch(part.axis) and part == make_part(part.axis, part.kind, part.extent, part.stride)
             of_threads = part.kind == "thread" if part.stride else part.kind in ("reg", "lane")
             self.check(bool(good) and of_threads, f"{value.name}: {part.name} is not a part")
         self.values[value.name] = value
-
-    def threads(self, value: Value) -> None:
-        """The thread parts of a value are powers of two, of different threads of the group."""
-        end = 1
-        for part in sorted((p for p in value.parts if p.stride and p.extent > 1), key=lambda p: p.stride):
-            powers = part.stride & (part.stride - 1) == 0 and part.extent & (part.extent - 1) == 0
-            self.check(powers and part.stride >= end, f"{value.name}: {part.name} shares threads with another part")
-            end = part.stride * part.extent
-        self.check(end <= self.kernel.threads, f"{value.name} has more threads than the group")
 
     def used(self, value: Value) -> None:
         self.check(self.values.get(value.name) == value, f"{value.name} is used where it has not been made")

@@ -10,9 +10,9 @@ from smelt.kernel.actions.action import Action
 from smelt.kernel.lowering.hooks import Extra, Handler
 from smelt.kernel.lowering.memory import held, room_of, whole_size
 from smelt.kernel.lowering.plan import Plan
-from smelt.kernel.lowering.reduce import computed_for, finished_value
+from smelt.kernel.lowering.reduce import finished_value
 from smelt.kernel.lowering.state import Reload, Room, State
-from smelt.kernel.lowering.values import reload_index, store
+from smelt.kernel.lowering.values import is_stored, reload_index, store
 from smelt.kernel.region import Expression, Output
 
 PLACES = ("local", "out")
@@ -44,7 +44,14 @@ def to_keep(state: State, reduction: Expression) -> list[Expression]:
     """The kept nodes that a phase makes first: not in other reductions, and not in memory yet."""
     if state.copying or not state.plan.keeps:
         return []
-    made, own = computed_for(state, reduction, folds=False), set(reduction.attribute.axes)
+    made: set[Expression] = set()
+    stack = list(reduction.arguments)
+    while stack:
+        e = stack.pop()
+        if e.op != "reduce" and e not in made and not is_stored(state, e):
+            made.add(e)
+            stack.extend(e.arguments)
+    own = set(reduction.attribute.axes)
     return [node for node in state.plan.keeps if node in made and node.axes & own]
 
 

@@ -38,23 +38,23 @@ def prepare(state: State, e: Expression) -> None:
 
 
 def external(state: State, reduction: Expression) -> list[Expression]:
-    """The reductions to finish before this one: without those that only nodes in memory need."""
-    static = state.facts.external(reduction)
-    if not static or not state.plan.uses_memory:
-        return list(static)
-    reached = computed_for(state, reduction)
-    return [needed for needed in static if needed in reached]
-
-
-def computed_for(state: State, reduction: Expression, folds: bool = True) -> set[Expression]:
-    """What a reduction is made of that does not lie in memory; without `folds`, as far as other reductions."""
-    stack, reached = list(reduction.arguments), set[Expression]()
+    """The reductions to finish before this one: those below that do not vary over its axes, or over those of reductions
+    in between; without those that only nodes in memory need.
+    """
+    found: dict[Expression, None] = {}
+    seen: set[tuple[Expression, frozenset[Variable]]] = set()
+    stack = [(reduction.arguments[0], frozenset(reduction.attribute.axes))]
     while stack:
-        at = stack.pop()
-        if at not in reached and (folds or at.op != "reduce") and not is_stored(state, at):
-            reached.add(at)
-            stack.extend(at.arguments)
-    return reached
+        at, axes = stack.pop()
+        if (at, axes) in seen or not state.facts.reductions(at) or is_stored(state, at):
+            continue
+        seen.add((at, axes))
+        if at.op == "reduce" and not at.axes & axes:
+            found[at] = None
+        else:
+            inner = axes.union(at.attribute.axes) if at.op == "reduce" else axes
+            stack += [(argument, inner) for argument in reversed(at.arguments)]
+    return list(found)
 
 
 def finish(state: State, reduction: Expression) -> None:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from smelt.dtypes import DType, Scalar
 from smelt.errors import InternalError
 from smelt.graph import ZERO, Index, IndexLike, Variable, as_index, of
-from smelt.kernel.ir import Accumulator, Compute, Part, Reduce, Statement, Value, make_part
+from smelt.kernel.ir import Accumulator, Compute, Part, Reduce, Statement, Value, make_part, share_threads
 from smelt.kernel.lowering.facts import Facts
 from smelt.kernel.lowering.hooks import Handler
-from smelt.kernel.lowering.plan import Dimension, Illegal, Loop, Plan
+from smelt.kernel.lowering.plan import Dimension, Illegal, Loop, Plan, refuse
 from smelt.kernel.region import Buffer, Expression, Less, Mask, Output, extent
 from smelt.kernel.segments import Cut, Piece, Segment
 
@@ -208,8 +208,8 @@ class State:
 
     def sorted_parts(self, parts: list[Part]) -> tuple[Part, ...]:
         """Parts in the order that values have them: the lane part last."""
-        if self.plan.threads > 1:
-            check_threads(parts)
+        shared = self.plan.threads > 1 and share_threads(parts)
+        refuse(shared, "the threads of a part are those of another part of the value")
         lanes = [part for part in parts if part.is_lane]
         if len(lanes) > 1:
             raise Illegal(f"a value cannot have two lane parts: {lanes[0].name} and {lanes[1].name}")
@@ -237,15 +237,6 @@ class State:
         bindings = self.top.bindings
         found = [bindings[axis].condition for axis in axes]
         return tuple(condition for condition in found if condition is not None)
-
-
-def check_threads(parts: Sequence[Part]) -> None:
-    """Refuse two parts of one value that are shared out over the same threads."""
-    end = 1
-    for part in sorted((part for part in parts if part.stride), key=lambda part: part.stride):
-        if part.extent > 1 and part.stride < end:
-            raise Illegal(f"the threads of {part.name} are those of another part of the value")
-        end = max(end, part.stride * part.extent)
 
 
 def parts_of(axis: Variable, pieces: Iterable[Piece], extents: Sequence[int]) -> list[Part]:
