@@ -17,14 +17,13 @@ from typing import Any
 
 from smelt.dtypes import DType, Scalar, float32
 from smelt.errors import InternalError, ParseError
-from smelt.graph import BINARY, REDUCTIONS, SCANS, UNARY, Index, Variable, forms, of
+from smelt.graph import BINARY, UNARY, Index, Variable, forms, of
 from smelt.kernel import ir
 from smelt.kernel.ir import DOTS, Kernel, Part, Statement, Value
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Output, Place, Prefix, Region
 from smelt.kernel.rules import verify_expression, verify_region
 
 _PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy", *DOTS})  # operations without an attribute
-_REDUCTIONS, _SCANS = {name: name for name in REDUCTIONS}, {name: name for name in SCANS}
 _STORES = {"store": False, "store.stream": True}
 _MAXIMUM_EXTENT = 1 << 20
 
@@ -42,7 +41,7 @@ _STATEMENTS: dict[str, tuple[type[Any], str]] = {
     ),
     "if": (ir.If, "if {condition:mask}"),
     "let": (ir.Let, "let {variable:declared} = {expression:index}"),
-    "ask": (ir.Ask, "ask {variable:asked} = {flag:value}"),
+    "ask": (ir.Ask, "ask {variable:count} = {flag:value}"),
     "barrier": (ir.Barrier, "barrier"),
     "local": (ir.Local, "local {buffer:local}"),
     **dict.fromkeys(
@@ -54,8 +53,8 @@ _UPDATE = (ir.Update, "{accumulator:value} {op:word}= {arguments:values}[, {inst
 # Those that define a value, by the word after `name: type =`. What has another one there is an operation.
 _DEFINITIONS: dict[str, tuple[type[Any], str]] = {
     "acc": (ir.Accumulator, "acc {initial:scalar}"),
-    "fold": (ir.Reduce, "fold {op:reduction} {source:value} over {parts:parts}"),
-    "scan": (ir.Scan, "scan {op:scan} {source:value}[ over {parts:parts}] from {carry:value}"),
+    "fold": (ir.Reduce, "fold {op:word} {source:value} over {parts:parts}"),
+    "scan": (ir.Scan, "scan {op:word} {source:value}[ over {parts:parts}] from {carry:value}"),
 }
 _FORMS = dict([*_STATEMENTS.values(), *_DEFINITIONS.values(), _UPDATE])
 
@@ -216,8 +215,8 @@ class _Text(forms.Text):
             line.fail("a statement")
         kind, form = _STATEMENTS.get(line.token, _UPDATE)
         fields = self.read_form(form, line)
-        if kind is ir.For:
-            fields["variable"] = Variable(fields["variable"], 0, fields["count"] - 1)
+        if kind in (ir.For, ir.Ask):
+            fields["variable"] = Variable(fields["variable"], 0, fields["count"] - 1 if kind is ir.For else 1)
             self.variables[fields["variable"].name] = of(fields["variable"])
         if kind in (ir.For, ir.If):
             fields["body"] = []
@@ -309,12 +308,6 @@ def _read_declared(text: _Text, line: forms.Line) -> Variable:
     return variable
 
 
-def _read_asked(text: _Text, line: forms.Line) -> Variable:
-    asked = Variable(line.name(), 0, 1)
-    text.variables[asked.name] = of(asked)
-    return asked
-
-
 def _read_indices(text: _Text, line: forms.Line) -> tuple[Index, ...]:
     found: tuple[Index, ...] = _INDICES.read(text, line)
     rank = len(text.latest.shape)
@@ -394,11 +387,8 @@ _Text.kinds = {
     "mask": forms.listed(forms.formed(Less, "{a:index} < {b:index}"), comma=" & "),
     "stored": forms.Kind(_read_stored, lambda _, dtypes: " ".join(map(str, dtypes))),
     "scalar": forms.Kind(_read_scalar, _scalar),
-    "reduction": forms.named("a reduction", lambda _: _REDUCTIONS),
-    "scan": forms.named("a scan", lambda _: _SCANS),
     "names": forms.listed(forms.WORD, "(", ")"),
     "count": forms.Kind(forms.WORD.read, lambda _, variable: variable.text),
-    "asked": forms.Kind(_read_asked, lambda _, variable: variable.text),
     "declared": _DECLARED,
     "declarations": forms.listed(_DECLARED),
     "axis": _AXIS,
@@ -417,6 +407,6 @@ _Text.kinds = {
     "output": forms.formed(Output, "{buffer:view}{index:indices} = {value:value}"),
     "store": forms.named("a store", lambda _: _STORES, lambda _, stream: "store.stream" if stream else "store"),
     "access": forms.formed(Access, "[as {picks:declarations} of ]{buffer:view}{index:indices}[ if {mask:mask}]"),
-    "reduce": forms.formed(Fold, "{op:reduction} over {axes:axes}"),
-    "prefix": forms.formed(Prefix, "{op:scan} over {axis:axis}"),
+    "reduce": forms.formed(Fold, "{op:word} over {axes:axes}"),
+    "prefix": forms.formed(Prefix, "{op:word} over {axis:axis}"),
 }

@@ -15,7 +15,7 @@ class Facts:
         self._reductions: dict[Expression, tuple[Expression, ...]] = {}
         self._below: dict[Expression, frozenset[Expression]] = {}
         for e in region.order():
-            self._reductions[e] = _merged([(a,) if a.op == "reduce" else self._reductions[a] for a in e.arguments])
+            self._reductions[e] = tuple(dict.fromkeys(r for a in e.arguments for r in self.reductions(a)))
 
     def axes(self, e: Expression) -> tuple[Variable, ...]:
         """The region's axes that an expression varies over, in the region's order."""
@@ -38,13 +38,3 @@ class Facts:
         if e not in self._below:
             self._below[e] = frozenset(walk([e]))
         return self._below[e]
-
-
-def _merged(groups: list[tuple[Expression, ...]]) -> tuple[Expression, ...]:
-    """All of them, each once, in order."""
-    groups = [group for group in groups if group]
-    if not groups:
-        return ()
-    if all(group is groups[0] for group in groups[1:]):
-        return groups[0]
-    return tuple(dict.fromkeys(e for group in groups for e in group))

@@ -62,7 +62,7 @@ def _step(
         place = segment.start + at * segment.width
         if partial.level == partial.cut.levels - 1:
             tile, parts = tile_of(axis, partial.cut.inner, segment.tiles)
-            seen = _named(state, maximum(place + segment.width - partial.total, 0)) if segment.uneven else ZERO
+            seen = state.named(maximum(place + segment.width - partial.total, 0)) if segment.uneven else ZERO
             start = partial.start + place - seen
             inside_axis = Less(start + tile, partial.start + partial.total) if segment.masked else None
             scope.bind(axis, Binding(start, start + tile, parts, inside_axis, depth, partial, seen))
@@ -70,18 +70,11 @@ def _step(
             left, start = segment.inner, partial.start + place
             if segment.uneven:
                 unit = partial.cut.tile if as_index(partial.total) % partial.cut.tile == 0 else 1
-                left = unit * _named(state, minimum((partial.total - place) // unit, segment.width // unit))
+                left = unit * state.named(minimum((partial.total - place) // unit, segment.width // unit))
             scope.partials[axis] = Partial(axis, start, left, partial.cut, partial.level + 1, partial)
         for handler in state.handlers:
             handler.opened(partial.loop)
         inside()
-
-
-def _named(state: State, value: Index) -> Index:
-    """A number as a variable that is known to be just that."""
-    variable = Variable(state.fresh("q"), value, value)
-    state.emit(Let(variable, value))
-    return of(variable)
 
 
 # --- the grid

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from smelt.dtypes import DType, Scalar
 from smelt.errors import InternalError
 from smelt.graph import ZERO, Index, IndexLike, Variable, as_index, of
-from smelt.kernel.ir import Accumulator, Compute, Part, Reduce, Statement, Value, make_part, share_threads
+from smelt.kernel.ir import Accumulator, Compute, Let, Part, Reduce, Statement, Value, make_part, share_threads
 from smelt.kernel.lowering.facts import Facts
 from smelt.kernel.lowering.hooks import Handler
 from smelt.kernel.lowering.plan import Dimension, Illegal, Loop, Plan, refuse
@@ -183,6 +183,12 @@ class State:
         value = Value(self.fresh("v"), dtype, parts)
         self.emit(Compute(value, op, arguments, attribute))
         return value
+
+    def named(self, value: Index, first: IndexLike | None = None, last: IndexLike | None = None) -> Index:
+        """A number as a variable that is known to be just that, or to have some bounds."""
+        variable = Variable(self.fresh("q"), value if first is None else first, value if last is None else last)
+        self.emit(Let(variable, value))
+        return of(variable)
 
     def accumulate(self, dtype: DType, parts: tuple[Part, ...], initial: Scalar) -> Value:
         """A new accumulator in the present scope."""
