@@ -13,6 +13,7 @@ grid g0 < 4
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from smelt.dtypes import DType, Scalar, float32
@@ -67,7 +68,7 @@ _ATTRIBUTES = {
 
 def print_kernel(kernel: Kernel) -> str:
     """A kernel as text, one statement a line."""
-    text = _Text()
+    text = _Text(kernel.buffers)
     lines = [text.written(_KERNEL, kernel)]
     lines += text.lines(_KERNEL_LINES, parameter=kernel.parameters, argument=kernel.buffers)
     # A stack instead of recursion: the text of a body is the text of its statements.
@@ -85,8 +86,7 @@ def print_kernel(kernel: Kernel) -> str:
 
 def print_region(region: Region) -> str:
     """A region as text: everything that distinguishes it from another."""
-    text, stored = _Text(), {output.buffer.name for output in region.outputs}
-    text.buffers = {buffer.name: buffer for buffer in region.buffers()}
+    text, stored = _Text(region.buffers()), {output.buffer.name for output in region.outputs}
     inputs = [buffer for name, buffer in text.buffers.items() if name not in stored]
     lines = ["region"]
     lines += text.lines(_REGION_LINES, parameter=region.parameters, axis=region.axes, buffer=inputs)
@@ -97,6 +97,7 @@ def print_region(region: Region) -> str:
     lines += text.lines(_REGION_LINES, role=[role for role in region.roles if role[1] in text.numbers])
     for output in region.outputs:
         # Outputs of one buffer may see it differently, so each store declares what it stores to.
+        text.buffers[output.buffer.name] = output.buffer
         lines += text.lines(_REGION_LINES, output=[output.buffer], store=[output])
     return "\n".join(lines) + "\n"
 
@@ -166,10 +167,10 @@ def _read_into(bodies: list[list[Statement]], text: _Text, line: forms.Line) -> 
 class _Text(forms.Text):
     """The text of a kernel or region."""
 
-    def __init__(self) -> None:
+    def __init__(self, buffers: Iterable[Buffer] = ()) -> None:
         super().__init__()
         self.declared: dict[str, Variable] = {}
-        self.buffers: dict[str, Buffer] = {}
+        self.buffers = {buffer.name: buffer for buffer in buffers}
         self.values: dict[str, Any] = {}
         self.numbers: dict[Expression, str] = {}
         self.latest: Any = None  # the value or buffer that was read last
@@ -314,21 +315,12 @@ def _read_indices(text: _Text, line: forms.Line) -> tuple[Index, ...]:
     return found if len(found) == rank else line.fail(f"{rank} indices for {text.latest.name}")
 
 
-def _declaration(place: Place) -> forms.Kind:
-    """Buffers where they are declared."""
-
-    def write(text: _Text, buffer: Buffer) -> str:
-        text.buffers[buffer.name] = buffer
-        return text.written(_BUFFER, buffer)
-
-    def read(text: _Text, line: forms.Line) -> Buffer:
-        buffer = Buffer(**text.read_form(_BUFFER, line), place=place)
-        if len(buffer.strides) != len(buffer.shape):
-            line.fail(f"{len(buffer.shape)} strides")
-        text.buffers[buffer.name] = buffer
-        return buffer
-
-    return forms.Kind(read, write)
+def _read_buffer(text: _Text, line: forms.Line, place: Place) -> Buffer:
+    buffer = Buffer(**text.read_form(_BUFFER, line), place=place)
+    if len(buffer.strides) != len(buffer.shape):
+        line.fail(f"{len(buffer.shape)} strides")
+    text.buffers[buffer.name] = buffer
+    return buffer
 
 
 def _view(text: _Text, buffer: Buffer) -> str:
@@ -371,8 +363,7 @@ def _read_stored(text: _Text, line: forms.Line) -> tuple[DType, DType] | None:
 
 
 _BUFFER = "{name:word} {dtype:dtype} {shape:sizes} strides {strides:sizes} offset {offset:size}"
-_VALUE = "{name:word}: {dtype:dtype}{parts:tile}"
-_TILE = forms.listed(forms.Kind(_read_part, lambda _, part: f"{part.name}:{part.extent}"), "<", ">")
+_VALUE = "{name:word}: {dtype:dtype}[<{parts:tile}>]"
 _INDICES = forms.listed(forms.INDEX, "[", "]")
 _KNOWN_BUFFER = forms.named("a known buffer", lambda text: text.buffers)
 _DECLARED = forms.Kind(_read_declared, lambda _, variable: f"{variable.text} in {variable.first} .. {variable.last}")
@@ -394,14 +385,11 @@ _Text.kinds = {
     "axis": _AXIS,
     "axes": forms.listed(_AXIS),
     "parts": forms.listed(_PART),
-    "tile": forms.Kind(
-        lambda text, line: _TILE.read(text, line) if line.starts("<") else (),
-        lambda text, parts: _TILE.write(text, parts) if parts else "",
-    ),
+    "tile": forms.listed(forms.Kind(_read_part, lambda _, part: f"{part.name}:{part.extent}")),
     "value": forms.Kind(_read_reference, _reference),
     "values": forms.Kind(_read_references, lambda text, values: " ".join([_reference(text, x) for x in values])),
-    "argument": _declaration(Place.ARGUMENT),
-    "local": _declaration(Place.LOCAL),
+    "argument": forms.Kind(partial(_read_buffer, place=Place.ARGUMENT), forms.formed(Buffer, _BUFFER).write),
+    "local": forms.Kind(partial(_read_buffer, place=Place.LOCAL), forms.formed(Buffer, _BUFFER).write),
     "view": forms.Kind(_read_view, _view),
     "role": forms.formed(None, "{0:word} {1:value}"),
     "output": forms.formed(Output, "{buffer:view}{index:indices} = {value:value}"),
