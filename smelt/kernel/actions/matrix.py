@@ -29,9 +29,8 @@ class Matrix(Action):
 
     @classmethod
     def settle(cls, plan: Plan) -> None:
-        lane = plan.lane
         for name in plan.matrix.values():
-            cls.refuse(lane not in BY_NAME[name].lanes, f"{name} takes no vectors of {lane}")
+            cls.refuse(plan.lane not in BY_NAME[name].lanes, f"{name} takes no vectors of {plan.lane}")
 
 
 class Instructions(Handler):

@@ -219,8 +219,6 @@ class State:
         lanes = [part for part in parts if part.is_lane]
         if len(lanes) > 1:
             raise Illegal(f"a value cannot have two lane parts: {lanes[0].name} and {lanes[1].name}")
-        if not lanes:
-            return tuple(parts)
         return (*(part for part in parts if not part.is_lane), *lanes)
 
     def joined(self, values: tuple[Value, ...]) -> tuple[Part, ...]:
