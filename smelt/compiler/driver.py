@@ -55,7 +55,7 @@ from smelt.graph import (
     verify_graph,
 )
 from smelt.graph.text import print_graph
-from smelt.kernel import Kernel, Region, Routine, parse_schedule, print_region, print_routine, verify
+from smelt.kernel import Kernel, Region, Routine, parse_schedule, print_region, print_routine, verify, verify_region
 from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.rewrite import rewrite
 from smelt.schedule import Candidate, Choice, choose, routine_steps
@@ -207,6 +207,7 @@ class _Maker:
                 choice, kernel = self.scheduled(region, asked)
             if settings().verify:
                 with self.stages.stage("verify"):
+                    verify_region(region)
                     verify(kernel)
             return Built(kernel, text, choice)
 

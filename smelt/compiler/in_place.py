@@ -43,11 +43,11 @@ def _overwriting(item: Work, root: Node, leaf: Node, remake: Remake) -> Work | N
     routine = item.built.kernel
     if not isinstance(routine, Routine) or routine.template != "scatter":
         return None
-    words = dict(routine.words)
+    words = routine.words
     alone = item.nodes[1] is leaf and sum(node is leaf for node in item.nodes) == 1
     if not alone or words["target"] != "whole" or "accumulator" in words:
         return None
-    return remake(item, replace(routine, words=tuple({**words, "target": "in place"}.items())))
+    return remake(item, replace(routine, words={**words, "target": "in place"}))
 
 
 def _waiting(work: Sequence[AnyWork], item: AnyWork, leaf: Node) -> list[AnyWork] | None:

@@ -12,6 +12,7 @@ from smelt.graph.closed import branch, living_items, loop, open_body, parameter
 from smelt.graph.composites import attention_scores, expand, mean, normalized
 from smelt.graph.index import *
 from smelt.graph.index_numbers import found_sizes
+from smelt.graph.interpret import fold_array, scan_array
 from smelt.graph.node import (
     Node,
     PrivateNodes,

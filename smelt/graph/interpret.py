@@ -200,11 +200,11 @@ def _function(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Map
     return cast_array(np.asarray(table[node.attribute].rule(*wide)), node.dtype)
 
 
-def _reduce(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    op, axes = node.attribute
-    wide = _wide(node.dtype)
-    start = np.asarray(identity(op, node.dtype)).astype(wide)[()]
-    return _narrowed(np.asarray(FOLDS[op].reduce(inputs[0].astype(wide), axis=axes, initial=start)), node.dtype)
+def fold_array(x: Array, dtype: DType, op: str, axes: tuple[int, ...]) -> Array:
+    """A reduction, in a wider type where there is one."""
+    wide = _wide(dtype)
+    start = np.asarray(identity(op, dtype)).astype(wide)[()]
+    return _narrowed(np.asarray(FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start)), dtype)
 
 
 def _wide(dtype: DType) -> np.dtype[Any]:
@@ -225,9 +225,9 @@ def _contract(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Map
     return _narrowed(np.asarray(np.einsum(a, left, b, right, out, optimize=fast)), node.dtype)
 
 
-def _scan(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    op, axis = node.attribute
-    return _narrowed(FOLDS[op].accumulate(inputs[0].astype(_wide(node.dtype)), axis), node.dtype)
+def scan_array(x: Array, dtype: DType, op: str, axis: int) -> Array:
+    """A scan along an axis, in a wider type where there is one."""
+    return _narrowed(FOLDS[op].accumulate(x.astype(_wide(dtype)), axis), dtype)
 
 
 def _coordinates(axes: tuple[int, ...], indices: list[Array], shape: tuple[int, ...]) -> list[Array]:
@@ -300,8 +300,8 @@ _RULES: Final[dict[Op, Callable[[Node, list[Array], tuple[int, ...], Mapping[str
     Op.WHERE: lambda node, inputs, shape, dims: np.where(*inputs),
     Op.CAST: lambda node, inputs, shape, dims: cast_array(inputs[0], node.dtype),
     Op.BITCAST: lambda node, inputs, shape, dims: inputs[0].copy().view(node.dtype.numpy),
-    Op.REDUCE: _reduce,
-    Op.SCAN: _scan,
+    Op.REDUCE: lambda node, inputs, shape, dims: fold_array(inputs[0], node.dtype, *node.attribute),
+    Op.SCAN: lambda node, inputs, shape, dims: scan_array(inputs[0], node.dtype, *node.attribute),
     Op.CONTRACT: _contract,
     Op.GATHER: _gather,
     Op.SCATTER: _scatter,

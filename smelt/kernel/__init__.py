@@ -63,6 +63,7 @@ from smelt.kernel.region import (
     variables_of,
     walk,
 )
-from smelt.kernel.routine import Routine, Step, Temporary, print_routine, routine
+from smelt.kernel.routine import Routine, Step, Temporary, print_routine
+from smelt.kernel.rules import verify_region
 from smelt.kernel.text import parse_kernel, parse_region, print_kernel, print_region
 from smelt.kernel.verify import verify

@@ -4,15 +4,17 @@ All threads of a group take the same way through a kernel: counts of loops and c
 barrier may stand anywhere. One is needed between a store to memory that the threads share and a load of it, and between
 a load and the next store. Stores that follow stores need none: what lowering stores twice, the same thread stores.
 
-`with_barriers` puts them in, as far outside as they do their work; `missing_barrier` looks for a way without one.
+One walk finds where barriers are lacking: `with_barriers` puts them there, as far outside as they do their work, and
+`missing_barrier` says whether there is such a place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from smelt.kernel.ir import Barrier, For, If, Load, Statement, Store, statements
+from smelt.kernel.ir import Barrier, For, If, Load, Statement, Store, bodies, statements
 from smelt.kernel.region import Place
 
 
@@ -30,83 +32,63 @@ class _Since(NamedTuple):
         return min((self.stored & later.loaded) | (self.loaded & later.stored), default=None)
 
 
-def _accesses(body: Iterable[Statement], shared: frozenset[str]) -> _Since:
-    inside = [s for s in statements(body) if isinstance(s, Load | Store) and s.buffer.name in shared]
-    loads = frozenset(s.buffer.name for s in inside if isinstance(s, Load))
-    return _Since(loads, frozenset(s.buffer.name for s in inside if isinstance(s, Store)))
+def with_barriers(body: Sequence[Statement]) -> list[Statement]:
+    """The statements with the barriers that they need."""
+    return _placed(body, _Since(), _shared(body), [])[0]
+
+
+def missing_barrier(body: Sequence[Statement]) -> str | None:
+    """The name of a buffer that threads may see before, or after, they should; None if there is none."""
+    lacking: list[str] = []
+    _placed(body, _Since(), _shared(body), lacking)
+    return min(lacking, default=None)
 
 
 def _shared(body: Sequence[Statement]) -> frozenset[str]:
     """Memory that threads see each other's stores in: local memory, and arguments that are read back."""
-    buffers = {s.buffer.name: s.buffer for s in statements(body) if isinstance(s, Load | Store)}
-    loaded, stored = _accesses(body, frozenset(buffers))
-    return (loaded & stored) | {name for name, buffer in buffers.items() if buffer.place is Place.LOCAL}
+    accesses = [s for s in statements(body) if isinstance(s, Load | Store)]
+    loaded, stored = ({s.buffer.name for s in accesses if isinstance(s, kind)} for kind in (Load, Store))
+    return frozenset(loaded & stored | {s.buffer.name for s in accesses if s.buffer.place is Place.LOCAL})
 
 
-# --- putting them in
+def _begins(body: Iterable[Statement], shared: frozenset[str]) -> _Since:
+    """What statements may access before the first barrier among them."""
+    found = _Since()
+    for statement in body:
+        if isinstance(statement, Barrier):
+            break
+        if isinstance(statement, Load | Store) and statement.buffer.name in shared:
+            name = frozenset({statement.buffer.name})
+            found = found.then(_Since(loaded=name) if isinstance(statement, Load) else _Since(stored=name))
+        for inner in bodies(statement):
+            found = found.then(_begins(inner, shared))
+    return found
 
 
-def with_barriers(body: Sequence[Statement]) -> list[Statement]:
-    """The statements with the barriers that they need."""
-    shared = _shared(body)
-    return _placed(body, _Since(), shared)[0] if shared else list(body)
-
-
-def _placed(body: Sequence[Statement], since: _Since, shared: frozenset[str]) -> tuple[list[Statement], _Since]:
+def _placed(
+    body: Iterable[Statement], since: _Since, shared: frozenset[str], lacking: list[str]
+) -> tuple[list[Statement], _Since]:
+    """The statements with the barriers that are `lacking`, for which buffers, and what is accessed after the last."""
     placed: list[Statement] = []
     for statement in body:
-        own = _accesses([statement], shared)
-        if since.conflict(own) is not None:
+        own = _begins([statement], shared)
+        early = since.conflict(own)
+        if early is not None:
+            lacking.append(early)
             placed.append(Barrier())
             since = _Since()
-        if isinstance(statement, For) and any(own):
-            inner, after = _placed(statement.body, _Since(), shared)
-            if after.conflict(own) is not None:  # the next iteration follows this one
+        if isinstance(statement, For):
+            inner, after = _placed(statement.body, _Since(), shared, lacking)
+            early = after.conflict(own)  # the next iteration follows this one
+            if early is not None:
+                lacking.append(early)
                 inner, after = [*inner, Barrier()], _Since()
-            statement.body[:] = inner
-            since = since.then(after)
-        elif isinstance(statement, If) and any(own):
-            first, after_first = _placed(statement.body, since, shared)
-            second, after_second = _placed(statement.other, since, shared)
-            statement.body[:], statement.other[:] = first, second
-            since = after_first.then(after_second)
+            statement, since = replace(statement, body=inner), since.then(after)
+        elif isinstance(statement, If):
+            first, after_first = _placed(statement.body, since, shared, lacking)
+            second, after_second = _placed(statement.other, since, shared, lacking)
+            statement, since = replace(statement, body=first, other=second), after_first.then(after_second)
         else:
-            since = since.then(own)
+            since = _Since() if isinstance(statement, Barrier) else since.then(own)
         placed.append(statement)
     return placed, since
-
-
-# --- looking for a way without
-
-
-def missing_barrier(body: Sequence[Statement]) -> str | None:
-    """The name of a buffer that threads may see before, or after, they should; None if there is no such way."""
-    shared = _shared(body)
-    return _walk(body, _Since(), shared)[0]
-
-
-def _walk(body: Sequence[Statement], since: _Since, shared: frozenset[str]) -> tuple[str | None, _Since]:
-    for statement in body:
-        match statement:
-            case Barrier():
-                since = _Since()
-            case For(body=inner):
-                around = since
-                for _ in range(2):  # the second time, an iteration follows another one
-                    found, around = _walk(inner, around, shared)
-                    if found is not None:
-                        return found, since
-                since = since.then(around)
-            case If(body=inner, other=other):
-                first, after_first = _walk(inner, since, shared)
-                second, after_second = _walk(other, since, shared)
-                if first is not None or second is not None:
-                    return first or second, since
-                since = after_first.then(after_second)
-            case _:
-                own = _accesses([statement], shared)
-                found = since.conflict(own)
-                if found is not None:
-                    return found, since
-                since = since.then(own)
-    return None, since

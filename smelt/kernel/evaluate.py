@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from smelt.dtypes import cast_array
-from smelt.kernel.numbers import Array, Memory, fold, positions, scan
-from smelt.kernel.region import Access, Expression, Region, extent, walk
+from smelt.graph import fold_array, scan_array
+from smelt.kernel.numbers import Array, Memory, positions
+from smelt.kernel.region import Expression, Region, extent, walk
 
 
 def evaluate_region(region: Region, arrays: Mapping[str, Array], integers: Mapping[str, int]) -> None:
@@ -18,10 +19,8 @@ def evaluate_region(region: Region, arrays: Mapping[str, Array], integers: Mappi
             evaluator = _Evaluator(region, arrays, integers)
             value = evaluator.run(output.value)
             where, _ = evaluator.address(output.buffer, output.index, ())
-            shape = [1] * len(region.axes)
-            for axis in region.parallel_axes(output):
-                at = region.axes.index(axis)
-                shape[at] = evaluator.sizes[at]
+            parallel = region.parallel_axes(output)
+            shape = [n if axis in parallel else 1 for axis, n in zip(region.axes, evaluator.sizes, strict=True)]
             stored = cast_array(np.broadcast_to(value, shape), output.buffer.dtype)
             arrays[output.buffer.name][np.broadcast_to(where, shape)] = stored
 
@@ -44,15 +43,14 @@ class _Evaluator(Memory):
     def compute(self, e: Expression, arguments: list[Array]) -> Array:
         match e.op:
             case "load":
-                access: Access = e.attribute
-                picks = zip(access.picks, arguments, strict=True)
-                return self.read(e.dtype, access.buffer, access.index, access.mask, picks)
+                return self.read(e.dtype, e.attribute, zip(e.attribute.picks, arguments, strict=True))
             case "reduce":
                 axes = tuple(self.region.axes.index(axis) for axis in e.attribute.axes)
-                return fold(e.attribute.op, e.dtype, self.along(arguments[0], axes), axes, keep=True)
+                folded = fold_array(self.along(arguments[0], axes), e.dtype, e.attribute.op, axes)
+                return np.expand_dims(folded, axes)
             case "scan":
                 axis = self.region.axes.index(e.attribute.axis)
-                return scan(e.attribute.op, e.dtype, self.along(arguments[0], (axis,)), axis)
+                return scan_array(self.along(arguments[0], (axis,)), e.dtype, e.attribute.op, axis)
         return self.value(e.op, e.dtype, e.attribute, arguments)
 
     def along(self, x: Array, axes: tuple[int, ...]) -> Array:

@@ -51,25 +51,20 @@ class Instruction(NamedTuple):
         return self.rows > 1
 
 
-def _tiles(name: str, feature: str, left: DType, right: DType) -> Instruction:
-    return Instruction(name, frozenset({"amx_tile", feature}), left, right, frozenset({16}), 16, 16, 2)
-
-
-def _vectors(name: str, features: set[str], left: DType, right: DType, *lanes: int) -> Instruction:
-    return Instruction(name, frozenset(features), left, right, frozenset(lanes))
-
+_TILES: Final = (frozenset({16}), 16, 16, 2)
+_INT8: Final = frozenset({"amx_tile", "amx_int8"})
 
 # The best first.
 INSTRUCTIONS: Final = (
-    _tiles("tdpbf16ps", "amx_bf16", bfloat16, bfloat16),
-    _tiles("tdpbssd", "amx_int8", int8, int8),
-    _tiles("tdpbsud", "amx_int8", int8, uint8),
-    _tiles("tdpbusd", "amx_int8", uint8, int8),
-    _tiles("tdpbuud", "amx_int8", uint8, uint8),
-    _vectors("vdpbf16ps", {"avx512_bf16"}, bfloat16, bfloat16, 4, 8, 16),
-    _vectors("vpdpbusd", {"avx512_vnni"}, uint8, int8, 4, 8, 16),
-    _vectors("vpdpbusd_vex", {"avx_vnni"}, uint8, int8, 4, 8),
-    _vectors("fma", set(), float32, float32, 1, 2, 4, 8, 16),
+    Instruction("tdpbf16ps", frozenset({"amx_tile", "amx_bf16"}), bfloat16, bfloat16, *_TILES),
+    Instruction("tdpbssd", _INT8, int8, int8, *_TILES),
+    Instruction("tdpbsud", _INT8, int8, uint8, *_TILES),
+    Instruction("tdpbusd", _INT8, uint8, int8, *_TILES),
+    Instruction("tdpbuud", _INT8, uint8, uint8, *_TILES),
+    Instruction("vdpbf16ps", frozenset({"avx512_bf16"}), bfloat16, bfloat16, frozenset({4, 8, 16})),
+    Instruction("vpdpbusd", frozenset({"avx512_vnni"}), uint8, int8, frozenset({4, 8, 16})),
+    Instruction("vpdpbusd_vex", frozenset({"avx_vnni"}), uint8, int8, frozenset({4, 8})),
+    Instruction("fma", frozenset(), float32, float32, frozenset({1, 2, 4, 8, 16})),
 )
 BY_NAME: Final = {row.name: row for row in INSTRUCTIONS}
 

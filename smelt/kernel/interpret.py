@@ -13,10 +13,10 @@ import numpy as np
 
 from smelt.dtypes import DType, cast_array
 from smelt.errors import InternalError
-from smelt.graph import upper
+from smelt.graph import fold_array, scan_array, upper
 from smelt.kernel import ir
 from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value
-from smelt.kernel.numbers import Array, Memory, dot, elementwise, fold, positions, scan
+from smelt.kernel.numbers import Array, Memory, dot, elementwise, positions
 
 Parts = tuple[Part, ...]
 
@@ -80,10 +80,10 @@ class _Machine(Memory):
         self.integers.update(zip((part.name for part in parts), positions(self.shape), strict=True))
 
     def load(self, statement: ir.Load) -> None:
-        value, buffer = statement.value, statement.buffer
+        value = statement.value
         self.place(value.parts)
         picks = [(variable, self.aligned(chosen, value.parts)) for variable, chosen in statement.picks]
-        self.values[value.name] = self.read(value.dtype, buffer, statement.index, statement.mask, picks)
+        self.values[value.name] = self.read(value.dtype, statement, picks)
 
     def store(self, statement: ir.Store) -> None:
         buffer, value = statement.buffer, statement.value
@@ -116,14 +116,10 @@ class _Machine(Memory):
         extra = {p.name: p for a in statement.arguments for p in a.parts if p.name not in mine}
         parts = (*accumulator.parts, *extra.values())
         arguments = [self.aligned(a, parts) for a in statement.arguments]
-        if statement.op == "fma":
-            x = arguments[0].astype(np.float64) * arguments[1].astype(np.float64)
-            x = x.sum(tuple(range(len(accumulator.parts), len(parts))))
-        elif statement.op in DOTS:
-            x = dot(statement.op, *arguments)
+        x = arguments[0]
+        if statement.op in PRODUCTS:
+            x = dot(statement.op, *arguments) if statement.op in DOTS else np.multiply(*arguments, dtype=np.float64)
             x = x.sum(tuple(range(len(accumulator.parts), len(parts))), dtype=x.dtype)
-        else:
-            (x,) = arguments
         old = self.values[accumulator.name]
         lengths = {p.name: p.extent for a in statement.arguments for p in a.parts}
         prefix = tuple(slice(0, lengths.get(part.name, part.extent)) for part in accumulator.parts)
@@ -139,7 +135,7 @@ class _Machine(Memory):
         source, value = statement.source, statement.value
         over = {part.name for part in statement.parts}
         axes = tuple(at for at, part in enumerate(source.parts) if part.name in over)
-        folded = fold(statement.op, value.dtype, self.values[source.name], axes)
+        folded = fold_array(self.values[source.name], value.dtype, statement.op, axes)
         left = [part.name for part in source.parts if part.name not in over]
         self.values[value.name] = np.transpose(folded, [left.index(part.name) for part in value.parts])
 
@@ -149,7 +145,7 @@ class _Machine(Memory):
         moved = self.aligned(source, (*carry.parts, *statement.parts))
         rows = moved.reshape(*_shape(carry.parts), -1)
         whole = np.concatenate([self.values[carry.name][..., None].astype(rows.dtype), rows], axis=-1)
-        result = scan(statement.op, value.dtype, whole, whole.ndim - 1)[..., 1:]
+        result = scan_array(whole, value.dtype, statement.op, whole.ndim - 1)[..., 1:]
         self.values[carry.name] = result[..., -1].copy()
         order = [part.name for part in (*carry.parts, *statement.parts)]
         self.values[value.name] = np.transpose(result.reshape(moved.shape), [order.index(p.name) for p in value.parts])

@@ -8,6 +8,8 @@ Accumulators are the only values that change. The IR is what renderers spell out
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -39,6 +41,12 @@ class Part(NamedTuple):
 def make_part(axis: str, kind: str, extent: int, stride: int = 0) -> Part:
     """A stretch of an axis in a tile."""
     return Part(Variable(f"{axis}.{kind}{stride or ''}", 0, extent - 1), extent, axis, kind, stride)
+
+
+def share_threads(parts: Iterable[Part]) -> bool:
+    """Whether two parts of one value lie in the same threads: each has some bits of the thread's number."""
+    bits = [(part.extent - 1) * part.stride for part in parts]
+    return sum(bits) != functools.reduce(operator.or_, bits, 0)
 
 
 _PART = re.compile(r"(?P<axis>[A-Za-z_][A-Za-z0-9_]*)\.(?P<kind>reg|lane|thread(?=[1-9]))(?P<stride>[0-9]*)")

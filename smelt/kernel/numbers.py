@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from smelt.dtypes import DType, cast_array, float32, float64, round_to_odd
+from smelt.dtypes import DType, cast_array, float32, round_to_odd
 from smelt.errors import InternalError
-from smelt.graph import BINARY, UNARY, Index, IndexLike, Variable, as_index, identity
-from smelt.kernel.ir import DOTS
-from smelt.kernel.region import Buffer, Mask
+from smelt.graph import BINARY, UNARY, Index, IndexLike, Variable, as_index
+from smelt.kernel.ir import DOTS, Load
+from smelt.kernel.region import Access, Buffer, Mask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Array: TypeAlias = "NDArray[Any]"
-
-_FOLDS: Final[dict[str, np.ufunc]] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-_SCANS: Final = {**_FOLDS, "logaddexp": np.logaddexp}
 
 
 def elementwise(op: str, dtype: DType, arguments: list[Array], attribute: Any) -> Array:
@@ -63,26 +60,6 @@ def _bitcast(x: Array, dtype: DType, attribute: Any) -> Array:
     source, target = attribute if attribute is not None else (None, dtype)
     stored = x if source is None else cast_array(x, source)
     return cast_array(np.ascontiguousarray(stored).view(target.numpy).reshape(x.shape), dtype)
-
-
-def fold(op: str, dtype: DType, x: Array, axes: tuple[int, ...], keep: bool = False) -> Array:
-    """A reduction, in a wider type where there is one."""
-    wide = _wide(dtype)
-    start = np.asarray(identity(op, dtype)).astype(wide)[()]
-    return _rounded(_FOLDS[op].reduce(x.astype(wide), axis=axes, initial=start, keepdims=keep), dtype)
-
-
-def scan(op: str, dtype: DType, x: Array, axis: int) -> Array:
-    """A scan along an axis, in a wider type where there is one."""
-    return _rounded(_SCANS[op].accumulate(x.astype(_wide(dtype)), axis=axis), dtype)
-
-
-def _wide(dtype: DType) -> np.dtype[Any]:
-    return np.dtype(np.longdouble) if dtype is float64 else np.dtype(np.float64) if dtype.is_float else dtype.numpy
-
-
-def _rounded(x: Any, dtype: DType) -> Array:
-    return cast_array(np.asarray(x).astype(np.float64), dtype) if dtype.is_float else np.asarray(x).astype(dtype.numpy)
 
 
 @functools.lru_cache(1024)
@@ -135,22 +112,16 @@ class Memory:
         where = np.where(inside, total, 0)
         return where, np.broadcast_to(inside, where.shape)
 
-    def read(
-        self,
-        dtype: DType,
-        buffer: Buffer,
-        index: tuple[Index, ...],
-        mask: Mask,
-        picks: Iterable[tuple[Variable, Array]],
-    ) -> Array:
+    def read(self, dtype: DType, access: Access | Load, picks: Iterable[tuple[Variable, Array]]) -> Array:
         """Elements in a type, zeros where the mask does not hold; `picks` are integers of this index alone."""
+        buffer, mask = access.buffer, access.mask
         for variable, chosen in picks:
             chosen = chosen.astype(np.int64)
             allowed = (chosen >= self.number(variable.first)) & (chosen <= self.number(variable.last))
             if not np.all(allowed | ~self.condition(mask)):
                 raise InternalError(f"{buffer.name}: {variable.name} leaves its bounds")
             self.integers[variable.name] = chosen
-        where, inside = self.address(buffer, index, mask)
+        where, inside = self.address(buffer, access.index, mask)
         memory = self.memory[buffer.name]
         if memory.dtype != buffer.dtype.numpy:  # a view in words
             whole = memory.nbytes // buffer.dtype.itemsize * buffer.dtype.itemsize // memory.dtype.itemsize

@@ -21,8 +21,8 @@ class Routine:
 
     template: str
     dtype: DType  # of the elements that it is about
-    words: tuple[tuple[str, str | int], ...]  # what the template leaves open
-    sizes: tuple[tuple[str, IndexLike], ...]  # constants of the call, all of type long
+    words: Mapping[str, str | int]  # what the template leaves open
+    sizes: Mapping[str, IndexLike]  # constants of the call, all of type long
     tasks: Index
     workspace: int = 0  # bytes that each thread needs
     grain: int = 1  # tasks that are worth handing to a thread at a time
@@ -33,25 +33,8 @@ class Routine:
     @property
     def parameters(self) -> tuple[Variable, ...]:
         """The integers that the caller gives, in this order."""
-        found = {v for _, size in self.sizes for v in as_index(size).variables()} | self.tasks.variables()
+        found = {v for size in self.sizes.values() for v in as_index(size).variables()} | self.tasks.variables()
         return tuple(sorted(found, key=lambda v: v.name))
-
-
-def routine(
-    template: str,
-    dtype: DType,
-    words: Mapping[str, str | int],
-    sizes: Mapping[str, IndexLike],
-    tasks: IndexLike,
-    *,
-    workspace: int = 0,
-    grain: int = 1,
-    operations: int = 0,
-    threads: int = 1,
-) -> Routine:
-    """A routine without a name yet."""
-    items = (tuple(words.items()), tuple(sizes.items()))
-    return Routine(template, dtype, *items, as_index(tasks), workspace, grain, operations, threads=threads)
 
 
 def print_routine(routine: Routine) -> str:
@@ -59,8 +42,8 @@ def print_routine(routine: Routine) -> str:
     lines = [f"routine {routine.template} {routine.dtype} tasks {routine.tasks} grain {routine.grain}"]
     lines += [f"threads {routine.threads}"] if routine.threads > 1 else []
     lines += [f"parameter {v.text} in {v.first} .. {v.last}" for v in routine.parameters]
-    lines += [f"{name} {word}" for name, word in routine.words]
-    lines += [f"size {name} = {size}" for name, size in routine.sizes]
+    lines += [f"{name} {word}" for name, word in routine.words.items()]
+    lines += [f"size {name} = {size}" for name, size in routine.sizes.items()]
     return "\n".join([*lines, f"workspace {routine.workspace}", ""])
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from smelt.graph import Index, IndexLike, as_index, size_of, upper
+from smelt.graph import ZERO, Index, IndexLike, as_index, size_of, upper
 
 
 class Piece(NamedTuple):
@@ -92,20 +92,12 @@ def segments(total: IndexLike, cut: Cut, level: int, even: bool = False) -> list
 
     A shorter last block is one more iteration, if all its tiles are whole, or a segment of its own (`even`).
     """
-    total = size_of(total)
-    whole = cut.tail == "overlap" and _are_whole(total, cut, level)
-    if whole and level < cut.levels - 1:
-        found = [Segment(as_index(0), _ceiling(total, cut.width(level)), cut.width(level), (), False, total, True)]
-    elif whole:
-        found = [Segment(as_index(0), _ceiling(total, cut.tile), cut.tile, cut.tiles, uneven=True)]
-    elif level < cut.levels - 1:
-        found = _blocks(total, cut, level, even)
-    elif cut.tile == 1:
-        found = [Segment(as_index(0), as_index(total), 1, cut.tiles)]
-    elif isinstance(total, int):
-        found = _static_tiles(total, cut)
+    outer, width = level < cut.levels - 1, cut.width(level)
+    if cut.tail == "overlap" and _are_whole(total, cut, level):
+        tiles, inner = ((), size_of(total)) if outer else (cut.tiles, 0)
+        found = [Segment(ZERO, _ceiling(total, width), width, tiles, inner=inner, uneven=True)]
     else:
-        found = _symbolic_tiles(total, cut)
+        found = _blocks(size_of(total), cut, level, even) if outer else _tiles(as_index(total), cut)
     return [segment for segment in found if segment.count.high > 0]
 
 
@@ -125,25 +117,26 @@ def _blocks(total: IndexLike, cut: Cut, level: int, even: bool) -> list[Segment]
     whole = as_index(total) // width
     rest = as_index(total) % width
     if not even and isinstance(total, int) and whole != 0 and rest != 0 and total % cut.tile == 0:
-        return [Segment(as_index(0), whole + 1, width, (), False, total, True)]
+        return [Segment(ZERO, whole + 1, width, (), False, total, True)]
     return [
-        Segment(as_index(0), whole, width, inner=width),
+        Segment(ZERO, whole, width, inner=width),
         Segment(whole * width, _ceiling(rest, width), width, inner=size_of(rest)),
     ]
 
 
-def _static_tiles(total: int, cut: Cut) -> list[Segment]:
+def _tiles(total: Index, cut: Cut) -> list[Segment]:
+    """The innermost level: whole tiles, then what is left, as the tail says."""
     step, lane = cut.tile, cut.vector
-    whole, rest = divmod(total, step)
-    if cut.tail == "mask" and rest:
-        return [_segment(0, whole + 1, step, cut.tiles, masked=True)]
-    if cut.tail == "unit" and lane == 1:
-        ones = tuple(1 for _ in cut.tiles)
-        return [_segment(0, whole, step, cut.tiles), _segment(whole * step, rest, 1, ones)]
-    if cut.tail == "balance" and rest and cut.has("reg"):
-        return _balanced(total, cut)
-    last = _segment(whole * step, 1 if rest else 0, step, _registers(cut, -(-rest // lane)), masked=rest % lane != 0)
-    return [_segment(0, whole, step, cut.tiles), last]
+    whole, rest = total // step, total % step
+    if cut.tail == "mask" and rest != 0:
+        return [Segment(ZERO, _ceiling(total, step), step, cut.tiles, masked=True)]
+    if cut.tail == "balance" and total.value is not None and rest != 0 and cut.has("reg"):
+        return _balanced(total.value, cut)
+    full = Segment(ZERO, whole, step, cut.tiles)
+    if lane == 1 and (cut.tail == "unit" or total.value is None):
+        return [full, Segment(whole * step, rest, 1, (1,) * len(cut.tiles))]
+    tiles = cut.tiles if rest.value is None else _registers(cut, -(-rest.value // lane))
+    return [full, Segment(whole * step, _ceiling(rest, step), step, tiles, masked=rest % lane != 0)]
 
 
 def _balanced(total: int, cut: Cut) -> list[Segment]:
@@ -155,29 +148,14 @@ def _balanced(total: int, cut: Cut) -> list[Segment]:
     found: list[Segment] = []
     start = 0
     for count, size in ((large, small + 1), (tiles - large, small)):
-        masked = bool(count) and start + count * size * lane > total
+        width, extents = size * lane, _registers(cut, size)
+        masked = bool(count) and start + count * width > total
         whole = count - 1 if masked else count
-        found.append(_segment(start, whole, size * lane, _registers(cut, size)))
+        found.append(Segment(as_index(start), as_index(whole), width, extents))
         if masked:
-            found.append(_segment(start + whole * size * lane, 1, size * lane, _registers(cut, size), masked=True))
-        start += count * size * lane
+            found.append(Segment(as_index(start + whole * width), as_index(1), width, extents, masked=True))
+        start += count * width
     return found
-
-
-def _symbolic_tiles(total: Index, cut: Cut) -> list[Segment]:
-    step = cut.tile
-    if cut.tail == "mask":
-        return [Segment(as_index(0), _ceiling(total, step), step, cut.tiles, masked=True)]
-    whole = total // step
-    full = Segment(as_index(0), whole, step, cut.tiles)
-    rest = total % step
-    if not cut.has("lane") and not cut.has("thread"):
-        return [full, Segment(whole * step, rest, 1, tuple(1 for _ in cut.tiles))]
-    return [full, Segment(whole * step, _ceiling(rest, step), step, cut.tiles, masked=True)]
-
-
-def _segment(start: int, count: int, width: int, tiles: tuple[int, ...], masked: bool = False) -> Segment:
-    return Segment(as_index(start), as_index(count), width, tiles, masked)
 
 
 def _registers(cut: Cut, count: int) -> tuple[int, ...]:

@@ -12,24 +12,28 @@ grid g0 < 4
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from smelt.dtypes import DType, Scalar, float32
 from smelt.errors import InternalError, ParseError
-from smelt.graph import BINARY, REDUCTIONS, SCANS, UNARY, Index, Variable, forms, of
+from smelt.graph import BINARY, UNARY, Index, Variable, forms, of
 from smelt.kernel import ir
 from smelt.kernel.ir import DOTS, Kernel, Part, Statement, Value
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Output, Place, Prefix, Region
+from smelt.kernel.rules import verify_expression, verify_region
 
 _PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy", *DOTS})  # operations without an attribute
-_ALONE = frozenset({*UNARY, "cast", "cast_odd", "copy"})  # of them, those of one argument
-_REDUCTIONS, _SCANS = {name: name for name in REDUCTIONS}, {name: name for name in SCANS}
 _STORES = {"store": False, "store.stream": True}
 _MAXIMUM_EXTENT = 1 << 20
 
 _KERNEL = "kernel {name:word} tasks {tasks:index}[ threads {threads:number}]"
 _KERNEL += "[ transposes {transposes:number}][ fetches {fetched:names} ahead {ahead:number} {turns:number}]"
-_OUTPUT = "store {buffer:view}{index:indices} = {value:value}"
+# Lines of records before, or instead of, statements: by their first word, the kind of what they declare.
+_KERNEL_LINES = {"parameter": "declared", "argument": "argument"}
+_REGION_LINES = {"parameter": "declared", "axis": "declared", "buffer": "argument", "output": "argument"}
+_REGION_LINES |= {"role": "role", "store": "output"}
 
 # Statements by their first word.
 _STATEMENTS: dict[str, tuple[type[Any], str]] = {
@@ -38,7 +42,7 @@ _STATEMENTS: dict[str, tuple[type[Any], str]] = {
     ),
     "if": (ir.If, "if {condition:mask}"),
     "let": (ir.Let, "let {variable:declared} = {expression:index}"),
-    "ask": (ir.Ask, "ask {variable:asked} = {flag:value}"),
+    "ask": (ir.Ask, "ask {variable:count} = {flag:value}"),
     "barrier": (ir.Barrier, "barrier"),
     "local": (ir.Local, "local {buffer:local}"),
     **dict.fromkeys(
@@ -50,8 +54,8 @@ _UPDATE = (ir.Update, "{accumulator:value} {op:word}= {arguments:values}[, {inst
 # Those that define a value, by the word after `name: type =`. What has another one there is an operation.
 _DEFINITIONS: dict[str, tuple[type[Any], str]] = {
     "acc": (ir.Accumulator, "acc {initial:scalar}"),
-    "fold": (ir.Reduce, "fold {op:reduction} {source:value} over {parts:parts}"),
-    "scan": (ir.Scan, "scan {op:scan} {source:value}[ over {parts:parts}] from {carry:value}"),
+    "fold": (ir.Reduce, "fold {op:word} {source:value} over {parts:parts}"),
+    "scan": (ir.Scan, "scan {op:word} {source:value}[ over {parts:parts}] from {carry:value}"),
 }
 _FORMS = dict([*_STATEMENTS.values(), *_DEFINITIONS.values(), _UPDATE])
 
@@ -64,10 +68,9 @@ _ATTRIBUTES = {
 
 def print_kernel(kernel: Kernel) -> str:
     """A kernel as text, one statement a line."""
-    text = _Text()
+    text = _Text(kernel.buffers)
     lines = [text.written(_KERNEL, kernel)]
-    lines += [f"parameter {text.write('declared', variable)}" for variable in kernel.parameters]
-    lines += [f"argument {text.write('argument', buffer)}" for buffer in kernel.buffers]
+    lines += text.lines(_KERNEL_LINES, parameter=kernel.parameters, argument=kernel.buffers)
     # A stack instead of recursion: the text of a body is the text of its statements.
     stack: list[tuple[Statement | str, int]] = [(statement, 0) for statement in reversed(kernel.body)]
     while stack:
@@ -83,48 +86,65 @@ def print_kernel(kernel: Kernel) -> str:
 
 def print_region(region: Region) -> str:
     """A region as text: everything that distinguishes it from another."""
-    text = _Text()
+    text, stored = _Text(region.buffers()), {output.buffer.name for output in region.outputs}
+    inputs = [buffer for name, buffer in text.buffers.items() if name not in stored]
     lines = ["region"]
-    lines += [f"parameter {text.write('declared', variable)}" for variable in region.parameters]
-    lines += [f"axis {text.write('declared', variable)}" for variable in region.axes]
-    outputs = {output.buffer.name for output in region.outputs}
-    for buffer in region.buffers():
-        line = f"buffer {text.write('argument', buffer)}"
-        lines += [line] if buffer.name not in outputs else []
+    lines += text.lines(_REGION_LINES, parameter=region.parameters, axis=region.axes, buffer=inputs)
     text.numbers = {e: f"%{at}" for at, e in enumerate(region.order())}
     for e, name in text.numbers.items():
         text.dtype = e.dtype
         lines.append(text.operation(f"{name}: {e.dtype}", e.op, e.arguments, e.attribute))
-    lines += [f"role {name} {text.numbers[e]}" for name, e in region.roles if e in text.numbers]
+    lines += text.lines(_REGION_LINES, role=[role for role in region.roles if role[1] in text.numbers])
     for output in region.outputs:
         # Outputs of one buffer may see it differently, so each store declares what it stores to.
-        lines += [f"output {text.write('argument', output.buffer)}", text.written(_OUTPUT, output)]
+        text.buffers[output.buffer.name] = output.buffer
+        lines += text.lines(_REGION_LINES, output=[output.buffer], store=[output])
     return "\n".join(lines) + "\n"
 
 
 def parse_kernel(written: str) -> Kernel:
     """The kernel that `print_kernel` printed."""
-    lines, text = forms.text_lines(written), _Text()
-    header = next(lines, forms.Line("", 1))
-    if not header.starts("kernel"):
-        header.fail("'kernel'")
-    parameters: list[Variable] = []
-    buffers: list[Buffer] = []
     body: list[Statement] = []
     bodies = [body]  # those that are open
-    for line in lines:
-        with forms.making_sense(line):
-            if line.accept("parameter"):
-                parameters.append(text.read("declared", line))
-            elif line.accept("argument"):
-                buffers.append(text.read("argument", line))
-            else:
-                _read_into(bodies, text, line)
-            line.end()
+    text = _Text()
+    header, found = _read_lines(written, "kernel", _KERNEL_LINES, text, lambda line: _read_into(bodies, text, line))
     with forms.making_sense(header):
         fields = text.read_form(_KERNEL, header)  # last, since the tasks may depend on parameters
         header.end()
-        return Kernel(buffers=tuple(buffers), parameters=tuple(parameters), body=tuple(body), **fields)
+        return Kernel(buffers=found["argument"], parameters=found["parameter"], body=tuple(body), **fields)
+
+
+def parse_region(written: str) -> Region:
+    """The region that `print_region` printed."""
+    text = _Text()
+    header, found = _read_lines(written, "region", _REGION_LINES, text, text.read_expression)
+    header.expect("region")
+    header.end()
+    if not found["store"]:
+        raise ParseError("a region stores something")
+    region = Region(found["store"], found["axis"], found["parameter"], found["role"])
+    with forms.making_sense(header):
+        verify_region(region)
+    return region
+
+
+def _read_lines(
+    written: str, word: str, kinds: Mapping[str, str], text: _Text, other: Callable[[forms.Line], None]
+) -> tuple[forms.Line, dict[str, tuple[Any, ...]]]:
+    """The first line of a text, and what others declare, by their first words; those without one are given on."""
+    lines, found = forms.text_lines(written), {first: list[Any]() for first in kinds}
+    header = next(lines, forms.Line("", 1))
+    if not header.starts(word):
+        header.fail(repr(word))
+    for line in lines:
+        with forms.making_sense(line):
+            if line.token in kinds:
+                first = line.take()
+                found[first].append(text.read(kinds[first], line))
+            else:
+                other(line)
+            line.end()
+    return header, {first: tuple(records) for first, records in found.items()}
 
 
 def _read_into(bodies: list[list[Statement]], text: _Text, line: forms.Line) -> None:
@@ -144,49 +164,23 @@ def _read_into(bodies: list[list[Statement]], text: _Text, line: forms.Line) -> 
     bodies += [statement.body] if isinstance(statement, ir.For | ir.If) else []
 
 
-def parse_region(written: str) -> Region:
-    """The region that `print_region` printed."""
-    lines, text = forms.text_lines(written), _Text()
-    header = next(lines, forms.Line("", 1))
-    header.expect("region")
-    header.end()
-    parameters: list[Variable] = []
-    roles: list[tuple[str, Expression]] = []
-    outputs: list[Output] = []
-    for line in lines:
-        with forms.making_sense(line):
-            if line.accept("parameter"):
-                parameters.append(text.read("declared", line))
-            elif line.accept("axis"):
-                axis = text.read("declared", line)
-                text.axes[axis.name] = axis
-            elif line.accept("buffer") or line.accept("output"):
-                text.read("argument", line)
-            elif line.accept("role"):
-                roles.append((line.name(), text.read("value", line)))
-            elif line.starts("store"):
-                outputs.append(Output(**text.read_form(_OUTPUT, line)))
-            else:
-                text.read_expression(line)
-            line.end()
-    if not outputs:
-        raise ParseError("a region stores something")
-    return Region(tuple(outputs), tuple(text.axes.values()), tuple(parameters), tuple(roles))
-
-
 class _Text(forms.Text):
     """The text of a kernel or region."""
 
-    def __init__(self) -> None:
+    def __init__(self, buffers: Iterable[Buffer] = ()) -> None:
         super().__init__()
-        self.axes: dict[str, Variable] = {}
-        self.buffers: dict[str, Buffer] = {}
+        self.declared: dict[str, Variable] = {}
+        self.buffers = {buffer.name: buffer for buffer in buffers}
         self.values: dict[str, Any] = {}
         self.numbers: dict[Expression, str] = {}
         self.latest: Any = None  # the value or buffer that was read last
         self.dtype: DType = float32  # of what the present line defines
 
     # --- writing
+
+    def lines(self, kinds: Mapping[str, str], **records: Iterable[Any]) -> list[str]:
+        """A line for each record, by the first words of lines."""
+        return [f"{word} {self.write(kinds[word], record)}" for word, found in records.items() for record in found]
 
     def statement(self, statement: Statement) -> str:
         match statement:
@@ -222,8 +216,8 @@ class _Text(forms.Text):
             line.fail("a statement")
         kind, form = _STATEMENTS.get(line.token, _UPDATE)
         fields = self.read_form(form, line)
-        if kind is ir.For:
-            fields["variable"] = Variable(fields["variable"], 0, fields["count"] - 1)
+        if kind in (ir.For, ir.Ask):
+            fields["variable"] = Variable(fields["variable"], 0, fields["count"] - 1 if kind is ir.For else 1)
             self.variables[fields["variable"].name] = of(fields["variable"])
         if kind in (ir.For, ir.If):
             fields["body"] = []
@@ -260,9 +254,8 @@ class _Text(forms.Text):
         self.dtype = dtype = self.read("dtype", line)
         line.expect("=")
         op, arguments, attribute = self.read_operation(line)
-        if op in _PLAIN and len(arguments) != (1 if op in _ALONE else 3 if op == "where" else 2):
-            line.fail(f"other arguments of {op} before here")
         self.values[f"%{at}"] = Expression(op, dtype, arguments, attribute)
+        verify_expression(self.values[f"%{at}"])
 
     def read_operation(self, line: forms.Line) -> tuple[str, tuple[Any, ...], Any]:
         """An operation, its arguments, and its attribute."""
@@ -274,8 +267,8 @@ class _Text(forms.Text):
         while line.token == "%" or line.token in self.values:
             arguments.append(self.read("value", line))
         attribute = self.read(_ATTRIBUTES[op], line)
-        if len(arguments) != (len(attribute.picks) if op == "load" else op not in ("const", "index", "mask")):
-            line.fail(f"other arguments of {op} before here")
+        if op == "load" and len(arguments) != len(attribute.picks):
+            line.fail("other arguments of load before here")
         return op, tuple(arguments), attribute
 
 
@@ -311,15 +304,9 @@ def _read_references(text: _Text, line: forms.Line) -> tuple[Any, ...]:
 
 def _read_declared(text: _Text, line: forms.Line) -> Variable:
     name, first, last = text.read_form("{name:word} in {first:index} .. {last:index}", line).values()
-    variable = Variable(name, first, last)
+    variable = text.declared[name] = Variable(name, first, last)
     text.variables[name] = of(variable)
     return variable
-
-
-def _read_asked(text: _Text, line: forms.Line) -> Variable:
-    asked = Variable(line.name(), 0, 1)
-    text.variables[asked.name] = of(asked)
-    return asked
 
 
 def _read_indices(text: _Text, line: forms.Line) -> tuple[Index, ...]:
@@ -328,21 +315,12 @@ def _read_indices(text: _Text, line: forms.Line) -> tuple[Index, ...]:
     return found if len(found) == rank else line.fail(f"{rank} indices for {text.latest.name}")
 
 
-def _declaration(place: Place) -> forms.Kind:
-    """Buffers where they are declared."""
-
-    def write(text: _Text, buffer: Buffer) -> str:
-        text.buffers[buffer.name] = buffer
-        return text.written(_BUFFER, buffer)
-
-    def read(text: _Text, line: forms.Line) -> Buffer:
-        buffer = Buffer(**text.read_form(_BUFFER, line), place=place)
-        if len(buffer.strides) != len(buffer.shape):
-            line.fail(f"{len(buffer.shape)} strides")
-        text.buffers[buffer.name] = buffer
-        return buffer
-
-    return forms.Kind(read, write)
+def _read_buffer(text: _Text, line: forms.Line, place: Place) -> Buffer:
+    buffer = Buffer(**text.read_form(_BUFFER, line), place=place)
+    if len(buffer.strides) != len(buffer.shape):
+        line.fail(f"{len(buffer.shape)} strides")
+    text.buffers[buffer.name] = buffer
+    return buffer
 
 
 def _view(text: _Text, buffer: Buffer) -> str:
@@ -385,12 +363,11 @@ def _read_stored(text: _Text, line: forms.Line) -> tuple[DType, DType] | None:
 
 
 _BUFFER = "{name:word} {dtype:dtype} {shape:sizes} strides {strides:sizes} offset {offset:size}"
-_VALUE = "{name:word}: {dtype:dtype}{parts:tile}"
-_TILE = forms.listed(forms.Kind(_read_part, lambda _, part: f"{part.name}:{part.extent}"), "<", ">")
+_VALUE = "{name:word}: {dtype:dtype}[<{parts:tile}>]"
 _INDICES = forms.listed(forms.INDEX, "[", "]")
 _KNOWN_BUFFER = forms.named("a known buffer", lambda text: text.buffers)
 _DECLARED = forms.Kind(_read_declared, lambda _, variable: f"{variable.text} in {variable.first} .. {variable.last}")
-_AXIS = forms.named("an axis", lambda text: text.axes, lambda _, axis: axis.text)
+_AXIS = forms.named("an axis", lambda text: text.declared, lambda _, axis: axis.text)
 _PART = forms.named(
     "a part of the value", lambda text: {part.name: part for part in text.latest.parts}, lambda _, part: part.name
 )
@@ -401,27 +378,23 @@ _Text.kinds = {
     "mask": forms.listed(forms.formed(Less, "{a:index} < {b:index}"), comma=" & "),
     "stored": forms.Kind(_read_stored, lambda _, dtypes: " ".join(map(str, dtypes))),
     "scalar": forms.Kind(_read_scalar, _scalar),
-    "reduction": forms.named("a reduction", lambda _: _REDUCTIONS),
-    "scan": forms.named("a scan", lambda _: _SCANS),
     "names": forms.listed(forms.WORD, "(", ")"),
     "count": forms.Kind(forms.WORD.read, lambda _, variable: variable.text),
-    "asked": forms.Kind(_read_asked, lambda _, variable: variable.text),
     "declared": _DECLARED,
     "declarations": forms.listed(_DECLARED),
     "axis": _AXIS,
     "axes": forms.listed(_AXIS),
     "parts": forms.listed(_PART),
-    "tile": forms.Kind(
-        lambda text, line: _TILE.read(text, line) if line.starts("<") else (),
-        lambda text, parts: _TILE.write(text, parts) if parts else "",
-    ),
+    "tile": forms.listed(forms.Kind(_read_part, lambda _, part: f"{part.name}:{part.extent}")),
     "value": forms.Kind(_read_reference, _reference),
     "values": forms.Kind(_read_references, lambda text, values: " ".join([_reference(text, x) for x in values])),
-    "argument": _declaration(Place.ARGUMENT),
-    "local": _declaration(Place.LOCAL),
+    "argument": forms.Kind(partial(_read_buffer, place=Place.ARGUMENT), forms.formed(Buffer, _BUFFER).write),
+    "local": forms.Kind(partial(_read_buffer, place=Place.LOCAL), forms.formed(Buffer, _BUFFER).write),
     "view": forms.Kind(_read_view, _view),
+    "role": forms.formed(None, "{0:word} {1:value}"),
+    "output": forms.formed(Output, "{buffer:view}{index:indices} = {value:value}"),
     "store": forms.named("a store", lambda _: _STORES, lambda _, stream: "store.stream" if stream else "store"),
     "access": forms.formed(Access, "[as {picks:declarations} of ]{buffer:view}{index:indices}[ if {mask:mask}]"),
-    "reduce": forms.formed(Fold, "{op:reduction} over {axes:axes}"),
-    "prefix": forms.formed(Prefix, "{op:scan} over {axis:axis}"),
+    "reduce": forms.formed(Fold, "{op:word} over {axes:axes}"),
+    "prefix": forms.formed(Prefix, "{op:word} over {axis:axis}"),
 }

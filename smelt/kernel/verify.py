@@ -11,13 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from smelt.dtypes import ROUNDED_BY_FLOAT32, bool_, compute_dtype, float32, int32, int64
+from smelt.dtypes import bool_, compute_dtype, int32
 from smelt.errors import InternalError
 from smelt.graph import (
-    BINARY,
     REDUCTIONS,
-    SCANS,
-    UNARY,
     Index,
     Maximum,
     Quotient,
@@ -25,7 +22,6 @@ from smelt.graph import (
     Variable,
     as_index,
     exact_quotient,
-    kind_letter,
     maximum,
     nonnegative,
     of,
@@ -33,10 +29,11 @@ from smelt.graph import (
 from smelt.kernel import ir
 from smelt.kernel.barriers import missing_barrier
 from smelt.kernel.instructions import BY_NAME, check_instructions
-from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value, make_part
+from smelt.kernel.ir import DOTS, PRODUCTS, Kernel, Part, Statement, Value, make_part, share_threads
 from smelt.kernel.lowering.plan import Illegal
 from smelt.kernel.proofs import implied
 from smelt.kernel.region import Buffer, Less, Mask, Place, variables_of
+from smelt.kernel.rules import is_typed
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UPDATES = frozenset({*REDUCTIONS, "set", *PRODUCTS})
@@ -128,10 +125,8 @@ class _Verifier:
                 self.accumulators.add(value.name)
             case ir.Update():
                 self.update(statement)
-            case ir.Reduce():
-                self.reduce(statement)
-            case ir.Scan():
-                self.scan(statement)
+            case ir.Reduce() | ir.Scan():
+                self.fold(statement)
         made = ir.defines(statement)
         if made is not None:
             self.define(made)
@@ -211,40 +206,17 @@ class _Verifier:
         self.check(self.grid is not None, f"{store.buffer.name} is stored outside the grid, by every task")
         assert self.grid is not None
         needed = self.components or {self.grid}
-        told = {v for i in store.index for v in i.variables() if _tells_apart(i, v)} | variables_of((), store.mask)
-        used = self.grid in told or needed <= told or self.grid.high <= 0
+        used = any(not _untold(store.index, shares) for shares in ({self.grid}, needed)) or self.grid.high <= 0
         self.check(used, f"several iterations of {self.grid} store to the same place of {store.buffer.name}")
 
     def compute(self, statement: ir.Compute) -> None:
         value, op, arguments, attribute = statement.value, statement.op, statement.arguments, statement.attribute
         for argument in arguments:
             self.fits(argument, value)
-        kinds = [argument.dtype for argument in arguments]
-        match op:
-            case "const":
-                good = not arguments and isinstance(attribute, bool | int | float)
-            case "index":
-                self.indices(attribute.variables(), value.parts)
-                good = value.dtype in (int32, int64)
-            case "mask":
-                self.indices(variables_of((), attribute), value.parts)
-                good = value.dtype is bool_
-            case "where":
-                good = len(kinds) == 3 and kinds[0] is bool_ and kinds[1] is kinds[2] is value.dtype
-            case "copy":
-                good = kinds == [value.dtype]
-            case "cast" | "bitcast" | "round16":
-                good = len(kinds) == 1
-            case _ if op in DOTS:
-                good = kinds == [int32, int32] and value.dtype is DOTS[op].result
-            case "cast_odd":
-                good = len(kinds) == 1 and kinds[0] in ROUNDED_BY_FLOAT32 and value.dtype is float32
-            case _:
-                function = UNARY.get(op) if len(kinds) == 1 else BINARY.get(op)
-                good = function is not None and len(set(kinds)) == 1 and kind_letter(kinds[0]) in function.kinds
-                result = bool_ if function is not None and function.boolean else kinds[0] if kinds else None
-                good = good and value.dtype is result
-        self.check(good, f"{value.name}: {op} does not take or give these types")
+        if op in ("index", "mask"):
+            self.indices(variables_of((), attribute) if op == "mask" else attribute.variables(), value.parts)
+        typed = is_typed(op, value.dtype, [argument.dtype for argument in arguments], attribute)
+        self.check(typed, f"{value.name}: {op} does not take or give these types")
 
     def update(self, update: ir.Update) -> None:
         accumulator, op = update.accumulator, update.op
@@ -271,22 +243,18 @@ class _Verifier:
                 summed = op in PRODUCTS and not part.stride
                 self.check(summed or part.name in sizes, f"{accumulator.name}: {part.name} must be folded first")
 
-    def reduce(self, reduce: ir.Reduce) -> None:
-        source, value = reduce.source, reduce.value
-        self.check(reduce.op in REDUCTIONS, f"{reduce.op} is not a reduction")
-        left = [part for part in source.parts if part not in reduce.parts]
-        whole = all(part in source.parts for part in reduce.parts) and list(value.parts) == left
-        self.check(whole and value.dtype is source.dtype, f"{value.name}: the fold does not fit {source.name}")
-
-    def scan(self, scan: ir.Scan) -> None:
-        source, value, carry = scan.source, scan.value, scan.carry
-        self.check(carry.name in self.accumulators, f"{carry.name} is changed but is no accumulator")
-        self.check(scan.op in SCANS and (scan.op in REDUCTIONS or source.dtype.is_float), f"{scan.op} is not a scan")
-        left = [part for part in source.parts if part not in scan.parts]
-        whole = all(part in source.parts for part in scan.parts) and value.parts == source.parts
-        self.check(whole and list(carry.parts) == left, f"{value.name}: the scan does not fit {source.name}")
-        same = value.dtype is source.dtype is carry.dtype
-        self.check(same, f"{value.name}: the scan does not fit the type of {source.name}")
+    def fold(self, fold: ir.Reduce | ir.Scan) -> None:
+        source, value = fold.source, fold.value
+        word = "scan" if isinstance(fold, ir.Scan) else "reduce"
+        typed = is_typed(word, value.dtype, [source.dtype], fold)
+        self.check(typed, f"{value.name}: {fold.op} is not a {word} of {source.name}")
+        left = tuple(part for part in source.parts if part not in fold.parts)
+        fits = all(part in source.parts for part in fold.parts)
+        if isinstance(fold, ir.Scan):
+            self.check(fold.carry.name in self.accumulators, f"{fold.carry.name} is changed but is no accumulator")
+            fits = fits and fold.carry.parts == left and fold.carry.dtype is value.dtype
+        fits = fits and value.parts == (source.parts if isinstance(fold, ir.Scan) else left)
+        self.check(fits, f"{value.name}: the {word} does not fit {source.name}")
 
     # --- values
 
@@ -296,21 +264,15 @@ class _Verifier:
         self.check(not lanes or (len(lanes) == 1 and lanes[0] is value.parts[-1]), f"{value.name}: lane parts")
         names = [part.name for part in value.parts]
         self.check(len(set(names)) == len(names), f"{value.name} has a part twice")
-        self.threads(value)
+        powers = all(n & (n - 1) == 0 for part in value.parts if part.stride for n in (part.stride, part.extent))
+        self.check(powers and not share_threads(value.parts), f"{value.name}: two parts share threads")
+        last = sum((part.extent - 1) * part.stride for part in value.parts)
+        self.check(last < self.kernel.threads, f"{value.name} has more threads than the group")
         for part in value.parts:
             good = _NAME.fullmatch(part.axis) and part == make_part(part.axis, part.kind, part.extent, part.stride)
             of_threads = part.kind == "thread" if part.stride else part.kind in ("reg", "lane")
             self.check(bool(good) and of_threads, f"{value.name}: {part.name} is not a part")
         self.values[value.name] = value
-
-    def threads(self, value: Value) -> None:
-        """The thread parts of a value are powers of two, of different threads of the group."""
-        end = 1
-        for part in sorted((p for p in value.parts if p.stride and p.extent > 1), key=lambda p: p.stride):
-            powers = part.stride & (part.stride - 1) == 0 and part.extent & (part.extent - 1) == 0
-            self.check(powers and part.stride >= end, f"{value.name}: {part.name} shares threads with another part")
-            end = part.stride * part.extent
-        self.check(end <= self.kernel.threads, f"{value.name} has more threads than the group")
 
     def used(self, value: Value) -> None:
         self.check(self.values.get(value.name) == value, f"{value.name} is used where it has not been made")
@@ -353,9 +315,25 @@ class _Verifier:
             self.check(variable in known, f"{variable} is used where it is not known")
 
 
-def _tells_apart(index: Index, variable: Variable) -> bool:
-    """Whether an index differs for all values of a variable, if nothing else does: it is a multiple of it, and what is
-    added does not depend on it, as a remainder would.
+def _untold(index: tuple[Index, ...], variables: set[Variable]) -> set[Variable]:
+    """Those variables that may have several values for one index, if nothing else differs."""
+    left = set(variables)
+    told = [(i, v) for i in index for v in variables & i.variables() if not variables & i.coefficient(v).variables()]
+    while found := {v for i, v in told if v in left and _tells(i, v, left - {v})}:
+        left -= found
+    return left
+
+
+def _tells(index: Index, variable: Variable, others: set[Variable]) -> bool:
+    """Whether an index tells the value of a variable, and not of others: it is a multiple of it, and what is added does
+    not depend on it, as a remainder would, and differs by less than that multiple whatever the others are.
     """
     factor = index.coefficient(variable)
-    return factor != 0 and variable not in (index - of(variable) * factor).variables()
+    rest = index - of(variable) * factor
+    if variable in rest.variables():
+        return False
+    if not others & rest.variables():
+        return factor != 0
+    again = {v: of(Variable(f"{v.name}'", v.first, v.last)) for v in others & rest.variables()}
+    differs = rest - rest.substitute(again)
+    return any(nonnegative(step - 1 - differs) for step in (factor, -factor))

@@ -34,7 +34,7 @@ def render_routine(routine: Routine, library: Library) -> str:
     text = IndexText(library)
     lines = text.parameters(routine.parameters)
     tasks = text.task_count(routine) if not library.dialect.groups else ""
-    lines += [f"const long {name} = {text.spell(as_index(size))};" for name, size in routine.sizes]
+    lines += [f"const long {name} = {text.spell(as_index(size))};" for name, size in routine.sizes.items()]
     body = _body(routine, library)
     buffers = 1 + max(int(number) for number in _BUFFER.findall(body))
     head, *declarations = library.dialect.head(routine.name, buffers, len(routine.parameters), routine.threads)
@@ -44,7 +44,7 @@ def render_routine(routine: Routine, library: Library) -> str:
 
 
 def _body(routine: Routine, library: Library) -> str:
-    words = {"name": routine.name, **_key_words(routine.dtype), **dict(routine.words)}
+    words = {"name": routine.name, **_key_words(routine.dtype), **routine.words}
     if routine.template == "scatter":
         return Scatter(routine, library).text()
     parts = _TEMPLATES.get(routine.template)

@@ -10,7 +10,7 @@ from smelt.dtypes import int64
 from smelt.fuse import Operand, operands
 from smelt.fuse.layout import LayoutOf
 from smelt.graph import Node, Op, maximum, upper
-from smelt.kernel import Step, Temporary, routine
+from smelt.kernel import Routine, Step, Temporary
 from smelt.schedule.scattering import scatter_steps
 from smelt.schedule.sorting import sort_steps
 
@@ -30,9 +30,9 @@ def _nonzero_steps(node: Node, sources: list[Operand], profile: Profile) -> list
     words: dict[str, str | int] = {"block": BLOCK, "instructions": int(profile.vector_bytes >= 64)}
     work = upper(n)
     return [
-        Step(routine("count_true", mask.node.dtype, words, {"n": n}, blocks, operations=work), (counts, mask.node)),
+        Step(Routine("count_true", mask.node.dtype, words, {"n": n}, blocks, operations=work), (counts, mask.node)),
         Step(
-            routine("positions", mask.node.dtype, words, {"n": n, "size": size}, blocks, operations=work),
+            Routine("positions", mask.node.dtype, words, {"n": n, "size": size}, blocks, operations=work),
             (node, counts, mask.node),
         ),
     ]

@@ -6,7 +6,7 @@ from smelt.cost import Profile
 from smelt.dtypes import DType, bfloat16, float16, float32
 from smelt.fuse import Operand
 from smelt.graph import IndexLike, Node, as_index, product_of, row_major, upper
-from smelt.kernel import Step, Temporary, routine
+from smelt.kernel import Routine, Step, Temporary
 
 TASK_BYTES = 1 << 18  # memory traffic that makes it worth asking another thread
 
@@ -47,7 +47,7 @@ def scatter_steps(node: Node, sources: list[Operand], profile: Profile) -> list[
         "lanes": lanes,
     }
     words |= {"accumulator": "float32"} if wide else {}
-    made = routine("scatter", node.dtype, words, values, tasks, operations=upper(product_of(sizes)))
+    made = Routine("scatter", node.dtype, words, values, as_index(tasks), operations=upper(product_of(sizes)))
     sums = [Temporary(float32, shape)] if wide else []
     return [Step(made, (node, target.node, updates.node, *(index.node for index in indices), *sums))]
 

@@ -16,7 +16,7 @@ from smelt.cost.kernel import chunk_nanoseconds
 from smelt.dtypes import DType, int64, uint32, uint64
 from smelt.fuse import Operand
 from smelt.graph import IndexLike, Node, as_index, product_of, upper
-from smelt.kernel import Step, Temporary, routine
+from smelt.kernel import Routine, Step, Temporary
 
 NETWORK_ROWS = 512  # elements of a row beyond which a radix sort does less; so many vectors still fit the nearest cache
 PIECE = 1 << 15  # elements that are worth a thread
@@ -93,8 +93,9 @@ class _Sort:
         """`nanoseconds` is what a task takes about; it is a chunk by itself unless they are given."""
         grain = 1 if nanoseconds is None else max(1, int(chunk_nanoseconds(self.profile) / max(1.0, nanoseconds)))
         every = {"n": self.n, "count": self.count, "outer": self.outer, "inner": self.inner, **(sizes or {})}
-        told = {"workspace": workspace, "grain": grain, "operations": upper(self.rows) * self.most, "threads": threads}
-        return Step(routine(template, self.dtype, words, every, tasks, **told), buffers)
+        work = upper(self.rows) * self.most
+        made = Routine(template, self.dtype, words, every, as_index(tasks), workspace, grain, work, threads=threads)
+        return Step(made, buffers)
 
     def temporary(self, items: IndexLike) -> Temporary:
         # Items that are no element type of their own are one word or two.

@@ -117,7 +117,7 @@ def random_memory(rng: random.Random, region: Region, loops: list[str]) -> list[
     for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
         if varying and loops:
             name, e = rng.choice(varying)
-            actions.append(Stage(name, rng.choice(loops), stage_order(rng, region, e), rng.choice((0, 0, 3))))
+            actions.append(Stage(name, rng.choice(loops), stage_order(rng, region, e)))
     inside = [name for name, e in varying if e.op != "reduce"]
     if inside and rng.random() < 0.4:
         actions.append(Keep(rng.choice(inside), rng.choice(("local", "out"))))

@@ -143,7 +143,7 @@ BAD = [
     ("a: int32 = acc 0\nv: int32 = const 1\nw: int32 = scan logaddexp v from a", "not a scan"),
     ("a: float32 = acc 0.0\nv: float32<c.reg:2> = const 1.0\nw: float32<c.reg:2> = scan add v from a", "does not fit"),
     ("a: float32 = acc 0.0\nv: float32<c.reg:2> = const 1.0\nw: float32 = scan add v over c.reg from a", "not fit"),
-    ("a: float64 = acc 0.0\nv: float32 = const 1.0\nw: float32 = scan add v from a", "does not fit the type"),
+    ("a: float64 = acc 0.0\nv: float32 = const 1.0\nw: float32 = scan add v from a", "does not fit"),
     ("v: int64 = const 1\nw: float32 = load v as h in 0 .. n of x[h, 0]", "may leave"),
     ("v: float32 = const 1.0\nw: float32 = load v as h in 0 .. n - 1 of x[h, 0]", "not an integer"),
     ("v: int64<c.reg:2> = const 1\nw: float32 = load v as h in 0 .. n - 1 of x[h, 0]", "does not fit"),
@@ -186,6 +186,16 @@ GRIDS = [
         "8*n",
         "the same place",
     ),
+    *(
+        (
+            "grid g < 32\n  let i in 0 .. 3 = g // 8\n  let j in 0 .. 7 = g % 8\n"
+            f"  v: float32 = const 1.0\n  if 31 < n\n    store o[{place}] = v{mask}",
+            "32",
+            "the same place",
+        )
+        for mask in ("", " if j < 4")
+        for place in ("i + j, 0", "7*i + j, 0", "2*i, j // 2", "j - i + 3, 0", "i*j, 0", "i*j, j")
+    ),
 ]
 
 
@@ -198,6 +208,12 @@ def test_tasks_must_be_independent(body: str, tasks: str, message: str) -> None:
 def test_a_grid_of_two_loops_is_accepted() -> None:
     body = "grid g < 8*n\n  let i in 0 .. n - 1 = g // 8\n  let j in 0 .. 7 = g % 8\n  v: float32 = const 1.0\n"
     checked(body + "  store o[i, j] = v", "8*n")
+
+
+@pytest.mark.parametrize("index", ["8*i + j, 0", "i + 4*j, 0", "i + j, j", "i, 7 - j", "i + 28 - 4*j, 0", "9*i + j, 0"])
+def test_shares_of_a_grid_that_an_index_tells_apart(index: str) -> None:
+    body = "grid g < 32\n  let i in 0 .. 3 = g // 8\n  let j in 0 .. 7 = g % 8\n  v: float32 = const 1.0\n"
+    checked(f"{body}  if 39 < n\n    store o[{index}] = v", "32")
 
 
 def test_one_wrong_line_in_a_real_kernel_is_found() -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Self
 
 from smelt.graph import forms
 from smelt.kernel.ir import Kernel
-from smelt.kernel.lowering.plan import Planner, refuse
+from smelt.kernel.lowering.plan import Plan, refuse
 
 Parts = tuple[tuple[int, str], ...]  # (extent, kind) from the outside to the inside
 
@@ -22,12 +22,12 @@ class Action:
     form: ClassVar[str]
     cuts: ClassVar[bool] = False  # other actions name the loops that this one makes, so it is applied before them
 
-    def apply(self, planner: Planner) -> None:
+    def apply(self, plan: Plan) -> None:
         """Check the action against the region and those before it, and put it into the plan. Raises `Illegal`."""
         raise NotImplementedError
 
     @classmethod
-    def settle(cls, planner: Planner) -> None:
+    def settle(cls, plan: Plan) -> None:
         """Once all actions of a schedule are in the plan: what they refuse together."""
 
     def on(self, kernel: Kernel) -> Kernel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smelt.kernel.actions.action import Action, Parts
-from smelt.kernel.lowering.plan import Planner
+from smelt.kernel.lowering.plan import Plan
 from smelt.kernel.segments import Cut, Piece
 
 KINDS = ("loop", "reg", "thread", "lane")
@@ -30,18 +30,17 @@ class Split(Action):
     parts: Parts
     tail: str = "shrink"
 
-    def apply(self, planner: Planner) -> None:
-        axis, cuts = planner.axis(self.axis), planner.plan.cuts
+    def apply(self, plan: Plan) -> None:
+        axis, cuts = plan.axis(self.axis), plan.cuts
         self.refuse(cuts[axis] != Cut(), f"{self.axis} is split already")
         self.refuse(not self.parts, f"{self.axis} needs at least one part")
         del cuts[axis]  # those that are split come last, in the order of the actions
         cuts[axis] = _cut(self.axis, self.parts, self.tail)
 
     @classmethod
-    def settle(cls, planner: Planner) -> None:
+    def settle(cls, plan: Plan) -> None:
         """Give every thread part its place in the group; the last one's threads are neighbors."""
-        plan = planner.plan
-        cls._settle_overlap(planner)
+        cls._settle_overlap(plan)
         for axis, cut in reversed(list(plan.cuts.items())):
             if cut.has("thread"):
                 plan.cuts[axis] = cut.with_stride(plan.threads)
@@ -49,14 +48,13 @@ class Split(Action):
         plan.lane = max([cut.extent("lane") for cut in (*plan.cuts.values(), *plan.subs.values())], default=1)
 
     @classmethod
-    def _settle_overlap(cls, planner: Planner) -> None:
-        plan = planner.plan
+    def _settle_overlap(cls, plan: Plan) -> None:
         overlapping = [axis for axis, cut in plan.cuts.items() if cut.tail == "overlap"]
         if not overlapping:
             return
         others = any(axis != plan.apart for axis in overlapping)
         cls.refuse(others, "tail overlap is for the axis that is apart, or elements would be finished twice")
-        reduced = {axis for e in planner.region.order() if e.op == "reduce" for axis in e.attribute.axes}
+        reduced = {axis for e in plan.region.order() if e.op == "reduce" for axis in e.attribute.axes}
         added = any(axis in reduced for axis in overlapping)
         cls.refuse(added, "tail overlap is not for an axis that is reduced, or elements would be added twice")
         kept = "out" in plan.keeps.values()
@@ -75,16 +73,16 @@ class Sub(Action):
     axis: str
     parts: Parts = ()
 
-    def apply(self, planner: Planner) -> None:
-        axis, node = planner.axis(self.axis), planner.node(self.reduction)
+    def apply(self, plan: Plan) -> None:
+        axis, node = plan.axis(self.axis), plan.node(self.reduction)
         other = node.op != "reduce" or axis not in node.attribute.axes
         self.refuse(other, f"{self.reduction} is not a reduction over {self.axis}")
-        self.refuse((node, axis) in planner.plan.subs, f"{self.reduction} cuts {self.axis} already")
-        planner.plan.subs[node, axis] = _cut(self.axis, self.parts, "shrink")
+        self.refuse((node, axis) in plan.subs, f"{self.reduction} cuts {self.axis} already")
+        plan.subs[node, axis] = _cut(self.axis, self.parts, "shrink")
 
     @classmethod
-    def settle(cls, planner: Planner) -> None:
-        threads = any(cut.has("thread") for cut in planner.plan.subs.values())
+    def settle(cls, plan: Plan) -> None:
+        threads = any(cut.has("thread") for cut in plan.subs.values())
         cls.refuse(threads, "a reduction of its own cut has no threads")
 
 

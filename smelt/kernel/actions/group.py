@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from smelt.kernel.actions.action import Action
 from smelt.kernel.lowering.hooks import Handler, Phase
-from smelt.kernel.lowering.plan import Planner
+from smelt.kernel.lowering.plan import Plan
 from smelt.kernel.lowering.reduce import reduce
 from smelt.kernel.lowering.values import available
 from smelt.kernel.region import Expression, walk
@@ -22,8 +22,8 @@ class Group(Action):
     form = "group {reductions:names}"
     reductions: tuple[str, ...]
 
-    def apply(self, planner: Planner) -> None:
-        plan, members = planner.plan, tuple(planner.node(name) for name in self.reductions)
+    def apply(self, plan: Plan) -> None:
+        members = tuple(plan.node(name) for name in self.reductions)
         several = len(set(members)) == len(members) > 1 and all(node.op == "reduce" for node in members)
         self.refuse(not several, "it takes two different reductions or more")
         axes = members[0].attribute.axes
@@ -36,8 +36,7 @@ class Group(Action):
         plan.expected[members] = "group: the reductions cannot be made in one loop"
 
     @classmethod
-    def settle(cls, planner: Planner) -> None:
-        plan = planner.plan
+    def settle(cls, plan: Plan) -> None:
         online = any(axis in plan.online for node in plan.groups for axis in node.attribute.axes)
         cls.refuse(online, "the axis is online")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from smelt.kernel.actions.action import Action
 from smelt.kernel.ir import Kernel
-from smelt.kernel.lowering.plan import Illegal, Planner
+from smelt.kernel.lowering.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,8 @@ class Grain(Action):
     form = "grain {tasks:number}"
     tasks: int
 
-    def apply(self, planner: Planner) -> None:
-        if self.tasks < 1:
-            raise Illegal("grain: a thread takes one task at least")
+    def apply(self, plan: Plan) -> None:
+        self.refuse(self.tasks < 1, "a thread takes one task at least")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +31,9 @@ class Prefetch(Action):
     turns: int
     buffers: tuple[str, ...]
 
-    def apply(self, planner: Planner) -> None:
-        if not {buffer.name for buffer in planner.region.buffers()}.issuperset(self.buffers):
-            raise Illegal("prefetch: the region has no such buffer")
+    def apply(self, plan: Plan) -> None:
+        known = {buffer.name for buffer in plan.region.buffers()}
+        self.refuse(not known.issuperset(self.buffers), "the region has no such buffer")
 
     def on(self, kernel: Kernel) -> Kernel:
         return replace(kernel, ahead=self.ahead, turns=self.turns, fetched=self.buffers)
@@ -46,7 +45,7 @@ class Transpose(Action):
 
     form = "transpose"
 
-    def apply(self, planner: Planner) -> None:
+    def apply(self, plan: Plan) -> None:
         """It is legal for every kernel, and says nothing about one without such squares."""
 
     def on(self, kernel: Kernel) -> Kernel:

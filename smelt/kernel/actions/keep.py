@@ -8,10 +8,10 @@ from smelt.dtypes import compute_dtype
 from smelt.graph import ZERO, Variable
 from smelt.kernel.actions.action import Action
 from smelt.kernel.lowering.hooks import Extra, Handler
-from smelt.kernel.lowering.memory import Room, held, room_of, whole_size
-from smelt.kernel.lowering.plan import Planner
+from smelt.kernel.lowering.memory import held, room_of, whole_size
+from smelt.kernel.lowering.plan import Plan
 from smelt.kernel.lowering.reduce import finished_value
-from smelt.kernel.lowering.state import Reload, State
+from smelt.kernel.lowering.state import Reload, Room, State
 from smelt.kernel.lowering.values import is_stored, reload_index, store
 from smelt.kernel.region import Expression, Output
 
@@ -26,17 +26,17 @@ class Keep(Action):
     node: str
     place: str = "local"
 
-    def apply(self, planner: Planner) -> None:
-        keeps, node = planner.plan.keeps, planner.node(self.node)
+    def apply(self, plan: Plan) -> None:
+        keeps, node = plan.keeps, plan.node(self.node)
         self.refuse(self.place not in PLACES, f"{self.place} is not a place")
         self.refuse(node in keeps, f"{self.node} is kept already")
         self.refuse(node.op == "reduce", f"{self.node} is a reduction, which is made once anyway")
         keeps[node] = self.place
-        planner.plan.expected[node] = "keep: no phase before the last makes the node"
+        plan.expected[node] = "keep: no phase before the last makes the node"
 
     @classmethod
-    def settle(cls, planner: Planner) -> None:
-        held = planner.plan.together and "out" in planner.plan.keeps.values()
+    def settle(cls, plan: Plan) -> None:
+        held = plan.together and "out" in plan.keeps.values()
         cls.refuse(held, "where outputs are stored together, none of them can hold a node meanwhile")
 
 
@@ -83,8 +83,8 @@ class Keeps(Handler):
         axes, own, bindings = state.facts.axes(node), reduction.attribute.axes, state.top.bindings
         if state.plan.keeps[node] == "out":
             output = self._output_for(node, own, depth)
-            tokens = tuple((a, None if a in own else bindings[a]) for a in axes)
-            return Reload(output.buffer, output.index, {a: ZERO for a in axes}, tokens, masked=True)
+            whole = {a: Room(1, ZERO, None if a in own else bindings[a]) for a in axes}
+            return Reload(output.buffer, output.index, whole, masked=True)
         rooms = {a: room_of(state, a) for a in axes if a not in own and bindings[a].parts}
         rooms |= {a: Room(whole_size(state, a), ZERO, None) for a in axes if a in own}
         # A phase further inside, generated earlier, may run between this one and its reads: it has memory of its own.
@@ -109,7 +109,7 @@ class Keeps(Handler):
         """What lies in the output is there until the output's own loops come past."""
         if not reload.masked:
             return
-        for axis, _ in reload.tokens:
+        for axis in reload.rooms:
             between = self._is_open(axis) and not self.state.top.bindings[axis].origin.within(self.state.roots[axis])
             Keep.refuse(between, "a phase between stores to the output reads what was kept there")
 
@@ -118,10 +118,6 @@ class Keeps(Handler):
         root = self.state.roots.get(axis)
         if root is None:
             return False
-        for scope in self.state.scopes:
-            binding, partial = scope.bindings.get(axis), scope.partials.get(axis)
-            if binding is not None and binding.origin.within(root):
-                return True
-            if partial is not None and partial is not root and partial.within(root):
-                return True
-        return False
+        bound = [scope.bindings[axis].origin for scope in self.state.scopes if axis in scope.bindings]
+        begun = [scope.partials[axis] for scope in self.state.scopes if axis in scope.partials]
+        return any(at.within(root) for at in [*bound, *(partial for partial in begun if partial is not root)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smelt.kernel.actions.action import Action
-from smelt.kernel.lowering.plan import Planner
+from smelt.kernel.lowering.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,18 +15,18 @@ class Order(Action):
     form = "order {loops:names}"
     loops: tuple[str, ...]
 
-    def apply(self, planner: Planner) -> None:
-        self.refuse(planner.plan.order, "given twice")
-        loops = planner.loops("order", self.loops)
+    def apply(self, plan: Plan) -> None:
+        self.refuse(plan.order, "given twice")
+        loops = plan.loops("order", self.loops)
         for at, (axis, level) in enumerate(loops):
             early = level and (axis, level - 1) not in loops[:at]
             self.refuse(early, f"{axis.name}.{level} must come after {axis.name}.{level - 1}")
-        for axis in planner.region.axes:
-            levels = planner.plan.cuts[axis].levels
+        for axis in plan.region.axes:
+            levels = plan.cuts[axis].levels
             named = [loop for loop in loops if loop.axis == axis]
-            some = len(named) < levels and (axis in planner.parallel or named)
+            some = len(named) < levels and (axis in plan.parallel or named)
             self.refuse(some, f"every loop of {axis.name} must be named, there are {levels}")
-        planner.plan.order = loops
+        plan.order = loops
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Bind(Action):
     form = "bind {loops:names} grid"
     loops: tuple[str, ...]
 
-    def apply(self, planner: Planner) -> None:
-        self.refuse(planner.plan.grid or not self.loops, "one action names all the loops of the grid")
-        loops = planner.loops("bind", self.loops)
+    def apply(self, plan: Plan) -> None:
+        self.refuse(plan.grid or not self.loops, "one action names all the loops of the grid")
+        loops = plan.loops("bind", self.loops)
         for loop in loops:
-            self.refuse(loop.axis not in planner.parallel, f"{loop} is a loop of a reduction")
-        planner.plan.grid = loops
+            self.refuse(loop.axis not in plan.parallel, f"{loop} is a loop of a reduction")
+        plan.grid = loops
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,6 @@ class Unroll(Action):
     loop: str
     factor: int
 
-    def apply(self, planner: Planner) -> None:
+    def apply(self, plan: Plan) -> None:
         self.refuse(self.factor < 1, f"{self.factor} is not a factor")
-        planner.plan.unroll[planner.loop(self.loop)] = self.factor
+        plan.unroll[plan.loop(self.loop)] = self.factor

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from smelt.kernel.actions.action import Action
 from smelt.kernel.instructions import BY_NAME, check_instructions
 from smelt.kernel.lowering.hooks import Handler
-from smelt.kernel.lowering.plan import Illegal, Planner
+from smelt.kernel.lowering.plan import Illegal, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Matrix(Action):
     reduction: str
     instruction: str
 
-    def apply(self, planner: Planner) -> None:
-        plan, node, row = planner.plan, planner.node(self.reduction), BY_NAME.get(self.instruction)
+    def apply(self, plan: Plan) -> None:
+        node, row = plan.node(self.reduction), BY_NAME.get(self.instruction)
         if row is None:
             raise Illegal(f"matrix: {self.instruction} is not an instruction")
         other = node.op != "reduce" or node.attribute.op != "add" or node.arguments[0].op != row.op
@@ -28,10 +28,9 @@ class Matrix(Action):
         plan.matrix[node] = row.name
 
     @classmethod
-    def settle(cls, planner: Planner) -> None:
-        lane = planner.plan.lane
-        for name in planner.plan.matrix.values():
-            cls.refuse(lane not in BY_NAME[name].lanes, f"{name} takes no vectors of {lane}")
+    def settle(cls, plan: Plan) -> None:
+        for name in plan.matrix.values():
+            cls.refuse(plan.lane not in BY_NAME[name].lanes, f"{name} takes no vectors of {plan.lane}")
 
 
 class Instructions(Handler):

@@ -19,11 +19,11 @@ from smelt.kernel.actions.skip import leave_out
 from smelt.kernel.ir import Update, Value
 from smelt.kernel.laws import Follower, Formula, follows
 from smelt.kernel.lowering.hooks import Handler, Phase
-from smelt.kernel.lowering.memory import Room, held, room_of
-from smelt.kernel.lowering.nest import begin, nest
-from smelt.kernel.lowering.plan import Illegal, Loop, Planner, SkipPlan
+from smelt.kernel.lowering.memory import held, room_of
+from smelt.kernel.lowering.nest import nest
+from smelt.kernel.lowering.plan import Illegal, Loop, Plan, SkipPlan
 from smelt.kernel.lowering.reduce import accumulator, finished_value, folded, update
-from smelt.kernel.lowering.state import Partial, Reload, State
+from smelt.kernel.lowering.state import Partial, Reload, Room, State
 from smelt.kernel.lowering.values import available, computed, constant, guarded, reload_index, spread, store, value_of
 from smelt.kernel.region import Expression, extent
 from smelt.kernel.segments import reach
@@ -36,8 +36,8 @@ class Online(Action):
     form = "online {axis:axis}"
     axis: str
 
-    def apply(self, planner: Planner) -> None:
-        plan, axis = planner.plan, planner.axis(self.axis)
+    def apply(self, plan: Plan) -> None:
+        axis = plan.axis(self.axis)
         if axis in plan.online:
             raise Illegal(f"online: {self.axis} is online already")
         if plan.cuts[axis].levels > 1:
@@ -108,14 +108,12 @@ class OnlineLoops(Handler):
         # Without registers: those of a block are folded before, since all that follows is carried over at every block.
         totals = {s: accumulator(state, s, (axis,), whole=sub, registers=sub) for s, sub in again.items()}
         self._active.append(m)
-        state.push(state.top.body)
         start = state.whole(axis, state.plan.cuts[axis])
-        begin(state, [start])
-        if axis in state.plan.skips:
-            fill = self._fill(group, state.plan.skips[axis])
-            leave_out(state, start, None if fill is None else partial(self._matters, group.by, fill, running))
-        nest(state, [Loop(axis, 0)], lambda: self._step(group, totals, running))
-        state.scopes.pop()
+        with state.scope(state.top.body, [start]):
+            if axis in state.plan.skips:
+                fill = self._fill(group, state.plan.skips[axis])
+                leave_out(state, start, None if fill is None else partial(self._matters, group.by, fill, running))
+            nest(state, [Loop(axis, 0)], lambda: self._step(group, totals, running))
         self._active.pop()
         state.top.memo[m] = (running, depth)
         state.used.add(m)
@@ -188,14 +186,12 @@ class OnlineLoops(Handler):
         varies = axis in axes
         if varies:
             store(state, reload.buffer, reload_index(state, reload), value_of(state, e))
-        state.push(state.top.body)
-        begin(state, [inner])
-        if varies:
-            state.top.reloads[e] = reload
-        self._blocks.append(reload)
-        nest(state, [Loop(axis, level) for level in range(cut.levels)], partial(update, state, total, s))
-        self._blocks.pop()
-        state.scopes.pop()
+        with state.scope(state.top.body, [inner]) as scope:
+            if varies:
+                scope.reloads[e] = reload
+            self._blocks.append(reload)
+            nest(state, [Loop(axis, level) for level in range(cut.levels)], partial(update, state, total, s))
+            self._blocks.pop()
 
     # --- what would be wrong
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from smelt.graph import ZERO, Variable, of
+from smelt.graph import Variable, of
 from smelt.kernel.actions.action import Action
 from smelt.kernel.ir import For, Statement
 from smelt.kernel.lowering.hooks import Handler
 from smelt.kernel.lowering.memory import held, in_vectors, room_of
-from smelt.kernel.lowering.plan import Planner
+from smelt.kernel.lowering.plan import Plan
 from smelt.kernel.lowering.reduce import prepare
 from smelt.kernel.lowering.state import Binding, Reload
 from smelt.kernel.lowering.values import available, reload_index, store, value_of
-from smelt.kernel.region import Expression, Output
+from smelt.kernel.region import Expression, Less, Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Stream(Action):
 
     form = "stream"
 
-    def apply(self, planner: Planner) -> None:
-        planner.plan.stream = True
+    def apply(self, plan: Plan) -> None:
+        plan.stream = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Together(Action):
 
     form = "together"
 
-    def apply(self, planner: Planner) -> None:
-        first, *others = (set(planner.region.parallel_axes(output)) for output in planner.region.outputs)
+    def apply(self, plan: Plan) -> None:
+        first, *others = (set(plan.region.parallel_axes(output)) for output in plan.region.outputs)
         fit = others and all(axes <= first for axes in others)
         self.refuse(not fit, "there must be several outputs, and the first must have the axes of all")
-        self.refuse(planner.has_scans, "scans are made in the nest of one output")
-        planner.plan.together = True
+        self.refuse(plan.has_scans, "scans are made in the nest of one output")
+        plan.together = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,19 @@ class Apart(Action):
     form = "apart {axis:axis}"
     axis: str
 
-    def apply(self, planner: Planner) -> None:
-        plan, axis, region = planner.plan, planner.axis(self.axis), planner.region
+    def apply(self, plan: Plan) -> None:
+        axis, region = plan.axis(self.axis), plan.region
         self.refuse(plan.apart is not None, "one axis at most is finished register by register")
         kinds = [piece.kind for piece in plan.cuts[axis].inner]
         self.refuse(kinds != ["reg"], f"{self.axis} must have registers, and neither threads nor lanes")
         lacking = any(axis not in region.parallel_axes(output) for output in region.outputs)
         self.refuse(lacking, f"{self.axis} must be an axis of every output")
-        self.refuse(planner.has_scans, "the values of a scan do not wait")
+        self.refuse(plan.has_scans, "the values of a scan do not wait")
         plan.apart = axis
 
     @classmethod
-    def settle(cls, planner: Planner) -> None:
-        groups = planner.plan.apart is not None and planner.plan.threads > 1
+    def settle(cls, plan: Plan) -> None:
+        groups = plan.apart is not None and plan.threads > 1
         cls.refuse(groups, "the sums of a group's threads do not wait")
 
 
@@ -82,13 +82,12 @@ class WaitingSums(Handler):
         count = tile.parts[0].extent - tile.seen
         variable = Variable(state.fresh("i"), 0, count - 1)
         body: list[Statement] = []
-        scope = state.push(body)
-        limit = None if tile.condition is None else tile.condition.b
-        at = tile.start + tile.seen + of(variable)
-        scope.bind(axis, Binding(at, ZERO, (), limit, len(state.scopes) - 1, tile.origin))
-        scope.reloads.update(reloads)
-        put()
-        state.scopes.pop()
+        with state.scope(body) as scope:
+            at = tile.start + tile.seen + of(variable)
+            condition = None if tile.condition is None else Less(at, tile.condition.b)
+            scope.bind(axis, Binding(at, at, (), condition, len(state.scopes) - 1, tile.origin))
+            scope.reloads.update(reloads)
+            put()
         state.emit(For(variable, count, body))
         return True
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from smelt.graph import Index, Variable, as_index, maximum, minimum, of
 from smelt.kernel.actions.action import Action
 from smelt.kernel.actions.keep import to_keep
-from smelt.kernel.ir import Ask, For, Let, Statement, Value
+from smelt.kernel.ir import Ask, For, Statement, Value
 from smelt.kernel.lowering.hooks import Handler
-from smelt.kernel.lowering.plan import Illegal, Planner, SkipPlan
-from smelt.kernel.lowering.state import Partial, State
+from smelt.kernel.lowering.plan import Illegal, Plan, SkipPlan
+from smelt.kernel.lowering.state import Binding, Partial, State
 from smelt.kernel.region import Expression
 from smelt.kernel.segments import Segment
 
@@ -36,11 +35,11 @@ class Skip(Action):
     bound: str
     condition: str
 
-    def apply(self, planner: Planner) -> None:
-        skips, axis = planner.plan.skips, planner.axis(self.axis)
+    def apply(self, plan: Plan) -> None:
+        skips, axis = plan.skips, plan.axis(self.axis)
         self.refuse(axis in skips, f"{self.axis} has a condition already")
-        skips[axis] = SkipPlan(planner.axis(self.bound), planner.node(self.condition))
-        planner.plan.expected[skips[axis]] = f"skip: no loop over {axis.name} can leave anything out"
+        skips[axis] = SkipPlan(plan.axis(self.bound), plan.node(self.condition))
+        plan.expected[skips[axis]] = f"skip: no loop over {axis.name} can leave anything out"
 
 
 class Skips(Handler):
@@ -64,13 +63,6 @@ class Skips(Handler):
         return skip.bound in self.state.facts.axes(reduction) and vanishes(reduction.arguments[0], skip.condition)
 
 
-class Limit(NamedTuple):
-    """Where a condition holds: up to bound + offset, or from there on."""
-
-    offset: Index
-    is_upper: bool
-
-
 def leave_out(state: State, partial: Partial, matter: Callable[[], Value] | None = None) -> None:
     """Open the outermost loop of an axis without the blocks where the axis's condition never holds.
 
@@ -79,11 +71,11 @@ def leave_out(state: State, partial: Partial, matter: Callable[[], Value] | None
     skip = state.plan.skips[partial.axis]
 
     def visit(segment: Segment, enter: Callable[[Segment], None]) -> None:
-        limit = limit_of(state, partial.axis, skip)
+        offset, is_upper = _limit(state, partial.axis, skip)
         if segment.start != 0 or segment.masked:
             enter(segment)
             return
-        first, count = _held_blocks(state, segment, skip, limit)
+        first, count = _held_blocks(state, segment, state.top.bindings[skip.bound], offset, is_upper)
         if matter is not None:
             _twice(state, segment, first, count, enter, matter)
         elif count != 0:
@@ -105,15 +97,14 @@ def _twice(
     others = segment.count - count
     turn = Variable(state.fresh("i"), 0, 1)
     body: list[Statement] = []
-    state.push(body)
-    asked = Variable(state.fresh("q"), 0, 1)
-    state.emit(Ask(asked, matter()))
-    # The held blocks are the last or the first ones, so the others begin at the start or behind them.
-    behind = count if first == 0 else as_index(0)
-    start = _clamped(state, first + of(turn) * (behind - first), segment.count)
-    blocks = _clamped(state, count + of(turn) * (of(asked) * others - count), segment.count - start)
-    enter(_blocks(segment, start, blocks))
-    state.scopes.pop()
+    with state.scope(body):
+        asked = Variable(state.fresh("q"), 0, 1)
+        state.emit(Ask(asked, matter()))
+        # The held blocks are the last or the first ones, so the others begin at the start or behind them.
+        behind = count if first == 0 else as_index(0)
+        start = _clamped(state, first + of(turn) * (behind - first), segment.count)
+        blocks = _clamped(state, count + of(turn) * (of(asked) * others - count), segment.count - start)
+        enter(_blocks(segment, start, blocks))
     state.emit(For(turn, as_index(2), body))
 
 
@@ -121,13 +112,12 @@ def _blocks(segment: Segment, first: Index, count: Index) -> Segment:
     return replace(segment, start=first * segment.width, count=count)
 
 
-def _held_blocks(state: State, segment: Segment, skip: SkipPlan, limit: Limit) -> tuple[Index, Index]:
+def _held_blocks(state: State, segment: Segment, row: Binding, offset: Index, is_upper: bool) -> tuple[Index, Index]:
     """The blocks where the condition may hold: the first, and how many. It is asked in all of them: beside the products
     that follow, this costs less than a second body without it costs the C compiler.
     """
-    row, width, count = state.top.bindings[skip.bound], segment.width, segment.count
-    first = row.start + limit.offset
-    if limit.is_upper:
+    width, count, first = segment.width, segment.count, row.start + offset
+    if is_upper:
         last = first + (math.prod(part.extent for part in row.parts) - 1)
         return as_index(0), _clamped(state, last // width + 1, count)
     none = _clamped(state, first // width, count)
@@ -139,13 +129,11 @@ def _clamped(state: State, value: Index, count: Index) -> Index:
     clamped = minimum(count, maximum(0, value))
     if clamped.value is not None:
         return clamped
-    variable = Variable(state.fresh("q"), 0, count)
-    state.emit(Let(variable, clamped))
-    return of(variable)
+    return state.named(clamped, 0, count)
 
 
-def limit_of(state: State, axis: Variable, skip: SkipPlan) -> Limit:
-    """Where the condition holds."""
+def _limit(state: State, axis: Variable, skip: SkipPlan) -> tuple[Index, bool]:
+    """Where the condition holds: an offset from the bound, and whether up to there (True) or from there on."""
     condition = skip.condition
     match condition.op:
         case "mask" if len(condition.attribute) == 1:
@@ -159,7 +147,7 @@ def limit_of(state: State, axis: Variable, skip: SkipPlan) -> Limit:
     offset: Index = slack + of(axis) - of(skip.bound) if is_upper else of(axis) - of(skip.bound) - slack
     varies = any(variable in state.facts.position for variable in offset.variables())
     Skip.refuse(varies, f"the condition must be {axis.name} <= or >= {skip.bound.name} + constant")
-    return Limit(offset, is_upper)
+    return offset, is_upper
 
 
 def _place(e: Expression) -> Index:

@@ -9,8 +9,8 @@ from smelt.graph import Variable, of, upper
 from smelt.kernel.actions.action import Action
 from smelt.kernel.lowering.hooks import Handler
 from smelt.kernel.lowering.memory import held, power, room_of
-from smelt.kernel.lowering.nest import begin, nest
-from smelt.kernel.lowering.plan import Dimension, Illegal, Loop, Planner, StagePlan
+from smelt.kernel.lowering.nest import nest
+from smelt.kernel.lowering.plan import Dimension, Illegal, Loop, Plan, StagePlan
 from smelt.kernel.lowering.reduce import finished_value
 from smelt.kernel.lowering.state import Partial, Reload
 from smelt.kernel.lowering.values import reload_index, store
@@ -22,31 +22,25 @@ from smelt.kernel.segments import Cut, Piece
 class Stage(Action):
     """Where loop `at` is entered, compute a node over all that is left inside, into local memory.
 
-    The memory is laid out by axes in `order`; each row gets `pad` elements more. An axis may be cut: `n/64` and `n%64`
-    are its block and the place in it, so that `(n/64, k, n%64)` lays panels of 64 columns one after the other.
+    The memory is laid out by axes in `order`. An axis may be cut: `n/64` and `n%64` are its block and the place in it,
+    so that `(n/64, k, n%64)` lays panels of 64 columns one after the other.
     """
 
-    form = "stage {node:name} at {at:name} {order:order}[ pad {pad:number}]"
+    form = "stage {node:name} at {at:name} {order:order}"
     node: str
     at: str
     order: tuple[str, ...]
-    pad: int = 0
 
-    def apply(self, planner: Planner) -> None:
-        plan, node, at = planner.plan, planner.node(self.node), planner.loop(self.at)
-        order = tuple(_dimension(planner, name) for name in self.order)
+    def apply(self, plan: Plan) -> None:
+        node, at = plan.node(self.node), plan.loop(self.at)
+        order = tuple(_dimension(plan, name) for name in self.order)
         self._check_layout(order)
-        self.refuse(self.pad < 0, "the padding is negative")
         lacking = any(dimension.axis not in node.axes for dimension in order)
         self.refuse(lacking, f"{self.node} does not vary over all axes of its order")
         scanned = any(e.op == "scan" for e in walk([node]))
         self.refuse(scanned, f"{self.node} needs a scan, which only the loops of its output make")
         self.refuse(any(stage.node is node for stage in plan.stages), f"{self.node} is staged already")
-        folds = [(e, axis) for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
-        folds_lanes = any(plan.cut(e, axis).has("lane") for e, axis in folds)
-        # Sums are large bodies: one for all vectors. What is only copied is masked where it must be.
-        tail = "mask" if folds else "shrink"
-        plan.stages.append(StagePlan(node, at, order, self.pad, folds_lanes, _lies_along(node, order), tail))
+        plan.stages.append(StagePlan(node, at, order))
         plan.expected[plan.stages[-1]] = f"stage: the node is not used inside {at}"
 
     def _check_layout(self, order: tuple[Dimension, ...]) -> None:
@@ -61,19 +55,36 @@ class Stage(Action):
         self.refuse(not order, f"the order of {self.node} must name axes")
 
     @classmethod
-    def settle(cls, planner: Planner) -> None:
-        for stage in planner.plan.stages:
+    def settle(cls, plan: Plan) -> None:
+        for stage in plan.stages:
             last = stage.order[-1]
-            cls.refuse(last.op and last.block % planner.plan.lane, f"blocks of {last.block} are not whole vectors")
+            cls.refuse(last.op and last.block % plan.lane, f"blocks of {last.block} are not whole vectors")
+            if plan.lane > 1:
+                _cut_copy(plan, stage.node, stage.order)
 
 
-def _dimension(planner: Planner, name: str) -> Dimension:
+def _dimension(plan: Plan, name: str) -> Dimension:
     match = re.fullmatch(r"([^/%]+)([/%])(\d{1,9})", name)
     if match is None:
-        return Dimension(planner.axis(name))
+        return Dimension(plan.axis(name))
     axis, op, block = match.groups()
     Stage.refuse(int(block) < 2, f"{name} is not a block of {axis}")
-    return Dimension(planner.axis(axis), op, int(block))
+    return Dimension(plan.axis(axis), op, int(block))
+
+
+def _cut_copy(plan: Plan, node: Expression, order: tuple[Dimension, ...]) -> None:
+    """How a copy walks axes: with lanes along the last one of its order, a whole block of it at a time.
+
+    Where memory lies along another axis, as many of that are taken as there are lanes: a transpose in registers.
+    """
+    last, along, lane = order[-1], _lies_along(node, order), plan.lane
+    if along is not None:
+        plan.copies[node, along] = Cut((Piece("reg", lane),))
+    folds = [(e, axis) for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
+    if not any(plan.cut(e, axis).has("lane") for e, axis in folds):
+        outer = (Piece("reg", last.block // lane),) if last.block > lane else ()
+        # Sums are large bodies: one for all vectors. What is only copied is masked where it must be.
+        plan.copies[node, last.axis] = Cut((*outer, Piece("lane", lane)), "mask" if folds else "shrink")
 
 
 def _lies_along(node: Expression, order: tuple[Dimension, ...]) -> Variable | None:
@@ -104,7 +115,7 @@ class Stages(Handler):
         for handler in state.handlers:
             handler.staging(node)
         rooms = {axis: room_of(state, axis) for axis in stage.axes}
-        reload = held(state, "s", stage, node, rooms, stage.order, stage.pad)
+        reload = held(state, "s", stage, node, rooms, stage.order)
         self._copy(stage, reload)
         state.top.reloads[node] = reload
         state.used.add(stage)
@@ -129,8 +140,8 @@ class Stages(Handler):
         starts: list[Partial] = []
         threads = self._copy_threads(closed, taken)
         for axis in closed:
-            own = Cut() if open_lanes and axis != stage.along else state.plan.copy_cut(stage, axis)
-            cut = threads.get(axis, own)
+            own = state.plan.copies.get((stage.node, axis), Cut())
+            cut = threads.get(axis, Cut() if open_lanes and own.has("lane") else own)
             outer = state.top.partials.get(axis)
             if outer is None or outer.level == 0:
                 starts.append(state.whole(axis, cut))
@@ -143,10 +154,8 @@ class Stages(Handler):
 
         # The copy walks the same axes as the loops that it serves; it must not stage anything itself.
         state.copying = True
-        state.push(state.top.body)
-        begin(state, starts)
-        nest(state, [Loop(partial.axis, 0) for partial in starts], leaf)
-        state.scopes.pop()
+        with state.scope(state.top.body, starts):
+            nest(state, [Loop(partial.axis, 0) for partial in starts], leaf)
         state.copying = False
 
     def _copy_threads(self, closed: list[Variable], taken: list[tuple[int, int]]) -> dict[Variable, Cut]:

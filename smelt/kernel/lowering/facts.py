@@ -13,14 +13,9 @@ class Facts:
         self.position = {axis: at for at, axis in enumerate(region.axes)}
         self._axes: dict[frozenset[Variable], tuple[Variable, ...]] = {}
         self._reductions: dict[Expression, tuple[Expression, ...]] = {}
-        self._external: dict[Expression, tuple[Expression, ...]] = {}
         self._below: dict[Expression, frozenset[Expression]] = {}
-        self._scans: dict[Expression, tuple[Expression, ...]] = {}
         for e in region.order():
-            self._reductions[e] = _merged([(a,) if a.op == "reduce" else self._reductions[a] for a in e.arguments])
-            self._scans[e] = _merged([self._scans[a] for a in e.arguments]) + ((e,) if e.op == "scan" else ())
-            if e.op == "reduce":
-                self._external[e] = self._outside(e)
+            self._reductions[e] = tuple(dict.fromkeys(r for a in e.arguments for r in self.reductions(a)))
 
     def axes(self, e: Expression) -> tuple[Variable, ...]:
         """The region's axes that an expression varies over, in the region's order."""
@@ -34,34 +29,12 @@ class Facts:
         """The reductions that an expression needs directly: itself, or those below it with no other in between."""
         return (e,) if e.op == "reduce" else self._reductions[e]
 
-    def external(self, reduction: Expression) -> tuple[Expression, ...]:
-        """The reductions below a reduction that do not vary over its axes: they can be finished before it starts."""
-        return self._external[reduction]
-
     def scans(self, e: Expression) -> tuple[Expression, ...]:
         """The scans in an expression, those that others need first."""
-        return self._scans[e]
-
-    def _outside(self, reduction: Expression) -> tuple[Expression, ...]:
-        own = set(reduction.attribute.axes)
-        found: list[tuple[Expression, ...]] = []
-        for inner in self._reductions[reduction]:
-            candidates = self._external[inner] if inner.axes & own else (inner,)
-            found.append(tuple(r for r in candidates if not r.axes & own))
-        return _merged(found)
+        return tuple(inner for inner in walk([e]) if inner.op == "scan")
 
     def below(self, e: Expression) -> frozenset[Expression]:
         """Everything that an expression is made of, and itself."""
         if e not in self._below:
             self._below[e] = frozenset(walk([e]))
         return self._below[e]
-
-
-def _merged(groups: list[tuple[Expression, ...]]) -> tuple[Expression, ...]:
-    """All of them, each once, in order."""
-    groups = [group for group in groups if group]
-    if not groups:
-        return ()
-    if all(group is groups[0] for group in groups[1:]):
-        return groups[0]
-    return tuple(dict.fromkeys(e for group in groups for e in group))

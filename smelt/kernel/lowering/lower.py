@@ -11,17 +11,16 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from smelt.errors import InternalError
 from smelt.graph import Index, Variable, as_index, less
 from smelt.kernel.actions import ACTIONS, Schedule
 from smelt.kernel.barriers import with_barriers
 from smelt.kernel.ir import Accumulator, For, If, Kernel, Load, Local, Statement, Store, Update, Value, statements
 from smelt.kernel.lowering.hooks import Handler
 from smelt.kernel.lowering.memory import carried_memory, take_up
-from smelt.kernel.lowering.nest import begin, grid, nest
-from smelt.kernel.lowering.plan import Illegal, Loop, Plan, Planner, refuse
+from smelt.kernel.lowering.nest import grid, nest
+from smelt.kernel.lowering.plan import Illegal, Loop, Plan, refuse
 from smelt.kernel.lowering.reduce import accumulator, folded, is_kept, prepare, reduction_loops, update
-from smelt.kernel.lowering.scan import check_scans, scanned_nest, scanning_loops
+from smelt.kernel.lowering.scan import scanned_nest, scanning_loops
 from smelt.kernel.lowering.state import State
 from smelt.kernel.lowering.values import store, value_of
 from smelt.kernel.region import Expression, Less, Output, Region, extent
@@ -29,13 +28,12 @@ from smelt.kernel.region import Expression, Less, Output, Region, extent
 
 def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
     """The kernel that computes a region as a schedule says. Raises `Illegal` for a schedule that does not fit."""
-    state = State(region, _plan(region, schedule))
+    state = State(_plan(region, schedule))
     given = {type(action) for action in schedule}
     state.handlers = tuple(
         handler(state) for kind, handler in ACTIONS.items() if kind in given and handler is not Handler
     )
-    check_scans(state)
-    _check_region(state)
+    _check_reads(state)
     for outputs in [region.outputs] if state.plan.together else _nests(state):
         _store(state, outputs)
     for handler in state.handlers:
@@ -54,12 +52,12 @@ def lower(region: Region, schedule: Schedule = (), name: str = "k") -> Kernel:
 
 def _plan(region: Region, schedule: Schedule) -> Plan:
     """The actions checked and gathered, those first that make the loops that others name."""
-    planner = Planner(region)
+    plan = Plan(region)
     for action in sorted(schedule, key=lambda action: not action.cuts):
-        action.apply(planner)
+        action.apply(plan)
     for kind in ACTIONS:
-        kind.settle(planner)
-    return planner.plan
+        kind.settle(plan)
+    return plan
 
 
 def _grouped(body: list[Statement]) -> list[Statement]:
@@ -73,12 +71,9 @@ def _grouped(body: list[Statement]) -> list[Statement]:
     return with_barriers(body)
 
 
-def _check_region(state: State) -> None:
-    """Extents are known to the caller. Outputs are read after the last store to them, never by other tasks."""
-    parameters, outputs = set(state.region.parameters), state.region.outputs
-    for axis in state.region.axes:
-        if axis.first != 0 or not axis.last.variables() <= parameters:
-            raise InternalError(f"the axis {axis.name} does not run from 0 to an extent known to the caller")
+def _check_reads(state: State) -> None:
+    """Outputs are read after the last store to them, never by other tasks."""
+    outputs = state.region.outputs
     for at, output in enumerate(outputs):
         later = {other.buffer.name for other in outputs[at:]}
         earlier = {other.buffer.name for other in outputs[:at]}
@@ -127,10 +122,9 @@ def _store(state: State, outputs: tuple[Output, ...]) -> None:
     refuse(within, "bind: the grid must be the outermost loops of every output")
     state.output, state.consumers = output, tuple(stored.value for stored in outputs)
     state.wanted = frozenset().union(*(state.facts.below(stored.value) for stored in outputs))
-    state.push(state.body)
     state.roots = {axis: state.whole(axis, plan.cuts[axis]) for axis in axes}
     reduced = reduction.attribute.axes if reduction is not None else ()
-    begin(state, [*state.roots.values(), *(state.whole(axis, plan.cuts[axis]) for axis in reduced)])
+    begun = [*state.roots.values(), *(state.whole(axis, plan.cuts[axis]) for axis in reduced)]
     leaf = partial(_finish, state, outputs)
     if outer is not None and reduction is not None:
         leaf = partial(_continue, state, outputs, reduction, outer)
@@ -140,11 +134,11 @@ def _store(state: State, outputs: tuple[Output, ...]) -> None:
         scanned_nest(state, output, head[len(tasks) :], leaf)
 
     state.grid_depth = 0
-    if tasks:
-        grid(state, tasks, inside)
-    else:
-        inside()
-    state.scopes.pop()
+    with state.scope(state.body, begun):
+        if tasks:
+            grid(state, tasks, inside)
+        else:
+            inside()
 
 
 def _loops(state: State, output: Output) -> tuple[list[Loop], Loop | None, Expression | None]:
@@ -221,10 +215,9 @@ def _continue(state: State, outputs: tuple[Output, ...], reduction: Expression, 
         state.emit(Store(*memory, total))
         return
     body = state.top.body if always_last else []
-    scope = state.push(body, floor=not always_last)
-    scope.memo[reduction] = (total, len(state.scopes) - 1)
-    _finish(state, outputs)
-    state.scopes.pop()
+    with state.scope(body, floor=not always_last) as scope:
+        scope.memo[reduction] = (total, len(state.scopes) - 1)
+        _finish(state, outputs)
     if not always_last and memory is not None:
         state.emit(If((last,), body, [Store(*memory, total)]))
 

@@ -7,26 +7,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from smelt.dtypes import DType
 from smelt.errors import InternalError
 from smelt.graph import ZERO, Index, IndexLike, Variable, as_index, less, of, row_major, upper
 from smelt.kernel.ir import If, Load, Statement, Update, Value
-from smelt.kernel.lowering.plan import Dimension
-from smelt.kernel.lowering.state import Binding, Partial, Reload, State
+from smelt.kernel.lowering.plan import Dimension, cuts_along
+from smelt.kernel.lowering.state import Reload, Room, State
 from smelt.kernel.region import Buffer, Expression, Less, Place, extent
 from smelt.kernel.segments import reach
 
 Memory = tuple[Buffer, tuple[Index, ...]]  # and where the present tile lies in it
-
-
-class Room(NamedTuple):
-    """What is held of an axis: how many elements, the first of them, and what opened them (None: all are there)."""
-
-    size: int
-    base: Index
-    opener: Binding | Partial | None
 
 
 def held(
@@ -36,22 +27,13 @@ def held(
     node: Expression,
     rooms: Mapping[Variable, Room],
     order: Sequence[Dimension] = (),
-    pad: int = 0,
 ) -> Reload:
     """Memory for a node with room for some of its axes, laid out in an order; the other axes stay as they are bound."""
     order = order or tuple(Dimension(axis) for axis in rooms)
     shape = tuple(dimension.size(rooms[dimension.axis].size) for dimension in order)
-    openers: dict[Variable, Binding | Partial | None] = {a: state.top.bindings.get(a) for a in state.facts.axes(node)}
-    openers |= {axis: room.opener for axis, room in rooms.items()}
-    bases = dict.fromkeys(openers, ZERO) | {axis: room.base for axis, room in rooms.items()}
-    cuts = tuple((dimension.op, dimension.block) for dimension in order)
-    return Reload(
-        shared_memory(state, letter, owner, node.dtype, shape, pad),
-        tuple(of(dimension.axis) for dimension in order),
-        bases,
-        tuple(openers.items()),
-        cuts=cuts if any(op for op, _ in cuts) else (),
-    )
+    bound = {axis: Room(1, ZERO, state.top.bindings.get(axis)) for axis in state.facts.axes(node)}
+    buffer = shared_memory(state, letter, owner, node.dtype, shape)
+    return Reload(buffer, tuple(of(dimension.axis) for dimension in order), {**bound, **rooms}, order)
 
 
 def room_of(state: State, axis: Variable) -> Room:
@@ -75,7 +57,8 @@ def room_of(state: State, axis: Variable) -> Room:
 def whole_size(state: State, axis: Variable) -> int:
     """How many elements of a whole axis tiles can touch, however it is walked."""
     total, plan = extent(axis), state.plan
-    ends = [reach(total, cut) for cut in (plan.cuts[axis], *plan.copy_cuts(axis), *plan.sub_cuts(axis))]
+    cuts = [plan.cuts[axis], *cuts_along(axis, plan.copies), *cuts_along(axis, plan.subs)]
+    ends = [reach(total, cut) for cut in cuts]
     return max(*ends, upper(total) + _slack(state, axis), _thread_room(state, total), 1)
 
 
@@ -93,8 +76,8 @@ def _slack(state: State, axis: Variable) -> int:
     """How far a walk from the middle of an axis may overshoot. Copies start at blocks, other cuts at tiles."""
     plan, main = state.plan, state.plan.cuts[axis]
     blocks = [main.width(level) for level in range(main.levels)]
-    found = [copy.tile for copy in plan.copy_cuts(axis) if any(width % copy.tile for width in blocks[:-1])]
-    found += [cut.tile for cut in plan.sub_cuts(axis) if any(width % cut.tile for width in blocks)]
+    found = [copy.tile for copy in cuts_along(axis, plan.copies) if any(width % copy.tile for width in blocks[:-1])]
+    found += [cut.tile for cut in cuts_along(axis, plan.subs) if any(width % cut.tile for width in blocks)]
     if plan.threads > 1 and _is_copied_from_memory(state, axis):
         found += [power(min(width, upper(extent(axis)))) for width in blocks[:-1]]
     return max(found, default=1) - 1
@@ -107,12 +90,8 @@ def _is_copied_from_memory(state: State, axis: Variable) -> bool:
     return any(axis in stage.axes and (state.facts.below(stage.node) - {stage.node}) & left for stage in plan.stages)
 
 
-def shared_memory(
-    state: State, letter: str, owner: object, dtype: DType, shape: tuple[int, ...], pad: int = 0
-) -> Buffer:
-    """Local memory that one owner uses again and again, but never while what it holds may still be read. Rows of the
-    last axis have `pad` more elements than asked for.
-    """
+def shared_memory(state: State, letter: str, owner: object, dtype: DType, shape: tuple[int, ...]) -> Buffer:
+    """Local memory that one owner uses again and again, but never while what it holds may still be read."""
     if shape:  # rows start at whole vectors
         shape = (*shape[:-1], -(-shape[-1] // state.plan.lane) * state.plan.lane)
     # Scopes that wait count too: loops that run once share the body around them, so their reads may come later.
@@ -121,8 +100,7 @@ def shared_memory(
     for number in itertools.count():
         key = (letter, owner, shape, number)
         if key not in state.memory:
-            padded = (*shape[:-1], shape[-1] + pad) if shape else ()
-            state.memory[key] = Buffer(state.fresh(letter), dtype, padded, row_major(padded), 0, Place.LOCAL)
+            state.memory[key] = Buffer(state.fresh(letter), dtype, shape, row_major(shape), 0, Place.LOCAL)
         if state.memory[key].name not in live:
             return state.memory[key]
     raise InternalError("there is always new memory")

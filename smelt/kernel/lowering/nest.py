@@ -6,16 +6,10 @@ from collections.abc import Callable, Sequence
 
 from smelt.graph import ZERO, Index, Variable, as_index, maximum, minimum, of
 from smelt.kernel.ir import For, Let, Statement
-from smelt.kernel.lowering.plan import Loop
+from smelt.kernel.lowering.plan import Loop, cuts_along
 from smelt.kernel.lowering.state import Binding, Partial, State, tile_of
+from smelt.kernel.region import Less
 from smelt.kernel.segments import Segment, segments
-
-
-def begin(state: State, partials: Sequence[Partial]) -> None:
-    """In the present scope, axes start anew from here (whole axes, or blocks of them)."""
-    for partial in partials:
-        state.top.unbind(partial.axis)
-        state.top.partials[partial.axis] = partial
 
 
 def nest(state: State, loops: Sequence[Loop], leaf: Callable[[], None]) -> None:
@@ -28,7 +22,7 @@ def nest(state: State, loops: Sequence[Loop], leaf: Callable[[], None]) -> None:
     visit = state.visits.get(partial)
 
     def enter(segment: Segment) -> None:
-        _enter(state, loop, partial, segment, lambda: nest(state, rest, leaf))
+        _enter(state, partial, segment, lambda: nest(state, rest, leaf))
 
     even = visit is None and _is_even(state, partial)
     for segment in segments(partial.total, partial.cut, partial.level, even):
@@ -42,59 +36,45 @@ def _is_even(state: State, partial: Partial) -> bool:
     """Whether each block needs a size that is known: the threads of a group share out copies of it, or vectors that do
     not divide its tiles do.
     """
-    plan = state.plan
-    copies = [plan.copy_cut(stage, partial.axis) for stage in plan.stages if partial.axis in stage.axes]
-    return plan.threads > 1 or any(partial.cut.tile % copy.tile for copy in copies)
+    copies = cuts_along(partial.axis, state.plan.copies)
+    return state.plan.threads > 1 or any(partial.cut.tile % copy.tile for copy in copies)
 
 
-def _enter(state: State, loop: Loop, partial: Partial, segment: Segment, inside: Callable[[], None]) -> None:
+def _enter(state: State, partial: Partial, segment: Segment, inside: Callable[[], None]) -> None:
     """One segment of one loop."""
     if segment.count == 1:
-        _step(state, loop, partial, segment, ZERO, state.top.body, inside)
+        _step(state, partial, segment, ZERO, state.top.body, inside)
         return
     variable = Variable(state.fresh("i"), 0, segment.count - 1)
     body: list[Statement] = []
-    _step(state, loop, partial, segment, of(variable), body, inside)
+    _step(state, partial, segment, of(variable), body, inside)
     # Copies wait for memory: unrolled they gain nothing, and whole transposes would be written out many times.
-    factor = 1 if state.copying else state.plan.unroll.get(loop, 1)
+    factor = 1 if state.copying else state.plan.unroll.get(partial.loop, 1)
     state.emit(For(variable, segment.count, body, "loop", factor))
 
 
 def _step(
-    state: State,
-    loop: Loop,
-    partial: Partial,
-    segment: Segment,
-    at: Index,
-    body: list[Statement],
-    inside: Callable[[], None],
+    state: State, partial: Partial, segment: Segment, at: Index, body: list[Statement], inside: Callable[[], None]
 ) -> None:
     """Iteration `at` of a segment, as a scope of its own."""
-    scope = state.push(body)
-    place = segment.start + at * segment.width
-    if partial.level == partial.cut.levels - 1:
-        tile, parts = tile_of(loop.axis, partial.cut.inner, segment.tiles)
-        limit = partial.start + partial.total if segment.masked else None
-        seen = _named(state, maximum(place + segment.width - partial.total, 0)) if segment.uneven else ZERO
-        start = partial.start + place - seen
-        scope.bind(loop.axis, Binding(start, tile, parts, limit, len(state.scopes) - 1, partial, seen))
-    else:
-        left, start = segment.inner, partial.start + place
-        if segment.uneven:
-            unit = partial.cut.tile if as_index(partial.total) % partial.cut.tile == 0 else 1
-            left = unit * _named(state, minimum((partial.total - place) // unit, segment.width // unit))
-        scope.partials[loop.axis] = Partial(loop.axis, start, left, partial.cut, partial.level + 1, partial)
-    for handler in state.handlers:
-        handler.opened(loop)
-    inside()
-    state.scopes.pop()
-
-
-def _named(state: State, value: Index) -> Index:
-    """A number as a variable that is known to be just that."""
-    variable = Variable(state.fresh("q"), value, value)
-    state.emit(Let(variable, value))
-    return of(variable)
+    axis, depth = partial.axis, len(state.scopes)
+    with state.scope(body) as scope:
+        place = segment.start + at * segment.width
+        if partial.level == partial.cut.levels - 1:
+            tile, parts = tile_of(axis, partial.cut.inner, segment.tiles)
+            seen = state.named(maximum(place + segment.width - partial.total, 0)) if segment.uneven else ZERO
+            start = partial.start + place - seen
+            inside_axis = Less(start + tile, partial.start + partial.total) if segment.masked else None
+            scope.bind(axis, Binding(start, start + tile, parts, inside_axis, depth, partial, seen))
+        else:
+            left, start = segment.inner, partial.start + place
+            if segment.uneven:
+                unit = partial.cut.tile if as_index(partial.total) % partial.cut.tile == 0 else 1
+                left = unit * state.named(minimum((partial.total - place) // unit, segment.width // unit))
+            scope.partials[axis] = Partial(axis, start, left, partial.cut, partial.level + 1, partial)
+        for handler in state.handlers:
+            handler.opened(partial.loop)
+        inside()
 
 
 # --- the grid
@@ -160,5 +140,4 @@ def _descend(
         inside()
         return
     loop, segment, at = steps[0]
-    partial = state.top.partials[loop.axis]
-    _step(state, loop, partial, segment, at, body, lambda: _descend(state, steps[1:], body, inside))
+    _step(state, state.top.partials[loop.axis], segment, at, body, lambda: _descend(state, steps[1:], body, inside))

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from smelt.graph import Variable
+from smelt.graph import Index, Variable
 from smelt.kernel.region import Expression, Region
-from smelt.kernel.segments import Cut, Piece
+from smelt.kernel.segments import Cut
 
 
 class Illegal(Exception):
@@ -46,6 +46,10 @@ class Dimension(NamedTuple):
         """How long the dimension is where the axis needs some room."""
         return {"": room, "/": -(-room // self.block), "%": self.block}[self.op]
 
+    def place(self, index: Index) -> Index:
+        """Where an element of the axis lies along the dimension."""
+        return {"": index, "/": index // self.block, "%": index % self.block}[self.op]
+
 
 class StagePlan(NamedTuple):
     """A node that is copied into local memory."""
@@ -53,10 +57,6 @@ class StagePlan(NamedTuple):
     node: Expression
     at: Loop
     order: tuple[Dimension, ...]
-    pad: int
-    folds_lanes: bool  # the node folds lanes, so that a copy has none
-    along: Variable | None = None  # the axis that the node's memory lies along, if not the last of the order
-    tail: str = "shrink"  # of what a copy takes at a time
 
     @property
     def axes(self) -> tuple[Variable, ...]:
@@ -73,13 +73,15 @@ class SkipPlan(NamedTuple):
 
 @dataclass
 class Plan:
-    """What a schedule says, by what lowering asks."""
+    """What a schedule says about a region, by what lowering asks; actions fill it in."""
 
-    cuts: dict[Variable, Cut]
+    region: Region
+    cuts: dict[Variable, Cut] = field(init=False)
     subs: dict[tuple[Expression, Variable], Cut] = field(default_factory=dict)
     order: tuple[Loop, ...] = ()
     grid: tuple[Loop, ...] = ()
     stages: list[StagePlan] = field(default_factory=list)
+    copies: dict[tuple[Expression, Variable], Cut] = field(default_factory=dict)  # how those of nodes walk axes
     keeps: dict[Expression, str] = field(default_factory=dict)
     unroll: dict[Loop, int] = field(default_factory=dict)
     stream: bool = False
@@ -93,6 +95,9 @@ class Plan:
     threads: int = 1  # of a group: the product of all thread parts
     lane: int = 1  # the widest vector that the schedule uses; copies use it too
 
+    def __post_init__(self) -> None:
+        self.cuts = {axis: Cut() for axis in self.region.axes}
+
     @cached_property
     def uses_memory(self) -> bool:
         """True if nodes may be read back from memory; asked once all actions are in."""
@@ -102,36 +107,11 @@ class Plan:
         """How a reduction walks an axis."""
         return self.subs.get((reduction, axis)) or self.cuts[axis]
 
-    def sub_cuts(self, axis: Variable) -> list[Cut]:
-        """How single reductions walk the axis."""
-        return [cut for (_, a), cut in self.subs.items() if a == axis]
+    # --- what the names of actions stand for
 
-    def copy_cuts(self, axis: Variable) -> list[Cut]:
-        """How copies walk the axis."""
-        return [Cut(), *(self.copy_cut(stage, axis) for stage in self.stages if axis in (stage.axes[-1], stage.along))]
-
-    def copy_cut(self, stage: StagePlan, axis: Variable) -> Cut:
-        """How one copy walks an axis: with lanes along the last axis of its order, a whole block of it at a time.
-
-        Where memory lies along another axis, as many of that are taken as there are lanes: a transpose in registers.
-        """
-        last = stage.order[-1]
-        if self.lane > 1 and axis == stage.along:
-            return Cut((Piece("reg", self.lane),))
-        if self.lane == 1 or last.axis != axis or stage.folds_lanes:
-            return Cut()
-        registers = last.block // self.lane
-        outer = (Piece("reg", registers),) if registers > 1 else ()
-        return Cut((*outer, Piece("lane", self.lane)), stage.tail)
-
-
-class Planner:
-    """The plan that actions fill in, and what their names stand for."""
-
-    def __init__(self, region: Region) -> None:
-        self.region = region
-        self.plan = Plan({axis: Cut() for axis in region.axes})
-        self._axes = {axis.name: axis for axis in region.axes}
+    @cached_property
+    def _axes(self) -> dict[str, Variable]:
+        return {axis.name: axis for axis in self.region.axes}
 
     @cached_property
     def _nodes(self) -> dict[str, Expression]:
@@ -152,7 +132,7 @@ class Planner:
 
     def loop(self, name: str) -> Loop:
         axis, _, level = name.rpartition(".")
-        known = level.isdecimal() and int(level) < self.plan.cuts[self.axis(axis)].levels
+        known = level.isdecimal() and int(level) < self.cuts[self.axis(axis)].levels
         refuse(not known, f"there is no loop {name}")
         return Loop(self._axes[axis], int(level))
 
@@ -165,3 +145,8 @@ class Planner:
     def node(self, name: str) -> Expression:
         refuse(name not in self._nodes, f"the region has no node {name}")
         return self._nodes[name]
+
+
+def cuts_along(axis: Variable, cuts: dict[tuple[Expression, Variable], Cut]) -> list[Cut]:
+    """How single reductions, or copies, walk an axis."""
+    return [cut for (_, a), cut in cuts.items() if a == axis]

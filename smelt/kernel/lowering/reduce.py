@@ -8,7 +8,7 @@ from functools import partial
 from smelt.graph import Variable, identity
 from smelt.kernel.ir import DOTS, Part, Update, Value
 from smelt.kernel.lowering.hooks import Phase
-from smelt.kernel.lowering.nest import begin, nest
+from smelt.kernel.lowering.nest import nest
 from smelt.kernel.lowering.plan import Illegal, Loop
 from smelt.kernel.lowering.state import State, parts_of
 from smelt.kernel.lowering.values import available, find, guarded, is_stored, spread, value_of
@@ -24,11 +24,7 @@ def finished_value(state: State, e: Expression) -> Value:
 
 def prepare(state: State, e: Expression) -> None:
     """Finish every reduction that an expression needs, those that others need first."""
-    if not state.plan.uses_memory:
-        for reduction in state.facts.reductions(e):
-            finish(state, reduction)
-        return
-    # What lies in memory needs no reductions any more.
+    # What has been made, or lies in memory, needs no reductions any more.
     stack, seen = [e], set[Expression]()
     while stack:
         at = stack.pop()
@@ -42,17 +38,23 @@ def prepare(state: State, e: Expression) -> None:
 
 
 def external(state: State, reduction: Expression) -> list[Expression]:
-    """The reductions to finish before this one: without those that only nodes in memory need."""
-    static = state.facts.external(reduction)
-    if not static or not state.plan.uses_memory:
-        return list(static)
-    stack, reached = list(reduction.arguments), set[Expression]()
+    """The reductions to finish before this one: those below that do not vary over its axes, or over those of reductions
+    in between; without those that only nodes in memory need.
+    """
+    found: dict[Expression, None] = {}
+    seen: set[tuple[Expression, frozenset[Variable]]] = set()
+    stack = [(reduction.arguments[0], frozenset(reduction.attribute.axes))]
     while stack:
-        at = stack.pop()
-        if at not in reached and not is_stored(state, at):
-            reached.add(at)
-            stack.extend(at.arguments)
-    return [needed for needed in static if needed in reached]
+        at, axes = stack.pop()
+        if (at, axes) in seen or not state.facts.reductions(at) or is_stored(state, at):
+            continue
+        seen.add((at, axes))
+        if at.op == "reduce" and not at.axes & axes:
+            found[at] = None
+        else:
+            inner = axes.union(at.attribute.axes) if at.op == "reduce" else axes
+            stack += [(argument, inner) for argument in reversed(at.arguments)]
+    return list(found)
 
 
 def finish(state: State, reduction: Expression) -> None:
@@ -88,10 +90,6 @@ def reduce(state: State, members: tuple[Expression, ...], depth: int) -> None:
     made = {member: accumulator(state, member, axes) for member in members}
     steps: list[Callable[[], None]] = [partial(update, state, total, member) for member, total in made.items()]
     steps += [extra.each for extra in extras]
-    state.push(state.top.body)
-    begin(state, [state.whole(axis, state.plan.cut(members[0], axis)) for axis in axes])
-    for handler in state.handlers:
-        handler.walking(members)
     loops = reduction_loops(state, members[0])
     # Several share the outermost loop of each axis, and walk what is left each by itself.
     shared = len(loops) if len(members) == 1 else 1 + max(at for at, loop in enumerate(loops) if loop.level == 0)
@@ -100,8 +98,10 @@ def reduce(state: State, members: tuple[Expression, ...], depth: int) -> None:
         for step in steps:
             nest(state, loops[shared:], step)
 
-    nest(state, loops[:shared], leaf)
-    state.scopes.pop()
+    with state.scope(state.top.body, [state.whole(axis, state.plan.cut(members[0], axis)) for axis in axes]):
+        for handler in state.handlers:
+            handler.walking(members)
+        nest(state, loops[:shared], leaf)
     for member, total in made.items():
         state.top.memo[member] = (folded(state, total, member), depth)
     for extra in extras:

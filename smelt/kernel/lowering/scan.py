@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.errors import InternalError
 from smelt.graph import Variable, scan_start
 from smelt.kernel.ir import Scan, Store, Value
 from smelt.kernel.lowering.memory import Memory, carried_memory, take_up
@@ -20,18 +19,6 @@ from smelt.kernel.lowering.reduce import finished_value
 from smelt.kernel.lowering.state import State
 from smelt.kernel.lowering.values import guarded, spread
 from smelt.kernel.region import Expression, Output
-
-
-def check_scans(state: State) -> None:
-    """Scans of one output walk one of its own axes, outside of all reductions."""
-    for output in state.region.outputs:
-        scans = state.facts.scans(output.value)
-        if len({e.attribute.axis for e in scans}) > 1:
-            raise InternalError("the scans of one output are over different axes")
-        if scans and scans[0].attribute.axis not in state.region.parallel_axes(output):
-            raise InternalError(f"{scans[0].attribute.axis.name} is scanned but is no axis of its output")
-    if any(e.op == "reduce" and state.facts.scans(e) for e in state.region.order()):
-        raise InternalError("a reduction reads a scan")
 
 
 def scanning_loops(state: State, loops: list[Loop], output: Output) -> list[Loop]:
@@ -54,7 +41,8 @@ def scanned_nest(state: State, output: Output, loops: Sequence[Loop], leaf: Call
         nest(state, inside, leaf)
 
     def walk() -> None:
-        carries.update((e, _carry(state, e)) for e in scans)
+        for e in scans:
+            carries[e] = state.accumulate(e.dtype, state.parts(_others(state, e)), scan_start(e.attribute.op, e.dtype))
         memories = [_resume(state, e, carries[e]) for e in scans]
         nest(state, own, step)
         for e, memory in zip(scans, memories, strict=True):
@@ -84,10 +72,6 @@ def _around(
         repeats = any(loop.axis not in e.axes for e in scans)
         refuse(repeats, f"order: {loop} repeats steps of the scan of {axis.name}, which does not vary over it")
     return loops[:first], loops[first:end], loops[end:]
-
-
-def _carry(state: State, e: Expression) -> Value:
-    return state.accumulate(e.dtype, state.parts(_others(state, e)), scan_start(e.attribute.op, e.dtype))
 
 
 def _others(state: State, e: Expression) -> tuple[Variable, ...]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import InitVar, dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from smelt.dtypes import DType, Scalar
 from smelt.errors import InternalError
 from smelt.graph import ZERO, Index, IndexLike, Variable, as_index, of
-from smelt.kernel.ir import Accumulator, Compute, Part, Reduce, Statement, Value, make_part
+from smelt.kernel.ir import Accumulator, Compute, Let, Part, Reduce, Statement, Value, make_part, share_threads
 from smelt.kernel.lowering.facts import Facts
 from smelt.kernel.lowering.hooks import Handler
-from smelt.kernel.lowering.plan import Illegal, Plan
-from smelt.kernel.region import Buffer, Expression, Less, Mask, Output, Region, extent
+from smelt.kernel.lowering.plan import Dimension, Illegal, Loop, Plan, refuse
+from smelt.kernel.region import Buffer, Expression, Less, Mask, Output, extent
 from smelt.kernel.segments import Cut, Piece, Segment
 
 
@@ -34,6 +34,11 @@ class Partial:
     level: int  # of the next loop to open
     origin: Partial | None
 
+    @property
+    def loop(self) -> Loop:
+        """The next loop to open."""
+        return Loop(self.axis, self.level)
+
     def within(self, partial: Partial | None) -> bool:
         """True if the axis was opened through this partial opening."""
         at: Partial | None = self
@@ -44,33 +49,33 @@ class Partial:
 
 @dataclass(slots=True, eq=False)
 class Binding:
-    """An axis all of whose loops are open: its index is `start` (loops) plus `tile` (parts of the value)."""
+    """An axis all of whose loops are open: its index is `start` (loops) plus that in a tile (parts of the value)."""
 
     start: Index
-    tile: InitVar[Index]
+    index: Index
     parts: tuple[Part, ...]
-    limit: InitVar[Index | None]
+    condition: Less | None  # where the tile may reach past the end
     depth: int  # of the scope that bound it
     origin: Partial
     seen: Index = ZERO  # how many elements of the tile another tile has finished
-    index: Index = field(init=False)
-    condition: Less | None = field(init=False)  # where the tile may reach past the end
-
-    def __post_init__(self, tile: Index, limit: Index | None) -> None:
-        self.index = self.start + tile
-        self.condition = None if limit is None else Less(self.index, limit)
 
 
-@dataclass(frozen=True, slots=True)
-class Reload:
-    """A node in memory: where, and under which bindings of its axes that is true."""
+class Room(NamedTuple):
+    """What is held of an axis: how many elements, the first of them, and what opened them (None: all are there)."""
+
+    size: int
+    base: Index
+    opener: Binding | Partial | None
+
+
+class Reload(NamedTuple):
+    """A node in memory: where, and what of its axes is there."""
 
     buffer: Buffer
-    index: tuple[Index, ...]  # over the region's axes
-    bases: dict[Variable, Index]  # subtracted from the axes
-    tokens: tuple[tuple[Variable, Binding | Partial | None], ...]  # None: the whole axis is there
+    places: tuple[Index, ...]  # over the region's axes, from their bases on
+    rooms: dict[Variable, Room]
+    order: Sequence[Dimension] = ()  # how axes are cut there, if some are
     masked: bool = False  # the memory has no room for what a tile reaches past the end
-    cuts: tuple[tuple[str, int], ...] = ()  # for each index the blocks (/) or places in blocks (%) that it counts
 
 
 class Scope:
@@ -99,8 +104,8 @@ class Scope:
 class State:
     """The stack of scopes, fresh names, what is being made for whom, and the small questions about open axes."""
 
-    def __init__(self, region: Region, plan: Plan) -> None:
-        self.region, self.plan, self.facts = region, plan, Facts(region)
+    def __init__(self, plan: Plan) -> None:
+        self.region, self.plan, self.facts = plan.region, plan, Facts(plan.region)
         self.handlers: tuple[Handler, ...] = ()
         self.body: list[Statement] = []
         self.scopes = [Scope(self.body, None)]
@@ -117,8 +122,8 @@ class State:
         self.grid_depth = 0  # of the scope inside its grid loop
         self._positions = {axis.name: at for axis, at in self.facts.position.items()}
         # Fresh names avoid those of the region, some of which users chose.
-        self._taken = {variable.name for variable in (*region.axes, *region.parameters)}
-        self._taken |= {buffer.name for buffer in region.buffers()}
+        self._taken = {variable.name for variable in (*self.region.axes, *self.region.parameters)}
+        self._taken |= {buffer.name for buffer in self.region.buffers()}
         self._count = 0
 
     @property
@@ -132,10 +137,16 @@ class State:
             if name not in self._taken:
                 return name
 
-    def push(self, body: list[Statement], floor: bool = False) -> Scope:
+    @contextmanager
+    def scope(self, body: list[Statement], begun: Iterable[Partial] = (), floor: bool = False) -> Iterator[Scope]:
+        """Work in a new scope, in which some axes start anew (whole axes, or blocks of them)."""
         scope = Scope(body, self.top, floor)
+        for partial in begun:
+            scope.unbind(partial.axis)
+            scope.partials[partial.axis] = partial
         self.scopes.append(scope)
-        return scope
+        yield scope
+        self.scopes.pop()
 
     @contextmanager
     def moved_out(self, depth: int) -> Iterator[None]:
@@ -173,6 +184,12 @@ class State:
         self.emit(Compute(value, op, arguments, attribute))
         return value
 
+    def named(self, value: Index, first: IndexLike | None = None, last: IndexLike | None = None) -> Index:
+        """A number as a variable that is known to be just that, or to have some bounds."""
+        variable = Variable(self.fresh("q"), value if first is None else first, value if last is None else last)
+        self.emit(Let(variable, value))
+        return of(variable)
+
     def accumulate(self, dtype: DType, parts: tuple[Part, ...], initial: Scalar) -> Value:
         """A new accumulator in the present scope."""
         value = Value(self.fresh("a"), dtype, parts)
@@ -197,13 +214,11 @@ class State:
 
     def sorted_parts(self, parts: list[Part]) -> tuple[Part, ...]:
         """Parts in the order that values have them: the lane part last."""
-        if self.plan.threads > 1:
-            check_threads(parts)
+        shared = self.plan.threads > 1 and share_threads(parts)
+        refuse(shared, "the threads of a part are those of another part of the value")
         lanes = [part for part in parts if part.is_lane]
         if len(lanes) > 1:
             raise Illegal(f"a value cannot have two lane parts: {lanes[0].name} and {lanes[1].name}")
-        if not lanes:
-            return tuple(parts)
         return (*(part for part in parts if not part.is_lane), *lanes)
 
     def joined(self, values: tuple[Value, ...]) -> tuple[Part, ...]:
@@ -226,15 +241,6 @@ class State:
         bindings = self.top.bindings
         found = [bindings[axis].condition for axis in axes]
         return tuple(condition for condition in found if condition is not None)
-
-
-def check_threads(parts: Sequence[Part]) -> None:
-    """Refuse two parts of one value that are shared out over the same threads."""
-    end = 1
-    for part in sorted((part for part in parts if part.stride), key=lambda part: part.stride):
-        if part.extent > 1 and part.stride < end:
-            raise Illegal(f"the threads of {part.name} are those of another part of the value")
-        end = max(end, part.stride * part.extent)
 
 
 def parts_of(axis: Variable, pieces: Iterable[Piece], extents: Sequence[int]) -> list[Part]:

@@ -130,24 +130,18 @@ def find_reload(state: State, e: Expression) -> tuple[Reload, int] | None:
 
 def is_stored(state: State, e: Expression) -> bool:
     """True if a node lies in memory, as far as the axes that are open now can tell."""
-    bindings = state.top.bindings
     reloads = [scope.reloads[e] for scope in state.scopes if e in scope.reloads]
-    return any(
-        all(not isinstance(token, Binding) or bindings.get(axis, token) is token for axis, token in reload.tokens)
-        for reload in reloads
-    )
+    return any(_is_valid(state, reload, lenient=True) for reload in reloads)
 
 
-def _is_valid(state: State, reload: Reload) -> bool:
-    bindings = state.top.bindings
-    for axis, token in reload.tokens:
-        binding = bindings.get(axis)
-        if binding is None:
-            return False
-        if isinstance(token, Binding):
-            if binding is not token:
-                return False
-        elif token is not None and not binding.origin.within(token):
+def _is_valid(state: State, reload: Reload, lenient: bool = False) -> bool:
+    for axis, (_, _, opener) in reload.rooms.items():
+        binding = state.top.bindings.get(axis)
+        if isinstance(opener, Binding):
+            same = binding is opener or (lenient and binding is None)
+        else:
+            same = lenient or (binding is not None and (opener is None or binding.origin.within(opener)))
+        if not same:
             return False
     return True
 
@@ -169,10 +163,10 @@ def _reload(state: State, e: Expression) -> bool:
 def reload_index(state: State, reload: Reload) -> tuple[Index, ...]:
     """Where the elements of the present tile lie."""
     bindings = state.top.bindings
-    values = {axis: bindings[axis].index - reload.bases[axis] for axis, _ in reload.tokens}
-    index = tuple(i.substitute(values) for i in reload.index)
+    values = {axis: bindings[axis].index - room.base for axis, room in reload.rooms.items()}
+    index = tuple(i.substitute(values) for i in reload.places)
     # Only now: a tile may reach past the end of its axis, so what is true of the axis may not be of the tile.
-    return tuple(cut_index(i, *cut) for i, cut in zip(index, reload.cuts, strict=True)) if reload.cuts else index
+    return tuple(cut.place(i) for i, cut in zip(index, reload.order, strict=True)) if reload.order else index
 
 
 # --- small values
@@ -217,8 +211,3 @@ def store(
     axes = [axis for axis in state.region.axes if axis in bindings]
     parts = tuple(part for axis in axes for part in bindings[axis].parts if part.variable in used)
     state.emit(Store(buffer, index, spread(state, value, parts), mask, stream))
-
-
-def cut_index(index: Index, op: str, block: int) -> Index:
-    """The block that an element lies in, its place there, or the element itself."""
-    return {"": index, "/": index // block, "%": index % block}[op]
