@@ -10,7 +10,7 @@ from typing import NamedTuple
 from smelt.config import settings
 from smelt.errors import InternalError
 from smelt.graph import BINARY, UNARY, Node, Op, make, topological
-from smelt.rewrite.rule import Contract, Function, Rule
+from smelt.rewrite.rule import Function, Rule
 from smelt.rewrite.rules import RULES
 
 # UNARY and BINARY nodes find their rules by the function's name, all others by op.
@@ -32,9 +32,9 @@ class Step(NamedTuple):
     after: Node
 
 
-def enabled_rules(fast: bool = False) -> tuple[Rule, ...]:
-    """The rules that are on: all families but those switched off, and `fast` rules only if asked for."""
-    return _enabled(settings().disabled_rules, fast)
+def enabled_rules() -> tuple[Rule, ...]:
+    """The rules that are on: all families but those switched off."""
+    return _enabled(settings().disabled_rules)
 
 
 def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None, trace: list[Step] | None = None) -> list[Node]:
@@ -62,8 +62,8 @@ def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None, trace: l
 
 
 @functools.lru_cache(maxsize=64)
-def _enabled(disabled: frozenset[str], fast: bool) -> tuple[Rule, ...]:
-    return tuple(r for r in RULES if r.family not in disabled and (fast or r.contract is not Contract.FAST))
+def _enabled(disabled: frozenset[str]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in RULES if rule.family not in disabled)
 
 
 @functools.lru_cache(maxsize=64)
