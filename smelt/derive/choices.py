@@ -9,9 +9,11 @@ from smelt.derive.moves import (
     Parts,
     broadcast_back,
     exclusive_products,
+    flat_last,
     flip,
     recurrence,
     shift,
+    unflatten_last,
     wide,
     zeros,
 )
@@ -121,11 +123,9 @@ def _extreme_shares(node: Node) -> tuple[Node, Node]:
 
 def product_map(x: Node, axes: tuple[int, ...], t: Node) -> Node:
     """Changes of the elements of a product, each times all other elements."""
-    result, whole = wide(t), wide(x)
-    for axis in axes:  # first those that differ along one of them, then those that differ along the next
-        result = build.mul(result, build.expand(exclusive_products(whole, axis), x.shape))
-        whole = build.reduce("mul", whole, (axis,), keep_axes=True)
-    return build.cast(result, x.dtype)
+    flat, order = flat_last(wide(x), axes)
+    others = unflatten_last(exclusive_products(flat), order, x.shape)
+    return build.cast(build.mul(wide(t), others), x.dtype)
 
 
 def extreme_share(x: Node, node: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:

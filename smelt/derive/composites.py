@@ -126,16 +126,16 @@ def _attention(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     dtype = compute_dtype(q.dtype)
     weights = _weights(q, k, mask, parameters)
     if v in wanted:
-        yield v, b.cast(narrowed(b.matmul(b.transposed(weights), wide(ct)), v.shape), v.dtype)
+        yield v, b.cast(narrowed(b.matmul(_transposed(weights), wide(ct)), v.shape), v.dtype)
     if not any(source in wanted for source in (q, k, *mask)):
         return
     rows = b.reduce("add", b.mul(wide(ct), wide(node)), (node.rank - 1,), keep_axes=True)
     # Of the scores with their scale: the products are scaled instead, which have fewer elements.
-    slope = b.mul(weights, b.sub(b.matmul(ct, b.transposed(v), dtype), rows))
+    slope = b.mul(weights, b.sub(b.inner_products(ct, v, dtype), rows))
     if q in wanted:
         yield q, _scaled_back(b.matmul(slope, wide(k)), q, parameters["scale"])
     if k in wanted:
-        yield k, _scaled_back(b.matmul(b.transposed(slope), wide(q)), k, parameters["scale"])
+        yield k, _scaled_back(b.matmul(_transposed(slope), wide(q)), k, parameters["scale"])
     for m in mask:
         if m in wanted:
             yield m, b.cast(narrowed(slope, m.shape), m.dtype)
@@ -154,6 +154,10 @@ def _weights(q: Node, k: Node, mask: Sequence[Node], parameters: Mapping[str, An
     for condition in reversed(scores.conditions):
         weights = b.where(condition, weights, b.const(0, weights.dtype))
     return weights
+
+
+def _transposed(x: Node) -> Node:
+    return b.permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
 def _scaled_back(ct: Node, x: Node, scale: float | None) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 
 from smelt.dtypes import Scalar, compute_dtype
-from smelt.graph import IndexLike, Node, Op, Shape, Span, as_index, build, constant_value, size_of, upper
+from smelt.graph import IndexLike, Node, Op, Shape, Span, as_index, build, constant_value, product_of, size_of, upper
 
 Parts = Iterable[tuple[Node, Node]]  # nodes, and what each of their cotangents gets
 Rule = Callable[[Node, Node, Set[Node]], Parts]  # of a node, its cotangent, and the nodes whose cotangents are wanted
@@ -109,6 +109,19 @@ def narrowed(x: Node, shape: Shape) -> Node:
     return build.reshape(total(x, repeated, keep_axes=True), shape)
 
 
+def flat_last(x: Node, axes: Sequence[int]) -> tuple[Node, tuple[int, ...]]:
+    """The axes merged into one that comes last, and the order in which axes were brought there."""
+    order = (*(axis for axis in range(x.rank) if axis not in axes), *axes)
+    count = x.rank - len(axes)
+    moved = build.permute(x, order)
+    return build.reshape(moved, (*moved.shape[:count], product_of(moved.shape[count:]))), order
+
+
+def unflatten_last(x: Node, order: tuple[int, ...], shape: Shape) -> Node:
+    """The way back from `flat_last`."""
+    return build.permute(build.reshape(x, tuple(shape[axis] for axis in order)), inverse(order))
+
+
 def inverse(order: Sequence[int]) -> tuple[int, ...]:
     places = [0] * len(order)
     for place, axis in enumerate(order):
@@ -116,13 +129,14 @@ def inverse(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(places)
 
 
-def exclusive_products(x: Node, axis: int) -> Node:
-    """For each element the product of all others along an axis; exact where elements are zero."""
+def exclusive_products(x: Node) -> Node:
+    """Along the last axis, for each element the product of all others; exact where elements are zero."""
+    last = x.rank - 1
 
     def before(values: Node) -> Node:
-        return shift(build.scan("mul", values, axis), axis, 1, 1)
+        return shift(build.scan("mul", values, last), last, 1, 1)
 
-    return build.mul(before(x), flip(before(flip(x, axis)), axis))
+    return build.mul(before(x), flip(before(flip(x, last)), last))
 
 
 def recurrence(factors: Node, values: Node, axis: int) -> Node:

@@ -448,9 +448,14 @@ def matmul(a: Node, b: Node, dtype: DType | None = None, *, name: str = "matmul"
     return contract(a, b, (*left, *rows, k), (*right, k, *columns), (*range(rank), *rows, *columns), dtype, name=name)
 
 
-def transposed(x: Node) -> Node:
-    """Matrices, the last two axes, with rows and columns swapped."""
-    return permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
+def inner_products(a: Node, b: Node, dtype: DType | None = None, *, name: str = "inner_products") -> Node:
+    """a @ b.mT: every row of one matrix with every row of the other; axes before the last two broadcast."""
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2], name)
+    rank = len(batch)
+    m, n, k = rank, rank + 1, rank + 2
+    a, left = _batched(a, batch)
+    b, right = _batched(b, batch)
+    return contract(a, b, (*left, m, k), (*right, n, k), (*range(rank), m, n), dtype, name=name)
 
 
 def _batched(x: Node, batch: Shape) -> tuple[Node, tuple[int, ...]]:

@@ -281,7 +281,7 @@ class Scores(NamedTuple):
 def attention_scores(q: Node, k: Node, *mask: Node, causal: bool, scale: float | None) -> Scores:
     """The scores of an attention, in the type in which they are computed."""
     dtype = compute_dtype(q.dtype)
-    scores = e.matmul(q, e.transposed(k), dtype)
+    scores = e.inner_products(q, k, dtype)
     scores = e.mul(scores, e.rsqrt(e.size_node(q.shape[-1], dtype))) if scale is None else e.scale(scores, scale)
     bare, conditions = scores, list[Node]()
     never = e.const(-math.inf, dtype)
