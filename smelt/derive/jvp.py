@@ -14,7 +14,7 @@ from smelt.derive.composites import SLOPES, apply_slope
 from smelt.derive.custom import Custom, Stopped, stand_in
 from smelt.derive.elementwise import applied
 from smelt.derive.moves import filled
-from smelt.derive.vjp import depending, fresh, pull_back, way_back
+from smelt.derive.vjp import WAYS_BACK, depending, fresh, pull_back
 from smelt.errors import ArgumentError
 from smelt.graph import CONTROL, SOURCES, VIEWS, Node, Op, build, derived, expand, topological, with_sources
 
@@ -72,7 +72,8 @@ def _transposed(node: Node, tangents: Tangents) -> Node | None:
     """What the rule of the way back does to a cotangent, which is linear, done to tangents the other way round."""
     given = {source: t for source, t in zip(node.sources, tangents, strict=True) if t is not None}
     cotangent = stand_in(node.dtype, node.shape)
-    back = [(part, given[source]) for source, part in way_back(node, cotangent, given.keys()) if source in given]
+    found = WAYS_BACK[node.op](node, cotangent, given.keys())
+    back = [(part, given[source]) for source, part in found if source in given]
     parts, moved = zip(*back, strict=True) if back else ((), ())
     return pull_back(parts, moved, [cotangent], {node, *node.sources}, (node, "tangent of "))[0]
 

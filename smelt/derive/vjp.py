@@ -55,13 +55,8 @@ def pull_back(
             if given:
                 contribute(control.BACK[node.op](node, given, wanted, pull_back), node)
         elif node in sums and node.op not in SOURCES:
-            contribute(way_back(node, sums[node], wanted), node)
+            contribute(WAYS_BACK[node.op](node, sums[node], wanted), node)
     return [sums.get(node) for node in inputs]
-
-
-def way_back(node: Node, cotangent: Node, wanted: Set[Node]) -> Parts:
-    """What the sources of a node that matter get of its cotangent."""
-    return _RULES[node.op](node, cotangent, wanted)
 
 
 def fresh(inputs: Iterable[Node]) -> set[Node]:
@@ -192,7 +187,7 @@ def _flat(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     return ()
 
 
-_RULES: Final[dict[Op, Rule]] = {
+WAYS_BACK: Final[dict[Op, Rule]] = {
     Op.RESHAPE: _to_first(lambda node, ct, x: build.reshape(ct, x.shape)),
     Op.PERMUTE: _to_first(lambda node, ct, x: build.permute(ct, inverse(node.attribute))),
     Op.EXPAND: _to_first(lambda node, ct, x: narrowed(ct, x.shape)),

@@ -34,7 +34,8 @@ class Step(NamedTuple):
 
 def enabled_rules() -> tuple[Rule, ...]:
     """The rules that are on: all families but those switched off."""
-    return _enabled(settings().disabled_rules)
+    disabled = settings().disabled_rules
+    return tuple([rule for rule in RULES if rule.family not in disabled]) if disabled else RULES
 
 
 def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None, trace: list[Step] | None = None) -> list[Node]:
@@ -59,11 +60,6 @@ def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None, trace: l
             break
         budget = walk.budget
     return results
-
-
-@functools.lru_cache(maxsize=64)
-def _enabled(disabled: frozenset[str]) -> tuple[Rule, ...]:
-    return tuple(rule for rule in RULES if rule.family not in disabled)
 
 
 @functools.lru_cache(maxsize=64)

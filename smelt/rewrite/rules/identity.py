@@ -241,9 +241,7 @@ def lossless(source: DType, target: DType) -> bool:
 
 def skippable(source: DType, middle: DType, target: DType) -> bool:
     """True if casting through `middle` gives the same values as casting directly."""
-    if not (
-        source.is_float or source.is_bool or middle.is_float or target.is_float or middle.is_bool or target.is_bool
-    ):
+    if source.is_integer and middle.is_integer and target.is_integer:
         # Integers wrap, so only the low bits count.
         return middle.bits >= target.bits or lossless(source, middle)
     if not lossless(source, middle):
