@@ -20,9 +20,7 @@ from smelt.graph import (
     Node,
     Op,
     bodies_of,
-    branch,
     constant_value,
-    loop,
     make,
     open_body,
     parameter,
@@ -31,7 +29,7 @@ from smelt.graph import (
     topological,
     with_bodies,
 )
-from smelt.graph.closed import items
+from smelt.graph.closed import items, values_of
 
 Simplify = Callable[[Sequence[Node]], list[Node]]
 Values = dict[int, Node]  # of a loop or branch, by number: those that are read
@@ -85,7 +83,7 @@ def _branch(node: Node, read: Sequence[int], simplify: Simplify) -> Values:
     needed = [k for k in sorted(_parameters([*bodies[0], *bodies[1]])) if not _is_free(operands[k])]
     arguments = _arguments(node, needed, dict(enumerate(operands)))
     closed = [tuple(simplify(open_body(body, arguments))) for body in bodies]
-    return dict(zip(read, branch(Branch(*closed), predicate, [operands[k] for k in needed]), strict=True))
+    return dict(zip(read, values_of(Branch(*closed), [predicate, *(operands[k] for k in needed)]), strict=True))
 
 
 def _loop(node: Node, read: Sequence[int], simplify: Simplify) -> Values:
@@ -107,7 +105,7 @@ def _loop(node: Node, read: Sequence[int], simplify: Simplify) -> Values:
     closed = tuple(simplify(open_body([body[k] for k in live], arguments)))
     asking = None if test is None else tuple(simplify(open_body(test, arguments)))
     attribute = Loop(closed, asking, len(kept), len(fixed), len(slices), length, reverse)
-    found = loop(attribute, [sources[k] for k in (*kept, *fixed, *slices)])
+    found = values_of(attribute, [sources[k] for k in (*kept, *fixed, *slices)])
     return values | dict(zip(live, found, strict=True))
 
 

@@ -187,12 +187,9 @@ Parameters = dict[str, Any]
 
 
 def _same(node: Node, batch: _Batching, parameters: Parameters) -> Node:
-    """Every source in front gets the batch axis, and nothing else changes."""
-    return build.composite(node.attribute.name, *map(batch.full, node.sources), **parameters)
-
-
-def _along_axis(node: Node, batch: _Batching, parameters: Parameters) -> Node:
-    return _same(node, batch, parameters | {"axis": parameters["axis"] + 1})
+    """Every source gets the batch axis in front, before the one that is worked along, and nothing else changes."""
+    behind = {"axis": parameters["axis"] + 1} if "axis" in parameters else {}
+    return build.composite(node.attribute.name, *map(batch.full, node.sources), **(parameters | behind))
 
 
 def _norm(node: Node, batch: _Batching, parameters: Parameters) -> Node | None:
@@ -220,13 +217,8 @@ def _led(source: Node, rank: int, batch: _Batching) -> Node:
 
 # What a composite becomes; None where it has to be written out.
 _COMPOSITES: Final[dict[str, Callable[[Node, _Batching, Parameters], Node | None]]] = {
-    "softmax": _along_axis,
-    "log_softmax": _along_axis,
-    "gelu": _same,
-    "silu": _same,
-    "cross_entropy": _same,
-    "layer_norm": _norm,
-    "rms_norm": _norm,
+    **dict.fromkeys(("softmax", "log_softmax", "gelu", "silu", "cross_entropy"), _same),
+    **dict.fromkeys(("layer_norm", "rms_norm"), _norm),
     "attention": partial(_attention, 3),
     "attention_log_sums": partial(_attention, 2),
 }

@@ -17,8 +17,8 @@ from smelt.derive.moves import (
     wide,
     zeros,
 )
-from smelt.dtypes import int64
-from smelt.graph import Node, Op, Shape, build, product_of
+from smelt.dtypes import bool_, int64
+from smelt.graph import Node, Op, Ranges, Shape, build, product_of
 
 # --- elements that are found by index tensors
 
@@ -59,9 +59,9 @@ def read(node: Node, x: Node) -> Node:
 def landed(node: Node) -> Node:
     """Which updates lie inside the target: others were dropped."""
     target, updates, *indices = node.sources
-    inside = build.const(True, build.eq(updates, updates).dtype, updates.shape)
+    inside, ranges = build.const(True, bool_, updates.shape), Ranges()
     for axis, place in enumerate(node.attribute.axes):
-        if place < 0:
+        if place < 0 and not ranges.inside(indices[-1 - place], target.shape[axis]):
             within = build.in_range(build.cast(indices[-1 - place], int64), target.shape[axis])
             inside = build.bitwise_and(inside, within)
     return inside
@@ -91,20 +91,16 @@ def _product_slopes(node: Node) -> tuple[Node, Node]:
     zero_there, zero_update = build.eq(target, zeros(target.shape, target)), build.eq(updates, none)
     ones = build.const(1, target.dtype, target.shape)
     axes = node.attribute.axes
-    others = build.scatter("mul", ones, build.where(zero_update, one, updates), indices, axes)
+    factors = build.where(zero_update, one, updates)
+    others = build.scatter("mul", ones, factors, indices, axes)
     count = build.scatter("add", zeros(target.shape, target), build.cast(zero_update, target.dtype), indices, axes)
     nothing = zeros(target.shape, target)
     for_target = build.where(build.eq(count, nothing), others, nothing)
-    product = build.mul(others, build.where(zero_there, ones, target))
-    zeros_in_all = build.add(count, build.cast(zero_there, target.dtype))
-    product_read, zeros_read = read(node, product), read(node, zeros_in_all)
-    is_none, is_one = build.eq(zeros_read, none), build.eq(zeros_read, one)
-    for_updates = build.where(
-        zero_update,
-        build.where(is_one, product_read, none),
-        build.where(is_none, build.div(product_read, build.where(zero_update, one, updates)), none),
-    )
-    return for_target, build.where(landed(node), for_updates, none)
+    product = read(node, build.mul(others, build.where(zero_there, ones, target)))
+    among_all = read(node, build.add(count, build.cast(zero_there, target.dtype)))
+    among_others = build.sub(among_all, build.cast(zero_update, target.dtype))
+    share = build.div(product, factors)
+    return for_target, build.where(build.bitwise_and(landed(node), build.eq(among_others, none)), share, none)
 
 
 def _extreme_shares(node: Node) -> tuple[Node, Node]:
@@ -175,11 +171,6 @@ def scan_steps(node: Node) -> tuple[Node, Node]:
 
 
 # --- scans that keep an extreme, and sorting: elements of x at places along an axis
-
-
-def picked(node: Node, x: Node) -> Node:
-    """The elements of x from where those of the node stood."""
-    return build.gather(x, [_places(node)], _along(node))
 
 
 def put_back(node: Node, ct: Node, wanted: Set[Node]) -> Parts:

@@ -21,16 +21,15 @@ from smelt.graph import (
     Loop,
     Node,
     Op,
-    branch,
     build,
-    loop,
     open_body,
     parameter,
     parameter_types,
     substituted,
     value_types,
+    values_of,
 )
-from smelt.graph.closed import host, items
+from smelt.graph.closed import items
 
 PullBack = Callable[[Sequence[Node], Sequence[Node], Sequence[Node]], list[Node | None]]
 PushForward = Callable[[Sequence[Node], Mapping[Node, Node]], list[Node | None]]
@@ -93,7 +92,7 @@ def loop_back(node: Node, given: Mapping[int, Node], wanted: Set[Node], pull_bac
     body = _body([*for_states, *added, *for_xs, *more], [*own_cts, *sums, *own_constants, *slices, step])
     at = len(moving) + len(along)
     attribute = old._replace(body=body, states=at, xs=len(stacked), reverse=not old.reverse)
-    results = loop(attribute, [*first, *filled([None] * len(sums), sums), *constants, *stacked])
+    results = values_of(attribute, [*first, *filled([None] * len(sums), sums), *constants, *stacked])
     stacks = dict(zip([*slices, *for_xs, *more], [*stacked, *results[at:]], strict=True))
     sums_of = dict(zip(along, results[len(moving) : at], strict=True))
     sums_of |= {k: summed(for_constants[k], stacks) for k in later}
@@ -111,7 +110,7 @@ def _states_before(node: Node) -> list[Node]:
     own = [parameter(k, *kind) for k, kind in enumerate(parameter_types(node)[: old.states])]
     kept: dict[int, Node] = {}
     if missing:
-        again = loop(old._replace(body=(*old.body, *_chosen(own, missing))), node.sources)
+        again = values_of(old._replace(body=(*old.body, *_chosen(own, missing))), node.sources)
         kept = dict(zip(missing, again[len(old.body) :], strict=True))
     for k, state in enumerate(states):
         if k not in kept:
@@ -147,7 +146,7 @@ def branch_back(node: Node, given: Mapping[int, Node], wanted: Set[Node], pull_b
     for body in node.attribute:
         found = pull_back(_chosen(open_body(body, own), list(given)), cotangents, inputs)
         bodies.append(_body(filled(found, inputs), [*own, *cotangents]))
-    results = branch(Branch(*bodies), predicate, [*operands, *given.values()])
+    results = values_of(Branch(*bodies), [predicate, *operands, *given.values()])
     return list(zip(_chosen(operands, chosen), results, strict=True))
 
 
@@ -195,7 +194,7 @@ def loop_forward(node: Node, tangents: Sequence[Node | None], push_forward: Push
         constants=old.constants + len(constants),
         xs=old.xs + len(xs),
     )
-    results = loop(attribute, sources)
+    results = values_of(attribute, sources)
     found = dict(zip(states, results[old.states :], strict=False))
     return found | dict(zip(ys, results[len(roots) + len(states) :], strict=True))
 
@@ -213,7 +212,7 @@ def branch_forward(node: Node, tangents: Sequence[Node | None], push_forward: Pu
         _body(filled(_chosen(found, chosen), _chosen(roots, chosen)), [*own, *moving])
         for found, roots in zip(pushed, opened, strict=True)
     ]
-    return dict(zip(chosen, branch(Branch(*bodies), predicate, [*operands, *changes.values()]), strict=True))
+    return dict(zip(chosen, values_of(Branch(*bodies), [predicate, *operands, *changes.values()]), strict=True))
 
 
 # --- batches
@@ -254,7 +253,7 @@ def loop_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, ba
     ]
     # What is scanned has its batch axis after the one that is cut.
     sources[first:] = [_swapped(x) if k in apart else x for k, x in enumerate(sources[first:], first)]
-    results = loop(old._replace(body=_body(full, inputs), test=_body(tests, inputs) or None), sources)
+    results = values_of(old._replace(body=_body(full, inputs), test=_body(tests, inputs) or None), sources)
     differing = [k in apart if k < old.states else found[k] is not None for k in range(len(results))]
     return {k: _whole(k, value, old.states, differing[k], size) for k, value in enumerate(results)}
 
@@ -284,7 +283,7 @@ def branch_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, 
     if choice is not None:
         both = zip(*(substituted(body, dict(zip(inputs, sources, strict=True))) for body in bodies), strict=True)
         return {k: _kept(choice, a, b) for k, (a, b) in enumerate(both)}
-    return dict(enumerate(branch(Branch(*(_body(body, inputs) for body in bodies)), predicate, sources)))
+    return dict(enumerate(values_of(Branch(*(_body(body, inputs) for body in bodies)), [predicate, *sources])))
 
 
 def _spread(x: Node, size: IndexLike) -> Node:
@@ -324,9 +323,9 @@ def host_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, ba
     same = [k for k, x in enumerate(batched) if x is None]
     apart = [k for k, x in enumerate(batched) if x is not None]
     own = _like(node.sources)
-    body = _body(host(node.attribute, own), _chosen(own, [*same, *apart]))
+    body = _body(values_of(node.attribute, own), _chosen(own, [*same, *apart]))
     sources = [*_chosen(node.sources, same), *(x for x in batched if x is not None)]
-    return dict(enumerate(loop(Loop(body, None, 0, len(same), len(apart), size), sources)))
+    return dict(enumerate(values_of(Loop(body, None, 0, len(same), len(apart), size), sources)))
 
 
 BACK = {Op.LOOP: loop_back, Op.BRANCH: branch_back, Op.HOST: host_back}

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from smelt.derive import choices, control
+from smelt.derive import control
 from smelt.derive.composites import SLOPES, apply_slope
-from smelt.derive.custom import Custom, Stopped
+from smelt.derive.custom import Custom, Stopped, stand_in
 from smelt.derive.elementwise import applied
-from smelt.derive.moves import filled, recurrence, total, wide, zeros
-from smelt.derive.vjp import depending, fresh
+from smelt.derive.moves import filled
+from smelt.derive.vjp import WAYS_BACK, depending, fresh, pull_back
 from smelt.errors import ArgumentError
 from smelt.graph import CONTROL, SOURCES, VIEWS, Node, Op, build, derived, expand, topological, with_sources
 
@@ -58,35 +58,24 @@ def _linear(node: Node, tangents: Tangents) -> Node | None:
     return with_sources(node, tuple(filled(changes, node.sources)))
 
 
-def _of_first(tangent: Callable[[Node, Node], Node | None]) -> Rule:
-    """A rule of the tangent of the first source alone: without that one there is none."""
-    return lambda node, tangents: None if tangents[0] is None else tangent(node, tangents[0])
-
-
 def _elementwise(node: Node, tangents: Tangents) -> Node | None:
     result = _added([None if t is None else applied(node, k, t) for k, t in enumerate(tangents)])
     return None if result is None else build.cast(result, node.dtype)
 
 
-def _reduce(node: Node, t: Node) -> Node | None:
-    x, (op, axes) = node.sources[0], node.attribute
-    if op == "add":
-        return _linear(node, [t])
-    if op == "mul":
-        return total(choices.product_map(x, axes, t), axes)
-    share, mask = choices.extreme_share(x, node, axes)
-    chosen = build.reduce("add", wide(build.where(mask, t, zeros(x.shape, x))), axes)
-    return build.cast(build.mul(chosen, share), node.dtype)
+def _folded(node: Node, tangents: Tangents) -> Node | None:
+    """Sums, and what is put in the place of others, are linear; for products and extremes the way back knows how."""
+    return (_linear if node.attribute.op in ("add", "set") else _transposed)(node, tangents)
 
 
-def _scan(node: Node, t: Node) -> Node | None:
-    op, axis = node.attribute
-    if op == "add":
-        return _linear(node, [t])
-    if op in ("max", "min"):
-        return choices.picked(node, t)
-    factors, entering = choices.scan_steps(node)
-    return build.cast(recurrence(factors, build.mul(wide(t), entering), axis), node.dtype)
+def _transposed(node: Node, tangents: Tangents) -> Node | None:
+    """What the rule of the way back does to a cotangent, which is linear, done to tangents the other way round."""
+    given = {source: t for source, t in zip(node.sources, tangents, strict=True) if t is not None}
+    cotangent = stand_in(node.dtype, node.shape)
+    found = WAYS_BACK[node.op](node, cotangent, given.keys())
+    back = [(part, given[source]) for source, part in found if source in given]
+    parts, moved = zip(*back, strict=True) if back else ((), ())
+    return pull_back(parts, moved, [cotangent], {node, *node.sources}, (node, "tangent of "))[0]
 
 
 def _contract(node: Node, tangents: Tangents) -> Node | None:
@@ -94,19 +83,6 @@ def _contract(node: Node, tangents: Tangents) -> Node | None:
     ta, tb = tangents
     parts = [None if ta is None else with_sources(node, (ta, b)), None if tb is None else with_sources(node, (a, tb))]
     return _added(parts)
-
-
-def _scatter(node: Node, tangents: Tangents) -> Node | None:
-    if node.attribute.op in ("set", "add"):
-        return _linear(node, tangents)
-    target, _, *indices = node.sources
-    moved, changed = tangents[:2]
-    for_target, for_updates = choices.slopes(node)
-    sent = None
-    if changed is not None:
-        nothing = zeros(target.shape, target)
-        sent = build.scatter("add", nothing, build.mul(changed, for_updates), indices, node.attribute.axes)
-    return _added([None if moved is None else build.mul(moved, for_target), sent])
 
 
 def _composite(node: Node, tangents: Tangents) -> Node | None:
@@ -126,16 +102,13 @@ def _alias(node: Node, tangents: Tangents) -> Node | None:
 
 
 _RULES: Final[dict[Op, Rule]] = {
-    **dict.fromkeys((*VIEWS, Op.PAD, Op.CONCAT, Op.GATHER, Op.WHERE), _linear),
+    **dict.fromkeys((*VIEWS, Op.PAD, Op.CONCAT, Op.GATHER, Op.WHERE, Op.CAST), _linear),
     Op.UNARY: _elementwise,
     Op.BINARY: _elementwise,
-    Op.CAST: _of_first(lambda node, t: build.cast(t, node.dtype)),
     Op.BITCAST: lambda node, tangents: None,
-    Op.REDUCE: _of_first(_reduce),
-    Op.SCAN: _of_first(_scan),
+    **dict.fromkeys((Op.REDUCE, Op.SCAN, Op.SCATTER), _folded),
     Op.CONTRACT: _contract,
-    Op.SCATTER: _scatter,
-    Op.SORT: _of_first(choices.picked),
+    Op.SORT: _transposed,
     Op.COMPOSITE: _composite,
     Op.ALIAS: _alias,
 }

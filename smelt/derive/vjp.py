@@ -7,7 +7,7 @@ nodes have one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from smelt.derive import choices, control
@@ -16,16 +16,19 @@ from smelt.derive.custom import Custom, Stopped, Variable
 from smelt.derive.elementwise import applied
 from smelt.derive.moves import Parts, Rule, added, broadcast_back, cut, inverse, narrowed, total, wide, zeros
 from smelt.derive.windows import unpadded, unsliced, unwindowed
-from smelt.errors import InternalError
 from smelt.graph import CONTROL, SOURCES, Node, Op, build, derived, expand, topological
 
 
 def pull_back(
-    outputs: Sequence[Node], cotangents: Sequence[Node], inputs: Sequence[Node], independent: Set[Node] = frozenset()
+    outputs: Sequence[Node],
+    cotangents: Sequence[Node],
+    inputs: Sequence[Node],
+    independent: Set[Node] = frozenset(),
+    origin: tuple[Node, str] | None = None,
 ) -> list[Node | None]:
     """The cotangent of every input; None for those that no output depends on.
 
-    What `independent` nodes depend on themselves does not count.
+    What `independent` nodes depend on themselves does not count. `origin` is what all is made for, if not gradients.
     """
     order = topological(outputs, through_leaves=True, known=independent | fresh(inputs))
     wanted = depending(order, inputs)
@@ -35,7 +38,7 @@ def pull_back(
         for node, part in parts:
             if node in wanted:
                 if of is not None:
-                    derived(part, of, "gradient of ")
+                    derived(part, *(origin or (of, "gradient of ")))
                 known = sums.get(node)
                 sums[node] = part if known is None else added(known, part)
 
@@ -52,7 +55,7 @@ def pull_back(
             if given:
                 contribute(control.BACK[node.op](node, given, wanted, pull_back), node)
         elif node in sums and node.op not in SOURCES:
-            contribute(_RULES[node.op](node, sums[node], wanted), node)
+            contribute(WAYS_BACK[node.op](node, sums[node], wanted), node)
     return [sums.get(node) for node in inputs]
 
 
@@ -184,11 +187,7 @@ def _flat(node: Node, ct: Node, wanted: Set[Node]) -> Parts:
     return ()
 
 
-def _internal(node: Node, ct: Node, wanted: Set[Node]) -> Iterator[tuple[Node, Node]]:
-    raise InternalError(f"{node!r} has a cotangent")
-
-
-_RULES: Final[dict[Op, Rule]] = {
+WAYS_BACK: Final[dict[Op, Rule]] = {
     Op.RESHAPE: _to_first(lambda node, ct, x: build.reshape(ct, x.shape)),
     Op.PERMUTE: _to_first(lambda node, ct, x: build.permute(ct, inverse(node.attribute))),
     Op.EXPAND: _to_first(lambda node, ct, x: narrowed(ct, x.shape)),
@@ -207,9 +206,7 @@ _RULES: Final[dict[Op, Rule]] = {
     Op.GATHER: choices.gather_back,
     Op.SCATTER: choices.scatter_back,
     Op.SORT: choices.put_back,
-    Op.NONZERO: _internal,
     Op.ITEM: _flat,  # its loop or branch takes the cotangents of all of them
-    Op.PARAMETER: _flat,
     Op.COMPOSITE: _composite,
     Op.ALIAS: _alias,
 }

@@ -41,23 +41,21 @@ def _trimmed(x: Node, axis: int, before: int, after: int) -> Node:
     """x without its ends along an axis, cut off as near to what it is made of as possible."""
     if before == after == 0:
         return x
-    if x.leaf is None and x.op is Op.RESHAPE and _product_below(x, axis)[0] is not None:
+    op = x.op if x.leaf is None else Op.LEAF  # what has a value is not taken apart
+    if op is Op.RESHAPE and _product_below(x, axis)[0] is not None:
         source = x.sources[0]
         inner = _trimmed(source, source.rank - (x.rank - axis), before, after)
         return build.reshape(inner, (*x.shape[:axis], inner.shape[inner.rank - (x.rank - axis)], *x.shape[axis + 1 :]))
-    if x.leaf is None and x.op is Op.CONTRACT:
+    if op is Op.CONTRACT:
         left, right, out = x.attribute
         a, b = (
             _trimmed(source, labels.index(out[axis]), before, after) if out[axis] in labels else source
             for source, labels in zip(x.sources, (left, right), strict=True)
         )
         return build.contract(a, b, left, right, out, x.dtype)
-    if x.leaf is None and x.op is Op.WINDOW and axis < x.rank - 1:
-        window = x.attribute
-        if axis != window.axis or window.step == 1:
-            inner = _trimmed(x.sources[0], axis, before, after)
-            return build.window(inner, window.axis, window.size, window.step, window.dilation)
-    if x.leaf is None and x.op is Op.PAD:
+    if op is Op.WINDOW and axis < x.rank - 1 and (axis != x.attribute.axis or x.attribute.step == 1):
+        return build.window(_trimmed(x.sources[0], axis, before, after), *x.attribute)
+    if op is Op.PAD:
         widths = list(x.attribute)
         source, (first, last) = x.sources[0], widths[axis]
         if first == last == 0:
@@ -129,9 +127,7 @@ def _widened(x: Node, axis: int, before: IndexLike, after: IndexLike) -> Node:
     stored, not one of all windows.
     """
     if x.leaf is None and x.op is Op.WINDOW and axis not in (x.attribute.axis, x.rank - 1):
-        window = x.attribute
-        inner = _widened(x.sources[0], axis, before, after)
-        return build.window(inner, window.axis, window.size, window.step, window.dilation)
+        return build.window(_widened(x.sources[0], axis, before, after), *x.attribute)
     return widen(x, axis, before, after)
 
 

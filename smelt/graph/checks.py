@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 from smelt.dtypes import int64, uint64
 from smelt.errors import IndexRangeError, Location, user_location
 from smelt.graph import build, origins
-from smelt.graph.closed import branch, items, loop, open_body, parameter
-from smelt.graph.index import Index, IndexLike, as_index
+from smelt.graph.closed import items, open_body, parameter, values_of
+from smelt.graph.index import Index, IndexLike
 from smelt.graph.node import Node, constant_value, topological
 from smelt.graph.ops import CONTROL, Branch, Loop, Op
 from smelt.graph.ranges import Ranges
@@ -54,8 +54,7 @@ DONE = Check("an effect", 0, 0, None)  # of an effect, which has nothing to say
 
 
 class _Published(threading.local):
-    def __init__(self) -> None:
-        self.nodes: list[Node] = []
+    nodes: tuple[Node, ...] = ()
 
 
 _published = _Published()
@@ -63,13 +62,13 @@ _published = _Published()
 
 def publish(nodes: Sequence[Node]) -> None:
     """Hand the effects of a function that has been traced to whoever writes its graph down next."""
-    _published.nodes = list(nodes)
+    _published.nodes = tuple(nodes)
 
 
 def take() -> list[Node]:
     """The effects that were handed over last, once."""
-    found, _published.nodes = _published.nodes, []
-    return found
+    found, _published.nodes = _published.nodes, ()
+    return list(found)
 
 
 def written(node: Node, name: str) -> Node:
@@ -88,14 +87,10 @@ def checks_of(order: Iterable[Node]) -> Found:
             name, location, batched = origins.written.get(node, origins.Written(node.op.value, None))
             first = 1 if node.op is Op.GATHER else 2
             for axis, (k, size) in enumerate(zip(node.attribute.axes, node.sources[0].shape, strict=True)):
-                if k < 0 and not _is_inside(ranges(node.sources[first - 1 - k]), size):
+                if k < 0 and not ranges.inside(node.sources[first - 1 - k], size):
                     check = Check(name, axis - batched, size, location)
                     found.setdefault(_worst(node.sources[first - 1 - k], size), check)
     return found
-
-
-def _is_inside(values: tuple[int, int], size: IndexLike) -> bool:
-    return values[0] >= 0 and values[1] < as_index(size).low
 
 
 def _worst(index: Node, size: IndexLike) -> Node:
@@ -181,7 +176,7 @@ def _branch(node: Node) -> tuple[list[Node], Found]:
     fine = build.const(FINE, int64)
     (true, yes), (false, no) = bodies
     attribute = Branch((*true, *yes, *([fine] * len(no))), (*false, *([fine] * len(yes)), *no))
-    values = branch(attribute, node.sources[0], node.sources[1:])
+    values = values_of(attribute, node.sources)
     return values[: len(true)], dict(zip(values[len(true) :], checks, strict=True))
 
 
@@ -206,7 +201,7 @@ def _loop(node: Node) -> tuple[list[Node], Found]:
         states=states + more,
     )
     fine = build.const(FINE, int64)
-    values = loop(attribute, [*node.sources[:states], *([fine] * more), *node.sources[states:]])
+    values = values_of(attribute, [*node.sources[:states], *([fine] * more), *node.sources[states:]])
     kept = [*values[:states], *values[states + more :]]
     found = dict(zip(values[states : states + more], checks.values(), strict=True))
     # The test that ends the loop is not followed by an iteration.

@@ -1,13 +1,13 @@
 """Closed graphs: the bodies of loops and branches, whose only inputs are PARAMETER nodes.
 
 `close` makes a body of nodes that were computed from stand-ins, and `open_body` puts arguments in the place of the
-parameters again. `loop` and `branch` make the nodes that run bodies, and give one ITEM for each of their values.
+parameters again. `values_of` makes the nodes that run bodies, and gives one ITEM for each of their values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from smelt.dtypes import DType
 from smelt.graph.node import Node, Shape, find, made, topological
@@ -15,6 +15,7 @@ from smelt.graph.ops import CONTROL, VIEWS, Branch, Hosted, Loop, Op
 from smelt.graph.rewritten import Attribute, Body, substituted
 from smelt.graph.verify import value_types
 
+_OPS: Final = {Loop: Op.LOOP, Branch: Op.BRANCH, Hosted: Op.HOST}
 _used = False  # whether there has been a loop or branch: most programs have none
 
 
@@ -73,32 +74,16 @@ def open_body(body: Sequence[Node], arguments: Sequence[Node]) -> list[Node]:
     return substituted(body, given)
 
 
-def loop(attribute: Loop, sources: Sequence[Node]) -> list[Node]:
-    """The values of a loop over its sources: the last states, then the stacked ys."""
-    return _items(Op.LOOP, attribute, sources)
-
-
-def branch(attribute: Branch, predicate: Node, operands: Sequence[Node]) -> list[Node]:
-    """The values of the body that a bool scalar chooses."""
-    return _items(Op.BRANCH, attribute, [predicate, *operands])
-
-
-def host(attribute: Hosted, sources: Sequence[Node]) -> list[Node]:
-    """The values that Python computes of the sources."""
-    return _items(Op.HOST, attribute, sources)
-
-
-def _items(op: Op, attribute: Attribute, sources: Sequence[Node]) -> list[Node]:
+def values_of(attribute: Attribute, sources: Sequence[Node]) -> list[Node]:
+    """The values of a loop (the last states, then the stacked ys), a branch or a call of Python's over its sources."""
     global _used
     _used = True
     types = value_types(attribute)
-    if not types:
-        return []
-    return items(made(op, *types[0], tuple(sources), attribute))
+    return items(made(_OPS[type(attribute)], *types[0], tuple(sources), attribute)) if types else []
 
 
 def items(node: Node) -> list[Node]:
-    """One ITEM for each value of a LOOP or BRANCH."""
+    """One ITEM for each value of a LOOP, BRANCH or HOST."""
     types = value_types(node.attribute)
     return [made(Op.ITEM, dtype, shape, (node,), k) for k, (dtype, shape) in enumerate(types)]
 

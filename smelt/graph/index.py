@@ -36,18 +36,11 @@ class Variable(Atom):
     __slots__ = ("first", "last", "name")
 
     def __init__(self, name: str, first: IndexLike, last: IndexLike) -> None:
-        self.name, self.first, self.last = name, as_index(first), as_index(last)
+        self.name, self.first, self.last = self.parts = name, as_index(first), as_index(last)
         self.low, self.high = self.first.low, max(self.first.low, self.last.high)
         self.depth = 1 + max(self.first.depth, self.last.depth)
         self.text = name if _PLAIN_NAME.fullmatch(name) else quoted(name)
         self.hash = hash((name, self.low, self.high))
-
-    __hash__ = Atom.__hash__  # which __eq__ would take away
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return type(other) is Variable and (self.name, self.first, self.last) == (other.name, other.first, other.last)
 
 
 Monomial = tuple[Atom, ...]

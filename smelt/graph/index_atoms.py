@@ -13,17 +13,23 @@ if TYPE_CHECKING:
 
 
 class Atom:
-    """What a term multiplies. Compared by structure; `text` orders atoms and prints them."""
+    """What a term multiplies. Compared by structure, the `parts`; `text` orders atoms and prints them."""
 
-    __slots__ = ("depth", "hash", "high", "low", "text")
+    __slots__ = ("depth", "hash", "high", "low", "parts", "text")
     low: int
     high: int
     depth: int  # larger than that of anything it is bounded by or made of
     text: str
     hash: int
+    parts: tuple[Any, ...]
 
     def __hash__(self) -> int:
         return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is type(self) and self.hash == other.hash and self.parts == other.parts
 
     def __repr__(self) -> str:
         return self.text
@@ -37,18 +43,11 @@ class Operation(Atom):
     evaluate: Callable[[Any, Any], Any]  # with NumPy's arrays of integers, too
 
     def __init__(self, a: Index, b: Index) -> None:
-        self.a, self.b = a, b
+        self.a, self.b = self.parts = a, b
         self.depth = 1 + max(a.depth, b.depth)
         self.text = self._spell()
         self.hash = hash((self.symbol, a, b))
         self.low, self.high = self._bounds()
-
-    __hash__ = Atom.__hash__  # which __eq__ would take away
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return type(other) is type(self) and self.hash == other.hash and self.a == other.a and self.b == other.b
 
     def _spell(self) -> str:
         return f"{spell_operand(self.a)} {self.symbol} {spell_operand(self.b)}"

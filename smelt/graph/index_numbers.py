@@ -177,8 +177,7 @@ def check_hash(a: index.Index) -> None:
 class _Found(threading.local):
     """Whether symbolic sizes stand for numbers that the user knows nothing of."""
 
-    def __init__(self) -> None:
-        self.active = False
+    active = False
 
 
 _found = _Found()

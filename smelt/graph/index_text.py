@@ -30,10 +30,6 @@ _TOKEN = re.compile(
 )
 
 
-def _is_integer(token: str) -> bool:
-    return token.isdigit() and len(token) <= _MAXIMUM_DIGITS
-
-
 class TokenReader:
     """A line of text cut into tokens, read from left to right. `line` is only for messages."""
 
@@ -109,7 +105,7 @@ class TokenReader:
     def integer(self) -> int:
         """An integer, possibly negative."""
         sign = -1 if self.accept("-") else 1
-        if self.kind != "number" or not _is_integer(self.token):
+        if self.kind != "number" or not self.token.isdigit() or len(self.token) > _MAXIMUM_DIGITS:
             self.fail("an integer")
         return sign * int(self.take())
 

@@ -261,10 +261,8 @@ def kind_letter(dtype: DType) -> str:
 
 def identity(op: str, dtype: DType) -> dtypes.Scalar:
     """What a reduction of nothing gives."""
-    if op == "add":
-        return 0.0 if dtype.is_float else 0
-    if op == "mul":
-        return 1.0 if dtype.is_float else 1
+    if op in ("add", "mul"):
+        return float(op == "mul") if dtype.is_float else int(op == "mul")
     if dtype.is_float:
         return float("inf") if op == "min" else float("-inf")
     return dtype.minimum if op == "max" else dtype.maximum

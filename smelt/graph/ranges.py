@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from smelt.dtypes import DType, bool_
-from smelt.graph.index import as_index
+from smelt.graph.index import IndexLike, as_index, least
 from smelt.graph.node import Node, constant_value, topological
 from smelt.graph.ops import ELEMENTWISE, VIEWS, Op
 
@@ -24,6 +24,11 @@ class Ranges:
         for each in topological([node], known=self._known, reads=_consulted):
             self._known[each] = self._find(each)
         return self._known[node]
+
+    def inside(self, index: Node, size: IndexLike) -> bool:
+        """Whether all elements of an index are known to lie inside an axis."""
+        low, high = self(index)
+        return low >= 0 and high < least(size)
 
     def _find(self, node: Node) -> Range:
         whole = full(node.dtype)
@@ -121,7 +126,7 @@ _RULES: Final[dict[Op, Callable[[Node, list[Range]], Range | None]]] = {
     Op.CONCAT: _union,
     Op.GATHER: _union,
     Op.ALIAS: _union,
-    Op.REDUCE: _reduced,
+    **dict.fromkeys((Op.REDUCE, Op.SCAN), _reduced),
     Op.SORT: _sorted,
     Op.NONZERO: lambda node, _: (0, as_index(node.sources[0].shape[0]).high),
     **dict.fromkeys(VIEWS, _union),

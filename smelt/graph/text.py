@@ -26,20 +26,19 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
 from smelt.dtypes import DType
 from smelt.errors import InternalError, ParseError, SmeltError
-from smelt.graph import forms, ops
+from smelt.graph import forms
 from smelt.graph.forms import COMMON, NUMBER, SIZE, Kind, Line, Text, formed, listed, making_sense, named
 from smelt.graph.index import Dim, Variable
 from smelt.graph.node import Node, Shape, constant_bytes, make, scalar_of, topological
-from smelt.graph.ops import CONTROL, Branch, Op
+from smelt.graph.ops import CONTROL, Op, Span
 from smelt.graph.rewritten import bodies_of
 from smelt.graph.shapes import dims_of
-from smelt.graph.verify import verify_node
+from smelt.graph.verify import FORMS, verify_node
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +67,11 @@ def _lines(roots: Sequence[Node], nodes: dict[Node, None], leaves: dict[Node, in
     text.numbers = {node: at for at, node in enumerate(order)}
     nodes |= dict.fromkeys(order)
     for at, node in enumerate(order):
-        kind, form = _FORMS.get(node.op, _PLAIN)
         shown: Any = _value(node) if node.op is Op.CONST else node.attribute
         if node.op is Op.LEAF:
             shown = leaves.setdefault(node, len(leaves))
-        fields: dict[str, Any] = {"attribute": shown} if kind is None else shown._asdict()
-        said = text.written(form, SimpleNamespace(sources=node.sources, **fields))
+        fields: dict[str, Any] = shown._asdict() if hasattr(shown, "_asdict") else {"attribute": shown}
+        said = text.written(_FORMS.get(node.op, _PLAIN), SimpleNamespace(sources=node.sources, **fields))
         yield f"{indent}%{at} = {node.op.value}{said} : {text.written(_TYPE, node)}"
         if node.op in CONTROL:
             for name, body in zip(_BODY_NAMES[node.op], bodies_of(node), strict=False):
@@ -150,22 +148,22 @@ class _Graph(Text):
             line.fail(f"the name %{len(self.nodes)} before here")
         line.expect("=")
         op: Op = self.read("op", line)
-        kind, form = _FORMS.get(op, _PLAIN)
-        fields = self.read_form(form, line)
+        fields = self.read_form(_FORMS.get(op, _PLAIN), line)
         sources = fields.pop("sources", ())
         line.expect(":")
         dtype, shape = self.read_form(_TYPE, line).values()
-        attribute: Any = fields.get("attribute") if kind is None else kind(**fields)
         if op is Op.CONST:
-            attribute = _constant(attribute, dtype, line)
+            fields["attribute"] = _constant(fields["attribute"], dtype, line)
         line.end()
         if op is Op.LEAF:
-            return self.leaf(attribute, dtype, shape, line)
+            return self.leaf(fields["attribute"], dtype, shape, line)
         if op is Op.LOOP:
-            attribute = attribute._replace(body=self.body("body"))
-            attribute = attribute if attribute.length is not None else attribute._replace(test=self.body("test"))
+            endless = fields.setdefault("length", None) is None
+            fields |= {"body": self.body("body"), "test": self.body("test") if endless else None}
         elif op is Op.BRANCH:
-            attribute = Branch(self.body("true"), self.body("false"))
+            fields = {"true": self.body("true"), "false": self.body("false")}
+        kind: Any = FORMS[op].attribute
+        attribute = kind(**fields) if fields and hasattr(kind, "_fields") else fields.get("attribute")
         node = make(op, dtype, shape, sources, attribute)
         verify_node(node)
         return node
@@ -229,25 +227,20 @@ def _read_scalar(_: _Graph, line: Line) -> Any:
     if line.kind == "string":
         return line.string()
     negative = line.accept("-")
-    if line.kind == "name":
-        word = line.take()
-        if word == "inf":
-            return -math.inf if negative else math.inf
-        return _NAMED[word] if word in _NAMED and not negative else line.fail(f"a value before here, not {word!r:.40},")
-    if line.kind != "number":
-        line.fail("a value")
-    if line.token.isdigit():
+    if line.kind == "number" and line.token.isdigit():
         return -line.integer() if negative else line.integer()
+    known = {"inf": math.inf} if negative else _NAMED
+    if line.token not in known and not line.token.startswith("0x"):
+        line.fail("a value")
     try:
-        value = float.fromhex(line.token)
+        value = known[line.token] if line.token in known else float.fromhex(line.token)
     except (ValueError, OverflowError):
         line.fail("a hexadecimal float")
-    if not line.take().startswith("0x"):
-        line.fail("a hexadecimal float before here")
+    line.take()
     return -value if negative else value
 
 
-_NAMED: Final[dict[str, Any]] = {"true": True, "false": False, "none": None}
+_NAMED: Final[dict[str, Any]] = {"true": True, "false": False, "none": None, "inf": math.inf}
 
 
 # --- kinds of fields
@@ -295,7 +288,7 @@ _Graph.kinds = {
     "scalar": Kind(_read_scalar, _write_scalar),
     "axes": listed(NUMBER, "(", ")"),
     "widths": listed(formed(None, "{0:size}:{1:size}"), "(", ")"),
-    "spans": listed(formed(ops.Span, "{start:size}:{size:size}:{step:number}"), "(", ")"),
+    "spans": listed(formed(Span, "{start:size}:{size:size}:{step:number}"), "(", ")"),
     "parameters": listed(formed(None, "{0:word}={1:scalar}"), "{", "}"),
     "checked": _flag("clamped", "checked"),
     "descending": _flag("ascending", "descending"),
@@ -308,31 +301,30 @@ _BODY_NAMES: Final = {Op.LOOP: ("body", "test"), Op.BRANCH: ("true", "false"), O
 
 _HEADER: Final = "graph leaves({leaves:number}) dims{dims:dims}"
 _TYPE: Final = "{dtype:dtype}{shape:shape}"
-_PLAIN: Final = (None, "{sources:nodes}")
-# What is written of each op, and the type of an attribute with parts. Of ops that are not listed only the sources are
-# written; of aliases and calls of Python's there is more, which has no text.
-_FORMS: Final[dict[Op, tuple[Any, str]]] = {
-    Op.LEAF: (None, " {attribute:number}"),
-    Op.CONST: (None, " {attribute:constant}"),
-    Op.PERMUTE: (None, "{sources:nodes} {attribute:axes}"),
-    Op.PAD: (None, "{sources:nodes} {attribute:widths}"),
-    Op.SLICE: (None, "{sources:nodes} {attribute:spans}"),
-    Op.CONCAT: (None, "{sources:nodes} ({attribute:number})"),
-    Op.WINDOW: (ops.Window, "{sources:nodes} ({axis:number}, {size:number}, {step:number}, {dilation:number})"),
-    Op.UNARY: (None, " {attribute:word}{sources:nodes}"),
-    Op.BINARY: (None, " {attribute:word}{sources:nodes}"),
-    Op.REDUCE: (ops.Reduction, " {op:word}{sources:nodes} {axes:axes}"),
-    Op.SCAN: (ops.Scanning, " {op:word}{sources:nodes} ({axis:number})"),
-    Op.CONTRACT: (ops.Contraction, "{sources:nodes} {left:axes} {right:axes} {out:axes}"),
-    Op.GATHER: (ops.Gathering, " {checked:checked}{sources:nodes} {axes:axes}"),
-    Op.SCATTER: (ops.Scattering, " {op:word} {checked:checked}{sources:nodes} {axes:axes}"),
-    Op.SORT: (ops.Sorting, " {descending:descending} {indices:indices}{sources:nodes} ({axis:number})"),
-    Op.COMPOSITE: (ops.Composition, " {name:word}{sources:nodes} {parameters:parameters}"),
-    Op.PARAMETER: (None, " {attribute:number}"),
+_PLAIN: Final = "{sources:nodes}"
+# What is written of each op: its attribute, or the parts of that. Of ops that are not listed only the sources are
+# written; of aliases and calls of Python's there is more, which has no text. Bodies follow on lines of their own.
+_FORMS: Final[dict[Op, str]] = {
+    Op.LEAF: " {attribute:number}",
+    Op.CONST: " {attribute:constant}",
+    Op.PERMUTE: "{sources:nodes} {attribute:axes}",
+    Op.PAD: "{sources:nodes} {attribute:widths}",
+    Op.SLICE: "{sources:nodes} {attribute:spans}",
+    Op.CONCAT: "{sources:nodes} ({attribute:number})",
+    Op.WINDOW: "{sources:nodes} ({axis:number}, {size:number}, {step:number}, {dilation:number})",
+    Op.UNARY: " {attribute:word}{sources:nodes}",
+    Op.BINARY: " {attribute:word}{sources:nodes}",
+    Op.REDUCE: " {op:word}{sources:nodes} {axes:axes}",
+    Op.SCAN: " {op:word}{sources:nodes} ({axis:number})",
+    Op.CONTRACT: "{sources:nodes} {left:axes} {right:axes} {out:axes}",
+    Op.GATHER: " {checked:checked}{sources:nodes} {axes:axes}",
+    Op.SCATTER: " {op:word} {checked:checked}{sources:nodes} {axes:axes}",
+    Op.SORT: " {descending:descending} {indices:indices}{sources:nodes} ({axis:number})",
+    Op.COMPOSITE: " {name:word}{sources:nodes} {parameters:parameters}",
+    Op.PARAMETER: " {attribute:number}",
     Op.LOOP: (
-        partial(ops.Loop, (), None, length=None),  # bodies follow on lines of their own
         "{sources:nodes} (states {states:number}, constants {constants:number}, xs {xs:number}"
-        "[, length {length:size}][, reverse{reverse:there}])",
+        "[, length {length:size}][, reverse{reverse:there}])"
     ),
-    Op.ITEM: (None, " {attribute:number}{sources:nodes}"),
+    Op.ITEM: " {attribute:number}{sources:nodes}",
 }

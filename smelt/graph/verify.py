@@ -12,25 +12,10 @@ from typing import Any, Final, NamedTuple
 
 from smelt.dtypes import DType, bool_, int64
 from smelt.errors import InternalError, SmeltError
-from smelt.graph import build
+from smelt.graph import build, ops
 from smelt.graph.index import Index
 from smelt.graph.node import Node, Shape, topological
-from smelt.graph.ops import (
-    CONTROL,
-    Branch,
-    Composition,
-    Contraction,
-    Gathering,
-    Hosted,
-    Loop,
-    Op,
-    Reduction,
-    Scanning,
-    Scattering,
-    Sorting,
-    Span,
-    Window,
-)
+from smelt.graph.ops import CONTROL, Branch, Hosted, Loop, Op
 from smelt.graph.shapes import certain, dims_of
 
 
@@ -102,7 +87,7 @@ def _coordinates(node: Node, axes: tuple[int, ...], x: Node, shape: Shape, indic
 
 
 def _slice(node: Node) -> None:
-    _need(node, all(type(span) is Span for span in node.attribute), "there is a Span for each axis")
+    _need(node, all(type(span) is ops.Span for span in node.attribute), "there is a Span for each axis")
 
 
 def _gather(node: Node) -> None:
@@ -123,22 +108,19 @@ def _sort(node: Node) -> None:
 
 
 def _contracted(node: Node, a: Node, b: Node) -> Node:
-    left, right, out = node.attribute
-    return build.contract(a, b, left, right, out, node.dtype)
+    return build.contract(a, b, dtype=node.dtype, **node.attribute._asdict())
 
 
 def _gathered(node: Node, x: Node, *indices: Node) -> Node:
-    return build.gather(x, indices, node.attribute.axes, node.shape, checked=node.attribute.checked)
+    return build.gather(x, indices, shape=node.shape, **node.attribute._asdict())
 
 
 def _scattered(node: Node, target: Node, updates: Node, *indices: Node) -> Node:
-    op, axes, checked = node.attribute
-    return build.scatter(op, target, updates, indices, axes, checked=checked)
+    return build.scatter(target=target, updates=updates, indices=indices, **node.attribute._asdict())
 
 
 def _sorted(node: Node, x: Node) -> Node:
-    axis, descending, indices = node.attribute
-    return build.sort(x, axis, descending=descending, indices=indices, count=node.shape[axis])
+    return build.sort(x, count=node.shape[node.attribute.axis], **node.attribute._asdict())
 
 
 def _composite(node: Node, *sources: Node) -> Node:
@@ -244,20 +226,20 @@ FORMS: Final[dict[Op, Form]] = {
     Op.PAD: Form(2, tuple, lambda node, x, fill: build.pad(x, node.attribute, fill)),
     Op.SLICE: Form(1, tuple, lambda node, x: build.slice_(x, node.attribute), _slice),
     Op.CONCAT: Form(None, int, lambda node, *xs: build.concat(xs, node.attribute)),
-    Op.WINDOW: Form(1, Window, lambda node, x: build.window(x, *node.attribute)),
+    Op.WINDOW: Form(1, ops.Window, lambda node, x: build.window(x, *node.attribute)),
     Op.UNARY: Form(1, str, lambda node, x: build.unary(node.attribute, x)),
     Op.BINARY: Form(2, str, lambda node, a, b: build.binary(node.attribute, a, b)),
     Op.WHERE: Form(3, NoneType, lambda node, condition, a, b: build.where(condition, a, b)),
     Op.CAST: Form(1, NoneType, lambda node, x: build.cast(x, node.dtype)),
     Op.BITCAST: Form(1, NoneType, lambda node, x: build.bitcast(x, node.dtype)),
-    Op.REDUCE: Form(1, Reduction, lambda node, x: build.reduce(node.attribute.op, x, node.attribute.axes)),
-    Op.SCAN: Form(1, Scanning, lambda node, x: build.scan(node.attribute.op, x, node.attribute.axis)),
-    Op.CONTRACT: Form(2, Contraction, _contracted),
-    Op.GATHER: Form(None, Gathering, _gathered, _gather),
-    Op.SCATTER: Form(None, Scattering, _scattered, _scatter),
-    Op.SORT: Form(1, Sorting, _sorted, _sort),
+    Op.REDUCE: Form(1, ops.Reduction, lambda node, x: build.reduce(node.attribute.op, x, node.attribute.axes)),
+    Op.SCAN: Form(1, ops.Scanning, lambda node, x: build.scan(node.attribute.op, x, node.attribute.axis)),
+    Op.CONTRACT: Form(2, ops.Contraction, _contracted),
+    Op.GATHER: Form(None, ops.Gathering, _gathered, _gather),
+    Op.SCATTER: Form(None, ops.Scattering, _scattered, _scatter),
+    Op.SORT: Form(1, ops.Sorting, _sorted, _sort),
     Op.NONZERO: Form(1, NoneType, lambda node, x: build.nonzero(x, node.shape[0]), _vectors),
-    Op.COMPOSITE: Form(None, Composition, _composite),
+    Op.COMPOSITE: Form(None, ops.Composition, _composite),
     Op.ALIAS: Form(None, object, None, _alias),
     Op.PARAMETER: Form(0, int, None, lambda node: _need(node, node.attribute >= 0, "a parameter has a number")),
     Op.LOOP: Form(None, Loop, None, _loop),

@@ -2,8 +2,8 @@
 
 Takes a traced graph and named families of rules, indexed by op; gives an equal graph at the rules' fixpoint, in which
 written-out contractions have become `CONTRACT`. Always holds: shape and dtype of every result are kept, each rule
-states its float contract (`exact`, `reassociates` or `fast`), and any family may be switched off without changing a
-result beyond that contract. Real choices, where either side may be the better one, are not made here.
+states its float contract (`exact` or `reassociates`), and any family may be switched off without changing a result
+beyond that contract. Real choices, where either side may be the better one, are not made here.
 """
 
 from smelt.rewrite.engine import Step, enabled_rules, rewrite

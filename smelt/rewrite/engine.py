@@ -10,7 +10,7 @@ from typing import NamedTuple
 from smelt.config import settings
 from smelt.errors import InternalError
 from smelt.graph import BINARY, UNARY, Node, Op, make, topological
-from smelt.rewrite.rule import Contract, Function, Rule
+from smelt.rewrite.rule import Function, Rule
 from smelt.rewrite.rules import RULES
 
 # UNARY and BINARY nodes find their rules by the function's name, all others by op.
@@ -32,9 +32,10 @@ class Step(NamedTuple):
     after: Node
 
 
-def enabled_rules(fast: bool = False) -> tuple[Rule, ...]:
-    """The rules that are on: all families but those switched off, and `fast` rules only if asked for."""
-    return _enabled(settings().disabled_rules, fast)
+def enabled_rules() -> tuple[Rule, ...]:
+    """The rules that are on: all families but those switched off."""
+    disabled = settings().disabled_rules
+    return tuple([rule for rule in RULES if rule.family not in disabled]) if disabled else RULES
 
 
 def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None, trace: list[Step] | None = None) -> list[Node]:
@@ -59,11 +60,6 @@ def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None, trace: l
             break
         budget = walk.budget
     return results
-
-
-@functools.lru_cache(maxsize=64)
-def _enabled(disabled: frozenset[str], fast: bool) -> tuple[Rule, ...]:
-    return tuple(r for r in RULES if r.family not in disabled and (fast or r.contract is not Contract.FAST))
 
 
 @functools.lru_cache(maxsize=64)

@@ -16,8 +16,7 @@ class Contract(enum.Enum):
     """What a rule may do to floating-point results."""
 
     EXACT = "exact"  # the same values, signed zeros, infinities and NaNs included
-    REASSOCIATES = "reassociates"  # a sum may be taken in another order, or without rounding in between
-    FAST = "fast"  # right for real numbers only; off unless asked for
+    REASSOCIATES = "reassociates"  # float sums may be taken in another order, or without rounding in between
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # a rule is itself: tuples of rules are looked up all the time

@@ -10,8 +10,7 @@ import numpy as np
 
 from smelt import dtypes, tree
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import Hosted, Node, shape_text
-from smelt.graph.closed import host
+from smelt.graph import Hosted, Node, shape_text, values_of
 from smelt.tensor import Tensor, node_of, wrap
 
 T = TypeVar("T")
@@ -116,7 +115,7 @@ def called(
         if dtype in dtypes.STORAGE:
             raise DTypeError(f"{name}: {dtype} only stores values", hint="Cast first, for example with x.astype.")
     hosted = _Typed(HostFunction(function, given, gives, name), tuple(dtype for dtype, _ in types))
-    return host(Hosted(_Ordered(hosted, len(nodes)) if after else hosted, tuple(types)), [*nodes, *after])
+    return values_of(Hosted(_Ordered(hosted, len(nodes)) if after else hosted, tuple(types)), [*nodes, *after])
 
 
 @dataclass(frozen=True, slots=True)

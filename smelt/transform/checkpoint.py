@@ -14,7 +14,7 @@ from smelt import tree
 from smelt.derive import Call, Custom, Variable
 from smelt.derive.vjp import pull_back
 from smelt.errors import ArgumentError
-from smelt.graph import Loop, Node, Op, alias, build, loop, open_body, parameter, substituted, topological
+from smelt.graph import Loop, Node, Op, alias, build, open_body, parameter, substituted, topological, values_of
 from smelt.graph.closed import close
 from smelt.tensor import Tensor, wrap
 from smelt.transform.arguments import Derived, called, function_of, tensor_nodes
@@ -93,5 +93,5 @@ class _WayBack:
         # What is kept is read where it would be computed again.
         ways = substituted(reached, dict(zip(again, kept, strict=True)))
         attribute = Loop(tuple(ways), None, states=0, constants=len(outside), xs=0, length=1)
-        results = iter([build.reshape(value, value.shape[1:]) for value in loop(attribute, outside)])
+        results = iter([build.reshape(value, value.shape[1:]) for value in values_of(attribute, outside)])
         return [None if part is None else next(results) for part in found]

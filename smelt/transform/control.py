@@ -24,15 +24,14 @@ from smelt.graph import (
     Shape,
     as_index,
     as_size,
-    branch,
     build,
     constant_value,
-    loop,
     open_body,
     private_nodes,
     row_major,
     shape_text,
     size_of,
+    values_of,
 )
 from smelt.graph.closed import close
 from smelt.runtime import Placeholder
@@ -85,7 +84,7 @@ def cond(pred: Any, true_fn: Callable[..., T], false_fn: Callable[..., T], *oper
     if predicate.op is Op.CONST:
         values = open_body(closed.bodies[not constant_value(predicate)], arguments)
     else:
-        values = branch(Branch(*closed.bodies), predicate, arguments)
+        values = values_of(Branch(*closed.bodies), [predicate, *arguments])
     result: T = results[0].rebuilt(_without_effects(values, len(true)))
     return result
 
@@ -163,7 +162,7 @@ def scan(
     roots, stand_ins, ys = first.traced(step)
     closed = close([[*roots, *ys.nodes, *first.effects]], [*stand_ins, *slices, iteration], at=len(stand_ins))
     attribute = Loop(closed.bodies[0], None, len(roots), len(closed.hoisted), len(slices), count, bool(reverse))
-    values = loop(attribute, [*first.nodes, *closed.hoisted, *rows.nodes])
+    values = values_of(attribute, [*first.nodes, *closed.hoisted, *rows.nodes])
     values = _without_effects(values, len(roots) + len(ys.nodes))
     return first.rebuilt(values[: len(roots)]), ys.rebuilt(values[len(roots) :])
 
@@ -185,7 +184,7 @@ def _while(test: Callable[[S], Any], body: Callable[[S], S], state: S, name: str
     more = [_stand_in(bool_, ()) for _ in done]
     closed = close([[*roots, *first.effects], [asked]], [*stand_ins, *more])
     attribute = Loop(closed.bodies[0], closed.bodies[1], len(roots) + len(done), len(closed.hoisted), 0, None)
-    values = loop(attribute, [*first.nodes, *done, *closed.hoisted])
+    values = values_of(attribute, [*first.nodes, *done, *closed.hoisted])
     result: S = first.rebuilt(_without_effects(values, len(roots)))
     return result
 
@@ -196,7 +195,7 @@ def _guarded(test: Callable[[S], Any], body: Callable[[S], S], state: S, steps: 
     roots, stand_ins, asked = first.traced(lambda now: (body(now), _flag(test(now), "while_loop", _ASKED)))
     none = [build.const(True, bool_)] * len(first.effects)
     closed = close([[*roots, *first.effects], [*stand_ins, *none]], stand_ins)
-    both = branch(Branch(*closed.bodies), asked, [*stand_ins, *closed.hoisted])
+    both = values_of(Branch(*closed.bodies), [asked, *stand_ins, *closed.hoisted])
     guarded, first.effects = both[: len(roots)], both[len(roots) :]
     result: S = _repeated(first, guarded, stand_ins, _stand_in(int64, ()), steps)
     return result
@@ -222,7 +221,7 @@ def _repeated(
 ) -> Any:
     closed = close([[*roots, *first.effects]], [*stand_ins, iteration], at=len(stand_ins))
     attribute = Loop(closed.bodies[0], None, len(roots), len(closed.hoisted), 0, length)
-    return first.rebuilt(_without_effects(loop(attribute, [*first.nodes, *closed.hoisted]), len(roots)))
+    return first.rebuilt(_without_effects(values_of(attribute, [*first.nodes, *closed.hoisted]), len(roots)))
 
 
 def _without_effects(values: Sequence[Node], count: int) -> list[Node]:

@@ -8,7 +8,7 @@ import pytest
 from smelt.dtypes import bool_, float32, int64
 from smelt.errors import InternalError, ParseError
 from smelt.graph import build
-from smelt.graph.closed import branch, close, loop, open_body, parameter
+from smelt.graph.closed import close, open_body, parameter, values_of
 from smelt.graph.index import Dim
 from smelt.graph.interpret import interpret
 from smelt.graph.node import Node, Shape, make
@@ -73,16 +73,16 @@ def doubling(length: int | None = 3, test: tuple[Node, ...] | None = None) -> Lo
 
 def test_equal_loops_are_one_node() -> None:
     x = leaf(4)
-    assert loop(doubling(), [x]) == loop(doubling(), [x])
-    assert loop(doubling(), [x]) != loop(doubling(4), [x])
+    assert values_of(doubling(), [x]) == values_of(doubling(), [x])
+    assert values_of(doubling(), [x]) != values_of(doubling(4), [x])
 
 
 def test_the_reference_runs_loops_and_branches() -> None:
     x = leaf(4)
     value = np.arange(4, dtype=np.float32)
-    (eight,) = loop(doubling(), [x])
+    (eight,) = values_of(doubling(), [x])
     state = parameter(0, float32, (4,))
-    (chosen,) = branch(Branch((build.neg(state),), (state,)), build.const(True, bool_), [eight])
+    (chosen,) = values_of(Branch((build.neg(state),), (state,)), [build.const(True, bool_), eight])
     np.testing.assert_array_equal(interpret([chosen], {x: value})[0], -8 * value)
 
 
@@ -116,7 +116,7 @@ def test_malformed_nodes_are_found(attribute: Loop | Branch, sources: list[Node]
 
 
 def test_only_items_read_several_values() -> None:
-    node = loop(doubling(), [leaf(4)])[0].sources[0]
+    node = values_of(doubling(), [leaf(4)])[0].sources[0]
     with pytest.raises(InternalError, match="read by ITEM"):
         verify_graph([make(Op.UNARY, float32, (4,), (node,), "exp")])
     with pytest.raises(InternalError, match="there is such a value"):
@@ -126,16 +126,17 @@ def test_only_items_read_several_values() -> None:
 def scanned(length: Dim | int, shape: Shape) -> list[Node]:
     state, row = parameter(0, float32, shape), parameter(1, float32, shape)
     attribute = Loop((build.add(state, row), build.mul(state, row)), None, 1, 0, 1, length, True)
-    return loop(attribute, [make(Op.LEAF, float32, shape, (), "x"), make(Op.LEAF, float32, (length, *shape), (), "xs")])
+    xs = make(Op.LEAF, float32, (length, *shape), (), "xs")
+    return values_of(attribute, [make(Op.LEAF, float32, shape, (), "x"), xs])
 
 
 def nested() -> list[Node]:
     state = parameter(0, float32, (4,))
-    (inner,) = loop(doubling(), [state])
+    (inner,) = values_of(doubling(), [state])
     test = (build.lt(build.reduce("add", state, (0,)), build.const(9.5, float32)),)
-    (outer,) = loop(Loop((inner,), test, 1, 0, 0, None), [leaf(4)])
+    (outer,) = values_of(Loop((inner,), test, 1, 0, 0, None), [leaf(4)])
     flag = make(Op.LEAF, bool_, (), (), "flag")
-    return branch(Branch((state, state), (build.neg(state), state)), flag, [outer])
+    return values_of(Branch((state, state), (build.neg(state), state)), [flag, outer])
 
 
 @pytest.mark.parametrize("roots", [scanned(5, (4,)), scanned(Dim("n", 1, 9), (2, 3)), nested()])

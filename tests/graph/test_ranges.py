@@ -32,7 +32,8 @@ def random_integers(rng: random.Random, depth: int) -> Node:
     if kind < 0.3:
         return build.cast(a, rng.choice((int8, uint8, int64)))
     if kind < 0.4:
-        return build.unary(rng.choice(("neg", "abs")), a)
+        functions = [build.unary("neg", a), build.unary("abs", a)]
+        return rng.choice([*functions, *(build.scan(op, a, 0) for op in ("max", "min", "add"))])
     b = build.cast(b, a.dtype)
     if kind < 0.5:
         return build.where(build.lt(a, b), a, b)
@@ -72,6 +73,8 @@ def test_what_is_known_about_indices() -> None:
     assert ranges(build.cast(leaf(uint8, (6,)), int64)) == (0, 255)
     assert ranges(build.cast(leaf(float32, (6,)), int8)) == full(int8)
     assert ranges(build.nonzero(leaf(bool_, (6,)), 3)) == (0, 6)
+    assert ranges(build.scan("max", build.iota(6, int64), 0)) == (0, 5)
+    assert ranges.inside(build.iota(6, int64), 6) and not ranges.inside(build.iota(6, int64), 5)
 
 
 def test_only_indices_that_may_lie_outside_are_checked() -> None:

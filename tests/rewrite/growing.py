@@ -18,6 +18,7 @@ from smelt.graph.index import Dim, IndexLike, upper
 from smelt.graph.node import Node, make
 from smelt.graph.ops import Op, Span
 from smelt.rewrite import RULES
+from tests.rewrite.sampling import any_order
 from tests.turns import TEST_ALL
 
 T = TypeVar("T")
@@ -226,7 +227,7 @@ ALL_DTYPES = tuple(dict.fromkeys(d for d in vars(dtypes).values() if isinstance(
 SOME_DTYPES = (dtypes.float32, dtypes.int32, dtypes.bfloat16, dtypes.uint8, dtypes.bool_)
 CONSTANTS = (0, 1, -1, 2, -0.0, float("inf"), float("-inf"), "minimum", "maximum")
 TURNS = 100 if TEST_ALL else 25  # shapes and arguments of each pair of steps
-PER_RULE = 1_000 if TEST_ALL else 24  # examples at most, spread over all that were found
+PER_RULE = 1_000 if TEST_ALL else 24  # examples of each op at most, spread over all that were found
 
 
 def _constants(dtype: DType) -> Iterator[Node]:
@@ -348,10 +349,13 @@ def _odd() -> Iterator[Node]:
 @cache
 def examples() -> dict[str, list[Node]]:
     """For each rule by name, nodes on which it fires."""
-    found: dict[str, list[Node]] = defaultdict(list)
+    found: dict[tuple[str, Op, bool], list[Node]] = defaultdict(list)
     rules = {op: [rule for rule in RULES if op in rule.ops] for op in Op}
     for node in dict.fromkeys((*_elementwise(), *_stacked(), *_odd())):
         for rule in rules[node.op]:
             if (not rule.functions or node.attribute in rule.functions) and rule.function(node) is not None:
-                found[rule.name].append(node)
-    return {name: nodes[:: -(-len(nodes) // PER_RULE)] for name, nodes in found.items()}
+                found[rule.name, node.op, any_order(node)].append(node)
+    chosen: dict[str, list[Node]] = defaultdict(list)
+    for (name, _, _), nodes in found.items():
+        chosen[name] += nodes[:: -(-len(nodes) // PER_RULE)]
+    return chosen

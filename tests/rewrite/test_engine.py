@@ -16,7 +16,7 @@ from smelt.graph.node import Node, topological
 from smelt.graph.ops import Op, Span
 from smelt.rewrite import FAMILIES, Contract, Rule, Step, enabled_rules, rewrite
 from smelt.rewrite.rule import Function
-from smelt.rewrite.rules.movement_joins import MAXIMUM_PIECES
+from smelt.rewrite.rules.movement import MAXIMUM_PIECES
 from tests.rewrite.growing import leaf
 from tests.turns import TEST_ALL
 
@@ -75,13 +75,6 @@ def test_families_can_be_switched_off() -> None:
     with configure(disabled_rules=frozenset({"identity"})):
         assert rewrite([before]) == [before]
         assert {rule.family for rule in enabled_rules()} == set(FAMILIES) - {"identity"}
-
-
-def test_fast_rules_are_off_unless_asked_for() -> None:
-    x = leaf(f32, 3)
-    before = build.binary("mul", x, build.const(0.0, f32, (3,)))
-    assert rewrite([before]) == [before]
-    assert rewrite([before], enabled_rules(fast=True)) == [build.const(0.0, f32, (3,))]
 
 
 # --- what graphs come to

@@ -1,4 +1,4 @@
-"""The rules, one module for each family (large families have a second one).
+"""The rules, one module for each family.
 
 Takes nothing; gives `RULES`, in the order in which they are tried on a node, and `FAMILIES`, the names by which they
 are switched off. Always holds: all rules together come to an end.
@@ -9,19 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from smelt.rewrite.rule import Rule
-from smelt.rewrite.rules import (
-    constant,
-    contraction,
-    identity,
-    movement,
-    movement_joins,
-    reduction,
-)
+from smelt.rewrite.rules import constant, contraction, identity, movement, reduction
 
-_MODULES = (constant, identity, movement, movement_joins, reduction, contraction)
+_FAMILIES = [module.family for module in (constant, identity, movement, reduction, contraction)]
 
-RULES: Final[tuple[Rule, ...]] = tuple(rule for module in _MODULES for rule in module.family.rules)
-FAMILIES: Final[tuple[str, ...]] = tuple(dict.fromkeys(rule.family for rule in RULES))
+RULES: Final[tuple[Rule, ...]] = tuple(rule for family in _FAMILIES for rule in family.rules)
+FAMILIES: Final[tuple[str, ...]] = tuple(family.name for family in _FAMILIES)
 
 
 def rule_table() -> str:

@@ -19,7 +19,7 @@ EXACT_FLOAT: Final = frozenset(
 
 
 @family.rule(
-    *(op for op in Op if op not in {Op.CONST, Op.LEAF, Op.COMPOSITE, Op.ALIAS, Op.PARAMETER, Op.ITEM} | CONTROL),
+    *(op for op in Op if op not in {Op.CONST, Op.LEAF, Op.COMPOSITE, Op.ALIAS, Op.PARAMETER, Op.ITEM} | CONTROL)
 )
 def no_elements(node: Node) -> Node | None:
     """Anything without elements → an expanded constant."""
@@ -74,10 +74,7 @@ def reduce_nothing(node: Node) -> Node | None:
 
 
 # The sum of nothing is 0.0; a backend that multiplies after summing may give it a sign.
-@family.rule(
-    Op.CONTRACT,
-    contract=Contract.REASSOCIATES,
-)
+@family.rule(Op.CONTRACT, contract=Contract.REASSOCIATES)
 def contract_nothing(node: Node) -> Node | None:
     """A contraction over an axis of size 0 → zeros."""
     if not any(0 in source.shape for source in node.sources):
@@ -85,9 +82,7 @@ def contract_nothing(node: Node) -> Node | None:
     return build.const(0, node.dtype, node.shape)
 
 
-@family.rule(
-    Op.REDUCE,
-)
+@family.rule(Op.REDUCE)
 def product_of_constant(node: Node) -> Node | None:
     """The product of a repeated integer → its power."""
     op, axes = node.attribute

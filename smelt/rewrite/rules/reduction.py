@@ -1,60 +1,35 @@
 """Reductions: merged, and freed from axes and movements that they do not need.
 
-Max, min and integer sums do not depend on the order of their operands; float sums and products do, so rules that may
-change the order exist twice, once as `exact` and once as `reassociates`.
+Max, min and whatever is done to integers do not depend on the order of their operands; float sums and products do, so
+rules that may change the order are `reassociates`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from smelt.graph import Node, Op, as_index, build, constant_value
-from smelt.rewrite.rule import Contract, Family, Matcher
+from smelt.rewrite.rule import Contract, Family
 from smelt.rewrite.rules.pattern import expanded_axes, narrowed, only_ones_differ, proper_axes
 
 family = Family("reduction")
-
-
-def _any_order(node: Node) -> bool:
-    """True if the operands of this REDUCE may come in any order without changing a bit."""
-    return node.attribute.op in ("max", "min") or not node.dtype.is_float
-
-
-def _twins(of: Op | None = None, sole: bool = False) -> Callable[[Matcher], Matcher]:
-    """Enter a rule that may change the order of operands: once for reductions that do not mind, once for the others."""
-
-    def enter(function: Matcher) -> Matcher:
-        def exactly(node: Node, *below: Node) -> Node | None:
-            return function(node, *below) if _any_order(node) else None
-
-        def roughly(node: Node, *below: Node) -> Node | None:
-            return None if _any_order(node) else function(node, *below)
-
-        summary = str(function.__doc__).rstrip(".")
-        exactly.__name__, exactly.__doc__ = function.__name__, summary
-        roughly.__name__, roughly.__doc__ = f"{function.__name__}_float", f"{summary}: float sums and products"
-        family.rule(Op.REDUCE, of=of, sole=sole)(exactly)
-        family.rule(Op.REDUCE, of=of, contract=Contract.REASSOCIATES, sole=sole)(roughly)
-        return function
-
-    return enter
+_REASSOCIATES = Contract.REASSOCIATES
 
 
 # --- merging
 
 
-@_twins(of=Op.REDUCE, sole=True)
+@family.rule(Op.REDUCE, of=Op.REDUCE, contract=_REASSOCIATES, sole=True)
 def merge_reductions(node: Node, inner: Node, x: Node) -> Node | None:
     """A reduction of the same reduction → one over all axes."""
     op, axes = inner.attribute
+    if op != node.attribute.op:
+        return None
     left = [axis for axis in range(x.rank) if axis not in axes]
-    return (
-        build.reduce(op, x, (*axes, *(left[axis] for axis in node.attribute.axes))) if op == node.attribute.op else None
-    )
+    return build.reduce(op, x, (*axes, *(left[axis] for axis in node.attribute.axes)))
 
 
-@_twins(of=Op.PERMUTE)
+@family.rule(Op.REDUCE, of=Op.PERMUTE, contract=_REASSOCIATES)
 def reduce_below_permute(node: Node, inner: Node, x: Node) -> Node | None:
     """reduce(permute(x)) → permute(reduce(x))."""
     order = inner.attribute
@@ -68,7 +43,7 @@ def reduce_below_permute(node: Node, inner: Node, x: Node) -> Node | None:
 
 
 # 0.0 + -0.0 is 0.0: a float sum of one element may lose the sign of a zero.
-@_twins()
+@family.rule(Op.REDUCE, contract=_REASSOCIATES)
 def drop_unit_axes(node: Node) -> Node | None:
     """A reduction over axes of size 1 → without them."""
     (x,) = node.sources
@@ -101,7 +76,7 @@ def extremum_of_repeated(node: Node, inner: Node, x: Node) -> Node | None:
     return build.reduce(op, narrowed(inner, axes), folded) if axes else None
 
 
-@_twins(of=Op.EXPAND)
+@family.rule(Op.REDUCE, of=Op.EXPAND, contract=_REASSOCIATES)
 def sum_of_repeated(node: Node, inner: Node, x: Node) -> Node | None:
     """A sum over a repeated axis → multiply by its size, if the dtype holds that."""
     op, folded = node.attribute
