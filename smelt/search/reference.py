@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from smelt.dtypes import DType, cast_array
-from smelt.graph import Variable
+from smelt.graph import Variable, fold_array, scan_array
 from smelt.kernel import DOTS, Access, Expression, Output, Region, extent, walk
-from smelt.kernel.numbers import Memory, elementwise, fold, scan
+from smelt.kernel.numbers import Memory, elementwise
 from smelt.search.inputs import Array, length, number
 
 BLOCK = 1 << 19  # elements of the largest array that is computed at a time
@@ -180,7 +180,7 @@ class _Block(Memory):
         access: Access = e.attribute
         memory = self.memory[access.buffer.name]
         if access.mask or access.picks or memory.dtype != access.buffer.dtype.numpy:
-            return self.read(e.dtype, access.buffer, access.index, access.mask, zip(access.picks, picked, strict=True))
+            return self.read(e.dtype, access, zip(access.picks, picked, strict=True))
         where, _ = self.address(access.buffer, access.index, ())
         return cast_array(memory[where], e.dtype)
 
@@ -273,7 +273,8 @@ def _sum_radius(total: Array, size: Array, terms: int, dtype: DType, is_whole: b
 
 
 def _folded(op: str, dtype: DType, x: Array, radius: Array | None, axes: tuple[int, ...]) -> Wide:
-    value, terms = fold(op, dtype, x, axes, keep=True), math.prod(x.shape[axis] for axis in axes)
+    terms = math.prod(x.shape[axis] for axis in axes)
+    value = np.expand_dims(fold_array(x, dtype, op, axes), axes)
     if op in ("max", "min"):
         return Wide(value, None if radius is None else radius.max(axes, keepdims=True, initial=0.0))
     if not dtype.is_float:
@@ -286,7 +287,7 @@ def _folded(op: str, dtype: DType, x: Array, radius: Array | None, axes: tuple[i
 
 
 def _scanned(op: str, dtype: DType, x: Array, radius: Array | None, axis: int) -> Wide:
-    value = scan(op, dtype, x, axis)
+    value = scan_array(x, dtype, op, axis)
     if op in ("max", "min"):
         return Wide(value, None if radius is None else np.maximum.accumulate(radius, axis))
     if not dtype.is_float:

@@ -13,8 +13,8 @@ import pytest
 from smelt.device.cpu import CPU
 from smelt.kernel import Illegal, Region
 from smelt.schedule import templates
-from smelt.search.contender import Contender, Measurer
 from smelt.search.build import built
+from smelt.search.contender import Contender, Measurer
 from smelt.search.measure import Lost, Racer, Worker, timing_turn
 from smelt.search.selftest.mutants import survey
 from smelt.search.selftest.races import races
