@@ -26,6 +26,7 @@ SLOW = 1.15  # how much slower than usual the mark may be
 REMEMBERED = 20  # marks that say what is usual
 LOOK = 3  # turns after which losers leave
 LOST = 0.98  # a ratio that is not worth more turns
+FAR = 0.85  # as a share of that, what is far from it
 KNOWN = 0.01  # how far apart the bounds of a ratio may be
 
 
@@ -85,17 +86,21 @@ def _usual(marks: Sequence[float]) -> float:
 
 
 def _note(taken: dict[int, list[float]], runs: list[list[float]], ratios: list[list[float]]) -> None:
+    # A single disturbance counts neither for nor against anybody: of each contender's two runs the better one counts,
+    # and of the incumbent's four the better two, which is a little in its favour.
+    incumbent = statistics.mean(sorted(taken[INCUMBENT])[:2])
     for number, seconds in taken.items():
         if number != MARK:
-            runs[number].append(statistics.mean(seconds))
-            # The median of four: a single disturbance of the incumbent must not favour whoever it is compared with.
-            ratios[number].append(statistics.median(taken[INCUMBENT]) / statistics.mean(seconds))
+            best = incumbent if number == INCUMBENT else min(seconds)
+            runs[number].append(best)
+            ratios[number].append(incumbent / best)
 
 
 def _remaining(alive: Sequence[int], ratios: Sequence[Sequence[float]]) -> list[int]:
-    """Without those that are certainly slower than the best, or than the incumbent."""
+    """Without those that are certainly slower than the best, or than the incumbent. Few turns say little."""
     best = max((bounds(ratios[c])[0] for c in alive), default=0.0)
-    return [c for c in alive if bounds(ratios[c])[1] >= max(best, LOST)]
+    share = 1.0 if len(ratios[INCUMBENT]) > LOOK else FAR
+    return [c for c in alive if bounds(ratios[c])[1] >= share * max(best, LOST)]
 
 
 def _is_known(ratios: Sequence[float]) -> bool:
