@@ -6,13 +6,11 @@ region reads it; each region is a pure function of the buffers that it loads.
 
 from smelt.fuse.alike import signature
 from smelt.fuse.build import build_region
-from smelt.fuse.canonical import moved, name_slots
+from smelt.fuse.canonical import merge_axes, moved, name_slots
 from smelt.fuse.choices import Choices, Decision, parse_choices
-from smelt.fuse.control_nodes import LoopSizes, Walk, amount_node, base, loop_sizes
 from smelt.fuse.group import Group
+from smelt.fuse.launched import ROUTINES, LoopSizes, Operand, Walk, amount_node, base, loop_sizes, operands
 from smelt.fuse.layout import Layout, contiguous
-from smelt.fuse.merge import merge_axes
 from smelt.fuse.overwrite import overwritable
 from smelt.fuse.partition import Partition, partition, storable
 from smelt.fuse.passes import Pass, ready
-from smelt.fuse.routine_nodes import ROUTINES, Operand, operands

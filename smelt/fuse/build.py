@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from smelt.dtypes import ROUNDED_BY_FLOAT32, DType, bool_, compute_dtype, float32, int4, int32, int64, uint4, uint64
-from smelt.fuse.group import Group, Result
+from smelt.fuse.group import Group, Result, concat_pieces, demands
 from smelt.fuse.layout import Layout
 from smelt.fuse.movement import Place, pad_mask
-from smelt.fuse.partition import concat_pieces, demands
 from smelt.graph import (
     ELEMENTWISE,
     VIEWS,
@@ -54,24 +53,15 @@ def build_region(group: Group, layout: Callable[[Node], Layout], moved: bool = F
 
 def _parameters(outputs: tuple[Output, ...], axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
     """Integers that the kernel needs from its caller: dims and slots, wherever they occur."""
-    found: set[Variable] = set()
-
-    def note(*indices: IndexLike) -> None:
-        for i in indices:
-            if not isinstance(i, int):
-                found.update(i.variables())
-
-    for axis in axes:
-        note(axis.first, axis.last)
-    buffers = [output.buffer for output in outputs]
-    note(*(i for output in outputs for i in output.index))
-    for e in walk([output.value for output in outputs]):
-        found |= e.axes
-        if e.op == "load":
-            buffers.append(e.attribute.buffer)
-            note(*(pick.last for pick in e.attribute.picks))
-    for buffer in buffers:
-        note(*buffer.shape, *buffer.strides, buffer.offset)
+    expressions = list(walk([output.value for output in outputs]))
+    accesses = [e.attribute for e in expressions if e.op == "load"]
+    buffers = {place.buffer for place in (*outputs, *accesses)}
+    sizes: list[IndexLike] = [size for b in buffers for size in (*b.shape, *b.strides, b.offset)]
+    sizes += [bound for axis in axes for bound in (axis.first, axis.last)]
+    sizes += [pick.last for access in accesses for pick in access.picks]
+    sizes += [i for output in outputs for i in output.index]
+    found = {v for e in expressions for v in e.axes}
+    found.update(*(i.variables() for i in sizes if not isinstance(i, int)))
     # By number, s9 before s10: layers that differ only in the numbers of their slots share kernels.
     return tuple(sorted(found - set(axes), key=lambda v: (len(v.name), v.name)))
 
@@ -246,13 +236,10 @@ class _Builder:
                 exact = source.bits < node.dtype.bits or (source.bits <= 8 and not source.is_float)
                 return argument if exact and source.is_float else self._rounded(node, argument)
             case Op.BITCAST:
-                return self._bitcast(node, dtype, arguments[0])
+                # The attribute names the stored types, since 16-bit floats are wider while they are computed with.
+                return self.make("bitcast", dtype, arguments, (node.sources[0].dtype, node.dtype))
         result = self.make(node.attribute, bool_ if node.dtype is bool_ else dtype, arguments)
         return result if node.attribute in _UNROUNDED else self._rounded(node, result)
-
-    def _bitcast(self, node: Node, dtype: DType, argument: Expression) -> Expression:
-        # The attribute names the stored types, since 16-bit floats are wider while they are computed with.
-        return self.make("bitcast", dtype, (argument,), (node.sources[0].dtype, node.dtype))
 
     def _four_bits(self, target: DType, value: Expression) -> Expression:
         """A cast to a 4-bit integer, which is computed in 8 bits: floats saturate, integers wrap."""

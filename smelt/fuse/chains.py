@@ -23,7 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from smelt.fuse.choices import operation
-from smelt.fuse.movement import Place, source_place
+from smelt.fuse.facts import is_plain
+from smelt.fuse.movement import RENAMING, REPEATING, Place, shown, source_place
 from smelt.graph import (
     ELEMENTWISE,
     SOURCES,
@@ -32,11 +33,11 @@ from smelt.graph import (
     IndexLike,
     Node,
     Op,
-    Variable,
     build,
     constant_value,
     make,
     product_of,
+    rewritten,
     topological,
     upper,
     users,
@@ -51,8 +52,6 @@ MOST_STAGED = 1 << 21  # elements of an operand that lies in local memory
 MOST_MEMBERS = 48  # nodes that a chain computes inside
 LEAST_SHARE = 2  # how many times larger than all that is read and written scores without a batch must be
 FEW_FEATURES = 128  # elements of a result's row up to which that is not asked of scores with a batch
-RENAMING = frozenset({Op.RESHAPE, Op.PERMUTE})
-REPEATING = RENAMING | {Op.EXPAND}
 
 
 class Chain(NamedTuple):
@@ -113,20 +112,23 @@ def with_chains(roots: Sequence[Node], pieces: Set[Node]) -> tuple[list[Node], s
     divisions = {chain.result: chain for chain in chains if chain.division is not None}
     new: dict[Node, Node] = {}
     divided: list[Chain] = []
-    for node in order:
-        new[node] = with_sources(node, tuple([new[source] for source in node.sources]))
-        if node in divisions:
-            divided.append(_divided(divisions[node], new))
-            new[node] = divided[-1].result
+
+    def change(node: Node, same: Node) -> Node:
+        if node not in divisions:
+            return same
+        divided.append(_divided(divisions[node], same, new))
+        return divided[-1].result
+
+    results = rewritten(roots, change, new)
     divided += [chain.renamed(new) for chain in chains if chain.division is None]
-    return [new[root] for root in roots], {new[piece] for piece in pieces}, divided
+    return results, {new[piece] for piece in pieces}, divided
 
 
-def _divided(chain: Chain, new: Mapping[Node, Node]) -> Chain:
+def _divided(chain: Chain, result: Node, new: Mapping[Node, Node]) -> Chain:
     """The chain whose product takes the weights as they are, in a graph whose nodes have become others."""
     division = chain.division
     assert division is not None
-    sources = list(new[chain.result].sources)
+    sources = list(result.sources)
     sources[division.side.number] = division.seen(new[division.weights])
     product = with_sources(chain.result, tuple(sources))
     members = {product, *(new[node] for node in chain.members)}
@@ -150,25 +152,20 @@ def _find(node: Node, following: Mapping[Node, Led]) -> Chain | None:
 
 def _undisturbed(chains: Sequence[Chain], readers: Mapping[Node, Sequence[Node]], stored: Set[Node]) -> list[Chain]:
     """The chains of whose members nobody else reads any: neither a kernel without them, nor the caller."""
-    left = _private(chains, readers, stored)
-    # What one chain stores another cannot compute inside. Loops that carry most gain most, so they come first.
-    kept: list[Chain] = []
-    for chain in sorted(left, key=lambda chain: (-len(chain.folds), -len(chain.members) if chain.folds else 0)):
-        results = {other.result for other in kept}
-        inside = {node for other in kept for node in other.members}
-        if not results & chain.members and chain.result not in inside:
-            kept.append(chain)
-    return kept if len(kept) == len(left) else _undisturbed(kept, readers, stored)
-
-
-def _private(chains: Sequence[Chain], readers: Mapping[Node, Sequence[Node]], stored: Set[Node]) -> list[Chain]:
-    left = list(chains)
+    # Loops that carry most gain most, so they come first.
+    left = sorted(chains, key=lambda chain: (-len(chain.folds), -len(chain.members) if chain.folds else 0))
     while True:
         inside = {node for chain in left for node in (chain.result, *chain.members)}
-        alone = {node: node not in stored and all(user in inside for user in readers[node]) for node in inside}
-        kept = [chain for chain in left if all(alone[node] for node in chain.members)]
+        alone = {node for node in inside - stored if all(user in inside for user in readers[node])}
+        kept = [chain for chain in left if chain.members <= alone]
         if len(kept) == len(left):
-            return kept
+            kept = []
+            for chain in left:
+                # What one chain stores another cannot compute inside.
+                if all(chain.result not in other.members and other.result not in chain.members for other in kept):
+                    kept.append(chain)
+            if len(kept) == len(left):
+                return kept
         left = kept
 
 
@@ -214,7 +211,7 @@ def _product(node: Node, side: Side) -> Chain | None:
     found = _scores(e, anywhere(e), side.axis, _most(keys))
     if found is None or not (many or _is_large(e, found.contractions, (node, w))):
         return None
-    return Chain(node, (), found.members, keys)
+    return Chain(node, (), frozenset(found.members), keys)
 
 
 def _attention(node: Node, side: Side) -> Chain | None:
@@ -255,9 +252,7 @@ class Led(NamedTuple):
 
 
 def _look(node: Node) -> tuple[str, tuple[Node, ...], Any]:
-    below = node
-    while below.op in REPEATING and below.leaf is None:
-        below = below.sources[0]
+    below = shown(node, REPEATING)
     if below.op is Op.CONST:
         return "const", (), constant_value(below)
     return (operation(node), node.sources, None) if node.leaf is None else ("", (), None)
@@ -275,21 +270,9 @@ def led(total: Node) -> Led | None:
         (*views, lead), at = down(found.m, place, REPEATING)
         leads = lead.op is Op.REDUCE and lead.attribute.axes == (axis,) and lead.attribute.op in found.law.leads
         if leads and lead.sources[0] is found.x and at.indices == others:
-            between = _between(e, {found.x, found.m, found.rest})
-            return Led(found, lead, frozenset({e, *between, *views, lead}))
+            between = topological([e], known={found.x, found.m, found.rest})
+            return Led(found, lead, frozenset([*(x for x in between if x.op in ELEMENTWISE), *views, lead]))
     return None
-
-
-def _between(top: Node, ends: Set[Node | None]) -> set[Node]:
-    """The elementwise nodes from one down to others."""
-    found: set[Node] = set()
-    stack = [top]
-    while stack:
-        node = stack.pop()
-        if node not in ends and node not in found and node.op in ELEMENTWISE:
-            found.add(node)
-            stack.extend(node.sources)
-    return found
 
 
 def _row(node: Node, following: Mapping[Node, Led]) -> Chain | None:
@@ -334,21 +317,13 @@ def down(node: Node, place: Place, steps: Set[Op]) -> tuple[list[Node], Place]:
 # --- scores
 
 
-class _Below(NamedTuple):
-    """What scores are computed from: all the nodes down to the contractions that make them, and those."""
-
-    members: frozenset[Node]
-    contractions: tuple[Node, ...]
-
-
 def _scores(root: Node, place: Place, axis: int, most: int) -> _Below | None:
     """The nodes between scores, at some place, and the contractions that make them; None if there is no contraction
     of at most so many elements each.
     """
-    walk = _Walk(place.indices[axis], most)
-    if not walk.leads(root, place) or not walk.contractions or len(walk.members) > MOST_MEMBERS:
-        return None
-    return _Below(frozenset(walk.members), tuple(walk.contractions)) if walk.once else None
+    below = _Below(place.indices[axis], most)
+    found = below.leads(root, place) and len(below.members) <= MOST_MEMBERS and below.once
+    return below if found else None
 
 
 def _most(keys: IndexLike) -> int:
@@ -356,7 +331,9 @@ def _most(keys: IndexLike) -> int:
     return min(MOST_FEATURES, MOST_STAGED // max(1, upper(keys)))
 
 
-class _Walk:
+class _Below:
+    """What scores are computed from: all the nodes down to the contractions that make them, and those."""
+
     def __init__(self, walked: Index, most: int) -> None:
         self.walked, self.most = walked, most
         self.places: dict[Node, Place] = {}
@@ -377,7 +354,7 @@ class _Walk:
             self.contractions += [node] if found else []
         elif node.op in ELEMENTWISE:
             found = any([self.leads(source, place) for source in node.sources])
-        elif node.op in RENAMING or node.op is Op.EXPAND:
+        elif node.op in REPEATING:
             found = self.leads(node.sources[0], source_place(node, place))
         else:
             found = False
@@ -389,8 +366,7 @@ class _Walk:
         left, right, out = node.attribute
         sizes = dict(zip(left + right, node.sources[0].shape + node.sources[1].shape, strict=True))
         axes = [i for i in place.indices if i != ZERO]
-        plain = all(len(i.terms) == 1 and i.constant == 0 for i in axes) and len(set(axes)) == len(axes)
-        plain = plain and all(isinstance(atom, Variable) for i in axes for atom in i.atoms())
+        plain = all(map(is_plain, axes)) and len(set(axes)) == len(axes)
         features = upper(product_of(size for label, size in sizes.items() if label not in out))
         return plain and self.walked in axes and len(axes) > 1 and node.dtype.is_float and features <= self.most
 

@@ -12,7 +12,8 @@ from typing import Final, Literal, NamedTuple
 from smelt.cost.operations import COSTLY, again_pays, instructions
 from smelt.fuse.facts import is_stored
 from smelt.fuse.group import Group
-from smelt.fuse.routine_nodes import only_renames
+from smelt.fuse.launched import only_renames
+from smelt.fuse.movement import REPEATING, shown
 from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, product_of, upper, users
 from smelt.kernel import Illegal, extent
 
@@ -237,6 +238,5 @@ def operation(node: Node) -> str:
 
 def _reads_all(source: Node, size: IndexLike) -> bool:
     """Whether a source has as many distinct elements as its user."""
-    while source.op is Op.EXPAND or source.op is Op.RESHAPE or source.op is Op.PERMUTE:
-        source = source.sources[0]
+    source = shown(source, REPEATING)
     return source.op is not Op.CONST and product_of(source.shape) == size

@@ -75,10 +75,10 @@ def is_same(group: Group, places: list[Place]) -> bool:
     """Whether a node is asked for at the very elements that the kernel stores."""
     if len(places) > 1 or places[0].mask:
         return False
-    return all(map(_is_plain, places[0].indices)) and group.free_axes(places[0]) == frozenset(group.axes)
+    return all(map(is_plain, places[0].indices)) and group.free_axes(places[0]) == frozenset(group.axes)
 
 
-def _is_plain(i: Index) -> bool:
+def is_plain(i: Index) -> bool:
     """Whether an index is an axis itself, or 0."""
     plain = i.constant == 0 and len(i.terms) <= 1 and all(c == 1 for c in i.terms.values())
     return plain and all(isinstance(atom, Variable) for atom in i.atoms())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from smelt.fuse.movement import Place
-from smelt.graph import ZERO, Index, IndexLike, Node, Variable, as_index, of, variable
+from smelt.fuse.movement import Place, source_place, within
+from smelt.graph import ELEMENTWISE, ZERO, Index, IndexLike, Node, Op, Variable, as_index, of, variable
 
 
 class Piece(NamedTuple):
@@ -85,6 +86,14 @@ class Group:
         self.walked |= axis.variables()
         return axis
 
+    def ask(self, node: Node, place: Place) -> bool:
+        """Note that an element of a node is needed; says whether that is the first one."""
+        places = self.places.setdefault(node, [])
+        if place not in places:
+            places.append(place)
+            return len(places) == 1
+        return False
+
     def free_axes(self, place: Place) -> frozenset[Variable]:
         """The axes that an element's index varies over."""
         return frozenset(v for i in place.indices for v in i.variables() if v in self.walked)
@@ -102,3 +111,73 @@ class Group:
                 found.append(of(stand_in))
             self.picked[key] = tuple(found)
         return self.picked[key]
+
+
+def demands(group: Group, node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
+    """Which elements of its sources a node needs for one of its own."""
+    if node.op in ELEMENTWISE or node.op is Op.SCAN:
+        for source in node.sources:
+            yield source, place
+    elif node.op is Op.CONCAT:
+        yield from concat_pieces(node, place)
+    elif node.op is Op.REDUCE:
+        axes = node.attribute.axes
+        new = _new_axes(group, node, place, [node.sources[0].shape[axis] for axis in axes])
+        kept, folded = iter(place.indices), iter(new)
+        rank = len(node.sources[0].shape)
+        yield node.sources[0], Place(tuple(next(folded) if k in axes else next(kept) for k in range(rank)), place.mask)
+    elif node.op is Op.CONTRACT:
+        left, right, out = node.attribute
+        sizes = dict(zip(left + right, node.sources[0].shape + node.sources[1].shape, strict=True))
+        summed = [label for label in dict.fromkeys(left + right) if label not in out]
+        index = dict(zip(out, place.indices, strict=True))
+        index.update(zip(summed, _new_axes(group, node, place, [sizes[label] for label in summed]), strict=True))
+        for source, labels in zip(node.sources, (left, right), strict=True):
+            yield source, Place(tuple(index[label] for label in labels), place.mask)
+    elif node.op is Op.GATHER:
+        for source in node.sources[1:]:
+            yield source, place
+        chosen = group.pick(node, place)
+        yield (
+            node.sources[0],
+            Place(tuple(place.indices[k] if k >= 0 else chosen[-1 - k] for k in node.attribute.axes), place.mask),
+        )
+    else:
+        yield node.sources[0], source_place(node, place)
+        for fill in node.sources[1:]:
+            yield fill, Place((), place.mask)
+
+
+def concat_pieces(node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
+    """For each source of a concat, the element there and the condition that it is this source's."""
+    axis, start = node.attribute, as_index(0)
+    for source in node.sources:
+        moved = place.indices[axis] - start
+        index = (*place.indices[:axis], moved, *place.indices[axis + 1 :])
+        yield source, Place(index, place.mask + tuple(within(moved, 0, source.shape[axis])))
+        start = start + source.shape[axis]
+
+
+def _new_axes(group: Group, node: Node, place: Place, sizes: list[IndexLike]) -> tuple[Index, ...]:
+    """The axes that a reduction or contraction folds.
+
+    A reduction walks an axis that the kernel has already where there is one of the same extent: then what it folds
+    and what its users read is one expression over one axis, which can be kept from one phase to the next.
+    """
+    key = (node, place)
+    if key in group.reduced:
+        return group.reduced[key]
+    if node in group.keys:
+        group.reduced[key] = (group.keys[node],)
+        return group.reduced[key]
+    there: list[Index] = []
+    if node.op is Op.REDUCE:
+        folded = [v for axes in group.reduced.values() for i in axes for v in i.variables()]
+        there = [of(v) for v in dict.fromkeys((*group.axes, *folded)) if v not in group.free_axes(place)]
+    found: list[Index] = []
+    for size in sizes:
+        fitting = [i for i in there if i not in found and as_index(size) == next(iter(i.variables())).last + 1]
+        # The last one: reductions usually run over the innermost axis.
+        found.append(fitting[-1] if fitting and size != 1 else group.fresh(size))
+    group.reduced[key] = tuple(found)
+    return group.reduced[key]

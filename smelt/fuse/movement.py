@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Set
+from typing import Final, NamedTuple
 
-from smelt.graph import ZERO, Index, IndexLike, Node, Op, as_index, less, maximum, product_of, row_major
+from smelt.graph import VIEWS, ZERO, Index, IndexLike, Node, Op, as_index, less, maximum, product_of, row_major
 from smelt.kernel import Less, Mask
+
+RENAMING: Final = frozenset({Op.RESHAPE, Op.PERMUTE})
+REPEATING: Final = RENAMING | {Op.EXPAND}
+
+
+def shown(node: Node, steps: Set[Op] = VIEWS) -> Node:
+    """What views show: the first node that is no such step, or in memory."""
+    while node.op in steps and node.leaf is None:
+        node = node.sources[0]
+    return node
 
 
 class Place(NamedTuple):
@@ -61,30 +72,20 @@ def within(i: Index, low: IndexLike, high: IndexLike) -> list[Less]:
 def reshape_index(
     shape: tuple[IndexLike, ...], source: tuple[IndexLike, ...], index: tuple[Index, ...]
 ) -> tuple[Index, ...]:
-    """Index into the source of a reshape. Only groups of axes whose sizes changed are flattened and cut again."""
+    """Index into the source of a reshape. Only the smallest groups of axes with equal products are flattened and cut
+    again.
+    """
     out: list[Index] = []
-    i = j = 0
-    while i < len(shape) or j < len(source):
-        if i < len(shape) and j < len(source) and shape[i] == source[j]:
-            out.append(index[i])
-            i, j = i + 1, j + 1
-            continue
-        # the smallest groups of axes with equal products
-        first, start = i, j
-        left: IndexLike = 1
-        right: IndexLike = 1
-        while True:
-            if left == right and (i > first or j > start) and not _ones_follow(shape, i, source, j):
-                break
-            smaller = _smaller(left, right)
-            if (smaller and i < len(shape)) or j == len(source):
-                left = product_of((left, shape[i]))
-                i += 1
-            else:
-                right = product_of((right, source[j]))
-                j += 1
-        out += _cut(_flatten(index[first:i], shape[first:i]), source[start:j])
-    return tuple(out)
+    ends = [product_of(source[:k]) for k in range(len(source) + 1)]
+    first = start = 0
+    for end in range(len(shape) + 1):
+        total = product_of(shape[:end])
+        if total in ends[start:]:
+            cut = ends.index(total, start)
+            out += _cut(_flatten(index[first:end], shape[first:end]), source[start:cut])
+            first, start = end, cut
+    # What is left are axes of size 1, or there are no elements.
+    return (*out, *(ZERO for _ in source[start:]))
 
 
 def split_strides(
@@ -101,18 +102,6 @@ def split_strides(
         found[first:] = [product_of((inner, stride)) for inner in row_major(finer[first : len(found)])]
     rest = finer[len(found) :]
     return (*found, *(0 for _ in rest)) if all(size == 1 for size in rest) else None
-
-
-def _ones_follow(shape: tuple[IndexLike, ...], i: int, source: tuple[IndexLike, ...], j: int) -> bool:
-    """Axes of size 1 belong to the group before them when the other shape has run out."""
-    return (i == len(shape)) != (j == len(source)) and (shape[i:] + source[j:])[0] == 1
-
-
-def _smaller(left: IndexLike, right: IndexLike) -> bool:
-    if isinstance(left, int) and isinstance(right, int):
-        return left <= right
-    # With symbolic sizes: grow the side with fewer factors of the dims.
-    return as_index(left).high <= as_index(right).high
 
 
 def _flatten(index: tuple[Index, ...], shape: tuple[IndexLike, ...]) -> Index:
@@ -134,9 +123,8 @@ def _cut(flat: Index, shape: tuple[IndexLike, ...]) -> list[Index]:
             out += [ZERO] * k
             break
         else:
-            divisor = (
-                size if as_index(size).low > 0 else maximum(size, 1)
-            )  # of an empty axis no element is ever asked for
+            # Of an empty axis no element is ever asked for.
+            divisor = size if as_index(size).low > 0 else maximum(size, 1)
             out.append(rest % divisor)
             rest = rest // divisor
     return out[::-1]

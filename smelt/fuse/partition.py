@@ -17,24 +17,20 @@ from typing import NamedTuple
 from smelt.fuse.chains import Chain
 from smelt.fuse.choices import NO_CHOICES, Choices, Decision, Policy
 from smelt.fuse.facts import impossible, is_beside, is_same, is_stored
-from smelt.fuse.group import Group, Piece, Result
+from smelt.fuse.group import Group, Piece, Result, demands
 from smelt.fuse.join import joined
-from smelt.fuse.movement import Place, source_place, split_strides, within
-from smelt.fuse.routine_nodes import ROUTINES, bases
+from smelt.fuse.launched import ROUTINES, bases
+from smelt.fuse.movement import Place, shown, split_strides
 from smelt.graph import (
     CONTROL,
     ELEMENTWISE,
     SOURCES,
-    VIEWS,
     ZERO,
-    Index,
-    IndexLike,
     Node,
     Op,
     Variable,
     as_index,
     make,
-    of,
     row_major,
     size_of,
     topological,
@@ -149,14 +145,11 @@ class _Walk:
                 self.absorb(group, node)
 
     def ask(self, group: Group, node: Node, place: Place, operand: bool) -> None:
-        places = group.places.get(node)
-        if places is None:
-            places = group.places[node] = []
+        if group.ask(node, place):
             self.askers.setdefault(node, []).append(group)
-            if not _is_counted(node):
+            # No kernel needs memory for constants, or to count.
+            if shown(node).op not in (Op.CONST, Op.IOTA):
                 group.waiting.add(node)
-        if place not in places:
-            places.append(place)
         if operand:
             group.operands.add(node)
 
@@ -188,22 +181,13 @@ def _takes(group: Group, chain: Chain) -> bool:
     return plain and is_same(group, group.places[chain.result])
 
 
-def _is_counted(node: Node) -> bool:
-    """Whether a node shows a constant or counts, so that no kernel needs memory for it."""
-    while node.op in VIEWS and node.leaf is None:
-        node = node.sources[0]
-    return node.op is Op.CONST or node.op is Op.IOTA
-
-
 def _sinks(node: Node) -> Iterator[Group]:
     """The kernel that stores a node; one for each piece of a concat, which so needs no copy of its sources.
 
     A reshape is the memory of its source: its kernel walks the axes of that, which index nothing by remainders.
     """
     if node.op is Op.RESHAPE:
-        source = node
-        while source.op is Op.RESHAPE and (source is node or source.leaf is None):
-            source = source.sources[0]
+        source = shown(node.sources[0], {Op.RESHAPE})
         axes, place = _axes(source)
         yield Group(node, axes, place, source)
         return
@@ -228,73 +212,3 @@ def _sinks(node: Node) -> Iterator[Group]:
 def _axes(node: Node) -> tuple[tuple[Variable, ...], Place]:
     index = tuple(ZERO if size == 1 else variable(f"i{k}", 0, as_index(size) - 1) for k, size in enumerate(node.shape))
     return tuple(v for i in index for v in i.variables()), Place(index)
-
-
-def demands(group: Group, node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
-    """Which elements of its sources a node needs for one of its own."""
-    if node.op in ELEMENTWISE or node.op is Op.SCAN:
-        for source in node.sources:
-            yield source, place
-    elif node.op is Op.CONCAT:
-        yield from concat_pieces(node, place)
-    elif node.op is Op.REDUCE:
-        axes = node.attribute.axes
-        new = _new_axes(group, node, place, [node.sources[0].shape[axis] for axis in axes])
-        kept, folded = iter(place.indices), iter(new)
-        rank = len(node.sources[0].shape)
-        yield node.sources[0], Place(tuple(next(folded) if k in axes else next(kept) for k in range(rank)), place.mask)
-    elif node.op is Op.CONTRACT:
-        left, right, out = node.attribute
-        sizes = dict(zip(left + right, node.sources[0].shape + node.sources[1].shape, strict=True))
-        summed = [label for label in dict.fromkeys(left + right) if label not in out]
-        index = dict(zip(out, place.indices, strict=True))
-        index.update(zip(summed, _new_axes(group, node, place, [sizes[label] for label in summed]), strict=True))
-        for source, labels in zip(node.sources, (left, right), strict=True):
-            yield source, Place(tuple(index[label] for label in labels), place.mask)
-    elif node.op is Op.GATHER:
-        for source in node.sources[1:]:
-            yield source, place
-        chosen = group.pick(node, place)
-        yield (
-            node.sources[0],
-            Place(tuple(place.indices[k] if k >= 0 else chosen[-1 - k] for k in node.attribute.axes), place.mask),
-        )
-    else:
-        yield node.sources[0], source_place(node, place)
-        for fill in node.sources[1:]:
-            yield fill, Place((), place.mask)
-
-
-def concat_pieces(node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
-    """For each source of a concat, the element there and the condition that it is this source's."""
-    axis, start = node.attribute, as_index(0)
-    for source in node.sources:
-        moved = place.indices[axis] - start
-        index = (*place.indices[:axis], moved, *place.indices[axis + 1 :])
-        yield source, Place(index, place.mask + tuple(within(moved, 0, source.shape[axis])))
-        start = start + source.shape[axis]
-
-
-def _new_axes(group: Group, node: Node, place: Place, sizes: list[IndexLike]) -> tuple[Index, ...]:
-    """The axes that a reduction or contraction folds.
-
-    A reduction walks an axis that the kernel has already where there is one of the same extent: then what it folds
-    and what its users read is one expression over one axis, which can be kept from one phase to the next.
-    """
-    key = (node, place)
-    if key in group.reduced:
-        return group.reduced[key]
-    if node in group.keys:
-        group.reduced[key] = (group.keys[node],)
-        return group.reduced[key]
-    there: list[Index] = []
-    if node.op is Op.REDUCE:
-        folded = [v for axes in group.reduced.values() for i in axes for v in i.variables()]
-        there = [of(v) for v in dict.fromkeys((*group.axes, *folded)) if v not in group.free_axes(place)]
-    found: list[Index] = []
-    for size in sizes:
-        fitting = [i for i in there if i not in found and as_index(size) == next(iter(i.variables())).last + 1]
-        # The last one: reductions usually run over the innermost axis.
-        found.append(fitting[-1] if fitting and size != 1 else group.fresh(size))
-    group.reduced[key] = tuple(found)
-    return group.reduced[key]

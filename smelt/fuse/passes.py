@@ -11,11 +11,10 @@ from typing import Final, NamedTuple
 
 from smelt.cost import Profile
 from smelt.fuse.chains import Chain, with_chains
+from smelt.fuse.factors import stored_padding, whole_words
+from smelt.fuse.launched import prepared
 from smelt.fuse.layout import LayoutOf
-from smelt.fuse.padding import stored_padding
-from smelt.fuse.routine_nodes import prepared
 from smelt.fuse.split import split_reductions
-from smelt.fuse.whole_words import whole_words
 from smelt.graph import Node
 from smelt.rewrite import Contract
 

@@ -9,7 +9,8 @@ few rows, pieces of rows are its tasks, and a second, small kernel compares what
 from __future__ import annotations
 
 from smelt.dtypes import DType
-from smelt.fuse.chains import REPEATING, anywhere, down, led
+from smelt.fuse.chains import anywhere, down, led
+from smelt.fuse.movement import REPEATING, shown
 from smelt.graph import IndexLike, Node, Op, build, product_of, upper
 from smelt.kernel import Follower
 
@@ -51,9 +52,7 @@ def place_in_blocks(node: Node, pieces: set[Node]) -> Node | None:
 def _is_searched(node: Node, by: Follower) -> bool:
     """Whether a node is the place of an extreme value along the last axis of what is large, and in memory."""
     x, axis = by.x, by.x.rank - 1
-    below = x
-    while below.op is Op.RESHAPE and below.leaf is None:
-        below = below.sources[0]
+    below = shown(x, {Op.RESHAPE})
     there = below.op is Op.LEAF or below.leaf is not None
     if (
         by.law.name != "places"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from smelt.dtypes import compute_dtype, float32
 from smelt.fuse.places import place_in_blocks
-from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, build, product_of, topological, upper, with_sources
+from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, build, product_of, rewritten, topological, upper
 
 LONG = 1 << 18  # elements below which one thread is as good
 PIECE = 1 << 16  # elements of a piece, at least
@@ -25,19 +25,18 @@ PRODUCT_LENGTH = 1 << 10  # products that a piece of a contraction adds up, at l
 
 def split_reductions(roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     """Cut every reduction and every contraction that is long and gives little. Results of pieces have to be stored."""
-    new: dict[Node, Node] = {}
     pieces: set[Node] = set()
-    for node in topological(roots):
-        sources = tuple([new[source] for source in node.sources])
-        replaced = with_sources(node, sources)
+
+    def change(node: Node, same: Node) -> Node:
         if node.op is Op.REDUCE and (place := place_in_blocks(node, pieces)) is not None:
-            replaced = place
-        elif node.op is Op.REDUCE and (cut := _pieces(replaced)) is not None:
-            replaced = _in_two_steps(replaced, *cut, pieces)
-        elif node.op is Op.CONTRACT and (cut := _product_pieces(replaced)) is not None:
-            replaced = _contracted_in_two_steps(replaced, *cut, pieces)
-        new[node] = replaced
-    results = [new[root] for root in roots]
+            return place
+        if node.op is Op.REDUCE and (cut := _pieces(same)) is not None:
+            return _in_two_steps(same, *cut, pieces)
+        if node.op is Op.CONTRACT and (cut := _product_pieces(same)) is not None:
+            return _contracted_in_two_steps(same, *cut, pieces)
+        return same
+
+    results = rewritten(roots, change)
     # What a search by blocks does without has perhaps been cut before.
     return results, (pieces.intersection(topological(results)) if pieces else pieces)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.fuse.padding import PRODUCTS, stored_padding
+from smelt.fuse.factors import PRODUCTS, stored_padding
 from smelt.graph import Op
 from tests.profiles import AVX512, NEON
 

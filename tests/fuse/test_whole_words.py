@@ -8,7 +8,7 @@ import pytest
 import smelt as sm
 from smelt import dtypes
 from smelt.dtypes import DType
-from smelt.fuse.whole_words import whole_words
+from smelt.fuse.factors import whole_words
 from smelt.graph import build
 from smelt.graph.node import Node, topological
 from smelt.graph.ops import Op

@@ -1,8 +1,10 @@
-"""Nodes that become routines: where their operands lie, and what has to be stored for them first.
+"""Nodes that are launches of their own: routines, loops and branches. Where what they read lies, and what has to be
+stored for them first.
 
-A routine is a kernel of its own and reads memory, never expressions. Most operands must be contiguous; the updates and
-indices of a scatter may be seen through broadcasting and permutations, so that an index per row is not written out for
-every element.
+They read memory, never expressions. Most operands must be contiguous; the updates and indices of a scatter may be seen
+through broadcasting and permutations, so that an index per row is not written out for every element. The body of a loop
+reads constants and slices as they lie, and states in row-major order, since the second iteration finds them where the
+first has written them. Amounts that depend on dims are computed in the graph, as further sources.
 """
 
 from __future__ import annotations
@@ -10,10 +12,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from smelt.fuse.control_nodes import base as memory_of
-from smelt.fuse.control_nodes import with_amounts
+from smelt.dtypes import int64
 from smelt.fuse.layout import LayoutOf, is_contiguous
-from smelt.graph import CONTROL, SOURCES, IndexLike, Node, Op, make, product_of, row_major, topological, with_sources
+from smelt.fuse.movement import shown
+from smelt.graph import (
+    CONTROL,
+    SOURCES,
+    Index,
+    IndexLike,
+    Loop,
+    Node,
+    Op,
+    as_index,
+    build,
+    make,
+    product_of,
+    rewritten,
+    row_major,
+    size_of,
+    substituted,
+    topological,
+    value_types,
+    with_sources,
+)
 
 ROUTINES: Final = frozenset({Op.SORT, Op.SCATTER, Op.NONZERO})
 
@@ -46,14 +67,15 @@ def prepared(roots: Sequence[Node], layout: LayoutOf) -> list[Node]:
     order = topological(roots)
     if not any(node.op in ROUTINES or node.op in CONTROL for node in order):
         return list(roots)
-    new: dict[Node, Node] = {}
-    for node in order:
-        changed = with_sources(node, tuple(new[source] for source in node.sources))
+
+    def change(node: Node, same: Node) -> Node:
         if node.op in ROUTINES or node.op in CONTROL:
-            readable = tuple(_readable(changed, position, layout) for position in range(len(changed.sources)))
-            changed = with_sources(node, readable)
-        new[node] = with_amounts(changed, layout) if node.op is Op.LOOP else changed
-    return [new[root] for root in roots]
+            same = with_sources(
+                node, tuple([_readable(same, position, layout) for position in range(len(same.sources))])
+            )
+        return _with_amounts(same, layout) if node.op is Op.LOOP else same
+
+    return rewritten(roots, change)
 
 
 def _readable(node: Node, position: int, layout: LayoutOf) -> Node:
@@ -61,7 +83,7 @@ def _readable(node: Node, position: int, layout: LayoutOf) -> Node:
     source, base = node.sources[position], _base(node, position)
     if base.op not in SOURCES or (base.op is Op.LEAF and _is_readable(node, position, base, layout)):
         return source
-    return _with_base(source, base, make(Op.CAST, base.dtype, base.shape, (base,)))
+    return substituted([source], {base: make(Op.CAST, base.dtype, base.shape, (base,))})[0]
 
 
 def _is_readable(node: Node, position: int, base: Node, layout: LayoutOf) -> bool:
@@ -74,13 +96,6 @@ def _is_readable(node: Node, position: int, base: Node, layout: LayoutOf) -> boo
     return position >= states and node.sources[position] is base
 
 
-def _with_base(node: Node, base: Node, new: Node) -> Node:
-    """A chain of views over another node."""
-    if node is base:
-        return new
-    return with_sources(node, (_with_base(node.sources[0], base, new),))
-
-
 def _is_strided(node: Node, position: int) -> bool:
     """Whether an operand may have any strides: the updates and indices of a scatter."""
     return node.op is Op.SCATTER and position > 0
@@ -88,16 +103,10 @@ def _is_strided(node: Node, position: int) -> bool:
 
 def _base(node: Node, position: int) -> Node:
     source = node.sources[position]
-    if node.op in CONTROL:
-        return memory_of(source)
-    if _is_strided(node, position):
-        return _view_base(source)
-    single = _view_base(source)
-    if node.op is Op.SCATTER and product_of(single.shape) == 1:
-        return single
-    while source.op is Op.RESHAPE:
-        source = source.sources[0]
-    return source
+    seen = _view_base(source)
+    if node.op is Op.SCATTER and (position > 0 or product_of(seen.shape) == 1):
+        return seen
+    return base(source)
 
 
 def _operand(node: Node, position: int, layout: LayoutOf) -> Operand:
@@ -140,3 +149,73 @@ def _strides(node: Node, layout: LayoutOf) -> tuple[IndexLike, ...]:
         return tuple(0 if old == 1 and new != 1 else stride for stride, old, new in sizes)
     kept = iter([stride for stride, size in zip(strides, source.shape, strict=True) if size != 1])
     return tuple(0 if size == 1 else next(kept) for size in node.shape)
+
+
+# --- how far the pointers of loops move
+
+
+class Walk(NamedTuple):
+    """How a pointer to slices moves, in bytes: from where it starts, by how much each time."""
+
+    start: IndexLike
+    step: IndexLike
+
+
+class LoopSizes(NamedTuple):
+    """What the steps of a loop need to know, in bytes."""
+
+    length: IndexLike | None
+    states: tuple[IndexLike, ...]
+    xs: tuple[Walk, ...]
+    ys: tuple[Walk, ...]
+
+    def symbolic(self) -> Iterator[Index]:
+        """Those that are only known at the call."""
+        walks = [amount for walk in (*self.xs, *self.ys) for amount in walk]
+        for amount in (*((self.length,) if self.length is not None else ()), *self.states, *walks):
+            if isinstance(amount, Index):
+                yield amount
+
+
+def loop_sizes(node: Node, layout: LayoutOf) -> LoopSizes:
+    """The amounts of a LOOP over sources that lie in memory."""
+    loop: Loop = node.attribute
+    first = loop.states + loop.constants
+    types = value_types(loop)
+    states = tuple(_product(dtype.itemsize, *shape) for dtype, shape in types[: loop.states])
+    rows = [_product(dtype.itemsize, *shape[1:]) for dtype, shape in types[loop.states :]]
+    strides = [
+        _product(x.dtype.itemsize, layout(base(x)).strides[0] if base(x) is x else product_of(x.shape[1:]))
+        for x in node.sources[first : first + loop.xs]
+    ]
+    xs, ys = (tuple(_walk(step, loop) for step in steps) for steps in (strides, rows))
+    return LoopSizes(loop.length, states, xs, ys)
+
+
+def _product(*factors: IndexLike) -> IndexLike:
+    return size_of(as_index(product_of(factors)))
+
+
+def _walk(step: IndexLike, loop: Loop) -> Walk:
+    if not loop.reverse or loop.length is None:
+        return Walk(0, step)
+    return Walk(size_of(as_index(step) * (as_index(loop.length) - 1)), size_of(as_index(step) * -1))
+
+
+def amount_node(amount: Index) -> Node:
+    """An amount as an int64 scalar: an element of a range, which starts where the amount's bounds do."""
+    first = min(amount.low, 0)
+    place = amount - first
+    found = build.reshape(build.slice_(build.iota(place + 1, int64), [(place, 1, 1)]), ())
+    return build.add(found, build.const(first, int64)) if first else found
+
+
+def base(source: Node) -> Node:
+    """The node whose memory a source of a loop or branch is."""
+    return shown(source, {Op.RESHAPE})
+
+
+def _with_amounts(node: Node, layout: LayoutOf) -> Node:
+    """A LOOP with the amounts that depend on dims as further sources."""
+    amounts = dict.fromkeys(amount_node(amount) for amount in loop_sizes(node, layout).symbolic())
+    return with_sources(node, (*node.sources, *amounts))
