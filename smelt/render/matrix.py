@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 from smelt.kernel import Accumulator, Block, Kernel, Load, Statement, Store, Tiles, Update, reads, statements, tiles_of
-from smelt.render.memory import Memory
 from smelt.render.registers import Registers
 from smelt.render.tiles import Coordinates, place
 
@@ -21,9 +20,8 @@ _CONFIGURATION = [1, *[0] * 15, *[64, 0] * 8, *[0] * 16, *[16] * 8, *[0] * 8]
 class Matrix:
     """Writes the statements of a kernel that tile registers are for, if the processor has them."""
 
-    def __init__(self, kernel: Kernel, features: frozenset[str], memory: Memory, registers: Registers) -> None:
-        self.library, self.text, self.lines = memory.library, memory.text, memory.lines
-        self.memory, self.registers = memory, registers
+    def __init__(self, kernel: Kernel, features: frozenset[str], sheet: Registers) -> None:
+        self.sheet, self.lines = sheet, sheet.lines
         everything = list(statements(kernel.body))
         self.tiles = {name: tiles for name, tiles in tiles_of(everything).items() if tiles.row.needs <= features}
         updates = [s for s in everything if isinstance(s, Update) and s.accumulator.name in self.tiles]
@@ -63,7 +61,7 @@ class Matrix:
             case Store(value=value) if value.name in self.tiles and not statement.mask and not statement.stream:
                 block = self.tiles[value.name].moved(statement)
                 if block is not None and value.name not in self.spilled:
-                    self.registers.settle_loads(statement.buffer.name)
+                    self.sheet.settle_loads(statement.buffer.name)
                     self._move("store", self.tiles[value.name], block)
                     return True
         for value in reads(statement):
@@ -74,9 +72,9 @@ class Matrix:
 
     def _declare(self, tiles: Tiles) -> None:
         self.spilled -= {tiles.value.name}
-        tile = self.registers.declare(tiles.value, array=True)
+        tile = self.sheet.declare(tiles.value, array=True)
         sizes = "".join(f"[{part.extent}]" for part in tile.parts)
-        self.lines.append(f"{self.library.type(tile.form)} {tile.name}{sizes};")
+        self.lines.append(f"{self.sheet.library.type(tile.form)} {tile.name}{sizes};")
         self.lines += [f'__asm__ volatile("tilezero %tmm{tiles.number(i, j)}");' for i, j in tiles.each()]
 
     def _multiply(self, tiles: Tiles, update: Update, loads: list[Load]) -> None:
@@ -99,8 +97,8 @@ class Matrix:
             self._transfer(direction, tiles.number(i, j), block, tiles.at(i, j))
 
     def _transfer(self, direction: str, register: int, block: Block, at: Coordinates) -> None:
-        pointer = self.memory.pointer(block.buffer, place(block.address, at))
-        self._instruction(direction, register, pointer, f"4l * ({self.text.spell(block.stride)})")
+        pointer = self.sheet.pointer(block.buffer, place(block.address, at))
+        self._instruction(direction, register, pointer, f"4l * ({self.sheet.spell(block.stride)})")
 
     def _instruction(self, direction: str, register: int, pointer: str, stride: str) -> None:
         place_text, tile = "(%0,%1,1)", f"%%tmm{register}"
@@ -110,9 +108,9 @@ class Matrix:
     def _spill(self, tiles: Tiles) -> None:
         """Store the tiles to the array that stands for the accumulator."""
         value = tiles.value
-        self.registers.settle_readers(value.name)
-        parts = self.registers.tile(value).parts
+        self.sheet.settle_readers(value.name)
+        parts = self.sheet.tile(value).parts
         distance = 64 * math.prod(part.extent for part in parts[parts.index(tiles.rows) + 1 :])
         for i, j in tiles.each():
-            element = self.registers.text(self.registers.key(value, tiles.at(i, j)))
+            element = self.sheet.register(self.sheet.key(value, tiles.at(i, j)))
             self._instruction("store", tiles.number(i, j), f"&{element}", f"{distance}l")

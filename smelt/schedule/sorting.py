@@ -164,14 +164,10 @@ def _divided(sort: _Sort, pieces: int) -> list[Step]:
     items, parted, spare = (sort.temporary(sort.rows * sort.n) for _ in range(3))
     divide = sort.make("sort_divide", words, sizes, sort.rows * pieces)
     parts = sort.make("sort_parts", words, sizes, sort.rows * PARTS, workspace=sort.counts_bytes)
-    steps = [
+    return [
         Step(divide, (parted, counts, items, sort.source)),
         Step(parts, (sort.node, items, spare, parted, counts, sort.source)),
     ]
-    if sort.dtype.is_float and not sort.places:
-        made = sort.make("sort_signs", sort.words(), sort.sizes(), sort.rows)
-        steps.append(Step(made, (sort.node, sort.source)))
-    return steps
 
 
 def _select(sort: _Sort) -> list[Step]:
