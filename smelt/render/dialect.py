@@ -25,9 +25,7 @@ class Dialect:
     the tasks from `begin` to `end` (without it).
     """
 
-    name: str
-    elements: Mapping[str, str]  # element types by their short names
-    header: str  # after the element types
+    header: str  # the element types by their short names, and what stands for words of C
     head: Callable[[str, int, int, int], list[str]]
     # Lanes are vectors, else every lane is a register of its own; unrolling, rows ahead and stores past the caches can
     # be asked for; signed integers wrap, else they are added and multiplied as unsigned ones.
@@ -41,11 +39,6 @@ class Dialect:
     spellings: Mapping[str, str] = field(default_factory=dict)  # of helpers that differ from those of `spell`
     wide: str = "ll"  # the suffix of literals of 64 bits
 
-    @property
-    def preamble(self) -> str:
-        """What a translation unit begins with."""
-        return "".join(f"typedef {kind} {name};\n" for name, kind in self.elements.items()) + self.header
-
     def spelled(self, text: str) -> str:
         """A text with the literals of this language."""
         return text if self.wide == "ll" else _WIDE.sub(rf"\1{self.wide}", text)
@@ -56,21 +49,10 @@ def _head(name: str, buffers: int, integers: int, threads: int) -> list[str]:
 
 
 C = Dialect(
-    name="c",
-    elements={
-        "f32": "float",
-        "f64": "double",
-        "c8": "char",
-        "i8": "signed char",
-        "i16": "short",
-        "i32": "int",
-        "i64": "long long",
-        "u8": "unsigned char",
-        "u16": "unsigned short",
-        "u32": "unsigned int",
-        "u64": "unsigned long long",
-    },
     header=(
+        "typedef float f32;\ntypedef double f64;\ntypedef char c8;\ntypedef signed char i8;\ntypedef short i16;\n"
+        "typedef int i32;\ntypedef long long i64;\ntypedef unsigned char u8;\ntypedef unsigned short u16;\n"
+        "typedef unsigned int u32;\ntypedef unsigned long long u64;\n"
         "#define INLINE static inline __attribute__((always_inline))\n"
         "#define NEVER_INLINE static __attribute__((noinline, unused))\n"
         "#define CONSTANT static const\n"
@@ -124,20 +106,9 @@ def _opencl_head(name: str, buffers: int, integers: int, threads: int) -> list[s
 
 
 OPENCL = Dialect(
-    name="opencl",
-    elements={
-        "f32": "float",
-        "f64": "double",
-        "i8": "char",
-        "i16": "short",
-        "i32": "int",
-        "i64": "long",
-        "u8": "uchar",
-        "u16": "ushort",
-        "u32": "uint",
-        "u64": "ulong",
-    },
     header=(
+        "typedef float f32;\ntypedef double f64;\ntypedef char i8;\ntypedef short i16;\ntypedef int i32;\n"
+        "typedef long i64;\ntypedef uchar u8;\ntypedef ushort u16;\ntypedef uint u32;\ntypedef ulong u64;\n"
         "#define INLINE static inline\n"
         "#define NEVER_INLINE static\n"
         "#define CONSTANT __constant\n"

@@ -85,7 +85,7 @@ class Library:
 
     @property
     def text(self) -> str:
-        return self.dialect.preamble + "".join(self._lines)
+        return self.dialect.header + "".join(self._lines)
 
     def type(self, t: Type) -> str:
         """The name of a type, declared. Vectors also have an unaligned form for memory, `name_u`."""

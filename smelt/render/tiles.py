@@ -181,8 +181,6 @@ class Sheet:
         if not isinstance(atom, Operation):
             raise InternalError(f"no text for {atom!r}")
         a, b = self.spell(atom.a), self.spell(atom.b)
-        if isinstance(atom, Maximum | Minimum):
-            return f"{self.helper(_HELPERS[atom.symbol])}({a}, {b})"
-        if nonnegative(atom.a):
+        if not isinstance(atom, Maximum | Minimum) and nonnegative(atom.a):
             return f"(({a}) {'/' if isinstance(atom, Quotient) else '%'} ({b}))"
         return f"{self.helper(_HELPERS[atom.symbol])}({a}, {b})"
