@@ -32,6 +32,7 @@ from smelt.kernel import (
     Let,
     Load,
     Local,
+    Part,
     Reduce,
     Routine,
     Scan,
@@ -277,8 +278,7 @@ class _Writer(Expressions):
         wanted = Type("i8", tile.form.lanes) if value.dtype is bool_ and tile.form.lanes > 1 else tile.form
         owner, stream = self.groups.owner(value), statement.stream and self.library.dialect.extensions
         for at in combinations(tile.parts):
-            where = access(statement, at, tile.lane)
-            self.store(buffer, where, tile.lane, self.operand(value, at, wanted), owner, stream)
+            self.store(access(statement, at, tile.lane), self.operand(value, at, wanted), owner, stream)
 
     def _accumulator(self, statement: Accumulator) -> None:
         value, tile = statement.value, self.declare(statement.value)
@@ -290,11 +290,10 @@ class _Writer(Expressions):
         accumulator, arguments = statement.accumulator, statement.arguments
         self.settle_readers(accumulator.name)
         tile = self.tile(accumulator)
-        parts = {part.name: part for part in tile.parts}
-        for argument in arguments:  # a shorter part changes only the first elements
-            for part in self.tile(argument).parts:
-                known = parts.get(part.name, part)
-                parts[part.name] = part if part.extent < known.extent else known
+        parts: dict[str, Part] = {}
+        for part in itertools.chain.from_iterable(self.tile(value).parts for value in (accumulator, *arguments)):
+            # A shorter part changes only the first elements.
+            parts[part.name] = min(parts.get(part.name, part), part, key=lambda part: part.extent)
         outer = {part.name for part in self.tile(arguments[0]).parts}
         lane = tile.lane
         extents = [part.extent for a in arguments for part in a.parts if lane is not None and part.name == lane.name]
@@ -336,16 +335,13 @@ class _Writer(Expressions):
         return self.combine(op, accumulator, form, old, texts[0])
 
     def _update_first_lanes(self, statement: Update, at: Coordinates, target: str, count: int) -> None:
-        accumulator, form = statement.accumulator, self.tile(statement.accumulator).form
+        accumulator, form = statement.accumulator, self.tile(statement.accumulator).form.scalar
+        used = [(self.use(value, at), self.tile(value).lanes > 1) for value in statement.arguments]
         for j in range(count):
-            own, texts = f"{target}[{j}]", []
-            for argument in statement.arguments:
-                text = self.use(argument, at)
-                texts.append(f"{text}[{j}]" if self.tile(argument).lanes > 1 else text)
-            boolean = accumulator.dtype is bool_
-            texts = [f"-({text} != 0)" for text in texts] if boolean else texts
-            combined = self._combined(statement.op, accumulator, form if boolean else form.scalar, own, texts)
-            self.lines.append(f"{own} = {combined};")
+            texts = [f"{text}[{j}]" if vector else text for text, vector in used]
+            texts = [f"-({text} != 0)" for text in texts] if accumulator.dtype is bool_ else texts
+            own = f"{target}[{j}]"
+            self.lines.append(f"{own} = {self._combined(statement.op, accumulator, form, own, texts)};")
 
     def _scan(self, statement: Scan) -> None:
         """Along registers one after the other, along the lanes of a vector by doubling: a vector is combined with

@@ -91,9 +91,8 @@ class Expressions(Registers):
         if beside is not None:
             first = at[beside.name] - at[beside.name] % TOGETHER
             where = access(statement, {**at, beside.name: first}, None)
-            return self.load_one_of(buffer, where, value.name, TOGETHER, at[beside.name] - first)
-        where = self._picked(statement, at)
-        text = self.load(buffer, where, tile.lane)
+            return self.load_one_of(where, value.name, TOGETHER, at[beside.name] - first)
+        text = self.load(self._picked(statement, at))
         return self.mask_as(text, 8, tile.form) if value.dtype is bool_ else text
 
     def transpose(self, load: Load) -> bool:

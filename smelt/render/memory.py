@@ -21,6 +21,8 @@ _SHORT_MASK = 4  # conditions that are written where they are asked for
 class Access(NamedTuple):
     """Where one register lies in memory."""
 
+    buffer: Buffer
+    lane: Part | None
     address: Index
     moves: Affine | None
     mask: LaneMask
@@ -30,6 +32,11 @@ class Access(NamedTuple):
     def step(self) -> int | None:
         """The distance between lanes, if it is a known number."""
         return None if self.moves is None else self.moves.step.value
+
+    @property
+    def form(self) -> Type:
+        """What it is in memory."""
+        return Type(memory_element(self.buffer.dtype), 1 if self.lane is None else self.lane.extent)
 
 
 def access(
@@ -42,7 +49,7 @@ def access(
     moves: Affine | None = None
     if not uneven:
         moves = along(address, lane) if move is None else Affine(place(move.base, at), place(move.step, at))
-    return Access(address, moves, place_mask(statement.mask, at, lane), vectors)
+    return Access(statement.buffer, lane, address, moves, place_mask(statement.mask, at, lane), vectors)
 
 
 @lru_cache(maxsize=64)
@@ -128,34 +135,33 @@ class Memory(Sheet):
 
     # --- loads
 
-    def load(self, buffer: Buffer, where: Access, lane: Part | None) -> str:
+    def load(self, where: Access) -> str:
         """An expression in the compute type of the buffer's dtype; zero where the mask does not hold."""
-        t = Type(memory_element(buffer.dtype), 1 if lane is None else lane.extent)
-        self.library.type(t)
-        return self._widen(buffer.dtype, t, self._raw(buffer, where, lane, t))
+        self.library.type(where.form)
+        return self._widen(where.buffer.dtype, where.form, self._raw(where, where.form))
 
-    def load_one_of(self, buffer: Buffer, where: Access, value: str, count: int, number: int) -> str:
+    def load_one_of(self, where: Access, value: str, count: int, number: int) -> str:
         """One of some numbers that lie side by side, which are loaded together where products can pick a lane."""
-        t = Type(memory_element(buffer.dtype), count)
-        name, pointer = self.library.type(t), self.pointer(buffer, where.address)
+        name = self.library.type(Type(where.form.element, count))
+        pointer = self.pointer(where.buffer, where.address)
         key = ("side by side", value, where.address)
         vector = self.once(key, "q", f"{name} ", lambda: f"({name})*(const {name}_u *){pointer}")
         return f"LANE({vector}, {pointer}, {number})"
 
-    def _raw(self, buffer: Buffer, where: Access, lane: Part | None, t: Type) -> str:
+    def _raw(self, where: Access, t: Type) -> str:
+        lane = where.lane
         zero = f"({t.name}){{{0}}}" if lane is not None else f"({t.name})0"
         if where.mask is NEVER:
             return zero
         if lane is None or (where.step == 0 and not where.mask.by_lane):
-            pointer = self.pointer(buffer, where.address)
-            value = f"*{pointer}"
+            value = f"*{self.pointer(where.buffer, where.address)}"
             if where.mask.conditions:
                 value = f"({t.element})({self.holds(where.mask.conditions)} ? {value} : 0)"
             return value if lane is None else f"({value} - ({t.name}){{}})"
         second = where.step == 2 and lane.extent <= 32  # twice as many elements have bits in one word
         if where.moves is None or (where.mask.by_lane and where.step != 1 and not second):
-            return self._lane_by_lane(buffer, where, lane, t)
-        pointer = self.pointer(buffer, where.moves.base)
+            return self._lane_by_lane(where, lane, t)
+        pointer = self.pointer(where.buffer, where.moves.base)
         if where.mask.by_lane and where.step == 2:
             bits = f"{self.helper('spread_bits')}({self.lane_bits(where.mask, lane)})"
             return f"{self.library.function('masked_every_second', t)}({pointer}, {bits})"
@@ -171,19 +177,19 @@ class Memory(Sheet):
             return f"({self.holds(where.mask.conditions)} ? {value} : {zero})"
         return value
 
-    def _lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type) -> str:
-        found = self._neighbors(buffer, where, lane, t)
+    def _lane_by_lane(self, where: Access, lane: Part, t: Type) -> str:
+        found = self._neighbors(where, lane, t)
         if found is not None:
             return found
         bits = self.lane_bits(where.mask, lane) if where.mask.conditions or where.mask.by_lane else ""
 
         def element() -> str:
-            value = f"{self._seen_as(buffer)[1]}[{self.spell(where.address)}]"
+            value = f"{self._seen_as(where.buffer)[1]}[{self.spell(where.address)}]"
             return f"{bits} >> {self.names[lane.name]} & 1 ? {value} : 0" if bits else value
 
         return self._list(lane, t, where.vectors, element) if where.vectors else self.each_lane(lane, t, element)
 
-    def _neighbors(self, buffer: Buffer, where: Access, lane: Part, t: Type) -> str | None:
+    def _neighbors(self, where: Access, lane: Part, t: Type) -> str | None:
         """A few neighbors in memory, each in the lanes that ask for it, as where every pixel is shown twice; None where
         lanes lie further apart, or where that is not known here.
         """
@@ -201,7 +207,7 @@ class Memory(Sheet):
         count = 1 + max(offsets.values())
         if count == t.lanes and len(admitted) < t.lanes:  # no zero is left over
             return None
-        pointer = self.pointer(buffer, base)
+        pointer = self.pointer(where.buffer, base)
         value = f"({t.name})*(const {t.name}_u *){pointer}"
         if count < t.lanes:
             bits = f"{self.helper('first_bits')}({count})"
@@ -230,44 +236,40 @@ class Memory(Sheet):
 
     # --- stores
 
-    def store(
-        self, buffer: Buffer, where: Access, lane: Part | None, value: str, owner: str = "", stream: bool = False
-    ) -> None:
+    def store(self, where: Access, value: str, owner: str = "", stream: bool = False) -> None:
         """Store a register that has the compute type of the buffer's dtype (a boolean vector: a mask of bytes).
 
         `owner` is the condition under which a thread stores what several of a group hold.
         """
         if where.mask is NEVER:
             return
-        t = Type(memory_element(buffer.dtype), 1 if lane is None else lane.extent)
+        t, lane = where.form, where.lane
         self.library.type(t)
-        value = self._narrow(buffer.dtype, t, value)
+        value = self._narrow(where.buffer.dtype, t, value)
         conditions = [self.holds(where.mask.conditions)] if where.mask.conditions else []
         conditions += [owner] if owner else []
         guard = f"if ({' && '.join(conditions)}) " if conditions and not where.mask.by_lane else ""
         if lane is None:
-            self.lines.append(f"{guard}*{self.pointer(buffer, where.address)} = {value};")
+            self.lines.append(f"{guard}*{self.pointer(where.buffer, where.address)} = {value};")
             return
         if where.moves is None or where.step == 0 or (where.mask.by_lane and where.step != 1):
-            self._store_lane_by_lane(buffer, where, lane, t, value)
+            self._store_lane_by_lane(where, lane, t, value)
             return
-        pointer = self.pointer(buffer, where.moves.base)
+        pointer = self.pointer(where.buffer, where.moves.base)
         if where.mask.by_lane:
-            name = self.library.function("masked_store", t)
-            self.lines.append(f"{name}({pointer}, {value}, {self.lane_bits(where.mask, lane)});")
-        elif where.step == 1 and stream:
-            self.lines.append(f"{guard}{self.library.function('stream', t)}({pointer}, {value});")
+            text = f"{self.library.function('masked_store', t)}({pointer}, {value}, {self.lane_bits(where.mask, lane)})"
         elif where.step == 1:
-            self.lines.append(f"{guard}*({t.name}_u *){pointer} = {value};")
+            text = f"*({t.name}_u *){pointer} = {value}"
+            text = f"{self.library.function('stream', t)}({pointer}, {value})" if stream else text
         else:
-            step = self.spell(where.moves.step)
-            self.lines.append(f"{guard}{self.library.function('scatter', t)}({pointer}, {step}, {value});")
+            text = f"{self.library.function('scatter', t)}({pointer}, {self.spell(where.moves.step)}, {value})"
+        self.lines.append(f"{guard}{text};")
 
-    def _store_lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type, value: str) -> None:
+    def _store_lane_by_lane(self, where: Access, lane: Part, t: Type, value: str) -> None:
         bits, vector = self.lane_bits(where.mask, lane), self.fresh("w")
         self.lines.append(f"{t.name} {vector} = {value};")
         number, address = self._for_lane(lane, lambda: self.spell(where.address))
-        target = f"{self.buffers[buffer.name]}[{address}]"
+        target = f"{self.buffers[where.buffer.name]}[{address}]"
         admitted = f"if ({bits} >> {number} & 1)"
         self.lines.append(f"{_lane_loop(number, lane)} {admitted} {target} = {vector}[{number}];")
 
