@@ -114,9 +114,9 @@ OPENCL = Dialect(
         "#define CONSTANT __constant\n"
         "#define GLOBAL __global\n"
         "#define GROUP_BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)\n"
-        # What the words of GNU C are here.
-        "#define __builtin_inff() INFINITY\n#define __builtin_inf() ((double)INFINITY)\n"
-        "#define __builtin_nanf(text) NAN\n#define __builtin_nan(text) ((double)NAN)\n"
+        # What the words of GNU C are here. INFINITY and NAN may be made of them: numbers are given by their bits.
+        "#define __builtin_inff() as_float(0x7f800000)\n#define __builtin_inf() as_double(0x7ff0000000000000l)\n"
+        "#define __builtin_nanf(x) as_float(0x7fc00000)\n#define __builtin_nan(x) as_double(0x7ff8000000000000l)\n"
         "#define __builtin_clzll clz\n#define __builtin_popcountll popcount\n"
         "#define __builtin_ctzll(x) popcount(((x) & -(x)) - 1)\n"
         "#define scalar_convert(x, type) ((type)(x))\n"
