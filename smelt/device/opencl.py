@@ -235,9 +235,9 @@ class OpenCL(Device):
         return size
 
     def render(self, kernels: Sequence[Kernel | Routine]) -> str:
-        from smelt.render import render_opencl
+        from smelt.render import OPENCL, render
 
-        return render_opencl(kernels)
+        return render(kernels, OPENCL)
 
     def building(self) -> AbstractContextManager[Builder]:
         return nullcontext(Builder(functools.partial(build, open_context())))

@@ -41,6 +41,7 @@ from smelt.kernel.ir import (
     Store,
     Update,
     Value,
+    defines,
     reads,
     statements,
 )

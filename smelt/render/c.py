@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from smelt.dtypes import bool_, compute_dtype
+from smelt.dtypes import Scalar, bool_, compute_dtype
 from smelt.errors import InternalError
-from smelt.graph import Index, as_index, upper
+from smelt.graph import Index, as_index, scan_start, upper
 from smelt.kernel import (
     DOTS,
     Accumulator,
@@ -32,6 +32,7 @@ from smelt.kernel import (
     Let,
     Load,
     Local,
+    Part,
     Reduce,
     Routine,
     Scan,
@@ -42,19 +43,15 @@ from smelt.kernel import (
     statements,
 )
 from smelt.render import elementwise
-from smelt.render.booleans import mask_bits
 from smelt.render.dialect import C, Dialect
 from smelt.render.expressions import Expressions
-from smelt.render.groups import Groups
 from smelt.render.library import Library, Type
 from smelt.render.matrix import Matrix
-from smelt.render.memory import Memory, access
-from smelt.render.prefetch import rows_ahead, streams
-from smelt.render.registers import Registers
+from smelt.render.memory import access
+from smelt.render.prefetch import lines_ahead, rows_ahead
 from smelt.render.routines import render_routine
-from smelt.render.scans import write_scan
-from smelt.render.tiles import Coordinates, IndexText, combinations
-from smelt.render.transposes import write_transpose
+from smelt.render.spell import shuffled
+from smelt.render.tiles import Coordinates, combinations
 
 LARGE_TILE = 12  # registers that hold sums, of those that a processor has
 _ALIGNMENT = 64
@@ -94,45 +91,31 @@ def _local_bytes(buffer: Buffer) -> int:
     return -(-(last + 1) * buffer.dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
 
 
-def _summands(kernel: Kernel) -> frozenset[str]:
-    """The names of values that others are added to or subtracted from, as they are or where a condition holds: the C
-    compiler may see that it always does.
-    """
-    sums = [s for s in statements(kernel.body) if isinstance(s, Compute) and s.op in ("add", "sub", "neg", "where")]
-    return frozenset(value.name for statement in sums for value in statement.arguments)
-
-
 def _largest_tile(kernel: Kernel) -> int:
     """How many registers the largest sum of a kernel is spread over."""
     sums = [s.accumulator for s in statements(kernel.body) if isinstance(s, Update)]
     return max((math.prod(part.extent for part in value.parts if not part.is_lane) for value in sums), default=0)
 
 
-class _Writer:
+class _Writer(Expressions):
     """Writes one kernel."""
 
     def __init__(self, kernel: Kernel, library: Library, features: frozenset[str]) -> None:
-        self.kernel, self.library = kernel, library
-        self.lines: list[str] = []
-        self.text = IndexText(library)
-        self.memory = Memory(library, self.text, self.lines, kernel.threads)
-        self.registers = Registers(library, self.lines, mask_bits(list(statements(kernel.body))), _aliases(kernel))
-        self.groups = Groups(kernel, self.memory)
-        self.expressions = Expressions(self.memory, self.registers, self.groups, _summands(kernel))
-        self.registers.define = self.expressions.define
-        self.matrix = Matrix(kernel, features, self.memory, self.registers)
-        self.streams = streams(kernel) if library.dialect.extensions else {}
+        super().__init__(library, kernel)
+        self.matrix = Matrix(kernel, features, self)
+        self._unasked = set(kernel.fetched) if kernel.ahead and library.dialect.extensions else set()
+        self._around: list[For] = []  # the loops around
         self.workspace = 0
         self.loops = itertools.count()
 
     def function(self) -> str:
         kernel, dialect = self.kernel, self.library.dialect
         head, *declared = dialect.head(kernel.name, len(kernel.buffers), len(kernel.parameters), kernel.threads)
-        self.lines += self.text.parameters(kernel.parameters)
-        tasks = self.text.task_count(kernel) if not dialect.groups else ""
+        self.lines += self.parameters(kernel.parameters)
+        tasks = self.task_count(kernel) if not dialect.groups else ""
         for number, buffer in enumerate(kernel.buffers):
-            self.memory.buffers[buffer.name] = f"b{number}"
-            element = self.memory.elements[buffer.name] = elementwise.memory_element(buffer.dtype)
+            self.buffers[buffer.name] = f"b{number}"
+            element = self.elements[buffer.name] = elementwise.memory_element(buffer.dtype)
             self.lines.append(f"{dialect.space}{element} *b{number} = buffers[{number}];")
         first = len(self.lines)
         self.matrix.begin()
@@ -140,7 +123,7 @@ class _Writer:
         self.matrix.end()
         self.lines[first:first] = self.groups.declarations
         if dialect.extensions and any(isinstance(s, Store) and s.stream for s in statements(kernel.body)):
-            self.lines.append(f"{self.library.function('fence', Type('i64'))}();")
+            self.lines.append(f"{self.helper('fence')}();")
         order = "IN_ORDER " if dialect.extensions and _largest_tile(kernel) >= LARGE_TILE else ""
         return f"{tasks}\n{order}{head} {{\n{_indented([*declared, *self.lines])}}}\n"
 
@@ -152,15 +135,16 @@ class _Writer:
         several = sum(isinstance(statement, For) and statement.kind == "grid" for statement in body) > 1
         for statement in body:
             if not (isinstance(statement, For) and statement.kind == "grid"):
+                self._ask_ahead(statement)
                 self._statement(statement)
                 continue
-            self.registers.settle()
-            offset, after = self.text.spell(before), before + statement.count
+            self.settle()
+            offset, after = self.spell(before), before + statement.count
             if self.library.dialect.groups:
-                self._task(statement, offset, self.text.spell(after), several)
+                self._task(statement, offset, self.spell(after), several)
             else:
-                first = f"{self.text.helper('max')}(begin, {offset}) - ({offset})"
-                last = f"{self.text.helper('min')}(end, {self.text.spell(after)}) - ({offset})"
+                first = f"{self.helper('greatest')}(begin, {offset}) - ({offset})"
+                last = f"{self.helper('least')}(end, {self.spell(after)}) - ({offset})"
                 self._loop(statement, first, last)
             before = after
 
@@ -182,86 +166,93 @@ class _Writer:
         name, end = f"t{number}", f"e{number}"
         self.lines.append(f"for (long {name} = {first}, {end} = {last}; {name} < {end}; {name}++) {{")
         self._fetch_ahead(statement, name, end)
+        self._around.append(statement)
         self._block(statement.body, {statement.variable.name: name})
+        self._around.pop()
         self.lines.append("}")
 
     def _fetch_ahead(self, statement: For, name: str, end: str) -> None:
         """Ask for the rows that a later iteration gathers."""
         turns = self.kernel.turns if self.library.dialect.extensions else 0
-        chain, rows = rows_ahead(statement, self.kernel.fetched) if turns else ((), ())
+        numbers, rows = rows_ahead(statement, self.kernel.fetched) if turns else ([], [])
         if not rows:
             return
-        later = self.memory.fresh("n")
+        later = self.fresh("n")
         self.lines += ["{", f"const long {later} = {name} + {turns} < {end} ? {name} + {turns} : {name};"]
         with self._scope({statement.variable.name: later}):
-            for source in chain:
+            for source in numbers:  # written where they are needed
                 self._statement(source)
             for row in rows:
-                self.registers.declare(row.load.value)
-                pointer = self.expressions.pointer(row.load)
+                self.declare(row.load.value)
+                pointer = self.gathered(row.load)
                 self.lines += [f"__builtin_prefetch({pointer} + {offset});" for offset in row.offsets]
         self.lines.append("}")
+
+    def _ask_ahead(self, access: Statement) -> None:
+        """Ask for what comes after the first access to an argument that a kernel walks through."""
+        if not isinstance(access, Load | Store) or access.buffer.name not in self._unasked:
+            return
+        if access.stream if isinstance(access, Store) else access.picks:
+            return  # it is not fetched, or it is not known what comes next
+        self._unasked.remove(access.buffer.name)
+        hint = ", 1" if isinstance(access, Store) else ""
+        pointers = [self.pointer(access.buffer, at) for at in lines_ahead(access, self._around, self.kernel.ahead)]
+        self.lines += [f"__builtin_prefetch({pointer}{hint});" for pointer in pointers]
 
     @contextmanager
     def _scope(self, names: Mapping[str, str]) -> Iterator[None]:
         """Variables have these names inside, and what else gets a name there is forgotten after it."""
         spilled = self.matrix.spilled
-        with self.text.named(names):
-            self.memory.enter()
+        with self.named(names):
+            self._scopes.append({})
             yield
-            self.registers.forget()
-            self.memory.leave()
+            self.forget()
+            self._scopes.pop()
         self.matrix.spilled = spilled
 
     def _block(self, body: Iterable[Statement], names: Mapping[str, str] = MappingProxyType({})) -> None:
         with self._scope(names):
             for statement in body:
+                self._ask_ahead(statement)
                 self._statement(statement)
 
     def _statement(self, statement: Statement) -> None:
-        if id(statement) in self.streams:
-            buffer, addresses = self.streams[id(statement)]
-            hint = ", 1" if isinstance(statement, Store) else ""
-            self.lines += [f"__builtin_prefetch({self.memory.pointer(buffer, place)}{hint});" for place in addresses]
         if self.matrix.takes(statement):
             return
         match statement:
             case For():
-                self.registers.settle()
-                self._loop(statement, "0", self.text.spell(statement.count))
+                self.settle()
+                self._loop(statement, "0", self.spell(statement.count))
             case If():
                 self._if(statement)
-            case Let():
-                name = self.memory.fresh("n")
-                self.lines.append(f"const long {name} = {self.text.spell(statement.expression)};")
-                self.text.names[statement.variable.name] = name
-            case Ask():
-                name = self.memory.fresh("n")
-                self.lines.append(f"const long {name} = {self.registers.use(statement.flag, {})} != 0;")
-                self.text.names[statement.variable.name] = name
+            case Let() | Ask():
+                flag = f"{self.use(statement.flag, {})} != 0" if isinstance(statement, Ask) else ""
+                text = self.spell(statement.expression) if isinstance(statement, Let) else flag
+                name = self.names[statement.variable.name] = self.fresh("n")
+                self.lines.append(f"const long {name} = {text};")
             case Barrier():
-                self.registers.settle()
+                self.settle()
                 self.groups.wait()
             case Local():
                 self._local(statement.buffer)
             case Compute(op="const", value=value):
-                self.registers.declare(value, elementwise.literal(statement.attribute, value.dtype))
-            case Load() if self.kernel.transposes and write_transpose(statement, self.memory, self.registers):
+                self.declare(value, literal=elementwise.literal(statement.attribute, value.dtype))
+            case Load() if self.kernel.transposes and self.transpose(statement):
                 return
             case Load() | Compute() | Reduce():
-                self.registers.postpone(statement)
+                self.postpone(statement)
             case Accumulator():
                 self._accumulator(statement)
             case Update():
                 self._update(statement)
             case Scan():
-                write_scan(statement, self.registers, self.expressions)
+                self._scan(statement)
             case Store():
                 self._store(statement)
 
     def _if(self, statement: If) -> None:
-        self.registers.settle()
-        self.lines.append(f"if ({self.text.conditions(statement.condition)}) {{")
+        self.settle()
+        self.lines.append(f"if ({self.conditions(statement.condition)}) {{")
         self._block(statement.body)
         if statement.other:
             self.lines.append("} else {")
@@ -271,9 +262,9 @@ class _Writer:
     # --- statements with an effect
 
     def _local(self, buffer: Buffer) -> None:
-        name, size = self.memory.fresh("s"), _local_bytes(buffer)
-        self.memory.buffers[buffer.name] = name
-        words = {"space": self.memory.space(buffer), "element": elementwise.memory_element(buffer.dtype), "name": name}
+        name, size = self.fresh("s"), _local_bytes(buffer)
+        self.buffers[buffer.name] = name
+        words = {"space": self.space(buffer), "element": elementwise.memory_element(buffer.dtype), "name": name}
         count = max(1, size // buffer.dtype.itemsize)
         self.lines.append(self.library.dialect.local.format(**words, at=self.workspace, count=count))
         self.workspace += size
@@ -282,38 +273,33 @@ class _Writer:
         value, buffer = statement.value, statement.buffer
         if value.dtype is not compute_dtype(buffer.dtype):
             raise InternalError(f"a store of {value.dtype} to {buffer.dtype}")
-        self.registers.settle_loads(buffer.name)
-        tile = self.registers.tile(value)
+        self.settle_loads(buffer.name)
+        tile = self.tile(value)
         wanted = Type("i8", tile.form.lanes) if value.dtype is bool_ and tile.form.lanes > 1 else tile.form
         owner, stream = self.groups.owner(value), statement.stream and self.library.dialect.extensions
         for at in combinations(tile.parts):
-            where = access(buffer, statement.index, statement.mask, at, tile.lane)
-            self.memory.store(buffer, where, tile.lane, self.registers.operand(value, at, wanted), owner, stream)
+            self.store(access(statement, at, tile.lane), self.operand(value, at, wanted), owner, stream)
 
     def _accumulator(self, statement: Accumulator) -> None:
-        value = statement.value
-        tile, literal = self.registers.declare(value), elementwise.literal(statement.initial, value.dtype)
-        mask = value.dtype is bool_ and tile.form.lanes > 1
-        initial = self.registers.splat(f"-({literal})" if mask else literal, tile.form)
-        for at in combinations(tile.parts):
-            name = self.registers.text(self.registers.key(value, at))
-            self.lines.append(f"{self.library.type(tile.form)} {name} = {initial};")
+        value, tile = statement.value, self.declare(statement.value)
+        kind, initial = self.library.type(tile.form), self._everywhere(statement.initial, value)
+        names = [self.register(self.key(value, at)) for at in combinations(tile.parts)]
+        self.lines += [f"{kind} {name} = {initial};" for name in names]
 
     def _update(self, statement: Update) -> None:
         accumulator, arguments = statement.accumulator, statement.arguments
-        self.registers.settle_readers(accumulator.name)
-        tile = self.registers.tile(accumulator)
-        parts = {part.name: part for part in tile.parts}
-        for argument in arguments:  # a shorter part changes only the first elements
-            for part in self.registers.tile(argument).parts:
-                known = parts.get(part.name, part)
-                parts[part.name] = part if part.extent < known.extent else known
-        outer = {part.name for part in self.registers.tile(arguments[0]).parts}
+        self.settle_readers(accumulator.name)
+        tile = self.tile(accumulator)
+        parts: dict[str, Part] = {}
+        for part in itertools.chain.from_iterable(self.tile(value).parts for value in (accumulator, *arguments)):
+            # A shorter part changes only the first elements.
+            parts[part.name] = min(parts.get(part.name, part), part, key=lambda part: part.extent)
+        outer = {part.name for part in self.tile(arguments[0]).parts}
         lane = tile.lane
         extents = [part.extent for a in arguments for part in a.parts if lane is not None and part.name == lane.name]
         shorter = min(extents, default=tile.form.lanes)
         for at in combinations(sorted(parts.values(), key=lambda part: part.name not in outer)):
-            target = self.registers.text(self.registers.key(accumulator, at))
+            target = self.register(self.key(accumulator, at))
             if shorter < tile.form.lanes:
                 self._update_first_lanes(statement, at, target, shorter)
             else:
@@ -321,20 +307,20 @@ class _Writer:
 
     def _updated(self, statement: Update, at: Coordinates, target: str) -> str:
         accumulator, arguments, op = statement.accumulator, statement.arguments, statement.op
-        form = wide = self.registers.tile(accumulator).form
+        form = wide = self.tile(accumulator).form
         if op == "fma" or op in DOTS:
-            wide = Type(form.element, max(form.lanes, *(self.registers.tile(argument).lanes for argument in arguments)))
+            wide = Type(form.element, max(form.lanes, *(self.tile(argument).lanes for argument in arguments)))
         if op == "fma":
-            texts = self.registers.operands(arguments, at, wide)
+            texts = self.operands(arguments, at, wide)
         elif op in DOTS:
-            texts = [self.registers.operand(argument, at, wide.integer) for argument in arguments]
+            texts = [self.operand(argument, at, wide.integer) for argument in arguments]
         elif elementwise.is_operator(op):
-            texts = [self.registers.use(arguments[0], at)]
+            texts = [self.use(arguments[0], at)]
         else:
-            texts = [self.registers.operand(arguments[0], at, form)]
+            texts = [self.operand(arguments[0], at, form)]
         if wide == form:
             return self._combined(op, accumulator, form, target, texts)
-        zero = self.registers.splat("0", wide)
+        zero = self.splat("0", wide)
         own = " * ".join(texts) if op == "fma" else self._combined(op, accumulator, wide, zero, texts)
         return f"{target} + {self.library.function('fold_add', wide)}({own})"
 
@@ -346,19 +332,48 @@ class _Writer:
             return f"{old} + {texts[0]} * {texts[1]}"
         if op in DOTS:
             return f"{self.library.function(f'add_{op}', form)}({old}, {texts[0]}, {texts[1]})"
-        return self.expressions.combine(op, accumulator, form, old, texts[0])
+        return self.combine(op, accumulator, form, old, texts[0])
 
     def _update_first_lanes(self, statement: Update, at: Coordinates, target: str, count: int) -> None:
-        accumulator, form = statement.accumulator, self.registers.tile(statement.accumulator).form
+        accumulator, form = statement.accumulator, self.tile(statement.accumulator).form.scalar
+        used = [(self.use(value, at), self.tile(value).lanes > 1) for value in statement.arguments]
         for j in range(count):
-            own, texts = f"{target}[{j}]", []
-            for argument in statement.arguments:
-                text = self.registers.use(argument, at)
-                texts.append(f"{text}[{j}]" if self.registers.tile(argument).lanes > 1 else text)
-            boolean = accumulator.dtype is bool_
-            texts = [f"-({text} != 0)" for text in texts] if boolean else texts
-            combined = self._combined(statement.op, accumulator, form if boolean else form.scalar, own, texts)
-            self.lines.append(f"{own} = {combined};")
+            texts = [f"{text}[{j}]" if vector else text for text, vector in used]
+            texts = [f"-({text} != 0)" for text in texts] if accumulator.dtype is bool_ else texts
+            own = f"{target}[{j}]"
+            self.lines.append(f"{own} = {self._combined(statement.op, accumulator, form, own, texts)};")
+
+    def _scan(self, statement: Scan) -> None:
+        """Along registers one after the other, along the lanes of a vector by doubling: a vector is combined with
+        itself moved up by one lane, then by two, by four and so on, the lanes below filled with the identity. The carry
+        is combined last, so that it alone ties one vector to the next.
+        """
+        value, carry, scanned = statement.value, statement.carry, {part.name for part in statement.parts}
+        self.settle_readers(carry.name)
+        tile = self.declare(value, self.tile(statement.source).form.bits)
+        form, kind = tile.form, self.library.type(tile.form)
+        across = tile.lane is not None and tile.lane.name in scanned
+        # Registers of other parts are independent chains: side by side they hide each other's latency.
+        for at in combinations(sorted(tile.parts, key=lambda part: part.name not in scanned)):
+            name = self.register(self.key(value, at))
+            self.lines.append(f"{kind} {name} = {self.operand(statement.source, at, form)};")
+            for before in [*(self._moved(statement, form, name) if across else []), self.operand(carry, at, form)]:
+                self.lines.append(f"{name} = {self.combine(statement.op, value, form, before, name)};")
+            last = self.mask_as(name, form.bits, self.tile(carry).form)
+            if across:
+                last = f"{name}[{form.lanes - 1}]" + (" != 0" if value.dtype is bool_ else "")
+            self.lines.append(f"{self.register(self.key(carry, at))} = {last};")
+
+    def _moved(self, statement: Scan, form: Type, name: str) -> list[str]:
+        """A vector moved up by one lane, by two, by four and so on."""
+        lanes, fill = form.lanes, self._everywhere(scan_start(statement.op, statement.value.dtype), statement.value)
+        steps = [1 << k for k in range((lanes - 1).bit_length())]
+        return [shuffled(fill, name, (j if j < step else lanes + j - step for j in range(lanes))) for step in steps]
+
+    def _everywhere(self, scalar: Scalar, value: Value) -> str:
+        """A scalar in every lane of a value."""
+        form, literal = self.tile(value).form, elementwise.literal(scalar, value.dtype)
+        return self.splat(f"-({literal})" if value.dtype is bool_ and form.lanes > 1 else literal, form)
 
 
 def _indented(lines: list[str]) -> str:
@@ -371,10 +386,3 @@ def _indented(lines: list[str]) -> str:
         if line.endswith("{"):
             depth += 1
     return "".join(out)
-
-
-def _aliases(kernel: Kernel) -> dict[str, list[str]]:
-    """Where several arguments are stored, each may lie where another one was read."""
-    arguments = [buffer.name for buffer in kernel.buffers]
-    stored = {s.buffer.name for s in statements(kernel.body) if isinstance(s, Store)}.intersection(arguments)
-    return dict.fromkeys(stored, arguments) if len(stored) > 1 else {}

@@ -1,7 +1,10 @@
 """What generated source is spelled in: everything in which C and its relatives differ, as one table each.
 
 Renderers write C. A dialect says how the few things are spelled that another language has otherwise: the header, the
-head of a kernel, address spaces, local memory, hints, and words that stand for something else there.
+head of a kernel, address spaces, local memory and hints.
+
+In OpenCL C a kernel takes each buffer as a memory object and the byte at which it starts there, then its integers. One
+group of threads runs a task; where a task has one thread, the device groups tasks as it likes.
 """
 
 from __future__ import annotations
@@ -9,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 _WIDE = re.compile(r"\b((?:0x[0-9a-f]+|\d+)u?)ll\b")
 
@@ -23,9 +25,7 @@ class Dialect:
     the tasks from `begin` to `end` (without it).
     """
 
-    name: str
-    elements: Mapping[str, str]  # element types by their short names
-    header: str  # after the element types
+    header: str  # the element types by their short names, and what stands for words of C
     head: Callable[[str, int, int, int], list[str]]
     # Lanes are vectors, else every lane is a register of its own; unrolling, rows ahead and stores past the caches can
     # be asked for; signed integers wrap, else they are added and multiplied as unsigned ones.
@@ -38,20 +38,9 @@ class Dialect:
     local: str  # local memory: {space}, {element}, {name}, {count}, and {at}, its place in the workspace
     spellings: Mapping[str, str] = field(default_factory=dict)  # of helpers that differ from those of `spell`
     wide: str = "ll"  # the suffix of literals of 64 bits
-    words: Mapping[str, str] = field(default_factory=dict)  # what stands for words of C
-
-    @cached_property
-    def _word(self) -> re.Pattern[str]:
-        return re.compile("|".join(re.escape(word) for word in sorted(self.words, key=len, reverse=True)))
-
-    @property
-    def preamble(self) -> str:
-        """What a translation unit begins with."""
-        return "".join(f"typedef {kind} {name};\n" for name, kind in self.elements.items()) + self.header
 
     def spelled(self, text: str) -> str:
-        """A text with the words of this language."""
-        text = self._word.sub(lambda match: self.words[match[0]], text) if self.words else text
+        """A text with the literals of this language."""
         return text if self.wide == "ll" else _WIDE.sub(rf"\1{self.wide}", text)
 
 
@@ -60,21 +49,10 @@ def _head(name: str, buffers: int, integers: int, threads: int) -> list[str]:
 
 
 C = Dialect(
-    name="c",
-    elements={
-        "f32": "float",
-        "f64": "double",
-        "c8": "char",
-        "i8": "signed char",
-        "i16": "short",
-        "i32": "int",
-        "i64": "long long",
-        "u8": "unsigned char",
-        "u16": "unsigned short",
-        "u32": "unsigned int",
-        "u64": "unsigned long long",
-    },
     header=(
+        "typedef float f32;\ntypedef double f64;\ntypedef char c8;\ntypedef signed char i8;\ntypedef short i16;\n"
+        "typedef int i32;\ntypedef long long i64;\ntypedef unsigned char u8;\ntypedef unsigned short u16;\n"
+        "typedef unsigned int u32;\ntypedef unsigned long long u64;\n"
         "#define INLINE static inline __attribute__((always_inline))\n"
         "#define NEVER_INLINE static __attribute__((noinline, unused))\n"
         "#define CONSTANT static const\n"
@@ -108,4 +86,58 @@ C = Dialect(
     space="",
     shared="",
     local="{element} *restrict {name} = ({element} *)(workspace + {at});",
+)
+
+
+def _opencl_head(name: str, buffers: int, integers: int, threads: int) -> list[str]:
+    arguments = [f"__global char *object{k}, long start{k}" for k in range(buffers)]
+    arguments += [f"long integer{k}" for k in range(integers)]
+    places = ", ".join(f"object{k} + start{k}" for k in range(buffers))
+    numbers = ", ".join(f"integer{k}" for k in range(integers))
+    together = threads > 1
+    size = f"__attribute__((reqd_work_group_size({threads}, 1, 1))) " if together else ""
+    return [
+        f"__kernel {size}void {name}({', '.join(arguments)})",
+        f"__global void *const buffers[] = {{{places}}};",
+        *([f"const long integers[] = {{{numbers}}};"] if integers else []),
+        f"const long begin = {'get_group_id' if together else 'get_global_id'}(0), end = begin + 1;",
+        f"const long thread = {'get_local_id(0)' if together else '0'};",
+    ]
+
+
+OPENCL = Dialect(
+    header=(
+        "typedef float f32;\ntypedef double f64;\ntypedef char i8;\ntypedef short i16;\ntypedef int i32;\n"
+        "typedef long i64;\ntypedef uchar u8;\ntypedef ushort u16;\ntypedef uint u32;\ntypedef ulong u64;\n"
+        "#define INLINE static inline\n"
+        "#define NEVER_INLINE static\n"
+        "#define CONSTANT __constant\n"
+        "#define GLOBAL __global\n"
+        "#define GROUP_BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)\n"
+        # What the words of GNU C are here. INFINITY and NAN may be made of them: numbers are given by their bits.
+        "#define __builtin_inff() as_float(0x7f800000)\n#define __builtin_inf() as_double(0x7ff0000000000000l)\n"
+        "#define __builtin_nanf(x) as_float(0x7fc00000)\n#define __builtin_nan(x) as_double(0x7ff8000000000000l)\n"
+        "#define __builtin_clzll clz\n#define __builtin_popcountll popcount\n"
+        "#define __builtin_ctzll(x) popcount(((x) & -(x)) - 1)\n"
+        "#define scalar_convert(x, type) ((type)(x))\n"
+        "#define ROUNDED(x) (x)\n"
+    ),
+    head=_opencl_head,
+    extensions=False,
+    groups=True,
+    space="__global ",
+    shared="__local ",
+    local="{space}{element} {name}[{count}];",
+    # Built-in functions whose results are exact; all others are smelt's own, whose errors are known.
+    spellings={
+        "scalar_sqrt": "return sqrt(x);",
+        "round": "return rint(x);",
+        "floor": "return floor(x);",
+        "ceil": "return ceil(x);",
+        "trunc": "return trunc(x);",
+        "multiply_high": "mul_hi(a, b)",
+        "widen_float16": "return widen_float16_by_bits@(h);",
+        "narrow_float16": "return narrow_float16_by_bits@(x);",
+    },
+    wide="l",  # of `long long` it makes 128 bits
 )

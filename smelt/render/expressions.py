@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 
 from smelt.dtypes import bool_, compute_dtype, float32
 from smelt.errors import InternalError
 from smelt.graph import Index, IndexLike, Variable, of
-from smelt.kernel import Compute, Load, Part, Place, Reduce, Value
+from smelt.kernel import Compute, Kernel, Load, Part, Place, Reduce, Value, statements, variables_of
 from smelt.render import elementwise
 from smelt.render.groups import Groups
-from smelt.render.library import Type
-from smelt.render.memory import Access, Memory, access
+from smelt.render.library import Library, Type
+from smelt.render.memory import Access, access
 from smelt.render.registers import Registers, Source
-from smelt.render.tiles import Coordinates, along_lane, combinations, place, place_mask
+from smelt.render.tiles import NEVER, Affine, Coordinates, along, combinations, lane_part, near_part, place, place_mask
 
 _INLINE_LIMIT = 4  # a function of more registers than this is called, which compiles faster and loses little
 TOGETHER = 4  # numbers of a vector whose lanes are registers
+_FEW_LANES = 4  # whose exchanges are about as short as a call
+_WIDEST = 64  # bytes of a vector: exchanges between parts of wider ones cost more than single loads
 _MASK_FOLDS = {"max": "fold_or", "min": "fold_and"}
 
 
@@ -26,20 +29,42 @@ def side_by_side(load: Load) -> Part | None:
     buffer = load.buffer
     if buffer.place is not Place.LOCAL or buffer.dtype is not float32 or load.picks or load.mask:
         return None
-    address = buffer.address(load.index)
-    for part in load.value.parts:
-        move = along_lane(address, part)
-        if part.extent % TOGETHER == 0 and move is not None and move.step.value == 1:
-            return part
-    return None
+    return near_part(buffer.address(load.index), [part for part in load.value.parts if part.extent % TOGETHER == 0])
 
 
-class Expressions:
+def _summands(kernel: Kernel) -> frozenset[str]:
+    """The names of values that others are added to or subtracted from, as they are or where a condition holds: the C
+    compiler may see that it always does.
+    """
+    sums = [s for s in statements(kernel.body) if isinstance(s, Compute) and s.op in ("add", "sub", "neg", "where")]
+    return frozenset(value.name for statement in sums for value in statement.arguments)
+
+
+def _transpose(load: Load) -> tuple[Part, Part, Affine] | None:
+    """The lane, the part along which memory lies, and how addresses move with the lane: if there are as many registers
+    of that part as lanes, and those lie elsewhere.
+    """
+    lane, dtype = lane_part(load.value), load.buffer.dtype
+    if lane is None or load.picks or dtype.is_bool or compute_dtype(dtype) is not dtype:
+        return None
+    if lane.extent < 4 or lane.extent * dtype.itemsize > _WIDEST:
+        return None
+    address = load.buffer.address(load.index)
+    move = along(address, lane)
+    if move is None or move.step.value in (0, 1):
+        return None
+    rows = near_part(address, [part for part in load.value.parts if part.extent == lane.extent])
+    # A row is there or it is not.
+    whole = rows is not None and rows.name not in {variable.name for variable in variables_of((), load.mask)}
+    return (lane, rows, move) if rows is not None and whole else None
+
+
+class Expressions(Registers):
     """Spells the registers of one kernel."""
 
-    def __init__(self, memory: Memory, registers: Registers, groups: Groups, summands: frozenset[str]) -> None:
-        self.library, self.text, self.memory, self.registers = memory.library, memory.text, memory, registers
-        self.groups, self.summands = groups, summands  # the names of values that are added to others
+    def __init__(self, library: Library, kernel: Kernel) -> None:
+        super().__init__(library, kernel)
+        self.groups, self._summands = Groups(kernel, self), _summands(kernel)
 
     def define(self, statement: Source, at: Coordinates) -> str:
         """The expression of one register."""
@@ -61,42 +86,69 @@ class Expressions:
         value, buffer = statement.value, statement.buffer
         if value.dtype is not compute_dtype(buffer.dtype):
             raise InternalError(f"a load of {buffer.dtype} gives no {value.dtype}")
-        tile = self.registers.tile(value)
-        along = side_by_side(statement) if tile.lane is None and self.library.dialect.extensions else None
-        if along is not None:
-            first = at[along.name] - at[along.name] % TOGETHER
-            where = access(buffer, statement.index, (), {**at, along.name: first}, None)
-            return self.memory.load_one_of(buffer, where, value.name, TOGETHER, at[along.name] - first)
-        where = self._picked(statement, at)
-        text = self.memory.load(buffer, where, tile.lane)
-        return self.registers.mask_as(text, 8, tile.form) if value.dtype is bool_ else text
+        tile = self.tile(value)
+        beside = side_by_side(statement) if tile.lane is None and self.library.dialect.extensions else None
+        if beside is not None:
+            first = at[beside.name] - at[beside.name] % TOGETHER
+            where = access(statement, {**at, beside.name: first}, None)
+            return self.load_one_of(where, value.name, TOGETHER, at[beside.name] - first)
+        text = self.load(self._picked(statement, at))
+        return self.mask_as(text, 8, tile.form) if value.dtype is bool_ else text
 
-    def pointer(self, statement: Load) -> str:
+    def transpose(self, load: Load) -> bool:
+        """Write a load at once into an array that stands for its registers, if it is a transpose: as many rows are
+        loaded as there are lanes, and exchanged in as many rounds as that number has bits.
+        """
+        found = _transpose(load)
+        if found is None:
+            return False
+        lane, rows, move = found
+        # The transposed part comes last in the array: its registers lie side by side.
+        tile = self.declare(load.value, array=True, last=rows)
+        form = Type(elementwise.memory_element(load.buffer.dtype), lane.extent)
+        blocks = [{**at, rows.name: 0} for at in combinations(part for part in tile.parts if part != rows)]
+        masks = [place_mask(load.mask, first, lane) for first in blocks]
+        sizes, start = "".join(f"[{part.extent}]" for part in tile.parts), " = {}" if NEVER in masks else ""
+        self.lines.append(f"{self.library.type(form)} {tile.name}{sizes}{start};")
+        called = len(blocks) > 1 and lane.extent > _FEW_LANES
+        step = self.spell(move.step)
+        for first, mask in zip(blocks, masks, strict=True):
+            if mask is NEVER:
+                continue
+            target = self.register(self.key(load.value, first))
+            pointer = self.pointer(load.buffer, place(move.base, first))
+            masked = bool(mask.conditions or mask.by_lane)
+            kind = "masked_transposed" if masked else "called_transposed" if called else "transposed"
+            name, bits = self.library.function(kind, form), f"{self.lane_bits(mask, lane)}, " if masked else ""
+            self.lines.append(f"{name}({pointer}, {step}, {bits}&{target});")
+        return True
+
+    def gathered(self, statement: Load) -> str:
         """Where a scalar is loaded from."""
-        return self.memory.pointer(statement.buffer, self._picked(statement, {}).address)
+        return self.pointer(statement.buffer, self._picked(statement, {}).address)
 
     def _picked(self, statement: Load, at: Coordinates) -> Access:
         """The access of one register, with indices that are values as names of this register."""
         values: dict[Variable, IndexLike] = {}
         vectors: dict[str, str] = {}
         for variable, chosen in statement.picks:
-            text = self.registers.use(chosen, at)
+            text = self.use(chosen, at)
             own = Variable(f"[{text}]", variable.first, variable.last)
-            if self.registers.tile(chosen).lanes > 1:
+            if self.tile(chosen).lanes > 1:
                 vectors[own.name] = text
             else:
-                self.text.names[own.name] = self.memory.integer(text)
+                self.names[own.name] = self.integer(text)
             values[variable] = of(own)
-        index = tuple(i.substitute(values) for i in statement.index) if values else statement.index
-        lane = self.registers.tile(statement.value).lane
-        return access(statement.buffer, index, statement.mask, at, lane, vectors)
+        if values:
+            statement = replace(statement, index=tuple(i.substitute(values) for i in statement.index))
+        return access(statement, at, self.tile(statement.value).lane, vectors)
 
     def _reduce(self, statement: Reduce, at: Coordinates) -> str:
         """Registers first, then lanes, each as a balanced tree: the order never depends on anything else."""
         source, names = statement.source, {part.name for part in statement.parts}
-        tile = self.registers.tile(source)
+        tile = self.tile(source)
         folded = [part for part in tile.parts if part.name in names]
-        items = [self.registers.operand(source, {**at, **rest}, tile.form) for rest in combinations(folded)]
+        items = [self.operand(source, {**at, **rest}, tile.form) for rest in combinations(folded)]
         while len(items) > 1:
             pairs = zip(items[::2], items[1::2], strict=False)
             odd = items[-1:] if len(items) % 2 else []
@@ -113,86 +165,86 @@ class Expressions:
 
     def _compute(self, statement: Compute, at: Coordinates) -> str:
         value, arguments, op = statement.value, statement.arguments, statement.op
-        form = self.registers.tile(value).form
+        form = self.tile(value).form
         match op:
             case "index":
                 return self._index(statement.attribute, value, at)
             case "mask":
                 return self._mask(statement, at)
             case "copy":
-                return self.registers.operand(arguments[0], at, form)
+                return self.operand(arguments[0], at, form)
             case "cast":
                 return self._cast(value, arguments[0], at)
             case "cast_odd" | "bitcast":
                 source = Type(elementwise.element(arguments[0].dtype), form.lanes)
-                text = self.registers.operand(arguments[0], at, source)
+                text = self.operand(arguments[0], at, source)
                 if op == "cast_odd":
                     return f"{self.library.function('odd', source)}({text})"
                 stored, target = statement.attribute or (arguments[0].dtype, value.dtype)
                 return elementwise.bitcast(self.library, stored, target, form.lanes, text)
             case "round16":
                 name = self.library.function(f"round_{statement.attribute.name}", form)
-                return f"{name}({self.registers.operand(arguments[0], at, form)})"
+                return f"{name}({self.operand(arguments[0], at, form)})"
             case "where":
                 return self._where(value, arguments, at)
         if arguments[0].dtype is bool_:
-            operands = [self.registers.operand(argument, at, form) for argument in arguments]
+            operands = [self.operand(argument, at, form) for argument in arguments]
             return elementwise.boolean(op, form.lanes > 1, operands)
         wanted = Type(elementwise.element(arguments[0].dtype), form.lanes)
         if elementwise.is_operator(op):
-            operands = self.registers.operands(arguments, at, wanted)
+            operands = self.operands(arguments, at, wanted)
         else:
-            operands = [self.registers.operand(argument, at, wanted) for argument in arguments]
-        many = math.prod(part.extent for part in self.registers.tile(value).parts) > _INLINE_LIMIT
+            operands = [self.operand(argument, at, wanted) for argument in arguments]
+        many = math.prod(part.extent for part in self.tile(value).parts) > _INLINE_LIMIT
         text = elementwise.elementwise(self.library, op, wanted, operands, many)
-        if value.name in self.summands and value.dtype.is_float and (op == "mul" or not elementwise.is_operator(op)):
+        if value.name in self._summands and value.dtype.is_float and (op == "mul" or not elementwise.is_operator(op)):
             # A value must be the same wherever it is computed: other kernels compare it with itself.
             text = f"ROUNDED({text})"
-        return self.registers.mask_as(text, wanted.bits, form) if value.dtype is bool_ else text
+        return self.mask_as(text, wanted.bits, form) if value.dtype is bool_ else text
 
     def _where(self, value: Value, arguments: tuple[Value, ...], at: Coordinates) -> str:
-        form = self.registers.tile(value).form
+        form = self.tile(value).form
         condition, a, b = arguments
-        texts = [self.registers.operand(a, at, form), self.registers.operand(b, at, form)]
-        if self.registers.tile(condition).lanes == 1:
-            return f"{self.registers.use(condition, at)} ? {texts[0]} : {texts[1]}"
-        mask = self.registers.operand(condition, at, form.integer)
+        texts = [self.operand(a, at, form), self.operand(b, at, form)]
+        if self.tile(condition).lanes == 1:
+            return f"{self.use(condition, at)} ? {texts[0]} : {texts[1]}"
+        mask = self.operand(condition, at, form.integer)
         return f"{self.library.function('select', form)}({mask}, {texts[0]}, {texts[1]})"
 
     def _cast(self, value: Value, source: Value, at: Coordinates) -> str:
-        form = self.registers.tile(value).form
+        form = self.tile(value).form
         if source.dtype is bool_:
-            text = self.registers.operand(source, at, form.integer)
+            text = self.operand(source, at, form.integer)
             return elementwise.cast(self.library, bool_, value.dtype, form.lanes, text)
         operand = Type(elementwise.element(source.dtype), form.lanes)
-        text = self.registers.operand(source, at, operand)
+        text = self.operand(source, at, operand)
         text = elementwise.cast(self.library, source.dtype, value.dtype, form.lanes, text)
-        return self.registers.mask_as(text, operand.bits, form) if value.dtype is bool_ else text
+        return self.mask_as(text, operand.bits, form) if value.dtype is bool_ else text
 
     def _index(self, index: Index, value: Value, at: Coordinates) -> str:
-        tile = self.registers.tile(value)
+        tile = self.tile(value)
         placed = place(index, at)
         if tile.lane is None:
-            return f"({tile.form.name})({self.text.spell(placed)})"
-        moves = along_lane(placed, tile.lane)
+            return f"({tile.form.name})({self.spell(placed)})"
+        moves = along(placed, tile.lane)
         if moves is None:
-            return self.memory.each_lane(tile.lane, tile.form, lambda: self.text.spell(placed))
-        base, step = (f"({tile.form.element})({self.text.spell(i)})" for i in moves)
+            return self.each_lane(tile.lane, tile.form, lambda: self.spell(placed))
+        base, step = (f"({tile.form.element})({self.spell(i)})" for i in moves)
         lanes = self.library.function("iota", tile.form)
-        return f"{self.registers.splat(base, tile.form)} + {lanes}() * {step}"
+        return f"{self.splat(base, tile.form)} + {lanes}() * {step}"
 
     def _mask(self, statement: Compute, at: Coordinates) -> str:
-        tile = self.registers.tile(statement.value)
+        tile = self.tile(statement.value)
         form, mask = tile.form, place_mask(statement.attribute, at, tile.lane)
         if tile.lane is None:
-            return self.memory.holds(mask.conditions)
+            return self.holds(mask.conditions)
         first = self.library.function("first_lanes", form)
-        parts = [f"{first}({self.text.spell(n)})" for n in mask.first]
-        parts += [f"~{first}({self.text.spell(n)})" for n in mask.after]
+        parts = [f"{first}({self.spell(n)})" for n in mask.first]
+        parts += [f"~{first}({self.spell(n)})" for n in mask.after]
         if mask.conditions:
-            holds = self.memory.holds(mask.conditions)
-            parts.append(self.registers.splat(f"({form.element})-({holds})", form))
+            holds = self.holds(mask.conditions)
+            parts.append(self.splat(f"({form.element})-({holds})", form))
         if mask.other:
             other = mask.other
-            parts.append(self.memory.each_lane(tile.lane, form, lambda: f"-({self.text.conditions(other)})"))
-        return " & ".join(parts) or self.registers.splat(f"({form.element})-1", form)
+            parts.append(self.each_lane(tile.lane, form, lambda: f"-({self.conditions(other)})"))
+        return " & ".join(parts) or self.splat(f"({form.element})-1", form)

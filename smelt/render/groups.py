@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.kernel import Accumulator, Compute, Kernel, Load, Part, Reduce, Scan, Value, statements
+from smelt.kernel import Kernel, Part, Value, defines, statements
 from smelt.render.library import Type
-from smelt.render.memory import Memory
+from smelt.render.tiles import Sheet
 
 
 class Groups:
     """The group that runs one kernel. Without groups in the dialect, or with one thread, there is nothing to it."""
 
-    def __init__(self, kernel: Kernel, memory: Memory) -> None:
-        self.kernel, self.dialect, self.lines = kernel, memory.library.dialect, memory.lines
+    def __init__(self, kernel: Kernel, sheet: Sheet) -> None:
+        self.kernel, self.dialect, self.lines, self.fresh = kernel, sheet.library.dialect, sheet.lines, sheet.fresh
         self.together = self.dialect.groups and kernel.threads > 1
         self.declarations: list[str] = []
-        self._scratch: set[str] = set()
-        self._folds = 0
         for part in _thread_parts(kernel) if self.dialect.groups else ():  # the thread's place along every one
-            memory.text.names[part.name] = _place(part) if part.extent > 1 else "0"
+            sheet.names[part.name] = _place(part) if part.extent > 1 else "0"
 
     def wait(self) -> None:
         if self.together:
@@ -46,11 +44,9 @@ class Groups:
     def fold(self, form: Type, parts: Sequence[Part], own: str, combine: Callable[[str, str], str]) -> str:
         """Fold a number across threads, by halves, in memory that they share. Every thread gets the result."""
         scratch = f"w_{form.element}"
-        if form.element not in self._scratch:
-            self._scratch.add(form.element)
-            self.declarations.append(f"{self.dialect.shared}{form.element} {scratch}[{self.kernel.threads}];")
-        name = f"whole{self._folds}"
-        self._folds += 1
+        declaration = f"{self.dialect.shared}{form.element} {scratch}[{self.kernel.threads}];"
+        self.declarations += [declaration] if declaration not in self.declarations else []
+        name = self.fresh("whole")
         mine, first = f"{scratch}[thread]", "thread"
         self.lines += [f"{mine} = {own};", "GROUP_BARRIER;"]
         for part in parts:
@@ -71,7 +67,6 @@ def _place(part: Part) -> str:
 
 def _thread_parts(kernel: Kernel) -> list[Part]:
     found: dict[str, Part] = {}
-    for statement in statements(kernel.body):
-        if isinstance(statement, Load | Compute | Accumulator | Reduce | Scan):
-            found.update((part.name, part) for part in statement.value.parts if part.stride)
+    for value in map(defines, statements(kernel.body)):
+        found.update((part.name, part) for part in (value.parts if value else ()) if part.stride)
     return list(found.values())

@@ -1,9 +1,9 @@
 """Helper functions of generated source, instantiated for one element type and lane count at a time.
 
-The texts are templates in sections. `@@ name elements marks: definition` opens one; a comment may stand above it.
-Elements are element types or groups of them. A definition is a function's result, its parameters, and its body
-(`= expression` for one that only returns); `static` or `NEVER_INLINE` before it says that it is not inlined. Without a
-definition, the lines that follow are the text. Marks:
+The texts are templates in sections. `@@ name elements marks: definition` opens one; a comment may stand above it. The
+names `a|b` are of functions with one text, in which NAME is the name. Elements are element types or groups of them. A
+definition is a function's result, its parameters, and its body (`= expression` for one that only returns); `static` or
+`NEVER_INLINE` before it says that it is not inlined. Without a definition, the lines that follow are the text. Marks:
 
     scalar, vector  for that form only
     lanewise        vectors by a loop over their lanes
@@ -17,7 +17,7 @@ In a body, arithmetic is spelled the same for scalars and vectors, and these wor
     I, U  signed, unsigned integers of the same width    M   the result of a comparison (vector: I, scalar: int)
     H   half as many lanes                               D, F  float64, float32 with as many lanes
     U8, I8, U16, I32, I64, U64  those types with as many lanes
-    name@ or name@X  the function `name` for T, or for the type that X stands for
+    u32x16           that type                            name@, name@X  the function `name` for T, or for the type X
     CONVERT(x, X)    conversion of each element           $name  a spelling that depends on the type (see `spell`)
     POLY_NAME(x)     a polynomial, by Horner's scheme     $(a|b)  a for elements of 32 bits, b for others
     1.0f             a literal of float32; float64 drops the suffix
@@ -48,7 +48,7 @@ _CHOICE = re.compile(r"\$\(([^|]*)\|([^)]*)\)")
 _POLYNOMIAL = re.compile(r"POLY_(\w+)\((\w+)\)")
 _SUFFIXED = re.compile(r"\b(0x[\da-f.]+p[+-]?\d+|\d+\.\d+)f\b")
 _LETTERS = r"T|E|L|W|M|I|U|H|D|F|U8|I8|U16|I16|I32|U32|I64|U64"
-_WORD = re.compile(rf"(\w+)@(\w*)|(CONVERT\()|\b([fiuc]\d+)x(\d+)\b|\b({_LETTERS})(_u)?\b")
+_WORD = re.compile(rf"(\w+)@(\w*)|(CONVERT\()|\b([fiuc]\d+x\d+|{_LETTERS})(_u)?\b")
 
 
 class Type(NamedTuple):
@@ -85,7 +85,7 @@ class Library:
 
     @property
     def text(self) -> str:
-        return self.dialect.preamble + "".join(self._lines)
+        return self.dialect.header + "".join(self._lines)
 
     def type(self, t: Type) -> str:
         """The name of a type, declared. Vectors also have an unaligned form for memory, `name_u`."""
@@ -110,7 +110,7 @@ class Library:
         full = f"{name}_{t.name}"
         if full not in self._seen:
             self._seen.add(full)
-            self._lines.append(self._instantiate(_template(name, t, self.dialect), t))
+            self._lines.append(self.instantiate(_template(name, t, self.dialect), t))
         return full
 
     def called_function(self, name: str, t: Type) -> str:
@@ -122,15 +122,15 @@ class Library:
             self._lines.append(f"NEVER_INLINE {kind} {full}({kind} x) {{ return {inner}(x); }}\n")
         return full
 
-    def _instantiate(self, body: str, t: Type) -> str:
+    def instantiate(self, body: str, t: Type) -> str:
+        """A text with the names of types and functions, which are declared and defined."""
+
         def word(match: re.Match[str]) -> str:
-            function, of, convert, element, lanes, letter, memory = match.groups()
+            function, of, convert, letter, memory = match.groups()
             if function:
                 return self.function(function, _related(t, of) if of else t)
             if convert:
                 return "__builtin_convertvector(" if t.lanes > 1 else "scalar_convert("
-            if element:
-                return self.type(Type(element, int(lanes)))
             if letter in "LW":
                 return str(t.lanes if letter == "L" else t.bits)
             if letter == "M" and t.lanes == 1:
@@ -144,6 +144,9 @@ class Library:
 def _related(t: Type, letter: str) -> Type:
     if letter in "EH":
         return t.scalar if letter == "E" else Type(t.element, t.lanes // 2)
+    if "x" in letter:
+        element, lanes = letter.split("x")
+        return Type(element, int(lanes))
     signed = t.integer.element
     elements = {"T": t.element, "I": signed, "M": signed, "U": f"u{t.bits}", "D": "f64", "F": "f32"}
     return Type(elements.get(letter, letter.lower()), t.lanes)
@@ -152,7 +155,7 @@ def _related(t: Type, letter: str) -> Type:
 _FORMS = ("scalar", "vector")
 _HALVED = 8  # the most lanes of a section that is marked so
 _FITTED = 512  # the most bits
-_SECTION = re.compile(r"^(/\*.*\*/\n)?@@ (\w+) ([^:\n]*)(?:: (.*))?\n", re.MULTILINE)
+_SECTION = re.compile(r"^(/\*.*\*/\n)?@@ ([\w|]+) ([^:\n]*)(?:: (.*))?\n", re.MULTILINE)
 _DEFINITION = re.compile(r"(?:(static|NEVER_INLINE) )?(\w+)(\(.*?\)) (.*)", re.DOTALL)
 _PARAMETER = re.compile(r"(\w+) (\*?)(\w+)(?=[,)])")
 
@@ -192,11 +195,12 @@ def _sections() -> dict[tuple[str, str, bool], _Section]:
             definition = _DEFINITION.fullmatch(f"{head[4]}\n{rest}".rstrip("\n")) if head[4] else None
             assert definition or not head[4], head[0]
             parts = definition.groups("INLINE") if definition else ("", "", "", f"{coefficients} {rest}".strip())
-            section = _Section(head[1] or "", marks, *parts)
             forms = [form for form in _FORMS if form in marks or (form == "vector" and "lanewise" in marks)] or _FORMS
             elements = [element for mark in marks for element in _GROUPS.get(mark, (mark,))]
-            for element in [*elements, *(["f32"] if "widened" in marks else [])]:
-                found.update(((head[2], element, form == "vector"), section) for form in forms)
+            elements += ["f32"] if "widened" in marks else []
+            for name in head[2].split("|"):
+                section = _Section(head[1] or "", marks, *(part.replace("NAME", name) for part in parts))
+                found.update(((name, element, form == "vector"), section) for element in elements for form in forms)
     return found
 
 

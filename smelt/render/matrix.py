@@ -6,8 +6,9 @@ tile registers, it is stored once to an array, whose vectors are read like regis
 
 from __future__ import annotations
 
+import math
+
 from smelt.kernel import Accumulator, Block, Kernel, Load, Statement, Store, Tiles, Update, reads, statements, tiles_of
-from smelt.render.memory import Memory
 from smelt.render.registers import Registers
 from smelt.render.tiles import Coordinates, place
 
@@ -19,9 +20,8 @@ _CONFIGURATION = [1, *[0] * 15, *[64, 0] * 8, *[0] * 16, *[16] * 8, *[0] * 8]
 class Matrix:
     """Writes the statements of a kernel that tile registers are for, if the processor has them."""
 
-    def __init__(self, kernel: Kernel, features: frozenset[str], memory: Memory, registers: Registers) -> None:
-        self.library, self.text, self.lines = memory.library, memory.text, memory.lines
-        self.memory, self.registers = memory, registers
+    def __init__(self, kernel: Kernel, features: frozenset[str], sheet: Registers) -> None:
+        self.sheet, self.lines = sheet, sheet.lines
         everything = list(statements(kernel.body))
         self.tiles = {name: tiles for name, tiles in tiles_of(everything).items() if tiles.row.needs <= features}
         updates = [s for s in everything if isinstance(s, Update) and s.accumulator.name in self.tiles]
@@ -51,13 +51,17 @@ class Matrix:
             case Accumulator(value) if value.name in self.tiles:
                 self._declare(self.tiles[value.name])
                 return True
-            case Update() if statement.accumulator.name in self.tiles:
-                self._update(self.tiles[statement.accumulator.name], statement)
+            case Update(accumulator=value) if value.name in self.tiles:
+                loads = [self._loads[factor.name] for factor in statement.arguments]
+                if statement.instruction:
+                    self._multiply(self.tiles[value.name], statement, loads)
+                else:
+                    self._move("load", self.tiles[value.name], self.tiles[value.name].moved(loads[0]))
                 return True
             case Store(value=value) if value.name in self.tiles and not statement.mask and not statement.stream:
                 block = self.tiles[value.name].moved(statement)
                 if block is not None and value.name not in self.spilled:
-                    self.registers.settle_loads(statement.buffer.name)
+                    self.sheet.settle_loads(statement.buffer.name)
                     self._move("store", self.tiles[value.name], block)
                     return True
         for value in reads(statement):
@@ -66,45 +70,35 @@ class Matrix:
                 self.spilled |= {value.name}
         return False
 
-    def _update(self, tiles: Tiles, update: Update) -> None:
-        loads = [self._loads[value.name] for value in update.arguments]
-        if update.instruction:
-            self._multiply(tiles, update, loads)
-            return
-        block = tiles.moved(loads[0])
-        assert block is not None
-        self._move("load", tiles, block)
-
     def _declare(self, tiles: Tiles) -> None:
         self.spilled -= {tiles.value.name}
-        tile = self.registers.declare(tiles.value, array=True)
+        tile = self.sheet.declare(tiles.value, array=True)
         sizes = "".join(f"[{part.extent}]" for part in tile.parts)
-        self.lines.append(f"{self.library.type(tile.form)} {tile.name}{sizes};")
+        self.lines.append(f"{self.sheet.library.type(tile.form)} {tile.name}{sizes};")
         self.lines += [f'__asm__ volatile("tilezero %tmm{tiles.number(i, j)}");' for i, j in tiles.each()]
 
     def _multiply(self, tiles: Tiles, update: Update, loads: list[Load]) -> None:
         """All factors are loaded, each once, before the first product: loads and products then overlap best."""
-        product = tiles.product(update, loads)
+        left, right, inner = tiles.product(update, loads)
         multiplications: list[str] = []
-        loaded: set[int] = set()
         for i, j in tiles.each():
-            at = {**tiles.at(i, j), product.inner.name: 0}
-            factors = {_FIRST_LEFT + i: product.left, _FIRST_RIGHT + j: product.right}
-            for register, block in factors.items():
-                if register not in loaded:
-                    loaded.add(register)
-                    self._transfer("load", register, block, at)
+            at = {**tiles.at(i, j), inner.name: 0}
+            if j == 0:
+                self._transfer("load", _FIRST_LEFT + i, left, at)
+            if i == 0:
+                self._transfer("load", _FIRST_RIGHT + j, right, at)
             names = ", ".join(f"%tmm{n}" for n in (_FIRST_RIGHT + j, _FIRST_LEFT + i, tiles.number(i, j)))
             multiplications.append(f'__asm__ volatile("{tiles.row.name} {names}");')
         self.lines += multiplications
 
-    def _move(self, direction: str, tiles: Tiles, block: Block) -> None:
+    def _move(self, direction: str, tiles: Tiles, block: Block | None) -> None:
+        assert block is not None
         for i, j in tiles.each():
             self._transfer(direction, tiles.number(i, j), block, tiles.at(i, j))
 
     def _transfer(self, direction: str, register: int, block: Block, at: Coordinates) -> None:
-        pointer = self.memory.pointer(block.buffer, place(block.address, at))
-        self._instruction(direction, register, pointer, f"4l * ({self.text.spell(block.stride)})")
+        pointer = self.sheet.pointer(block.buffer, place(block.address, at))
+        self._instruction(direction, register, pointer, f"4l * ({self.sheet.spell(block.stride)})")
 
     def _instruction(self, direction: str, register: int, pointer: str, stride: str) -> None:
         place_text, tile = "(%0,%1,1)", f"%%tmm{register}"
@@ -114,13 +108,9 @@ class Matrix:
     def _spill(self, tiles: Tiles) -> None:
         """Store the tiles to the array that stands for the accumulator."""
         value = tiles.value
-        self.registers.settle_readers(value.name)
-        parts = self.registers.tile(value).parts
-        distance = 64
-        for part in reversed(parts):
-            if part == tiles.rows:
-                break
-            distance *= part.extent
+        self.sheet.settle_readers(value.name)
+        parts = self.sheet.tile(value).parts
+        distance = 64 * math.prod(part.extent for part in parts[parts.index(tiles.rows) + 1 :])
         for i, j in tiles.each():
-            element = self.registers.text(self.registers.key(value, tiles.at(i, j)))
+            element = self.sheet.register(self.sheet.key(value, tiles.at(i, j)))
             self._instruction("store", tiles.number(i, j), f"&{element}", f"{distance}l")

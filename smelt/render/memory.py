@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 from smelt.dtypes import DType
 from smelt.graph import Index
-from smelt.kernel import Buffer, Mask, Part, Place
+from smelt.kernel import Buffer, Kernel, Load, Mask, Part, Place, Store
 from smelt.render.elementwise import NARROW, memory_element
 from smelt.render.library import Library, Type
 from smelt.render.spell import shuffled
-from smelt.render.tiles import NEVER, Affine, Coordinates, IndexText, LaneMask, along_lane, place, place_mask
+from smelt.render.tiles import NEVER, Affine, Coordinates, LaneMask, Sheet, along, place, place_mask
 
 _SHORT_MASK = 4  # conditions that are written where they are asked for
 
@@ -21,6 +21,8 @@ _SHORT_MASK = 4  # conditions that are written where they are asked for
 class Access(NamedTuple):
     """Where one register lies in memory."""
 
+    buffer: Buffer
+    lane: Part | None
     address: Index
     moves: Affine | None
     mask: LaneMask
@@ -31,74 +33,52 @@ class Access(NamedTuple):
         """The distance between lanes, if it is a known number."""
         return None if self.moves is None else self.moves.step.value
 
+    @property
+    def form(self) -> Type:
+        """What it is in memory."""
+        return Type(memory_element(self.buffer.dtype), 1 if self.lane is None else self.lane.extent)
+
 
 def access(
-    buffer: Buffer,
-    index: tuple[Index, ...],
-    mask: Mask,
-    at: Coordinates,
-    lane: Part | None,
-    vectors: Mapping[str, str] = MappingProxyType({}),
+    statement: Load | Store, at: Coordinates, lane: Part | None, vectors: Mapping[str, str] = MappingProxyType({})
 ) -> Access:
     """The access of one register to a buffer."""
-    every, along = _of_all_registers(buffer, index, lane)
+    every, move = _of_all_registers(statement.buffer, statement.index, lane)
     address = place(every, at)
     uneven = bool(vectors) and any(v.name in vectors for v in address.variables())
     moves: Affine | None = None
     if not uneven:
-        moves = along_lane(address, lane) if along is None else Affine(place(along.base, at), place(along.step, at))
-    return Access(address, moves, place_mask(mask, at, lane), vectors)
+        moves = along(address, lane) if move is None else Affine(place(move.base, at), place(move.step, at))
+    return Access(statement.buffer, lane, address, moves, place_mask(statement.mask, at, lane), vectors)
 
 
 @lru_cache(maxsize=64)
 def _of_all_registers(buffer: Buffer, index: tuple[Index, ...], lane: Part | None) -> tuple[Index, Affine | None]:
     """The address that the registers of a tile have in common, and how it moves with the lane."""
     address = buffer.address(index)
-    return address, along_lane(address, lane)
+    return address, along(address, lane)
 
 
-class Memory:
+class Memory(Sheet):
     """Writes accesses to the buffers of one kernel. Pointers to equal bases are shared within a block."""
 
-    def __init__(self, library: Library, text: IndexText, lines: list[str], threads: int = 1) -> None:
-        self.library, self.text, self.lines, self.threads = library, text, lines, threads
+    def __init__(self, library: Library, kernel: Kernel) -> None:
+        super().__init__(library)
+        self.kernel = kernel
         self.buffers: dict[str, str] = {}
         self.elements: dict[str, str] = {}  # of arguments, which views may see as others
-        self._scopes: list[dict[Hashable, str]] = [{}]  # names of what was computed once, by block
-        self._count = 0
-
-    def enter(self) -> None:
-        self._scopes.append({})
-
-    def leave(self) -> None:
-        self._scopes.pop()
-
-    def _once(self, key: Hashable, letter: str, kind: str, spell: Callable[[], str]) -> str:
-        """The name of a value that is computed once within a block."""
-        known = next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
-        if known is None:
-            text = spell()
-            known = self._scopes[-1][key] = self.fresh(letter)
-            self.lines.append(f"{kind}{known} = {text};")
-        return known
 
     def integer(self, text: str) -> str:
         """The name of an integer that is a scalar register: one for each register within a block."""
-        return self._once(text, "n", "const long ", lambda: text)
+        return self.once(text, "n", "const long ", lambda: text)
 
     def holds(self, mask: Mask) -> str:
         """Whether all conditions hold. Long masks have names, and those that begin alike share their beginnings: where
         parts of arrays lie inside of others, every load repeats the conditions of all around it.
         """
         if len(mask) <= _SHORT_MASK:
-            return self.text.conditions(mask)
-        return self._once(
-            mask, "h", "const int ", lambda: f"{self.holds(mask[:-1])} && {self.text.conditions(mask[-1:])}"
-        )
-
-    def fresh(self, letter: str) -> str:
-        self._count += 1
-        return f"{letter}{self._count}"
+            return self.conditions(mask)
+        return self.once(mask, "h", "const int ", lambda: f"{self.holds(mask[:-1])} && {self.conditions(mask[-1:])}")
 
     def pointer(self, buffer: Buffer, address: Index) -> str:
         """A pointer to the element at an address, as an expression."""
@@ -107,7 +87,7 @@ class Memory:
         if base.terms:
             start, declared = name, f"{self.space(buffer)}{kind} *"
             key = (buffer.name, kind, base)
-            name = self._once(key, "p", declared, lambda: f"{start} + ({self.text.spell(base)})")
+            name = self.once(key, "p", declared, lambda: f"{start} + ({self.spell(base)})")
         return f"({name} + {address.constant})" if address.constant else name
 
     def _seen_as(self, buffer: Buffer) -> tuple[str, str]:
@@ -121,12 +101,12 @@ class Memory:
     def space(self, buffer: Buffer) -> str:
         """What qualifies the memory of a buffer."""
         dialect = self.library.dialect
-        return dialect.space if buffer.place is Place.ARGUMENT else dialect.shared if self.threads > 1 else ""
+        return dialect.space if buffer.place is Place.ARGUMENT else dialect.shared if self.kernel.threads > 1 else ""
 
     def lane_bits(self, mask: LaneMask, lane: Part) -> str:
         """The lanes that a mask admits, as the bits of an integer."""
-        parts = [f"{self._helper('first_bits')}({self.text.spell(n)})" for n in mask.first]
-        parts += [f"~{self._helper('first_bits')}({self.text.spell(n)})" for n in mask.after]
+        parts = [f"{self.helper('first_bits')}({self.spell(n)})" for n in mask.first]
+        parts += [f"~{self.helper('first_bits')}({self.spell(n)})" for n in mask.after]
         if mask.other:
             parts.append(self._tested(mask.other, lane))
         bits = " & ".join(parts) or "-1ull"
@@ -135,14 +115,14 @@ class Memory:
     def _tested(self, conditions: Mask, lane: Part) -> str:
         bits = self.fresh("m")
         self.lines.append(f"u64 {bits} = 0;")
-        number, test = self._for_lane(lane, lambda: self.text.conditions(conditions))
+        number, test = self._for_lane(lane, lambda: self.conditions(conditions))
         self.lines.append(f"{_lane_loop(number, lane)} {bits} |= (u64)({test}) << {number};")
         return bits
 
     def _for_lane(self, lane: Part, spell: Callable[[], str]) -> tuple[str, str]:
         """A name for the lane's number, and a text that was spelled with it."""
         number = self.fresh("l")
-        with self.text.named({lane.name: number}):
+        with self.named({lane.name: number}):
             return number, spell()
 
     def each_lane(self, lane: Part, t: Type, spell: Callable[[], str]) -> str:
@@ -153,41 +133,37 @@ class Memory:
         self.lines.append(f"{_lane_loop(number, lane)} {array}[{number}] = {text};")
         return f"*({self.library.type(t)}_u *){array}"
 
-    def _helper(self, name: str) -> str:
-        return self.library.function(name, Type("i64"))
-
     # --- loads
 
-    def load(self, buffer: Buffer, where: Access, lane: Part | None) -> str:
+    def load(self, where: Access) -> str:
         """An expression in the compute type of the buffer's dtype; zero where the mask does not hold."""
-        t = Type(memory_element(buffer.dtype), 1 if lane is None else lane.extent)
-        self.library.type(t)
-        return self._widen(buffer.dtype, t, self._raw(buffer, where, lane, t))
+        self.library.type(where.form)
+        return self._widen(where.buffer.dtype, where.form, self._raw(where, where.form))
 
-    def load_one_of(self, buffer: Buffer, where: Access, value: str, count: int, number: int) -> str:
+    def load_one_of(self, where: Access, value: str, count: int, number: int) -> str:
         """One of some numbers that lie side by side, which are loaded together where products can pick a lane."""
-        t = Type(memory_element(buffer.dtype), count)
-        name, pointer = self.library.type(t), self.pointer(buffer, where.address)
+        name = self.library.type(Type(where.form.element, count))
+        pointer = self.pointer(where.buffer, where.address)
         key = ("side by side", value, where.address)
-        vector = self._once(key, "q", f"{name} ", lambda: f"({name})*(const {name}_u *){pointer}")
+        vector = self.once(key, "q", f"{name} ", lambda: f"({name})*(const {name}_u *){pointer}")
         return f"LANE({vector}, {pointer}, {number})"
 
-    def _raw(self, buffer: Buffer, where: Access, lane: Part | None, t: Type) -> str:
+    def _raw(self, where: Access, t: Type) -> str:
+        lane = where.lane
         zero = f"({t.name}){{{0}}}" if lane is not None else f"({t.name})0"
         if where.mask is NEVER:
             return zero
         if lane is None or (where.step == 0 and not where.mask.by_lane):
-            pointer = self.pointer(buffer, where.address)
-            value = f"*{pointer}"
+            value = f"*{self.pointer(where.buffer, where.address)}"
             if where.mask.conditions:
                 value = f"({t.element})({self.holds(where.mask.conditions)} ? {value} : 0)"
             return value if lane is None else f"({value} - ({t.name}){{}})"
         second = where.step == 2 and lane.extent <= 32  # twice as many elements have bits in one word
         if where.moves is None or (where.mask.by_lane and where.step != 1 and not second):
-            return self._lane_by_lane(buffer, where, lane, t)
-        pointer = self.pointer(buffer, where.moves.base)
+            return self._lane_by_lane(where, lane, t)
+        pointer = self.pointer(where.buffer, where.moves.base)
         if where.mask.by_lane and where.step == 2:
-            bits = f"{self._helper('spread_bits')}({self.lane_bits(where.mask, lane)})"
+            bits = f"{self.helper('spread_bits')}({self.lane_bits(where.mask, lane)})"
             return f"{self.library.function('masked_every_second', t)}({pointer}, {bits})"
         if where.mask.by_lane:
             return f"{self.library.function('masked_load', t)}({pointer}, {self.lane_bits(where.mask, lane)})"
@@ -196,24 +172,24 @@ class Memory:
         elif where.step == 2:
             value = f"{self.library.function('every_second', t)}({pointer})"
         else:
-            value = f"{self.library.function('gather', t)}({pointer}, {self.text.spell(where.moves.step)})"
+            value = f"{self.library.function('gather', t)}({pointer}, {self.spell(where.moves.step)})"
         if where.mask.conditions:
             return f"({self.holds(where.mask.conditions)} ? {value} : {zero})"
         return value
 
-    def _lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type) -> str:
-        picked = self._picked(buffer, where, lane, t)
-        if picked is not None:
-            return picked
+    def _lane_by_lane(self, where: Access, lane: Part, t: Type) -> str:
+        found = self._neighbors(where, lane, t)
+        if found is not None:
+            return found
         bits = self.lane_bits(where.mask, lane) if where.mask.conditions or where.mask.by_lane else ""
 
         def element() -> str:
-            value = f"{self._seen_as(buffer)[1]}[{self.text.spell(where.address)}]"
-            return f"{bits} >> {self.text.names[lane.name]} & 1 ? {value} : 0" if bits else value
+            value = f"{self._seen_as(where.buffer)[1]}[{self.spell(where.address)}]"
+            return f"{bits} >> {self.names[lane.name]} & 1 ? {value} : 0" if bits else value
 
         return self._list(lane, t, where.vectors, element) if where.vectors else self.each_lane(lane, t, element)
 
-    def _picked(self, buffer: Buffer, where: Access, lane: Part, t: Type) -> str | None:
+    def _neighbors(self, where: Access, lane: Part, t: Type) -> str | None:
         """A few neighbors in memory, each in the lanes that ask for it, as where every pixel is shown twice; None where
         lanes lie further apart, or where that is not known here.
         """
@@ -231,10 +207,10 @@ class Memory:
         count = 1 + max(offsets.values())
         if count == t.lanes and len(admitted) < t.lanes:  # no zero is left over
             return None
-        pointer = self.pointer(buffer, base)
+        pointer = self.pointer(where.buffer, base)
         value = f"({t.name})*(const {t.name}_u *){pointer}"
         if count < t.lanes:
-            bits = f"{self._helper('first_bits')}({count})"
+            bits = f"{self.helper('first_bits')}({count})"
             value = f"{self.library.function('masked_load', t)}({pointer}, {bits})"
         row = self.fresh("r")
         if where.mask.conditions:
@@ -247,7 +223,7 @@ class Memory:
         elements: list[str] = []
         for number in range(lane.extent):
             names = {lane.name: str(number), **{name: f"(long){vector}[{number}]" for name, vector in vectors.items()}}
-            with self.text.named(names):
+            with self.named(names):
                 elements.append(spell())
         return f"({self.library.type(t)}){{{', '.join(elements)}}}"
 
@@ -260,44 +236,40 @@ class Memory:
 
     # --- stores
 
-    def store(
-        self, buffer: Buffer, where: Access, lane: Part | None, value: str, owner: str = "", stream: bool = False
-    ) -> None:
+    def store(self, where: Access, value: str, owner: str = "", stream: bool = False) -> None:
         """Store a register that has the compute type of the buffer's dtype (a boolean vector: a mask of bytes).
 
         `owner` is the condition under which a thread stores what several of a group hold.
         """
         if where.mask is NEVER:
             return
-        t = Type(memory_element(buffer.dtype), 1 if lane is None else lane.extent)
+        t, lane = where.form, where.lane
         self.library.type(t)
-        value = self._narrow(buffer.dtype, t, value)
+        value = self._narrow(where.buffer.dtype, t, value)
         conditions = [self.holds(where.mask.conditions)] if where.mask.conditions else []
         conditions += [owner] if owner else []
         guard = f"if ({' && '.join(conditions)}) " if conditions and not where.mask.by_lane else ""
         if lane is None:
-            self.lines.append(f"{guard}*{self.pointer(buffer, where.address)} = {value};")
+            self.lines.append(f"{guard}*{self.pointer(where.buffer, where.address)} = {value};")
             return
         if where.moves is None or where.step == 0 or (where.mask.by_lane and where.step != 1):
-            self._store_lane_by_lane(buffer, where, lane, t, value)
+            self._store_lane_by_lane(where, lane, t, value)
             return
-        pointer = self.pointer(buffer, where.moves.base)
+        pointer = self.pointer(where.buffer, where.moves.base)
         if where.mask.by_lane:
-            name = self.library.function("masked_store", t)
-            self.lines.append(f"{name}({pointer}, {value}, {self.lane_bits(where.mask, lane)});")
-        elif where.step == 1 and stream:
-            self.lines.append(f"{guard}{self.library.function('stream', t)}({pointer}, {value});")
+            text = f"{self.library.function('masked_store', t)}({pointer}, {value}, {self.lane_bits(where.mask, lane)})"
         elif where.step == 1:
-            self.lines.append(f"{guard}*({t.name}_u *){pointer} = {value};")
+            text = f"*({t.name}_u *){pointer} = {value}"
+            text = f"{self.library.function('stream', t)}({pointer}, {value})" if stream else text
         else:
-            step = self.text.spell(where.moves.step)
-            self.lines.append(f"{guard}{self.library.function('scatter', t)}({pointer}, {step}, {value});")
+            text = f"{self.library.function('scatter', t)}({pointer}, {self.spell(where.moves.step)}, {value})"
+        self.lines.append(f"{guard}{text};")
 
-    def _store_lane_by_lane(self, buffer: Buffer, where: Access, lane: Part, t: Type, value: str) -> None:
+    def _store_lane_by_lane(self, where: Access, lane: Part, t: Type, value: str) -> None:
         bits, vector = self.lane_bits(where.mask, lane), self.fresh("w")
         self.lines.append(f"{t.name} {vector} = {value};")
-        number, address = self._for_lane(lane, lambda: self.text.spell(where.address))
-        target = f"{self.buffers[buffer.name]}[{address}]"
+        number, address = self._for_lane(lane, lambda: self.spell(where.address))
+        target = f"{self.buffers[where.buffer.name]}[{address}]"
         admitted = f"if ({bits} >> {number} & 1)"
         self.lines.append(f"{_lane_loop(number, lane)} {admitted} {target} = {vector}[{number}];")
 

@@ -9,60 +9,32 @@ computed in the loop's own body from loads and arithmetic. The numbers of a late
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from smelt.graph import Index, as_index, upper
-from smelt.kernel import Ask, Buffer, Compute, For, If, Kernel, Let, Load, Statement, Store, Value, statements
-from smelt.render.tiles import along, combinations, place
+from smelt.kernel import Ask, Compute, For, Let, Load, Statement, Store, Value, defines, reads, statements, variables_of
+from smelt.render.tiles import along, combinations, near_part, place
 
 _LINE_BYTES = 64
 _MOST_TILE_LINES = 32
 _MOST_ROW_LINES = 8  # the processor goes on by itself
 
 
-class Stream(NamedTuple):
-    """Lines to ask for before a load or store: addresses in elements of the buffer."""
-
-    buffer: Buffer
-    addresses: tuple[Index, ...]
-
-
-def streams(kernel: Kernel) -> dict[int, Stream]:
-    """What to ask for, by the identity of the statement that it precedes: the first one for every fetched argument."""
-    found: dict[int, Stream] = {}
-    left = set(kernel.fetched) if kernel.ahead else set()
-    for statement, loops in _accesses(kernel.body, ()):
-        buffer = statement.buffer
-        uncertain = statement.stream if isinstance(statement, Store) else bool(statement.picks)
-        if buffer.name not in left or uncertain:
-            continue
-        left.remove(buffer.name)
-        address = buffer.address(statement.index)
-        lines = _tile_lines(statement, address)
-        ahead = _ahead(address, loops, len(lines) * _LINE_BYTES, kernel.ahead)
-        if ahead is not None:
-            found[id(statement)] = Stream(buffer, tuple(line + ahead for line in lines))
-    return found
-
-
-def _accesses(body: Sequence[Statement], loops: tuple[For, ...]) -> Iterator[tuple[Load | Store, tuple[For, ...]]]:
-    """Every load and store with the loops around it, the innermost first."""
-    for statement in body:
-        match statement:
-            case Load() | Store():
-                yield statement, loops
-            case For():
-                yield from _accesses(statement.body, (statement, *loops))
-            case If():
-                yield from _accesses((*statement.body, *statement.other), loops)
+def lines_ahead(access: Load | Store, loops: Sequence[For], distance: int) -> list[Index]:
+    """What to ask for so many bytes before an access, as addresses in elements; `loops` are those around it, the
+    innermost last.
+    """
+    address = access.buffer.address(access.index)
+    lines = _tile_lines(access, address)
+    ahead = _ahead(address, loops, len(lines) * _LINE_BYTES, distance)
+    return [line + ahead for line in lines] if ahead is not None else []
 
 
 def _tile_lines(access: Load | Store, address: Index) -> tuple[Index, ...]:
     """An element of each line that a tile reads; none if its elements do not lie side by side."""
     parts = access.value.parts
-    steps = {part: along(address, part.name) for part in parts}
-    near = next((part for part, move in steps.items() if move is not None and move.step.value == 1), None)
+    near = near_part(address, parts)
     if near is None or any(part.stride for part in parts):
         return ()
     apart = _LINE_BYTES // access.buffer.dtype.itemsize
@@ -76,8 +48,8 @@ def _tile_lines(access: Load | Store, address: Index) -> tuple[Index, ...]:
 
 def _ahead(address: Index, loops: Sequence[For], covered: int, distance: int) -> Index | None:
     """How far ahead to ask: so many bytes, along the innermost loop that walks further than that."""
-    for loop in loops:
-        move = along(address, loop.variable.name)
+    for loop in reversed(loops):
+        move = along(address, loop.variable)
         if not covered or move is None or move.step.value == 0:
             return None  # what comes next is not known, or what has been read is read again
         if covered * upper(loop.count) >= 2 * distance:
@@ -93,49 +65,39 @@ class Row(NamedTuple):
     offsets: tuple[int, ...]
 
 
-def rows_ahead(loop: For, fetched: Sequence[str]) -> tuple[tuple[Statement, ...], tuple[Row, ...]]:
-    """The statements of a loop's body that compute where gathered rows of fetched buffers lie, and the rows."""
-    gathers = [s for s in statements(loop.body) if isinstance(s, Load) and s.picks and s.buffer.name in fetched]
-    if not gathers:
-        return (), ()
-    own = {s.value.name: s for s in loop.body if isinstance(s, Load | Compute)}
-    inner = {name for s in statements(loop.body) for name in _names(s)} - own.keys()
-    needed: dict[str, Statement] = {}
+def rows_ahead(loop: For, fetched: Sequence[str]) -> tuple[list[Load | Compute], list[Row]]:
+    """The numbers of a loop's body that can be computed for a later iteration, and the rows of fetched buffers that lie
+    where they say.
+    """
+    inside = list(statements(loop.body))
+    gathers = [s for s in inside if isinstance(s, Load) and s.picks and s.buffer.name in fetched]
+    unknown = {name for s in inside for name in _names(s)} if gathers else set()
+    numbers: list[Load | Compute] = []
+    for s in loop.body if gathers else ():
+        if isinstance(s, Load | Compute) and not s.value.parts and unknown.isdisjoint(_needs(s)):
+            numbers.append(s)
+            unknown.remove(s.value.name)
+    known = {s.value.name for s in numbers}
     rows: dict[tuple[object, ...], Row] = {}
     for load in gathers:
-        chain = _chain([value for _, value in load.picks], own, inner)
-        if chain:  # else the same row in every iteration, or one that is not known yet
-            needed |= chain
+        picks = {value.name for _, value in load.picks}
+        # Else it is the same row in every iteration, or one that is not known yet.
+        if picks & known and not picks & unknown and not any(value.parts for _, value in load.picks):
             row = _row(load, loop)
             rows[row.load.buffer.name, row.load.index] = row
-    return tuple(s for s in loop.body if any(s is known for known in needed.values())), tuple(rows.values())
+    return numbers, list(rows.values())
 
 
 def _names(statement: Statement) -> list[str]:
     """What a statement defines: values and integers."""
-    defined = statement.variable if isinstance(statement, For | Let | Ask) else getattr(statement, "value", None)
+    defined = statement.variable if isinstance(statement, For | Let | Ask) else defines(statement)
     return [defined.name] if defined is not None else []
 
 
-def _chain(values: Sequence[Value], own: dict[str, Load | Compute], inner: set[str]) -> dict[str, Statement] | None:
-    """The statements of the body that some numbers come from; None if they need anything of an inner block."""
-    found: dict[str, Statement] = {}
-    stack = list(values)
-    while stack:
-        value = stack.pop()
-        if value.parts or value.name in inner:
-            return None
-        statement = own.get(value.name)
-        if statement is None or value.name in found:
-            continue  # made before the loop, or known
-        found[value.name] = statement
-        if isinstance(statement, Compute):
-            stack += statement.arguments
-            continue
-        if any(v.name in inner for i in statement.index for v in i.variables()):
-            return None
-        stack += [chosen for _, chosen in statement.picks]
-    return found
+def _needs(statement: Load | Compute) -> set[str]:
+    """The values and integers that a number is computed from."""
+    index = variables_of(statement.index, statement.mask) if isinstance(statement, Load) else ()
+    return {value.name for value in (*reads(statement), *index)}
 
 
 def _row(load: Load, loop: For) -> Row:

@@ -10,14 +10,15 @@ kernel stores is loaded, if at all, by the same register of the same statement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from smelt.dtypes import bool_
-from smelt.kernel import Compute, Load, Part, Reduce, Value
+from smelt.kernel import Compute, Kernel, Load, Part, Reduce, Store, Value, defines, reads, statements
 from smelt.render import elementwise
 from smelt.render.library import Library, Type
-from smelt.render.tiles import Coordinates, Register, combinations, lane_part, register_parts
+from smelt.render.memory import Memory
+from smelt.render.tiles import Coordinates, Register, combinations, lane_part
 
 Source = Load | Compute | Reduce
 _ZEROS = frozenset({"0.0f", "0.0", *(elementwise.integer_literal(0, f"{k}{b}") for k in "iu" for b in (8, 16, 32, 64))})
@@ -44,38 +45,59 @@ class _Pending(NamedTuple):
     needs: tuple[Register, ...]
 
 
-class Registers:
-    """`define` writes one register; `masks` are the widths of boolean vectors by value name, and `aliases` the buffers
-    that may be the same memory as a buffer.
-    """
+class Registers(Memory):
+    """Names and writes registers."""
 
-    def __init__(
-        self, library: Library, lines: list[str], masks: dict[str, int], aliases: dict[str, list[str]]
-    ) -> None:
-        self.library, self.lines, self._masks, self._aliases = library, lines, masks, aliases
-        self.define: Callable[[Source, Coordinates], str] | None = None
+    def __init__(self, library: Library, kernel: Kernel) -> None:
+        super().__init__(library, kernel)
+        everything = list(statements(kernel.body))
+        # Boolean vectors that could have any width are as wide as what they choose, else as the widest vector.
+        vectors = [v for s in everything if (v := defines(s)) and v.dtype is not bool_ and lane_part(v)]
+        choices = [s for s in everything if isinstance(s, Compute) and s.op == "where" and s.value.dtype is not bool_]
+        self._usual_bits = max((v.dtype.bits for v in vectors), default=8)
+        self._chosen_bits = {s.arguments[0].name: s.value.dtype.bits for s in reversed(choices)}
+        # Where several arguments are stored, each may lie where another one was read.
+        arguments = [buffer.name for buffer in kernel.buffers]
+        stored = {s.buffer.name for s in everything if isinstance(s, Store)}.intersection(arguments)
+        self._aliases = dict.fromkeys(stored, arguments) if len(stored) > 1 else {}
         self._tiles: dict[str, Tile] = {}
         self._pending: dict[Register, _Pending] = {}
-        self._count = 0
+        self._registers = 0
+
+    def define(self, statement: Source, at: Coordinates) -> str:
+        """What one register is."""
+        raise NotImplementedError
 
     # --- names and types
 
-    def declare(self, value: Value, literal: str = "", array: bool = False, last: Part | None = None) -> Tile:
-        """A new value; the name it had before, if any, is forgotten. An array has the part `last` at its end."""
+    def declare(
+        self, value: Value, bits: int = 0, literal: str = "", array: bool = False, last: Part | None = None
+    ) -> Tile:
+        """A new value; the name it had before, if any, is forgotten. A boolean vector is masks of so many bits, if it
+        must not be as wide as what it chooses. An array has the part `last` at its end.
+        """
         vectors, groups = self.library.dialect.extensions, self.library.dialect.groups
         lane = lane_part(value, vectors)
         lanes = 1 if lane is None else lane.extent
         if value.dtype is not bool_:
             form = Type(elementwise.element(value.dtype), lanes)
         else:
-            form = Type("i32") if lanes == 1 else Type(f"i{self._masks.get(value.name, 32)}", lanes)
-        self._count += 1
-        parts = register_parts(value, vectors, groups)
+            bits = bits or self._chosen_bits.get(value.name, self._usual_bits)
+            form = Type("i32" if lanes == 1 else f"i{bits}", lanes)
+        self._registers += 1
+        # Neither the lanes of a vector nor the threads of a group are registers of their own.
+        parts = [part for part in value.parts if part != lane and not (part.stride and groups)]
         if last is not None:
-            parts = (*(part for part in parts if part != last), last)
-        tile = Tile(f"v{self._count}", form, lane, parts, literal, array)
+            parts.sort(key=lambda part: part == last)
+        tile = Tile(f"v{self._registers}", form, lane, tuple(parts), literal, array)
         self._tiles[value.name] = tile
         return tile
+
+    def _mask_bits(self, statement: Source) -> int:
+        """How wide masks are that something makes: bytes from memory, else as wide as what it compares or combines."""
+        operands = [v for v in reads(statement) if v.dtype is not bool_ or self._tiles[v.name].lanes > 1]
+        bits = max((self._tiles[v.name].form.bits for v in operands), default=0)
+        return 8 if isinstance(statement, Load) else bits
 
     def tile(self, value: Value) -> Tile:
         return self._tiles[value.name]
@@ -84,7 +106,7 @@ class Registers:
         """The register of a value that holds some coordinates; parts that the value lacks are ignored."""
         return value.name, tuple([at[part.variable.name] for part in self._tiles[value.name].parts])
 
-    def text(self, key: Register) -> str:
+    def register(self, key: Register) -> str:
         tile = self._tiles[key[0]]
         name = tile.name
         if tile.array:
@@ -101,7 +123,7 @@ class Registers:
         key = self.key(value, at)
         if key in self._pending:
             self.write(key)
-        return self.text(key)
+        return self.register(key)
 
     def operand(self, value: Value, at: Coordinates, wanted: Type) -> str:
         """A register in the given form: broadcast, or a mask of another width."""
@@ -136,7 +158,7 @@ class Registers:
 
     def postpone(self, statement: Source) -> None:
         """Remember how the registers of a value are made."""
-        tile = self.declare(statement.value)
+        tile = self.declare(statement.value, self._mask_bits(statement))
         for at in combinations(tile.parts):
             if isinstance(statement, Reduce):
                 source = statement.source
@@ -150,7 +172,6 @@ class Registers:
 
     def write(self, key: Register) -> None:
         """Write a pending register after all that it needs."""
-        assert self.define is not None
         stack = [key]
         while stack:
             top = stack[-1]
@@ -166,7 +187,7 @@ class Registers:
             del self._pending[top]
             text = self.define(pending.statement, pending.at)
             form = self.library.type(self._tiles[top[0]].form)
-            self.lines.append(f"{form} {self.text(top)} = {text};")
+            self.lines.append(f"{form} {self.register(top)} = {text};")
 
     def settle(self) -> None:
         """Write everything pending: a nested block may need it."""

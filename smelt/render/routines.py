@@ -20,27 +20,25 @@ from smelt.render.library import Library, Type
 from smelt.render.networks import network_text
 from smelt.render.scattering import Scatter
 from smelt.render.spell import Guarded
-from smelt.render.texts import compaction, group_sort, sort
-from smelt.render.tiles import IndexText
+from smelt.render.texts import compaction, sort
+from smelt.render.tiles import Sheet
 
-_TEMPLATES: Final = {**sort.TEMPLATES, **compaction.TEMPLATES, **group_sort.TEMPLATES}
+_TEMPLATES: Final = {**sort.TEMPLATES, **compaction.TEMPLATES}
 _BUFFER: Final = re.compile(r"\bbuffers\[(\d+)\]")
-_HELPER: Final = re.compile(r"\b(\w+)@([fiuc]\d+)(?:x(\d+))?\b")
-_VECTOR: Final = re.compile(r"\b([fiuc]\d+)x(\d+)(_u)?\b")
 
 
 def render_routine(routine: Routine, library: Library) -> str:
     """The C text of one routine; what it needs of the library is added there."""
-    text = IndexText(library)
-    lines = text.parameters(routine.parameters)
-    tasks = text.task_count(routine) if not library.dialect.groups else ""
-    lines += [f"const long {name} = {text.spell(as_index(size))};" for name, size in routine.sizes.items()]
+    sheet = Sheet(library)
+    lines = sheet.parameters(routine.parameters)
+    tasks = sheet.task_count(routine) if not library.dialect.groups else ""
+    lines += [f"const long {name} = {sheet.spell(as_index(size))};" for name, size in routine.sizes.items()]
     body = _body(routine, library)
     buffers = 1 + max(int(number) for number in _BUFFER.findall(body))
     head, *declarations = library.dialect.head(routine.name, buffers, len(routine.parameters), routine.threads)
     body = body.replace("KERNEL {", "\n  ".join([f"{head} {{", *declarations]))
     body = body.replace("SIZES", "\n  ".join(lines))
-    return tasks + _resolved(body, library)
+    return tasks + library.instantiate(body, Type("i64"))
 
 
 def _body(routine: Routine, library: Library) -> str:
@@ -81,15 +79,3 @@ def _key_words(dtype: DType) -> dict[str, str | int]:
 
 
 _MANTISSAS: Final = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
-
-
-def _resolved(text: str, library: Library) -> str:
-    """Helpers and vector types by the names that the library gives them."""
-
-    def helper(match: re.Match[str]) -> str:
-        return library.function(match[1], Type(match[2], int(match[3] or 1)))
-
-    def vector(match: re.Match[str]) -> str:
-        return library.type(Type(match[1], int(match[2]))) + (match[3] or "")
-
-    return _VECTOR.sub(vector, _HELPER.sub(helper, text))

@@ -6,17 +6,15 @@ one. Instructions are reached through compiler builtins behind feature checks, w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from string import Template
 from typing import NamedTuple
 
-Choice = tuple[str, str]  # what a feature check asks for, and the text where it holds
-
 
 class Guarded(NamedTuple):
-    """Choices, of which the compiler takes the first that holds, and the text where none does."""
+    """Texts, each with the feature check it needs, of which the compiler takes the first, and the text for others."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[tuple[str, str], ...]
     portable: str
 
     def __str__(self) -> str:
@@ -39,12 +37,6 @@ def guarded(feature: str, special: str, portable: str) -> Guarded:
     return Guarded(((feature, special),), portable)
 
 
-def _filled(choices: Iterable[Choice], portable: str, words: Mapping[str, object]) -> Guarded:
-    """Choices with `$word` filled in."""
-    fill = [(Template(feature), Template(text)) for feature, text in choices]
-    return Guarded(tuple((f.safe_substitute(words), t.safe_substitute(words)) for f, t in fill), portable)
-
-
 def _avx512(bits: int, lanes: int) -> str:
     """The feature check for a masked instruction on whole vectors of this kind."""
     features = ["__AVX512F__", *(["__AVX512BW__"] if bits < 32 else [])]
@@ -59,9 +51,10 @@ def _integers(bits: int, lanes: int) -> str:
 
 
 def _words(bits: int, lanes: int) -> dict[str, str | int]:
-    """What names of builtins and feature checks depend on."""
-    size = bits * lanes
+    """What names of builtins, of registers and of feature checks depend on."""
+    size, register = bits * lanes, _ARM_REGISTERS.get((bits, lanes), "")
     return {
+        "lanes": lanes,
         "size": size,
         "bytes": size // 8,
         "suffix": "" if size == 128 else size,
@@ -77,40 +70,61 @@ def _words(bits: int, lanes: int) -> dict[str, str | int]:
         "rounding": f"defined({'__SSE4_1__' if size == 128 else '__AVX__' if size == 256 else '__AVX512F__'})",
         "masks": _avx512(bits, lanes),
         "float_masks": _avx512(32, lanes if size == 512 else 1),
+        **{f"register{k}": register.format(k) for k in range(3)},
     }
 
 
-def _instructions(
-    portable: str,
-    *,
-    scalar: Sequence[Choice] = (),
-    vector: Sequence[Choice] = (),
-    widest: Sequence[Choice] | None = None,
-) -> Spelling:
-    """Choices for scalars, for vectors of 128, 256 and 512 bits, and for the last where they are others."""
+class _Row(NamedTuple):
+    """A text for some forms, and its feature check; both can use the words above. Forms are `short` (vectors of 128
+    and 256 bits), `long` (of 512), `x1`, `x4` … (so many lanes), and `arm` (what fits a register there).
+    """
+
+    forms: str
+    feature: str
+    text: str
+
+
+def _instructions(portable: str, *rows: _Row) -> Spelling:
+    """The rows that are for a form, in this order."""
 
     def body(bits: int, lanes: int) -> str | Guarded:
-        size = bits * lanes
-        by_size = {128: vector, 256: vector, 512: vector if widest is None else widest}
-        choices = scalar if lanes == 1 else by_size.get(size, ())
-        return _filled(choices, portable, _words(bits, lanes)) if choices else portable
+        words = _words(bits, lanes)
+        own = {f"x{lanes}", _SIZES.get(bits * lanes, ""), "arm" if (bits, lanes) in _ARM_REGISTERS else ""}
+        fill = [(Template(feature), Template(text)) for forms, feature, text in rows if own & set(forms.split())]
+        choices = tuple((feature.safe_substitute(words), text.safe_substitute(words)) for feature, text in fill)
+        return Guarded(choices, portable) if choices else portable
 
     return body
 
 
-def _by_builtin(name: str, arguments: str) -> Choice:
+def _by_builtin(name: str, arguments: str) -> _Row:
     """The builtin of clang for vectors of any size."""
     builtin = f"__builtin_elementwise_{name}"
-    return f"__has_builtin({builtin})", f"return {builtin}({arguments});"
+    return _Row(_VECTOR, f"__has_builtin({builtin})", f"return {builtin}({arguments});")
 
 
-def _by_gcc(feature: str, call: str) -> Choice:
-    return f"{feature} && !defined(__clang__)", f"return __builtin_ia32_{call};"
+def _by_gcc(forms: str, feature: str, call: str) -> _Row:
+    return _Row(forms, f"{feature} && !defined(__clang__)", f"return __builtin_ia32_{call};")
 
 
-def _if_known(feature: str, builtin: str, text: str) -> Choice:
+def _if_known(forms: str, feature: str, builtin: str, text: str) -> _Row:
     """A text with a builtin, which it calls `NAME`."""
-    return f"{feature} && __has_builtin(__builtin_ia32_{builtin})", text.replace("NAME", f"__builtin_ia32_{builtin}")
+    name = f"__builtin_ia32_{builtin}"
+    return _Row(forms, f"{feature} && __has_builtin({name})", text.replace("NAME", name))
+
+
+def _arm(instruction: str, *operands: str) -> _Row:
+    """One instruction where the processor is a 64-bit ARM."""
+    registers = ", ".join(f"$register{k}" for k in range(len(operands) + 1))
+    inputs = ", ".join(f'"w"({operand})' for operand in operands)
+    text = f'T r; __asm__("{instruction} {registers}" : "=w"(r) : {inputs}); return r;'
+    return _Row("arm", "defined(__aarch64__)", text)
+
+
+_SIZES = {128: "short", 256: "short", 512: "long"}
+_VECTOR = "short long"
+# How 64-bit ARM names a register that holds this many elements of so many bits.
+_ARM_REGISTERS = {(32, 1): "%s{}", (64, 1): "%d{}", (32, 2): "%{}.2s", (32, 4): "%{}.4s", (64, 2): "%{}.2d"}
 
 
 def _streamed(call: str) -> str:
@@ -126,73 +140,52 @@ def _extreme(immediate: int, name: str, test: str, both: str) -> Spelling:
     return _instructions(
         f"T r = select@(a {test} b, a, b); r = select@(a == b, real@(bits@(a) {both} bits@(b)), r); "
         "return select@(a != a, a, r);",
-        scalar=[_if_known("defined(__AVX512DQ__)", "range${single}128_mask_round", scalar)],
-        vector=[_by_builtin(name, "a, b"), _by_gcc("$float_masks && defined(__AVX512DQ__)", vector)],
+        _arm(f"f{name[:3]}", "a", "b"),
+        _if_known("x1", "defined(__AVX512DQ__)", "range${single}128_mask_round", scalar),
+        _by_builtin(name, "a, b"),
+        _by_gcc(_VECTOR, "$float_masks && defined(__AVX512DQ__)", vector),
     )
 
 
-def _limit(instruction: str, test: str) -> Spelling:
+def _limit(name: str, test: str) -> Spelling:
     """The instruction gives its second operand where the first or the second is NaN: x stays NaN."""
-    name = f"{instruction}${{kind}}${{suffix}}"
-    masked = f"__builtin_ia32_{name}_mask(splat@(limit), x, x, ($mask)-1, 4)"
-    scalar = "return NAME(($whole){limit}, ($whole){x})[0];"
+    instruction = f"{name}${{kind}}${{suffix}}"
+    masked = f"return __builtin_ia32_{instruction}_mask(splat@(limit), x, x, ($mask)-1, 4);"
     return _instructions(
         f"return select@(x {test} limit, splat@(limit), x);",
-        scalar=[_if_known("defined(__SSE2__)", f"{instruction}$single", scalar)],
-        vector=[_if_known("$vectors", name, "return (T)NAME(splat@(limit), x);")],
-        widest=[_if_known("$vectors", name, "return NAME(splat@(limit), x, 4);"), ("$vectors", f"return {masked};")],
+        _arm(f"f{name}", "x", "splat@(limit)"),
+        _if_known("x1", "defined(__SSE2__)", f"{name}$single", "return NAME(($whole){limit}, ($whole){x})[0];"),
+        _if_known("short", "$vectors", instruction, "return (T)NAME(splat@(limit), x);"),
+        _if_known("long", "$vectors", instruction, "return NAME(splat@(limit), x, 4);"),
+        _Row("long", "$vectors", masked),
     )
 
 
-def _rounded(mode: int, clang: str, portable: str) -> Spelling:
+def _rounded(arm: str, mode: int, clang: str, portable: str) -> Spelling:
     """Rounding to whole numbers; mode is the instruction's immediate."""
-    builtin = _by_builtin(clang, "x")
     return _instructions(
         portable,
-        vector=[builtin, _by_gcc("$rounding", f"round${{kind}}${{suffix}}(x, {mode})")],
-        widest=[builtin, _by_gcc("$rounding", f"rndscale${{kind}}_mask(x, {mode}, x, ($mask)-1, 4)")],
+        _arm(arm, "x"),
+        _by_builtin(clang, "x"),
+        _by_gcc("short", "$rounding", f"round${{kind}}${{suffix}}(x, {mode})"),
+        _by_gcc("long", "$rounding", f"rndscale${{kind}}_mask(x, {mode}, x, ($mask)-1, 4)"),
     )
 
 
 _STEPPED = "T r = round@(x); return copy_sign@(r {} select@(r {} x, splat@(1), splat@(0)), x);"
-# How 64-bit ARM names a register that holds this many elements of so many bits.
-_ARM_REGISTERS = {(32, 1): "%s{}", (64, 1): "%d{}", (32, 2): "%{}.2s", (32, 4): "%{}.4s", (64, 2): "%{}.2d"}
 
 
-def _arm(instruction: str, operands: tuple[str, ...], others: Spelling) -> Spelling:
-    """One instruction where the processor is a 64-bit ARM, and another spelling elsewhere."""
-
-    def body(bits: int, lanes: int) -> str | Guarded:
-        other, register = others(bits, lanes), _ARM_REGISTERS.get((bits, lanes))
-        if register is None:
-            return other
-        registers = ", ".join(register.format(k) for k in range(len(operands) + 1))
-        inputs = ", ".join(f'"w"({operand})' for operand in operands)
-        call = f'T r; __asm__("{instruction} {registers}" : "=w"(r) : {inputs}); return r;'
-        choices, portable = other if isinstance(other, Guarded) else ((), other)
-        return Guarded((("defined(__aarch64__)", call), *choices), portable)
-
-    return body
-
-
-def _float16(builtin: dict[int, tuple[str, str]], arm: dict[int, str], converted: str, portable: str) -> Spelling:
+def _float16(builtins: dict[int, tuple[str, str]], arm: dict[int, str], converted: str, portable: str) -> Spelling:
     """A conversion to or from float16: by builtin (by number of lanes), by an instruction of 64-bit ARM, by the
     compiler's own type, or by bits.
     """
-
-    def body(bits: int, lanes: int) -> str | Guarded:
-        choices: list[Choice] = []
-        if lanes in builtin:
-            feature = f"defined({'__AVX512F__' if lanes == 16 else '__F16C__'})"
-            vector = "" if lanes == 1 else f" __attribute__((vector_size({2 * lanes})))"
-            choices = [
-                _if_known(feature, *builtin[lanes]),
-                (f"{feature} && defined(__clang__)", f"typedef _Float16 half{vector};\n  {converted}"),
-            ]
-        choices += [("defined(__aarch64__)", arm[lanes])] if lanes in arm else []
-        return Guarded(tuple(choices), portable) if choices else portable
-
-    return body
+    rows: list[_Row] = []
+    for lanes, (builtin, text) in builtins.items():
+        feature = f"defined({'__AVX512F__' if lanes == 16 else '__F16C__'})"
+        half = "_Float16 half" if lanes == 1 else f"_Float16 half __attribute__((vector_size({2 * lanes})))"
+        rows.append(_if_known(f"x{lanes}", feature, builtin, text))
+        rows.append(_Row(f"x{lanes}", f"{feature} && defined(__clang__)", f"typedef {half};\n  {converted}"))
+    return _instructions(portable, *rows, *(_Row(f"x{n}", "defined(__aarch64__)", text) for n, text in arm.items()))
 
 
 _widen_float16 = _float16(
@@ -277,16 +270,12 @@ def _byte_products(kinds: str, names: str) -> str:
     return f"return sum{''.join(products)};"
 
 
-def _dots(portable: str, widest: str, choices: Sequence[Choice], narrow: str = "") -> Spelling:
+def _dots(portable: str, feature: str, choices: Iterable[tuple[str, str]], narrow: str = "") -> Spelling:
     """Inner products of words, added: instructions for four, eight and sixteen lanes; for fewer also `narrow`."""
-
-    def body(bits: int, lanes: int) -> str | Guarded:
-        feature = widest if lanes == 16 else f"{widest} && defined(__AVX512VL__)"
-        feature = f"({feature}{narrow})" if narrow and lanes < 16 else feature
-        words = {"lanes": lanes, "size": 32 * lanes, "feature": feature}
-        return _filled(choices, portable, words) if lanes in (4, 8, 16) else portable
-
-    return body
+    short = f"{feature} && defined(__AVX512VL__)"
+    checks = {"x4": f"({short}{narrow})" if narrow else short, "x16": feature}
+    checks["x8"] = checks["x4"]
+    return _instructions(portable, *(_Row(x, checks[x] + more, text) for x in checks for more, text in choices))
 
 
 # Sums of two products of bfloat16, the upper halves of float32. Compilers differ in the types of the builtin.
@@ -294,14 +283,14 @@ _LOWER, _UPPER = (" * ".join(f"real@({half.format(x)})" for x in "ab") for half 
 _add_dot2 = _dots(
     f"return sum + {_LOWER} + {_UPPER};",
     "defined(__AVX512BF16__)",
-    [("$feature", '__asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); return sum;')],
+    [("", '__asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); return sum;')],
 )
 # Sums of four products of an unsigned and a signed byte; the instruction does not saturate either.
 _VNNI = [f"__builtin_ia32_vpdpbusd{name}" for name in ("_v${lanes}si", "$size")]  # of gcc, of clang
 _add_dot4 = _dots(
     _byte_products("us", "us"),
     "defined(__AVX512VNNI__)",
-    [(f"$feature && __has_builtin({name})", f"return {name}(sum, u, s);") for name in _VNNI],
+    [(f" && __has_builtin({name})", f"return {name}(sum, u, s);") for name in _VNNI],
     " || defined(__AVXVNNI__)",
 )
 
@@ -321,6 +310,7 @@ _NUMBERS = {
 _WHOLE = "~m << (64 - L) == 0"  # nothing is left out: so it is but at edges
 _LOAD = "return (T)__builtin_ia32_loaddqu${letters}${size}_mask((const void *)p, ($integers){}, ($mask)m);"
 _STORE = "__builtin_ia32_storedqu${letters}${size}_mask((void *)p, ($integers)v, ($mask)m);"
+_NONTEMPORAL = "__builtin_nontemporal_store"
 _SCALAR_SCALE = "return NAME(($whole){x}, ($whole){n}, ($whole){}, (u8)-1, 4)[0];"
 _SCALE = "return __builtin_ia32_scalef${kind}${size}_mask(x, n, x, ($mask)-1$tail);"
 # Below a limit 0, and nothing is multiplied; 5: not less than.
@@ -330,47 +320,43 @@ SPELLINGS: dict[str, str | Spelling] = {
     "masked_load": _instructions(
         f"if ({_WHOLE}) return *(const T_u *)p; "
         "T r = {}; for (int j = 0; j < L; j++) if (m >> j & 1) r[j] = p[j]; return r;",
-        vector=[("$masks", _LOAD)],
+        _Row(_VECTOR, "$masks", _LOAD),
     ),
     "masked_store": _instructions(
         f"if ({_WHOLE}) *(T_u *)p = v; else for (int j = 0; j < L; j++) if (m >> j & 1) p[j] = v[j];",
-        vector=[("$masks", _STORE)],
+        _Row(_VECTOR, "$masks", _STORE),
     ),
     "stream": _instructions(
         "*(T_u *)p = v;",
-        vector=[
-            ("__has_builtin(__builtin_nontemporal_store)", _streamed("__builtin_nontemporal_store(v, (T *)p)")),
-            ("$vectors", _streamed("__builtin_ia32_movntdq$suffix(($longs *)p, ($longs)v)")),
-        ],
+        _Row(_VECTOR, f"__has_builtin({_NONTEMPORAL})", _streamed(f"{_NONTEMPORAL}(v, (T *)p)")),
+        _Row(_VECTOR, "$vectors", _streamed("__builtin_ia32_movntdq$suffix(($longs *)p, ($longs)v)")),
     ),
-    "maximum": _arm("fmax", ("a", "b"), _extreme(5, "maximum", ">", "&")),
-    "minimum": _arm("fmin", ("a", "b"), _extreme(4, "minimum", "<", "|")),
-    "scalar_sqrt": _arm("fsqrt", ("x",), lambda bits, lanes: "return $(__builtin_sqrtf|__builtin_sqrt)(x);"),
-    "sqrt": _arm(
-        "fsqrt",
-        ("x",),
-        _instructions(
-            "T r; for (int j = 0; j < L; j++) r[j] = $(__builtin_sqrtf|__builtin_sqrt)(x[j]); return r;",
-            vector=[_by_builtin("sqrt", "x"), _by_gcc("$vectors", "sqrt${kind}${suffix}(x)")],
-            widest=[_by_builtin("sqrt", "x"), _by_gcc("$vectors", "sqrt${kind}512_mask(x, x, ($mask)-1, 4)")],
-        ),
+    "maximum": _extreme(5, "maximum", ">", "&"),
+    "minimum": _extreme(4, "minimum", "<", "|"),
+    "scalar_sqrt": _instructions("return $(__builtin_sqrtf|__builtin_sqrt)(x);", _arm("fsqrt", "x")),
+    "sqrt": _instructions(
+        "T r; for (int j = 0; j < L; j++) r[j] = $(__builtin_sqrtf|__builtin_sqrt)(x[j]); return r;",
+        _arm("fsqrt", "x"),
+        _by_builtin("sqrt", "x"),
+        _by_gcc("short", "$vectors", "sqrt${kind}${suffix}(x)"),
+        _by_gcc("long", "$vectors", "sqrt${kind}512_mask(x, x, ($mask)-1, 4)"),
     ),
     # x * 2**n for an integral n of any size, rounded once.
     "scale": _instructions(
         "return scale_in_steps@(x, n);",
-        scalar=[_if_known("defined(__AVX512F__)", "scalef${single}_mask_round", _SCALAR_SCALE)],
-        vector=[("$float_masks", _SCALE)],
+        _if_known("x1", "defined(__AVX512F__)", "scalef${single}_mask_round", _SCALAR_SCALE),
+        _Row(_VECTOR, "$float_masks", _SCALE),
     ),
     "scale_kept": _instructions(
         "M gone = x < limit; return select@(gone, splat@(0), scale@(q, select@(gone, splat@(0), n)));",
-        widest=[("$vectors", f"return __builtin_ia32_scalef${{kind}}512_mask(q, n, (T){{}}, {_KEPT}, 4);")],
+        _Row("long", "$vectors", f"return __builtin_ia32_scalef${{kind}}512_mask(q, n, (T){{}}, {_KEPT}, 4);"),
     ),
-    "at_most": _arm("fmin", ("x", "splat@(limit)"), _limit("min", ">")),
-    "at_least": _arm("fmax", ("x", "splat@(limit)"), _limit("max", "<")),
-    "round": _arm("frintn", ("x",), _rounded(8, "roundeven", "return round_by_adding@(x);")),
-    "floor": _arm("frintm", ("x",), _rounded(9, "floor", _STEPPED.format("-", ">"))),
-    "ceil": _arm("frintp", ("x",), _rounded(10, "ceil", _STEPPED.format("+", "<"))),
-    "trunc": _arm("frintz", ("x",), _rounded(11, "trunc", "return copy_sign@(floor@(absolute@(x)), x);")),
+    "at_most": _limit("min", ">"),
+    "at_least": _limit("max", "<"),
+    "round": _rounded("frintn", 8, "roundeven", "return round_by_adding@(x);"),
+    "floor": _rounded("frintm", 9, "floor", _STEPPED.format("-", ">")),
+    "ceil": _rounded("frintp", 10, "ceil", _STEPPED.format("+", "<")),
+    "trunc": _rounded("frintz", 11, "trunc", "return copy_sign@(floor@(absolute@(x)), x);"),
     "widen_float16": _widen_float16,
     "narrow_float16": _narrow_float16,
     "add_dot2": _add_dot2,

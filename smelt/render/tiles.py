@@ -7,7 +7,7 @@ Names in generated code are made here and never contain text from outside.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -24,12 +24,6 @@ def lane_part(value: Value, vectors: bool = True) -> Part | None:
     """The part of a value that is a vector; a single lane is a scalar. Without vectors there is none."""
     last = value.parts[-1] if vectors and value.parts else None
     return last if last is not None and last.is_lane and last.extent > 1 else None
-
-
-def register_parts(value: Value, vectors: bool = True, groups: bool = False) -> tuple[Part, ...]:
-    """The parts that become separate registers: neither vectors, nor threads of a group."""
-    parts = value.parts if lane_part(value, vectors) is None else value.parts[:-1]
-    return tuple([part for part in parts if not part.stride]) if groups else parts
 
 
 def combinations(parts: Iterable[Part]) -> Iterator[dict[str, int]]:
@@ -52,19 +46,20 @@ class Affine(NamedTuple):
     step: Index
 
 
-def along_lane(index: Index, lane: Part | None) -> Affine | None:
-    """How an index moves with the lane; None if the lane stands below a division, a minimum or another lane."""
-    return along(index, "" if lane is None else lane.name)
-
-
-def along(index: Index, name: str) -> Affine | None:
-    """The same for any variable."""
-    found = next((v for v in index.variables() if v.name == name), None)
+def along(index: Index, which: Part | Variable | None) -> Affine | None:
+    """How an index moves with a lane or a variable; None if that stands below a division, a minimum or another one."""
+    found = next((v for v in index.variables() if which is not None and v.name == which.name), None)
     if found is None:
         return Affine(index, Index({}, 0))
     step = index.coefficient(found)
     base = index - of(found) * step
     return None if found in base.variables() or found in step.variables() else Affine(base, step)
+
+
+def near_part(address: Index, parts: Iterable[Part]) -> Part | None:
+    """The part along which neighbors in memory lie."""
+    moves = ((part, along(address, part)) for part in parts)
+    return next((part for part, move in moves if move is not None and move.step.value == 1), None)
 
 
 class LaneMask(NamedTuple):
@@ -98,7 +93,7 @@ def place_mask(mask: Mask, at: Coordinates, lane: Part | None) -> LaneMask:
             continue
         if nonnegative(-gap):
             return NEVER
-        move = along_lane(gap, lane)
+        move = along(gap, lane)
         step = None if move is None else move.step.value
         if move is None or step is None:
             other.append(Less(Index({}, 0), gap))
@@ -114,12 +109,29 @@ def place_mask(mask: Mask, at: Coordinates, lane: Part | None) -> LaneMask:
 _HELPERS = {"//": "floor_divide", "%": "floor_remainder", "min": "least", "max": "greatest"}
 
 
-class IndexText:
-    """Spells index expressions as C, with the names that variables have at this point of the kernel."""
+class Sheet:
+    """The lines of one kernel. Index expressions are spelled with the names that variables have at this point of it."""
 
     def __init__(self, library: Library) -> None:
         self.library = library
+        self.lines: list[str] = []
         self.names: dict[str, str] = {}
+        self._scopes: list[dict[Hashable, str]] = [{}]  # names of what was computed once, by block
+        self._count = 0
+
+    def fresh(self, letter: str) -> str:
+        """A name that is not in use."""
+        self._count += 1
+        return f"{letter}{self._count}"
+
+    def once(self, key: Hashable, letter: str, kind: str, spell: Callable[[], str]) -> str:
+        """The name of a value that is computed once within a block."""
+        known = next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
+        if known is None:
+            text = spell()
+            known = self._scopes[-1][key] = self.fresh(letter)
+            self.lines.append(f"{kind}{known} = {text};")
+        return known
 
     @contextmanager
     def named(self, names: Mapping[str, str]) -> Iterator[None]:
@@ -129,9 +141,9 @@ class IndexText:
         yield
         self.names = outer
 
-    def helper(self, symbol: str) -> str:
-        """The name of the function for //, %, min or max."""
-        return self.library.function(_HELPERS[symbol], Type("i64"))
+    def helper(self, name: str) -> str:
+        """The name of a function of the library for integers."""
+        return self.library.function(name, Type("i64"))
 
     def parameters(self, parameters: Sequence[Variable]) -> list[str]:
         """The declarations of a kernel's integers, which have names from here on."""
@@ -169,8 +181,6 @@ class IndexText:
         if not isinstance(atom, Operation):
             raise InternalError(f"no text for {atom!r}")
         a, b = self.spell(atom.a), self.spell(atom.b)
-        if isinstance(atom, Maximum | Minimum):
-            return f"{self.helper(atom.symbol)}({a}, {b})"
-        if nonnegative(atom.a):
+        if not isinstance(atom, Maximum | Minimum) and nonnegative(atom.a):
             return f"(({a}) {'/' if isinstance(atom, Quotient) else '%'} ({b}))"
-        return f"{self.helper(atom.symbol)}({a}, {b})"
+        return f"{self.helper(_HELPERS[atom.symbol])}({a}, {b})"

@@ -160,13 +160,10 @@ def _divided(sort: _Sort, pieces: int) -> list[Step]:
     counts = Temporary(uint32, (rows * (pieces * PARTS),))
     items, parted, spare = (sort.temporary(rows * sort.n) for _ in range(3))
     buffers = (node, items, spare, parted, counts, source)
-    steps = [
+    return [
         sort.step("sort_divide", rows * pieces, (parted, counts, items, source), words, sizes),
         sort.step("sort_parts", rows * PARTS, buffers, words, sizes, workspace=sort.counts_bytes),
     ]
-    if sort.dtype.is_float and not sort.places:
-        steps.append(sort.step("sort_signs", rows, (node, source), sort.words()))
-    return steps
 
 
 def _select(sort: _Sort) -> list[Step]:

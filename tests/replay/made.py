@@ -15,8 +15,7 @@ from smelt.fuse import Partition
 from smelt.fuse.group import Group
 from smelt.graph.node import Node
 from smelt.graph.shapes import shape_text
-from smelt.render import render
-from smelt.render.opencl import OPENCL
+from smelt.render import OPENCL, render
 from tests.proofs.corpus import drawn_up
 
 PARTS: Final = ("groups", "regions", "schedules", "sources")

@@ -75,6 +75,7 @@ def adversaries(n: int) -> dict[str, Array]:
         "sawtooth": ramp % 17,
         "nan blocks": np.where(ramp // 100 % 3 == 1, np.nan, noise),
         "zeros of both signs": np.where(ramp % 3 == 0, -0.0, 0.0).astype(np.float32) * np.where(ramp % 5, 1, 0),
+        "some zeros of both signs": np.where(ramp % 4 < 2, noise, np.copysign(0.0, ramp % 3 - 1)).astype("f4"),
         "noise": noise,
         "two values": (noise > 0).astype(np.float32),
     }
@@ -85,6 +86,12 @@ def adversaries(n: int) -> dict[str, Array]:
 def test_sort_of_one_long_row_is_shared_by_threads(name: str) -> None:
     x = adversaries(100_003)[name]
     check(*sorts(node_of(x), 0), *sorts(node_of(x.astype(np.float64)), 0))
+
+
+@pytest.mark.parametrize("count", [40_000, 50_000, 70_000])
+def test_half_of_a_long_row_that_ends_among_zeros(count: int) -> None:
+    x = adversaries(100_003)["some zeros of both signs"]
+    check(*sorts(node_of(x), 0, count)[::2])
 
 
 @pytest.mark.parametrize("dtype", [float16, uint8, uint64], ids=str)

@@ -67,20 +67,15 @@ TEXT = r"""
   return (T)(iota@() < splat@(count));
 }
 
-@@ fold_add any scalar: T(T v) = v
+@@ fold_add|fold_mul|fold_max|fold_min any scalar: T(T v) = v
 @@ fold_add any vector: E(T v) = fold_add@H(low@(v) + high@(v))
-@@ fold_mul any scalar: T(T v) = v
 @@ fold_mul any vector: E(T v) = fold_mul@H(low@(v) * high@(v))
-@@ fold_max any scalar: T(T v) = v
 @@ fold_max any vector: E(T v) = fold_max@H(maximum@H(low@(v), high@(v)))
-@@ fold_min any scalar: T(T v) = v
 @@ fold_min any vector: E(T v) = fold_min@H(minimum@H(low@(v), high@(v)))
-@@ fold_or signed scalar: int(T m) = m != 0
+@@ fold_or|fold_and signed scalar: int(T m) = m != 0
 @@ fold_or signed vector: int(T m) = fold_or@H(low@(m) | high@(m))
-@@ fold_and signed scalar: int(T m) = m != 0
 @@ fold_and signed vector: int(T m) = fold_and@H(low@(m) & high@(m))
-@@ maximum float fitted: T(T a, T b) { $maximum }
-@@ minimum float fitted: T(T a, T b) { $minimum }
+@@ maximum|minimum float fitted: T(T a, T b) { $NAME }
 @@ maximum int: T(T a, T b) = select@(a > b, a, b)
 @@ minimum int: T(T a, T b) = select@(a < b, a, b)
 
@@ -102,18 +97,13 @@ TEXT = r"""
 @@ sqrt float vector fitted: T(T x) { $sqrt }
 @@ reciprocal float: T(T x) = 1 / x
 @@ rsqrt float: T(T x) = 1 / sqrt@(x)
-@@ at_most float: T(T x, E limit) { $at_most }
-@@ at_least float: T(T x, E limit) { $at_least }
-@@ round float: T(T x) { $round }
+@@ at_most|at_least float: T(T x, E limit) { $NAME }
+@@ round|floor|ceil|trunc float: T(T x) { $NAME }
 
 @@ round_by_adding float: T(T x) {
   T a = absolute@(x);
   return copy_sign@(select@(a < $(0x1p23f|0x1p52), (a + $(0x1p23f|0x1p52)) - $(0x1p23f|0x1p52), x), x);
 }
-
-@@ floor float: T(T x) { $floor }
-@@ ceil float: T(T x) { $ceil }
-@@ trunc float: T(T x) { $trunc }
 
 /* a + b exactly: the rounded sum and what it lost */
 @@ sum float: T(T a, T b, T *lost) {

@@ -9,10 +9,8 @@ _TEXT = r"""
 @@ zero_extend_64 u8 u16 u32 vector: U64(T x) { $zero_extend_64 }
 @@ dot4 i32: T(T u, T s) = add_dot4@(u ^ u, u, s)
 @@ add_dot4 i32: T(T sum, T u, T s) { $add_dot4 }
-@@ dot4_ss i32: T(T a, T b) = add_dot4_ss@(a ^ a, a, b)
-@@ add_dot4_ss i32: T(T sum, T a, T b) { $add_dot4_ss }
-@@ dot4_uu i32: T(T a, T b) = add_dot4_uu@(a ^ a, a, b)
-@@ add_dot4_uu i32: T(T sum, T a, T b) { $add_dot4_uu }
+@@ dot4_ss|dot4_uu i32: T(T a, T b) = add_NAME@(a ^ a, a, b)
+@@ add_dot4_ss|add_dot4_uu i32: T(T sum, T a, T b) { $NAME }
 @@ dot2 i32: F(T a, T b) = add_dot2@F(splat@F(0), a, b)
 @@ add_dot2 f32: T(T sum, I a, I b) { $add_dot2 }
 @@ absolute signed: T(T x) = select@(x < 0, (T)-(U)x, x)

@@ -32,8 +32,8 @@ INLINE BITS ${name}_valueS(BITS b) {
   return $is_signed ? b ^ top : b;
 }
 """
-KEYS = _EITHER_KEYS.replace("BITS", "$bits").replace("SIGNED", "$signed").replace("S(", "(")
-_KEYS = KEYS + _EITHER_KEYS.replace("BITS", "${vector}").replace("SIGNED", "${mask}").replace("S(", "s(")
+_ELEMENT_KEYS = _EITHER_KEYS.replace("BITS", "$bits").replace("SIGNED", "$signed").replace("S(", "(")
+_KEYS = _ELEMENT_KEYS + _EITHER_KEYS.replace("BITS", "${vector}").replace("SIGNED", "${mask}").replace("S(", "s(")
 
 _ITEMS = r"""
 typedef $item_type ${name}_item;
@@ -243,6 +243,7 @@ static ${name}_item *${name}_joined(const ${name}_item *const *runs, const u32 *
 """,
 )
 
+# All zeros of `x` are among `n` results, of which the first `count` are wanted.
 _SIGNS = r"""
 /* Keys put -0 below 0. They are equal, so a stable order has them as they stood: put their signs back. */
 static void ${name}_signs($out *o, const $bits *x, long n, long count, long step) {
@@ -351,7 +352,8 @@ KERNEL {
 
 # A long row is divided among threads by value: its parts are sorted side by side, and there is nothing to merge.
 _LIMITS = r"""
-/* Keys that divide a row into parts of about the same size: every eighth of a sorted sample. */
+/* Keys that divide a row into parts of about the same size: every eighth of a sorted sample. None lies between -0 and
+   0, whose keys are neighbors: all zeros are in one part. */
 static void ${name}_limits($bits *limits, const $bits *x, long n, long step) {
   enum { SAMPLE = 8 * $parts };
   $bits some[SAMPLE];
@@ -366,7 +368,8 @@ static void ${name}_limits($bits *limits, const $bits *x, long n, long step) {
       some[at] = own;
     }
   }
-  for (long k = 1; k < $parts; k++) limits[k - 1] = some[8 * k];
+  $bits zero = ${name}_key(0), other = ${name}_key($sign), most = zero < other ? other : zero;
+  for (long k = 1; k < $parts; k++) limits[k - 1] = some[8 * k] - ($is_float && some[8 * k] == most);
 }
 """
 
@@ -426,21 +429,11 @@ KERNEL {
     if (!size || first >= count) continue;
     ${name}_item *a = (${name}_item *)buffers[1] + row * n + first, *b = (${name}_item *)buffers[2] + row * n + first;
     a = ${name}_joined(runs, sizes, $pieces, a, b, size, (u32 *)workspace);
-    if (count - first < size) size = count - first;
-    ${name}_store(o + (row / inner * count + first) * inner + row % inner, a, size,
-                  source + row / inner * n * inner + row % inner, inner);
-  }
-}
-"""
-
-_RESTORE = r"""
-KERNEL {
-  const $bits *x = buffers[1];
-  $out *o = buffers[0];
-  SIZES
-  for (long row = begin; row < end; row++) {
-    long place = row % inner;
-    ${name}_signs(o + row / inner * count * inner + place, x + row / inner * n * inner + place, n, count, inner);
+    const $bits *from = source + row / inner * n * inner + row % inner;
+    $out *to = o + (row / inner * count + first) * inner + row % inner;
+    long wanted = count - first < size ? count - first : size;
+    ${name}_store(to, a, wanted, from, inner);
+    ${name}_signs(to, from, size, wanted, inner);
   }
 }
 """
@@ -524,15 +517,51 @@ KERNEL {
 }
 """
 
+# By a group of threads: a stable merge sort of places between two arrays. In each round neighboring runs are merged:
+# every place finds by bisection how many of the other run precede it. It works for rows of any length, and needs no
+# memory of the group's own.
+_GROUP_MERGE = r"""
+KERNEL {
+  const GLOBAL $bits *x = buffers[1];
+  GLOBAL $out *o = buffers[0];
+  SIZES
+  for (long row = begin; row < end; row++) {
+    const GLOBAL $bits *from = x + row / inner * n * inner + row % inner;
+    GLOBAL $out *to = o + row / inner * count * inner + row % inner;
+    GLOBAL i64 *a = (GLOBAL i64 *)buffers[2] + row * n, *b = (GLOBAL i64 *)buffers[3] + row * n;
+    for (long i = thread; i < n; i += $threads) a[i] = i;
+    GROUP_BARRIER;
+    for (long width = 1; width < n; width *= 2) {
+      for (long i = thread; i < n; i += $threads) {
+        long run = i / width, other = (run ^ 1) * width, place = a[i];
+        $bits key = ${name}_key(from[place * inner]);
+        long low = other, high = other + width < n ? other + width : n;
+        while (low < high) {
+          long middle = (low + high) / 2;
+          $bits found = ${name}_key(from[a[middle] * inner]);
+          if (run % 2 ? found <= key : found < key) low = middle + 1; else high = middle;
+        }
+        b[run / 2 * 2 * width + i - run * width + low - other] = place;
+      }
+      GROUP_BARRIER;
+      GLOBAL i64 *merged = b;
+      b = a;
+      a = merged;
+    }
+    for (long i = thread; i < count; i += $threads) to[i * inner] = $indices ? a[i] : from[a[i] * inner];
+  }
+}
+"""
+
 # Each template is the parts of the library that it needs, and the kernel itself.
 _SORTING = (_KEYS, _ITEMS, _RADIX, _SORT)
 TEMPLATES: dict[str, tuple[str | Guarded, ...]] = {
     "sort_rows": (*_SORTING, _FILL, _SIGNS, _ROWS),
     "sort_network": (_KEYS, _ITEMS, _SIGNS, _EXTREMES, _NETWORK),
     "sort_divide": (*_SORTING, _FILL, _DIVISION, _LIMITS, _DIVIDE),
-    "sort_parts": (*_SORTING, _FILL, _DIVISION, _PARTS),
-    "sort_signs": (_KEYS, _SIGNS, _RESTORE),
+    "sort_parts": (*_SORTING, _FILL, _SIGNS, _DIVISION, _PARTS),
     "best_rows": (*_SORTING, _SELECT, _BEST_ROWS),
     "best_pieces": (*_SORTING, _SELECT, _BEST_CHUNKS),
     "best_finish": (*_SORTING, _BEST_FINISH),
+    "group_sort": (_ELEMENT_KEYS, _GROUP_MERGE),
 }
