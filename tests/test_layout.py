@@ -31,7 +31,7 @@ LAZY_DOORS = frozenset({FRONT_DOOR, "cli"})
 
 MAXIMUM_LINES = 600
 MAXIMUM_FUNCTION = 60
-MOST_DEEP_IMPORTS = 155  # there were 822
+MOST_DEEP_IMPORTS = 141  # there were 822
 UNSAFE_MODULES = frozenset({"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"})
 UNSAFE_CALLS = frozenset({"eval", "exec", "__import__", "os.system", "os.popen", "builtins.eval", "builtins.exec"})
 UNSAFE_FLAGS = frozenset({"shell", "allow_pickle"})

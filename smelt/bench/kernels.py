@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smelt.config import configure
+from smelt.device import Launch, Listing
 from smelt.device.cpu import CPU, Program
-from smelt.device.protocol import Launch, Listing
 from smelt.graph import upper
 from smelt.kernel import Buffer, Kernel
 

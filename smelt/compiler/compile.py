@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from smelt.compiler.record import graph_digest, load_graph
 from smelt.compiler.trace import GraphKey
 from smelt.config import settings
-from smelt.device.protocol import Device
+from smelt.device import Device
 from smelt.locks import Remembered
 from smelt.plan import CompiledGraph
 

@@ -18,7 +18,7 @@ from smelt.compiler.trace import Argument, Bases, GraphKey, LeafView, base_of, r
 from smelt.compiler.units import Units, source_lines
 from smelt.compiler.work import AnyWork, Block, Built, ControlWork, Value, Work, all_launches, in_order
 from smelt.config import settings
-from smelt.device.protocol import Device
+from smelt.device import Device
 from smelt.dtypes import DType, int64
 from smelt.errors import ParseError
 from smelt.fuse import (

@@ -11,7 +11,7 @@ from smelt.compiler.trace import Argument, GraphKey
 from smelt.compiler.work import AnyWork, Arena, ControlWork, Place, Value, Work, all_launches, nbytes
 from smelt.cost import Profile
 from smelt.cost.rates import known
-from smelt.device.protocol import REGISTER, Control, Device, HostStep, Launch, Library, Step
+from smelt.device import REGISTER, Control, Device, HostStep, Launch, Library, Step
 from smelt.fuse import amount_node, base
 from smelt.graph import Hosted, Index, IndexLike, Loop, Node, Op
 from smelt.kernel import Routine, Temporary

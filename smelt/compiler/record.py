@@ -18,7 +18,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from smelt.compiler.trace import GraphKey
 from smelt.config import settings
-from smelt.device.protocol import REGISTER, Device, Launch, Library, Listing
+from smelt.device import REGISTER, Device, Launch, Library, Listing
 from smelt.diskcache import disk_cache
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import InternalError, SmeltError

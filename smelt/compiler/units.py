@@ -12,7 +12,7 @@ from dataclasses import replace
 from smelt.compiler.compile import Stages
 from smelt.compiler.progress import Progress
 from smelt.compiler.work import Built
-from smelt.device.protocol import Builder, Device
+from smelt.device import Builder, Device
 from smelt.kernel import Ask, Barrier, For, If, Kernel, Let, Local, Routine, Statement, Update
 
 UNIT_LINES = 1000  # of a unit that is worth a run of the C compiler of its own

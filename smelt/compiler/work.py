@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from smelt.compiler.trace import Argument
-from smelt.device.protocol import Library
+from smelt.device import Library
 from smelt.dtypes import int64, uint8
 from smelt.fuse import Group, LoopSizes, base
 from smelt.graph import Index, IndexLike, Node, Op, product_of, row_major, upper

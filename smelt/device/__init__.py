@@ -20,5 +20,5 @@ from smelt.device.memory import (
     size_class,
     wrap,
 )
-from smelt.device.protocol import Device, Launch, Library, Listing
+from smelt.device.protocol import REGISTER, Builder, Control, Device, HostStep, Launch, Library, Listing, Program, Step
 from smelt.device.registry import HOST, MODULES, describe, is_name, open_device

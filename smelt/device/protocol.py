@@ -192,9 +192,6 @@ class Builder:
         return self.finish()
 
 
-DeviceMemory = Memory
-
-
 class Program(Protocol):
     """A list of steps, ready to run. Base 0 must point to `arena_bytes` bytes."""
 
@@ -229,9 +226,9 @@ class Device(Protocol):
         """Everything that compiled code depends on: part of the key under which it is kept."""
         ...
 
-    def allocate(self, nbytes: int) -> DeviceMemory: ...
+    def allocate(self, nbytes: int) -> Memory: ...
 
-    def upload(self, data: bytes | NDArray[Any]) -> DeviceMemory:
+    def upload(self, data: bytes | NDArray[Any]) -> Memory:
         """New memory that holds these bytes, or those of a contiguous array."""
         nbytes = len(data) if isinstance(data, bytes) else data.nbytes
         held = self.allocate(max(1, nbytes))

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
-from smelt.device import NOWHERE, size_class
-from smelt.device.protocol import Device, DeviceMemory, Program, Step
+from smelt.device import NOWHERE, Device, Memory, Program, Step, size_class
 from smelt.dtypes import DType
 from smelt.errors import MemoryLimitError
 from smelt.graph import Index, IndexLike, Shape, Variable, product_of, upper
@@ -199,8 +198,8 @@ class CompiledGraph(GraphRecord):
         scalars: bytes,
         integers: bytes,
         dims: dict[str, int],
-        into: Mapping[int, DeviceMemory] | None = None,
-    ) -> list[DeviceMemory]:
+        into: Mapping[int, Memory] | None = None,
+    ) -> list[Memory]:
         """Compute the stored outputs.
 
         `inputs` are pointers, prepared ones last, `scalars` is the one to the scalars, `integers` holds the starts of
@@ -232,14 +231,14 @@ class CompiledGraph(GraphRecord):
             _watcher.run(self, bases, integers)
         return memories
 
-    def caller(self, scalars: bytes, integers: bytes) -> Callable[[Iterable[bytes]], list[DeviceMemory]]:
+    def caller(self, scalars: bytes, integers: bytes) -> Callable[[Iterable[bytes]], list[Memory]]:
         """`run` for calls in which only the inputs change: the shortest way through."""
         if self.program is None or self.homes or self._large:
             return lambda inputs: self.run(inputs, scalars, integers, {})
         allocate, start, sizes, arena_bytes = self.device.allocate, self.program.run, self._stored, self._arena_bytes
         nowhere = NOWHERE + scalars
 
-        def call(inputs: Iterable[bytes]) -> list[DeviceMemory]:
+        def call(inputs: Iterable[bytes]) -> list[Memory]:
             memories = [allocate(nbytes) for nbytes in sizes]
             arena = allocate(arena_bytes) if arena_bytes else None
             first = nowhere if arena is None else arena.pointer + scalars

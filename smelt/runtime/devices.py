@@ -11,7 +11,7 @@ from smelt.errors import DeviceError
 from smelt.runtime.state import current
 
 if TYPE_CHECKING:
-    from smelt.device.protocol import Device
+    from smelt.device import Device
     from smelt.runtime.storage import Storage
 
 

@@ -22,7 +22,7 @@ from smelt.runtime.tracing import is_traced_input, is_tracing, is_transforming
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
     from smelt.compiler import CompiledGraph, GraphKey, Traced
-    from smelt.device.protocol import Device, DeviceMemory
+    from smelt.device import Device, Memory
     from smelt.graph import Check
 
 MANY_NUMBERS = 1 << 24  # that take longer to write than a compiled graph takes to begin
@@ -93,7 +93,7 @@ class Fixed(NamedTuple):
     """
 
     offsets: list[int]
-    scalars: DeviceMemory | None
+    scalars: Memory | None
     starts: bytes
     checks: tuple[Check, ...]
 
@@ -116,7 +116,7 @@ def run(
     storages: Sequence[Storage],
     fixed: Fixed,
     dims: dict[str, int],
-    into: Mapping[int, DeviceMemory] | None = None,
+    into: Mapping[int, Memory] | None = None,
 ) -> list[Storage]:
     """The values of the roots, given the inputs and the pointers to them, and the values of the dims. `into` is memory
     for results. Checks of indices may raise.
@@ -207,7 +207,7 @@ def find(key: GraphKey, device: Device) -> CompiledGraph:
 
 def _outputs(
     compiled: CompiledGraph,
-    memories: Sequence[DeviceMemory],
+    memories: Sequence[Memory],
     inputs: Sequence[Storage],
     offsets: Sequence[int],
     dims: dict[str, int],

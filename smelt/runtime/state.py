@@ -13,7 +13,7 @@ from smelt.locks import Remembered, new_lock
 # The compiler is loaded when something is first computed: `import smelt` stays instant.
 if TYPE_CHECKING:
     from smelt.compiler import Choices, CompiledGraph, Compiler, GraphKey
-    from smelt.device.protocol import Device
+    from smelt.device import Device
     from smelt.errors import Location
     from smelt.runtime.storage import Signature
 

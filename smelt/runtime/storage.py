@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from smelt.device import HOST, allocate, pointer, wrap
-from smelt.device.protocol import DeviceMemory
+from smelt.device import HOST, Memory, allocate, pointer, wrap
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DonatedError
 from smelt.graph import Node, make_leaf, row_major
@@ -78,8 +77,8 @@ class Storage:
         "signature",
     )
 
-    def __init__(self, memory: DeviceMemory, signature: Signature, offset: int = 0) -> None:
-        self._memory: DeviceMemory | None = memory
+    def __init__(self, memory: Memory, signature: Signature, offset: int = 0) -> None:
+        self._memory: Memory | None = memory
         self._moved: Storage | None = None  # the same on another device
         self.kept: dict[tuple[Any, ...], Storage] | None = None  # what was prepared of it
         self.signature = signature
@@ -99,7 +98,7 @@ class Storage:
         dtype = as_dtype(array.dtype)
         target = default_device() if place is None else device(place)
         if target.name != HOST:
-            memory: DeviceMemory = target.upload(np.ascontiguousarray(array))
+            memory: Memory = target.upload(np.ascontiguousarray(array))
             return cls(memory, signature(dtype, array.shape, device=target.name))
         if not copy and cls.shares(array):
             memory = wrap(array)
@@ -118,7 +117,7 @@ class Storage:
         return even and array.flags.aligned and array.dtype.isnative
 
     @property
-    def memory(self) -> DeviceMemory:
+    def memory(self) -> Memory:
         if self._memory is None:
             raise DonatedError(
                 "this tensor was donated to a jitted function and has no value any more",
@@ -187,7 +186,7 @@ class Storage:
         self._moved = self.kept = None
         self.pointer = None
 
-    def take(self) -> DeviceMemory | None:
+    def take(self) -> Memory | None:
         """Give the memory up to whoever calls, if this is all of a block of smelt's own, in order, and nobody else
         holds it.
         """
@@ -213,7 +212,7 @@ def leaf(storage: Storage) -> Node:
     return node
 
 
-def new_leaf(memory: DeviceMemory, signature: Signature) -> Node:
+def new_leaf(memory: Memory, signature: Signature) -> Node:
     """The node for a value that has just been computed."""
     storage = Storage(memory, signature)
     node = make_leaf(signature.dtype, signature.shape, storage)

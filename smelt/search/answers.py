@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from smelt.compiler import MEASURED_AS
-from smelt.device.protocol import Device
+from smelt.device import Device
 from smelt.diskcache import DiskCache
 from smelt.search.file import LINE, METHOD, VERSION, body_of, open_log
 from smelt.search.place import place_of

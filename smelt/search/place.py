@@ -8,7 +8,7 @@ from typing import Any
 
 from smelt.config import settings
 from smelt.cost import Profile
-from smelt.device.protocol import Device
+from smelt.device import Device
 
 
 def place_of(device: Device) -> dict[str, Any]:

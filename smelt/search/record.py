@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, NoReturn
 
 from smelt.compiler import question_of
-from smelt.device.protocol import Device
+from smelt.device import Device
 from smelt.search.file import METHOD, VERSION, body_of, signed
 from smelt.search.place import digest, place_of
 

@@ -10,7 +10,7 @@ from smelt.locks import new_lock
 
 # Who has tuned nothing does not wait for what reads logs.
 if TYPE_CHECKING:
-    from smelt.device.protocol import Device
+    from smelt.device import Device
     from smelt.search.answers import Answers
 
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from smelt import runtime, tree
 from smelt.compiler import CompiledGraph
-from smelt.device import NOWHERE
-from smelt.device.protocol import Device, DeviceMemory
+from smelt.device import NOWHERE, Device, Memory
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import ArgumentError
 from smelt.graph import Index
@@ -121,14 +120,12 @@ class Entry:
 
         return simply
 
-    def _given_up(
-        self, compiled: CompiledGraph, storages: list[Storage], donated: list[Storage]
-    ) -> dict[int, DeviceMemory]:
+    def _given_up(self, compiled: CompiledGraph, storages: list[Storage], donated: list[Storage]) -> dict[int, Memory]:
         """The memory of results that are written over donated arguments: only what nobody else can see."""
         allowed = set(map(id, donated))
         if len(set(map(id, storages))) < len(storages):  # what is passed twice stays
             allowed -= {storage for storage, count in Counter(map(id, storages)).items() if count > 1}
-        into: dict[int, DeviceMemory] = {}
+        into: dict[int, Memory] = {}
         for result, number in compiled.in_place:
             storage = storages[number]
             if id(storage) in allowed and not self.fixed.offsets[number]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from smelt import runtime
 from smelt.compiler import CompiledGraph
-from smelt.device.protocol import Device
+from smelt.device import Device
 from smelt.errors import ArgumentError
 from smelt.plan import KernelRecord, MemoryPlan, Placed
 from smelt.transform.jit import Jit

@@ -17,7 +17,7 @@ import numpy as np
 
 from smelt import runtime, tree
 from smelt.compiler import GraphKey, Traced, trace
-from smelt.device.protocol import Device, Program
+from smelt.device import Device, Program
 from smelt.errors import ArgumentError, TraceError
 from smelt.graph import Node, Op, private_nodes, topological, without_aliases
 from smelt.locks import new_lock
