@@ -131,6 +131,7 @@ they give from the annotations of the function.
             "Scans of any function": "transform.associative",
             "Python inside compiled graphs": "transform.callback",
             "Looking inside": "transform.explain",
+            "Faster schedules": "tuning.programs",
         },
     ),
     "nn.md": Page(

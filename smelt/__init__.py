@@ -11,6 +11,7 @@ import math as _math
 from typing import TYPE_CHECKING, Any
 
 from smelt import errors, names, tracebacks, tree
+from smelt.config import VERSION as __version__
 from smelt.dtypes import (
     DType,
     bfloat16,
@@ -132,8 +133,6 @@ inf: float = _math.inf
 nan: float = _math.nan
 pi: float = _math.pi
 newaxis = None
-
-__version__ = "0.1.0"
 
 tracebacks.install()
 

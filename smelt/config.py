@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from smelt.errors import ArgumentError
 
-TUNED = ("on", "same-bits", "off")
+VERSION: Final = "0.1.0"  # of smelt
+TUNED: Final = ("on", "same-bits", "off")
 
 
 def _own_folder(variable: str, below_home: str) -> str:

@@ -135,8 +135,10 @@ def _tiles(total: Index, cut: Cut) -> list[Segment]:
     full = Segment(ZERO, whole, step, cut.tiles)
     if lane == 1 and (cut.tail == "unit" or total.value is None):
         return [full, Segment(whole * step, rest, 1, (1,) * len(cut.tiles))]
-    tiles = cut.tiles if rest.value is None else _registers(cut, -(-rest.value // lane))
-    return [full, Segment(whole * step, _ceiling(rest, step), step, tiles, masked=rest % lane != 0)]
+    if rest.value is None:  # a whole tile, of which any part may be there
+        return [full, Segment(whole * step, _ceiling(rest, step), step, cut.tiles, masked=True)]
+    tiles, masked = _registers(cut, -(-rest.value // lane)), rest.value % lane != 0
+    return [full, Segment(whole * step, _ceiling(rest, step), step, tiles, masked)]
 
 
 def _balanced(total: int, cut: Cut) -> list[Segment]:

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 from typing import TYPE_CHECKING, Final
 
+from smelt.config import VERSION
 from smelt.errors import ParseError
 from smelt.kernel import Action, Region, parse_schedule
 from smelt.schedule import Candidate
@@ -39,15 +40,13 @@ class Keeper:
         """What was tried for a kernel, and what of that is to be used from now on."""
         if self._log is None:
             return
-        import smelt
-
         day = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
         question, where = record.Question.of(row.question.text), record.Place.of(row.question.device)
         adopted = row.found.adopted if row.stored else None
         found = []
         for one in [adopted] if adopted else row.found.tried:
             state, reason = "confirmed" if adopted else one.outcome.state, _plain(one.outcome.reason)
-            evidence, version = _evidence(row, one, adopted is not None), smelt.__version__
+            evidence, version = _evidence(row, one, adopted is not None), VERSION
             origin = self._seed, day, version, self._run
             found.append(record.Record(question, where, _answer(one), evidence, state, reason, *origin))
         self._log.add(found)

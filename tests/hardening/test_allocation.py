@@ -177,25 +177,25 @@ def test_the_first_call_of_a_function_may_fail(exhausted: Exhausted) -> None:
 
 
 def test_memory_for_launch_lists_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    true_stored = cpu._stored
+    true_array = cpu.array
     for number in range(1, 100):
         count = 0
 
-        def stored(data: bytes, number: int = number) -> Any:
+        def array(kind: str, data: Any, number: int = number) -> Any:
             nonlocal count
             count += 1
             if count == number:
                 raise MemoryError
-            return true_stored(data)
+            return true_array(kind, data)
 
         runtime.current().clear_caches()
-        monkeypatch.setattr(cpu, "_stored", stored)
+        monkeypatch.setattr(cpu, "array", array)
         try:
             _check_layers(PROGRAMS["eager"][0]())
             assert count < number
             break
         except MemoryError:
-            monkeypatch.setattr(cpu, "_stored", true_stored)
+            monkeypatch.setattr(cpu, "array", true_array)
             _check_layers(PROGRAMS["eager"][0]())
     assert number > 1
 

@@ -58,10 +58,10 @@ def test_static_segments_cover_the_axis_once(total: int, cut: Cut) -> None:
     assert sorted(covered(total, cut, 0, {})) == list(range(total))
 
 
-@given(st.integers(0, 90), cuts)
-def test_symbolic_segments_cover_the_axis_once(total: int, cut: Cut) -> None:
-    n = of(Variable("n", 0, 90))
-    assert sorted(covered(n, cut, 0, {"n": total})) == list(range(total))
+@given(st.integers(0, 90), st.sampled_from([1, 2, 4, 6]), cuts)
+def test_symbolic_segments_cover_the_axis_once(total: int, times: int, cut: Cut) -> None:
+    size = of(Variable("n", 0, 90)) * times
+    assert sorted(covered(size, cut, 0, {"n": total})) == list(range(total * times))
 
 
 @given(st.integers(0, 90), cuts)
