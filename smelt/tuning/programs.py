@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from smelt import runtime
-from smelt.compiler import Choices, Compiler, question_of
+from smelt.compiler import MEASURED_AS, Choices, Compiler, question_of
 from smelt.debug.profiling import kernel_name
 from smelt.device import Device
 from smelt.errors import ArgumentError
 from smelt.kernel import Region, parse_region
-from smelt.search import climb, contender, measure, race
+from smelt.search import Tuned, climb, contender, measure, race
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
 from smelt.tuning.keeping import Keeper
@@ -124,7 +124,6 @@ def tune(
     finally:
         put_back(holders, before)
     if found.stored:
-        runtime.current().clear_caches()
         for entries in {id(f): f for f in (function, jitted) if isinstance(f, Jit)}.values():
             entries.forget()
     return found
@@ -159,8 +158,18 @@ def tune_programs(
     for row in tuning.stored:
         row.stored = keeper.is_open
         keeper.keep(row)
+    if tuning.stored:
+        _use()
     tuning.seconds = time.monotonic() - began
     return tuning
+
+
+def _use() -> None:
+    """Let this process see what was stored."""
+    current = runtime.current()
+    if isinstance(current.compiler.choices, Tuned):
+        current.compiler.choices.refresh()
+    current.clear_caches()
 
 
 def questions(programs: Iterable[Program]) -> Iterator[Question]:
@@ -203,7 +212,8 @@ def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, seconds: floa
     """Keep what makes whole programs faster: all of it, or the better half, and so on."""
     pending = sorted((row for row in tuning.rows if row.found.adopted is not None), key=lambda row: -row.saved)
     while pending:
-        answers = {row.question.digest: row.schedule for row in pending}
+        # Only what was measured counts: a schedule of a region that was written anew means something else here.
+        answers = {row.question.digest: f"{row.schedule}{MEASURED_AS}{row.digest}" for row in pending}
         tuning.whole = _raced(programs, answers, run, seconds)
         if tuning.whole.low >= WHOLE:
             for row in pending:

@@ -47,6 +47,12 @@ class Row:
         return self.found.default.schedule if adopted is None else adopted.contender.schedule
 
     @property
+    def digest(self) -> str:
+        """Of the source that it was measured as."""
+        adopted = self.found.adopted
+        return self.found.default.digest if adopted is None else adopted.contender.digest
+
+    @property
     def bits(self) -> str:
         """Whether results have the same bits as before."""
         adopted = self.found.adopted

@@ -94,9 +94,11 @@ def test_a_function_that_was_compiled_before_is_compiled_anew(monkeypatch: pytes
     settled(monkeypatch, 1.1)
     f, x = sm.jit(network), sm.asarray(X)
     before = np.asarray(f(x))
-    assert tune(f, x, budget=2.0).stored
+    found = tune(f, x, budget=2.0)
     np.testing.assert_allclose(np.asarray(f(x)), before, rtol=1e-5, atol=1e-6)
     assert repr(f).endswith("traces=1)")
+    compiled = runtime.current().compiler.compile(*f.graph_key(x), explain=True)
+    assert [record.form for record in compiled.kernels].count("chosen") == len(found.stored) > 0
 
 
 def test_versions_take_turns_and_compute_the_same() -> None:
