@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from smelt.cli.devices import print_table
 
@@ -84,8 +85,9 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _script(arguments: argparse.Namespace) -> int:
-    """The script's own output goes to stderr: stdout has the table."""
+    """The script's own output goes to stderr, once: stdout has the table."""
     import contextlib
+    import io
     import runpy
     import sys
 
@@ -96,11 +98,13 @@ def _script(arguments: argparse.Namespace) -> int:
     if not arguments.script.is_file():
         raise ArgumentError(f"smelt tune: there is no file {arguments.script}")
 
+    said: Iterator[TextIO] = itertools.chain([sys.stderr], iter(io.StringIO, None))
+
     def run(watched: Watched, until: Callable[[], bool]) -> None:
         given, sys.argv = sys.argv, [str(arguments.script), *arguments.words]
         try:
             while not until():
-                with watching(watched), contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
+                with watching(watched), contextlib.redirect_stdout(next(said)), contextlib.suppress(SystemExit):
                     runpy.run_path(str(arguments.script), run_name="__main__")
         finally:
             sys.argv = given
