@@ -24,9 +24,9 @@ from smelt.device import Device
 from smelt.kernel import Illegal, Kernel, Region, print_kernel
 from smelt.schedule import Candidate, lowered
 from smelt.search.contender import Contender, Measurer, Outcome, Timed
+from smelt.search.race import ADOPTED, is_adopted
 from smelt.search.space import Point, leaps, starts, steps
 
-GAIN = 1.02  # that a contender has to show at least, beyond noise, to be adopted
 FRONT = 3  # points whose neighbours are looked at
 DRAWN = 8  # one in so many contenders is drawn at random
 LEAPS = 24  # points two steps away from each of the front
@@ -66,12 +66,11 @@ class Climb:
     refused: int = 0  # points that do not fit the region
     best: Tried | None = None
     confirmed: Timed | None = None
-    seconds: float = 0.0
 
     @property
     def adopted(self) -> Tried | None:
         """The contender that is faster than the default beyond doubt."""
-        return self.best if self.confirmed is not None and self.confirmed.low >= GAIN else None
+        return self.best if self.confirmed is not None and is_adopted(self.confirmed) else None
 
 
 class Guess:
@@ -210,7 +209,6 @@ def climb(
         stale = 0 if max([1.0, *speeds.values()]) > BETTER * best else stale + 1
     found.refused = search.refused
     _confirm(found, region, measurer, limits.confirming)
-    found.seconds = clock() - began
     return found
 
 
@@ -218,6 +216,6 @@ def _confirm(found: Climb, region: Region, measurer: Measurer, seconds: float) -
     """Have the best contenders race once more, until one holds: what seemed fastest of many was lucky, too."""
     timed = [(one.outcome.timed.ratio, one) for one in found.tried if one.outcome.timed is not None]
     for ratio, one in sorted(timed, key=lambda pair: -pair[0])[:CONFIRMED]:
-        if ratio < GAIN or found.adopted is not None:
+        if ratio < ADOPTED or found.adopted is not None:
             return
         found.best, found.confirmed = one, measurer.confirm(region, one.contender, found.default, seconds)

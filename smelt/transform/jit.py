@@ -104,7 +104,7 @@ class Jit(Generic[P, T]):
                 self._repeats.add(getattr(self, "__name__", "a function"), key)
             entry = self._entries[key]
         donated = self._donated(entry, leaves, args, kwargs) if self._donate else None
-        result: T = entry.replay(leaves, donated, lambda: self._holders(args, kwargs))
+        result: T = entry.replay(leaves, donated, lambda: self.holders(args, kwargs))
         return result
 
     def graph_key(self, *args: P.args, **kwargs: P.kwargs) -> tuple[GraphKey, Device]:
@@ -269,7 +269,7 @@ class Jit(Generic[P, T]):
             number += count
         return found
 
-    def _holders(self, args: Any, kwargs: Any) -> list[Any]:
+    def holders(self, args: Any, kwargs: Any) -> list[Any]:
         """Objects that the function is given or reaches by itself: calls may set attributes of theirs."""
         return tree.holders((args, kwargs)) + self._plan.reached((args, kwargs))
 
@@ -367,7 +367,7 @@ class Jit(Generic[P, T]):
         """The parts of what the function returns and of what it sets, their structure, and where it sets attributes:
         the number of an object, a name, and whether it is only counted up.
         """
-        holders = self._holders(given.args, given.kwargs)
+        holders = self.holders(given.args, given.kwargs)
         before = attributes_of(holders)
         counts = [(k, name) for k, holder in enumerate(holders) for name in self._plan.counted(holder)]
         try:

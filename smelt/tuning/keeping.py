@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from smelt.tuning.report import Row
 
 SEEDS: Final = 4  # schedules that are tried again
+_WORTH: Final = ("timed", "imported", "confirmed")
 _REASON: Final = 200  # characters
 
 
@@ -30,8 +31,7 @@ class Keeper:
         """Schedules that were faster before, also on other machines: worth trying again."""
         if self._log is None:
             return []
-        known = [one for one in self._log.load().records if one.question.text == text]
-        known = [one for one in known if one.state in ("timed", "imported", "confirmed")]
+        known = [one for one in self._log.load().records if one.question.text == text and one.state in _WORTH]
         faster = sorted((one for one in known if one.evidence.ratio > 1), key=lambda one: -one.evidence.ratio)
         schedules = dict.fromkeys(one.answer.schedule for one in faster)
         return [Candidate("known", region, actions) for actions in map(_parsed, list(schedules)[:SEEDS]) if actions]
@@ -46,8 +46,7 @@ class Keeper:
         found = []
         for one in [adopted] if adopted else row.found.tried:
             state, reason = "confirmed" if adopted else one.outcome.state, _plain(one.outcome.reason)
-            evidence, version = _evidence(row, one, adopted is not None), VERSION
-            origin = self._seed, day, version, self._run
+            evidence, origin = _evidence(row, one, adopted is not None), (self._seed, day, VERSION, self._run)
             found.append(record.Record(question, where, _answer(one), evidence, state, reason, *origin))
         self._log.add(found)
 

@@ -89,7 +89,7 @@ def _kernel(row: Row) -> str:
             guessed.append(Dot(min(one.guessed, 3.0), ratio, _COLORS["timed"], title))
     texts = (
         f"<details><summary>schedules</summary><pre>{html.escape(row.found.default.schedule)}</pre>"
-        f"<pre>{html.escape(row.schedule)}</pre></details>"
+        f"<pre>{html.escape(row.chosen.schedule)}</pre></details>"
     )
     plots = _plot("contenders in turn; speed relative to the default", over_time, line)
     plots += _plot("guessed and measured speed", guessed, [(0.0, 0.0), (1.5, 1.5)])

@@ -111,7 +111,7 @@ def tune(
         raise ArgumentError(f"tune: {function!r:.80} is not a function", hint="Give what computes: lambda: x + 1.")
     jitted = function.keeping() if isinstance(function, Jit) else Jit(function)
     jitted.graph_key(*args, **kwargs)  # says what is wrong with the arguments, before anything runs
-    holders = jitted._holders(args, kwargs)
+    holders = jitted.holders(args, kwargs)
     before = attributes_of(holders)
 
     def run(watched: Watched, until: Callable[[], bool]) -> None:
@@ -213,7 +213,7 @@ def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, seconds: floa
     pending = sorted((row for row in tuning.rows if row.found.adopted is not None), key=lambda row: -row.saved)
     while pending:
         # Only what was measured counts: a schedule of a region that was written anew means something else here.
-        answers = {row.question.digest: f"{row.schedule}{MEASURED_AS}{row.digest}" for row in pending}
+        answers = {row.question.digest: f"{row.chosen.schedule}{MEASURED_AS}{row.chosen.digest}" for row in pending}
         tuning.whole = _raced(programs, answers, run, seconds)
         if tuning.whole.low >= WHOLE:
             for row in pending:

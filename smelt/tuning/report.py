@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from smelt.cost import Profile
-from smelt.search import climb
+from smelt.search import climb, contender
 
 if TYPE_CHECKING:
     from smelt.tuning.programs import Question, Whole
@@ -41,16 +41,10 @@ class Row:
         return self.question.seconds * (1 - 1 / self.gain)
 
     @property
-    def schedule(self) -> str:
-        """What was found, as text."""
+    def chosen(self) -> contender.Contender:
+        """What was found, or the default."""
         adopted = self.found.adopted
-        return self.found.default.schedule if adopted is None else adopted.contender.schedule
-
-    @property
-    def digest(self) -> str:
-        """Of the source that it was measured as."""
-        adopted = self.found.adopted
-        return self.found.default.digest if adopted is None else adopted.contender.digest
+        return self.found.default if adopted is None else adopted.contender
 
     @property
     def bits(self) -> str:
