@@ -101,6 +101,22 @@ def test_tiles_that_overlap_take_up_sums_of_their_own(rows: int, tiles: str, run
     outcome(case, f"split k (4 loop); apart m; {tiles}", runner)
 
 
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("rows", [8, 12, 13])
+@pytest.mark.parametrize("tail", ["shrink", "mask", "overlap"])
+@pytest.mark.by_turns(3)
+def test_copies_take_rows_of_a_tile_as_vectors(rows: int, tail: str, runner: str) -> None:
+    """And rows of narrow panels together, so that lines are written whole."""
+    schedule = f"split m (8 reg) tail {tail}; split n (2 loop, 2 reg, 4 lane); order n.0 m.0 n.1 k.0; "
+    schedule += "stage B at n.0 (n/8, k, n%8); stage A at m.0 (k, m); apart m; transpose"
+    case = r.matmul(rows, 19, 11)
+    outcome(case, schedule, runner)
+    loads = [s for s in statements(lower(case.region, parse_schedule(schedule)).body) if isinstance(s, Load)]
+    tiles = {(load.buffer.name, *sorted((p.axis, p.kind, p.extent) for p in load.value.parts)) for load in loads}
+    k, m, n = ("k", "reg", 4), [("m", "lane", 4), ("m", "reg", 2)], [("n", "lane", 4), ("n", "reg", 2)]
+    assert tail == "mask" or tiles >= {("A", k, *m), ("B", k, *n)}
+
+
 @pytest.mark.parametrize("schedule", ["", "split k (2 reg, 4 lane)", "split k (3 loop)"])
 def test_a_reduction_over_nothing_is_the_identity(schedule: str) -> None:
     arrays = outcome(r.batched(2, 3, 4, 0), schedule)

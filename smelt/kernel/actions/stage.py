@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from smelt.graph import Variable, of, upper
 from smelt.kernel.actions.action import Action
@@ -12,10 +13,12 @@ from smelt.kernel.lowering.memory import held, power, room_of
 from smelt.kernel.lowering.nest import nest
 from smelt.kernel.lowering.plan import Dimension, Illegal, Loop, Plan, StagePlan
 from smelt.kernel.lowering.reduce import finished_value
-from smelt.kernel.lowering.state import Partial, Reload
+from smelt.kernel.lowering.state import Partial, Reload, Scope, tile_of
 from smelt.kernel.lowering.values import reload_index, store
 from smelt.kernel.region import Expression, extent, walk
 from smelt.kernel.segments import Cut, Piece
+
+WRITTEN_BYTES = 128  # that a copy into panels writes side by side: lines are full before others drive them out
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,14 @@ def _dimension(plan: Plan, name: str) -> Dimension:
 def _cut_copy(plan: Plan, node: Expression, order: tuple[Dimension, ...]) -> None:
     """How a copy walks axes: with lanes along the last one of its order, a whole block of it at a time.
 
-    Where memory lies along another axis, as many of that are taken as there are lanes: a transpose in registers.
+    Where memory lies along another axis, as many of that are taken as there are lanes: a transpose in registers. Rows
+    of narrow panels are taken together, as many as fill some lines.
     """
     last, along, lane = order[-1], _lies_along(node, order), plan.lane
     if along is not None:
         plan.copies[node, along] = Cut((Piece("reg", lane),))
+    elif last.op and len(order) > 1 and (rows := WRITTEN_BYTES // (last.block * node.dtype.itemsize)) > 1:
+        plan.copies[node, order[-2].axis] = Cut((Piece("reg", rows),))
     folds = [(e, axis) for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
     if not any(plan.cut(e, axis).has("lane") for e, axis in folds):
         outer = (Piece("reg", last.block // lane),) if last.block > lane else ()
@@ -154,9 +160,23 @@ class Stages(Handler):
 
         # The copy walks the same axes as the loops that it serves; it must not stage anything itself.
         state.copying = True
-        with state.scope(state.top.body, starts):
+        with state.scope(state.top.body, starts) as scope:
+            if not open_lanes:
+                self._take_lanes(stage, scope)
             nest(state, [Loop(partial.axis, 0) for partial in starts], leaf)
         state.copying = False
+
+    def _take_lanes(self, stage: StagePlan, scope: Scope) -> None:
+        """Rows of an open tile that lie side by side in the copy are copied by vectors of them."""
+        axis, lane = stage.order[-1].axis, self.state.plan.lane
+        binding = scope.bindings.get(axis)
+        if lane == 1 or binding is None or binding.condition is not None or stage.node.op != "load":
+            return
+        size = math.prod(part.extent for part in binding.parts)
+        if [part.kind for part in binding.parts] == ["reg"] and size % lane == 0:
+            tile, parts = tile_of(axis, (Piece("reg", size // lane), Piece("lane", lane)), (size // lane, lane))
+            depth = len(self.state.scopes) - 1
+            scope.bind(axis, replace(binding, index=binding.start + tile, parts=parts, depth=depth))
 
     def _copy_threads(self, closed: list[Variable], taken: list[tuple[int, int]]) -> dict[Variable, Cut]:
         """The threads of a group shared out over the axes that a copy walks itself, the last axis first.
