@@ -25,9 +25,9 @@ from smelt.schedule.tiling import Tiling
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
 TILED_ROWS = 4  # rows from which on there are tiles
 BY_LANE_TILE = 8, 2  # the same where rows are the lanes of vectors: more vectors are no faster, and cost gcc time
-BY_LANE_SIZE = 256  # rows and columns that are worth packing A as well
-BY_LANE_PANELS = 36  # panels of B that such a tile meets
-BY_LANE_ROOM = 8  # times as much as others may be packed: blocks stream from the caches
+BY_LANE_TILES, BY_LANE_PANELS = 2, 8  # of rows and of columns that are worth packing both operands
+BY_LANE_PRODUCTS = 1 << 24  # up to which a core has one task: each packs for itself
+LEFT_COST, RIGHT_COST = 5, 3  # of packing what a tile meets once more
 TURNED_PANELS = 16  # panels of B that a tile of a turned A meets
 PACKED_SHARE = 4  # a packed block takes this part of the second-level cache
 UNROLLED = 2  # steps of a sum in one turn of its loop: more are no faster, and cost the C compiler time
@@ -101,20 +101,28 @@ def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]
     """Where products by a lane of a vector cost no more than others, a tile loads its rows as vectors: A is packed by
     columns, a tile at a time, which then meets a block of B that is many panels wide.
     """
-    if c.m is None or c.batch or len(c.summed) > 1 or not c.is_static(c.m, c.n, c.k) or not profile.multiplies_by_lane:
-        return
-    small = sizes([c.n]) < BY_LANE_SIZE or (c.height < BY_LANE_SIZE and not lies_along(c.left, c.m))
-    blocks = c.height // (BLOCK_ROWS * BY_LANE_TILE[1])
-    if small or not blocks or c.left.op != "load" or c.left.attribute.mask or c.right.dtype is not float32:
+    others = c.rows or c.beside is not None or len(c.summed) > 1
+    if c.m is None or others or not c.is_static(c.m, c.n, c.k) or not profile.multiplies_by_lane:
         return
     height, width = BY_LANE_TILE
     tile = replace(tile, height=height, width=width, tail="shrink", left="columns", right="panels")
     there, tiles = -(-sizes([c.n]) // tile.panel), -(-c.height // height)
-    beside = -(-there // BY_LANE_PANELS)  # tasks of the same rows
-    panels = -(-there // beside)
-    blocks = min(-(-TASKS_PER_CORE * profile.cores // beside), blocks)
-    depth = _depth(c, panels * tile.panel // BY_LANE_ROOM, profile)
-    yield replace(tile, row_tiles=-(-tiles // blocks) if blocks > 1 else 0, panels=panels, depth=depth)
+    small = tiles < BY_LANE_TILES or there < BY_LANE_PANELS
+    if small or c.left.op != "load" or c.left.attribute.mask or c.right.dtype is not float32:
+        return
+    # A tile of rows and a panel meet in the first-level cache, all panels in the second.
+    size = c.right.dtype.itemsize
+    depth = _in_blocks(c, profile.l1_bytes // size // (height + tile.panel))
+    least = -(-there * tile.panel * size * (depth or sizes([c.k])) // profile.l2_bytes)
+    products = sizes(c.region.axes)
+    each = TASKS_PER_CORE if products > BY_LANE_PRODUCTS else 1
+    tasks = max(1, min(each * profile.cores, products // BLOCK_PRODUCTS) // sizes(c.batch))
+    wanted = ((blocks, -(-tasks // blocks)) for blocks in range(1, min(tasks, tiles) + 1))
+    shares = [(blocks, beside * -(-least // beside)) for blocks, beside in wanted]  # as many for each core
+    # Every block of columns packs A once more, every block of rows packs B.
+    blocks, beside = min(shares, key=lambda pair: pair[1] * LEFT_COST * tiles + pair[0] * RIGHT_COST * there)
+    row_tiles = -(-tiles // blocks) if blocks > 1 else 0
+    yield replace(tile, row_tiles=row_tiles, panels=-(-there // min(beside, there)), depth=depth)
 
 
 def _turned(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
@@ -180,13 +188,15 @@ def _cut_rows(c: Contraction, tiling: Tiling, width: int, tasks: int, times: int
 
 
 def _depth(c: Contraction, columns: int, profile: Profile) -> int:
-    """How long blocks of the longest summed axis are, all about alike, if the sum of so many columns is too long to be
-    packed whole; else 0.
-    """
+    """How long blocks of the longest summed axis are, if the sum of so many columns is too long to be packed whole."""
+    return _in_blocks(c, profile.l2_bytes // PACKED_SHARE // c.right.dtype.itemsize // columns)
+
+
+def _in_blocks(c: Contraction, most: int) -> int:
+    """The length of blocks of the longest summed axis, all about alike, if the sum is longer than this; else 0."""
     if not c.is_static(*c.summed):
         return 0
-    total, size = sizes(c.summed), max(upper(extent(axis)) for axis in c.summed)
-    most = max(8, profile.l2_bytes // PACKED_SHARE // c.right.dtype.itemsize // columns)
+    total, size, most = sizes(c.summed), max(upper(extent(axis)) for axis in c.summed), max(8, most)
     return 0 if total <= most else -(-size // -(-size // max(1, most // (total // size))))
 
 

@@ -43,7 +43,7 @@ class Nest(Knobs):
     side: str = ""  # an axis with registers of its own
     height: Annotated[int, 1, 2, 3, 4] = 1  # and how many
     tail: Annotated[str, "shrink", "balance", "overlap", "mask"] = "shrink"  # of the vectors
-    blocks: Annotated[int, 0, 2, 4, 8, 16] = 0  # of such vectors that a task walks in turn; 0 for none
+    blocks: Annotated[int, 0, 2, 4, 8, 16, 32, 64] = 0  # of such vectors that a task walks in turn; 0 for none
     turns: Annotated[int, 0, 4, 8, 16] = 0  # elements of the folded axis that are taken at a time; 0 for all
     unroll: Annotated[int, 1, 2, 4, 8] = 1  # of those in one turn of their loop
     inner: str = ""  # the axis whose loop is the innermost, in place of the vector's

@@ -13,9 +13,10 @@ from smelt.cost import Profile
 from smelt.dtypes import DType, bfloat16, float32, float64, int8, int32, uint8
 from smelt.graph import IndexLike
 from smelt.kernel import rows_of
-from smelt.schedule.contraction import BY_LANE_SIZE, register_tile
+from smelt.schedule.contraction import register_tile
 
 LEAST_BYTES = 1 << 20  # of a weight: smaller ones stay in a cache
+BY_LANE_ROWS = 256  # that are worth packing a weight in every call, where products by a lane cost no more than others
 WORD_ROWS = 4  # that words are worth being packed for: fewer read the weight as it lies
 
 # The type of sums in words, by that of the weight and that of the factors.
@@ -42,7 +43,7 @@ def panels_of(
         return None
     if summed * columns * weight.itemsize < LEAST_BYTES:
         return None
-    if weight is float32 and profile.multiplies_by_lane and isinstance(rows, int) and rows >= BY_LANE_SIZE:
+    if weight is float32 and profile.multiplies_by_lane and isinstance(rows, int) and rows >= BY_LANE_ROWS:
         return None  # so many rows are packed as well, in other tiles
     if weight is factor and weight in (float32, float64):
         lanes = profile.vector_bytes // weight.itemsize

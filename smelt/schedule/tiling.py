@@ -25,7 +25,7 @@ class Tiling(Knobs):
     lanes: Annotated[int, 1, 2, 4, 8, 16]
     tail: Annotated[str, *TAILS] = "balance"  # of the rows
     row_tiles: Annotated[int, 0, 1, 2, 4, 8, 16, 32, 64] = 0  # tiles of rows that a task has; 0 for all
-    panels: Annotated[int, 0, 1, 2, 4, 8, 16] = 0  # that a task has; 0 for one
+    panels: Annotated[int, 0, 1, 2, 4, 8, 16, 32, 64, 128] = 0  # that a task has; 0 for one
     depth: Annotated[int, 0, 16, 32, 64, 128, 256, 512, 1024] = 0  # summed elements of a block; 0 for all
     step: Annotated[int, 0, 16] = 0  # of those in registers, as matrix instructions take them
     left: Annotated[str, "", "rows", "columns", "block"] = ""  # how A is packed: for a tile, or all of a block
