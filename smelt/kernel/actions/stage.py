@@ -18,7 +18,7 @@ from smelt.kernel.lowering.values import reload_index, store
 from smelt.kernel.region import Expression, extent, walk
 from smelt.kernel.segments import Cut, Piece
 
-WRITTEN_BYTES = 128  # that a copy into panels writes side by side: lines are full before others drive them out
+LINE_BYTES = 64  # narrower panels are written two whole lines at a time, before others drive them out of the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ def _cut_copy(plan: Plan, node: Expression, order: tuple[Dimension, ...]) -> Non
     last, along, lane = order[-1], _lies_along(node, order), plan.lane
     if along is not None:
         plan.copies[node, along] = Cut((Piece("reg", lane),))
-    elif last.op and len(order) > 1 and (rows := WRITTEN_BYTES // (last.block * node.dtype.itemsize)) > 1:
-        plan.copies[node, order[-2].axis] = Cut((Piece("reg", rows),))
+    elif last.op and (wide := last.block * node.dtype.itemsize) < LINE_BYTES:
+        plan.copies[node, order[-2].axis] = Cut((Piece("reg", 2 * LINE_BYTES // wide),))
     folds = [(e, axis) for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
     if not any(plan.cut(e, axis).has("lane") for e, axis in folds):
         outer = (Piece("reg", last.block // lane),) if last.block > lane else ()
