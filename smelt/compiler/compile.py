@@ -8,7 +8,7 @@ import functools
 import hashlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
@@ -66,6 +66,11 @@ def graph_text(key: GraphKey) -> str:
     shown = ", ".join(results[:_RESULTS]) + (f" and {len(results) - _RESULTS} more" if len(results) > _RESULTS else "")
     whole = hashlib.sha256(repr(key).encode()).hexdigest()
     return f"graph {whole}\n{len(key.entries)} nodes, {key.inputs} inputs\nresults {shown}"
+
+
+def kernels_of(texts: Iterable[str]) -> str:
+    """What timings of a whole graph are bound to: a digest of the regions and routines of all its launches."""
+    return question_of("\n".join(sorted(texts)))
 
 
 def measured_as(device: Device, kernel: Kernel) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from smelt.compiler.compile import MEASURED_AS, question_of
+from smelt.compiler.compile import MEASURED_AS, kernels_of
 from smelt.compiler.trace import Argument, Bases, LeafView, base_of
 from smelt.compiler.work import AnyWork, all_launches
 from smelt.cost import Profile
@@ -58,7 +58,7 @@ class Fusion:
 
     def is_stale(self, work: Sequence[AnyWork]) -> bool:
         """Whether what was measured were other kernels."""
-        return bool(self.measured) and kernels_of(work) != self.measured
+        return bool(self.measured) and kernels_of(launch.built.text for launch in all_launches(work)) != self.measured
 
     def __str__(self) -> str:
         return f"{self.text}\nnot taken: {self.refused}" if self.refused else self.text
@@ -69,11 +69,6 @@ def fused(roots: Sequence[Node], profile: Profile, choices: Choices = NO_CHOICES
     roots, pieces, chains = ready(roots, layout_of, profile, seen, choices)
     outputs, results, stored = _outputs(roots)
     return Cut(outputs, results, stored, *partition(stored, pieces, chains, choices))
-
-
-def kernels_of(work: Sequence[AnyWork]) -> str:
-    """What timings of a whole graph are bound to: a digest of the regions and routines of all its launches."""
-    return question_of("\n".join(sorted(launch.built.text for launch in all_launches(work))))
 
 
 def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], list[Node]]:

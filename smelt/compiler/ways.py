@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from smelt.compiler.driver import simplify
@@ -26,7 +28,7 @@ from smelt.fuse import (
     together,
 )
 from smelt.graph import CONTROL, private_nodes
-from smelt.kernel import Illegal
+from smelt.kernel import Illegal, print_region
 from smelt.schedule import choose
 
 
@@ -44,17 +46,19 @@ def other_ways(
     """The sites of one of the `STEPS` in a graph that is cut by these choices, best first, as far as there is time."""
     roots, _ = prepare(simplify(rebuild(key)), key.inputs, profile)
     model, now = Model(profile), fused(roots, profile, choices)
-    before = model.seconds(now)
+    own = model.kernels(now)
+    seen = {own}
     early = step < len(STEPS) - 1
     found = early_sites(roots, layout_of, profile, choices, STEPS[step]) if early else _late(now)
     ways: list[Way] = []
     for site in found:
         if not goes_on():
             break
-        try:
-            ways.append(Way(site, before / model.seconds(fused(roots, profile, together(choices, site.choices)))))
-        except Illegal:
-            continue
+        with suppress(Illegal):
+            kernels = model.kernels(fused(roots, profile, together(choices, site.choices)))
+            if kernels not in seen:
+                seen.add(kernels)
+                ways.append(Way(site, model.seconds(own) / model.seconds(kernels)))
     return sorted(ways, key=lambda way: -way.modelled)
 
 
@@ -68,19 +72,20 @@ class Model:
     def __init__(self, profile: Profile) -> None:
         self.profile, self.rates, self.known = profile, known(profile), dict[Hashable, float]()
 
-    def seconds(self, cut: Cut) -> float:
-        """Of all kernels that are made of regions: what else runs is the same in all ways."""
-        return sum(map(self.of_group, cut.groups), 1e-9)
+    def kernels(self, cut: Cut) -> frozenset[tuple[Hashable, int]]:
+        """How many kernels of each kind there are, but for those that are the same in all ways."""
+        plain = [group for group in cut.groups if group.sink.op not in ROUTINES and group.sink.op not in CONTROL]
+        return frozenset(Counter(self.kind(group) for group in plain if 0 not in group.result.shape).items())
 
-    def of_group(self, group: Group) -> float:
-        """Of one kernel."""
-        if group.sink.op in CONTROL or group.sink.op in ROUTINES or 0 in group.result.shape:
-            return 0.0
-        mark = signature(group, layout_of)
-        if mark is None or mark[0] not in self.known:
+    def seconds(self, kernels: Iterable[tuple[Hashable, int]]) -> float:
+        """Of so many kernels of each kind."""
+        return sum((count * self.known[kind] for kind, count in kernels), 1e-9)
+
+    def kind(self, group: Group) -> Hashable:
+        """What a kernel has in common with those that are alike."""
+        kind, _ = signature(group, layout_of) or (None, [])
+        if kind is None or kind not in self.known:
             region, _ = name_slots(merge_axes(build_region(group, layout_of)[0]))
-            seconds = choose(region, self.profile)[0].work.seconds(self.profile, self.rates)
-            if mark is None:
-                return seconds
-            self.known[mark[0]] = seconds
-        return self.known[mark[0]]
+            kind = print_region(region) if kind is None else kind
+            self.known[kind] = choose(region, self.profile)[0].work.seconds(self.profile, self.rates)
+        return kind

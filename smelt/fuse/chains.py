@@ -133,8 +133,8 @@ def chains_of(roots: Sequence[Node], pieces: Set[Node], apart: Collection[int] =
     following = {node: found for node in order if (found := led(node)) is not None}
     if not following and not any(node.op is Op.CONTRACT for node in order):
         return []
-    found = [chain for node in order if node not in without and (chain := _find(node, following)) is not None]
-    return _undisturbed(found, users(order), {*roots, *pieces})
+    chains = [chain for node in order if node not in without and (chain := _find(node, following)) is not None]
+    return _undisturbed(chains, users(order), {*roots, *pieces})
 
 
 def _divided(chain: Chain, result: Node, new: Mapping[Node, Node]) -> Chain:

@@ -13,16 +13,18 @@ from typing import Final, NamedTuple
 from smelt.cost import Profile
 from smelt.fuse.alike import signature
 from smelt.fuse.chains import chains_of
-from smelt.fuse.choices import Choices, Decision, operation
+from smelt.fuse.choices import Choices, Decision, operation, parse_choices
 from smelt.fuse.group import Group
+from smelt.fuse.launched import ROUTINES
 from smelt.fuse.layout import LayoutOf
 from smelt.fuse.passes import PASSES, Ready
-from smelt.fuse.split import COLUMNS, LONG, cut_in, cut_of
-from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, product_of, topological, upper
+from smelt.fuse.split import COLUMNS, LONG, ROWS, cut_in, cut_of
+from smelt.graph import CONTROL, ELEMENTWISE, VIEWS, Node, Op, product_of, topological, upper
 from smelt.kernel import Illegal
 
 # What is decided first: choices of one step are numbers in a graph that depends on the choices of those before it.
 STEPS: Final = (("pieces",), ("apart",), ("alone", "store", "inside"))
+LEAST_BYTES: Final = 1 << 16  # a site is about: less takes no time
 COUNTS: Final = (1, 2, 4, 8, 16, 32)  # of pieces that are tried
 _BESIDE: Final = (Op.REDUCE, Op.CONTRACT, Op.SCAN, Op.GATHER)  # what may be better off in a kernel of its own
 
@@ -44,7 +46,7 @@ class Site(NamedTuple):
 
 def together(first: Choices, second: Choices) -> Choices:
     """Both choices."""
-    return Choices(*(a | b for a, b in zip(first, second, strict=True)))
+    return parse_choices(f"{first}; {second}")
 
 
 def early_sites(
@@ -69,6 +71,7 @@ def late_sites(
     numbers = {node: number for number, node in enumerate(topological(stored))}
     parts = _parts(groups, layout)
     found: list[tuple[Hashable, Site]] = []
+    key: Hashable
     operands = {node for group in groups for node in group.inside if node in group.operands}
     for decision in decisions:
         node = decision.node
@@ -80,7 +83,7 @@ def late_sites(
         else:
             continue
         key = (words, parts.get(node, node), decision.kernels)
-        found.append((key, Site(words, choice, decision.kernels * decision.stored_bytes)))
+        found.append((key, Site(words, choice, decision.kernels * max(map(_nbytes, (node, *node.sources))))))
     for group in groups:
         if group.members and group.also:
             key = ("alone", parts.get(group.sink, group.sink))
@@ -102,9 +105,8 @@ def _pieces(order: Sequence[Node]) -> Iterator[tuple[Hashable, Site]]:
     for number, node in enumerate(order):
         if (node.op is not Op.REDUCE and node.op is not Op.CONTRACT) or node.leaf is not None:
             continue
-        cut = cut_of(node)
-        work = upper(product_of(node.sources[0].shape))
-        if cut is None and (work < LONG // 2 or upper(product_of(node.shape)) > COLUMNS):
+        cut, work = cut_of(node), upper(product_of(node.sources[0].shape))
+        if cut is None and (work < LONG // 2 or upper(product_of(node.shape)) > _most_results(node)):
             continue
         shapes = tuple(source.shape for source in node.sources)
         for count in COUNTS:
@@ -117,6 +119,12 @@ def _pieces(order: Sequence[Node]) -> Iterator[tuple[Hashable, Site]]:
                     yield key, Site(words, choice, work * node.dtype.itemsize)
             except Illegal:
                 continue
+
+
+def _most_results(node: Node) -> int:
+    """Results that are tasks enough, and no pieces need be tried."""
+    is_row = node.op is Op.REDUCE and node.sources[0].rank - 1 in node.attribute.axes
+    return 4 * (ROWS if is_row else COLUMNS)
 
 
 def _apart(graph: Ready, order: Sequence[Node], choices: Choices) -> Iterator[tuple[Hashable, Site]]:
@@ -137,7 +145,7 @@ def _ranked(found: Iterable[tuple[Hashable, Site]]) -> list[Site]:
         if known is not None:
             site = Site(site.words, together(known.choices, site.choices), known.nbytes + site.nbytes)
         merged[key] = site
-    return sorted(merged.values(), key=lambda site: -site.nbytes)
+    return sorted((site for site in merged.values() if site.nbytes >= LEAST_BYTES), key=lambda site: -site.nbytes)
 
 
 def _parts(groups: Sequence[Group], layout: LayoutOf) -> dict[Node, tuple[tuple[int, int], ...]]:
@@ -145,6 +153,8 @@ def _parts(groups: Sequence[Group], layout: LayoutOf) -> dict[Node, tuple[tuple[
     marks: dict[Hashable, int] = {}
     found: dict[Node, list[tuple[int, int]]] = {}
     for number, group in enumerate(groups):
+        if group.sink.op in ROUTINES or group.sink.op in CONTROL:
+            continue
         mark, nodes = signature(group, layout) or (number, group.inside)
         for part, node in enumerate(nodes):
             found.setdefault(node, []).append((marks.setdefault(mark, len(marks)), part))
