@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ from smelt.graph import CONTROL, private_nodes
 from smelt.kernel import Illegal, print_region
 from smelt.schedule import choose
 
+LEAST_SHARE = 0.02  # of the time of a graph, in kernels that would be others: less cannot be seen
+
 
 class Way(NamedTuple):
     """A site, and how many times faster the graph would be by the cost model."""
@@ -49,21 +51,19 @@ def other_ways(
     own = model.kernels(now)
     seen = {own}
     early = step < len(STEPS) - 1
-    found = early_sites(roots, layout_of, profile, choices, STEPS[step]) if early else _late(now)
+    late = late_sites(now.stored, now.groups, now.decisions)
+    found = early_sites(roots, layout_of, profile, choices, STEPS[step]) if early else late
     ways: list[Way] = []
     for site in found:
         if not goes_on():
             break
         with suppress(Illegal):
             kernels = model.kernels(fused(roots, profile, together(choices, site.choices)))
-            if kernels not in seen:
-                seen.add(kernels)
+            gone = Counter(dict(own)) - Counter(dict(kernels))
+            if kernels not in seen and model.seconds(gone.items()) >= LEAST_SHARE * model.seconds(own):
                 ways.append(Way(site, model.seconds(own) / model.seconds(kernels)))
+            seen.add(kernels)
     return sorted(ways, key=lambda way: -way.modelled)
-
-
-def _late(now: Cut) -> Sequence[Site]:
-    return late_sites(now.stored, now.groups, now.decisions, layout_of)
 
 
 class Model:

@@ -2,7 +2,7 @@
 
 A site is listed if both ways can be and either may be faster: what is stored and could be computed inside, what is
 computed again in several kernels, reductions and contractions beside their users, chains, joins, pieces. Nodes that
-play the same part in kernels that are alike, as those of equal layers do, are one site.
+play the same part in kernels of the same kind, as those of equal layers do, are one site.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from smelt.cost import Profile
-from smelt.fuse.alike import signature
 from smelt.fuse.chains import chains_of
 from smelt.fuse.choices import Choices, Decision, operation, parse_choices
 from smelt.fuse.group import Group
-from smelt.fuse.launched import ROUTINES
 from smelt.fuse.layout import LayoutOf
 from smelt.fuse.passes import PASSES, Ready
 from smelt.fuse.split import COLUMNS, LONG, ROWS, cut_in, cut_of
-from smelt.graph import CONTROL, ELEMENTWISE, VIEWS, Node, Op, product_of, topological, upper
+from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, product_of, topological, upper
 from smelt.kernel import Illegal
 
 # What is decided first: choices of one step are numbers in a graph that depends on the choices of those before it.
@@ -64,12 +62,10 @@ def early_sites(
     return []
 
 
-def late_sites(
-    stored: Sequence[Node], groups: Sequence[Group], decisions: Sequence[Decision], layout: LayoutOf
-) -> list[Site]:
+def late_sites(stored: Sequence[Node], groups: Sequence[Group], decisions: Sequence[Decision]) -> list[Site]:
     """Where a graph that is cut could be cut otherwise."""
     numbers = {node: number for number, node in enumerate(topological(stored))}
-    parts = _parts(groups, layout)
+    parts = _parts(groups)
     found: list[tuple[Hashable, Site]] = []
     key: Hashable
     operands = {node for group in groups for node in group.inside if node in group.operands}
@@ -148,17 +144,21 @@ def _ranked(found: Iterable[tuple[Hashable, Site]]) -> list[Site]:
     return sorted((site for site in merged.values() if site.nbytes >= LEAST_BYTES), key=lambda site: -site.nbytes)
 
 
-def _parts(groups: Sequence[Group], layout: LayoutOf) -> dict[Node, tuple[tuple[int, int], ...]]:
-    """For each node, which parts it plays in which kernels; kernels that are alike are one."""
-    marks: dict[Hashable, int] = {}
-    found: dict[Node, list[tuple[int, int]]] = {}
-    for number, group in enumerate(groups):
-        if group.sink.op in ROUTINES or group.sink.op in CONTROL:
-            continue
-        mark, nodes = signature(group, layout) or (number, group.inside)
-        for part, node in enumerate(nodes):
-            found.setdefault(node, []).append((marks.setdefault(mark, len(marks)), part))
-    return {node: tuple(sorted(parts)) for node, parts in found.items()}
+def _parts(groups: Sequence[Group]) -> dict[Node, Hashable]:
+    """For each node, the parts that it plays in kernels, less exactly than `signature` tells kernels apart: there, what
+    layers share (a mask) makes them differ in order, and the first and the last of them have other neighbours.
+    """
+    found: dict[Node, set[Hashable]] = {}
+    for group in groups:
+        result = group.result
+        kind = group.sink.op, result.op, result.shape, bool(group.members), group.contraction is None, len(group.also)
+        for node in dict.fromkeys((group.sink, *group.inside, *group.places)):
+            found.setdefault(node, set()).add((kind, node in group.operands, node is group.sink))
+    return {node: (_looks(node), frozenset(parts)) for node, parts in found.items()}
+
+
+def _looks(node: Node) -> Hashable:
+    return node.op, node.attribute, node.shape, tuple((source.op, source.shape) for source in node.sources)
 
 
 def _nbytes(node: Node) -> int:

@@ -31,7 +31,9 @@ LEAST_BUDGET: Final = 30.0  # seconds: with less, all of it is for kernels
 WORSE: Final = 0.87  # times as fast by the cost model: what is below it is not tried
 MEMORY: Final = 1.02  # times as much of it a program may need
 WHOLE: Final = 1.01  # times as fast, beyond noise, a whole program has to be, twice
-TRIED: Final = 5  # pairs of calls, after which what is not faster is left
+FEW: Final = 3  # pairs of calls, after which what is far slower is left
+FAR: Final = 0.95  # times as fast
+TRIED: Final = 5  # pairs, after which what is not faster is left
 PAIRS: Final = 9  # that count
 NEAR: Final = 2.0**11  # times the precision of a type that results may differ by, in units of the largest
 _MODELLING: Final = 0.25  # of the time
@@ -256,7 +258,7 @@ class _Search:
             ratios = duel.ratios()
             if duel.verdict not in ("", "same", "sums") or (not duel.calls and time.monotonic() - began > 60):
                 return True
-            lost = len(ratios) >= TRIED and statistics.median(ratios) < WHOLE
+            lost = len(ratios) >= FEW and statistics.median(ratios) < (WHOLE if len(ratios) >= TRIED else FAR)
             known = len(ratios) >= PAIRS and (_is_faster(ratios) or len(ratios) >= 4 * PAIRS)
             return lost or known or time.monotonic() > max(self.until, began + 10.0)
 
