@@ -126,7 +126,7 @@ def tune(
         found = tune_programs(run, Budget.of(budget), seed, only, progress or (lambda _: None), _SETTLING)
     finally:
         put_back(holders, before)
-    if found.stored:
+    if found.kept:
         for entries in {id(f): f for f in (function, jitted) if isinstance(f, Jit)}.values():
             entries.forget()
     return found

@@ -93,6 +93,11 @@ class Tuning:
         return [row for row in self.rows if row.stored]
 
     @property
+    def kept(self) -> int:
+        """How many choices were stored."""
+        return len(self.stored) + sum(cut.stored for cut in self.cuts)
+
+    @property
     def states(self) -> Counter[str]:
         """What became of all contenders: timed, wrong, hung, crashed, refused."""
         tried = [one.outcome.state for row in self.rows for one in row.found.tried]
@@ -120,8 +125,8 @@ class Tuning:
             )
         states = self.states
         counts = ", ".join(f"{states[name]} {name}" for name in ("timed", "refused", "wrong", "hung", "crashed"))
-        undo = " (undo: smelt tune forget --last)" if self.stored else ""
-        lines.append(f"{counts} in {self.seconds:.1f} s; {len(self.stored)} choices stored{undo}")
+        undo = " (undo: smelt tune forget --last)" if self.kept else ""
+        lines.append(f"{counts} in {self.seconds:.1f} s; {self.kept} choices stored{undo}")
         return "\n".join(lines)
 
     def html(self) -> str:

@@ -35,6 +35,8 @@ FEW: Final = 3  # pairs of calls, after which what is far slower is left
 FAR: Final = 0.95  # times as fast
 TRIED: Final = 5  # pairs, after which what is not faster is left
 PAIRS: Final = 9  # that count
+MOST: Final = 200  # pairs
+SECONDS: Final = 0.5  # of calls, before anything is said of short ones
 NEAR: Final = 2.0**11  # times the precision of a type that results may differ by, in units of the largest
 _MODELLING: Final = 0.25  # of the time
 
@@ -193,6 +195,7 @@ class _Search:
             self.choices = NO_CHOICES
         self.incumbent = program.compiled
         self.tried: list[Found] = []
+        self.seen = {_kernels(self.compiler.compile(program.key, program.device, explain=True))}
 
     def results(self) -> list[Found]:
         """All that was raced; of what won, all together is the last and confirmed."""
@@ -221,8 +224,9 @@ class _Search:
         self.answers[self.question] = str(choices)
         self.say(f"fusion: {site}")
         other = self.compiler.compile(self.program.key, self.program.device, explain=True)
-        found = Found(self.program, site, choices, kernels_of(record.region for record in other.kernels), modelled)
-        found.reason = self.against(other)
+        found = Found(self.program, site, choices, _kernels(other), modelled)
+        found.reason = self.against(other) if found.measured not in self.seen else "it gives kernels that were tried"
+        self.seen.add(found.measured)
         self.tried.append(found)
         if found.reason:
             found.state = "refused"
@@ -258,9 +262,10 @@ class _Search:
             ratios = duel.ratios()
             if duel.verdict not in ("", "same", "sums") or (not duel.calls and time.monotonic() - began > 60):
                 return True
+            taken = sum(map(sum, duel.taken))
             lost = len(ratios) >= FEW and statistics.median(ratios) < (WHOLE if len(ratios) >= TRIED else FAR)
-            known = len(ratios) >= PAIRS and (_is_faster(ratios) or len(ratios) >= 4 * PAIRS)
-            return lost or known or time.monotonic() > max(self.until, began + 10.0)
+            known = len(ratios) >= PAIRS and (_is_faster(ratios) or len(ratios) >= MOST)
+            return (taken >= SECONDS and (lost or known)) or time.monotonic() > max(self.until, began + 10.0)
 
         self.run(watched, enough)
         return duel
@@ -276,6 +281,11 @@ class _Search:
             one.state = "timed"
         if not _is_faster(last.ratios):
             last.state = "timed"
+
+
+def _kernels(compiled: CompiledGraph) -> str:
+    """What a version that is explained was made of."""
+    return kernels_of(record.region for record in compiled.kernels)
 
 
 def _is_faster(ratios: Sequence[float]) -> bool:

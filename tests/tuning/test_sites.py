@@ -148,3 +148,18 @@ def test_what_agrees() -> None:
     assert "finite elsewhere" in agreement([a], [np.array([1.0, -3.0, np.nan, -np.inf], np.float32)])
     assert "other integers" in agreement([np.arange(3)], [np.arange(3) + 1])
     assert agreement([np.zeros((0, 3), np.float32)], [np.zeros((0, 3), np.float32)]) == "same"
+
+
+def test_tuning_cuts_a_program_before_its_kernels_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    raced(monkeypatch, lambda first, other: 1.1 if len(other.kernels) > len(first.kernels) else 0.9)
+    monkeypatch.setattr(sites, "LEAST_BUDGET", 1.0)
+    monkeypatch.setattr(sites, "SHARE", 30.0)
+    f, x = sm.jit(network), sm.asarray(X)
+    before = runtime.current().compiler.compile(*f.graph_key(x))
+    f(x)
+    found = sm.tune(f, x, budget=1, only="fusion")
+    assert found.kept == 1 and " fusion: stores the" in str(found) and "1 choices stored" in str(found)
+    assert found.json()["fusion"][-1].keys() >= {"name", "ratio", "low", "seconds"}
+    assert [program.compiled.choices for program in found.programs] != [before.choices]
+    assert len(runtime.current().compiler.compile(*f.graph_key(x)).kernels) > len(before.kernels)
+    assert not sm.tune(f, x, budget=1, only="matmul").cuts
