@@ -212,7 +212,7 @@ def _facts(one: exchange.Known) -> dict[str, Any]:
     record = one.record
     return {
         "name": record.question.digest,
-        "kernel": _title(record.question.text),
+        "kernel": record.reason if record.question.is_graph else _title(record.question.text),
         "where": _where(record.place),
         "state": record.state,
         **record.evidence._asdict(),
@@ -230,7 +230,7 @@ def _facts(one: exchange.Known) -> dict[str, Any]:
 def _row(facts: dict[str, Any]) -> list[str]:
     times = [f"{1e3 * facts[name]:.3g} ms" for name in ("default_seconds", "chosen_seconds")]
     gains = [f"{facts[name]:.2f}" for name in ("ratio", "low")]
-    short = [facts[name] for name in ("kernel", "where", "state")]
+    short = [facts[name][:48] for name in ("kernel", "where", "state")]
     return [facts["name"][:12], *short, *gains, *times, facts["bits"], facts["date"]]
 
 

@@ -6,14 +6,17 @@ nothing but its key, the device, the settings and the choices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from smelt.compiler.compile import MEASURED_AS, Choices, Compiler, measured_as, question_of
+from smelt.compiler.compile import MEASURED_AS, Choices, Compiler, graph_text, kernels_of, measured_as, question_of
 from smelt.compiler.trace import GraphKey, Traced, trace, with_steady
 from smelt.plan import CompiledGraph
 
 if TYPE_CHECKING:
+    from smelt import fuse
+    from smelt.compiler.ways import Way
+    from smelt.cost import Profile
     from smelt.graph import Node
 
 
@@ -22,3 +25,12 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
     from smelt.compiler.driver import simplify as run
 
     return run(roots)
+
+
+def other_ways(
+    key: GraphKey, profile: Profile, choices: fuse.Choices, step: int, goes_on: Callable[[], bool]
+) -> list[Way]:
+    """Other ways to cut a graph into kernels, those first of which the cost model expects most."""
+    from smelt.compiler.ways import other_ways as run
+
+    return run(key, profile, choices, step, goes_on)

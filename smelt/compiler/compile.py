@@ -8,7 +8,7 @@ import functools
 import hashlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 KERNEL_LIMIT: Final = 4096  # kernels kept in memory
 MEASURED_AS: Final = "\nmeasured as "
+_RESULTS: Final = 3  # of a graph, that its name tells
 KernelKey = tuple[str, str, str | None]  # the device, the text of the region or routine, and the schedule asked for
 
 
@@ -48,7 +49,8 @@ class Choices(Protocol):
     def ask(self, device: Device, question: str) -> str | None:
         """The schedule for the region with this `question_of` its text, as text; None: the default's.
 
-        Behind `MEASURED_AS` may stand the `measured_as` of its kernel: should that be another by now, it is not taken.
+        Of a graph (`graph_text`) it is the `fuse.Choices`. Behind `MEASURED_AS` may stand the `measured_as` of the
+        kernel, or what all kernels were: should that be another by now, it is not taken.
         """
         ...
 
@@ -56,6 +58,19 @@ class Choices(Protocol):
 def question_of(region: str) -> str:
     """What a region is called when choices are asked for: short enough to be kept with every graph."""
     return hashlib.sha256(region.encode()).hexdigest()[:32]
+
+
+def graph_text(key: GraphKey) -> str:
+    """What a graph is called when it is asked how to cut it into kernels: short, but no other graph has this name."""
+    results = [f"{entry[1]} {list(entry[2])}" for entry in (key.entries[root] for root in key.roots)]
+    shown = ", ".join(results[:_RESULTS]) + (f" and {len(results) - _RESULTS} more" if len(results) > _RESULTS else "")
+    whole = hashlib.sha256(repr(key).encode()).hexdigest()
+    return f"graph {whole}\n{len(key.entries)} nodes, {key.inputs} inputs\nresults {shown}"
+
+
+def kernels_of(texts: Iterable[str]) -> str:
+    """What timings of a whole graph are bound to: a digest of the regions and routines of all its launches."""
+    return question_of("\n".join(sorted(texts)))
 
 
 def measured_as(device: Device, kernel: Kernel) -> str:

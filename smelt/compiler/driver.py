@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from smelt.compiler.bodies import simple_bodies
-from smelt.compiler.compile import MEASURED_AS, Compiler, KernelKey, Stages, measured_as, question_of
+from smelt.compiler.compile import MEASURED_AS, Compiler, KernelKey, Stages, graph_text, measured_as, question_of
+from smelt.compiler.fusion import Fusion, layout_of
 from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
 from smelt.compiler.prepare import prepare
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
-from smelt.compiler.trace import Argument, Bases, GraphKey, LeafView, base_of, rebuild
+from smelt.compiler.trace import Argument, GraphKey, rebuild
 from smelt.compiler.units import Units, source_lines
 from smelt.compiler.work import AnyWork, Block, Built, ControlWork, Value, Work, all_launches, in_order
 from smelt.config import settings
@@ -24,11 +25,9 @@ from smelt.errors import ParseError
 from smelt.fuse import (
     ROUTINES,
     Group,
-    Layout,
     Pass,
     base,
     build_region,
-    contiguous,
     loop_sizes,
     merge_axes,
     name_slots,
@@ -56,12 +55,12 @@ from smelt.graph import (
 )
 from smelt.graph.text import print_graph
 from smelt.kernel import Kernel, Region, Routine, parse_schedule, print_region, print_routine, verify, verify_region
-from smelt.plan import Alias, CompiledGraph, Stored
+from smelt.plan import CompiledGraph
 from smelt.rewrite import rewrite
 from smelt.schedule import Candidate, Choice, choose, routine_steps
 
 MOST_LINES = 20_000  # of a kernel that somebody else has chosen: some schedules would have any number
-STORED = "what is stored, and why"  # the title of a text
+STORED, FUSION = "what is stored, and why", "fusion that was chosen"  # titles of texts
 
 
 @private_nodes()
@@ -88,19 +87,23 @@ def compile_key(
         roots, wishes = prepare(roots, key.inputs, device.profile)
         if explain and wishes.given:
             texts["graph, steady inputs prepared (exact)"] = print_graph(roots)
-        roots, pieces, chains = ready(roots, _layout, device.profile, seen if explain else None)
-        outputs, results, stored = _outputs(roots)
-        groups, decisions = partition(stored, pieces, chains)
-    if explain:
-        texts[STORED] = "\n".join(str(x) for x in reversed(decisions) if x.kind == "stored")
-    with device.building() as builder, Progress(len(groups)) as progress:
-        maker = _Maker(device, compiler, stages, Units(device, builder, stages, progress))
-        work = in_order(maker.work(groups), stored)
+        asked = _asked(key, device, compiler)
+        fusion = Fusion(roots, device.profile, next(iter(asked.values()), None), seen if explain else None)
+        cut = fusion.cut()
+    with device.building() as builder, Progress(len(cut.groups)) as progress:
+        maker = _Maker(device, compiler, stages, Units(device, builder, stages, progress), asked)
+        work = in_order(maker.work(cut.groups), cut.stored)
+        if fusion.is_stale(work):
+            cut = fusion.default("it is not what was measured")
+            work = in_order(maker.work(cut.groups), cut.stored)
         maker.units.finish()
+    if explain:
+        texts |= {FUSION: str(fusion)} if str(fusion) else {}
+        texts[STORED] = "\n".join(str(x) for x in reversed(cut.decisions) if x.kind == "stored")
     for known, built in maker.new.items():
         compiler.kernels.put(known, built)
     with stages.stage("plan"):
-        record, libraries = link(key, device, work, outputs, results, stored, maker.choices, wishes, explain)
+        record, libraries = link(key, device, work, *cut[:3], maker.choices, wishes, explain)
         compiled = assemble(record, device, libraries)
     if digest:
         with stages.stage("store"):
@@ -108,6 +111,12 @@ def compile_key(
     compiled.stages = texts
     compiled.source = "\n".join(dict.fromkeys(launch.built.source for launch in all_launches(work)))
     return compiled
+
+
+def _asked(key: GraphKey, device: Device, compiler: Compiler) -> dict[str, str | None]:
+    """How a graph is to be cut: the question with its answer. No other process asks about functions of this one."""
+    questions = () if key.calls_python else (question_of(graph_text(key)),)
+    return {question: compiler.ask(device, question) for question in questions}
 
 
 def simplify(roots: Sequence[Node]) -> list[Node]:
@@ -122,10 +131,12 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
 class _Maker:
     """Makes launches of groups. Kernels that are not known yet are collected in `new`, and compiled meanwhile."""
 
-    def __init__(self, device: Device, compiler: Compiler, stages: Stages, units: Units) -> None:
+    def __init__(
+        self, device: Device, compiler: Compiler, stages: Stages, units: Units, asked: dict[str, str | None]
+    ) -> None:
         self.device, self.compiler, self.stages, self.units = device, compiler, stages, units
         self.new: dict[KernelKey, Built] = {}
-        self.choices: dict[str, str | None] = {}  # what was asked, and the answers
+        self.choices = asked  # what was asked, and the answers
         self.alike: dict[Hashable, tuple[Work, list[int]]] = {}  # by mark: a launch, and the parts of its nodes
         self.parameters = itertools.count()
         self.depth = 0  # how many loops and branches are open
@@ -147,14 +158,14 @@ class _Maker:
 
     def routine_work(self, group: Group) -> Iterator[Work]:
         """The launches of a node that is a routine."""
-        for routine, buffers in routine_steps(group.sink, _layout, self.device.profile):
+        for routine, buffers in routine_steps(group.sink, layout_of, self.device.profile):
             yield Work(group, self.routine_kernel(routine), list(buffers), {v.name: v.name for v in routine.parameters})
 
     def region_work(self, group: Group) -> Work:
         # In a loop, what is stored may lie where a register points to.
         moved = group.piece is not None and not self.depth
         with self.stages.stage("regions"):
-            mark, numbered = signature(group, _layout, moved) or (None, [])
+            mark, numbered = signature(group, layout_of, moved) or (None, [])
             known = self.alike.get(mark)
         if known is not None:
             first, parts = known
@@ -170,7 +181,7 @@ class _Maker:
 
     def new_region_work(self, group: Group, moved: bool) -> Work:
         with self.stages.stage("regions"):
-            region, nodes = build_region(group, _layout, moved)
+            region, nodes = build_region(group, layout_of, moved)
             # Of a piece that is moved, a region does not tell at which elements of the whole it is.
             places = [] if moved else [[nodes[k] for k in found] for found in overwritable(region)]
             region, names = name_slots(merge_axes(region))
@@ -191,7 +202,7 @@ class _Maker:
         loop: Loop = node.attribute
         test = [] if loop.test is None else [self.block(loop.test, self.loop_leaves(node))]
         body, states = in_place(self.block(loop.body, self.loop_leaves(node)), loop.states, self.remade)
-        return ControlWork.of(node, [*test, body], loop_sizes(node, _layout), states)
+        return ControlWork.of(node, [*test, body], loop_sizes(node, layout_of), states)
 
     def remade(self, item: Work, routine: Routine) -> Work:
         """A launch with another routine."""
@@ -254,7 +265,7 @@ class _Maker:
 
     def seen(self, source: Node, skipped: int = 0) -> Node:
         """A leaf that stands for what a body sees of a source: all of it, or its slices along the first axis."""
-        strides = _layout(source).strides if base(source) is source else row_major(source.shape)
+        strides = layout_of(source).strides if base(source) is source else row_major(source.shape)
         return self.leaf(source.dtype, source.shape[skipped:], strides[skipped:])
 
     def leaf(self, dtype: DType, shape: Shape, strides: tuple[IndexLike, ...]) -> Node:
@@ -263,7 +274,7 @@ class _Maker:
     def block(self, body: Sequence[Node], leaves: Sequence[Node]) -> Block:
         """The launches of a body, all of whose roots are stored."""
         with self.stages.stage("fuse"):
-            roots, pieces, chains = ready(open_body(body, leaves), _layout, self.device.profile)
+            roots, pieces, chains = ready(open_body(body, leaves), layout_of, self.device.profile)
             stored: list[Node] = []
             for root in map(storable, roots):
                 while root in stored:  # a value that is given twice is copied
@@ -282,30 +293,3 @@ def _written_out(node: Node, same: Node) -> Node:
         return same
     [whole] = rewritten([composites.expand(same)], _written_out, {source: source for source in same.sources})
     return whole
-
-
-def _outputs(roots: Sequence[Node]) -> tuple[list[Stored | Alias], list[int], list[Node]]:
-    """What each root becomes, and the nodes that have to be stored."""
-    bases: Bases = {}
-    outputs: list[Stored | Alias] = []
-    stored: dict[Node, int] = {}
-    results: list[int] = []
-    for root in roots:
-        view = base_of(root, bases)
-        if isinstance(view, LeafView) and view.leaf.attribute.kind == "input":
-            outputs.append(Alias(view.leaf.attribute.number, view.shape, view.strides, view.offset))
-            results.append(len(outputs) - 1)
-            continue
-        root = storable(root)
-        if root not in stored:
-            stored[root] = len(outputs)
-            outputs.append(Stored(root.dtype, root.shape))
-        results.append(stored[root])
-    return outputs, results, list(stored)
-
-
-def _layout(node: Node) -> Layout:
-    if node.op is Op.LEAF:
-        argument: Argument = node.attribute
-        return Layout(node.shape, argument.strides)
-    return contiguous(node)

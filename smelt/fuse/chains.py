@@ -19,10 +19,10 @@ e for each of its inner contractions, and no kernel stores more than a block of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from smelt.fuse.choices import operation
+from smelt.fuse.choices import chosen_nodes, operation
 from smelt.fuse.facts import is_plain
 from smelt.fuse.movement import RENAMING, REPEATING, Place, shown, source_place
 from smelt.graph import (
@@ -101,14 +101,16 @@ class Division(NamedTuple):
         return build.binary(self.op, product, build.expand(beside, product.shape))
 
 
-def with_chains(roots: Sequence[Node], pieces: Set[Node]) -> tuple[list[Node], set[Node], list[Chain]]:
-    """Find all chains, and let those divide last that divide. The `pieces` are stored, like the roots."""
-    order = topological(roots)
-    following = {node: found for node in order if (found := led(node)) is not None}
-    if not following and not any(node.op is Op.CONTRACT for node in order):
+def with_chains(
+    roots: Sequence[Node], pieces: Set[Node], apart: Collection[int] = ()
+) -> tuple[list[Node], set[Node], list[Chain]]:
+    """Find all chains, and let those divide last that divide. The `pieces` are stored, like the roots.
+
+    Those of results that are to be `apart`, by their numbers in the order of the graph, are left out.
+    """
+    chains = chains_of(roots, pieces, apart)
+    if not chains:
         return list(roots), set(pieces), []
-    chains = [chain for node in order if (chain := _find(node, following)) is not None]
-    chains = _undisturbed(chains, users(order), {*roots, *pieces})
     divisions = {chain.result: chain for chain in chains if chain.division is not None}
     new: dict[Node, Node] = {}
     divided: list[Chain] = []
@@ -122,6 +124,17 @@ def with_chains(roots: Sequence[Node], pieces: Set[Node]) -> tuple[list[Node], s
     results = rewritten(roots, change, new)
     divided += [chain.renamed(new) for chain in chains if chain.division is None]
     return results, {new[piece] for piece in pieces}, divided
+
+
+def chains_of(roots: Sequence[Node], pieces: Set[Node], apart: Collection[int] = ()) -> list[Chain]:
+    """All chains that can be together, but for those of some results."""
+    order = topological(roots)
+    without = set(chosen_nodes(order, apart, "apart"))
+    following = {node: found for node in order if (found := led(node)) is not None}
+    if not following and not any(node.op is Op.CONTRACT for node in order):
+        return []
+    chains = [chain for node in order if node not in without and (chain := _find(node, following)) is not None]
+    return _undisturbed(chains, users(order), {*roots, *pieces})
 
 
 def _divided(chain: Chain, result: Node, new: Mapping[Node, Node]) -> Chain:

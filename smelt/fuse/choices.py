@@ -6,7 +6,8 @@ reason, by a few limits that stand at the top of this file, or by `Choices` that
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+import re
+from collections.abc import Iterable, Sequence, Set
 from typing import Final, Literal, NamedTuple
 
 from smelt.cost.operations import COSTLY, again_pays, instructions
@@ -27,6 +28,7 @@ RECOMPUTE_DEPTH = 8  # cheap nodes in a row that may be computed in several kern
 PIECES_LIMIT = 4  # parts of a concat that are selected between element by element
 PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users in one kernel
 SMALL = 1 << 15  # elements below which one thread is enough anyway
+MOST_CHOSEN = 1000  # nodes of a kernel to which somebody adds one against these limits
 
 Kind = Literal["inside", "stored"]
 
@@ -38,6 +40,7 @@ class Decision(NamedTuple):
     kind: Kind
     reason: str
     kernels: int = 1  # that ask for it
+    either: bool = False  # whether it might have been the other way, too
 
     @property
     def stored_bytes(self) -> int:
@@ -57,30 +60,51 @@ class Decision(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """Nodes, by their numbers in the order of the graph, that are stored or computed inside whatever the limits say.
+    """What is done whatever the limits say, by the numbers of nodes in the order of the graph that is looked at then.
 
-    As text: `store 3 17; inside 4`.
+    As text: `store 3 17; inside 4; alone 9; apart 5; pieces 8/1 12/4`.
     """
 
-    stored: frozenset[int] = frozenset()
-    inside: frozenset[int] = frozenset()
+    store: frozenset[int] = frozenset()  # nodes that are stored
+    inside: frozenset[int] = frozenset()  # nodes that are computed inside of all kernels that ask for them
+    alone: frozenset[int] = frozenset()  # nodes that are stored by kernels which are joined with no other
+    apart: frozenset[int] = frozenset()  # results of chains that are several kernels, as if they were none
+    pieces: frozenset[tuple[int, int]] = frozenset()  # reductions and contractions, and in how many pieces they are cut
 
     def __str__(self) -> str:
-        parts = (("store", self.stored), ("inside", self.inside))
-        return "; ".join(" ".join([word, *map(str, sorted(numbers))]) for word, numbers in parts if numbers)
+        parts = [(word, [_printed(one) for one in sorted(numbers)]) for word, numbers in self._asdict().items()]
+        return "; ".join(" ".join([word, *numbers]) for word, numbers in parts if numbers)
+
+
+def _printed(one: int | tuple[int, int]) -> str:
+    return str(one) if isinstance(one, int) else f"{one[0]}/{one[1]}"
 
 
 def parse_choices(text: str) -> Choices:
     """The choices that were printed."""
-    found: dict[str, frozenset[int]] = {"store": frozenset(), "inside": frozenset()}
+    found = NO_CHOICES._asdict()
     for part in filter(None, map(str.strip, text.split(";"))):
         word, *numbers = part.split()
-        if word not in found or not numbers or not all(number.isdecimal() for number in numbers):
-            raise Illegal(f"{part[:40]!r} is no choice; write store 3 17; inside 4")
-        found[word] |= set(map(int, numbers))
-    return Choices(found["store"], found["inside"])
+        form = _NUMBERS if word != "pieces" else _FRACTIONS
+        if word not in found or not numbers or not all(form.fullmatch(number) for number in numbers):
+            raise Illegal(f"{part[:40]!r} is no choice; write store 3 17; inside 4; pieces 8/2")
+        read = [tuple(map(int, number.split("/"))) for number in numbers]
+        found[word] |= {one if word == "pieces" else one[0] for one in read}
+    if found["store"] & found["inside"] or len(dict(found["pieces"])) < len(found["pieces"]):
+        raise Illegal("choices that say two things about one node")
+    return Choices(**found)
 
 
+def chosen_nodes(order: Sequence[Node], numbers: Iterable[int], word: str) -> list[Node]:
+    """The nodes with these numbers."""
+    missing = next((number for number in numbers if number >= len(order)), None)
+    if missing is not None:
+        raise Illegal(f"{word} {missing}: the graph has {len(order)} nodes")
+    return [order[number] for number in numbers]
+
+
+_NUMBERS: Final = re.compile(r"[0-9]{1,7}")
+_FRACTIONS: Final = re.compile(r"[0-9]{1,7}/[1-9][0-9]{0,2}")
 NO_CHOICES: Final = Choices()
 
 

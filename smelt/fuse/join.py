@@ -9,7 +9,7 @@ Bounds: what both kernels compute is computed once; nothing else changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from smelt.fuse.group import Group, demands
@@ -21,10 +21,12 @@ from smelt.kernel import extent
 Values = dict[Variable, Index]  # what the axes of one kernel are in another
 
 
-def joined(groups: Sequence[Group], order: Sequence[Node]) -> list[Group]:
-    """The kernels, in an order in which they can run; `order` has the nodes of the graph, sources first."""
+def joined(groups: Sequence[Group], order: Sequence[Node], alone: Set[Node] = frozenset()) -> list[Group]:
+    """The kernels, in an order in which they can run; `order` has the nodes of the graph, sources first. Those that
+    store nodes which are to be `alone` are joined with none.
+    """
     found = list(groups)
-    chains = [group for group in groups if group.members]
+    chains = [group for group in groups if group.members and group.sink not in alone]
     position = {node: at for at, node in enumerate(order)} if len(chains) > 1 else {}
     for at, one in enumerate(chains):
         for later, other in enumerate(chains[at + 1 :], at + 1):

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from smelt.fuse.chains import Chain
-from smelt.fuse.choices import NO_CHOICES, Choices, Decision, Policy
+from smelt.fuse.choices import MOST_CHOSEN, NO_CHOICES, Choices, Decision, Kind, Policy, chosen_nodes
 from smelt.fuse.facts import impossible, is_beside, is_same, is_stored
 from smelt.fuse.group import Group, Piece, Result, demands
 from smelt.fuse.join import joined
@@ -80,9 +80,9 @@ class _Walk:
         self.askers: dict[Node, list[Group]] = {}
         self.groups: list[Group] = []
         self.decisions: list[Decision] = []
-        self.chosen = {
-            self.order[k]: kind for kind, numbers in zip(("stored", "inside"), choices, strict=True) for k in numbers
-        }
+        self.chosen: dict[Node, Kind] = dict.fromkeys(chosen_nodes(self.order, choices.store, "store"), "stored")
+        self.chosen |= dict.fromkeys(chosen_nodes(self.order, choices.inside, "inside"), "inside")
+        self.alone = set(chosen_nodes(self.order, choices.alone, "alone"))
 
     def run(self) -> Partition:
         for node in reversed(self.order):
@@ -95,19 +95,19 @@ class _Walk:
                 continue
             self.place(node)
         self.groups.reverse()
-        return Partition(joined(self.groups, self.order), self.decisions)
+        return Partition(joined(self.groups, self.order, self.alone), self.decisions)
 
     def place(self, node: Node) -> None:
         """Compute a node inside of the kernels that ask for it, or give it one of its own."""
         asking = self.askers.get(node, [])
         taken = bool(asking) and all(node in group.members for group in asking)
-        reason = "" if taken else self.reason(node, asking)
+        reason, may = ("", False) if taken else self.reason(node, asking)
         if node not in self.stored and not reason:
             for group in asking:
                 self.absorb(group, node)
             if len(asking) > 1 and not taken:
                 self.policy.shared(node)
-            self.decisions.append(Decision(node, "inside", "a chain has it" if taken else ""))
+            self.decisions.append(Decision(node, "inside", "a chain has it" if taken else "", len(asking), not taken))
             return
         only_reader = len(asking) == 1 and node not in self.read_whole
         if node in self.stored and only_reader and not reason and is_beside(asking[0], node):
@@ -118,18 +118,21 @@ class _Walk:
             return
         whole = "a pass before has it stored" if node in self.pieces else "it is a result, or has to be read as a whole"
         why = reason or whole
-        self.decisions.append(Decision(node, "stored", why, len(asking)))
+        either = may and bool(asking) and node not in self.stored
+        self.decisions.append(Decision(node, "stored", why, len(asking), either))
         self.store(node, asking)
 
-    def reason(self, node: Node, asking: Sequence[Group]) -> str:
-        """What stands against computing a node inside of kernels."""
+    def reason(self, node: Node, asking: Sequence[Group]) -> tuple[str, bool]:
+        """What stands against computing a node inside of kernels, and whether it could be nevertheless."""
         chosen = self.chosen.get(node)
         cannot = next((why for group in asking if (why := impossible(group, node))), "")
+        if chosen == "inside" and any(group.work > MOST_CHOSEN for group in asking):
+            cannot = cannot or "its kernel has far too many nodes"
         if chosen == "inside" and cannot:
             raise Illegal(f"inside {self.order.index(node)}: {cannot}")
         if chosen is not None:
-            return "it was chosen" if chosen == "stored" else ""
-        return cannot or self.policy.against(node, asking, self.pieces)
+            return "it was chosen" if chosen == "stored" else "", False
+        return cannot or self.policy.against(node, asking, self.pieces), not cannot
 
     def store(self, node: Node, asking: Sequence[Group]) -> None:
         """Kernels that store a node."""

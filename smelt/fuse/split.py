@@ -7,11 +7,13 @@ every machine. Sums and products of 16-bit floats keep float32 between the two.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from smelt.dtypes import compute_dtype, float32
+from smelt.fuse.choices import chosen_nodes
 from smelt.fuse.places import place_in_blocks
 from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, build, product_of, rewritten, topological, upper
+from smelt.kernel import Illegal
 
 LONG = 1 << 18  # elements below which one thread is as good
 PIECE = 1 << 16  # elements of a piece, at least
@@ -23,22 +25,64 @@ PRODUCTS = 8  # pieces of a contraction, at most
 PRODUCT_LENGTH = 1 << 10  # products that a piece of a contraction adds up, at least
 
 
-def split_reductions(roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Cut every reduction and every contraction that is long and gives little. Results of pieces have to be stored."""
+def split_reductions(roots: Sequence[Node], choices: Iterable[tuple[int, int]] = ()) -> tuple[list[Node], set[Node]]:
+    """Cut every reduction and every contraction that is long and gives little. Results of pieces have to be stored.
+
+    `choices` say in how many pieces some are cut whatever their sizes are, by their numbers in the order of the graph.
+    """
     pieces: set[Node] = set()
+    counts = dict(choices)
+    chosen = (
+        dict(zip(chosen_nodes(topological(roots), counts, "pieces"), counts.values(), strict=True)) if counts else {}
+    )
+    if not all(node.op is Op.REDUCE or node.op is Op.CONTRACT for node in chosen):
+        raise Illegal("pieces of what is no reduction")
 
     def change(node: Node, same: Node) -> Node:
-        if node.op is Op.REDUCE and (place := place_in_blocks(node, pieces)) is not None:
+        if node not in chosen and node.op is Op.REDUCE and (place := place_in_blocks(node, pieces)) is not None:
             return place
-        if node.op is Op.REDUCE and (cut := _pieces(same)) is not None:
-            return _in_two_steps(same, *cut, pieces)
-        if node.op is Op.CONTRACT and (cut := _product_pieces(same)) is not None:
-            return _contracted_in_two_steps(same, *cut, pieces)
-        return same
+        cut = cut_of(same) if node not in chosen else cut_in(same, chosen[node])
+        if cut is None:
+            return same
+        return (_in_two_steps if node.op is Op.REDUCE else _contracted_in_two_steps)(same, *cut, pieces)
 
     results = rewritten(roots, change)
     # What a search by blocks does without has perhaps been cut before.
     return results, (pieces.intersection(topological(results)) if pieces else pieces)
+
+
+def cut_of(node: Node) -> tuple[int, int] | None:
+    """Where a reduction or contraction is cut, the axis or label, and in how many pieces, if cutting pays."""
+    if node.op is Op.REDUCE:
+        return _pieces(node)
+    return _product_pieces(node) if node.op is Op.CONTRACT else None
+
+
+def cut_in(node: Node, count: int) -> tuple[int, int] | None:
+    """Where a reduction or contraction is cut in so many pieces; None for one."""
+    if count == 1:
+        return None
+    sizes = _lengths(node) if node.op is Op.REDUCE else _summed(node)
+    found = [(at, size) for at, size in sizes.items() if isinstance(size, int) and size >= count]
+    if node.op is Op.REDUCE:
+        found = sorted(found, key=lambda entry: -entry[1])
+    else:
+        found = [(at, size) for at, size in found if size % count == 0]
+    if count > PIECES or not found:
+        raise Illegal(f"{count} pieces of {node!r:.200}")
+    return found[0][0], count
+
+
+def _lengths(node: Node) -> dict[int, IndexLike]:
+    """The axes that a reduction folds."""
+    return {axis: node.sources[0].shape[axis] for axis in node.attribute.axes}
+
+
+def _summed(node: Node) -> dict[int, IndexLike]:
+    """The labels that a contraction of both operands sums."""
+    left, right, out = node.attribute
+    sizes = zip(left, node.sources[0].shape, strict=True)
+    return {label: size for label, size in sizes if label in right and label not in out}
 
 
 def _pieces(node: Node) -> tuple[int, int] | None:
@@ -84,13 +128,7 @@ def _product_pieces(node: Node) -> tuple[int, int] | None:
     """The label to cut a contraction along and the number of pieces, if its sums are long and its results few. Such is
     the gradient of a convolution's weight, where otherwise each task would pack all of the images.
     """
-    left, right, out = node.attribute
-    kept = upper(product_of(node.shape))
-    summed = {
-        label: size
-        for label, size in zip(left, node.sources[0].shape, strict=True)
-        if label in right and label not in out
-    }
+    kept, summed = upper(product_of(node.shape)), _summed(node)
     length = upper(product_of(list(summed.values())))
     if kept >= COLUMNS or kept * length < LONG or length < 2 * PRODUCT_LENGTH or _weighs(node):
         return None

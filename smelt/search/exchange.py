@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from smelt.errors import ArgumentError, ParseError
-from smelt.kernel import parse_schedule
+from smelt.fuse import parse_choices
+from smelt.kernel import Illegal, parse_schedule
 from smelt.search.answers import Answers
 from smelt.search.log import Log, confirmed, load, standing
 from smelt.search.record import Question, Record, write
@@ -77,7 +78,7 @@ def take(log: Log, path: Path, run: str, trust: bool = False) -> Counter[str]:
     there = {(_identity(record), state) for record in log.load().records for state in (record.state, "imported")}
     for record in found.records:
         state = record.state if trust else "imported"
-        if record.state not in _COUNTING or not _parses(record.answer.schedule):
+        if record.state not in _COUNTING or not _parses(record):
             counts["foreign"] += 1
         elif (_identity(record), state) in there:
             counts["known"] += 1
@@ -108,9 +109,9 @@ def _identity(record: Record) -> tuple[object, ...]:
     return record.question.digest, record.place, record.answer, record.evidence
 
 
-def _parses(schedule: str) -> bool:
+def _parses(record: Record) -> bool:
     try:
-        parse_schedule(schedule)
-    except ParseError:
+        (parse_choices if record.question.is_graph else parse_schedule)(record.answer.schedule)
+    except (ParseError, Illegal):
         return False
     return True

@@ -47,12 +47,17 @@ class Place(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A region, by its name and its text. Regions that differ in sizes only have the same form."""
+    """A region or graph, by its name and its text. Regions that differ in sizes only have the same form."""
 
     digest: str
     text: str
     form: str
     sizes: tuple[int, ...]  # of the axes whose size is known
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether it is about a whole graph and how that is cut into kernels: choices stand for a schedule then."""
+        return self.text.startswith("graph ")
 
     @classmethod
     def of(cls, text: str) -> Question:
@@ -90,7 +95,7 @@ class Record(NamedTuple):
     answer: Answer
     evidence: Evidence
     state: str
-    reason: str  # of states that are no success
+    reason: str  # of states that are no success; of choices for a graph, what they do in words
     seed: int
     date: str
     smelt: str

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 from typing import TYPE_CHECKING, Final
 
+from smelt.compiler import graph_text, question_of
 from smelt.config import VERSION
 from smelt.errors import ParseError
 from smelt.kernel import Action, Region, parse_schedule
@@ -14,6 +15,7 @@ from smelt.search import climb, log, record
 
 if TYPE_CHECKING:
     from smelt.tuning.report import Row
+    from smelt.tuning.sites import Found
 
 SEEDS: Final = 4  # schedules that are tried again
 _WORTH: Final = ("timed", "imported", "confirmed")
@@ -36,19 +38,34 @@ class Keeper:
         schedules = dict.fromkeys(one.answer.schedule for one in faster)
         return [Candidate("known", region, actions) for actions in map(_parsed, list(schedules)[:SEEDS]) if actions]
 
+    def keep_fusion(self, found: Found) -> None:
+        """A way to cut a program into kernels that was raced, and whether it is to be used from now on."""
+        if self._log is None:
+            return
+        text, words = graph_text(found.program.key), _plain(found.reason or f"fusion: {found.site}")
+        answer = record.Answer(str(found.choices), found.bits, found.measured)
+        after = found.seconds / (found.ratio or 1.0)
+        evidence = record.Evidence(found.ratio, found.low, found.seconds, after, len(found.ratios), 1)
+        question, where = record.Question(question_of(text), text, "", ()), record.Place.of(found.program.device)
+        origin = self._seed, _day(), VERSION, self._run
+        self._log.add([record.Record(question, where, answer, evidence, found.state, words, *origin)])
+
     def keep(self, row: Row) -> None:
         """What was tried for a kernel, and what of that is to be used from now on."""
         if self._log is None:
             return
-        day = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
         question, where = record.Question.of(row.question.text), record.Place.of(row.question.device)
         adopted = row.found.adopted if row.stored else None
         found = []
         for one in [adopted] if adopted else row.found.tried:
             state, reason = "confirmed" if adopted else one.outcome.state, _plain(one.outcome.reason)
-            evidence, origin = _evidence(row, one, adopted is not None), (self._seed, day, VERSION, self._run)
+            evidence, origin = _evidence(row, one, adopted is not None), (self._seed, _day(), VERSION, self._run)
             found.append(record.Record(question, where, _answer(one), evidence, state, reason, *origin))
         self._log.add(found)
+
+
+def _day() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _parsed(schedule: str) -> tuple[Action, ...]:

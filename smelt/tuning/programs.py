@@ -21,6 +21,7 @@ from smelt.kernel import Region, parse_region
 from smelt.search import Tuned, climb, contender, measure, race
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
+from smelt.tuning import sites
 from smelt.tuning.keeping import Keeper
 from smelt.tuning.report import Row, Tuning
 from smelt.tuning.watching import Program, Watched, watching
@@ -116,6 +117,8 @@ def tune(
 
     def run(watched: Watched, until: Callable[[], bool]) -> None:
         with watching(watched):
+            if watched.anew:
+                jitted.forget()
             while not until():
                 jitted(*args, **kwargs)
 
@@ -123,7 +126,7 @@ def tune(
         found = tune_programs(run, Budget.of(budget), seed, only, progress or (lambda _: None), _SETTLING)
     finally:
         put_back(holders, before)
-    if found.stored:
+    if found.kept:
         for entries in {id(f): f for f in (function, jitted) if isinstance(f, Jit)}.values():
             entries.forget()
     return found
@@ -137,10 +140,15 @@ def tune_programs(
     watched = Watched()
     run(watched, lambda: next(turns, None) is None)
     programs = list(watched.programs.values())
+    cuts = _other_cuts(programs, run, budget, only, keeper, say)
+    if any(cut.stored for cut in cuts):
+        watched, turns = Watched(anew=True), iter(range(calls))
+        run(watched, lambda: next(turns, None) is None)
+        programs = list(watched.programs.values())
     asked = list(questions(programs))
     total = sum(one.seconds for one in asked)
     chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name]
-    tuning = Tuning(budget.name, seed, asked[0].device.profile if asked else None, programs, total)
+    tuning = Tuning(budget.name, seed, asked[0].device.profile if asked else None, programs, total, cuts=cuts)
     for number, one in enumerate(chosen):
         left = (1 - _CONFIRMING) * budget.seconds - (time.monotonic() - began)
         if left < LEAST_SECONDS:
@@ -162,6 +170,20 @@ def tune_programs(
         _use()
     tuning.seconds = time.monotonic() - began
     return tuning
+
+
+def _other_cuts(
+    programs: Sequence[Program], run: Run, budget: Budget, only: str, keeper: Keeper, say: Say
+) -> list[sites.Found]:
+    """Other ways to cut programs into kernels, of which those that make them faster are in use from now on."""
+    if budget.seconds < sites.LEAST_BUDGET or only not in "fusion":
+        return []
+    cuts = sites.search(programs, run, sites.SHARE * budget.seconds, say)
+    for cut in cuts:
+        keeper.keep_fusion(cut)
+    if any(cut.stored for cut in cuts):
+        _use()
+    return cuts
 
 
 def _use() -> None:

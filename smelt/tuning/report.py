@@ -11,6 +11,7 @@ from smelt.search import climb, contender
 
 if TYPE_CHECKING:
     from smelt.tuning.programs import Question, Whole
+    from smelt.tuning.sites import Found
     from smelt.tuning.watching import Program
 
 _WIDTH = 44  # of a kernel's name
@@ -82,6 +83,7 @@ class Tuning:
     programs: list[Program]
     total: float  # seconds of all kernels, in the calls that were seen
     rows: list[Row] = field(default_factory=list)
+    cuts: list[Found] = field(default_factory=list)  # other ways to cut programs into kernels that were tried
     whole: Whole | None = None
     seconds: float = 0.0
 
@@ -89,6 +91,11 @@ class Tuning:
     def stored(self) -> list[Row]:
         """What was kept."""
         return [row for row in self.rows if row.stored]
+
+    @property
+    def kept(self) -> int:
+        """How many choices were stored."""
+        return len(self.stored) + sum(cut.stored for cut in self.cuts)
 
     @property
     def states(self) -> Counter[str]:
@@ -102,7 +109,8 @@ class Tuning:
 
     def __str__(self) -> str:
         head = f" {'kernel':<{_WIDTH}} {'runs':>6} {'share':>6} {'before':>10} {'after':>10}  {'gain':<13} what changed"
-        lines = [head, *(_line(row) for row in self.rows if row.stored)]
+        lines = [head, *(_cut_line(cut) for cut in self.cuts if cut.stored)]
+        lines += [_line(row) for row in self.rows if row.stored]
         kept = len(self.rows) - len(self.stored)
         lines += [f" {kept} kernels stay as they are: nothing was 2 % faster beyond doubt"] if kept else []
         if self.whole is not None and self.stored:
@@ -117,8 +125,8 @@ class Tuning:
             )
         states = self.states
         counts = ", ".join(f"{states[name]} {name}" for name in ("timed", "refused", "wrong", "hung", "crashed"))
-        undo = " (undo: smelt tune forget --last)" if self.stored else ""
-        lines.append(f"{counts} in {self.seconds:.1f} s; {len(self.stored)} choices stored{undo}")
+        undo = " (undo: smelt tune forget --last)" if self.kept else ""
+        lines.append(f"{counts} in {self.seconds:.1f} s; {self.kept} choices stored{undo}")
         return "\n".join(lines)
 
     def html(self) -> str:
@@ -139,6 +147,7 @@ class Tuning:
             "seconds": self.seconds,
             "whole": whole,
             "kernels": [row.json() for row in self.rows],
+            "fusion": [cut.json() for cut in self.cuts],
             "contenders": dict(self.states),
         }
 
@@ -152,6 +161,14 @@ def _line(row: Row) -> str:
     bits = "" if row.bits == "same" else f" ({row.bits})"
     head = f" {name:<{_WIDTH}} {row.question.launches:>6} {row.share:>6.1%} {_time(each)} {_time(each / row.gain)}"
     return f"{head}  {gain:<13} {adopted.label}{bits}"
+
+
+def _cut_line(cut: Found) -> str:
+    name, gain = f"fusion: {cut.site}", f"{cut.ratio:.2f} [{cut.low:.2f}]"
+    shown = name if len(name) <= _WIDTH else name[: _WIDTH - 1] + "…"
+    times = f"{_time(cut.seconds)} {_time(cut.seconds / cut.ratio)}"
+    bits = "" if cut.bits == "same" else f" ({cut.bits})"
+    return f" {shown:<{_WIDTH}} {cut.program.calls:>6} {'':>6} {times}  {gain:<13} {cut.site}{bits}"
 
 
 def _time(seconds: float) -> str:

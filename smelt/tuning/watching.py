@@ -18,7 +18,7 @@ from smelt.locks import new_lock
 from smelt.plan import watch
 
 WORD = 8  # bytes of a pointer
-_TURN = (0, 1, 1, 0)  # which version runs: both come first and last equally often
+TURN = (0, 1, 1, 0)  # which version runs: both come first and last equally often
 
 
 @dataclass(eq=False)
@@ -37,7 +37,7 @@ class Program:
 
     def run(self, bases: bytes, integers: bytes) -> None:
         """Run the version whose turn it is."""
-        which = 0 if self.other is None else _TURN[self.calls % len(_TURN)]
+        which = 0 if self.other is None else TURN[self.calls % len(TURN)]
         compiled = self.compiled if which == 0 or self.other is None else self.other
         program = compiled.program
         assert program is not None
@@ -69,8 +69,9 @@ class Program:
 class Watched:
     """The programs that have run, by the compiled graph."""
 
-    def __init__(self, timed: bool = True) -> None:
+    def __init__(self, timed: bool = True, anew: bool = False) -> None:
         self.programs: dict[int, Program] = {}
+        self.anew = anew  # whether functions have to be compiled once more first: something is known that was not
         self._timed, self._lock = timed, new_lock()
 
     def run(self, compiled: CompiledGraph, bases: bytes, integers: bytes) -> None:

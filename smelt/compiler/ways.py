@@ -1,0 +1,91 @@
+"""Other ways to cut a graph into kernels, and what the cost model makes of each: what a search may measure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from smelt.compiler.driver import simplify
+from smelt.compiler.fusion import Cut, fused, layout_of
+from smelt.compiler.prepare import prepare
+from smelt.compiler.trace import GraphKey, rebuild
+from smelt.cost import Profile
+from smelt.cost.rates import known
+from smelt.fuse import (
+    ROUTINES,
+    STEPS,
+    Choices,
+    Group,
+    Site,
+    build_region,
+    early_sites,
+    late_sites,
+    merge_axes,
+    name_slots,
+    signature,
+    together,
+)
+from smelt.graph import CONTROL, private_nodes
+from smelt.kernel import Illegal, print_region
+from smelt.schedule import choose
+
+LEAST_SHARE = 0.02  # of the time of a graph, in kernels that would be others: less cannot be seen
+
+
+class Way(NamedTuple):
+    """A site, and how many times faster the graph would be by the cost model."""
+
+    site: Site
+    modelled: float
+
+
+@private_nodes()
+def other_ways(
+    key: GraphKey, profile: Profile, choices: Choices, step: int, goes_on: Callable[[], bool] = lambda: True
+) -> list[Way]:
+    """The sites of one of the `STEPS` in a graph that is cut by these choices, best first, as far as there is time."""
+    roots, _ = prepare(simplify(rebuild(key)), key.inputs, profile)
+    model, now = Model(profile), fused(roots, profile, choices)
+    own = model.kernels(now)
+    seen = {own}
+    early = step < len(STEPS) - 1
+    late = late_sites(now.stored, now.groups, now.decisions)
+    found = early_sites(roots, layout_of, profile, choices, STEPS[step]) if early else late
+    ways: list[Way] = []
+    for site in found:
+        if not goes_on():
+            break
+        with suppress(Illegal):
+            kernels = model.kernels(fused(roots, profile, together(choices, site.choices)))
+            gone = Counter(dict(own)) - Counter(dict(kernels))
+            if kernels not in seen and model.seconds(gone.items()) >= LEAST_SHARE * model.seconds(own):
+                ways.append(Way(site, model.seconds(own) / model.seconds(kernels)))
+            seen.add(kernels)
+    return sorted(ways, key=lambda way: -way.modelled)
+
+
+class Model:
+    """What kernels take by the cost model. Kernels that are alike are lowered once."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile, self.rates, self.known = profile, known(profile), dict[Hashable, float]()
+
+    def kernels(self, cut: Cut) -> frozenset[tuple[Hashable, int]]:
+        """How many kernels of each kind there are, but for those that are the same in all ways."""
+        plain = [group for group in cut.groups if group.sink.op not in ROUTINES and group.sink.op not in CONTROL]
+        return frozenset(Counter(self.kind(group) for group in plain if 0 not in group.result.shape).items())
+
+    def seconds(self, kernels: Iterable[tuple[Hashable, int]]) -> float:
+        """Of so many kernels of each kind."""
+        return sum((count * self.known[kind] for kind, count in kernels), 1e-9)
+
+    def kind(self, group: Group) -> Hashable:
+        """What a kernel has in common with those that are alike."""
+        kind, _ = signature(group, layout_of) or (None, [])
+        if kind is None or kind not in self.known:
+            region, _ = name_slots(merge_axes(build_region(group, layout_of)[0]))
+            kind = print_region(region) if kind is None else kind
+            self.known[kind] = choose(region, self.profile)[0].work.seconds(self.profile, self.rates)
+        return kind
