@@ -58,7 +58,7 @@ from smelt.graph.text import print_graph
 from smelt.kernel import Kernel, Region, Routine, parse_schedule, print_region, print_routine, verify, verify_region
 from smelt.plan import Alias, CompiledGraph, Stored
 from smelt.rewrite import rewrite
-from smelt.schedule import Candidate, Choice, choose, routine_steps
+from smelt.schedule import Candidate, Choice, choose, chosen, routine_steps
 
 MOST_LINES = 20_000  # of a kernel that somebody else has chosen: some schedules would have any number
 STORED = "what is stored, and why"  # the title of a text
@@ -219,7 +219,7 @@ class _Maker:
         schedule, _, measured = (asked or "").partition(MEASURED_AS)
         if asked is not None:
             with suppress(ParseError):
-                first.append(Candidate("chosen", region, parse_schedule(schedule)))
+                first.append(chosen("chosen", region, parse_schedule(schedule)))
         choice, kernel = choose(region, self.device.profile, first)
         if choice.form != "chosen" or not measured:
             return choice, kernel

@@ -7,3 +7,4 @@ from smelt.schedule.choice import Candidate, Choice, Template
 from smelt.schedule.default import candidates, choose, lowered, templates
 from smelt.schedule.panels import Panels, panels_of
 from smelt.schedule.routines import routine_steps
+from smelt.schedule.word_tiles import chosen

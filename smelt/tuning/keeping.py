@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from smelt.config import VERSION
 from smelt.errors import ParseError
 from smelt.kernel import Action, Region, parse_schedule
-from smelt.schedule import Candidate
+from smelt.schedule import Candidate, chosen
 from smelt.search import climb, log, record
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Keeper:
         known = [one for one in self._log.load().records if one.question.text == text and one.state in _WORTH]
         faster = sorted((one for one in known if one.evidence.ratio > 1), key=lambda one: -one.evidence.ratio)
         schedules = dict.fromkeys(one.answer.schedule for one in faster)
-        return [Candidate("known", region, actions) for actions in map(_parsed, list(schedules)[:SEEDS]) if actions]
+        return [chosen("known", region, actions) for actions in map(_parsed, list(schedules)[:SEEDS]) if actions]
 
     def keep(self, row: Row) -> None:
         """What was tried for a kernel, and what of that is to be used from now on."""
