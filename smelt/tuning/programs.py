@@ -18,7 +18,7 @@ from smelt.debug.profiling import kernel_name
 from smelt.device import Device
 from smelt.errors import ArgumentError
 from smelt.kernel import Region, parse_region
-from smelt.search import Tuned, climb, contender, measure, race
+from smelt.search import Tuned, climb, contender, race, sized
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
 from smelt.tuning.keeping import Keeper
@@ -67,6 +67,7 @@ class Question(NamedTuple):
     device: Device
     launches: int
     seconds: float
+    sizes: tuple[Mapping[str, int], ...] = ()  # of its dims, as they were seen, the most frequent first
 
     @property
     def digest(self) -> str:
@@ -149,7 +150,7 @@ def tune_programs(
         limits = climb.Limits(min(budget.each, max(LEAST_SECONDS, left * share)))
         say(f"{number + 1} of {len(chosen)}: {one.name}")
         seeds = keeper.seeds(one.text, one.region)
-        racer = measurer or measure.Racer(one.device, seed=seed)
+        racer = measurer or sized.racer(one.region, one.device, seed, one.sizes)
         row = Row.of(one, climb.climb(one.region, one.device, racer, limits, random.Random(seed), seeds), total)
         tuning.rows.append(row)
         keeper.keep(row)  # whatever happens next
@@ -181,10 +182,11 @@ def questions(programs: Iterable[Program]) -> Iterator[Question]:
         # The launches of loops are not timed one by one: the cost model tells them apart.
         taken = program.launches if len(program.launches) == len(records) else [record.seconds for record in records]
         for record, seconds in zip(records, taken, strict=True):
-            if record.region != record.ir and "parameter" not in record.region:
-                first = Question(
-                    kernel_name(record), record.region, parse_region(record.region), program.device, 0, 0.0
-                )
+            if record.region != record.ir:  # else it is a routine
+                region = parse_region(record.region)
+                dims = {v.name for v in region.parameters}
+                sizes = tuple({name: one[name] for name in dims & one.keys()} for one in program.sizes() if dims)
+                first = Question(kernel_name(record), record.region, region, program.device, 0, 0.0, sizes)
                 known = found.get(record.region, first)
                 found[record.region] = known._replace(
                     launches=known.launches + program.calls, seconds=known.seconds + program.calls * seconds
