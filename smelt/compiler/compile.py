@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 KERNEL_LIMIT: Final = 4096  # kernels kept in memory
 MEASURED_AS: Final = "\nmeasured as "
+NEIGHBOUR: Final = "as for a neighbour, "  # what begins so names a template and its knobs
 KernelKey = tuple[str, str, str | None]  # the device, the text of the region or routine, and the schedule asked for
 
 
@@ -45,10 +46,11 @@ class Stages:
 class Choices(Protocol):
     """What is known to be better than the default, from a search say: the compiler's only view of tuning."""
 
-    def ask(self, device: Device, question: str) -> str | None:
+    def ask(self, device: Device, question: str, text: str = "") -> str | None:
         """The schedule for the region with this `question_of` its text, as text; None: the default's.
 
         Behind `MEASURED_AS` may stand the `measured_as` of its kernel: should that be another by now, it is not taken.
+        Behind `NEIGHBOUR` stands a template with its knobs. The text of the region is there when it is compiled.
         """
         ...
 
@@ -70,9 +72,9 @@ class Compiler:
         self.choices = choices
         self.kernels: Remembered[KernelKey, Built] = Remembered(KERNEL_LIMIT)
 
-    def ask(self, device: Device, question: str) -> str | None:
+    def ask(self, device: Device, question: str, text: str = "") -> str | None:
         """What `choices` say; without any, nothing is known to be better than the default."""
-        return None if self.choices is None else self.choices.ask(device, question)
+        return None if self.choices is None else self.choices.ask(device, question, text)
 
     def compile(self, key: GraphKey, device: Device, explain: bool = False) -> CompiledGraph:
         """Compile the graph of a key, or load it where an earlier process did.

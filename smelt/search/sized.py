@@ -77,10 +77,10 @@ class Sized:
         return [self._together(outcomes) for outcomes in found]
 
     def confirm(self, region: Region, best: Contender, default: Contender, seconds: float) -> Timed:
-        """Both against each other at every place."""
-        share, found = seconds / len(self._measurers), list[Timed]()
+        """Both against each other at every place, for so many seconds at each."""
+        found: list[Timed] = []
         for one in self._measurers:
-            found.append(one.confirm(region, best, default, share))
+            found.append(one.confirm(region, best, default, seconds))
             if not _holds(found[-1]):
                 return found[-1]._replace(low=min(found[-1].low, LOSES))
         return together(found, self._weights)

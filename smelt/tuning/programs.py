@@ -81,10 +81,10 @@ class Overlay:
     def __init__(self, answers: Mapping[str, str], below: Choices | None) -> None:
         self.answers, self.below = answers, below
 
-    def ask(self, device: Device, question: str) -> str | None:
+    def ask(self, device: Device, question: str, text: str = "") -> str | None:
         """The schedule for a region."""
         known = self.answers.get(question)
-        return known if known is not None or self.below is None else self.below.ask(device, question)
+        return known if known is not None or self.below is None else self.below.ask(device, question, text)
 
 
 Say = Callable[[str], None]
@@ -149,9 +149,10 @@ def tune_programs(
         share = one.seconds / sum(other.seconds for other in chosen[number:])
         limits = climb.Limits(min(budget.each, max(LEAST_SECONDS, left * share)))
         say(f"{number + 1} of {len(chosen)}: {one.name}")
-        seeds = keeper.seeds(one.text, one.region)
+        seeds, losers = keeper.seeds(one), keeper.losers(one)
         racer = measurer or sized.racer(one.region, one.device, seed, one.sizes)
-        row = Row.of(one, climb.climb(one.region, one.device, racer, limits, random.Random(seed), seeds), total)
+        found = climb.climb(one.region, one.device, racer, limits, random.Random(seed), seeds, known=losers)
+        row = Row.of(one, found, total)
         tuning.rows.append(row)
         keeper.keep(row)  # whatever happens next
     say("the whole program")
