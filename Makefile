@@ -27,7 +27,7 @@ PEERS_STAMP := $(VENV)/installed-peers-tests$(ZIG:%=-%)
 DOCS_STAMP := $(VENV)/installed-docs$(ZIG:%=-%)
 BROWSER_STAMP := $(VENV)/installed-browser$(ZIG:%=-%)
 
-.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs mutants replay fuzz hunt check format docs test-docs bench-peers lock audit clean
+.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs mutants replay tuned fuzz hunt check format docs test-docs bench-peers lock audit clean
 .DEFAULT_GOAL := help
 
 help:
@@ -40,6 +40,7 @@ help:
 	@echo "make proofs    install an SMT solver, prove that the kernels of a corpus stay inside their buffers  (at most 5 minutes)"
 	@echo "make mutants   one mistake at a time in the simplifier, the legality of schedules, the scheduler: who notices?  (40 minutes)"
 	@echo "make replay    what the compiler makes of every function, its gradient and some networks: is it as before?  (6 minutes)"
+	@echo "make tuned     tune the kernels of the cpu suite, twice, for the choices that come with smelt  (2 hours, on a quiet machine)"
 	@echo "make fuzz      the generated tests only, with new examples at every run, and 20,000 whole programs (hours)"
 	@echo "make hunt      500 new whole programs against NumPy, and PyTorch where it is installed; COUNT=2000 for more  (90 seconds)"
 	@echo "make check     lint, formatting and types only"
@@ -86,6 +87,9 @@ mutants: $(DEV_STAMP)
 
 replay: $(DEV_STAMP)
 	$(RUN) -m tests.replay
+
+tuned: $(DEV_STAMP)
+	$(RUN) -m smelt.bench.shipping
 
 fuzz: $(DEV_STAMP)
 	SMELT_TEST_ALL=1 SMELT_TEST_FUZZ=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup -m "not slow" tests/property tests/kernel tests/fuse tests/schedule tests/rewrite tests/graph

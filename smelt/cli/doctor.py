@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -117,13 +118,16 @@ def _cache() -> dict[str, Any]:
 
 
 def _tuned() -> dict[str, Any]:
-    """Where tuned choices are kept, and which are used."""
-    from smelt.search import log
+    """Where tuned choices are kept, which are used, and how many that come with smelt are for this processor."""
+    from smelt.device import open_device
+    from smelt.search import log, tuned
 
-    found = log.user_log()
+    found, shipped, known = log.user_log(), tuned.shipped(), {"used": settings().tuned, "shipped": 0}
+    with contextlib.suppress(SmeltError):  # without a compiler nothing is for anybody
+        known["shipped"] = 0 if shipped is None else shipped.count(open_device("cpu", "doctor"))
     if found is None:
-        return {"directory": None, "used": settings().tuned, "bytes": 0}
-    return {"directory": str(found.root), "used": settings().tuned, "bytes": _size(found.root)}
+        return {"directory": None, **known, "bytes": 0}
+    return {"directory": str(found.root), **known, "bytes": _size(found.root)}
 
 
 def _memory() -> dict[str, Any]:

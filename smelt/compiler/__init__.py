@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from smelt.compiler.compile import MEASURED_AS, Choices, Compiler, graph_text, kernels_of, measured_as, question_of
+from smelt.compiler.compile import (
+    MEASURED_AS,
+    NEIGHBOUR,
+    Choices,
+    Compiler,
+    graph_text,
+    kernels_of,
+    measured_as,
+    question_of,
+)
 from smelt.compiler.trace import GraphKey, Traced, trace, with_steady
 from smelt.plan import CompiledGraph
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 KERNEL_LIMIT: Final = 4096  # kernels kept in memory
 MEASURED_AS: Final = "\nmeasured as "
 _RESULTS: Final = 3  # of a graph, that its name tells
+NEIGHBOUR: Final = "as for a neighbour, "  # what begins so names a template and its knobs
 KernelKey = tuple[str, str, str | None]  # the device, the text of the region or routine, and the schedule asked for
 
 
@@ -46,11 +47,12 @@ class Stages:
 class Choices(Protocol):
     """What is known to be better than the default, from a search say: the compiler's only view of tuning."""
 
-    def ask(self, device: Device, question: str) -> str | None:
+    def ask(self, device: Device, question: str, text: str = "") -> str | None:
         """The schedule for the region with this `question_of` its text, as text; None: the default's.
 
         Of a graph (`graph_text`) it is the `fuse.Choices`. Behind `MEASURED_AS` may stand the `measured_as` of the
-        kernel, or what all kernels were: should that be another by now, it is not taken.
+        kernel, or what all kernels were: should that be another by now, it is not taken. Behind `NEIGHBOUR` stands a
+        template with its knobs. The text of the region is there when it is compiled.
         """
         ...
 
@@ -85,9 +87,9 @@ class Compiler:
         self.choices = choices
         self.kernels: Remembered[KernelKey, Built] = Remembered(KERNEL_LIMIT)
 
-    def ask(self, device: Device, question: str) -> str | None:
+    def ask(self, device: Device, question: str, text: str = "") -> str | None:
         """What `choices` say; without any, nothing is known to be better than the default."""
-        return None if self.choices is None else self.choices.ask(device, question)
+        return None if self.choices is None else self.choices.ask(device, question, text)
 
     def compile(self, key: GraphKey, device: Device, explain: bool = False) -> CompiledGraph:
         """Compile the graph of a key, or load it where an earlier process did.

@@ -8,7 +8,16 @@ from contextlib import suppress
 from dataclasses import replace
 
 from smelt.compiler.bodies import simple_bodies
-from smelt.compiler.compile import MEASURED_AS, Compiler, KernelKey, Stages, graph_text, measured_as, question_of
+from smelt.compiler.compile import (
+    MEASURED_AS,
+    NEIGHBOUR,
+    Compiler,
+    KernelKey,
+    Stages,
+    graph_text,
+    measured_as,
+    question_of,
+)
 from smelt.compiler.fusion import Fusion, layout_of
 from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
@@ -57,7 +66,7 @@ from smelt.graph.text import print_graph
 from smelt.kernel import Kernel, Region, Routine, parse_schedule, print_region, print_routine, verify, verify_region
 from smelt.plan import CompiledGraph
 from smelt.rewrite import rewrite
-from smelt.schedule import Candidate, Choice, choose, routine_steps
+from smelt.schedule import Candidate, Choice, choose, chosen, named, routine_steps
 
 MOST_LINES = 20_000  # of a kernel that somebody else has chosen: some schedules would have any number
 STORED, FUSION = "what is stored, and why", "fusion that was chosen"  # titles of texts
@@ -211,7 +220,7 @@ class _Maker:
     def kernel(self, region: Region, text: str) -> Built:
         """The kernel for a region: known, already on its way, or lowered now."""
         question = question_of(text)
-        asked = self.choices[question] = self.compiler.ask(self.device, question)
+        asked = self.choices[question] = self.compiler.ask(self.device, question, text)
 
         def lowered() -> Built:
             with self.stages.stage("schedule"):
@@ -226,18 +235,24 @@ class _Maker:
 
     def scheduled(self, region: Region, asked: str | None) -> tuple[Choice, Kernel]:
         """The kernel of a region as it is asked for, if that fits and is what was measured; else the default's."""
-        first: list[Candidate] = []
         schedule, _, measured = (asked or "").partition(MEASURED_AS)
-        if asked is not None:
-            with suppress(ParseError):
-                first.append(Candidate("chosen", region, parse_schedule(schedule)))
+        first = [] if asked is None else self.asked_for(region, schedule)
         choice, kernel = choose(region, self.device.profile, first)
-        if choice.form != "chosen" or not measured:
+        if not first or choice.form != first[0].form:
             return choice, kernel
-        if source_lines(kernel) <= MOST_LINES and measured_as(self.device, kernel) == measured:
+        if source_lines(kernel) <= MOST_LINES and (not measured or measured_as(self.device, kernel) == measured):
             return choice, kernel
         choice, kernel = choose(region, self.device.profile)
         return replace(choice, refused=("chosen: it is not what was measured", *choice.refused)), kernel
+
+    def asked_for(self, region: Region, text: str) -> list[Candidate]:
+        """The schedule that an answer means for a region, if there is one."""
+        if text.startswith(NEIGHBOUR):
+            found = named(region, self.device.profile, text.removeprefix(NEIGHBOUR))
+            return [] if found is None else [found._replace(form=f"{found.form}, as for a neighbour")]
+        with suppress(ParseError):
+            return [chosen("chosen", region, parse_schedule(text))]
+        return []
 
     def routine_kernel(self, routine: Routine) -> Built:
         text = print_routine(routine)

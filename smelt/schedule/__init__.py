@@ -4,6 +4,7 @@ Always holds: there is a schedule for every region, and it depends on nothing bu
 """
 
 from smelt.schedule.choice import Candidate, Choice, Template
-from smelt.schedule.default import candidates, choose, lowered, templates
+from smelt.schedule.default import candidates, choose, lowered, named, templates
 from smelt.schedule.panels import Panels, panels_of
 from smelt.schedule.routines import routine_steps
+from smelt.schedule.word_tiles import chosen

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, NamedTuple, Protocol, get_type_hints
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, NamedTuple, Protocol, Self, get_type_hints
 
 from smelt.cost import Profile
 from smelt.cost.kernel import NO_WORK, Work
@@ -43,6 +43,16 @@ class Knobs:
         hints = get_type_hints(type(self), include_extras=True)
         every = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
         return {name: tuple(dict.fromkeys((getattr(self, name), *rest))) for name, rest in every.items()}
+
+    def told(self, text: str) -> Self | None:
+        """With values that a text names, as in "height 8, tail mask"; None if it names what is no knob, or no value."""
+        changes: dict[str, Any] = {}
+        known = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name, _, value in (part.partition(" ") for part in text.split(", ") if part):
+            if name not in known or isinstance(known[name], int) != value.isdecimal():
+                return None
+            changes[name] = int(value) if value.isdecimal() else value
+        return replace(self, **changes)
 
     def __str__(self) -> str:
         named = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]

@@ -80,6 +80,18 @@ def templates(region: Region, profile: Profile) -> list[Template]:
     return list(found.values())
 
 
+def named(region: Region, profile: Profile, text: str) -> Candidate | None:
+    """A template of a region at knobs that a text names, as in "tiled: height 8, unroll 4": others are at their default
+    for this region. None where the region has no such template.
+    """
+    form, _, said = text.partition(": ")
+    for template in templates(region, profile):
+        knobs = template.default.told(said) if template.form == form else None
+        if knobs is not None:
+            return template.at(knobs)
+    return None
+
+
 def fits_group(kernel: Kernel, profile: Profile) -> bool:
     """Whether the memory that a group shares holds a kernel's."""
     if not profile.group_threads:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from smelt.cost import Profile
-from smelt.kernel import Split, Stage, rows_of
+from smelt.kernel import INSTRUCTIONS, Matrix, Region, Split, Stage, rows_of
 from smelt.schedule.access import fitting, lies_in_panels
-from smelt.schedule.choice import Candidate
+from smelt.schedule.choice import Actions, Candidate
 from smelt.schedule.contraction import TILE_ROWS, TILE_VECTORS, rows_of_vectors
-from smelt.schedule.facts import Contraction, sizes
+from smelt.schedule.facts import Contraction, contraction_of, sizes
 from smelt.schedule.nest import Nest
 from smelt.schedule.tiling import Tiling
 from smelt.schedule.words import Words, in_place, in_words
@@ -26,6 +26,17 @@ MATRIX_PACKED_BYTES = 1 << 20  # of rows that a task packs at a time, in the sec
 MATRIX_PARTIAL_BYTES = 1 << 20  # of sums that wait for their next block, in the second cache
 MATRIX_PANELS = 16  # panels of columns that one task takes
 ALIASED_BYTES = 2048  # rows so far apart, or a multiple of it, fall into the same sets of the first cache
+
+
+def chosen(form: str, region: Region, actions: Actions) -> Candidate:
+    """Actions that somebody has chosen for a region. Those that name an instruction for words are about the region in
+    words, as they were where they come from.
+    """
+    named = {action.instruction for action in actions if isinstance(action, Matrix)}
+    row = next((row for row in INSTRUCTIONS if row.name in named and row.numbers > 1), None)
+    contraction = None if row is None else contraction_of(region)
+    words = None if row is None or contraction is None else in_words(contraction, row)
+    return Candidate(form, region if words is None else words.contraction.region, actions)
 
 
 def word_programs(contraction: Contraction, profile: Profile) -> Iterator[Candidate]:

@@ -2,6 +2,9 @@
 
 A process asks a few of the questions that a log may answer. So beside it lies an index: for each question at a place,
 where the lines of its answers begin. It belongs to one state of the log; whoever finds another state makes it anew.
+
+The index also has the answers by the form of their regions, if they may serve as neighbours (see `transfer`). What was
+found so is noted beside the log as well: whoever has stored a graph asks without the text of its regions.
 """
 
 from __future__ import annotations
@@ -12,13 +15,16 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from smelt.compiler import MEASURED_AS
+from smelt.compiler import MEASURED_AS, NEIGHBOUR
 from smelt.device import Device
 from smelt.diskcache import DiskCache
 from smelt.search.file import LINE, METHOD, VERSION, body_of, open_log
 from smelt.search.place import place_of
+
+if TYPE_CHECKING:
+    from smelt.search.record import Record
 
 Facts = dict[str, Any]  # of a place
 
@@ -31,13 +37,17 @@ _NONE: Final = 0xFFFFFFFF
 
 _KIND: Final = "index"
 _KEY: Final = "0" * 32
+_NEAR: Final = "near"
+_FORMS: Final = b"\xff" * _NAME  # a row that says that there are neighbours
+_GAIN: Final = 1.05  # times as fast as the default are those
+_MOST: Final = 64  # that are looked at
 
 
 class Answers:
     """The answers of a log as it was when it was first looked at."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.inode, self.rows = root, 0, memoryview(b"")
+        self.root, self.inode, self.header, self.rows = root, 0, b"", memoryview(b"")
         file = open_log(root)
         if file is not None:
             with file:
@@ -56,18 +66,60 @@ class Answers:
             line = b"" if offset is None else os.pread(file.fileno(), LINE, offset).partition(b"\n")[0]
         return _answer(body_of(line) or b"", place, question)
 
+    def denies(self, device: Device, question: str, source: str) -> bool:
+        """Whether a source was found at this place to be no good for a question."""
+        return bool(self.rows) and self._row(_name(place_of(device), f"{question} {source}")) is not None
+
+    def near(self, device: Device, question: str, text: str) -> str | None:
+        """What two neighbours of a region say, one on each side, as long as the log is what it is."""
+        if self.rows[-_ROW : -_ROW + _NAME] != _FORMS:
+            return None
+        place = place_of(device)
+        cache, state = DiskCache(self.root), self.header + _name(place, question)
+        noted = cache.load_bytes(_NEAR, question)
+        if noted is not None and noted.startswith(state):
+            return NEIGHBOUR + noted[len(state) :].decode()
+        file = open_log(self.root) if text else None
+        if file is None:
+            return None
+        from smelt.search.record import Question
+        from smelt.search.transfer import bracketed
+
+        asked = Question.of(text)
+        with file:
+            found = [os.pread(file.fileno(), LINE, at).partition(b"\n")[0] for at in self._offsets(place, asked.form)]
+        knobs = bracketed(asked, device, found)
+        if not knobs:
+            return None
+        cache.store_bytes(_NEAR, question, state + knobs.encode())
+        return NEIGHBOUR + knobs
+
     def _look(self, file: BinaryIO) -> None:
-        self.inode, self.rows = os.fstat(file.fileno()).st_ino, _index(self.root, file)
+        self.inode, (self.header, self.rows) = os.fstat(file.fileno()).st_ino, _index(self.root, file)
 
     def _offset(self, setting: str, place: Facts, question: str) -> int | None:
         """Where the line of an answer begins."""
-        rows, name = self.rows, _name(place, question)
-        at = _ROW * bisect_left(range(len(rows) // _ROW), name, key=lambda k: bytes(rows[_ROW * k : _ROW * k + _NAME]))
-        if rows[at : at + _NAME] != name:
+        at = self._row(_name(place, question))
+        if at is None:
             return None
         at += _NAME + _OFFSET * _SETTINGS.index(setting)
-        offset = int.from_bytes(rows[at : at + _OFFSET], "big")
+        offset = int.from_bytes(self.rows[at : at + _OFFSET], "big")
         return None if offset == _NONE else offset
+
+    def _offsets(self, place: Facts, form: str) -> list[int]:
+        """Where the lines begin of answers for regions of a form."""
+        name, found = _form_name(place, form), list[int]()
+        at = self._row(name)
+        while at is not None and self.rows[at : at + len(name)] == name and len(found) < _MOST:
+            found.append(int.from_bytes(self.rows[at + _NAME : at + _NAME + _OFFSET], "big"))
+            at += _ROW
+        return found
+
+    def _row(self, name: bytes) -> int | None:
+        """Where the first row begins whose name begins so."""
+        rows = self.rows
+        at = _ROW * bisect_left(range(len(rows) // _ROW), name, key=lambda k: bytes(rows[_ROW * k : _ROW * k + _NAME]))
+        return at if rows[at : at + len(name)] == name else None
 
 
 def _answer(body: bytes, place: Facts, question: str) -> str | None:
@@ -81,17 +133,17 @@ def _answer(body: bytes, place: Facts, question: str) -> str | None:
         return None
 
 
-def _index(root: Path, file: BinaryIO) -> memoryview:
-    """The rows of the index, sorted by name."""
+def _index(root: Path, file: BinaryIO) -> tuple[bytes, memoryview]:
+    """What tells a state of the log from others, and the rows of its index, sorted by name."""
     status = os.fstat(file.fileno())
     header = f"{VERSION} {METHOD} {status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns}\n".encode()
     cache = DiskCache(root)
     stored = cache.load_bytes(_KIND, _KEY)
     if stored is not None and stored.startswith(header):
-        return memoryview(stored)[len(header) :]
-    rows = b"".join(sorted(_rows(file)))
+        return header, memoryview(stored)[len(header) :]
+    rows = b"".join(sorted(set(_rows(file))))
     cache.store_bytes(_KIND, _KEY, header + rows)
-    return memoryview(rows)
+    return header, memoryview(rows)
 
 
 def _rows(file: BinaryIO) -> Iterator[bytes]:
@@ -101,8 +153,37 @@ def _rows(file: BinaryIO) -> Iterator[bytes]:
         found = [confirmed(said, same_bits) for same_bits in (False, True)]
         if any(found):
             offsets = [_NONE if entry is None else entry[0] for entry in found]
-            yield _name(place._asdict(), question) + b"".join(offset.to_bytes(_OFFSET, "big") for offset in offsets)
+            yield _name(place._asdict(), question) + _packed(*offsets)
+        yield from others(said).values()
+
+
+def others(said: dict[str, tuple[int, Record]]) -> dict[bytes, bytes]:
+    """Rows besides the one of the answer to a question, by their names, and empty where they say nothing any more: that
+    it may serve its neighbours, and which sources are no good.
+    """
+    from smelt.search.log import confirmed
+
+    rows = {}
+    for _, record in said.values():
+        name = _name(record.place._asdict(), f"{record.question.digest} {record.answer.source}")
+        rows[name] = b"" if record.state == "confirmed" else name + _packed(_NONE, _NONE)
+    best = confirmed(said, same_bits=False)
+    name = (
+        _form_name(record.place._asdict(), record.question.form) + bytes.fromhex(record.question.digest)[: _NAME // 2]
+    )
+    if best is None or not best[1].answer.knobs or best[1].evidence.ratio < _GAIN:
+        return rows | {name: b""}
+    return rows | {name: name + _packed(best[0], _NONE), _FORMS: _FORMS + _packed(_NONE, _NONE)}
+
+
+def _packed(*offsets: int) -> bytes:
+    return b"".join(offset.to_bytes(_OFFSET, "big") for offset in offsets)
 
 
 def _name(place: Facts, question: str) -> bytes:
     return hashlib.sha256(repr((list(place.values()), question)).encode()).digest()[:_NAME]
+
+
+def _form_name(place: Facts, form: str) -> bytes:
+    """What the names of rows begin with that are about regions of a form."""
+    return _name(place, form)[: _NAME // 2]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from smelt.kernel import Illegal, Kernel, Region, print_kernel
 from smelt.schedule import Candidate, lowered
 from smelt.search.contender import Contender, Measurer, Outcome, Timed
 from smelt.search.race import ADOPTED, is_adopted
-from smelt.search.space import Point, leaps, starts, steps
+from smelt.search.space import Point, leaps, located, starts, steps
 
 FRONT = 3  # points whose neighbours are looked at
 DRAWN = 8  # one in so many contenders is drawn at random
@@ -146,25 +146,32 @@ class _Search:
                 self.waiting.append(_Seen(point, self.modelled(kernel) - self.scale))
 
     def legal(self, seeds: Iterable[Candidate]) -> list[tuple[_Seen | None, Contender]]:
-        """Contenders that are no points of the space."""
+        """Contenders to begin with: those with knobs are points of the space."""
         found: list[tuple[_Seen | None, Contender]] = []
         for seed in seeds:
             with suppress(Illegal):
                 contender = Contender.of(seed, self.region, self.device)
                 if (text := print_kernel(contender.kernel)) not in self.texts:
                     self.texts.add(text)
-                    found.append((None, contender))
+                    point = located(seed, self.region, self.device.profile)
+                    self.looked |= {point} if point else set()
+                    seen = None if point is None else _Seen(point, self.modelled(contender.kernel) - self.scale)
+                    found.append((seen, contender))
         return found
 
-    def batch(self, count: int) -> Iterator[tuple[_Seen, Contender]]:
-        """The most promising points that wait, and some at random."""
+    def batch(self, count: int, known: Mapping[str, float]) -> Iterator[tuple[_Seen, Contender]]:
+        """The most promising points that wait, and some at random. What is known teaches, and is not tried again."""
         self.waiting.sort(key=lambda seen: self.guess(*seen.known))
-        for k in range(count):
-            if not self.waiting:
-                return
-            drawn = k % DRAWN == DRAWN - 1
+        taken = 0
+        while taken < count and self.waiting:
+            drawn = taken % DRAWN == DRAWN - 1
             seen = self.waiting.pop(self.rng.randrange(len(self.waiting)) if drawn else -1)
-            yield seen, Contender.of(seen.point.candidate, self.region, self.device)
+            contender = Contender.of(seen.point.candidate, self.region, self.device)
+            if contender.digest in known:
+                self.guess.learn(*seen.known, known[contender.digest])
+                continue
+            taken += 1
+            yield seen, contender
 
 
 def climb(
@@ -175,9 +182,10 @@ def climb(
     rng: random.Random,
     seeds: Iterable[Candidate] = (),
     clock: Callable[[], float] = time.monotonic,
+    known: Mapping[str, float] | None = None,
 ) -> Climb:
     """Search for a schedule that is faster than the default's. Those of `seeds`, which were good elsewhere or before,
-    take part in the first race.
+    take part in the first race. Sources that are `known` to be no faster, with the logarithms of their speeds, do not.
     """
     began = clock()
     search, stale = _Search(region, device, rng), 0
@@ -191,7 +199,7 @@ def climb(
         for point in front:
             pool += [*steps(point), *leaps(point, LEAPS, rng)]
         search.look(pool, clock() + left / 4, clock)
-        pool, chosen = [], [*waiting, *search.batch(limits.batch)]
+        pool, chosen = [], [*waiting, *search.batch(limits.batch, known or {})]
         waiting = []
         if left <= 0 or stale >= STALE or not chosen:
             break

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from smelt.errors import ArgumentError, ParseError
 from smelt.fuse import parse_choices
 from smelt.kernel import Illegal, parse_schedule
+from smelt.search import tuned
 from smelt.search.answers import Answers
 from smelt.search.log import Log, confirmed, load, standing
 from smelt.search.record import Question, Record, write
@@ -63,6 +64,13 @@ def export(records: Iterable[Record], path: Path) -> int:
     except OSError as error:
         raise ArgumentError(f"{path}: {error.strerror or error}") from None
     return len(written)
+
+
+def shipped() -> Iterator[Record]:
+    """The records that come with smelt, for all families of processors."""
+    for path in sorted(Path(tuned.SHIPPED).glob("*.log")):
+        with open(path, "rb") as file:
+            yield from load(file).records
 
 
 def take(log: Log, path: Path, run: str, trust: bool = False) -> Counter[str]:

@@ -68,11 +68,14 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A schedule, how far it keeps the bits of the default, and the digest of the source that it was rendered to."""
+    """A schedule, how far it keeps the bits of the default, and the digest of the source that it was rendered to; and
+    its template and knobs in words, if it is one.
+    """
 
     schedule: str
     bits: str
     source: str
+    knobs: str = ""
 
 
 class Evidence(NamedTuple):
@@ -105,15 +108,15 @@ class Record(NamedTuple):
     @property
     def is_sound(self) -> bool:
         """Whether it is something that this code could have written."""
-        schedule, bits, source = self.answer
+        schedule, bits, source, knobs = self.answer
         words = (self.place.device, self.place.family, self.place.toolchain, self.date, self.smelt, self.run)
         return (
             self.state in STATES
             and bits in BITS
             and self.question.digest == question_of(self.question.text)
             and re.fullmatch(_DIGEST, source) is not None
-            and len(schedule) <= _SCHEDULE
-            and re.search(_LONG_NUMBER, schedule) is None
+            and max(len(schedule), len(knobs)) <= _SCHEDULE
+            and re.search(_LONG_NUMBER, f"{schedule}\n{knobs}") is None
             and max(map(len, words)) <= _WORD
         )
 
@@ -156,6 +159,8 @@ _LEGAL: Final[dict[type, Callable[[Any], bool]]] = {
     int: lambda number: 0 <= number < 1 << 53,
     float: lambda number: number >= 0 and math.isfinite(number),
 }
+# Fields that the first lines did not have.
+_LATER: Final[dict[type, dict[str, Any]]] = {Answer: {"knobs": ""}}
 _EXAMPLE: Final = Record(
     Question("", "", "", (0,)), Place("", "", 0, 0, ""), Answer("", "", ""), Evidence(), "", "", 0, "", "", ""
 )
@@ -170,6 +175,6 @@ def _like(example: Any, data: Any) -> Any:
     elif kind is tuple:
         if type(data) is list:
             return tuple([_like(example[0], item) for item in data])
-    elif type(data) is dict and len(data) == len(example):
+    elif type(data) is dict and len(data := _LATER.get(kind, {}) | data) == len(example):
         return kind(*[_like(part, data[name]) for name, part in zip(example._fields, example, strict=True)])
     raise ValueError(f"{data!r:.40} in a record, where there should be {kind.__name__}")

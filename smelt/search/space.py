@@ -7,7 +7,7 @@ any value to any other; so does 0, which stands for "all" or "none".
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from smelt.cost import Profile
@@ -46,6 +46,10 @@ class Point:
             if value != getattr(self.template.default, name):
                 yield name, value
 
+    def with_knobs(self, changes: Mapping[str, int | str]) -> Knobs:
+        """Its knobs, with other values for some."""
+        return replace(self.knobs, **changes)  # type: ignore[arg-type]
+
     def __str__(self) -> str:
         said = ", ".join(f"{name} {value}" for name, value in self.changes())
         return f"{self.form}: {said}" if said else self.form
@@ -54,6 +58,14 @@ class Point:
 def starts(region: Region, profile: Profile) -> list[Point]:
     """Every template of a region at its default knobs; the first is what is taken without a search."""
     return [Point(_without_groups(each, profile), each.default) for each in templates(region, profile)]
+
+
+def located(candidate: Candidate, region: Region, profile: Profile) -> Point | None:
+    """The point that a candidate is, if it is one."""
+    for start in starts(region, profile):
+        if candidate.knobs is not None and (start.form, type(start.knobs)) == (candidate.form, type(candidate.knobs)):
+            return Point(start.template, candidate.knobs)
+    return None
 
 
 def _without_groups(template: Template, profile: Profile) -> Template:
@@ -68,7 +80,7 @@ def steps(point: Point) -> Iterator[Point]:
     for name, domain in point.template.domains.items():
         now = getattr(point.knobs, name)
         for value in _near(now, domain):
-            yield Point(point.template, replace(point.knobs, **{name: value}))  # type: ignore[arg-type]
+            yield Point(point.template, point.with_knobs({name: value}))
 
 
 def leaps(point: Point, count: int, rng: random.Random) -> Iterator[Point]:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
+import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from smelt.compiler import graph_text, question_of
 from smelt.config import VERSION
 from smelt.errors import ParseError
-from smelt.kernel import Action, Region, parse_schedule
-from smelt.schedule import Candidate
-from smelt.search import climb, log, record
+from smelt.kernel import Action, parse_schedule
+from smelt.schedule import Candidate, chosen, named
+from smelt.search import climb, exchange, file, log, record, transfer
 
 if TYPE_CHECKING:
+    from smelt.tuning.programs import Question
     from smelt.tuning.report import Row
     from smelt.tuning.sites import Found
 
 SEEDS: Final = 4  # schedules that are tried again
+LOSES: Final = 0.99  # times as fast: what was slower is not tried again
+_KNOWN: Final = "known"  # a form, of schedules of which the template is not known
 _WORTH: Final = ("timed", "imported", "confirmed")
 _REASON: Final = 200  # characters
 
@@ -28,15 +34,39 @@ class Keeper:
     def __init__(self, seed: int) -> None:
         self._log, self._seed, self._run = log.user_log(), seed, record.new_run()
         self.is_open = self._log is not None
+        self._shipped = list(exchange.shipped())
 
-    def seeds(self, text: str, region: Region) -> list[Candidate]:
-        """Schedules that were faster before, also on other machines: worth trying again."""
-        if self._log is None:
-            return []
-        known = [one for one in self._log.load().records if one.question.text == text and one.state in _WORTH]
+    @functools.cached_property
+    def _records(self) -> list[record.Record]:
+        """What the log held when the run began, and what came with smelt."""
+        return [*self._shipped, *([] if self._log is None else self._log.load().records)]
+
+    def seeds(self, question: Question) -> Iterator[Candidate]:
+        """What is worth trying first: schedules that were faster before, also on other machines, and what was faster
+        for regions that differ in sizes only.
+        """
+        known = [one for one in self._records if one.question.text == question.text and one.state in _WORTH]
         faster = sorted((one for one in known if one.evidence.ratio > 1), key=lambda one: -one.evidence.ratio)
-        schedules = dict.fromkeys(one.answer.schedule for one in faster)
-        return [Candidate("known", region, actions) for actions in map(_parsed, list(schedules)[:SEEDS]) if actions]
+        distinct = {one.answer.schedule: one for one in reversed(faster)}
+        profile = question.device.profile
+        for one in list(reversed(distinct.values()))[:SEEDS]:
+            again = named(question.region, profile, one.answer.knobs) if one.answer.knobs else None
+            yield again or chosen(_KNOWN, question.region, _parsed(one.answer.schedule))
+        asked, where = record.Question.of(question.text), record.Place.of(question.device)
+        for _, one in transfer.near(asked, where, self._records):
+            yield from transfer.carried(one, question.region, profile)
+
+    def losers(self, question: Question) -> dict[str, float]:
+        """Sources that were no faster here, or not right, with the logarithms of their speeds."""
+        where, found = record.Place.of(question.device), dict[str, float]()
+        for one in self._records:
+            if one.question.text == question.text and one.place == where and one.evidence.method == file.METHOD:
+                ratio = one.evidence.ratio
+                if one.state in ("wrong", "hung", "crashed", "refused"):
+                    found[one.answer.source] = climb.HOPELESS
+                elif one.state == "timed" and 0 < ratio < LOSES:
+                    found[one.answer.source] = math.log(ratio)
+        return found
 
     def keep_fusion(self, found: Found) -> None:
         """A way to cut a program into kernels that was raced, and whether it is to be used from now on."""
@@ -59,9 +89,17 @@ class Keeper:
         found = []
         for one in [adopted] if adopted else row.found.tried:
             state, reason = "confirmed" if adopted else one.outcome.state, _plain(one.outcome.reason)
+            if state == "timed" and self._is_worse(question.digest, one):
+                state, reason = "refused", "it comes with smelt, and is no faster here"
             evidence, origin = _evidence(row, one, adopted is not None), (self._seed, _day(), VERSION, self._run)
             found.append(record.Record(question, where, _answer(one), evidence, state, reason, *origin))
         self._log.add(found)
+
+    def _is_worse(self, question: str, one: climb.Tried) -> bool:
+        """Whether a contender that is used without having been asked for is no faster than the default."""
+        known = {(each.question.digest, each.answer.source) for each in self._shipped}
+        timed = one.outcome.timed
+        return (question, one.contender.digest) in known and timed is not None and timed.ratio < 1
 
 
 def _day() -> str:
@@ -80,7 +118,8 @@ def _plain(reason: str) -> str:
 
 def _answer(one: climb.Tried) -> record.Answer:
     bits = "same" if one.outcome.verdict is None else one.outcome.verdict.bits
-    return record.Answer(one.contender.schedule, bits or "same", one.contender.digest)
+    knobs = "" if one.label == _KNOWN else one.label
+    return record.Answer(one.contender.schedule, bits or "same", one.contender.digest, knobs)
 
 
 def _evidence(row: Row, one: climb.Tried, adopted: bool) -> record.Evidence:

@@ -18,7 +18,7 @@ from smelt.debug.profiling import kernel_name
 from smelt.device import Device
 from smelt.errors import ArgumentError
 from smelt.kernel import Region, parse_region
-from smelt.search import Tuned, climb, contender, measure, race
+from smelt.search import Tuned, climb, contender, race, sized
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
 from smelt.tuning import sites
@@ -68,6 +68,7 @@ class Question(NamedTuple):
     device: Device
     launches: int
     seconds: float
+    sizes: tuple[Mapping[str, int], ...] = ()  # of its dims, as they were seen, the most frequent first
 
     @property
     def digest(self) -> str:
@@ -81,10 +82,10 @@ class Overlay:
     def __init__(self, answers: Mapping[str, str], below: Choices | None) -> None:
         self.answers, self.below = answers, below
 
-    def ask(self, device: Device, question: str) -> str | None:
+    def ask(self, device: Device, question: str, text: str = "") -> str | None:
         """The schedule for a region."""
         known = self.answers.get(question)
-        return known if known is not None or self.below is None else self.below.ask(device, question)
+        return known if known is not None or self.below is None else self.below.ask(device, question, text)
 
 
 Say = Callable[[str], None]
@@ -156,9 +157,10 @@ def tune_programs(
         share = one.seconds / sum(other.seconds for other in chosen[number:])
         limits = climb.Limits(min(budget.each, max(LEAST_SECONDS, left * share)))
         say(f"{number + 1} of {len(chosen)}: {one.name}")
-        seeds = keeper.seeds(one.text, one.region)
-        racer = measurer or measure.Racer(one.device, seed=seed)
-        row = Row.of(one, climb.climb(one.region, one.device, racer, limits, random.Random(seed), seeds), total)
+        seeds, losers = keeper.seeds(one), keeper.losers(one)
+        racer = measurer or sized.racer(one.region, one.device, seed, one.sizes)
+        found = climb.climb(one.region, one.device, racer, limits, random.Random(seed), seeds, known=losers)
+        row = Row.of(one, found, total)
         tuning.rows.append(row)
         keeper.keep(row)  # whatever happens next
     say("the whole program")
@@ -203,10 +205,11 @@ def questions(programs: Iterable[Program]) -> Iterator[Question]:
         # The launches of loops are not timed one by one: the cost model tells them apart.
         taken = program.launches if len(program.launches) == len(records) else [record.seconds for record in records]
         for record, seconds in zip(records, taken, strict=True):
-            if record.region != record.ir and "parameter" not in record.region:
-                first = Question(
-                    kernel_name(record), record.region, parse_region(record.region), program.device, 0, 0.0
-                )
+            if record.region != record.ir:  # else it is a routine
+                region = parse_region(record.region)
+                dims = {v.name for v in region.parameters}
+                sizes = tuple({name: one[name] for name in dims & one.keys()} for one in program.sizes() if dims)
+                first = Question(kernel_name(record), record.region, region, program.device, 0, 0.0, sizes)
                 known = found.get(record.region, first)
                 found[record.region] = known._replace(
                     launches=known.launches + program.calls, seconds=known.seconds + program.calls * seconds

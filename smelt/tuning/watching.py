@@ -6,7 +6,9 @@ both do the same, so the calls of a script or of a function are a race between t
 
 from __future__ import annotations
 
+import struct
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from smelt.locks import new_lock
 from smelt.plan import watch
 
 WORD = 8  # bytes of a pointer
+MOST_SIZES = 256  # that are told apart
 TURN = (0, 1, 1, 0)  # which version runs: both come first and last equally often
 
 
@@ -31,6 +34,7 @@ class Program:
     calls: int = 0
     seconds: float = 0.0
     launches: list[float] = field(default_factory=list)
+    integers: Counter[bytes] = field(default_factory=Counter)  # what it was called with, and how often
     other: CompiledGraph | None = None
     taken: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))  # by this version, and the other
     arena: Memory | None = None  # of the other
@@ -45,6 +49,8 @@ class Program:
             self.arena = self.arena or self.device.allocate(program.arena_bytes)
             bases = self.arena.pointer + bases[WORD:]
         self.calls += 1
+        if integers in self.integers or len(self.integers) < MOST_SIZES:
+            self.integers[integers] += 1
         began = time.perf_counter()
         program.run(bases, integers)
         self.device.synchronize()
@@ -55,15 +61,23 @@ class Program:
         if found:
             self.launches = [min(pair) for pair in zip(self.launches or found, found, strict=True)]
 
+    def sizes(self) -> list[dict[str, int]]:
+        """The sizes of dims in its calls, the most frequent first."""
+        names = [f"d{k}" for k in range(len(self.key.bounds))]
+        counts = [integers for integers, _ in self.integers.most_common()]
+        found = [struct.unpack_from(f"{len(names)}q", each) for each in counts] if names else []
+        return [dict(zip(names, sizes, strict=True)) for sizes in found]
+
     def ratios(self) -> list[float]:
         """How much faster the other version was, for each pair of calls; the first of each warmed up."""
         return [a / b for a, b in zip(*self.taken, strict=False)][1:]
 
     def can_run(self, other: CompiledGraph) -> bool:
         """Whether another version can take this one's place in the middle of a call: the memory that it is given for
-        results has to do for both, and places of its arena must not depend on dims.
+        results and for values whose places depend on dims has to do for both.
         """
-        return other.program is not None and not other.homes and set(self.compiled.in_place) <= set(other.in_place)
+        same = other.homes == self.compiled.homes and set(self.compiled.in_place) <= set(other.in_place)
+        return other.program is not None and same
 
 
 class Watched:

@@ -28,7 +28,7 @@ class Told:
     def __init__(self, answers: dict[str, str] | None = None) -> None:
         self.answers, self.asked = answers or {}, list[str]()
 
-    def ask(self, device: Device, question: str) -> str | None:
+    def ask(self, device: Device, question: str, text: str = "") -> str | None:
         assert device.name == "cpu"
         self.asked.append(question)
         return self.answers.get(question)

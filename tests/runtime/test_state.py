@@ -114,7 +114,7 @@ def test_what_fails_to_be_made_is_made_by_the_next() -> None:
 
 def test_choices_come_with_a_runtime() -> None:
     class Mine:
-        def ask(self, device: Any, question: str) -> str | None:
+        def ask(self, device: Any, question: str, text: str = "") -> str | None:
             return None
 
     mine: Choices = Mine()

@@ -14,6 +14,7 @@ from smelt.cli import main
 from smelt.config import configure
 from smelt.errors import ArgumentError
 from smelt.kernel import Region
+from smelt.search import measure
 from smelt.search.contender import Contender, Outcome, Timed, Verdict
 from smelt.search.log import user_log
 from smelt.transform.jit import Jit
@@ -49,7 +50,7 @@ def network(x: sm.Tensor) -> sm.Tensor:
 
 @pytest.fixture(autouse=True)
 def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(module.measure, "Racer", lambda device, seed: Simulated())
+    monkeypatch.setattr(measure, "Racer", lambda device, sizes=None, seed=0: Simulated())
     with configure(data_dir=tmp_path / "data"), runtime.using(runtime.Runtime()):
         yield
 
