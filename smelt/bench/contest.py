@@ -109,12 +109,19 @@ class Contest:
         return bounded([b for _, b in self.times])
 
     def measured(self, **more: Any) -> Measured:
-        """What is reported of the first."""
+        """What is reported of the first, with `more` than is known here."""
         firsts = [a for a, _ in self.times]
         low, _, high = statistics.quantiles(firsts, n=4) if len(firsts) > 1 else (0.0, 0.0, 0.0)
         marks = bounded([a / mark for a, mark in zip(firsts, self.marks, strict=True)]) if self.marks else None
         spread = (high - low) / statistics.median(firsts)
-        return Measured(seconds=self.first, spread=spread, ratio=self.ratio, rounds=len(firsts), marks=marks, **more)
+        known: dict[str, Any] = {
+            "seconds": self.first,
+            "spread": spread,
+            "ratio": self.ratio,
+            "rounds": len(firsts),
+            "marks": marks,
+        }
+        return Measured(**known | more)
 
 
 def bounded(values: Sequence[float]) -> Bounds:

@@ -30,7 +30,7 @@ def _roofline(report: Report, roof: Roof) -> str:
     lines = list(_lines(roof, min(dot.x for dot in dots) / 2, max(dot.x for dot in dots) * 2))
     told = ", ".join(f"{name} {1e-9 * rate:.0f}" for name, (_, rate) in zip(_LEVELS, roof.levels, strict=True))
     title = (
-        f"{threads_text(roof.threads)}: GFLOP/s over operations per byte. Measured roofs: {1e-9 * roof.flops:.0f} GFLOP/s in "
+        f"{threads_text(roof.threads)}: GFLOP/s over operations per byte. Roofs: {1e-9 * roof.flops:.0f} GFLOP/s in "
         f"float32; {told} GB/s. What has no operations, as a transpose, is not shown."
     )
     return plots.plot(title, dots, lines, is_logarithmic=True, scale=2)
