@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from smelt.bench.timing import private_cache, run_json
+from smelt.bench.first_calls import child_task
+from smelt.bench.report import Report, Row
+from smelt.bench.timing import private_cache
 
 _MEANING = {
     "build nodes": "the model's own Python code",
@@ -25,28 +24,18 @@ _MEANING = {
 }
 
 
-def measure_coldpath(size: str) -> dict[str, Any]:
+def measure_coldpath(size: str) -> Report:
     """Seconds per stage of a model's first compilation, in a fresh process with a cold cache."""
     with private_cache() as environment:
-        found: dict[str, Any] = run_json(
-            ["-m", "smelt.bench.child", "coldpath", json.dumps({"size": size})], environment
-        )
-    return found
-
-
-def coldpath_table(found: dict[str, Any]) -> str:
-    """What `measure_coldpath` found, for people."""
+        found = child_task("coldpath", {"size": size}, environment)
     stages: dict[str, float] = found["stages"]
     total = sum(stages.values())
-    lines = [f"{'stage':<12}  {'seconds':>7}  {'share':>6}"]
-    lines += [
-        f"{name:<12}  {seconds:>7.3f}  {100 * seconds / total:>4.0f} %  {_MEANING.get(name, '')}".rstrip()
+    rows = [
+        Row(name, seconds, "s", detail=f"{seconds / total:4.0%}  {_MEANING.get(name, '')}")
         for name, seconds in stages.items()
     ]
-    lines.append(f"{'total':<12}  {total:>7.3f}")
-    lines.append("")
-    lines.append(
+    text = (
         f"{found['nodes']} nodes, {found['kernels']} launches of {found['distinct_kernels']} distinct kernels, "
         f"{found['source_lines']} lines of C; finding and running the compiled graph: {found['run_seconds']:.3f} s"
     )
-    return "\n".join(lines)
+    return Report([*rows, Row("total", total, "s")], extra=found, text=text)

@@ -178,7 +178,8 @@ def _contest(trees: tuple[Tree, Tree], case: Case, quick: bool) -> Compared:
     with ExitStack() as stack:
         old, new = (_contender(tree, case, quick, stack) for tree in trees)
         found = contest(new, old, window=window, most=most)
-    return Compared(case.name, found.ratio, _DEVIATIONS * found.error, found.second, found.first, found.rounds)
+    noise = _DEVIATIONS * found.error
+    return Compared(case.name, found.ratio.median, noise, found.second.median, found.first.median, len(found.times))
 
 
 def _contender(tree: Tree, case: Case, quick: bool, stack: ExitStack) -> Contender:
@@ -235,7 +236,13 @@ def geometric_mean(found: Sequence[Compared]) -> float | None:
 
 def summary(found: Sequence[Compared]) -> dict[str, Any]:
     """Everything, for programs."""
-    results = [asdict(row) | {"slower": row.slower} for row in found]
+    results = [
+        row.row().json()
+        | {"low": row.ratio and row.ratio * (1 - row.noise), "seconds": row.new}
+        | asdict(row)
+        | {"slower": row.slower}
+        for row in found
+    ]
     slower = [row.name for row in found if row.slower]
     return {"geometric_mean": geometric_mean(found), "slower": slower, "results": results}
 

@@ -19,7 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from smelt.bench.report import Bounds, Measured
 from smelt.bench.timing import ChildError, relative_error
+from smelt.search import race
 
 _LEAST_ROUNDS, _TOLERANCE = 5, 0.02
 
@@ -79,37 +81,90 @@ class Contender:
         return answer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Contest:
-    """Two contenders. `ratio` is the median of the paired ratios: above 1, the first is faster."""
+    """Two contenders: their seconds per call, round by round, and what the mark took beside the first.
 
-    ratio: float
-    error: float  # how uncertain the ratio still is, as a share of it
-    first: float  # median seconds per call
-    second: float
-    rounds: int
+    `ratio` is the median of the paired ratios: above 1, the first is faster.
+    """
+
+    times: Sequence[tuple[float, float]]
+    marks: Sequence[float] = ()
+
+    @property
+    def ratio(self) -> Bounds:
+        return bounded([b / a for a, b in self.times])
+
+    @property
+    def error(self) -> float:
+        """How uncertain the ratio still is, as a share of it."""
+        return relative_error([b / a for a, b in self.times])
+
+    @property
+    def first(self) -> Bounds:
+        return bounded([a for a, _ in self.times])
+
+    @property
+    def second(self) -> Bounds:
+        return bounded([b for _, b in self.times])
+
+    def measured(self, **more: Any) -> Measured:
+        """What is reported of the first, with `more` than is known here."""
+        firsts = [a for a, _ in self.times]
+        low, _, high = statistics.quantiles(firsts, n=4) if len(firsts) > 1 else (0.0, 0.0, 0.0)
+        marks = bounded([a / mark for a, mark in zip(firsts, self.marks, strict=True)]) if self.marks else None
+        spread = (high - low) / statistics.median(firsts)
+        known: dict[str, Any] = {
+            "seconds": self.first,
+            "spread": spread,
+            "ratio": self.ratio,
+            "rounds": len(firsts),
+            "marks": marks,
+        }
+        return Measured(**known | more)
+
+
+def bounded(values: Sequence[float]) -> Bounds:
+    """The median, with bounds that hold whatever the distribution is."""
+    return Bounds(statistics.median(values), *race.bounds(values))
 
 
 def contest(first: Contender, second: Contender, *, window: float = 0.2, most: int = 25) -> Contest:
     """Rounds in alternation, each of as many calls as fill `window` seconds, until the ratio is known well."""
     calls = [max(1, round(window / max(contender.seconds(1), 1e-9))) for contender in (first, second)]
-    times: list[tuple[float, float]] = []
-    error = float("inf")
-    while len(times) < most and (len(times) < _LEAST_ROUNDS or error > _TOLERANCE):
-        times.append((first.seconds(calls[0]), second.seconds(calls[1])))
-        error = relative_error([b / a for a, b in times])
-    ratio = statistics.median(b / a for a, b in times)
-    medians = (statistics.median(a for a, _ in times), statistics.median(b for _, b in times))
-    return Contest(ratio, error, *medians, len(times))
+    found = Contest([])
+    while len(found.times) < most and (len(found.times) < _LEAST_ROUNDS or found.error > _TOLERANCE):
+        # Who begins alternates too.
+        late = second.seconds(calls[1]) if len(found.times) % 2 else None
+        answer = first.ask(str(calls[0]))
+        times = (float(answer["seconds"]), second.seconds(calls[1]) if late is None else late)
+        marks = (float(answer["mark"]),) if "mark" in answer else ()
+        found = Contest((*found.times, times), (*found.marks, *marks))
+    return found
 
 
-def serve(call: Callable[[], object], facts: Mapping[str, Any]) -> None:
+def alone(contender: Contender, *, window: float = 0.2, most: int = 25) -> Contest:
+    """Rounds of one contender that has nobody to meet but itself."""
+    calls = max(1, round(window / max(contender.seconds(1), 1e-9)))
+    answers = [contender.ask(str(calls)) for _ in range(min(most, 2 * _LEAST_ROUNDS))]
+    times = [float(answer["seconds"]) for answer in answers]
+    return Contest([(time, time) for time in times], [float(answer["mark"]) for answer in answers if "mark" in answer])
+
+
+def serve(call: Callable[[], object], facts: Mapping[str, Any], mark: Callable[[], float] | None = None) -> None:
     """Say what was prepared, then answer each number on stdin with the seconds per call of so many calls."""
     print(json.dumps(facts), flush=True)
     for line in sys.stdin:
         seconds = seconds_per_call(call, int(line))
+        beside = {} if mark is None else {"mark": mark()}
         come_to_rest()
-        print(json.dumps({"seconds": seconds}), flush=True)
+        print(json.dumps({"seconds": seconds} | beside), flush=True)
+
+
+def pin(threads: int) -> None:
+    """Keep the process on so many of its cores: every library then sees no more of them."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
 
 def seconds_per_call(call: Callable[[], object], calls: int) -> float:

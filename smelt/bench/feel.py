@@ -5,7 +5,7 @@ A measure is a function that gives rows; `MEASURES` names them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import count
 from typing import Final
 
@@ -82,12 +82,3 @@ MEASURES: Final[dict[str, Measure]] = {
     "layer": Measure("making a layer", layers),
     "start": Measure("from the start of a program to its first loss, against JAX and torch.compile", measure_starts),
 }
-
-
-def measure_feel(names: Iterable[str], quick: bool, progress: Callable[[str], None]) -> list[Row]:
-    """The rows of the measures that are named."""
-    rows: list[Row] = []
-    for name in names:
-        progress(f"{name}: {MEASURES[name].summary}")
-        rows += MEASURES[name].run(quick)
-    return rows

@@ -161,3 +161,15 @@ def check_close(found: NDArray[Any], expected: NDArray[Any], tolerance: float = 
     limit = tolerance * float(np.max(np.abs(expected), initial=0.0))
     if found.shape != expected.shape or not difference <= limit:
         raise InternalError(f"a measured result is wrong: off by {difference:.3g}, and {limit:.3g} is allowed")
+
+
+def error_norms(found: NDArray[Any], expected: NDArray[Any]) -> dict[str, float]:
+    """How far a result is off: the largest and the mean difference as shares of the largest value, and the norm of the
+    differences as a share of the norm of all values.
+    """
+    difference = np.abs(np.asarray(found, np.float64) - expected).reshape(-1)
+    wide = np.asarray(expected, np.float64).reshape(-1)
+    largest = max(float(np.max(np.abs(wide), initial=0.0)), 1e-300)
+    norm = max(float(np.linalg.norm(wide)), 1e-300)
+    most, mean = float(np.max(difference, initial=0.0)), float(difference.mean()) if difference.size else 0.0
+    return {"max": most / largest, "mean": mean / largest, "l2": float(np.linalg.norm(difference)) / norm}

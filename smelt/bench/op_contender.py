@@ -10,6 +10,7 @@ import smelt as sm
 from smelt.bench.contest import seconds_per_call, serve
 from smelt.bench.models import check_close
 from smelt.bench.op_cases import CASES, Case
+from smelt.bench.peak import marked
 
 
 def prepare_smelt(case: Case, quick: bool) -> tuple[Callable[[], object], dict[str, Any]]:
@@ -44,7 +45,8 @@ def prepare_numpy(case: Case, quick: bool) -> tuple[Callable[[], object], dict[s
 def main(words: list[str]) -> None:
     library, name, *options = words
     prepare = {"smelt": prepare_smelt, "numpy": prepare_numpy}[library]
-    serve(*prepare(CASES[name], "quick" in options))
+    mark = marked() if library == "smelt" else None
+    serve(*prepare(CASES[name], "quick" in options), mark)
 
 
 if __name__ == "__main__":

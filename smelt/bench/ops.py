@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from smelt.bench.contest import Contender, Contest, contest
 from smelt.bench.op_cases import CASES
-from smelt.bench.report import Row
+from smelt.bench.report import Row, time_text
 
 LEAST_RATIO = 1.0
 GEOMEAN = 3.0
@@ -21,12 +21,12 @@ def measure_ops(names: Iterable[str], quick: bool, progress: Callable[[str], Non
     for name in names:
         progress(f"{name}: {CASES[name].summary}")
         found, way = _contest(name, quick)
-        ratios.append(found.ratio)
-        detail = (
-            f"{1e3 * found.first:.3f} ms against {1e3 * found.second:.3f} ms ({way}); "
-            f"±{100 * found.error:.0f} % after {found.rounds} rounds; {CASES[name].summary}"
-        )
-        rows.append(Row(name, found.ratio, "×", None if quick else LEAST_RATIO, at_least=True, detail=detail))
+        ratio = found.ratio.median
+        ratios.append(ratio)
+        measured = found.measured(against="numpy", flops=0.0 if quick else CASES[name].flops)
+        detail = f"against {time_text(found.second.median)} ({way}); {CASES[name].summary}"
+        bar = None if quick else LEAST_RATIO
+        rows.append(Row(name, ratio, "×", bar, at_least=True, detail=detail, measured=measured))
         if CASES[name].flops and not quick:
             rows.append(_peak_row(name))
     geomean = math.exp(sum(map(math.log, ratios)) / len(ratios))
@@ -48,9 +48,9 @@ def _peak_row(name: str) -> Row:
     with Contender(["smelt.bench.op_contender", "smelt", name]) as ours, Contender(["smelt.bench.peak"]) as peak:
         found = contest(ours, peak)
     flops = float(peak.facts["flops"])
-    share = CASES[name].flops / flops * found.ratio
+    share = CASES[name].flops / flops * found.ratio.median
     detail = (
-        f"{1e-9 * CASES[name].flops / found.first:.0f} of {1e-9 * flops / found.second:.0f} GFLOP/s, "
-        f"measured in alternation; ±{100 * found.error:.0f} % after {found.rounds} rounds"
+        f"{1e-9 * CASES[name].flops / found.first.median:.0f} of {1e-9 * flops / found.second.median:.0f} GFLOP/s, "
+        f"measured in alternation; ±{100 * found.error:.0f} % after {len(found.times)} rounds"
     )
     return Row(f"{name}: share of the measured peak", share, "×", PEAK_SHARE, at_least=True, detail=detail)

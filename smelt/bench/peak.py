@@ -9,7 +9,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 
-from smelt.bench.contest import serve
+from smelt.bench.contest import seconds_per_call, serve
 from smelt.device import toolchain
 from smelt.device.cpu import CPU
 
@@ -38,7 +38,17 @@ float multiply_adds(long iterations, float start) {{
 """
 
 
-def prepared(cores: int) -> tuple[Callable[[], None], float]:
+def marked(cores: int = 0) -> Callable[[], float]:
+    """What says how fast the machine is at the moment: the seconds of a millisecond's work on so many cores, or all."""
+    call, _ = prepared(cores or CPU().profile.cores, _ITERATIONS // 8)
+
+    def mark() -> float:
+        return min(seconds_per_call(call, 1) for _ in range(3))
+
+    return mark
+
+
+def prepared(cores: int, iterations: int = _ITERATIONS) -> tuple[Callable[[], None], float]:
     """A call that keeps so many cores busy, and how many operations it does."""
     profile = CPU().profile
     lanes = profile.vector_bytes // 4
@@ -54,14 +64,14 @@ def prepared(cores: int) -> tuple[Callable[[], None], float]:
     [library] = toolchain.build([source])
     function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_long, ctypes.c_float)(library.address("multiply_adds"))
 
-    def call() -> None:
-        threads = [threading.Thread(target=function, args=(_ITERATIONS, 0.5)) for _ in range(cores)]
+    def call(library: object = library) -> None:  # which has to stay loaded
+        threads = [threading.Thread(target=function, args=(iterations, 0.5)) for _ in range(cores)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    return call, 2.0 * _ACCUMULATORS * lanes * _ITERATIONS * cores
+    return call, 2.0 * _ACCUMULATORS * lanes * iterations * cores
 
 
 def main() -> None:

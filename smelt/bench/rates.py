@@ -2,11 +2,14 @@
 
 Bandwidths and functions are those of kernels as smelt makes them, run by themselves; multiply-adds are counted in
 registers (`peak`). Each figure is the best of several runs: whatever else the machine does only makes it slower.
+`python -m smelt.bench.rates THREADS` prints them as JSON.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smelt.bench import peak
+from smelt.bench.contest import pin
 from smelt.bench.kernels import Runner, buffer_bytes, memory_of
 from smelt.cost import Profile
 from smelt.cost.rates import Rates, assumed
@@ -145,3 +149,14 @@ def _rested(made: _Made, threads: int) -> float:
         time.sleep(_REST)
         best = min(best, runner())
     return max(1.0, 1e9 * best)
+
+
+def main(threads: int) -> None:
+    """On so many cores: print the figures, and the sizes of the caches."""
+    pin(threads)
+    profile = CPU().profile
+    print(json.dumps(measured()._asdict() | {"l2": profile.l2_bytes, "l3": profile.l3_bytes}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

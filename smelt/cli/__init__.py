@@ -32,16 +32,16 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _bench(words: Sequence[str]) -> int:
-    from smelt.bench.__main__ import main as bench
+    from smelt.bench.command import main as bench
 
-    return bench(words, "smelt bench")
+    return bench(words)
 
 
 _EXAMPLES = """examples:
   smelt doctor             is everything here that smelt needs?
   smelt demo               a network learns to read digits, in a few seconds
   smelt devices --json     for other programs
-  smelt bench compare ../old --quick
+  smelt bench matmul -m 512 --dtype bfloat16
   smelt tune train.py      find faster schedules for the kernels of a script
 
 smelt COMMAND --help says more about one of them
@@ -68,7 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     devices.set_defaults(run=_devices)
     demo = commands.add_parser("demo", help="train a network to read digits, and show how it was compiled")
     demo.set_defaults(run=_demo)
-    commands.add_parser("bench", help="measure smelt, or compare it with an older checkout")
+    commands.add_parser(
+        "bench", help="measure kernels, networks and compiling, against other libraries or an earlier report"
+    )
     commands.add_parser("tune", help="choices that were measured to be faster than the default")
     return parser
 

@@ -1,4 +1,4 @@
-"""`python -m smelt.bench` as a user types it."""
+"""`smelt bench` as a user types it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from smelt.bench import __main__ as command
+from smelt.bench import command, suites
 from smelt.bench.core import MEASURES, Measure
 from smelt.bench.report import Row
 from smelt.errors import CompilerError
@@ -73,7 +73,7 @@ def test_compiling_gradients_is_measured(capsys: pytest.CaptureFixture[str]) -> 
 def test_compiling_alone_contends_with_nobody(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "measure_compile", lambda quick: [Row("a first call", 0.5, "s", 0.6)])
+    monkeypatch.setattr(suites, "measure_compile", lambda quick: [Row("a first call", 0.5, "s", 0.6)])
     assert command.main(["grad", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "a first call" in lines[-1]
@@ -85,7 +85,9 @@ def test_compiling_alone_contends_with_nobody(
 def test_the_cold_path_is_shown_by_stage(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["coldpath", "--quick", "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert {"trace", "rewrite", "fuse", "render", "compile"} <= set(found["stages"])
+    stages = {row["name"]: row["seconds"] for row in found["results"]}
+    assert {"trace", "rewrite", "fuse", "render", "compile"} <= set(stages)
+    assert stages.pop("total") == pytest.approx(sum(stages.values()))
     assert found["kernels"] >= found["distinct_kernels"] > 0
 
 
@@ -110,7 +112,7 @@ def test_a_compiler_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, capsys:
     def fail(size: str) -> None:
         raise CompilerError("no compiler")
 
-    monkeypatch.setattr(command, "measure_coldpath", fail)
+    monkeypatch.setattr(suites, "measure_coldpath", fail)
     assert command.main(["coldpath"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from smelt.bench import __main__ as command
-from smelt.bench import compare
+from smelt.bench import command, compare
 from smelt.bench.compare import Compared
 from smelt.errors import ArgumentError
 
-ANSWER = '{"seconds": seconds}'
+ANSWER = '{"seconds": seconds} | beside'
 QUICK = ["--only", "max-pool", "--quick", "--json", "-"]
 
 
@@ -27,7 +26,9 @@ def old_tree(folder: Path, answer: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("answer", "slower"), [('{"seconds": seconds * 9}', 0), ('{"seconds": seconds / 9}', 1)])
+@pytest.mark.parametrize(
+    ("answer", "slower"), [('{"seconds": seconds * 9} | beside', 0), ('{"seconds": seconds / 9}', 1)]
+)
 def test_a_row_is_a_ratio_of_speeds(
     answer: str, slower: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,15 +11,14 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.bench import __main__ as command
-from smelt.bench import models
+from smelt.bench import command, models
 from smelt.bench.contest import Contest
 from smelt.bench.cpu import in_numpy, in_smelt, memory, networks, suite
 from smelt.bench.cpu.cases import CASES, GROUPS
-from smelt.bench.cpu.library import PEERS
 from smelt.bench.cpu.machine import Copier
-from smelt.bench.cpu.suite import Ring, chosen, measure_cpu
+from smelt.bench.cpu.suite import Asked, Ring, chosen, measure_cpu
 from smelt.bench.report import Row, Verdict
+from smelt.bench.roof import Roof
 from smelt.bench.timing import ChildError
 
 
@@ -104,13 +104,12 @@ class FakeRing(Ring):
     times: ClassVar[dict[str, float]] = {}
 
     def prepare(self, library: str, case: str) -> dict[str, Any]:
-        if library not in self.times and library not in {"peak", "copy"}:
+        if library not in self.times and library != "copy":
             raise ChildError(f"{library} has no idea")
-        return {"seconds": self.times.get(library, 1.0), "flops": 1e9}
+        return {"seconds": self.times.get(library, 1.0)}
 
     def contest(self, first: str, second: str) -> Contest:
-        times = self.times[first], self.times.get(second, 1.0)
-        return Contest(times[1] / times[0], 0.01, *times, 5)
+        return Contest([(self.times[first], self.times.get(second, 1.0))] * 5)
 
 
 def rows_with(
@@ -119,7 +118,8 @@ def rows_with(
     monkeypatch.setattr(suite, "Ring", FakeRing)
     monkeypatch.setattr(suite, "installed", lambda name: name != "jax")
     monkeypatch.setattr(FakeRing, "times", times)
-    rows = measure_cpu(names, [1, 2], PEERS, quick, lambda text: None)
+    monkeypatch.setattr(suite, "measured_roof", lambda threads: Roof(threads, 1e11, 0.0, 1e10, ((math.inf, 1e10),)))
+    rows = measure_cpu(names, Asked([1, 2], quick=quick)).rows
     return {row.name: row for row in rows if not row.name.startswith("machine")}
 
 

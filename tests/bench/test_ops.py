@@ -15,8 +15,8 @@ def test_contenders_answer_in_turn() -> None:
     words = ["smelt.bench.op_contender", "numpy", "cumsum rows", "quick"]
     with Contender(words) as first, Contender(words) as second:
         found = contest(first, second, window=0.001, most=5)
-    assert found.rounds == 5
-    assert found.ratio > 0
+    assert len(found.times) == 5
+    assert found.ratio.low > 0
     assert first.facts["way"].startswith("np.cumsum")
 
 

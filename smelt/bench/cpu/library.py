@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
-PEERS = ("numpy", "torch", "torch.compile", "jax")
-_MODULES = {"torch.compile": "in_torch"}
+from smelt.errors import ArgumentError
+
+PEERS = ("numpy", "torch", "torch.compile", "jax")  # whom smelt meets unless others are named
+KNOWN = ("torch", "torch.compile", "torch.max-autotune", "jax", "numpy", "tvm")
+_MODULES = {"torch.compile": "in_torch", "torch.max-autotune": "in_torch"}
+_DISTRIBUTIONS = {"torch": "torch", "jax": "jax", "tvm": "apache-tvm"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,20 @@ def installed(name: str) -> bool:
     return find_spec(name.partition(".")[0]) is not None
 
 
-def versions() -> dict[str, str | None]:
-    """Of the peers that need not be installed; None for those that are not."""
-    return {name: metadata.version(name) if installed(name) else None for name in ("torch", "jax")}
+def versions(peers: Iterable[str] = PEERS) -> dict[str, str | None]:
+    """Of those peers that need not be installed; None for those that are not."""
+    wanted = {peer.partition(".")[0] for peer in peers}
+    return {
+        name: metadata.version(distribution) if installed(name) else None
+        for name, distribution in _DISTRIBUTIONS.items()
+        if name in wanted
+    }
+
+
+def named(text: str) -> list[str]:
+    """Peers from what a user wrote: `torch,jax`."""
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    for name in found:
+        if name not in KNOWN:
+            raise ArgumentError(f"bench: no peer is called {name!r:.40}", hint=f"The known ones: {', '.join(KNOWN)}.")
+    return found

@@ -1,4 +1,4 @@
-"""What the machine itself can do, as contenders: a copy, and multiply-adds in registers (`peak`).
+"""What memory itself can do, as a contender: a copy.
 
 The copy stands for the least that a kernel has to do which reads and writes so many bytes in all: half of them are read
 from one array and written to another of the same size, so that the bytes moved and the memory touched are the kernel's.
@@ -10,16 +10,12 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from smelt.bench import peak
 from smelt.device import toolchain
 from smelt.device.cpu import CPU
-
-Timer = Callable[[int], float]  # seconds per call, of so many calls
 
 # The empty assembly keeps compilers from calling memcpy, whose stores are not plain ones for arrays of this size.
 _SOURCE = """
@@ -47,8 +43,8 @@ class Copier:
     """Copies that move `nbytes` bytes each, reading and writing taken together; a call gives the seconds of one."""
 
     def __init__(self, nbytes: float, threads: int) -> None:
-        [library] = toolchain.build([_SOURCE.format(nbytes=CPU().profile.vector_bytes)])
-        self._function = ctypes.CFUNCTYPE(None, *_SIGNATURE)(library.address("copy_rounds"))
+        [self._library] = toolchain.build([_SOURCE.format(nbytes=CPU().profile.vector_bytes)])
+        self._function = ctypes.CFUNCTYPE(None, *_SIGNATURE)(self._library.address("copy_rounds"))
         self._threads = threads
         self._part = int(nbytes) // 2 // threads // _ALIGNMENT * _ALIGNMENT
         self.source, self.target = (_aligned(threads * self._part, value) for value in (1, 0))
@@ -74,16 +70,3 @@ def _aligned(nbytes: int, value: int) -> NDArray[np.uint8]:
     block = np.full(nbytes + _ALIGNMENT, value, np.uint8)
     offset = -block.ctypes.data % _ALIGNMENT
     return block[offset : offset + nbytes]
-
-
-def multiply_adds(threads: int) -> tuple[Timer, float]:
-    """Rounds of multiply-adds in registers, and how many operations each does."""
-    call, flops = peak.prepared(threads)
-
-    def seconds(calls: int) -> float:
-        start = time.perf_counter()
-        for _ in range(calls):
-            call()
-        return (time.perf_counter() - start) / calls
-
-    return seconds, flops

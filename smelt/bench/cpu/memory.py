@@ -62,8 +62,19 @@ def _status(field: str) -> int:
     return 1024 * int(line.split()[1])
 
 
-def _forget_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+class Resident:
+    """Watches this process from now on: how much more memory it had at most than at the beginning."""
+
+    def __init__(self, base: int | None = None) -> None:
+        try:
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+            self._base: int | None = _status("VmRSS") if base is None else base
+        except OSError:
+            self._base = None
+
+    def most(self) -> int | None:
+        """Bytes; unknown where the system does not say."""
+        return None if self._base is None else max(0, _status("VmHWM") - self._base)
 
 
 def measure(quick: bool) -> dict[str, Any]:
@@ -75,14 +86,14 @@ def measure(quick: bool) -> dict[str, Any]:
     sm.realize(sm.jit(lambda x: sm.softmax(x @ x.mT))(sm.ones((64, 64))))
     baseline = _status("VmRSS")
     weights, x = _inputs(size)
-    _forget_peak()
+    resident = Resident(baseline)
     function = sm.jit(lambda weights, x: models.forward(weights, x, size.layers, size.heads))
     sm.realize(function(weights, x))
-    peak = _status("VmHWM") - baseline
-    _forget_peak()
+    peak = resident.most() or 0
+    resident = Resident(baseline)
     for _ in range(3):
         sm.realize(function(weights, x))
-    steady = _status("VmHWM") - baseline
+    steady = resident.most() or 0
     return {"peak": max(peak, steady), "steady": steady, "weights": weight_bytes(size), "live": max(live_sets(size))}
 
 

@@ -7,54 +7,87 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from smelt.bench.contest import Contender, Contest, contest
-from smelt.bench.cpu.cases import CASES, GROUPS, Case, Group
-from smelt.bench.cpu.library import installed
+from smelt.bench.contest import Contender, Contest, alone, contest
+from smelt.bench.cpu.cases import CASES, GROUPS, Case, Group, case_named
+from smelt.bench.cpu.library import PEERS, installed
 from smelt.bench.cpu.memory import memory_row
-from smelt.bench.report import Row
+from smelt.bench.report import Measured, Report, Row, threads_text, time_text
+from smelt.bench.roof import Roof, measured_roof
 from smelt.bench.timing import ChildError
 
 _BAR_THREADS = 2
 THREAD_VARIABLES = ("SMELT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-_COPIED, _COPIED_QUICKLY = 1 << 30, 1 << 26  # bytes moved for the machine's own figures: 512 MB copied
 
 Progress = Callable[[str], None]
 
 
-class Ring:
-    """The running contenders of one number of threads, each started when it is first asked for."""
+@dataclass(frozen=True)
+class Asked:
+    """How to measure: with how many threads, against whom. Peers that were `named` meet every case that they can do."""
 
-    def __init__(self, threads: int, folder: str, quick: bool) -> None:
+    threads: Sequence[int]
+    peers: Sequence[str] = PEERS
+    named: bool = False
+    quick: bool = False
+    progress: Progress = lambda text: None
+
+    def meeting(self, case: Case) -> list[str]:
+        """The peers of a case that are there."""
+        return [peer for peer in self.peers if case.meets(peer, self.named) and installed(peer)]
+
+
+class Ring:
+    """The running contenders of one number of threads, each started when it is first asked for.
+
+    Their caches begin empty, so that first calls compile.
+    """
+
+    def __init__(self, threads: int, folder: str, quick: bool, environment: Mapping[str, str] | None = None) -> None:
         self.threads, self.quick = threads, quick
-        self._folder = folder
-        self._running: dict[str, Contender] = {}
+        self._references = Path(folder) / "references"
+        self._references.mkdir(exist_ok=True)
         self._stack = ExitStack()
+        caches = self._stack.enter_context(tempfile.TemporaryDirectory(dir=folder))
+        self._environment = dict.fromkeys(THREAD_VARIABLES, str(threads)) | {
+            "SMELT_CACHE_DIR": f"{caches}/smelt",
+            "TORCHINDUCTOR_CACHE_DIR": f"{caches}/torch",
+            **(environment or {}),
+        }
+        self._running: dict[str, Contender] = {}
 
     def __enter__(self) -> Ring:
         return self
 
     def __exit__(self, *error: object) -> None:
+        for library in list(self._running):
+            self.dismiss(library)
         self._stack.close()
-        self._running.clear()
 
     def prepare(self, library: str, case: str) -> dict[str, Any]:
         """Make a contender ready for a case; gives its facts. A contender that refuses or dies is a ChildError."""
         if library not in self._running:
-            words = ["smelt.bench.cpu.contender", library, str(self.threads), self._folder]
-            environment = {name: str(self.threads) for name in THREAD_VARIABLES}
-            contender = Contender([*words, *(["quick"] if self.quick else [])], environment)
-            self._running[library] = self._stack.enter_context(contender)
+            words = ["smelt.bench.cpu.contender", library, str(self.threads), str(self._references)]
+            contender = Contender([*words, *(["quick"] if self.quick else [])], self._environment)
+            self._running[library] = contender.__enter__()
+        return self.ask(library, f"case {case}")
+
+    def ask(self, library: str, text: str) -> dict[str, Any]:
+        """What a contender that was prepared answers."""
         try:
-            return self._running[library].ask(f"case {case}")
+            return self._running[library].ask(text)
         except ChildError:
             self.dismiss(library)
             raise
 
     def contest(self, first: str, second: str) -> Contest:
+        """Two of them in alternation; one that meets itself is alone."""
         window, most = (0.05, 5) if self.quick else (0.1, 25)
+        if first == second:
+            return alone(self._running[first], window=window, most=most)
         return contest(self._running[first], self._running[second], window=window, most=most)
 
     def dismiss(self, library: str) -> None:
@@ -76,66 +109,75 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def measure_cpu(
-    names: Sequence[str],
-    threads: Sequence[int],
-    peers: Sequence[str],
-    quick: bool,
-    progress: Progress,
-    groups: Mapping[str, Group] = GROUPS,
-) -> list[Row]:
+def measure_cpu(names: Sequence[str], asked: Asked, groups: Mapping[str, Group] = GROUPS) -> Report:
     """The machine's own figures, then a row for each case and number of threads, and the geometric means."""
-    peers = [peer for peer in peers if installed(peer)]
+    found = machine_report(asked)
+    roofs = {roof.threads: roof for roof in found.roofs}
     with tempfile.TemporaryDirectory(prefix="smelt-bench-") as folder:
-        rows = [row for count in threads for row in _machine(count, folder, quick, progress)]
         for group, cases in chosen(names, groups).items():
             if groups[group].memory:
-                progress(f"{group}: {CASES[cases[0]].summary}")
-                rows.append(memory_row(quick))
+                asked.progress(f"{group}: {CASES[cases[0]].summary}")
+                found.rows.append(memory_row(asked.quick))
                 continue
-            for count in threads:
-                with Ring(count, folder, quick) as ring:
-                    rows += _group(ring, group, groups[group], cases, peers, progress)
-            for file in Path(folder).iterdir():
+            for count in asked.threads:
+                with Ring(count, folder, asked.quick) as ring:
+                    found.rows += _group(ring, roofs[count], group, groups[group], cases, asked)
+            for file in (Path(folder) / "references").iterdir():
                 file.unlink()
-    return rows
+    return found
 
 
-def _machine(threads: int, folder: str, quick: bool, progress: Progress) -> list[Row]:
-    progress(f"the machine itself, {_threads(threads)}")
-    with Ring(threads, folder, quick) as ring:
-        flops = ring.prepare("peak", "multiply-adds")
-        moved = _COPIED_QUICKLY if quick else _COPIED
-        copied = ring.prepare("copy", str(moved))
-    words = _threads(threads)
-    return [
-        Row(f"machine: multiply-adds, {words}", flops["flops"] / flops["seconds"], "GFLOP/s", detail="float32"),
-        Row(
-            f"machine: copy, {words}",
-            moved / copied["seconds"],
-            "GB/s",
-            detail=f"{moved >> 21} MB with plain stores; bytes read and written",
-        ),
-    ]
+def measure_kernel(kernel: str, sizes: Sequence[int], dtype: str, asked: Asked, tune: str, is_dumped: bool) -> Report:
+    """One kernel at sizes of its own: as it is, and once more with what a search for so long finds."""
+    found, text = machine_report(asked), list[str]()
+    name, shown = (f"{kernel} {between.join(map(str, sizes))} {dtype}" for between in " ×")
+    with tempfile.TemporaryDirectory(prefix="smelt-bench-") as folder:
+        own = {"SMELT_DATA_DIR": folder, "SMELT_TUNED": "on"} if tune else {}
+        for roof in found.roofs:
+            asked.progress(f"{shown}, {threads_text(roof.threads)}")
+            with Ring(roof.threads, folder, asked.quick, own) as ring:
+                for budget in ("", tune) if tune else ("",):
+                    title = f"{shown}{f', tuned {budget}' if budget else ''}, {threads_text(roof.threads)}"
+                    try:
+                        found.rows.append(_case(ring, roof, name, title, asked, None, budget))
+                        text += [f"{title}\n{ring.ask('smelt', 'schedule')['text']}"] if is_dumped else []
+                    except ChildError as error:
+                        found.rows.append(Row(title, None, "×", detail=f"smelt: {_first_line(error)}"))
+    return replace(found, text="\n\n".join(text))
 
 
-def _group(
-    ring: Ring, title: str, group: Group, cases: Sequence[str], peers: Sequence[str], progress: Progress
-) -> list[Row]:
+def machine_report(asked: Asked) -> Report:
+    """The machine's own figures."""
+    rows: list[Row] = []
+    roofs: list[Roof] = []
+    for threads in asked.threads:
+        words = threads_text(threads)
+        asked.progress(f"the machine itself, {words}")
+        roof = measured_roof(threads)
+        roofs.append(roof)
+        rows += [
+            Row(f"machine: multiply-adds, {words}", roof.flops, "GFLOP/s", detail="float32, in registers"),
+            Row(f"machine: copy, {words}", roof.copy, "GB/s", detail="from memory to memory; bytes read and written"),
+        ]
+    return Report(rows, roofs=roofs, facts={"roofs": [roof.json() for roof in roofs]})
+
+
+def _group(ring: Ring, roof: Roof, title: str, group: Group, cases: Sequence[str], asked: Asked) -> list[Row]:
     judged = not ring.quick and (ring.threads == _BAR_THREADS or group.always)
     rows: list[Row] = []
     for name in cases:
-        progress(f"{name}, {_threads(ring.threads)}: {CASES[name].summary}")
+        shown = f"{name}, {threads_text(ring.threads)}"
+        asked.progress(f"{shown}: {CASES[name].summary}")
         try:
-            rows.append(_case(ring, name, peers, _bar(group, CASES[name]) if judged else None))
+            rows.append(_case(ring, roof, name, shown, asked, _bar(group, CASES[name]) if judged else None))
         except ChildError as error:
-            rows.append(Row(f"{name}, {_threads(ring.threads)}", None, "×", detail=f"smelt: {_first_line(error)}"))
+            rows.append(Row(shown, None, "×", detail=f"smelt: {_first_line(error)}"))
     ratios = [row.figure for row in rows if row.figure and row.unit == "×"]
     if group.geomean and len(cases) > 1 and ratios:
         geomean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         complete = len(ratios) == len(group.cases)
         bar = group.geomean if judged and complete else None
-        name = f"{title}: geometric mean, {_threads(ring.threads)}"
+        name = f"{title}: geometric mean, {threads_text(ring.threads)}"
         rows.append(Row(name, geomean, "×", bar, at_least=True, detail="" if complete else "of a part of the group"))
     return rows
 
@@ -144,59 +186,92 @@ def _bar(group: Group, case: Case) -> float | None:
     return group.each if case.bar is None else case.bar
 
 
-def _case(ring: Ring, name: str, peers: Sequence[str], bar: float | None) -> Row:
-    case = CASES[name]
-    notes: list[str] = []
-    times: dict[str, float] = {}
-    best: str | None = None
-    for peer in (peer for peer in peers if peer in case.peers):
+@dataclass
+class _Screened:
+    """Peers that were made ready for a case, and what they said."""
+
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def fastest(self) -> str | None:
+        return min(self.facts, key=lambda peer: float(self.facts[peer]["seconds"]), default=None)
+
+    def text(self) -> str:
+        order = sorted(self.facts, key=lambda peer: float(self.facts[peer]["seconds"]))
+        return ", ".join(f"{peer} {time_text(self.facts[peer]['seconds'])}" for peer in order)
+
+
+def _screen(ring: Ring, name: str, case: Case, asked: Asked) -> _Screened:
+    """All peers, of a heavy case never two at once."""
+    found = _Screened()
+    for peer in asked.meeting(case):
+        best = found.fastest()
         try:
-            times[peer] = float(ring.prepare(peer, name)["seconds"])
+            found.facts[peer] = ring.prepare(peer, name)
         except ChildError as error:
-            notes.append(f"{peer} failed: {_first_line(error)}")
+            found.notes.append(f"{peer} failed: {_first_line(error)}")
             continue
-        slower = best if best is None or times[peer] < times[best] else peer
-        best = min(times, key=lambda peer: times[peer])
-        if case.heavy and slower is not None:
-            ring.dismiss(slower)
-    ours = float(ring.prepare("smelt", name)["seconds"])
-    screened = ", ".join(f"{peer} {_milliseconds(times[peer])}" for peer in sorted(times, key=lambda peer: times[peer]))
-    opponent = "copy" if case.share else best
-    if opponent is None:
-        detail = "; ".join(["nobody to compete with", *notes, case.summary])
-        return Row(f"{name}, {_threads(ring.threads)}", ours, "ms", detail=detail)
-    if case.share:
-        ring.prepare(opponent, str(int(case.nbytes)))
-    found = ring.contest("smelt", opponent)
+        if case.heavy and best is not None:
+            ring.dismiss(peer if found.fastest() == best else best)
+    return found
+
+
+def _case(ring: Ring, roof: Roof, name: str, title: str, asked: Asked, bar: float | None, budget: str = "") -> Row:
+    case = case_named(name)
+    screened = _screen(ring, name, case, asked)
+    ours = ring.prepare("smelt", name)
+    notes = screened.notes
+    if budget:
+        tuning = ring.ask("smelt", f"tune {budget}")
+        notes = [f"tuned for {tuning['tuning']:.1f} s: {tuning['stored'] or 'no'} kernels changed", *notes]
+        ours = {"errors": ours["errors"]}  # its first call found what was compiled before
+    copied = _copied(ring, case) if case.share else None
+    opponent = screened.fastest()
+    found = ring.contest("smelt", opponent or "smelt")
     if case.heavy:
-        ring.dismiss("smelt")
-        ring.dismiss(opponent)
+        for library in ("smelt", "copy", *screened.facts):
+            ring.dismiss(library)
+    stands_in = ring.quick and bool(case.quick)
+    measured = _measured(found, replace(case, flops=0.0, nbytes=0.0) if stands_in else case, roof, ours, screened)
     parts = [
-        f"{_milliseconds(found.first)}{_speed(case, found.first, ring.quick)} against "
-        f"{_milliseconds(found.second)} ({opponent})",
-        f"±{100 * found.error:.0f} % after {found.rounds} rounds",
-        *([f"screened: {screened}"] if len(times) > 1 or case.share else []),
+        *([f"against {time_text(found.second.median)} ({opponent})"] if opponent else ["nobody to compete with"]),
+        *([f"screened: {screened.text()}"] if len(screened.facts) > 1 else []),
         *notes,
-        "a small one in its place" if ring.quick and case.quick else case.summary,
+        "a small one in its place" if stands_in else case.summary,
     ]
-    return Row(f"{name}, {_threads(ring.threads)}", found.ratio, "×", bar, at_least=True, detail="; ".join(parts))
+    if copied is not None:
+        parts.insert(0, f"a share of a copy, {time_text(copied.second.median)}")
+    ratio = (copied or found).ratio.median
+    if opponent is None and copied is None:
+        return Row(title, found.first.median, "ms", detail="; ".join(parts), measured=measured)
+    return Row(title, ratio, "×", bar, at_least=True, detail="; ".join(parts), measured=measured)
 
 
-def _speed(case: Case, seconds: float, quick: bool) -> str:
-    if quick and case.quick:
-        return ""
-    if case.flops:
-        return f", {1e-9 * case.flops / seconds:.0f} GFLOP/s,"
-    return f", {1e-9 * case.nbytes / seconds:.1f} GB/s,"
+def _copied(ring: Ring, case: Case) -> Contest:
+    """smelt against a copy that moves as many bytes."""
+    ring.prepare("copy", str(int(case.nbytes)))
+    return ring.contest("smelt", "copy")
+
+
+def _measured(found: Contest, case: Case, roof: Roof, ours: Mapping[str, Any], screened: _Screened) -> Measured:
+    """All columns of a case; `ours` are the facts of smelt's contender."""
+    opponent = screened.fastest()
+    known = found.measured(
+        threads=roof.threads,
+        against=opponent or "",
+        flops=case.flops,
+        nbytes=case.nbytes,
+        roof=roof.share(found.first.median, case.flops, case.nbytes, case.dtype),
+        errors=ours.get("errors"),
+        memory=ours.get("memory"),
+        first=ours.get("first"),
+        peers={peer: {key: facts.get(key) for key in PEER_FACTS} for peer, facts in screened.facts.items()},
+    )
+    return known if opponent else replace(known, ratio=None)
+
+
+PEER_FACTS = ("seconds", "first", "memory", "errors")
 
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread{'s' if count > 1 else ''}"

@@ -43,6 +43,11 @@ class Case:
     bar: float
     cold: float | None = None
 
+    def least_bytes(self) -> float:
+        """What a step reads and writes at least: the weights and both averages of Adam, twice, and the batch."""
+        weights = sum(array.nbytes for array in self.weights().values())
+        return float(6 * weights + sum(part.nbytes for part in self.batch()))
+
 
 def _uniform(generator: np.random.Generator, *shape: int, fan: int) -> NDArray[np.float32]:
     bound = 1 / math.sqrt(fan)

@@ -1,7 +1,7 @@
 """One contender of the train suite: `python -m smelt.bench.train.contender LIBRARY CASE THREADS`.
 
-It answers with the losses of its first steps and the seconds of the first, then each number with the seconds per step
-of so many.
+It answers with the losses of its first steps, the seconds of the first and the memory that they took, then each number
+with the seconds per step of so many.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import sys
 import time
 from collections.abc import Callable
 
-from smelt.bench.contest import serve
-from smelt.bench.cpu.contender import pin
+from smelt.bench.contest import pin, serve
+from smelt.bench.cpu.memory import Resident
+from smelt.bench.peak import marked
+from smelt.bench.train.cases import CASES
 
 LOSSES = 3  # that are compared
-
-_MODULES = {"torch.compile": "in_torch", "smelt-plain": "in_smelt"}
 
 
 def main(words: list[str]) -> None:
     library, case, threads = words
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
     pin(int(threads))
-    module = importlib.import_module(f"smelt.bench.train.{_MODULES.get(library, f'in_{library}')}")
+    resident = Resident()
+    module = importlib.import_module(f"smelt.bench.train.in_{library.partition('.')[0].partition('-')[0]}")
     try:
         step: Callable[[], float] = module.training(library, case, int(threads))
         began = time.perf_counter()
@@ -34,8 +35,10 @@ def main(words: list[str]) -> None:
     except Exception as error:
         print(json.dumps({"error": f"{type(error).__name__}: {error}".partition("\n")[0]}), file=answers, flush=True)
         raise
+    facts = {"losses": losses, "first": first, "memory": resident.most(), "nbytes": CASES[case].least_bytes()}
+    mark = marked(int(threads)) if library == "smelt" else None
     sys.stdout = answers
-    serve(step, {"losses": losses, "first": first})
+    serve(step, facts, mark)
 
 
 if __name__ == "__main__":

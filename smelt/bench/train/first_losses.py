@@ -11,14 +11,12 @@ import resource
 import sys
 import time
 
-_MODULES = {"torch.compile": "in_torch"}
-
 
 def main(words: list[str]) -> None:
     library, threads, *cases = words
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
     began, before = time.perf_counter(), 0.0 if library == "smelt" else _processor()
-    module = importlib.import_module(f"smelt.bench.train.{_MODULES.get(library, f'in_{library}')}")
+    module = importlib.import_module(f"smelt.bench.train.in_{library.partition('.')[0]}")
     losses = [module.training(library, case, int(threads))() for case in cases]
     seconds, processor = time.perf_counter() - began, _processor() - before
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)

@@ -90,18 +90,21 @@ def _model(case: str) -> Any:
 
 
 def training(library: str, case: str, threads: int) -> Callable[[], float]:
-    """One step on the same batch again, as a function that gives the loss."""
+    """One step on the same batch again, as a function that gives the loss; `torch.float64` is what losses should be."""
     torch.set_num_threads(threads)
     model = _model(case)
     weights = {name: torch.from_numpy(value) for name, value in CASES[case].weights().items()}
     model.load_state_dict(weights, strict=False)  # running averages stay as they begin
     x, y = (torch.from_numpy(part) for part in CASES[case].batch())
+    if library == "torch.float64":
+        model, x = model.double(), x.double() if x.is_floating_point() else x
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=BETAS, eps=EPSILON, fused=True)
 
     def loss_of(x: Any, y: Any) -> Any:
         return F.cross_entropy(model(x), y.reshape(-1))
 
-    loss_of = torch.compile(loss_of, dynamic=False) if library == "torch.compile" else loss_of
+    modes = {"torch.compile": None, "torch.max-autotune": "max-autotune"}
+    loss_of = torch.compile(loss_of, dynamic=False, mode=modes[library]) if library in modes else loss_of
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)

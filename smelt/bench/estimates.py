@@ -146,7 +146,7 @@ def pairs(guessed: Sequence[float], taken: Sequence[float]) -> list[bool]:
     return [(a[0] < b[0]) == (a[1] < b[1]) for a, b in both if max(a[0], b[0]) > _CHANCE * min(a[0], b[0])]
 
 
-def measure_model(names: Iterable[str], quick: bool, progress: Callable[[str], None]) -> list[Row]:
+def measure_estimates(names: Iterable[str], quick: bool, progress: Callable[[str], None]) -> list[Row]:
     """A row for each kernel, then the sums of all."""
     profile = CPU().profile._replace(cores=1)
     rates, wanted, rows = known(CPU().profile), set(names), []

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from smelt.bench import __main__ as command
-from smelt.bench.model import correlation, geometric_mean, pairs, ranks
+from smelt.bench import command
+from smelt.bench.estimates import correlation, geometric_mean, pairs, ranks
 
 
 def test_ranks_and_their_correlation() -> None:
@@ -23,7 +23,7 @@ def test_only_pairs_that_differ_by_more_than_chance_count() -> None:
 
 
 def test_the_suite_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["model", "--quick", "--only", "f32-128", "--json", "-"]) == 0
+    assert command.main(["estimates", "--quick", "--only", "f32-128", "--json", "-"]) == 0
     results = {each["name"]: each["figure"] for each in json.loads(capsys.readouterr().out)["results"]}
     assert results["regret, model"] >= 1 <= results["regret, default order"]
     assert results["f32-128 0"] > 0

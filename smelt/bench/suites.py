@@ -1,0 +1,316 @@
+"""All suites: what each measures, and with which words it is asked. A new one is one more entry of `suites`."""
+
+from __future__ import annotations
+
+import argparse
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from smelt.bench import compare
+from smelt.bench.coldpath import measure_coldpath
+from smelt.bench.compare import COMPILE
+from smelt.bench.compiling import SUMMARY as COMPILE_SUMMARY
+from smelt.bench.compiling import measure_compile
+from smelt.bench.core import MEASURES, Measure
+from smelt.bench.cpu.cases import GRADIENTS, GROUPS, KERNELS, Group, Kernel
+from smelt.bench.cpu.library import PEERS, versions
+from smelt.bench.cpu.suite import Asked, Progress, cores, measure_cpu, measure_kernel
+from smelt.bench.estimates import measure_estimates
+from smelt.bench.feel import MEASURES as FEEL
+from smelt.bench.op_cases import CASES as OPS
+from smelt.bench.ops import measure_ops
+from smelt.bench.report import Report, Row
+from smelt.bench.starts import measure_starts
+from smelt.bench.train.cases import CASES as NETWORKS
+from smelt.bench.train.suite import PEERS as TRAINED
+from smelt.bench.train.suite import measure_train
+
+Arguments = argparse.Namespace
+Words = tuple[tuple[str, ...], dict[str, Any]]  # of an option: its names, and how argparse takes it
+
+_ROUGH = "few rounds: a rough look, without bars"
+_TRAINED = ("mlp", "lenet", "gpt")
+_TRAINED_QUICKLY = ("mlp", "gpt-small")
+_FORWARD = ("gpt2", "decode-f32", "decode-bf16")  # networks of the cpu suite
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What a suite measures, and what it is asked with on the command line."""
+
+    help: str
+    run: Callable[[Arguments, Progress], Report]
+    quick: str = ""  # what --quick means
+    only: Iterable[str] | None = None  # what --only may name; None: nothing, empty: any name
+    listed: str = ""  # what those are, below the options
+    strict: bool = False  # there are bars
+    threads: Sequence[int] = ()  # those that are taken unless others are given
+    peers: Sequence[str] = ()  # the same
+    words: Sequence[Words] = field(default=())  # options that only this suite has
+    description: str = ""
+
+
+def suites() -> dict[str, Suite]:
+    """By name, in the order in which they are listed."""
+    kernels = {name: _kernel_suite(name, kernel) for name, kernel in KERNELS.items()}
+    return {**kernels, **_with_others(), **_alone()}
+
+
+def _with_others() -> dict[str, Suite]:
+    """Those in which other libraries take part."""
+    both, every = range(1, min(2, cores()) + 1), {**GROUPS, **GRADIENTS}
+    common: dict[str, Any] = {"quick": _ROUGH, "strict": True, "peers": PEERS}
+    return {
+        "suite": Suite(
+            "every row of cpu, grad and train",
+            _suite,
+            only=[*_names(every), *NETWORKS],
+            listed=_listed(_group_lines(every), NETWORKS),
+            threads=both,
+            **common,
+        ),
+        "model": Suite(
+            "a whole network: a forward pass, or a training step",
+            _model,
+            listed=_listed((), _networks()),
+            threads=[max(both)],
+            words=[(("network",), {"choices": list(_networks()), "metavar": "NAME", "help": "which one"})],
+            **common,
+        ),
+        "cpu": Suite(
+            "products, norms, reductions, attention and networks against NumPy, PyTorch, JAX and the machine",
+            _cpu,
+            only=_names(GROUPS),
+            listed=_listed(_group_lines(GROUPS)),
+            threads=both,
+            **common,
+        ),
+        "grad": Suite(
+            "values with gradients against PyTorch and JAX, and what compiling them costs",
+            _grad,
+            only=[*_names(GRADIENTS), COMPILE],
+            listed=_listed((*_group_lines(GRADIENTS), f"  {COMPILE}: {COMPILE_SUMMARY}")),
+            threads=both,
+            **common,
+        ),
+        "train": Suite(
+            "whole training steps against PyTorch and JAX",
+            _train,
+            only=NETWORKS,
+            listed=_listed((), NETWORKS),
+            threads=[max(both)],
+            **common | {"quick": f"small networks and {_ROUGH}", "peers": TRAINED},
+        ),
+        "compile": Suite(
+            "first calls and first losses with cold and warm caches, against JAX and torch.compile",
+            _compile,
+            quick="small models: a rough look",
+            strict=True,
+        ),
+    }
+
+
+def _alone() -> dict[str, Suite]:
+    """Those of smelt and NumPy alone."""
+    return {
+        "core": Suite(
+            "calls, nodes, imports, first compilations, fused matmul: each with its bar",
+            partial(_measures, MEASURES),
+            quick="fewer rounds and a smaller model: a rough look",
+            only=MEASURES,
+            listed=_listed((), MEASURES),
+            strict=True,
+        ),
+        "ops": Suite(
+            "indexing, order, scans, convolution and pooling against NumPy",
+            _ops,
+            quick=f"small inputs and {_ROUGH}",
+            only=OPS,
+            listed=_listed((), OPS),
+            strict=True,
+        ),
+        "feel": Suite(
+            "what a user waits for outside of jit: an op, a draw, a layer",
+            partial(_measures, FEEL),
+            quick="few rounds: a rough look",
+            only=FEEL,
+            listed=_listed((), FEEL),
+            strict=True,
+        ),
+        "coldpath": Suite(
+            "seconds per stage of a first compilation, with a cold cache", _coldpath, quick="a small model"
+        ),
+        "estimates": Suite(
+            "the cost model against kernels in several forms, on one thread",
+            _estimates,
+            quick="one case of each group: a rough look",
+            only=(),
+            listed="kernels of any case may be named: softmax, gpt",
+        ),
+        "compare": Suite(
+            "an old checkout against this one: every row of core, ops, cpu, grad and train before and after",
+            _compare,
+            quick="few rounds and small inputs: a rough look",
+            only=compare.known_names(),
+            listed="example:\n  git worktree add ../old HEAD~1\n  smelt bench compare ../old --only ops cpu",
+            threads=range(1, min(2, cores()) + 1),
+            words=[(("old",), {"type": Path, "metavar": "OLD_TREE", "help": "the checkout to compare with"})],
+            description="Figures are ratios of speeds, above 1 where this tree is faster.\nExits with 1 when a row is "
+            f"below {compare.LEAST} of the old speed beyond its noise, or does not run here.",
+        ),
+    }
+
+
+def _kernel_suite(name: str, kernel: Kernel) -> Suite:
+    words: list[Words] = []
+    for size, (default, meaning) in kernel.sizes.items():
+        told = f"{meaning}; {default} unless given"
+        option = f"-{size}" if len(size) == 1 else f"--{size}"
+        words.append(((option,), {"type": _size, "default": default, "metavar": "N", "help": told}))
+    if len(kernel.dtypes) > 1:
+        told = f"{', '.join(kernel.dtypes)}; float32 unless given"
+        words.append((("--dtype",), {"choices": kernel.dtypes, "default": "float32", "metavar": "DTYPE", "help": told}))
+    words += [
+        (("--dump-schedule",), {"action": "store_true", "help": "print form, knobs and schedule of what runs"}),
+        (("--tune",), {"metavar": "BUDGET", "default": "", "help": "once more after a search: quick, max, or seconds"}),
+    ]
+    run = partial(_kernel, name, list(kernel.sizes))
+    return Suite(kernel.summary, run, quick="few rounds: a rough look", threads=[cores()], peers=PEERS, words=words)
+
+
+def _size(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= 1 << 20):
+        raise argparse.ArgumentTypeError(f"{text!r:.20} is no size")
+    return int(text)
+
+
+def _names(groups: Mapping[str, Group]) -> list[str]:
+    return [*groups, *(name for group in groups.values() for name in group.cases)]
+
+
+def _networks() -> dict[str, Any]:
+    """Whole networks, with what they are."""
+    forward = {name: case for group in GROUPS.values() for name, case in group.cases.items() if name in _FORWARD}
+    return {**forward, **NETWORKS}
+
+
+def _listed(lines: Iterable[str], more: Mapping[str, Any] | None = None) -> str:
+    named = [f"  {name:<18}{one.summary}" for name, one in (more or {}).items()]
+    return "\n".join(["what may be named:", *lines, *named])
+
+
+def _group_lines(groups: Mapping[str, Group]) -> Iterator[str]:
+    for name, group in groups.items():
+        yield f"  {name}: {group.summary}"
+        yield from (f"    {case:<18}{facts.summary}" for case, facts in group.cases.items())
+
+
+# --- how they are run
+
+
+def _asked(arguments: Arguments, progress: Progress, peers: Sequence[str] = PEERS) -> Asked:
+    given: Sequence[str] | None = arguments.peers
+    return Asked(arguments.threads, peers if given is None else given, given is not None, arguments.quick, progress)
+
+
+def _kernel(name: str, sizes: Sequence[str], arguments: Arguments, progress: Progress) -> Report:
+    numbers = [getattr(arguments, size) for size in sizes]
+    dtype, asked = getattr(arguments, "dtype", "float32"), _asked(arguments, progress)
+    return _with_peers(measure_kernel(name, numbers, dtype, asked, arguments.tune, arguments.dump_schedule), arguments)
+
+
+def _cpu(arguments: Arguments, progress: Progress) -> Report:
+    return _with_peers(measure_cpu(arguments.only or [], _asked(arguments, progress)), arguments)
+
+
+def _grad(arguments: Arguments, progress: Progress) -> Report:
+    names = [name for name in arguments.only or () if name != COMPILE]
+    found = Report([])
+    if names or not arguments.only:
+        found = _with_peers(measure_cpu(names, _asked(arguments, progress), GRADIENTS), arguments)
+    if not arguments.only or COMPILE in arguments.only:
+        progress(f"{COMPILE}: {COMPILE_SUMMARY}")
+        found.rows += measure_compile(arguments.quick)
+    return found
+
+
+def _train(arguments: Arguments, progress: Progress) -> Report:
+    names = arguments.only or (_TRAINED_QUICKLY if arguments.quick else _TRAINED)
+    return _with_peers(measure_train(names, _asked(arguments, progress, TRAINED)), arguments)
+
+
+def _suite(arguments: Arguments, progress: Progress) -> Report:
+    """The rows of cpu, grad and train, without those that were not asked for."""
+    only, asked = arguments.only, _asked(arguments, progress)
+    every = {**GROUPS, **GRADIENTS}
+    kernels = [name for name in only or _names(every) if name in _names(every)]
+    networks = [name for name in only or (_TRAINED_QUICKLY if arguments.quick else _TRAINED) if name in NETWORKS]
+    found = measure_cpu(kernels, asked, every) if kernels else Report([])
+    if networks:
+        trained = measure_train(networks, asked)
+        seen = {row.name for row in found.rows}
+        found.rows += [row for row in trained.rows if row.name not in seen]
+        found.facts, found.roofs = trained.facts | found.facts, found.roofs or trained.roofs
+    return _with_peers(found, arguments)
+
+
+def _model(arguments: Arguments, progress: Progress) -> Report:
+    asked = _asked(arguments, progress)
+    is_forward = arguments.network in _FORWARD
+    found = measure_cpu([arguments.network], asked, _only(arguments.network)) if is_forward else None
+    return _with_peers(found or measure_train([arguments.network], asked), arguments)
+
+
+def _only(name: str) -> dict[str, Group]:
+    """The group of one case: its name may be that of another group."""
+    return {title: group for title, group in GROUPS.items() if name in group.cases}
+
+
+def _compile(arguments: Arguments, progress: Progress) -> Report:
+    progress(COMPILE_SUMMARY)
+    rows = measure_compile(arguments.quick)
+    return Report(rows + measure_starts(arguments.quick, progress), {"peers": versions()})
+
+
+def _with_peers(found: Report, arguments: Arguments) -> Report:
+    """With the versions of those who took part."""
+    found.facts["peers"] = versions(arguments.peers or PEERS)
+    return found
+
+
+def _measures(measures: Mapping[str, Measure], arguments: Arguments, progress: Progress) -> Report:
+    rows: list[Row] = []
+    names = arguments.only or list(measures)
+    for number, name in enumerate(names, 1):
+        progress(f"[{number}/{len(names)}] {name}: {measures[name].summary}")
+        try:
+            rows += measures[name].run(arguments.quick)
+        except Exception as error:
+            traceback.print_exc()
+            rows.append(Row(name, None, "s", detail=f"{type(error).__name__}, see stderr"))
+    return Report(rows)
+
+
+def _ops(arguments: Arguments, progress: Progress) -> Report:
+    return Report(measure_ops(arguments.only or list(OPS), arguments.quick, progress))
+
+
+def _coldpath(arguments: Arguments, progress: Progress) -> Report:
+    progress("compiling a GPT-2-sized forward pass in a fresh process with a cold cache")
+    return measure_coldpath("tiny" if arguments.quick else "gpt2")
+
+
+def _estimates(arguments: Arguments, progress: Progress) -> Report:
+    return Report(measure_estimates(arguments.only or (), arguments.quick, progress))
+
+
+def _compare(arguments: Arguments, progress: Progress) -> Report:
+    chosen = compare.cases(arguments.only or [], arguments.threads, arguments.quick)
+    found = compare.compare(arguments.old, chosen, arguments.quick, progress)
+    failed = any(row.slower or row.failed == "new" for row in found)
+    summary = compare.summary(found)
+    return Report([row.row() for row in found], {}, summary, compare.verdict(summary), failed)
