@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from smelt.bench import compare
+from smelt.bench import compare, tuned
 from smelt.bench.coldpath import coldpath_table, measure_coldpath
 from smelt.bench.compare import COMPILE
 from smelt.bench.compiling import SUMMARY as COMPILE_SUMMARY
@@ -46,6 +46,7 @@ examples:
   python -m smelt.bench coldpath                        where the time of a first compilation goes
   python -m smelt.bench model                           how good the cost model is: kernels in several forms
   python -m smelt.bench feel                            an op, a draw, a layer outside of jit, and first losses
+  python -m smelt.bench tuned --draw 12 --seed 7        what tuning gains for kernels that are drawn
   python -m smelt.bench compare ../old                  every row of core, ops, cpu, grad and train before and after
   python -m smelt.bench compare ../old --only ops mlp   some suites, groups or cases of them
 """
@@ -122,6 +123,10 @@ def _suites() -> dict[str, _Suite]:
             "estimates of the cost model against kernels in several forms, on one thread",
             *("one case of each group: a rough look", (), "kernels of any case may be named: softmax, gpt"),
         ),
+        "tuned": _Suite(
+            "kernels that are drawn from a seed, by default and tuned",
+            *("six kernels, the budget quick: a rough look", (), tuned.EPILOG, True),
+        ),
         "compare": _Suite(
             "an old checkout against this one: every row of core, ops, cpu, grad and train before and after",
             *("few rounds and small inputs: a rough look", compare.known_names(), "", False, "1 and 2"),
@@ -144,6 +149,10 @@ def _parser(program: str) -> argparse.ArgumentParser:
             )
             one.epilog = f"example:\n  git worktree add ../old HEAD~1\n  {program} compare ../old --only ops cpu"
             one.add_argument("old", type=Path, metavar="OLD_TREE", help="the checkout to compare with")
+        if name == "tuned":
+            one.add_argument("--draw", type=int, default=60, metavar="N", help="how many kernels; 60 unless given")
+            one.add_argument("--seed", type=int, required=True, metavar="S", help="what they are drawn from")
+            one.add_argument("--budget", default="max", help="of each: quick, max (the default), or seconds")
         if suite.only is not None:
             choices = list(suite.only) or None
             one.add_argument("--only", nargs="+", choices=choices, default=None, metavar="NAME", help="only these")
@@ -234,6 +243,26 @@ def _reported(suite: str, rows: list[Row], facts: dict[str, Any], arguments: arg
     return int(Verdict.FAILED in verdicts or (strict and Verdict.MISS in verdicts))
 
 
+def _tuned(arguments: argparse.Namespace) -> int:
+    from smelt.device.cpu import CPU
+
+    facts, budget = machine(), "quick" if arguments.quick else arguments.budget
+    count = 6 if arguments.quick else arguments.draw
+    kernels = tuned.chosen(count, arguments.seed, arguments.only or (), CPU().profile)
+    found: list[tuned.Result] = []
+    kept = None if arguments.json in (None, "-") else Path(arguments.json).with_suffix(".jsonl")
+    status = 0
+    try:
+        for result in tuned.measure_tuned(kernels, budget, kept, _progress):
+            found.append(result)
+    except KeyboardInterrupt:
+        status = 130
+    text = tuned.to_json(found, budget, arguments.seed, facts)
+    _write(arguments.json, f"{machine_text(facts)}\n\n{table(tuned.rows(found, budget))}", text)
+    missed = any(one.failed for one in found) or (arguments.strict and not tuned.is_good(found, budget))
+    return status or int(missed)
+
+
 def _coldpath(arguments: argparse.Namespace) -> int:
     _progress("compiling a GPT-2-sized forward pass in a fresh process with a cold cache")
     facts = machine()
@@ -263,6 +292,7 @@ _SUITES = {
     "coldpath": _coldpath,
     "feel": _feel,
     "model": _model,
+    "tuned": _tuned,
     "compare": _compare,
 }
 
