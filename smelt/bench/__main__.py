@@ -17,7 +17,7 @@ from smelt.bench.compiling import SUMMARY as COMPILE_SUMMARY
 from smelt.bench.compiling import measure_compile
 from smelt.bench.core import MEASURES
 from smelt.bench.cpu.cases import GRADIENTS, GROUPS, Group
-from smelt.bench.cpu.library import PEERS, versions
+from smelt.bench.cpu.library import PEERS, TUNING_PEERS, versions
 from smelt.bench.cpu.suite import cores, measure_cpu
 from smelt.bench.feel import MEASURES as FEEL
 from smelt.bench.feel import measure_feel
@@ -50,6 +50,8 @@ examples:
   python -m smelt.bench compare ../old                  every row of core, ops, cpu, grad and train before and after
   python -m smelt.bench compare ../old --only ops mlp   some suites, groups or cases of them
 """
+
+_AGAINST = (*PEERS, *TUNING_PEERS)
 
 
 def main(words: Sequence[str] | None = None, program: str = "python -m smelt.bench") -> int:
@@ -103,11 +105,11 @@ def _suites() -> dict[str, _Suite]:
         ),
         "cpu": _Suite(
             "products, norms, reductions, attention and networks against NumPy, PyTorch, JAX and the machine",
-            *(rough, names(GROUPS), listed("groups and cases", list(_group_lines(GROUPS))), True, "1 and 2", PEERS),
+            *(rough, names(GROUPS), listed("groups and cases", list(_group_lines(GROUPS))), True, "1 and 2", _AGAINST),
         ),
         "grad": _Suite(
             "values with gradients against PyTorch and JAX, and what compiling them costs",
-            *(rough, [*names(GRADIENTS), COMPILE], listed("groups and cases", gradients), True, "1 and 2", PEERS),
+            *(rough, [*names(GRADIENTS), COMPILE], listed("groups and cases", gradients), True, "1 and 2", _AGAINST),
         ),
         "train": _Suite(
             "whole training steps against PyTorch and JAX",

@@ -66,6 +66,20 @@ def contraction_schedules(c: Contraction, profile: Profile) -> Iterator[Candidat
     yield from (Candidate.of("streamed", rows_of_vectors(c), nest) for nest in _streamed(c, tile))
 
 
+def further_contractions(c: Contraction, profile: Profile) -> Iterator[Candidate]:
+    """Where a search starts as well, though no default does: tiles whose operands are both packed, also where sizes and
+    types leave in doubt whether that pays. From other tiles it is several steps away, each of which loses by itself.
+    """
+    if profile.group_threads or c.height < TILED_ROWS or not c.is_static(c.m, c.n, *c.summed):
+        return
+    lanes = fitting(vector_lanes(c.region, profile), c.n)
+    forms = {"turned": register_tile(sizes([c.n]), lanes, profile)}
+    forms |= {"by lane": BY_LANE_TILE} if profile.multiplies_by_lane else {}
+    for form, (height, width) in forms.items():
+        tile = Tiling(height, width, lanes, unroll=UNROLLED)
+        yield Candidate.of(form, c, _both_packed(c, tile, -(-c.height // height), profile))
+
+
 def _finished(c: Contraction, tiling: Tiling) -> Iterator[Tiling]:
     """The tiling with tiles that are finished row by row where this makes the kernel smaller: where much is computed
     from each sum, and where all tiles are alike if the last one overlaps the one before. It costs a store and a load
@@ -107,14 +121,20 @@ def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]
     blocks = c.height // (BLOCK_ROWS * BY_LANE_TILE[1])
     if small or not blocks or c.left.op != "load" or c.left.attribute.mask or c.right.dtype is not float32:
         return
-    height, width = BY_LANE_TILE
-    tile = replace(tile, height=height, width=width, tail="shrink", left="columns", right="panels")
-    there, tiles = -(-sizes([c.n]) // tile.panel), -(-c.height // height)
+    yield _both_packed(c, replace(tile, height=BY_LANE_TILE[0], width=BY_LANE_TILE[1]), blocks, profile)
+
+
+def _both_packed(c: Contraction, tile: Tiling, most: int, profile: Profile) -> Tiling:
+    """A packed by columns, a tile at a time, and a block of B that is many panels wide; at most so many blocks of rows
+    are tasks of their own.
+    """
+    tile = replace(tile, tail="shrink", left="columns", right="panels")
+    there, tiles = -(-sizes([c.n]) // tile.panel), -(-c.height // tile.height)
     beside = -(-there // BY_LANE_PANELS)  # tasks of the same rows
     panels = -(-there // beside)
-    blocks = min(-(-TASKS_PER_CORE * profile.cores // beside), blocks)
-    depth = _depth(c, panels * tile.panel // BY_LANE_ROOM, profile)
-    yield replace(tile, row_tiles=-(-tiles // blocks) if blocks > 1 else 0, panels=panels, depth=depth)
+    blocks = min(-(-TASKS_PER_CORE * profile.cores // (beside * sizes(c.batch))), most)
+    depth = _depth(c, max(1, panels * tile.panel // BY_LANE_ROOM), profile)
+    return replace(tile, row_tiles=-(-tiles // blocks) if blocks > 1 else 0, panels=panels, depth=depth)
 
 
 def _turned(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:

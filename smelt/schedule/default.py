@@ -19,8 +19,8 @@ from smelt.kernel import Illegal, Kernel, Local, Region, lower, statements
 from smelt.schedule.access import reductions
 from smelt.schedule.blockwise import blockwise_schedules
 from smelt.schedule.choice import Candidate, Choice, Knobs, Template
-from smelt.schedule.contraction import contraction_schedules
-from smelt.schedule.facts import contraction_of
+from smelt.schedule.contraction import contraction_schedules, further_contractions
+from smelt.schedule.facts import Contraction, contraction_of
 from smelt.schedule.hints import hints
 from smelt.schedule.nests import nests
 from smelt.schedule.word_tiles import word_programs
@@ -73,7 +73,10 @@ def candidates(region: Region, profile: Profile) -> Iterator[Candidate]:
 def templates(region: Region, profile: Profile) -> list[Template]:
     """The templates that a region may have, each with its default knobs: what a search starts from. The best first."""
     found: dict[tuple[str, object], Template] = {}
-    for form, _, _, knobs, facts in candidates(region, profile):
+    known = list(candidates(region, profile))
+    contraction = next((one.facts for one in known if isinstance(one.facts, Contraction)), None)
+    further = () if contraction is None else further_contractions(contraction, profile)
+    for form, _, _, knobs, facts in chain(known, further):
         if knobs is not None and facts is not None:
             template = Template(form, facts, knobs, knobs.domains(facts))
             found.setdefault((form, type(knobs)), template)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
 PEERS = ("numpy", "torch", "torch.compile", "jax")
-_MODULES = {"torch.compile": "in_torch"}
+TUNING_PEERS = ("torch.max-autotune", "tvm")  # those that search take minutes: only where they are asked for
+_MODULES = {"torch.compile": "in_torch", "torch.max-autotune": "in_torch"}
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,14 @@ def load(name: str, threads: int) -> Library:
     return library
 
 
+def competes(name: str, peers: Sequence[str]) -> bool:
+    """Whether a peer takes part in a case that names some: those that tune do where the same library does untuned."""
+    return name in peers or (name in TUNING_PEERS and "torch" in peers)
+
+
 def installed(name: str) -> bool:
-    return find_spec(name.partition(".")[0]) is not None
+    """Whether the package of a peer is there; TVM says itself what is missing."""
+    return name == "tvm" or find_spec(name.partition(".")[0]) is not None
 
 
 def versions() -> dict[str, str | None]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from smelt.bench.contest import Contender, Contest, contest
 from smelt.bench.cpu.cases import CASES, GROUPS, Case, Group
-from smelt.bench.cpu.library import installed
+from smelt.bench.cpu.library import TUNING_PEERS, competes, installed
 from smelt.bench.cpu.memory import memory_row
 from smelt.bench.report import Row
 from smelt.bench.timing import ChildError
@@ -149,9 +149,11 @@ def _case(ring: Ring, name: str, peers: Sequence[str], bar: float | None) -> Row
     notes: list[str] = []
     times: dict[str, float] = {}
     best: str | None = None
-    for peer in (peer for peer in peers if peer in case.peers):
+    for peer in (peer for peer in peers if competes(peer, case.peers)):
         try:
-            times[peer] = float(ring.prepare(peer, name)["seconds"])
+            facts = ring.prepare(peer, name)
+            times[peer] = float(facts["seconds"])
+            notes += [f"{peer} searched for {facts['first']:.1f} s"] if peer in TUNING_PEERS else []
         except ChildError as error:
             notes.append(f"{peer} failed: {_first_line(error)}")
             continue
