@@ -117,13 +117,16 @@ def compare_drawn(kernel: Sequence[Any], seconds: float) -> dict[str, Any]:
         raise sm.errors.InternalError(f"{one.name}: the tuned version cannot take the place of the default")
     both = replace(default, other=tuned, calls=0, taken=([], []))
     watched.programs[id(default.compiled)] = both
-    until, late = time.monotonic() + seconds, time.monotonic() + _LATE * seconds
     with watching(watched):
-        errors = [one.error(inputs, function(*inputs)) for _ in range(2)]
-        while (pairs := len(both.ratios())) < _MOST_PAIRS and time.monotonic() < late:
-            if pairs >= _LEAST_PAIRS and time.monotonic() > until:
+        results = [function(*inputs) for _ in range(2)]
+    errors = [one.error(inputs, result) for result in results]
+    began, pairs = time.monotonic(), 0
+    with watching(watched):
+        while pairs < _MOST_PAIRS and (taken := time.monotonic() - began) < _LATE * seconds:
+            if pairs >= _LEAST_PAIRS and taken > seconds:
                 break
             function(*inputs)
+            pairs = len(both.ratios())
     medians = [statistics.median(taken[1:]) for taken in both.taken]
     found = {"default": medians[0], "tuned": medians[1], "errors": errors, "same": same, "pairs": pairs}
     low, high = race.bounds(both.ratios())

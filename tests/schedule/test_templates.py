@@ -82,6 +82,11 @@ CASES: dict[str, tuple[Callable[[], Case], Profile, set[str]]] = {
     "a thin product": (lambda: r.matmul(23, 4, 1), AVX512, CONTRACTION),
     "attention": (lambda: weighed(r.attention(2, 7, 4)), AVX512, {"attention", *CONTRACTION}),
     "causal attention": (lambda: weighed(r.attention(1, 11, 5, causal=True)), AVX512, {"attention", *CONTRACTION}),
+    "wide attention": (
+        lambda: weighed(r.attention(1, 9, 30)),
+        PROFILES["arm"],
+        {"attention", "few rows", "by lane", *CONTRACTION},
+    ),
     "a window": (lambda: weighed(r.windowed()), AVX512, {"attention", *CONTRACTION}),
     "a chain": (lambda: weighed(r.scored()), AVX512, {"chain", *CONTRACTION}),
     "a chain by keys": (lambda: weighed(r.scored(by_keys=True)), AVX512, {"chain", *CONTRACTION}),

@@ -1,0 +1,91 @@
+"""Tuning as part of benchmarks: with a database of its own, in processes of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import smelt as sm
+from smelt.bench import tuning
+from smelt.bench.child import TASKS
+from smelt.bench.cpu.library import PEERS, TUNING_PEERS, competes
+from smelt.config import configure
+from smelt.search import climb, measure
+from smelt.search.contender import Contender, Outcome, Timed, Verdict
+
+
+class Faster:
+    """A measurer by which whatever comes first after the default is twice as fast."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def race(self, region: Any, contenders: list[Contender], seconds: float) -> list[Outcome]:
+        right = Verdict(True, "", "same")
+        speeds = [1.0, 2.0, *(0.5 for _ in contenders[2:])]
+        return [
+            Outcome(one.digest, "timed", "", right, Timed(speed, speed, speed, 1e-3, 20))
+            for one, speed in zip(contenders, speeds, strict=False)
+        ]
+
+    def confirm(self, region: Any, best: Contender, default: Contender, seconds: float) -> Timed:
+        return Timed(2.0, 2.0, 2.0, 1e-3, 20)
+
+
+def test_suites_tune_in_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, Any, Any]] = []
+
+    def task(name: str, options: Any, variables: Any) -> Any:
+        asked.append((name, options, variables))
+        return {"seconds": 3.5, "changed": [], "contenders": {}}
+
+    monkeypatch.setattr(tuning, "task", task)
+    found = tuning.tuned_environment("cpu", ["f32-128", "softmax"], "quick", "/somewhere", 2, {"SMELT_THREADS": "2"})
+    assert found.seconds == {"f32-128": 3.5, "softmax": 3.5}
+    assert found.variables == {"SMELT_THREADS": "2", "SMELT_DATA_DIR": "/somewhere/tuned", "SMELT_TUNED": "on"}
+    assert [name for name, _, _ in asked] == ["tune_case", "tune_case"] and "tune_case" in TASKS
+    assert asked[0][1] == {"suite": "cpu", "case": "f32-128", "budget": "quick", "threads": 2}
+    assert asked[0][2] == found.variables
+
+
+def test_versions_are_compared_and_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tuning, "_MOST_PAIRS", 15)  # not as many as there is time for
+    kernel = ("relu(x + y)", (4001,), "float32")
+    with configure(data_dir=tmp_path):
+        same = tuning.compare_drawn(kernel, 5.0)
+        assert same["same"] and same["pairs"] >= 15 and max(same["errors"]) < 1
+        assert 0 < same["low"] <= same["ratio"] <= same["high"]
+
+
+def test_what_calls_run_is_tuned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(measure, "Racer", Faster)
+    monkeypatch.setattr(climb, "STALE", 1)
+    function, x = sm.jit(lambda x: sm.softmax(x, axis=-1)), sm.ones((64, 300))
+    with configure(data_dir=tmp_path):
+        found = tuning.tune_calls(lambda: function(x), "3")
+    assert [row.question.name for row in found.rows] == ["max sub exp sum reciprocal mul -> float32[64, 300]"]
+    assert found.rows[0].gain == 2.0
+
+
+def test_peers_that_tune_compete_where_their_library_does() -> None:
+    assert all(competes(peer, ("torch",)) for peer in TUNING_PEERS)
+    assert not competes("torch.max-autotune", ("numpy",)) and not set(TUNING_PEERS) & set(PEERS)
+    assert competes("jax", ("jax",)) and not competes("jax", ("torch",))
+
+
+def test_tvm_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from smelt.bench.cpu import in_tvm
+
+    monkeypatch.setattr(in_tvm, "_STEPS", {"is not installed": "import no_such_module_as_this"})
+    assert in_tvm.why_not() == (
+        "the wheel of TVM is not installed (ModuleNotFoundError: No module named 'no_such_module_as_this')"
+    )
+    with pytest.raises(sm.errors.SmeltError, match="this bar is void"):
+        library = in_tvm.library("tvm", 1)
+        library.compiled(library.operations["matmul"])
+    monkeypatch.setattr(in_tvm, "_STEPS", {"cannot begin": "import os, signal; os.kill(os.getpid(), signal.SIGBUS)"})
+    assert in_tvm.why_not() == "the wheel of TVM cannot begin (ended by SIGBUS)"
+    monkeypatch.setattr(in_tvm, "_STEPS", {"cannot count": "1 + 1"})
+    assert in_tvm.why_not() == ""
