@@ -16,6 +16,7 @@ from smelt import runtime
 from smelt.bench import models
 from smelt.bench.compiling import planning, training
 from smelt.bench.timing import paired
+from smelt.bench.tuning import compare_drawn, tune_drawn, tune_training
 from smelt.compiler import trace
 from smelt.tensor import node_of
 from smelt.transform import examine
@@ -107,6 +108,9 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "matmul": matmul,
     "training": training,
     "planning": planning,
+    "tune_training": tune_training,
+    "tune_drawn": tune_drawn,
+    "compare_drawn": compare_drawn,
 }
 
 if __name__ == "__main__":

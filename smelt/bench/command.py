@@ -26,7 +26,9 @@ examples:
   smelt bench matmul -m 64 --dtype bfloat16 --tune 20s --dump-schedule
   smelt bench suite --quick --html report.html          all rows against all peers, a rough look, as a page
   smelt bench suite --json new.json --baseline old.json what became slower since; exits with 1 if anything did
-  smelt bench suite --tuned --peers torch,torch.compile,jax --only matmul-f32 rows
+  smelt bench suite --tune 60 --peers torch,torch.compile,jax --only matmul-f32 rows
+  smelt bench tuned --seed 7 --json tuned.json          what tuning gains for sixty kernels that are drawn
+  smelt bench tuned --seed 7 --draw 12 --budget quick --only matmul
   smelt bench model gpt2                                a whole network: gpt2, gpt, mlp, lenet, resnet, decode-f32
   smelt bench compile                                   first calls and first losses, with cold and warm caches
   smelt bench core --only dispatch matmul --json -      two measures of the compiler itself, as JSON on stdout
@@ -95,6 +97,8 @@ def _common(one: argparse.ArgumentParser, suite: Suite) -> None:
     if suite.peers:
         told = f"only these, with commas between them: {', '.join(KNOWN)}; unless given: {', '.join(suite.peers)}"
         one.add_argument("--peers", "--against", nargs="+", metavar="PEER", help=told)
+        told = "search for faster choices first, for so long in each case: quick, max, or seconds"
+        one.add_argument("--tune", metavar="BUDGET", default="", help=told)
     if suite.quick:
         one.add_argument("--quick", action="store_true", help=suite.quick)
     if suite.strict:

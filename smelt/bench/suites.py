@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from smelt.bench import compare
+from smelt.bench import compare, tuned
 from smelt.bench.coldpath import measure_coldpath
 from smelt.bench.compare import COMPILE
 from smelt.bench.compiling import SUMMARY as COMPILE_SUMMARY
@@ -105,6 +105,19 @@ def _with_others() -> dict[str, Suite]:
             threads=[max(both)],
             **common | {"quick": f"small networks and {_ROUGH}", "peers": TRAINED},
         ),
+        "tuned": Suite(
+            "kernels that are drawn from a seed, by default and tuned",
+            _tuned,
+            quick="six kernels, the budget quick: a rough look",
+            only=(),
+            listed=tuned.LISTED,
+            strict=True,
+            words=[
+                (("--draw",), {"type": int, "default": 60, "metavar": "N", "help": "how many; 60 unless given"}),
+                (("--seed",), {"type": int, "required": True, "metavar": "S", "help": "what they are drawn from"}),
+                (("--budget",), {"default": "max", "help": "of each: quick, max (the default), or seconds"}),
+            ],
+        ),
         "compile": Suite(
             "first calls and first losses with cold and warm caches, against JAX and torch.compile",
             _compile,
@@ -176,7 +189,6 @@ def _kernel_suite(name: str, kernel: Kernel) -> Suite:
         words.append((("--dtype",), {"choices": kernel.dtypes, "default": "float32", "metavar": "DTYPE", "help": told}))
     words += [
         (("--dump-schedule",), {"action": "store_true", "help": "print form, knobs and schedule of what runs"}),
-        (("--tune",), {"metavar": "BUDGET", "default": "", "help": "once more after a search: quick, max, or seconds"}),
     ]
     run = partial(_kernel, name, list(kernel.sizes))
     return Suite(kernel.summary, run, quick="few rounds: a rough look", threads=[cores()], peers=PEERS, words=words)
@@ -214,7 +226,8 @@ def _group_lines(groups: Mapping[str, Group]) -> Iterator[str]:
 
 def _asked(arguments: Arguments, progress: Progress, peers: Sequence[str] = PEERS) -> Asked:
     given: Sequence[str] | None = arguments.peers
-    return Asked(arguments.threads, peers if given is None else given, given is not None, arguments.quick, progress)
+    met = peers if given is None else given
+    return Asked(arguments.threads, met, given is not None, arguments.quick, arguments.tune, progress)
 
 
 def _kernel(name: str, sizes: Sequence[str], arguments: Arguments, progress: Progress) -> Report:
@@ -268,6 +281,12 @@ def _model(arguments: Arguments, progress: Progress) -> Report:
 def _only(name: str) -> dict[str, Group]:
     """The group of one case: its name may be that of another group."""
     return {title: group for title, group in GROUPS.items() if name in group.cases}
+
+
+def _tuned(arguments: Arguments, progress: Progress) -> Report:
+    budget, count = ("quick", 6) if arguments.quick else (arguments.budget, arguments.draw)
+    kept = None if arguments.json in (None, "-") else Path(arguments.json).with_suffix(".jsonl")
+    return tuned.measure_drawn(count, arguments.seed, arguments.only or (), budget, kept, progress)
 
 
 def _compile(arguments: Arguments, progress: Progress) -> Report:

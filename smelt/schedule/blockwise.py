@@ -44,6 +44,7 @@ FEW_ROWS = 4  # rows below which a tile reads more than it computes
 KEY_VECTORS = 4  # vectors of keys in a block
 FEWER_KEYS = 1.15  # how much less must be computed with one vector less, since fewer share what is read
 ROWS = 192  # queries that are worth transposing the keys for once more
+MOST_KEY_VECTORS = 8  # of a block with few rows
 TASKS = 12  # tasks that keep the cores busy
 ROWS_TO_ONE = 12  # for each row that is computed twice
 
@@ -166,6 +167,19 @@ def blockwise_schedules(region: Region, profile: Profile) -> Iterator[Candidate]
     blocks = _cut_rows(facts, tile)
     yield from (Candidate.of(form, facts, replace(blocks, packed=1, skip=skip)) for skip in (*facts.masks(), ""))
     yield Candidate.of(form, facts, blocks)
+
+
+def further_blocks(facts: Scores, blocks: Blocks, profile: Profile) -> Iterator[Candidate]:
+    """Where a search starts as well: so few rows that their results stay in registers, and as many vectors of scores as
+    there is room for. From the default that is several steps away.
+    """
+    registers = profile.vector_registers * 3 // 4
+    height = max(1, registers // blocks.width)
+    if height < blocks.height:
+        tiles = blocks.row_tiles and -(-blocks.row_tiles * blocks.height // height)
+        keys = min(MOST_KEY_VECTORS, registers // height, -(-sizes([facts.k]) // blocks.key_lanes))
+        fewer = replace(blocks, height=height, keys=keys, row_tiles=tiles, tail="shrink", apart=0)
+        yield Candidate.of("few rows", facts, fewer)
 
 
 def _tile_rows(vectors: int, profile: Profile) -> int:

@@ -66,6 +66,20 @@ def contraction_schedules(c: Contraction, profile: Profile) -> Iterator[Candidat
     yield from (Candidate.of("streamed", rows_of_vectors(c), nest) for nest in _streamed(c, tile))
 
 
+def further_contractions(c: Contraction, profile: Profile) -> Iterator[Candidate]:
+    """Where a search starts as well, though no default does: tiles whose operands are both packed, also where sizes and
+    types leave in doubt whether that pays. From other tiles it is several steps away, each of which loses by itself.
+    """
+    if profile.group_threads or c.height < TILED_ROWS or not c.is_static(c.m, c.n, *c.summed):
+        return
+    lanes = fitting(vector_lanes(c.region, profile), c.n)
+    forms = {"turned": register_tile(sizes([c.n]), lanes, profile)}
+    forms |= {"by lane": BY_LANE_TILE} if profile.multiplies_by_lane else {}
+    for form, (height, width) in forms.items():
+        tile = Tiling(height, width, lanes, unroll=UNROLLED)
+        yield Candidate.of(form, c, _both_packed(c, tile, profile))
+
+
 def _finished(c: Contraction, tiling: Tiling) -> Iterator[Tiling]:
     """The tiling with tiles that are finished row by row where this makes the kernel smaller: where much is computed
     from each sum, and where all tiles are alike if the last one overlaps the one before. It costs a store and a load
@@ -104,15 +118,21 @@ def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]
     others = c.rows or c.beside is not None or len(c.summed) > 1
     if c.m is None or others or not c.is_static(c.m, c.n, c.k) or not profile.multiplies_by_lane:
         return
-    height, width = BY_LANE_TILE
-    tile = replace(tile, height=height, width=width, tail="shrink", left="columns", right="panels")
-    there, tiles = -(-sizes([c.n]) // tile.panel), -(-c.height // height)
+    tile = replace(tile, height=BY_LANE_TILE[0], width=BY_LANE_TILE[1])
+    there, tiles = -(-sizes([c.n]) // tile.panel), -(-c.height // tile.height)
     small = tiles < BY_LANE_TILES or there < BY_LANE_PANELS
     if small or c.left.op != "load" or c.left.attribute.mask or c.right.dtype is not float32:
         return
+    yield _both_packed(c, tile, profile)
+
+
+def _both_packed(c: Contraction, tile: Tiling, profile: Profile) -> Tiling:
+    """A packed by columns, a tile at a time, and a block of B that is many panels wide."""
+    tile = replace(tile, tail="shrink", left="columns", right="panels")
+    there, tiles = -(-sizes([c.n]) // tile.panel), -(-c.height // tile.height)
     # A tile of rows and a panel meet in the first-level cache, all panels in the second.
     size = c.right.dtype.itemsize
-    depth = _in_blocks(c, profile.l1_bytes // size // (height + tile.panel))
+    depth = _in_blocks(c, profile.l1_bytes // size // (tile.height + tile.panel))
     least = -(-there * tile.panel * size * (depth or sizes([c.k])) // profile.l2_bytes)
     products = sizes(c.region.axes)
     each = TASKS_PER_CORE if products > BY_LANE_PRODUCTS else 1
@@ -122,7 +142,7 @@ def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]
     # Every block of columns packs A once more, every block of rows packs B.
     blocks, beside = min(shares, key=lambda pair: pair[1] * LEFT_COST * tiles + pair[0] * RIGHT_COST * there)
     row_tiles = -(-tiles // blocks) if blocks > 1 else 0
-    yield replace(tile, row_tiles=row_tiles, panels=-(-there // min(beside, there)), depth=depth)
+    return replace(tile, row_tiles=row_tiles, panels=-(-there // min(beside, there)), depth=depth)
 
 
 def _turned(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:

@@ -7,7 +7,7 @@ always are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -17,10 +17,10 @@ from smelt.errors import InternalError
 from smelt.graph import upper
 from smelt.kernel import Illegal, Kernel, Local, Region, lower, statements
 from smelt.schedule.access import reductions
-from smelt.schedule.blockwise import blockwise_schedules
+from smelt.schedule.blockwise import Blocks, Scores, blockwise_schedules, further_blocks
 from smelt.schedule.choice import Candidate, Choice, Knobs, Template
-from smelt.schedule.contraction import contraction_schedules
-from smelt.schedule.facts import contraction_of
+from smelt.schedule.contraction import contraction_schedules, further_contractions
+from smelt.schedule.facts import Contraction, contraction_of
 from smelt.schedule.hints import hints
 from smelt.schedule.nests import nests
 from smelt.schedule.word_tiles import word_programs
@@ -73,7 +73,8 @@ def candidates(region: Region, profile: Profile) -> Iterator[Candidate]:
 def templates(region: Region, profile: Profile) -> list[Template]:
     """The templates that a region may have, each with its default knobs: what a search starts from. The best first."""
     found: dict[tuple[str, object], Template] = {}
-    for form, _, _, knobs, facts in candidates(region, profile):
+    known = list(candidates(region, profile))
+    for form, _, _, knobs, facts in chain(known, _further(known, profile)):
         if knobs is not None and facts is not None:
             template = Template(form, facts, knobs, knobs.domains(facts))
             found.setdefault((form, type(knobs)), template)
@@ -90,6 +91,15 @@ def named(region: Region, profile: Profile, text: str) -> Candidate | None:
         if knobs is not None:
             return template.at(knobs)
     return None
+
+
+def _further(known: Sequence[Candidate], profile: Profile) -> Iterator[Candidate]:
+    """What no default takes, but a search may start from, given what defaults are chosen from."""
+    for facts, knobs in {type(one.facts): (one.facts, one.knobs) for one in reversed(known)}.values():
+        if isinstance(facts, Contraction):
+            yield from further_contractions(facts, profile)
+        if isinstance(facts, Scores) and isinstance(knobs, Blocks):
+            yield from further_blocks(facts, knobs, profile)
 
 
 def fits_group(kernel: Kernel, profile: Profile) -> bool:

@@ -32,7 +32,7 @@ from tests.proofs.corpus import PROFILES
 DRAWS = 24
 LEAST_LEGAL = 0.25
 GROUPS = PROFILES["groups"]
-CONTRACTION = {"tiled", "streamed", "rows"}
+CONTRACTION = {"tiled", "turned", "streamed", "rows"}
 
 
 def transposed(rows: int = 9, columns: int = 17) -> Case:
@@ -77,10 +77,16 @@ CASES: dict[str, tuple[Callable[[], Case], Profile, set[str]]] = {
     "a scan of columns": (lambda: r.running(rows=33, columns=40, first=True), AVX512, {"scan"}),
     "few rows": (lambda: r.matmul(2, 40, 24), AVX512, {"streamed", "rows"}),
     "a product": (lambda: r.matmul(13, 11, 7), AVX512, CONTRACTION),
+    "a product by lane": (lambda: r.matmul(13, 11, 7), PROFILES["arm"], {"by lane", *CONTRACTION}),
     "a product of whole tiles": (lambda: r.matmul(6, 16, 32), AVX512, CONTRACTION),
     "a thin product": (lambda: r.matmul(23, 4, 1), AVX512, CONTRACTION),
     "attention": (lambda: weighed(r.attention(2, 7, 4)), AVX512, {"attention", *CONTRACTION}),
     "causal attention": (lambda: weighed(r.attention(1, 11, 5, causal=True)), AVX512, {"attention", *CONTRACTION}),
+    "wide attention": (
+        lambda: weighed(r.attention(1, 9, 30)),
+        PROFILES["arm"],
+        {"attention", "few rows", "by lane", *CONTRACTION},
+    ),
     "a window": (lambda: weighed(r.windowed()), AVX512, {"attention", *CONTRACTION}),
     "a chain": (lambda: weighed(r.scored()), AVX512, {"chain", *CONTRACTION}),
     "a chain by keys": (lambda: weighed(r.scored(by_keys=True)), AVX512, {"chain", *CONTRACTION}),

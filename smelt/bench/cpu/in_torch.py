@@ -78,14 +78,26 @@ def _give(found: Any) -> Any:
 
 
 def library(name: str, threads: int) -> Library:
-    """With `torch.compile` for a name, what it makes of the same functions."""
+    """With `torch.compile` for a name, what it makes of the same functions; with `torch.max-autotune`, after its search
+    among its own kernels and those of libraries. Its templates of products in C++ take part; they are for weights that
+    are constants of the compiled function, so a product of two arguments may be left to the library all the same.
+    """
     torch.set_num_threads(threads)
     torch._C._set_grad_enabled(False)
-    return Library(_hold, _compiled if name == "torch.compile" else lambda function: function, _give, OPERATIONS)
+    makes: dict[str, Callable[..., Any]] = {"torch.compile": _compiled, "torch.max-autotune": _autotuned}
+    return Library(_hold, makes.get(name, lambda function: function), _give, OPERATIONS)
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], mode: str | None = None) -> Callable[..., Any]:
     if isinstance(function, _Gradient):
-        return _Gradient(torch.compile(function.loss, dynamic=False), function.count)
-    compiled: Callable[..., Any] = torch.compile(function, dynamic=False)
+        return _Gradient(torch.compile(function.loss, dynamic=False, mode=mode), function.count)
+    compiled: Callable[..., Any] = torch.compile(function, dynamic=False, mode=mode)
     return compiled
+
+
+def _autotuned(function: Callable[..., Any]) -> Callable[..., Any]:
+    from torch._inductor import config
+
+    config.max_autotune_gemm_backends = "ATEN,CPP"
+    config.autotune_num_choices_displayed = 0  # it would print a table for each product
+    return _compiled(function, "max-autotune-no-cudagraphs")

@@ -12,7 +12,8 @@ from typing import Any
 from smelt.errors import ArgumentError
 
 PEERS = ("numpy", "torch", "torch.compile", "jax")  # whom smelt meets unless others are named
-KNOWN = ("torch", "torch.compile", "torch.max-autotune", "jax", "numpy", "tvm")
+TUNING_PEERS = ("torch.max-autotune", "tvm")  # those that search take minutes: only where they are asked for
+KNOWN = (*PEERS, *TUNING_PEERS)
 _MODULES = {"torch.compile": "in_torch", "torch.max-autotune": "in_torch"}
 _DISTRIBUTIONS = {"torch": "torch", "jax": "jax", "tvm": "apache-tvm"}
 
@@ -49,7 +50,8 @@ def load(name: str, threads: int) -> Library:
 
 
 def installed(name: str) -> bool:
-    return find_spec(name.partition(".")[0]) is not None
+    """Whether the package of a peer is there; TVM says itself what is missing."""
+    return name == "tvm" or find_spec(name.partition(".")[0]) is not None
 
 
 def versions(peers: Iterable[str] = PEERS) -> dict[str, str | None]:

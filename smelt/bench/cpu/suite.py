@@ -13,7 +13,7 @@ from typing import Any
 
 from smelt.bench.contest import Contender, Contest, alone, contest
 from smelt.bench.cpu.cases import CASES, GROUPS, Case, Group, case_named
-from smelt.bench.cpu.library import PEERS, installed
+from smelt.bench.cpu.library import PEERS, TUNING_PEERS, installed
 from smelt.bench.cpu.memory import memory_row
 from smelt.bench.report import Measured, Report, Row, threads_text, time_text
 from smelt.bench.roof import Roof, measured_roof
@@ -33,6 +33,7 @@ class Asked:
     peers: Sequence[str] = PEERS
     named: bool = False
     quick: bool = False
+    tune: str = ""  # a budget; each case is tuned before it is measured
     progress: Progress = lambda text: None
 
     def meeting(self, case: Case) -> list[str]:
@@ -120,7 +121,7 @@ def measure_cpu(names: Sequence[str], asked: Asked, groups: Mapping[str, Group] 
                 found.rows.append(memory_row(asked.quick))
                 continue
             for count in asked.threads:
-                with Ring(count, folder, asked.quick) as ring:
+                with Ring(count, folder, asked.quick, tuning_variables(folder) if asked.tune else {}) as ring:
                     found.rows += _group(ring, roofs[count], group, groups[group], cases, asked)
             for file in (Path(folder) / "references").iterdir():
                 file.unlink()
@@ -132,7 +133,7 @@ def measure_kernel(kernel: str, sizes: Sequence[int], dtype: str, asked: Asked, 
     found, text = machine_report(asked), list[str]()
     name, shown = (f"{kernel} {between.join(map(str, sizes))} {dtype}" for between in " ×")
     with tempfile.TemporaryDirectory(prefix="smelt-bench-") as folder:
-        own = {"SMELT_DATA_DIR": folder, "SMELT_TUNED": "on"} if tune else {}
+        own = tuning_variables(folder) if tune else {}
         for roof in found.roofs:
             asked.progress(f"{shown}, {threads_text(roof.threads)}")
             with Ring(roof.threads, folder, asked.quick, own) as ring:
@@ -144,6 +145,11 @@ def measure_kernel(kernel: str, sizes: Sequence[int], dtype: str, asked: Asked, 
                     except ChildError as error:
                         found.rows.append(Row(title, None, "×", detail=f"smelt: {_first_line(error)}"))
     return replace(found, text="\n\n".join(text))
+
+
+def tuning_variables(folder: str) -> dict[str, str]:
+    """What processes are started with that tune: what the user has tuned is neither used nor changed."""
+    return {"SMELT_DATA_DIR": f"{folder}/tuned", "SMELT_TUNED": "on"}
 
 
 def machine_report(asked: Asked) -> Report:
@@ -169,7 +175,8 @@ def _group(ring: Ring, roof: Roof, title: str, group: Group, cases: Sequence[str
         shown = f"{name}, {threads_text(ring.threads)}"
         asked.progress(f"{shown}: {CASES[name].summary}")
         try:
-            rows.append(_case(ring, roof, name, shown, asked, _bar(group, CASES[name]) if judged else None))
+            bar = _bar(group, CASES[name]) if judged else None
+            rows.append(_case(ring, roof, name, shown, asked, bar, asked.tune))
         except ChildError as error:
             rows.append(Row(shown, None, "×", detail=f"smelt: {_first_line(error)}"))
     ratios = [row.figure for row in rows if row.figure and row.unit == "×"]
@@ -207,7 +214,8 @@ def _screen(ring: Ring, name: str, case: Case, asked: Asked) -> _Screened:
     for peer in asked.meeting(case):
         best = found.fastest()
         try:
-            found.facts[peer] = ring.prepare(peer, name)
+            facts = found.facts[peer] = ring.prepare(peer, name)
+            found.notes += [f"{peer} searched for {facts['first']:.1f} s"] if peer in TUNING_PEERS else []
         except ChildError as error:
             found.notes.append(f"{peer} failed: {_first_line(error)}")
             continue

@@ -14,12 +14,13 @@ import numpy as np
 
 from smelt.bench.contest import Contender, alone, contest
 from smelt.bench.cpu.library import installed
-from smelt.bench.cpu.suite import THREAD_VARIABLES, Asked, machine_report
+from smelt.bench.cpu.suite import THREAD_VARIABLES, Asked, machine_report, tuning_variables
 from smelt.bench.models import error_norms
 from smelt.bench.report import Report, Row, time_text
 from smelt.bench.roof import Roof
 from smelt.bench.timing import ChildError
 from smelt.bench.train.cases import CASES
+from smelt.bench.tuning import task
 
 PEERS = ("torch", "torch.compile", "jax")
 WITHOUT_JIT = 3.0  # times as long, at most
@@ -38,7 +39,9 @@ def measure_train(names: Sequence[str], asked: Asked) -> Report:
         with tempfile.TemporaryDirectory(prefix="smelt-bench-") as cache, ExitStack() as stack:
             ring = _Ring(name, threads, cache, stack)
             try:
-                found.rows += _case(ring, name, asked, found.roofs[0])
+                tuned = ring.tune(asked.tune) if asked.tune else ""
+                step, *others = _case(ring, name, asked, found.roofs[0])
+                found.rows += [replace(step, detail="; ".join(filter(None, (tuned, step.detail)))), *others]
             except ChildError as error:
                 found.rows.append(Row(name, None, "×", detail=f"smelt: {error}"))
     return found
@@ -51,6 +54,14 @@ class _Ring:
         self._case, self._threads, self._stack = case, threads, stack
         caches = {"SMELT_CACHE_DIR": f"{cache}/smelt", "TORCHINDUCTOR_CACHE_DIR": f"{cache}/torch"}
         self._environment = dict.fromkeys(THREAD_VARIABLES, str(threads)) | caches
+        self._cache = cache
+
+    def tune(self, budget: str) -> str:
+        """Search for faster choices, which smelt's contenders use from now on; gives what is to be said of it."""
+        self._environment |= tuning_variables(self._cache)
+        options = {"case": self._case, "budget": budget, "threads": self._threads}
+        found = task("tune_training", options, self._environment)
+        return f"tuned for {found['seconds']:.1f} s: {len(found['changed']) or 'no'} kernels changed"
 
     def start(self, library: str) -> Contender:
         words = ["smelt.bench.train.contender", library, self._case, str(self._threads)]
