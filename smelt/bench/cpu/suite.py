@@ -51,7 +51,7 @@ class Ring:
         self._references = Path(folder) / "references"
         self._references.mkdir(exist_ok=True)
         self._stack = ExitStack()
-        caches = self._stack.enter_context(tempfile.TemporaryDirectory(dir=folder))
+        caches = self._stack.enter_context(tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True))
         self._environment = dict.fromkeys(THREAD_VARIABLES, str(threads)) | {
             "SMELT_CACHE_DIR": f"{caches}/smelt",
             "TORCHINDUCTOR_CACHE_DIR": f"{caches}/torch",
@@ -113,7 +113,7 @@ def measure_cpu(names: Sequence[str], asked: Asked, groups: Mapping[str, Group] 
     """The machine's own figures, then a row for each case and number of threads, and the geometric means."""
     found = machine_report(asked)
     roofs = {roof.threads: roof for roof in found.roofs}
-    with tempfile.TemporaryDirectory(prefix="smelt-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="smelt-bench-", ignore_cleanup_errors=True) as folder:
         for group, cases in chosen(names, groups).items():
             if groups[group].memory:
                 asked.progress(f"{group}: {CASES[cases[0]].summary}")
@@ -131,7 +131,7 @@ def measure_kernel(kernel: str, sizes: Sequence[int], dtype: str, asked: Asked, 
     """One kernel at sizes of its own: as it is, and once more with what a search for so long finds."""
     found, text = machine_report(asked), list[str]()
     name, shown = (f"{kernel} {between.join(map(str, sizes))} {dtype}" for between in " ×")
-    with tempfile.TemporaryDirectory(prefix="smelt-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="smelt-bench-", ignore_cleanup_errors=True) as folder:
         own = {"SMELT_DATA_DIR": folder, "SMELT_TUNED": "on"} if tune else {}
         for roof in found.roofs:
             asked.progress(f"{shown}, {threads_text(roof.threads)}")

@@ -35,7 +35,9 @@ def measure_train(names: Sequence[str], asked: Asked) -> Report:
     found = machine_report(replace(asked, threads=[threads]))
     for name in names:
         asked.progress(f"{name}: {CASES[name].summary}")
-        with tempfile.TemporaryDirectory(prefix="smelt-bench-") as cache, ExitStack() as stack:
+        # Compilers of others may still be at work there when it goes.
+        kept = tempfile.TemporaryDirectory(prefix="smelt-bench-", ignore_cleanup_errors=True)
+        with kept as cache, ExitStack() as stack:
             ring = _Ring(name, threads, cache, stack)
             try:
                 found.rows += _case(ring, name, asked, found.roofs[0])
