@@ -47,7 +47,7 @@ help:
 	@echo "make format    format the code and apply the safe lint fixes"
 	@echo "make docs      build the documentation as a site with a search: build/site/index.html"
 	@echo "make test-docs  build that site, check its links, and search it in a browser without a window  (at most 2 minutes)"
-	@echo "make bench-peers  install PyTorch and JAX next to smelt, for 'python -m smelt.bench cpu' to compete with"
+	@echo "make bench-peers  install PyTorch and JAX next to smelt, for 'smelt bench cpu' to compete with"
 	@echo "make lock      write requirements/dev.lock: versions and hashes of all that development installs"
 	@echo "make audit     look those versions up among known vulnerabilities, and list them in build/sbom.json"
 	@echo "make clean     remove the virtual environment, caches and outputs"

@@ -101,7 +101,10 @@ class Baseline:
         """What a new report says of each row."""
         now = {str(row["name"]): row for row in rows}
         notes = [f"{name}: {old} before, {new} now" for name, old, new in self._changed(facts) if old != new]
-        changes = [self._change(name, facts, self.rows.get(name), now.get(name)) for name in {**self.rows, **now}]
+        try:
+            changes = [self._change(name, facts, self.rows.get(name), now.get(name)) for name in {**self.rows, **now}]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ArgumentError(f"bench: {self.file} is damaged: {type(error).__name__}: {error!s:.80}") from None
         return Differences([change for change in changes if change is not None], notes)
 
     def _changed(self, facts: Facts) -> list[tuple[str, Any, Any]]:

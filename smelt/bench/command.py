@@ -19,6 +19,7 @@ from smelt.bench.report import Report, Verdict, machine, machine_text, table, to
 from smelt.bench.suites import Suite, suites
 from smelt.config import configure
 from smelt.errors import ArgumentError, SmeltError
+from smelt.tuning import Budget
 
 _EXAMPLES = """\
 examples:
@@ -97,8 +98,6 @@ def _common(one: argparse.ArgumentParser, suite: Suite) -> None:
     if suite.peers:
         told = f"only these, with commas between them: {', '.join(KNOWN)}; unless given: {', '.join(suite.peers)}"
         one.add_argument("--peers", "--against", nargs="+", metavar="PEER", help=told)
-        told = "search for faster choices first, for so long in each case: quick, max, or seconds"
-        one.add_argument("--tune", metavar="BUDGET", default="", help=told)
     if suite.quick:
         one.add_argument("--quick", action="store_true", help=suite.quick)
     if suite.strict:
@@ -111,7 +110,12 @@ def _common(one: argparse.ArgumentParser, suite: Suite) -> None:
 
 
 def _checked(arguments: argparse.Namespace) -> None:
-    """Words that argparse cannot judge. Who is asked for and is not there is named, once."""
+    """Words that argparse cannot judge, before anything is measured. Who is asked for and is not there is named."""
+    for file in (arguments.json, arguments.html):
+        if file not in (None, "-") and not Path(file).resolve().parent.is_dir():
+            raise ArgumentError(f"bench: there is no folder for {file}")
+    if getattr(arguments, "tune", ""):
+        Budget.of(arguments.tune)
     if getattr(arguments, "peers", None) is None:
         return
     asked = [name for text in arguments.peers for name in named(text)]

@@ -114,14 +114,8 @@ class Contest:
         low, _, high = statistics.quantiles(firsts, n=4) if len(firsts) > 1 else (0.0, 0.0, 0.0)
         marks = bounded([a / mark for a, mark in zip(firsts, self.marks, strict=True)]) if self.marks else None
         spread = (high - low) / statistics.median(firsts)
-        known: dict[str, Any] = {
-            "seconds": self.first,
-            "spread": spread,
-            "ratio": self.ratio,
-            "rounds": len(firsts),
-            "marks": marks,
-        }
-        return Measured(**known | more)
+        known: dict[str, Any] = {"seconds": self.first, "spread": spread, "ratio": self.ratio, "marks": marks}
+        return Measured(**known | {"rounds": len(firsts)} | more)
 
 
 def bounded(values: Sequence[float]) -> Bounds:

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 
 from smelt.bench.contest import seconds_per_call, serve
+from smelt.cost import profile
 from smelt.device import toolchain
-from smelt.device.cpu import CPU
 
 _ACCUMULATORS = 12  # enough to hide the latency of a multiply-add, few enough to stay in registers
 _ITERATIONS = 2_000_000
@@ -40,7 +40,7 @@ float multiply_adds(long iterations, float start) {{
 
 def marked(cores: int = 0) -> Callable[[], float]:
     """What says how fast the machine is at the moment: the seconds of a millisecond's work on so many cores, or all."""
-    call, _ = prepared(cores or CPU().profile.cores, _ITERATIONS // 8)
+    call, _ = prepared(cores or profile().cores, _ITERATIONS // 8)
 
     def mark() -> float:
         return min(seconds_per_call(call, 1) for _ in range(3))
@@ -50,11 +50,11 @@ def marked(cores: int = 0) -> Callable[[], float]:
 
 def prepared(cores: int, iterations: int = _ITERATIONS) -> tuple[Callable[[], None], float]:
     """A call that keeps so many cores busy, and how many operations it does."""
-    profile = CPU().profile
-    lanes = profile.vector_bytes // 4
+    nbytes = profile().vector_bytes
+    lanes = nbytes // 4
     names = [f"c{k}" for k in range(_ACCUMULATORS)]
     source = _SOURCE.format(
-        nbytes=profile.vector_bytes,
+        nbytes=nbytes,
         names=", ".join(names),
         clear=" ".join(f"{name} = a + {k};" for k, name in enumerate(names)),  # equal ones would become one
         body=" ".join(f"{name} += a * b;" for name in names),
@@ -76,7 +76,7 @@ def prepared(cores: int, iterations: int = _ITERATIONS) -> tuple[Callable[[], No
 
 def main() -> None:
     """Prepare, say how many operations a call does, and serve."""
-    call, flops = prepared(CPU().profile.cores)
+    call, flops = prepared(profile().cores)
     serve(call, {"flops": flops})
 
 

@@ -212,7 +212,7 @@ def machine_text(facts: dict[str, Any]) -> str:
         f"{facts['processor']}, {facts['cores']} cores, {facts['vector_bytes']}-byte vectors",
         f"{facts['compiler']}; Python {facts['python']}, NumPy {facts['numpy']}, smelt {facts['smelt']}",
     ]
-    if "peers" in facts:
+    if facts.get("peers"):
         lines.append("; ".join(f"{name} {version or 'is not installed'}" for name, version in facts["peers"].items()))
     if facts["load"] is not None and facts["load"] > _BUSY * facts["cores"]:
         lines.append(

@@ -64,10 +64,12 @@ def _with_others() -> dict[str, Suite]:
     """Those in which other libraries take part."""
     both, every = range(1, min(2, cores()) + 1), {**GROUPS, **GRADIENTS}
     common: dict[str, Any] = {"quick": _ROUGH, "strict": True, "peers": PEERS}
+    tune = _tune("search for faster schedules of each case first, with a database of its own")
     return {
         "suite": Suite(
             "every row of cpu, grad and train",
             _suite,
+            words=[tune],
             only=[*_names(every), *NETWORKS],
             listed=_listed(_group_lines(every), NETWORKS),
             threads=both,
@@ -78,12 +80,13 @@ def _with_others() -> dict[str, Suite]:
             _model,
             listed=_listed((), _networks()),
             threads=[max(both)],
-            words=[(("network",), {"choices": list(_networks()), "metavar": "NAME", "help": "which one"})],
+            words=[(("network",), {"choices": list(_networks()), "metavar": "NAME", "help": "which one"}), tune],
             **common,
         ),
         "cpu": Suite(
             "products, norms, reductions, attention and networks against NumPy, PyTorch, JAX and the machine",
             _cpu,
+            words=[tune],
             only=_names(GROUPS),
             listed=_listed(_group_lines(GROUPS)),
             threads=both,
@@ -92,6 +95,7 @@ def _with_others() -> dict[str, Suite]:
         "grad": Suite(
             "values with gradients against PyTorch and JAX, and what compiling them costs",
             _grad,
+            words=[tune],
             only=[*_names(GRADIENTS), COMPILE],
             listed=_listed((*_group_lines(GRADIENTS), f"  {COMPILE}: {COMPILE_SUMMARY}")),
             threads=both,
@@ -101,6 +105,7 @@ def _with_others() -> dict[str, Suite]:
             "whole training steps against PyTorch and JAX",
             _train,
             only=NETWORKS,
+            words=[tune],
             listed=_listed((), NETWORKS),
             threads=[max(both)],
             **common | {"quick": f"small networks and {_ROUGH}", "peers": TRAINED},
@@ -189,9 +194,14 @@ def _kernel_suite(name: str, kernel: Kernel) -> Suite:
         words.append((("--dtype",), {"choices": kernel.dtypes, "default": "float32", "metavar": "DTYPE", "help": told}))
     words += [
         (("--dump-schedule",), {"action": "store_true", "help": "print form, knobs and schedule of what runs"}),
+        _tune("once more after a search"),
     ]
     run = partial(_kernel, name, list(kernel.sizes))
     return Suite(kernel.summary, run, quick="few rounds: a rough look", threads=[cores()], peers=PEERS, words=words)
+
+
+def _tune(told: str) -> Words:
+    return ("--tune",), {"metavar": "BUDGET", "default": "", "help": f"{told}: quick, max, or seconds"}
 
 
 def _size(text: str) -> int:
@@ -226,14 +236,14 @@ def _group_lines(groups: Mapping[str, Group]) -> Iterator[str]:
 
 def _asked(arguments: Arguments, progress: Progress, peers: Sequence[str] = PEERS) -> Asked:
     given: Sequence[str] | None = arguments.peers
-    met = peers if given is None else given
-    return Asked(arguments.threads, met, given is not None, arguments.quick, arguments.tune, progress)
+    chosen, tune = peers if given is None else given, getattr(arguments, "tune", "")
+    return Asked(arguments.threads, chosen, given is not None, arguments.quick, tune, progress)
 
 
 def _kernel(name: str, sizes: Sequence[str], arguments: Arguments, progress: Progress) -> Report:
     numbers = [getattr(arguments, size) for size in sizes]
     dtype, asked = getattr(arguments, "dtype", "float32"), _asked(arguments, progress)
-    return _with_peers(measure_kernel(name, numbers, dtype, asked, arguments.tune, arguments.dump_schedule), arguments)
+    return _with_peers(measure_kernel(name, numbers, dtype, asked, arguments.dump_schedule), arguments)
 
 
 def _cpu(arguments: Arguments, progress: Progress) -> Report:

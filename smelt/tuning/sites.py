@@ -298,9 +298,9 @@ class _Overlay:
     def __init__(self, answers: dict[str, str], below: Compiler) -> None:
         self.answers, self.below = answers, below
 
-    def ask(self, device: Device, question: str) -> str | None:
+    def ask(self, device: Device, question: str, text: str = "") -> str | None:
         """The answer to a question."""
-        return self.answers.get(question) or self.below.ask(device, question)
+        return self.answers.get(question) or self.below.ask(device, question, text)
 
 
 def _input_bytes(program: Program) -> int:

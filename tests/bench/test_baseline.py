@@ -113,6 +113,12 @@ def test_a_file_that_is_no_report_is_refused(text: str, tmp_path: Path) -> None:
         Baseline.read(tmp_path / "none.json")
 
 
+@pytest.mark.parametrize("damage", [{"marks": "many"}, {"marks_low": None}, {"seconds_low": {}, "marks": None}])
+def test_a_damaged_row_is_refused(damage: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError, match="is damaged"):
+        compared([row() | damage], [row()])
+
+
 def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
     written = {"suite": "cpu", "machine": FACTS, "results": [row()]}
     (tmp_path / "old.json").write_text(json.dumps(written), encoding="utf-8")

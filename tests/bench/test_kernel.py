@@ -65,7 +65,12 @@ def test_kernels_are_named_with_their_sizes() -> None:
     assert case.meets("torch.compile", asked=True) and not case.meets("torch.compile", asked=False)
 
 
-@pytest.mark.parametrize("words", [["-m", "0"], ["-m", "many"], ["--dtype", "complex64"], ["--peers", "torch,nobody"]])
+_NOWHERE = ["--json", "/no/such/folder/report.json"]
+
+
+@pytest.mark.parametrize(
+    "words", [_NOWHERE, ["-m", "0"], ["-m", "many"], ["--tune", "long"], ["--peers", "torch,nobody"]]
+)
 def test_wrong_words_are_a_usage_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         command.main(["matmul", *words])

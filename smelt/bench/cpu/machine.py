@@ -14,8 +14,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from smelt.cost import profile
 from smelt.device import toolchain
-from smelt.device.cpu import CPU
 
 # The empty assembly keeps compilers from calling memcpy, whose stores are not plain ones for arrays of this size.
 _SOURCE = """
@@ -43,7 +43,7 @@ class Copier:
     """Copies that move `nbytes` bytes each, reading and writing taken together; a call gives the seconds of one."""
 
     def __init__(self, nbytes: float, threads: int) -> None:
-        [self._library] = toolchain.build([_SOURCE.format(nbytes=CPU().profile.vector_bytes)])
+        [self._library] = toolchain.build([_SOURCE.format(nbytes=profile().vector_bytes)])
         self._function = ctypes.CFUNCTYPE(None, *_SIGNATURE)(self._library.address("copy_rounds"))
         self._threads = threads
         self._part = int(nbytes) // 2 // threads // _ALIGNMENT * _ALIGNMENT

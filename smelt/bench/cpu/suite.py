@@ -33,8 +33,12 @@ class Asked:
     peers: Sequence[str] = PEERS
     named: bool = False
     quick: bool = False
-    tune: str = ""  # a budget; each case is tuned before it is measured
+    tune: str = ""  # a budget: cases are tuned for so long before they are measured
     progress: Progress = lambda text: None
+
+    def choices(self, folder: str) -> dict[str, str]:
+        """What children are started with: those that tune have a database of their own."""
+        return {"SMELT_DATA_DIR": folder, "SMELT_TUNED": "on"} if self.tune else {}
 
     def meeting(self, case: Case) -> list[str]:
         """The peers of a case that are there."""
@@ -52,7 +56,7 @@ class Ring:
         self._references = Path(folder) / "references"
         self._references.mkdir(exist_ok=True)
         self._stack = ExitStack()
-        caches = self._stack.enter_context(tempfile.TemporaryDirectory(dir=folder))
+        caches = self._stack.enter_context(tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True))
         self._environment = dict.fromkeys(THREAD_VARIABLES, str(threads)) | {
             "SMELT_CACHE_DIR": f"{caches}/smelt",
             "TORCHINDUCTOR_CACHE_DIR": f"{caches}/torch",
@@ -114,42 +118,36 @@ def measure_cpu(names: Sequence[str], asked: Asked, groups: Mapping[str, Group] 
     """The machine's own figures, then a row for each case and number of threads, and the geometric means."""
     found = machine_report(asked)
     roofs = {roof.threads: roof for roof in found.roofs}
-    with tempfile.TemporaryDirectory(prefix="smelt-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="smelt-bench-", ignore_cleanup_errors=True) as folder:
         for group, cases in chosen(names, groups).items():
             if groups[group].memory:
                 asked.progress(f"{group}: {CASES[cases[0]].summary}")
                 found.rows.append(memory_row(asked.quick))
                 continue
             for count in asked.threads:
-                with Ring(count, folder, asked.quick, tuning_variables(folder) if asked.tune else {}) as ring:
+                with Ring(count, folder, asked.quick, asked.choices(folder)) as ring:
                     found.rows += _group(ring, roofs[count], group, groups[group], cases, asked)
             for file in (Path(folder) / "references").iterdir():
                 file.unlink()
     return found
 
 
-def measure_kernel(kernel: str, sizes: Sequence[int], dtype: str, asked: Asked, tune: str, is_dumped: bool) -> Report:
-    """One kernel at sizes of its own: as it is, and once more with what a search for so long finds."""
+def measure_kernel(kernel: str, sizes: Sequence[int], dtype: str, asked: Asked, is_dumped: bool) -> Report:
+    """One kernel at sizes of its own: as it is, and if it is to be tuned, once more after that."""
     found, text = machine_report(asked), list[str]()
     name, shown = (f"{kernel} {between.join(map(str, sizes))} {dtype}" for between in " ×")
-    with tempfile.TemporaryDirectory(prefix="smelt-bench-") as folder:
-        own = tuning_variables(folder) if tune else {}
+    with tempfile.TemporaryDirectory(prefix="smelt-bench-", ignore_cleanup_errors=True) as folder:
         for roof in found.roofs:
             asked.progress(f"{shown}, {threads_text(roof.threads)}")
-            with Ring(roof.threads, folder, asked.quick, own) as ring:
-                for budget in ("", tune) if tune else ("",):
+            with Ring(roof.threads, folder, asked.quick, asked.choices(folder)) as ring:
+                for budget in ("", asked.tune) if asked.tune else ("",):
                     title = f"{shown}{f', tuned {budget}' if budget else ''}, {threads_text(roof.threads)}"
                     try:
-                        found.rows.append(_case(ring, roof, name, title, asked, None, budget))
+                        found.rows.append(_case(ring, roof, name, title, replace(asked, tune=budget), None))
                         text += [f"{title}\n{ring.ask('smelt', 'schedule')['text']}"] if is_dumped else []
                     except ChildError as error:
                         found.rows.append(Row(title, None, "×", detail=f"smelt: {_first_line(error)}"))
     return replace(found, text="\n\n".join(text))
-
-
-def tuning_variables(folder: str) -> dict[str, str]:
-    """What processes are started with that tune: what the user has tuned is neither used nor changed."""
-    return {"SMELT_DATA_DIR": f"{folder}/tuned", "SMELT_TUNED": "on"}
 
 
 def machine_report(asked: Asked) -> Report:
@@ -176,7 +174,7 @@ def _group(ring: Ring, roof: Roof, title: str, group: Group, cases: Sequence[str
         asked.progress(f"{shown}: {CASES[name].summary}")
         try:
             bar = _bar(group, CASES[name]) if judged else None
-            rows.append(_case(ring, roof, name, shown, asked, bar, asked.tune))
+            rows.append(_case(ring, roof, name, shown, asked, bar))
         except ChildError as error:
             rows.append(Row(shown, None, "×", detail=f"smelt: {_first_line(error)}"))
     ratios = [row.figure for row in rows if row.figure and row.unit == "×"]
@@ -224,15 +222,15 @@ def _screen(ring: Ring, name: str, case: Case, asked: Asked) -> _Screened:
     return found
 
 
-def _case(ring: Ring, roof: Roof, name: str, title: str, asked: Asked, bar: float | None, budget: str = "") -> Row:
+def _case(ring: Ring, roof: Roof, name: str, title: str, asked: Asked, bar: float | None) -> Row:
     case = case_named(name)
     screened = _screen(ring, name, case, asked)
     ours = ring.prepare("smelt", name)
     notes = screened.notes
-    if budget:
-        tuning = ring.ask("smelt", f"tune {budget}")
+    if asked.tune:
+        tuning = ring.ask("smelt", f"tune {asked.tune}")
         notes = [f"tuned for {tuning['tuning']:.1f} s: {tuning['stored'] or 'no'} kernels changed", *notes]
-        ours = {"errors": ours["errors"]}  # its first call found what was compiled before
+        ours = {"errors": tuning["errors"]}  # its first call found what was compiled before
     copied = _copied(ring, case) if case.share else None
     opponent = screened.fastest()
     found = ring.contest("smelt", opponent or "smelt")

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from smelt.bench.contest import Contender, alone, contest
 from smelt.bench.cpu.library import installed
-from smelt.bench.cpu.suite import THREAD_VARIABLES, Asked, machine_report, tuning_variables
+from smelt.bench.cpu.suite import THREAD_VARIABLES, Asked, machine_report
 from smelt.bench.models import error_norms
 from smelt.bench.report import Report, Row, time_text
 from smelt.bench.roof import Roof
@@ -36,8 +36,10 @@ def measure_train(names: Sequence[str], asked: Asked) -> Report:
     found = machine_report(replace(asked, threads=[threads]))
     for name in names:
         asked.progress(f"{name}: {CASES[name].summary}")
-        with tempfile.TemporaryDirectory(prefix="smelt-bench-") as cache, ExitStack() as stack:
-            ring = _Ring(name, threads, cache, stack)
+        # Compilers of others may still be at work there when it goes.
+        kept = tempfile.TemporaryDirectory(prefix="smelt-bench-", ignore_cleanup_errors=True)
+        with kept as cache, ExitStack() as stack:
+            ring = _Ring(name, threads, cache, stack, asked.choices(cache))
             try:
                 tuned = ring.tune(asked.tune) if asked.tune else ""
                 step, *others = _case(ring, name, asked, found.roofs[0])
@@ -50,15 +52,13 @@ def measure_train(names: Sequence[str], asked: Asked) -> Report:
 class _Ring:
     """Contenders of one case, which share caches that begin empty."""
 
-    def __init__(self, case: str, threads: int, cache: str, stack: ExitStack) -> None:
+    def __init__(self, case: str, threads: int, cache: str, stack: ExitStack, more: Mapping[str, str]) -> None:
         self._case, self._threads, self._stack = case, threads, stack
         caches = {"SMELT_CACHE_DIR": f"{cache}/smelt", "TORCHINDUCTOR_CACHE_DIR": f"{cache}/torch"}
-        self._environment = dict.fromkeys(THREAD_VARIABLES, str(threads)) | caches
-        self._cache = cache
+        self._environment = dict.fromkeys(THREAD_VARIABLES, str(threads)) | caches | dict(more)
 
     def tune(self, budget: str) -> str:
         """Search for faster choices, which smelt's contenders use from now on; gives what is to be said of it."""
-        self._environment |= tuning_variables(self._cache)
         options = {"case": self._case, "budget": budget, "threads": self._threads}
         found = task("tune_training", options, self._environment)
         return f"tuned for {found['seconds']:.1f} s: {len(found['changed']) or 'no'} kernels changed"
