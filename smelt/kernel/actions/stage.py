@@ -176,9 +176,9 @@ class Stages(Handler):
 
     def _take_lanes(self, stage: StagePlan, scope: Scope) -> None:
         """Rows of an open tile that lie side by side in the copy are copied by vectors of them."""
-        axis, lane = stage.order[-1].axis, self.state.plan.lane
+        axis, lane, node = stage.order[-1].axis, self.state.plan.lane, stage.node
         binding = scope.bindings.get(axis)
-        if lane == 1 or binding is None or binding.condition is not None or stage.node.op != "load":
+        if lane == 1 or binding is None or binding.condition is not None or node.op != "load" or node.arguments:
             return
         size = math.prod(part.extent for part in binding.parts)
         if [part.kind for part in binding.parts] == ["reg"] and size % lane == 0:
