@@ -119,7 +119,8 @@ def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]
     least = -(-there * tile.panel * size * (depth or sizes([c.k])) // profile.l2_bytes)
     each = TASKS_PER_CORE if products > BY_LANE_PRODUCTS else 1
     tasks = max(1, min(-(-each * profile.cores // sizes(c.batch)), products // BLOCK_PRODUCTS))
-    wanted = ((blocks, -(-tasks // blocks)) for blocks in range(1, min(tasks, tiles) + 1))
+    most = min(tasks, tiles) if c.right.op in ("load", "cast") else 1  # what is computed is computed once
+    wanted = ((blocks, -(-tasks // blocks)) for blocks in range(1, most + 1))
     shares = [(blocks, beside * -(-least // beside)) for blocks, beside in wanted]  # as many for each core
     # Every block of columns packs A once more, every block of rows packs B.
     blocks, beside = min(shares, key=lambda pair: pair[1] * LEFT_COST * tiles + pair[0] * RIGHT_COST * there)
