@@ -26,6 +26,7 @@ TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
 TILED_ROWS = 4  # rows from which on there are tiles
 BY_LANE_TILE = 8, 2  # the same where rows are the lanes of vectors: more vectors are no faster, and cost gcc time
 BY_LANE_TILES, BY_LANE_PANELS = 2, 8  # of rows and of columns that are worth packing both operands
+BY_LANE_LEAST = 1 << 16  # and products
 BY_LANE_PRODUCTS = 1 << 24  # up to which a core has one task: each packs for itself
 LEFT_COST, RIGHT_COST = 5, 3  # of packing what a tile meets once more
 TURNED_PANELS = 16  # panels of B that a tile of a turned A meets
@@ -120,7 +121,7 @@ def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]
         return
     tile = replace(tile, height=BY_LANE_TILE[0], width=BY_LANE_TILE[1])
     there, tiles = -(-sizes([c.n]) // tile.panel), -(-c.height // tile.height)
-    small = tiles < BY_LANE_TILES or there < BY_LANE_PANELS
+    small = tiles < BY_LANE_TILES or there < BY_LANE_PANELS or sizes([c.m, c.n, c.k]) < BY_LANE_LEAST
     if small or c.left.op != "load" or c.left.attribute.mask or c.right.dtype is not float32:
         return
     yield _both_packed(c, tile, profile)
@@ -129,15 +130,16 @@ def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]
 def _both_packed(c: Contraction, tile: Tiling, profile: Profile) -> Tiling:
     """A packed by columns, a tile at a time, and a block of B that is many panels wide."""
     tile = replace(tile, tail="shrink", left="columns", right="panels")
-    there, tiles = -(-sizes([c.n]) // tile.panel), -(-c.height // tile.height)
-    # A tile of rows and a panel meet in the first-level cache, all panels in the second.
-    size = c.right.dtype.itemsize
-    depth = _in_blocks(c, profile.l1_bytes // size // (tile.height + tile.panel))
+    there, tiles, products = -(-sizes([c.n]) // tile.panel), -(-c.height // tile.height), c.height * sizes([c.n, c.k])
+    # A tile of rows and a panel meet in the first-level cache, all panels in the second. For few rows reading B matters
+    # most: blocks are wider and less deep.
+    size, share = c.right.dtype.itemsize, 2 if c.height <= FEW_ROWS else 1
+    depth = _in_blocks(c, profile.l1_bytes // share // size // (tile.height + tile.panel))
     least = -(-there * tile.panel * size * (depth or sizes([c.k])) // profile.l2_bytes)
-    products = sizes(c.region.axes)
     each = TASKS_PER_CORE if products > BY_LANE_PRODUCTS else 1
-    tasks = max(1, min(each * profile.cores, products // BLOCK_PRODUCTS) // sizes(c.batch))
-    wanted = ((blocks, -(-tasks // blocks)) for blocks in range(1, min(tasks, tiles) + 1))
+    tasks = max(1, min(-(-each * profile.cores // sizes(c.batch)), products // BLOCK_PRODUCTS))
+    most = min(tasks, tiles) if c.right.op in ("load", "cast") else 1  # what is computed is computed once
+    wanted = ((blocks, -(-tasks // blocks)) for blocks in range(1, most + 1))
     shares = [(blocks, beside * -(-least // beside)) for blocks, beside in wanted]  # as many for each core
     # Every block of columns packs A once more, every block of rows packs B.
     blocks, beside = min(shares, key=lambda pair: pair[1] * LEFT_COST * tiles + pair[0] * RIGHT_COST * there)

@@ -117,6 +117,16 @@ def test_copies_take_rows_of_a_tile_as_vectors(rows: int, tail: str, runner: str
     assert tail == "mask" or tiles >= {("A", k, *m), ("B", k, *n)}
 
 
+def test_a_copy_into_narrow_panels_walks_as_memory_lies() -> None:
+    """Lines of a transposed operand are used up one after the other."""
+    schedule = "split n (2 loop, 2 reg, 4 lane); order n.0 m.0 n.1 k.0; stage B at n.0 (n/8, k, n%8)"
+    case = r.matmul(5, 32, 12, transposed=True)
+    outcome(case, schedule)
+    kernel = lower(case.region, parse_schedule(schedule))
+    copies = [s for s in statements(kernel.body) if isinstance(s, For) and any(isinstance(t, Store) for t in s.body)]
+    assert copies[0].count == 3  # four steps of the sum at a time, inside; panels outside
+
+
 @pytest.mark.parametrize("schedule", ["", "split k (2 reg, 4 lane)", "split k (3 loop)"])
 def test_a_reduction_over_nothing_is_the_identity(schedule: str) -> None:
     arrays = outcome(r.batched(2, 3, 4, 0), schedule)

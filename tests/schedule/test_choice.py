@@ -33,7 +33,7 @@ def test_what_is_stored_says_why() -> None:
 
 
 def test_forms_of_common_kernels() -> None:
-    w = sm.ones((53, 64))
+    w = sm.ones((53, 56))
     forms = {
         "tiled": lambda x: x @ w,
         "streamed": lambda x: x[:1] @ w,

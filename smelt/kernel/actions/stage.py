@@ -84,13 +84,18 @@ def _cut_copy(plan: Plan, node: Expression, order: tuple[Dimension, ...]) -> Non
     last, along, lane = order[-1], _lies_along(node, order), plan.lane
     if along is not None:
         plan.copies[node, along] = Cut((Piece("reg", lane),))
-    elif last.op and (wide := last.block * node.dtype.itemsize) < LINE_BYTES:
-        plan.copies[node, order[-2].axis] = Cut((Piece("reg", 2 * LINE_BYTES // wide),))
+    elif _is_narrow(node, order):
+        plan.copies[node, order[-2].axis] = Cut((Piece("reg", 2 * LINE_BYTES // (last.block * node.dtype.itemsize)),))
     folds = [(e, axis) for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
     if not any(plan.cut(e, axis).has("lane") for e, axis in folds):
         outer = (Piece("reg", last.block // lane),) if last.block > lane else ()
         # Sums are large bodies: one for all vectors. What is only copied is masked where it must be.
         plan.copies[node, last.axis] = Cut((*outer, Piece("lane", lane)), "mask" if folds else "shrink")
+
+
+def _is_narrow(node: Expression, order: tuple[Dimension, ...]) -> bool:
+    """Whether a row of a panel is less than a line."""
+    return order[-1].op != "" and order[-1].block * node.dtype.itemsize < LINE_BYTES
 
 
 def _lies_along(node: Expression, order: tuple[Dimension, ...]) -> Variable | None:
@@ -163,14 +168,17 @@ class Stages(Handler):
         with state.scope(state.top.body, starts) as scope:
             if not open_lanes:
                 self._take_lanes(stage, scope)
+            if _is_narrow(stage.node, stage.order):  # a line is taken in several steps: one after the other
+                along = _lies_along(stage.node, stage.order)
+                starts.sort(key=lambda partial: partial.axis == along)
             nest(state, [Loop(partial.axis, 0) for partial in starts], leaf)
         state.copying = False
 
     def _take_lanes(self, stage: StagePlan, scope: Scope) -> None:
         """Rows of an open tile that lie side by side in the copy are copied by vectors of them."""
-        axis, lane = stage.order[-1].axis, self.state.plan.lane
+        axis, lane, node = stage.order[-1].axis, self.state.plan.lane, stage.node
         binding = scope.bindings.get(axis)
-        if lane == 1 or binding is None or binding.condition is not None or stage.node.op != "load":
+        if lane == 1 or binding is None or binding.condition is not None or node.op != "load" or node.arguments:
             return
         size = math.prod(part.extent for part in binding.parts)
         if [part.kind for part in binding.parts] == ["reg"] and size % lane == 0:
