@@ -36,8 +36,10 @@ FAR: Final = 0.95  # times as fast
 TRIED: Final = 5  # pairs, after which what is not faster is left
 PAIRS: Final = 9  # that count
 MOST: Final = 200  # pairs
+LONG: Final = 1.0  # seconds of a call, of which two pairs have to do to see that it is slower
 SECONDS: Final = 0.5  # of calls, before anything is said of short ones
-NEAR: Final = 2.0**11  # times the precision of a type that results may differ by, in units of the largest
+NEAR: Final = 2.0**11  # times the precision of a type that results may differ by, as root mean squares
+WIDE: Final = 16  # times that, of the largest element, by which a single one may
 _MODELLING: Final = 0.25  # of the time
 
 
@@ -110,6 +112,10 @@ class Duel(Program):
         self.launch(which, bases, integers)
         self.taken[which].append(time.perf_counter() - began)
 
+    def ratios(self) -> list[float]:
+        """How much faster the other version was, for each pair of calls. What agreement was found by warmed both up."""
+        return [a / b for a, b in zip(*self.taken, strict=False)]
+
     def launch(self, which: int, bases: bytes, integers: bytes) -> None:
         """Run a version in an arena of its own."""
         compiled = self.other if which else self.first
@@ -134,8 +140,9 @@ class Duel(Program):
 def agreement(first: Sequence[NDArray[Any]], second: Sequence[NDArray[Any]]) -> str:
     """Whether results are the `same` bits, or other `sums` of the same; else where they differ.
 
-    Two ways to cut a graph may add up in other orders. A sum's rounding is a few units in the last place of the largest
-    terms, which are about as large as the largest of the results; and what is computed from it may be further off.
+    Two ways to cut a graph may add up in other orders. The rounding of a sum is a few units in the last place of its
+    largest terms, and what is computed from it may be further off: Adam divides a gradient of nearly nothing by itself.
+    So a few elements may differ more than all of them together.
     """
     verdict = "same"
     for number, (a, b) in enumerate(zip(first, second, strict=True)):
@@ -149,9 +156,9 @@ def agreement(first: Sequence[NDArray[Any]], second: Sequence[NDArray[Any]]) -> 
         finite = np.isfinite(x)
         if not (np.isfinite(y) == finite).all() or not np.array_equal(x[~finite], y[~finite], equal_nan=True):
             return f"result {number} is finite elsewhere"
-        largest = np.abs(x[finite]).max(initial=0.0)
-        furthest = np.abs(x[finite] - y[finite]).max(initial=0.0)
-        if furthest > NEAR * precision * largest:
+        off, values = np.abs(x[finite] - y[finite]), np.abs(x[finite])
+        largest, furthest = values.max(initial=0.0), off.max(initial=0.0)
+        if furthest > WIDE * NEAR * precision * largest or np.sum(off**2) > (NEAR * precision) ** 2 * np.sum(values**2):
             return f"result {number} differs by {furthest:.2g}, and its largest element is {largest:.2g}"
     return verdict
 
@@ -220,7 +227,10 @@ class _Search:
 
     def attempt(self, site: Site, modelled: float) -> Found | None:
         """Try one site on top of the incumbent."""
-        choices = together(self.choices, site.choices)
+        try:
+            choices = together(self.choices, site.choices)
+        except Illegal:  # something else has won there
+            return None
         self.answers[self.question] = str(choices)
         self.say(f"fusion: {site}")
         other = self.compiler.compile(self.program.key, self.program.device, explain=True)
@@ -263,7 +273,8 @@ class _Search:
             if duel.verdict not in ("", "same", "sums") or (not duel.calls and time.monotonic() - began > 60):
                 return True
             taken = sum(map(sum, duel.taken))
-            lost = len(ratios) >= FEW and statistics.median(ratios) < (WHOLE if len(ratios) >= TRIED else FAR)
+            few, far = (FEW, FAR) if taken < LONG * duel.calls else (2, 1.0)
+            lost = len(ratios) >= few and statistics.median(ratios) < (WHOLE if len(ratios) >= TRIED else far)
             known = len(ratios) >= PAIRS and (_is_faster(ratios) or len(ratios) >= MOST)
             return (taken >= SECONDS and (lost or known)) or time.monotonic() > max(self.until, began + 10.0)
 
