@@ -24,6 +24,7 @@ from smelt.graph import Op, product_of, upper
 from smelt.kernel import Illegal
 from smelt.plan import Stored
 from smelt.search import race
+from smelt.tuning.keeping import Keeper
 from smelt.tuning.watching import TURN, WORD, Program, Watched
 
 SHARE: Final = 0.3  # of the time of a budget
@@ -164,9 +165,10 @@ def agreement(first: Sequence[NDArray[Any]], second: Sequence[NDArray[Any]]) -> 
 
 
 Run = Callable[[Watched, Callable[[], bool]], None]
+Say = Callable[[str], None]
 
 
-def search(programs: Sequence[Program], run: Run, seconds: float, say: Callable[[str], None]) -> list[Found]:
+def search(programs: Sequence[Program], run: Run, seconds: float, say: Say) -> list[Found]:
     """Try other ways to cut programs that have run, those that take longest first, as long as there is time."""
     until = time.monotonic() + seconds
     seen = Watched(timed=False)
@@ -180,6 +182,21 @@ def search(programs: Sequence[Program], run: Run, seconds: float, say: Callable[
     return found
 
 
+def recut(
+    programs: Sequence[Program], run: Run, calls: int, seconds: float, keeper: Keeper, say: Say, use: Callable[[], None]
+) -> tuple[list[Program], list[Found]]:
+    """Search, keep what was found, and if something won, have the programs run so from now on."""
+    cuts = search(programs, run, seconds, say)
+    for cut in cuts:
+        keeper.keep_fusion(cut)
+    if not any(cut.stored for cut in cuts):
+        return list(programs), cuts
+    use()
+    watched, turns = Watched(anew=True), iter(range(calls))
+    run(watched, lambda: next(turns, None) is None)
+    return list(watched.programs.values()), cuts
+
+
 def can_duel(compiled: CompiledGraph) -> bool:
     """Whether versions of a graph can take turns: places of its arena and its results must not depend on dims."""
     return compiled.program is not None and not compiled.homes and not compiled.bounds
@@ -188,7 +205,7 @@ def can_duel(compiled: CompiledGraph) -> bool:
 class _Search:
     """The search in one program."""
 
-    def __init__(self, program: Program, run: Run, until: float, say: Callable[[str], None]) -> None:
+    def __init__(self, program: Program, run: Run, until: float, say: Say) -> None:
         self.program, self.run, self.until, self.say = program, run, until, say
         self.question = question_of(graph_text(program.key))
         self.answers: dict[str, str] = {}
