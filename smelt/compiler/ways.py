@@ -11,8 +11,7 @@ from smelt.compiler.driver import simplify
 from smelt.compiler.fusion import Cut, fused, layout_of
 from smelt.compiler.prepare import prepare
 from smelt.compiler.trace import GraphKey, rebuild
-from smelt.cost import Profile
-from smelt.cost.rates import known
+from smelt.cost import Profile, rates
 from smelt.fuse import (
     ROUTINES,
     STEPS,
@@ -70,7 +69,7 @@ class Model:
     """What kernels take by the cost model. Kernels that are alike are lowered once."""
 
     def __init__(self, profile: Profile) -> None:
-        self.profile, self.rates, self.known = profile, known(profile), dict[Hashable, float]()
+        self.profile, self.rates, self.known = profile, rates.known(profile), dict[Hashable, float]()
 
     def kernels(self, cut: Cut) -> frozenset[tuple[Hashable, int]]:
         """How many kernels of each kind there are, but for those that are the same in all ways."""

@@ -138,14 +138,12 @@ def tune_programs(
 ) -> Tuning:
     """Tune what `run` runs, when it is told to run it so many times."""
     began, turns, keeper = time.monotonic(), iter(range(calls)), Keeper(seed)
+    cuts: list[sites.Found] = []
     watched = Watched()
     run(watched, lambda: next(turns, None) is None)
     programs = list(watched.programs.values())
-    cuts = _other_cuts(programs, run, budget, only, keeper, say)
-    if any(cut.stored for cut in cuts):
-        watched, turns = Watched(anew=True), iter(range(calls))
-        run(watched, lambda: next(turns, None) is None)
-        programs = list(watched.programs.values())
+    if budget.seconds >= sites.LEAST_BUDGET and only in "fusion":
+        programs, cuts = sites.recut(programs, run, calls, sites.SHARE * budget.seconds, keeper, say, _use)
     asked = list(questions(programs))
     total = sum(one.seconds for one in asked)
     chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name]
@@ -172,20 +170,6 @@ def tune_programs(
         _use()
     tuning.seconds = time.monotonic() - began
     return tuning
-
-
-def _other_cuts(
-    programs: Sequence[Program], run: Run, budget: Budget, only: str, keeper: Keeper, say: Say
-) -> list[sites.Found]:
-    """Other ways to cut programs into kernels, of which those that make them faster are in use from now on."""
-    if budget.seconds < sites.LEAST_BUDGET or only not in "fusion":
-        return []
-    cuts = sites.search(programs, run, sites.SHARE * budget.seconds, say)
-    for cut in cuts:
-        keeper.keep_fusion(cut)
-    if any(cut.stored for cut in cuts):
-        _use()
-    return cuts
 
 
 def _use() -> None:

@@ -24,6 +24,7 @@ from smelt.graph import Op, product_of, upper
 from smelt.kernel import Illegal
 from smelt.plan import Stored
 from smelt.search import race
+from smelt.tuning.keeping import Keeper
 from smelt.tuning.watching import TURN, WORD, Program, Watched
 
 SHARE: Final = 0.3  # of the time of a budget
@@ -36,8 +37,10 @@ FAR: Final = 0.95  # times as fast
 TRIED: Final = 5  # pairs, after which what is not faster is left
 PAIRS: Final = 9  # that count
 MOST: Final = 200  # pairs
+LONG: Final = 1.0  # seconds of a call, of which two pairs have to do to see that it is slower
 SECONDS: Final = 0.5  # of calls, before anything is said of short ones
-NEAR: Final = 2.0**11  # times the precision of a type that results may differ by, in units of the largest
+NEAR: Final = 2.0**11  # times the precision of a type that results may differ by, as root mean squares
+WIDE: Final = 16  # times that, of the largest element, by which a single one may
 _MODELLING: Final = 0.25  # of the time
 
 
@@ -110,6 +113,10 @@ class Duel(Program):
         self.launch(which, bases, integers)
         self.taken[which].append(time.perf_counter() - began)
 
+    def ratios(self) -> list[float]:
+        """How much faster the other version was, for each pair of calls. What agreement was found by warmed both up."""
+        return [a / b for a, b in zip(*self.taken, strict=False)]
+
     def launch(self, which: int, bases: bytes, integers: bytes) -> None:
         """Run a version in an arena of its own."""
         compiled = self.other if which else self.first
@@ -134,8 +141,9 @@ class Duel(Program):
 def agreement(first: Sequence[NDArray[Any]], second: Sequence[NDArray[Any]]) -> str:
     """Whether results are the `same` bits, or other `sums` of the same; else where they differ.
 
-    Two ways to cut a graph may add up in other orders. A sum's rounding is a few units in the last place of the largest
-    terms, which are about as large as the largest of the results; and what is computed from it may be further off.
+    Two ways to cut a graph may add up in other orders. The rounding of a sum is a few units in the last place of its
+    largest terms, and what is computed from it may be further off: Adam divides a gradient of nearly nothing by itself.
+    So a few elements may differ more than all of them together.
     """
     verdict = "same"
     for number, (a, b) in enumerate(zip(first, second, strict=True)):
@@ -149,17 +157,18 @@ def agreement(first: Sequence[NDArray[Any]], second: Sequence[NDArray[Any]]) -> 
         finite = np.isfinite(x)
         if not (np.isfinite(y) == finite).all() or not np.array_equal(x[~finite], y[~finite], equal_nan=True):
             return f"result {number} is finite elsewhere"
-        largest = np.abs(x[finite]).max(initial=0.0)
-        furthest = np.abs(x[finite] - y[finite]).max(initial=0.0)
-        if furthest > NEAR * precision * largest:
+        off, values = np.abs(x[finite] - y[finite]), np.abs(x[finite])
+        largest, furthest = values.max(initial=0.0), off.max(initial=0.0)
+        if furthest > WIDE * NEAR * precision * largest or np.sum(off**2) > (NEAR * precision) ** 2 * np.sum(values**2):
             return f"result {number} differs by {furthest:.2g}, and its largest element is {largest:.2g}"
     return verdict
 
 
 Run = Callable[[Watched, Callable[[], bool]], None]
+Say = Callable[[str], None]
 
 
-def search(programs: Sequence[Program], run: Run, seconds: float, say: Callable[[str], None]) -> list[Found]:
+def search(programs: Sequence[Program], run: Run, seconds: float, say: Say) -> list[Found]:
     """Try other ways to cut programs that have run, those that take longest first, as long as there is time."""
     until = time.monotonic() + seconds
     seen = Watched(timed=False)
@@ -173,6 +182,21 @@ def search(programs: Sequence[Program], run: Run, seconds: float, say: Callable[
     return found
 
 
+def recut(
+    programs: Sequence[Program], run: Run, calls: int, seconds: float, keeper: Keeper, say: Say, use: Callable[[], None]
+) -> tuple[list[Program], list[Found]]:
+    """Search, keep what was found, and if something won, have the programs run so from now on."""
+    cuts = search(programs, run, seconds, say)
+    for cut in cuts:
+        keeper.keep_fusion(cut)
+    if not any(cut.stored for cut in cuts):
+        return list(programs), cuts
+    use()
+    watched, turns = Watched(anew=True), iter(range(calls))
+    run(watched, lambda: next(turns, None) is None)
+    return list(watched.programs.values()), cuts
+
+
 def can_duel(compiled: CompiledGraph) -> bool:
     """Whether versions of a graph can take turns: places of its arena and its results must not depend on dims."""
     return compiled.program is not None and not compiled.homes and not compiled.bounds
@@ -181,7 +205,7 @@ def can_duel(compiled: CompiledGraph) -> bool:
 class _Search:
     """The search in one program."""
 
-    def __init__(self, program: Program, run: Run, until: float, say: Callable[[str], None]) -> None:
+    def __init__(self, program: Program, run: Run, until: float, say: Say) -> None:
         self.program, self.run, self.until, self.say = program, run, until, say
         self.question = question_of(graph_text(program.key))
         self.answers: dict[str, str] = {}
@@ -220,7 +244,10 @@ class _Search:
 
     def attempt(self, site: Site, modelled: float) -> Found | None:
         """Try one site on top of the incumbent."""
-        choices = together(self.choices, site.choices)
+        try:
+            choices = together(self.choices, site.choices)
+        except Illegal:  # something else has won there
+            return None
         self.answers[self.question] = str(choices)
         self.say(f"fusion: {site}")
         other = self.compiler.compile(self.program.key, self.program.device, explain=True)
@@ -263,7 +290,8 @@ class _Search:
             if duel.verdict not in ("", "same", "sums") or (not duel.calls and time.monotonic() - began > 60):
                 return True
             taken = sum(map(sum, duel.taken))
-            lost = len(ratios) >= FEW and statistics.median(ratios) < (WHOLE if len(ratios) >= TRIED else FAR)
+            few, far = (FEW, FAR) if taken < LONG * duel.calls else (2, 1.0)
+            lost = len(ratios) >= few and statistics.median(ratios) < (WHOLE if len(ratios) >= TRIED else far)
             known = len(ratios) >= PAIRS and (_is_faster(ratios) or len(ratios) >= MOST)
             return (taken >= SECONDS and (lost or known)) or time.monotonic() > max(self.until, began + 10.0)
 

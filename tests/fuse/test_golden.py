@@ -12,9 +12,14 @@ from unittest.mock import patch
 
 import pytest
 
-from smelt.compiler import GraphKey, driver
+from smelt.compiler import GraphKey, driver, simplify
+from smelt.compiler.fusion import fused, layout_of
+from smelt.compiler.prepare import prepare
+from smelt.compiler.trace import rebuild
 from smelt.cost.profile import Profile
+from smelt.fuse import NO_CHOICES, STEPS, early_sites, late_sites, parse_choices
 from smelt.fuse.group import Group
+from smelt.graph import private_nodes
 from tests.proofs.corpus import PROFILES, drawn_up
 from tests.replay.made import described
 from tests.replay.programs import NETWORKS
@@ -43,8 +48,27 @@ def test_groups_of_a_network(name: str) -> None:
     for profile in PROFILES:
         parts.setdefault(groups(key, PROFILES[profile]), []).append(profile)
     text = "\n".join(f"--- {', '.join(profiles)}\n{found}\n" for found, profiles in parts.items())
-    path = GOLDEN / f"{name.replace(' ', '-')}.txt"
+    compare(GOLDEN / f"{name.replace(' ', '-')}.txt", text)
+
+
+def compare(path: Path, text: str) -> None:
     if os.environ.get("SMELT_UPDATE_GOLDEN") == "1":
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8"), "SMELT_UPDATE_GOLDEN=1 takes it as it is"
+
+
+@pytest.mark.parametrize("name", ["mlp step", "lenet step", "transformer forward"])
+@private_nodes()
+def test_sites_of_a_network(name: str) -> None:
+    """Where a network could be cut otherwise, those about most bytes first: each can be, and the text comes back."""
+    key, profile = NETWORKS[f"network: {name}"](), PROFILES["arm"]
+    roots, _ = prepare(simplify(rebuild(key)), key.inputs, profile)
+    cut = fused(roots, profile)
+    found = [early_sites(roots, layout_of, profile, NO_CHOICES, step) for step in STEPS[:-1]]
+    found.append(late_sites(cut.stored, cut.groups, cut.decisions))
+    for site in (site for sites in found for site in sites[:3]):
+        assert parse_choices(str(site.choices)) == site.choices
+        fused(roots, profile, site.choices)
+    text = "\n".join(f"{site.nbytes:>9} {site}: {site.choices}" for sites in found for site in sites) + "\n"
+    compare(GOLDEN.parent / "sites" / f"{name.replace(' ', '-')}.txt", text)

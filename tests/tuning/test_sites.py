@@ -105,6 +105,14 @@ def test_what_is_not_faster_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None
     assert found and not any(one.stored for one in found)
 
 
+def test_a_sum_is_cut_in_one_number_of_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    raced(monkeypatch, lambda first, other: 1.1)
+    f, x = Jit(lambda x: x.exp().sum()), sm.ones((512, 1024))
+    found = search(*running(f, x), 60.0, lambda _: None)
+    assert [len(one.choices.pieces) for one in found if one.choices.pieces] == [1]
+    assert found[0].stored and found[0].bits in ("same", "sums")
+
+
 def test_what_needs_more_memory_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     raced(monkeypatch, lambda first, other: 1.1)
     monkeypatch.setattr(sites, "MEMORY", 0.5)
