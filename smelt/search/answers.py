@@ -9,6 +9,7 @@ found so is noted beside the log as well: whoever has stored a graph asks withou
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -37,7 +38,7 @@ _NONE: Final = 0xFFFFFFFF
 
 _KIND: Final = "index"
 _KEY: Final = "0" * 32
-_NEAR: Final = "near"
+_NOTES: Final = "2" * 32  # of what was found for neighbours
 _FORMS: Final = b"\xff" * _NAME  # a row that says that there are neighbours
 _GAIN: Final = 1.05  # times as fast as the default are those
 _MOST: Final = 64  # that are looked at
@@ -48,6 +49,7 @@ class Answers:
 
     def __init__(self, root: Path) -> None:
         self.root, self.inode, self.header, self.rows = root, 0, b"", memoryview(b"")
+        self.noted: dict[str, str] = {}
         file = open_log(root)
         if file is not None:
             with file:
@@ -75,10 +77,9 @@ class Answers:
         if self.rows[-_ROW : -_ROW + _NAME] != _FORMS:
             return None
         place = place_of(device)
-        cache, state = DiskCache(self.root), self.header + _name(place, question)
-        noted = cache.load_bytes(_NEAR, question)
-        if noted is not None and noted.startswith(state):
-            return NEIGHBOUR + noted[len(state) :].decode()
+        name = _name(place, question).hex()
+        if name in self.noted:
+            return NEIGHBOUR + self.noted[name]
         file = open_log(self.root) if text else None
         if file is None:
             return None
@@ -91,11 +92,22 @@ class Answers:
         knobs = bracketed(asked, device, found)
         if not knobs:
             return None
-        cache.store_bytes(_NEAR, question, state + knobs.encode())
+        self.noted = self._notes() | {name: knobs}
+        DiskCache(self.root).store_bytes(_KIND, _NOTES, self.header + json.dumps(self.noted).encode())
         return NEIGHBOUR + knobs
+
+    def _notes(self) -> dict[str, str]:
+        """What was found for neighbours by whoever compiled, by name, since the log is what it is."""
+        stored = DiskCache(self.root).load_bytes(_KIND, _NOTES) or b""
+        if not self.header or not stored.startswith(self.header):
+            return {}
+        with contextlib.suppress(ValueError):
+            return {str(name): str(knobs) for name, knobs in json.loads(stored[len(self.header) :]).items()}
+        return {}
 
     def _look(self, file: BinaryIO) -> None:
         self.inode, (self.header, self.rows) = os.fstat(file.fileno()).st_ino, _index(self.root, file)
+        self.noted = self._notes() if self.rows[-_ROW : -_ROW + _NAME] == _FORMS else {}
 
     def _offset(self, setting: str, place: Facts, question: str) -> int | None:
         """Where the line of an answer begins."""

@@ -28,10 +28,10 @@ _STATES: Final = ("confirmed", "timed")
 
 
 class Near(NamedTuple):
-    """A region that was tuned: how far away it is, and what was found."""
+    """A region that was tuned: how far away it is, and what was found, the best first."""
 
     distance: float
-    record: Record
+    records: list[Record]
 
 
 def distance(sizes: Sequence[int], others: Sequence[int]) -> float:
@@ -42,16 +42,15 @@ def distance(sizes: Sequence[int], others: Sequence[int]) -> float:
 
 
 def near(question: Question, place: Place, records: Iterable[Record]) -> list[Near]:
-    """The best that is known of each neighbour of a region at a place, the nearest first."""
-    best: dict[str, Record] = {}
-    for record in records:
+    """The neighbours of a region at a place, the nearest first."""
+    found: dict[str, Near] = {}
+    for record in sorted(records, key=_rank, reverse=True):
         own = (record.question.form, record.place) == (question.form, place) and record.state in _STATES
         if own and record.question.digest != question.digest and record.evidence.ratio >= GAIN:
-            known = best.get(record.question.digest)
-            if known is None or _rank(known) < _rank(record):
-                best[record.question.digest] = record
-    found = [Near(distance(question.sizes, record.question.sizes), record) for record in best.values()]
-    return [one for one in sorted(found, key=lambda one: one.distance) if one.distance <= FAR][:NEIGHBOURS]
+            new = Near(distance(question.sizes, record.question.sizes), [])
+            found.setdefault(record.question.digest, new).records.append(record)
+    nearest = sorted((one for one in found.values() if one.distance <= FAR), key=lambda one: one.distance)
+    return nearest[:NEIGHBOURS]
 
 
 def bracketed(question: Question, device: Device, lines: Iterable[bytes]) -> str:
@@ -92,14 +91,19 @@ def _rank(record: Record) -> tuple[bool, float]:
     return record.state == "confirmed", record.evidence.ratio
 
 
-def carried(record: Record, region: Region, profile: Profile) -> Iterator[Candidate]:
-    """What was found for a neighbour, for this region: the same knobs, and the same shares of its axes."""
-    if not record.answer.knobs:
-        return
-    same = named(region, profile, record.answer.knobs)
-    if same is None:
-        return
-    yield same
+def carried(near: Near, region: Region, profile: Profile) -> Iterator[Candidate]:
+    """The best for a neighbour of which this region has the template: at the same knobs, and at the same shares of its
+    axes.
+    """
+    for record in near.records:
+        same = named(region, profile, record.answer.knobs) if record.answer.knobs else None
+        if same is not None:
+            yield same
+            yield from _of_shares(record, same, region, profile)
+            return
+
+
+def _of_shares(record: Record, same: Candidate, region: Region, profile: Profile) -> Iterator[Candidate]:
     with suppress(ParseError):
         other = parse_region(record.question.text)
         there, here = named(other, profile, record.answer.knobs), located(same, region, profile)

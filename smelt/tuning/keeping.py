@@ -53,8 +53,8 @@ class Keeper:
             again = named(question.region, profile, one.answer.knobs) if one.answer.knobs else None
             yield again or chosen(_KNOWN, question.region, _parsed(one.answer.schedule))
         asked, where = record.Question.of(question.text), record.Place.of(question.device)
-        for _, one in transfer.near(asked, where, self._records):
-            yield from transfer.carried(one, question.region, profile)
+        for near in transfer.near(asked, where, self._records):
+            yield from transfer.carried(near, question.region, profile)
 
     def losers(self, question: Question) -> dict[str, float]:
         """Sources that were no faster here, or not right, with the logarithms of their speeds."""

@@ -120,7 +120,7 @@ def test_neighbours_are_the_nearest_of_the_same_form_and_place() -> None:
     assert not found
     records = [tuned(texts[rows]) for rows in (100, 16, 24, 32)]
     found = transfer.near(Question.of(texts[32]), Place.of(CPU()), records)
-    assert [one.record.question.sizes[0] for one in found] == [24, 16, 100]
+    assert [one.records[0].question.sizes[0] for one in found] == [24, 16, 100]
     assert found[0].distance == pytest.approx(np.log2(32 / 24))
     assert transfer.distance((2, 3), (2, 3, 4)) == transfer.distance((0,), (4,)) == float("inf")
 
@@ -133,10 +133,12 @@ def product(rows: int, depth: int, columns: int) -> Region:
 def test_shares_of_an_axis_are_carried_as_such() -> None:
     there, here = product(64, 128, 256), product(64, 512, 256)
     record = tuned(print_region(there), "tiled: depth 32, unroll 4")
-    found = list(transfer.carried(record, here, CPU().profile))
+    other = record._replace(answer=record.answer._replace(knobs="a form that is not there: depth 3"))
+    found = list(transfer.carried(transfer.Near(1.0, [other, record]), here, CPU().profile))
     assert [candidate.knobs.depth for candidate in found] == [32, 128]  # type: ignore[union-attr]
     assert all(candidate.knobs.unroll == 4 for candidate in found)  # type: ignore[union-attr]
-    assert not list(transfer.carried(record._replace(answer=record.answer._replace(knobs="")), here, CPU().profile))
+    nameless = record._replace(answer=record.answer._replace(knobs=""))
+    assert not list(transfer.carried(transfer.Near(1.0, [other, nameless]), here, CPU().profile))
 
 
 def test_a_search_begins_with_what_was_good_before_and_for_neighbours() -> None:
