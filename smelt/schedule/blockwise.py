@@ -173,7 +173,7 @@ def further_blocks(facts: Scores, blocks: Blocks, profile: Profile) -> Iterator[
     """Where a search starts as well: so few rows that their results stay in registers, and as many vectors of scores as
     there is room for. From the default that is several steps away.
     """
-    registers = profile.vector_registers * 3 // 4
+    registers = profile.vector_registers
     height = max(1, registers // blocks.width)
     if height < blocks.height:
         tiles = blocks.row_tiles and -(-blocks.row_tiles * blocks.height // height)

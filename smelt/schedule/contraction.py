@@ -69,9 +69,21 @@ def contraction_schedules(c: Contraction, profile: Profile) -> Iterator[Candidat
 
 def further_contractions(c: Contraction, profile: Profile) -> Iterator[Candidate]:
     """Where a search starts as well, though no default does: tiles whose operands are both packed, also where sizes and
-    types leave in doubt whether that pays. From other tiles it is several steps away, each of which loses by itself.
+    types leave in doubt whether that pays, and the same with rows for columns, which pays where one of them is short.
+    From other tiles the first is several steps away, each of which loses by itself; no step leads to the second.
     """
-    if profile.group_threads or c.height < TILED_ROWS or not c.is_static(c.m, c.n, *c.summed):
+    if profile.group_threads:
+        return
+    yield from _packed_tiles(c, profile)
+    other = c.exchanged()
+    if other is not None and other.is_static(other.m, other.n):
+        for candidate in (*contraction_schedules(other, profile), *_packed_tiles(other, profile)):
+            if isinstance(candidate.knobs, Tiling):
+                yield candidate._replace(form=f"exchanged {candidate.form}")
+
+
+def _packed_tiles(c: Contraction, profile: Profile) -> Iterator[Candidate]:
+    if c.height < TILED_ROWS or not c.is_static(c.m, c.n, *c.summed):
         return
     lanes = fitting(vector_lanes(c.region, profile), c.n)
     forms = {"turned": register_tile(sizes([c.n]), lanes, profile)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from smelt.graph import Variable, upper
 from smelt.kernel import Expression, Region, extent
@@ -72,6 +72,13 @@ class Contraction:
         near = [axis for axis in others if steps[axis] is not None and self.is_static(axis)]
         best = min(near, key=lambda axis: steps[axis] or 0, default=None)
         return None if best is None or upper(extent(best)) < 2 else best
+
+    def exchanged(self) -> Contraction | None:
+        """The same with rows for columns."""
+        if self.m is None or self.first or self.last:
+            return None
+        rows = tuple(axis for axis in self.batch if axis in self.right.axes and axis not in self.left.axes)
+        return replace(self, a=self.b, b=self.a, m=self.n, n=self.m, rows=rows)
 
     def is_static(self, *axes: Variable | None) -> bool:
         """Whether the sizes of axes are known."""
