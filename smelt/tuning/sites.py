@@ -268,7 +268,8 @@ class _Search:
         duel = self.duel(self.incumbent, other)
         found.ratios, found.bits = duel.ratios(), duel.verdict
         if duel.verdict not in ("same", "sums"):
-            found.state, found.reason, found.bits = "wrong", duel.verdict, "regrouped"
+            # Not `wrong`: where a program divides noise by itself, right versions differ as well.
+            found.state, found.reason, found.bits = "refused", duel.verdict, "regrouped"
         elif _is_faster(found.ratios):
             found.ratios = self.duel(self.incumbent, other).ratios()  # what won once may have been lucky
             if _is_faster(found.ratios):
