@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from smelt import runtime
 from smelt.compiler import MEASURED_AS, CompiledGraph, Compiler, graph_text, kernels_of, other_ways, question_of
 from smelt.device import Device, Memory
+from smelt.errors import SmeltError
 from smelt.fuse import NO_CHOICES, STEPS, Choices, Site, parse_choices, together
 from smelt.graph import Op, product_of, upper
 from smelt.kernel import Illegal
@@ -168,27 +169,34 @@ Run = Callable[[Watched, Callable[[], bool]], None]
 Say = Callable[[str], None]
 
 
-def search(programs: Sequence[Program], run: Run, seconds: float, say: Say) -> list[Found]:
-    """Try other ways to cut programs that have run, those that take longest first, as long as there is time."""
+def search(
+    programs: Sequence[Program], run: Run, seconds: float, say: Say, found: list[Found] | None = None
+) -> list[Found]:
+    """Try other ways to cut programs that have run, those that take longest first, as long as there is time. What is
+    tried is in `found` at once.
+    """
+    found = [] if found is None else found
     until = time.monotonic() + seconds
     seen = Watched(timed=False)
     once = iter((False, True))
     run(seen, lambda: next(once))  # what runs by now: programs that waited for steady inputs do not
-    found: list[Found] = []
     running = [program for program in programs if id(program.compiled) in seen.programs]
     for program in sorted(running, key=lambda program: -program.seconds):
         if can_duel(program.compiled) and not program.key.calls_python:
-            found += _Search(program, run, until, say).results()
+            _Search(program, run, until, say, found).climb()
     return found
 
 
 def recut(
     programs: Sequence[Program], run: Run, calls: int, seconds: float, keeper: Keeper, say: Say, use: Callable[[], None]
 ) -> tuple[list[Program], list[Found]]:
-    """Search, keep what was found, and if something won, have the programs run so from now on."""
-    cuts = search(programs, run, seconds, say)
-    for cut in cuts:
-        keeper.keep_fusion(cut)
+    """Search, keep what was found whatever happens, and if something won, have the programs run so from now on."""
+    cuts: list[Found] = []
+    try:
+        search(programs, run, seconds, say, cuts)
+    finally:
+        for cut in cuts:
+            keeper.keep_fusion(cut)
     if not any(cut.stored for cut in cuts):
         return list(programs), cuts
     use()
@@ -205,24 +213,21 @@ def can_duel(compiled: CompiledGraph) -> bool:
 class _Search:
     """The search in one program."""
 
-    def __init__(self, program: Program, run: Run, until: float, say: Say) -> None:
-        self.program, self.run, self.until, self.say = program, run, until, say
+    def __init__(self, program: Program, run: Run, until: float, say: Say, tried: list[Found]) -> None:
+        self.program, self.run, self.until, self.say, self.tried = program, run, until, say, tried
         self.question = question_of(graph_text(program.key))
         self.answers: dict[str, str] = {}
         current = runtime.current().compiler
         self.compiler = Compiler(_Overlay(self.answers, current))
         self.compiler.kernels = current.kernels
-        text = dict(program.compiled.choices).get(self.question) or ""
-        try:
-            self.choices = parse_choices(text.partition(MEASURED_AS)[0])
-        except Illegal:
-            self.choices = NO_CHOICES
         self.incumbent = program.compiled
-        self.tried: list[Found] = []
-        self.seen = {_kernels(self.compiler.compile(program.key, program.device, explain=True))}
+        kernels = _kernels(self.compiler.compile(program.key, program.device, explain=True))
+        self.seen = {kernels}
+        text, _, measured = (dict(program.compiled.choices).get(self.question) or "").partition(MEASURED_AS)
+        self.choices = parse_choices(text) if measured == kernels else NO_CHOICES  # an answer that is taken parses
 
-    def results(self) -> list[Found]:
-        """All that was raced; of what won, all together is the last and confirmed."""
+    def climb(self) -> None:
+        """Try what there is time for; of what won, all together is the last and confirmed."""
         won: list[Found] = []
         # Choices of an earlier step than those that are in use would change what their numbers mean.
         first = max((k for k, step in enumerate(STEPS) if any(getattr(self.choices, word) for word in step)), default=0)
@@ -240,7 +245,6 @@ class _Search:
                     won.append(found)
         if len(won) > 1:
             self.sum_up(won)
-        return self.tried
 
     def attempt(self, site: Site, modelled: float) -> Found | None:
         """Try one site on top of the incumbent."""
@@ -250,7 +254,10 @@ class _Search:
             return None
         self.answers[self.question] = str(choices)
         self.say(f"fusion: {site}")
-        other = self.compiler.compile(self.program.key, self.program.device, explain=True)
+        try:
+            other = self.compiler.compile(self.program.key, self.program.device, explain=True)
+        except SmeltError:  # a kernel that cannot be built is no reason to end
+            return None
         found = Found(self.program, site, choices, _kernels(other), modelled)
         found.reason = self.against(other) if found.measured not in self.seen else "it gives kernels that were tried"
         self.seen.add(found.measured)
@@ -261,7 +268,8 @@ class _Search:
         duel = self.duel(self.incumbent, other)
         found.ratios, found.bits = duel.ratios(), duel.verdict
         if duel.verdict not in ("same", "sums"):
-            found.state, found.reason, found.bits = "wrong", duel.verdict, "regrouped"
+            # Not `wrong`: where a program divides noise by itself, right versions differ as well.
+            found.state, found.reason, found.bits = "refused", duel.verdict, "regrouped"
         elif _is_faster(found.ratios):
             found.ratios = self.duel(self.incumbent, other).ratios()  # what won once may have been lucky
             if _is_faster(found.ratios):

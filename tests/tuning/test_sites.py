@@ -11,8 +11,10 @@ import pytest
 import smelt as sm
 from smelt import runtime
 from smelt.cli import main
-from smelt.compiler import CompiledGraph
+from smelt.compiler import MEASURED_AS, CompiledGraph
 from smelt.config import configure
+from smelt.device import Device
+from smelt.fuse import Choices
 from smelt.search.log import user_log
 from smelt.transform.jit import Jit
 from smelt.tuning import sites
@@ -82,9 +84,14 @@ def test_what_wins_is_stored_used_and_listed(
         assert len(compiled.kernels) > len(programs[0].compiled.kernels)
         for a, b in zip(sm.jit(network)(x), expected, strict=True):
             np.testing.assert_allclose(np.asarray(a), b, rtol=1e-5, atol=1e-5)
+        with configure(tuned="off"):
+            assert len(runtime.current().compiler.compile(key, device).kernels) == len(programs[0].compiled.kernels)
         # It is the incumbent from now on: what it has is not tried again.
         again, rerun = running(Jit(network), x)
         assert all(one.choices != kept.choices for one in search(again, rerun, 60.0, lambda _: None))
+    with runtime.using(runtime.Runtime(Stale())):  # an answer that is not taken is not built upon
+        again, rerun = running(Jit(network), x)
+        assert search(again, rerun, 60.0, lambda _: None)[0].choices != Choices(frozenset({9999}))
     assert main(["tune", "list"]) == 0
     assert "fusion: stores the" in capsys.readouterr().out
     assert main(["tune", "show", kept_name(kept)]) == 0
@@ -93,6 +100,13 @@ def test_what_wins_is_stored_used_and_listed(
     with runtime.using(runtime.Runtime()):
         compiled = runtime.current().compiler.compile(key, device)
         assert len(compiled.kernels) == len(programs[0].compiled.kernels)
+
+
+class Stale:
+    """Says what cannot be to every question."""
+
+    def ask(self, device: Device, question: str) -> str | None:
+        return f"store 9999{MEASURED_AS}{'0' * 32}"
 
 
 def kept_name(found: Found) -> str:
