@@ -251,7 +251,7 @@ class _Maker:
             found = named(region, self.device.profile, text.removeprefix(NEIGHBOUR))
             return [] if found is None else [found._replace(form=f"{found.form}, as for a neighbour")]
         with suppress(ParseError):
-            return [chosen("chosen", region, parse_schedule(text))]
+            return [chosen("chosen", region, parse_schedule(text), self.device.profile)]
         return []
 
     def routine_kernel(self, routine: Routine) -> Built:

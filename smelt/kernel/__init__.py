@@ -19,7 +19,7 @@ from smelt.kernel.actions.outputs import Apart, Stream, Together
 from smelt.kernel.actions.skip import Skip
 from smelt.kernel.actions.stage import Stage
 from smelt.kernel.evaluate import evaluate_region
-from smelt.kernel.instructions import INSTRUCTIONS, Block, Instruction, Tiles, rows_of, tiles_of
+from smelt.kernel.instructions import Block, Instruction, Tiles, rows_of, tiles_of
 from smelt.kernel.interpret import interpret
 from smelt.kernel.ir import (
     DOTS,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from smelt.cost import Profile
-from smelt.kernel import INSTRUCTIONS, Matrix, Region, Split, Stage, rows_of
+from smelt.kernel import Matrix, Region, Split, Stage, rows_of
 from smelt.schedule.access import fitting, lies_in_panels
 from smelt.schedule.choice import Actions, Candidate
 from smelt.schedule.contraction import TILE_ROWS, TILE_VECTORS, rows_of_vectors
@@ -28,15 +28,18 @@ MATRIX_PANELS = 16  # panels of columns that one task takes
 ALIASED_BYTES = 2048  # rows so far apart, or a multiple of it, fall into the same sets of the first cache
 
 
-def chosen(form: str, region: Region, actions: Actions) -> Candidate:
-    """Actions that somebody has chosen for a region. Those that name an instruction for words are about the region in
-    words, as they were where they come from.
+def chosen(form: str, region: Region, actions: Actions, profile: Profile) -> Candidate:
+    """Actions that somebody has chosen for a region. Those that name an instruction for words which the processor has
+    are about the region in words, as they were where they come from.
     """
     named = {action.instruction for action in actions if isinstance(action, Matrix)}
-    row = next((row for row in INSTRUCTIONS if row.name in named and row.numbers > 1), None)
-    contraction = None if row is None else contraction_of(region)
-    words = None if row is None or contraction is None else in_words(contraction, row)
-    return Candidate(form, region if words is None else words.contraction.region, actions)
+    contraction = contraction_of(region) if named else None
+    if contraction is not None:
+        for row in rows_of(profile.features, profile.vector_bytes, dict(region.roles)["y"].dtype):
+            words = in_words(contraction, row) if row.name in named else None
+            if words is not None:
+                return Candidate(form, words.contraction.region, actions)
+    return Candidate(form, region, actions)
 
 
 def word_programs(contraction: Contraction, profile: Profile) -> Iterator[Candidate]:

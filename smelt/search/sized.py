@@ -20,8 +20,8 @@ from smelt.search.inputs import length, number
 LOSES: Final = 0.99  # times as fast: what is slower anywhere is not adopted
 SURELY: Final = 0.98  # the same for the lower bound
 SEEN: Final = 2  # sizes that a program uses most often, which weigh as much as all others
-MOST_BYTES: Final = 1 << 27  # of the buffers of a region at the largest of its sizes that is tried
-MOST_WORK: Final = 1 << 32  # elements of all its axes together
+MOST_BYTES: Final = 1 << 26  # of the buffers of a region at the largest of its sizes that is tried
+MOST_WORK: Final = 1 << 29  # elements of all its axes together: a race of more would take minutes, and say the same
 _SHARES: Final = (0.75, 1.0, 0.5, 0.0)  # of the way from the lowest sizes to the highest, by their logarithms
 _STEPS: Final = 16
 
@@ -60,14 +60,14 @@ class Sized:
     """
 
     def __init__(self, measurers: Sequence[Measurer], weights: Sequence[float]) -> None:
-        self._measurers, self._weights = measurers, weights
+        self.measurers, self._weights = measurers, weights
 
     def race(self, region: Region, contenders: Sequence[Contender], seconds: float) -> list[Outcome]:
         """What became of each contender, of those that race everywhere by what they do everywhere."""
         found: list[list[Outcome]] = [[] for _ in contenders]
         racing = list(range(len(contenders)))
-        for turn, one in enumerate(self._measurers):
-            share = seconds / 2 / max(1, len(self._measurers) - 1) if turn else seconds / 2
+        for turn, one in enumerate(self.measurers):
+            share = seconds / 2 / max(1, len(self.measurers) - 1) if turn else seconds / 2
             outcomes = one.race(region, [contenders[at] for at in racing], share)
             for at, outcome in zip(racing, outcomes, strict=True):
                 found[at].append(outcome)
@@ -79,7 +79,7 @@ class Sized:
     def confirm(self, region: Region, best: Contender, default: Contender, seconds: float) -> Timed:
         """Both against each other at every place, for so many seconds at each."""
         found: list[Timed] = []
-        for one in self._measurers:
+        for one in self.measurers:
             found.append(one.confirm(region, best, default, seconds))
             if not _holds(found[-1]):
                 return found[-1]._replace(low=min(found[-1].low, LOSES))
@@ -89,7 +89,7 @@ class Sized:
         """The last outcome, with what all of them say about speed where there is one of each place."""
         last = outcomes[-1]
         timed = [one.timed for one in outcomes if one.timed is not None]
-        if len(timed) < len(self._measurers) or last.verdict is None:
+        if len(timed) < len(self.measurers) or last.verdict is None:
             return last
         bits = next((one.verdict.bits for one in outcomes if one.verdict and one.verdict.bits != "same"), "same")
         return last._replace(verdict=last.verdict._replace(bits=bits), timed=together(timed, self._weights))

@@ -51,7 +51,7 @@ class Keeper:
         profile = question.device.profile
         for one in list(reversed(distinct.values()))[:SEEDS]:
             again = named(question.region, profile, one.answer.knobs) if one.answer.knobs else None
-            yield again or chosen(_KNOWN, question.region, _parsed(one.answer.schedule))
+            yield again or chosen(_KNOWN, question.region, _parsed(one.answer.schedule), profile)
         asked, where = record.Question.of(question.text), record.Place.of(question.device)
         for near in transfer.near(asked, where, self._records):
             yield from transfer.carried(near, question.region, profile)

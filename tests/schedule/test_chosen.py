@@ -75,7 +75,9 @@ def check(region: Region, profile: Profile, count: int, rng: random.Random) -> s
             taken, kernel = lowered(point.candidate, region, profile)
         except Illegal:
             continue
-        again, same = lowered(chosen("chosen", region, parse_schedule(print_schedule(taken.actions))), region, profile)
+        again, same = lowered(
+            chosen("chosen", region, parse_schedule(print_schedule(taken.actions)), profile), region, profile
+        )
         assert print_kernel(same) == print_kernel(kernel), str(point)
         first, second = (
             Choice.of(each, cost(region, made, profile), profile, ()) for each, made in ((taken, kernel), (again, same))
@@ -108,8 +110,17 @@ def test_the_same_holds_for_functions(kind: str) -> None:
 
 def test_what_names_no_instruction_for_words_is_about_the_region_itself() -> None:
     region = product_of_bytes(BYTES[0], 32)
-    assert chosen("chosen", region, parse_schedule("split i0 (4 reg)")).region is region
-    assert chosen("chosen", region, parse_schedule("matrix y fma")).region is region
+    assert chosen("chosen", region, parse_schedule("split i0 (4 reg)"), AVX512).region is region
+    assert chosen("chosen", region, parse_schedule("matrix y fma"), AVX512).region is region
     plain = CASES["elementwise"][0]().region  # what an instruction cannot be about is refused when it is lowered
     with pytest.raises(Illegal):
-        lowered(chosen("chosen", plain, parse_schedule("matrix y vpdpbusd")), plain, AVX512)
+        lowered(chosen("chosen", plain, parse_schedule("matrix y vpdpbusd"), AVX512), plain, AVX512)
+
+
+def test_what_the_processor_does_not_have_is_refused() -> None:
+    region = parse_region(print_region(product_of_bytes(BYTES[0], 32)))
+    found = [template for template in templates(region, AMX) if template.form == "matrix"]
+    actions = found[0].at(found[0].default).actions
+    assert lowered(chosen("chosen", region, actions, AMX), region, AMX)
+    with pytest.raises(Illegal, match="the region has no axis"):
+        lowered(chosen("chosen", region, actions, AVX512), region, AVX512)
