@@ -18,6 +18,7 @@ from smelt.bench.cpu.suite import cores
 from smelt.bench.report import Row
 from smelt.bench.timing import ChildError, run_json
 from smelt.bench.train.cases import LENGTHS
+from smelt.bench.train.suite import check_losses
 
 STARTS: Final[Mapping[str, Sequence[str]]] = {
     "mlp": ("mlp",),
@@ -26,7 +27,6 @@ STARTS: Final[Mapping[str, Sequence[str]]] = {
 }
 PEERS: Final = ("jax", "torch.compile")
 COLD: Final = 0.8  # of the time that JAX takes
-_TOLERANCE: Final = 2e-3  # of losses, as a share
 
 
 def measure_starts(quick: bool, progress: Callable[[str], None] = lambda _: None) -> list[Row]:
@@ -56,7 +56,7 @@ def _rows(case: str, found: Mapping[str, Sequence[_Pair]], notes: Sequence[str])
     if ours is None:
         return [Row(f"start: {case}", None, "s", detail="; ".join(notes))]
     for peer, pairs in found.items():
-        _check(pairs[0][0]["losses"], ours[0][0]["losses"], peer)
+        check_losses(pairs[0][0]["losses"], ours[0][0]["losses"], peer)
 
     def told(at: int, key: str, text: str) -> str:
         medians = {library: statistics.median(pair[at][key] for pair in pairs) for library, pairs in found.items()}
@@ -94,8 +94,3 @@ def _start(library: str, case: str, environment: Mapping[str, str]) -> dict[str,
     if library == "smelt":
         result["seconds"] = time.perf_counter() - began
     return result
-
-
-def _check(found: Sequence[float], expected: Sequence[float], who: str) -> None:
-    if any(abs(a - b) > _TOLERANCE * max(1.0, abs(b)) for a, b in zip(found, expected, strict=True)):
-        raise ChildError(f"{who} has the losses {list(found)}, smelt {list(expected)}")

@@ -135,29 +135,20 @@ def _with_others() -> dict[str, Suite]:
 def _alone() -> dict[str, Suite]:
     """Those of smelt and NumPy alone."""
     return {
-        "core": Suite(
+        "core": _table(
             "calls, nodes, imports, first compilations, fused matmul: each with its bar",
             partial(_measures, MEASURES),
-            quick="fewer rounds and a smaller model: a rough look",
-            only=MEASURES,
-            listed=_listed((), MEASURES),
-            strict=True,
+            MEASURES,
+            "fewer rounds and a smaller model: a rough look",
         ),
-        "ops": Suite(
-            "indexing, order, scans, convolution and pooling against NumPy",
-            _ops,
-            quick=f"small inputs and {_ROUGH}",
-            only=OPS,
-            listed=_listed((), OPS),
-            strict=True,
+        "ops": _table(
+            "indexing, order, scans, convolution and pooling against NumPy", _ops, OPS, f"small inputs and {_ROUGH}"
         ),
-        "feel": Suite(
+        "feel": _table(
             "what a user waits for outside of jit: an op, a draw, a layer",
             partial(_measures, FEEL),
-            quick="few rounds: a rough look",
-            only=FEEL,
-            listed=_listed((), FEEL),
-            strict=True,
+            FEEL,
+            "few rounds: a rough look",
         ),
         "coldpath": Suite(
             "seconds per stage of a first compilation, with a cold cache", _coldpath, quick="a small model"
@@ -181,6 +172,11 @@ def _alone() -> dict[str, Suite]:
             f"below {compare.LEAST} of the old speed beyond its noise, or does not run here.",
         ),
     }
+
+
+def _table(help: str, run: Callable[[Arguments, Progress], Report], cases: Mapping[str, Any], quick: str) -> Suite:
+    """A suite of cases with bars."""
+    return Suite(help, run, quick=quick, only=cases, listed=_listed((), cases), strict=True)
 
 
 def _kernel_suite(name: str, kernel: Kernel) -> Suite:

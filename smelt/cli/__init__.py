@@ -68,9 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     devices.set_defaults(run=_devices)
     demo = commands.add_parser("demo", help="train a network to read digits, and show how it was compiled")
     demo.set_defaults(run=_demo)
-    commands.add_parser(
-        "bench", help="measure kernels, networks and compiling, against other libraries or an earlier report"
-    )
+    commands.add_parser("bench", help="measure kernels, networks and compiling, against others")
     commands.add_parser("tune", help="choices that were measured to be faster than the default")
     return parser
 

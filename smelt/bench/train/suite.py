@@ -78,7 +78,7 @@ def _case(ring: _Ring, name: str, asked: Asked, roof: Roof) -> list[Row]:
     median = min(smelt.seconds(_SCREENED) for _ in range(3))
     first = _step(ring, name, smelt, asked, roof)
     plain = ring.start("smelt-plain")
-    _check(plain.facts["losses"], smelt.facts["losses"], "without jit")
+    check_losses(plain.facts["losses"], smelt.facts["losses"], "without jit")
     against = contest(smelt, plain, most=most)
     warm = ring.start("smelt").facts["first"]
     without = f"{time_text(against.second.median)}, times as long as with it"
@@ -138,7 +138,7 @@ def _screen(
         except ChildError as error:
             notes.append(f"{peer}: {error}")
             continue
-        _check(contender.facts["losses"], smelt.facts["losses"], peer)
+        check_losses(contender.facts["losses"], smelt.facts["losses"], peer)
         times[peer] = min(contender.seconds(_SCREENED) for _ in range(3))
     return running, times, notes
 
@@ -154,6 +154,7 @@ def _errors(ring: _Ring, losses: Sequence[float]) -> dict[str, float] | None:
     return error_norms(np.asarray(losses), np.asarray(ring.start(EXACT).facts["losses"]))
 
 
-def _check(found: Sequence[float], expected: Sequence[float], who: str) -> None:
+def check_losses(found: Sequence[float], expected: Sequence[float], who: str) -> None:
+    """Refuse those that are not the same training."""
     if any(abs(a - b) > _TOLERANCE * max(1.0, abs(b)) for a, b in zip(found, expected, strict=True)):
         raise ChildError(f"{who} has the losses {list(found)}, smelt {list(expected)}")
