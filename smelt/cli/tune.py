@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from smelt.cli import selftest
 from smelt.cli.devices import print_table
 
 # What needs the compiler is loaded when a command runs: help is instant.
@@ -41,8 +42,8 @@ def parser() -> argparse.ArgumentParser:
     top.set_defaults(run=lambda _: top.print_help())
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
 
-    def command(name: str, run: Any, text: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=text)
+    def command(name: str, run: Any, text: str, epilog: str = "") -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text, epilog=epilog, formatter_class=shown)
         made.set_defaults(run=run)
         return made
 
@@ -70,6 +71,10 @@ def parser() -> argparse.ArgumentParser:
     one = command("import", _import, "take choices from a file: as hints, until they are confirmed here")
     one.add_argument("file", type=Path)
     one.add_argument("--trust", action="store_true", help="as they are, for machines that are equal")
+    one = command(
+        "selftest", selftest.main, "whether what searches and remembers keeps its promises here", selftest.EXAMPLES
+    )
+    selftest.add_arguments(one)
     return top
 
 

@@ -15,7 +15,7 @@ from smelt.config import configure
 from smelt.device.cpu import CPU
 from smelt.search.log import Log, user_log
 from smelt.search.record import Place
-from smelt.search.selftest.database import sample
+from smelt.search.selftest.samples import sample
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,8 @@ from smelt.search.exchange import counting, export, forget, known, take
 from smelt.search.file import LINE, open_log, signed
 from smelt.search.log import Log
 from smelt.search.record import Answer, Evidence, Question, Record, read, write
-from smelt.search.selftest.database import fuzz, kill, sample, writers
+from smelt.search.selftest.database import fuzz, kill, writers
+from smelt.search.selftest.samples import sample
 
 FORGOTTEN = "forgotten"
 

@@ -22,7 +22,7 @@ from smelt.runtime import Runtime
 from smelt.search import Tuned
 from smelt.search.log import Log, user_log
 from smelt.search.record import Answer, Place, Question, Record
-from smelt.search.selftest.database import sample
+from smelt.search.selftest.samples import sample
 
 X = np.linspace(-1, 1, 6 * 10, dtype=np.float32).reshape(6, 10)
 SCHEDULE, OTHER = "split i0 (2 reg)", "split i0 (3 reg)"
