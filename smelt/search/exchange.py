@@ -37,7 +37,7 @@ def known(records: Sequence[Record], only: str = "") -> list[Known]:
     for said in standing(enumerate(records)).values():
         hints = sorted(_counting(said.values()), key=lambda entry: entry[1].evidence.ratio)
         best = confirmed(said, same_bits=False) or (hints[-1] if hints else None)
-        if best is not None and _concerns(best[1], only):
+        if best is not None and concerns(best[1], only):
             states = Counter(record.state for at, record in said.values() if at != best[0])
             found.append((best[0], Known(best[1], states)))
     return [one for _, one in sorted(found, reverse=True)]
@@ -51,7 +51,7 @@ def counting(records: Sequence[Record]) -> list[Record]:
 
 def forget(log: Log, records: Iterable[Record]) -> int:
     """Let records count no longer; how many."""
-    return _added(log, [record._replace(state="forgotten") for record in records])
+    return add(log, [record._replace(state="forgotten") for record in records])
 
 
 def export(records: Iterable[Record], path: Path) -> int:
@@ -84,11 +84,11 @@ def take(log: Log, path: Path, run: str, trust: bool = False) -> Counter[str]:
         else:
             there.add((_identity(record), state))
             taken.append(record._replace(state=state, run=run, question=Question.of(record.question.text)))
-    counts["taken"] = _added(log, taken)
+    counts["taken"] = add(log, taken)
     return counts
 
 
-def _added(log: Log, records: Sequence[Record]) -> int:
+def add(log: Log, records: Sequence[Record]) -> int:
     """Add records, and look for answers at once: the next process finds the index ready."""
     count = log.add(records) if records else 0
     Answers(log.root)
@@ -99,7 +99,8 @@ def _counting(entries: Iterable[tuple[int, Record]]) -> list[tuple[int, Record]]
     return [entry for entry in entries if entry[1].state in _COUNTING]
 
 
-def _concerns(record: Record, only: str) -> bool:
+def concerns(record: Record, only: str) -> bool:
+    """Whether a record has this in its region or schedule, or at the beginning of its name."""
     return record.question.digest.startswith(only) or only in record.question.text or only in record.answer.schedule
 
 

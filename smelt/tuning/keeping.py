@@ -40,12 +40,12 @@ class Keeper:
         """What was tried for a kernel, and what of that is to be used from now on."""
         if self._log is None:
             return
-        day = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
+        day = today()
         question, where = record.Question.of(row.question.text), record.Place.of(row.question.device)
         adopted = row.found.adopted if row.stored else None
         found = []
         for one in [adopted] if adopted else row.found.tried:
-            state, reason = "confirmed" if adopted else one.outcome.state, _plain(one.outcome.reason)
+            state, reason = "confirmed" if adopted else one.outcome.state, plain(one.outcome.reason)
             evidence, origin = _evidence(row, one, adopted is not None), (self._seed, day, VERSION, self._run)
             found.append(record.Record(question, where, _answer(one), evidence, state, reason, *origin))
         self._log.add(found)
@@ -57,7 +57,13 @@ def _parsed(schedule: str) -> tuple[Action, ...]:
     return ()
 
 
-def _plain(reason: str) -> str:
+def today() -> str:
+    """The date of a record."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def plain(reason: str) -> str:
+    """A reason as a record may hold it."""
     return reason.encode("ascii", "replace").decode().replace("\n", " ")[:_REASON]
 
 

@@ -27,7 +27,6 @@ from smelt.search.selftest.samples import sample
 OTHER: Final = "split i0 (2 reg)"  # a schedule that fits all samples
 _SECONDS: Final = 0.02  # of a race
 _COMPACTED: Final = 5  # records after which the log is made shorter
-_UNTIMED: Final = ("begin", "region", "verify")  # jobs of a worker that say nothing about speed
 
 
 def start(
@@ -75,7 +74,7 @@ def _stamped(ask: Callable[..., Any], stamps: list[float]) -> Callable[..., Any]
         try:
             return ask(worker, limit, job, **arguments)
         finally:
-            if job not in _UNTIMED:
+            if job == "race":
                 stamps.extend((began, time.monotonic()))
 
     return asked

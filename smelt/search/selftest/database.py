@@ -32,6 +32,7 @@ from smelt.search.selftest.samples import hostile, sample
 _PATIENCE: Final = 5.0  # seconds after which nothing may be left of a process that was killed
 _MOMENTS: Final = {"writer": 0.03, "tuner": 1.5}  # seconds within which a process is killed
 _LONGEST: Final = 5.0  # seconds that a line may keep anybody busy
+_OWN: Final = {"tuned", "lock", "records.log", "index", "0" * 32, "1" * 32}  # files and folders of a log
 _BATCH: Final = 1000  # lines of a log
 
 Say = Callable[[int], None]  # told how far an attack is
@@ -116,7 +117,7 @@ def fuzz(count: int, seed: int = 0, say: Say = _nobody) -> list[str]:
                 safely(f"log before {turn}", _use_log, Path(folder) / "tuned", b"\n".join(batch))
                 batch.clear()
                 say(turn + 1)
-        strange = {path.name for path in Path(folder).rglob("*")} - {"tuned", "lock", "records.log", "index", "0" * 32}
+        strange = {path.name for path in Path(folder).rglob("*")} - _OWN
         safely("a large file", _use_large, Path(folder) / "large")
         return failures + [f"{name} was written" for name in strange]
 
