@@ -149,6 +149,15 @@ def check(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def counts(log: log.Log) -> dict[str, int]:
+    """How many answers of a log are for this machine, and for others, and how many hints there are."""
+    from smelt.search import exchange
+
+    states = [_state(one.record) for one in exchange.known(log.load().records)]
+    here, hints = states.count("used"), sum(state.startswith("hint") for state in states)
+    return {"answers_here": here, "answers_elsewhere": len(states) - here - hints, "hints": hints}
+
+
 def _checked_row(one: checking.Checked) -> list[str]:
     now = (
         [f"{one.timed.ratio:.2f}", f"{one.timed.low:.2f}"] if one.timed is not None and one.timed.turns else ["-", "-"]

@@ -117,13 +117,14 @@ def _cache() -> dict[str, Any]:
 
 
 def _tuned() -> dict[str, Any]:
-    """Where tuned choices are kept, and which are used."""
+    """Where tuned choices are kept, which are used, and how many there are for this machine."""
+    from smelt.cli.choices import counts
     from smelt.search import log
 
     found = log.user_log()
     if found is None:
-        return {"directory": None, "used": settings().tuned, "bytes": 0}
-    return {"directory": str(found.root), "used": settings().tuned, "bytes": _size(found.root)}
+        return {"directory": None, "used": settings().tuned, "answers_here": 0, "answers_elsewhere": 0, "hints": 0}
+    return {"directory": str(found.root), "used": settings().tuned, **counts(found), "bytes": _size(found.root)}
 
 
 def _memory() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ _EXAMPLES: Final = """examples:
   smelt tune train.py                        run a script, find faster schedules for its kernels, and keep them
   smelt tune train.py --budget max --html tuned.html
   smelt tune train.py --only matmul -- --steps 10      words behind -- are the script's
+  smelt tune train.py --record run.json      and --replay run.json later: the same search, without measuring
   smelt tune list                   the choices that were found here, and what they gain
   smelt tune list --only matmul     those with this in their region or schedule
   smelt tune show 3fa9              one of them: its region, schedule and figures
@@ -57,6 +59,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--seed", type=int, default=0, help="of what is drawn at random")
     one.add_argument("--json", metavar="FILE", help="write what was found as JSON; '-' prints it instead of the table")
     one.add_argument("--html", metavar="FILE", type=Path, help="write a page with all that was tried")
+    facts = one.add_mutually_exclusive_group()
+    facts.add_argument("--record", metavar="FILE", type=Path, help="write all that was measured, to be played back")
+    facts.add_argument("--replay", metavar="FILE", type=Path, help="measure nothing: take what was recorded")
     one = command("list", choices.list_choices, "what is known, and what it gains")
     one.add_argument("--only", **_ONLY)
     one.add_argument("--json", **_JSON)
@@ -108,9 +113,10 @@ def _script(arguments: argparse.Namespace) -> int:
     import sys
 
     from smelt.errors import ArgumentError
-    from smelt.tuning import Budget, Watched, tune_programs, watching
+    from smelt.tuning import Budget, Recording, Replay, Watched, tune_programs, watching
 
     budget = Budget.of(arguments.budget)
+    outside = Replay(arguments.replay) if arguments.replay else Recording() if arguments.record else None
     if not arguments.script.is_file():
         raise ArgumentError(f"smelt tune: there is no file {arguments.script}")
 
@@ -125,7 +131,10 @@ def _script(arguments: argparse.Namespace) -> int:
         finally:
             sys.argv = given
 
-    found = tune_programs(run, budget, arguments.seed, arguments.only, lambda text: print(text, file=sys.stderr))
+    say = functools.partial(print, file=sys.stderr)
+    found = tune_programs(run, budget, arguments.seed, arguments.only, say, outside=outside)
+    if isinstance(outside, Recording):
+        outside.save(arguments.record)
     if arguments.html:
         arguments.html.write_text(found.html(), encoding="utf-8")
     if arguments.json:

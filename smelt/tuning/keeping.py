@@ -13,6 +13,7 @@ from smelt.schedule import Candidate
 from smelt.search import climb, log, record
 
 if TYPE_CHECKING:
+    from smelt.tuning.outside import Outside
     from smelt.tuning.report import Row
 
 SEEDS: Final = 4  # schedules that are tried again
@@ -23,25 +24,31 @@ _REASON: Final = 200  # characters
 class Keeper:
     """Adds records to the log of this user, all under the name of one run; a user without a home keeps nothing."""
 
-    def __init__(self, seed: int) -> None:
-        self._log, self._seed, self._run = log.user_log(), seed, record.new_run()
+    def __init__(self, seed: int, outside: Outside) -> None:
+        self._log, self._seed, self._outside = log.user_log(), seed, outside
+        self._run = outside.take("the run", record.new_run)
         self.is_open = self._log is not None
 
     def seeds(self, text: str, region: Region) -> list[Candidate]:
         """Schedules that were faster before, also on other machines: worth trying again."""
+        schedules = self._outside.take("what was faster before", lambda: self._faster(text))
+        return [Candidate("known", region, actions) for actions in map(_parsed, schedules[:SEEDS]) if actions]
+
+    def _faster(self, text: str) -> list[str]:
+        """The schedules of a region that were faster than the default, the best first."""
         if self._log is None:
             return []
         known = [one for one in self._log.load().records if one.question.text == text and one.state in _WORTH]
         faster = sorted((one for one in known if one.evidence.ratio > 1), key=lambda one: -one.evidence.ratio)
-        schedules = dict.fromkeys(one.answer.schedule for one in faster)
-        return [Candidate("known", region, actions) for actions in map(_parsed, list(schedules)[:SEEDS]) if actions]
+        return list(dict.fromkeys(one.answer.schedule for one in faster))
 
     def keep(self, row: Row) -> None:
         """What was tried for a kernel, and what of that is to be used from now on."""
         if self._log is None:
             return
-        day = today()
-        question, where = record.Question.of(row.question.text), record.Place.of(row.question.device)
+        day, device = self._outside.take("today", today), row.question.device
+        question = record.Question.of(row.question.text)
+        where = record.Place(*self._outside.take("the place", lambda: list(record.Place.of(device))))
         adopted = row.found.adopted if row.stored else None
         found = []
         for one in [adopted] if adopted else row.found.tried:

@@ -4,6 +4,7 @@ kept if the whole program is faster with it.
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 import statistics
@@ -22,6 +23,7 @@ from smelt.search import Tuned, climb, contender, measure, race
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
 from smelt.tuning.keeping import Keeper
+from smelt.tuning.outside import Live, Outside, Told, clock
 from smelt.tuning.report import Row, Tuning
 from smelt.tuning.watching import Program, Watched, watching
 
@@ -130,38 +132,55 @@ def tune(
 
 
 def tune_programs(
-    run: Run, budget: Budget, seed: int, only: str, say: Say, calls: int = 1, measurer: contender.Measurer | None = None
+    run: Run,
+    budget: Budget,
+    seed: int,
+    only: str,
+    say: Say,
+    calls: int = 1,
+    measurer: contender.Measurer | None = None,
+    outside: Outside | None = None,
 ) -> Tuning:
     """Tune what `run` runs, when it is told to run it so many times."""
-    began, turns, keeper = time.monotonic(), iter(range(calls)), Keeper(seed)
+    outside = outside or Live()
+    outside.take(f"{budget.name}, seed {seed}, only {only!r}", lambda: "")
+    now = clock(outside)
+    began, turns, keeper = now(), iter(range(calls)), Keeper(seed, outside)
     watched = Watched()
     run(watched, lambda: next(turns, None) is None)
     programs = list(watched.programs.values())
-    asked = list(questions(programs))
+    asked = _timed(list(questions(programs)), outside)
     total = sum(one.seconds for one in asked)
     chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name]
     tuning = Tuning(budget.name, seed, asked[0].device.profile if asked else None, programs, total)
     for number, one in enumerate(chosen):
-        left = (1 - _CONFIRMING) * budget.seconds - (time.monotonic() - began)
+        left = (1 - _CONFIRMING) * budget.seconds - (now() - began)
         if left < LEAST_SECONDS:
             break
         share = one.seconds / sum(other.seconds for other in chosen[number:])
         limits = climb.Limits(min(budget.each, max(LEAST_SECONDS, left * share)))
         say(f"{number + 1} of {len(chosen)}: {one.name}")
         seeds = keeper.seeds(one.text, one.region)
-        racer = measurer or measure.Racer(one.device, seed=seed)
-        row = Row.of(one, climb.climb(one.region, one.device, racer, limits, random.Random(seed), seeds), total)
+        racer = Told(outside, functools.cache(lambda one=one: measurer or measure.Racer(one.device, seed=seed)))
+        row = Row.of(one, climb.climb(one.region, one.device, racer, limits, random.Random(seed), seeds, now), total)
         tuning.rows.append(row)
         keeper.keep(row)  # whatever happens next
     say("the whole program")
-    _settle(tuning, programs, run, budget.seconds * _CONFIRMING)
+    _settle(tuning, programs, run, budget.seconds * _CONFIRMING, outside)
     for row in tuning.stored:
         row.stored = keeper.is_open
         keeper.keep(row)
     if tuning.stored:
         _use()
-    tuning.seconds = time.monotonic() - began
+    tuning.seconds = now() - began
     return tuning
+
+
+def _timed(asked: Sequence[Question], outside: Outside) -> list[Question]:
+    """Questions with the seconds that they took, those that took longest first."""
+    taken = outside.take("kernels", lambda: {one.digest: one.seconds for one in asked})
+    found = [one._replace(seconds=taken[one.digest]) for one in asked if one.digest in taken]
+    return sorted(found, key=lambda one: (-one.seconds, one.digest))
 
 
 def _use() -> None:
@@ -208,13 +227,14 @@ class Whole(NamedTuple):
 UNCHANGED: Final = Whole(1.0, 1.0, 0.0, 0)
 
 
-def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, seconds: float) -> None:
+def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, seconds: float, outside: Outside) -> None:
     """Keep what makes whole programs faster: all of it, or the better half, and so on."""
     pending = sorted((row for row in tuning.rows if row.found.adopted is not None), key=lambda row: -row.saved)
     while pending:
         # Only what was measured counts: a schedule of a region that was written anew means something else here.
         answers = {row.question.digest: f"{row.chosen.schedule}{MEASURED_AS}{row.chosen.digest}" for row in pending}
-        tuning.whole = _raced(programs, answers, run, seconds)
+        whole = outside.take("the whole", lambda answers=answers: list(_raced(programs, answers, run, seconds)))
+        tuning.whole = Whole(*whole)
         if tuning.whole.low >= WHOLE:
             for row in pending:
                 row.stored = True
