@@ -18,7 +18,6 @@ from typing import Final
 
 from smelt.compiler import measured_as
 from smelt.device import HOST, open_device
-from smelt.diskcache import TEMPORARY
 from smelt.errors import SmeltError
 from smelt.kernel import Illegal, parse_region, parse_schedule
 from smelt.schedule import Candidate, lowered
@@ -30,9 +29,10 @@ from smelt.search.selftest.children import start, timings
 from smelt.search.selftest.samples import hostile, sample
 
 _PATIENCE: Final = 5.0  # seconds after which nothing may be left of a process that was killed
+_SETTLED: Final = 3.0  # seconds after which nobody takes what is left for something new
 _MOMENTS: Final = {"writer": 0.03, "tuner": 1.5}  # seconds within which a process is killed
 _LONGEST: Final = 5.0  # seconds that a line may keep anybody busy
-_OWN: Final = {"tuned", "lock", "records.log", "index", "0" * 32, "1" * 32}  # files and folders of a log
+_OWN: Final = {"tuned", "lock", "records.log", "index", "0" * 32, "1" * 32, "smelt-timing.lock"}  # of a log
 _BATCH: Final = 1000  # lines of a log
 
 Say = Callable[[int], None]  # told how far an attack is
@@ -44,8 +44,8 @@ def _nobody(_: int) -> None:
 
 def kill(count: int, seed: int = 0, say: Say = _nobody) -> list[str]:
     """Kill a process that adds records, makes the log shorter and, every other time, races kernels, at `count` random
-    moments; then cut the log off at every byte of its last record. What a writer was told is kept must be there, and of
-    the process nothing.
+    moments; then cut the log off at every byte of its last record. What a writer was told is kept must be there, and no
+    process be left. Files that one left who was killed are taken away by the next, so none are there in the end.
     """
     draw, failures, promised = random.Random(seed), list[str](), 0
     with TemporaryDirectory() as name:
@@ -61,11 +61,13 @@ def kill(count: int, seed: int = 0, say: Say = _nobody) -> list[str]:
                 time.sleep(draw.uniform(0, _MOMENTS[kind]))
                 child.kill()
                 promised += len((said + child.stdout.read()).splitlines())
-            failures += [f"kill {turn}: {what}" for what in (*_lost(log, range(promised)), *_left(mark, folder))]
+            failures += [f"kill {turn}: {what}" for what in (*_lost(log, range(promised)), *_left(mark.encode()))]
             say(turn + 1)
-        log.add([sample(promised)])  # which takes away what the last one has left
-        failures += [f"{name} was left" for name in os.listdir(log.root) if name.endswith(TEMPORARY)]
-        return failures + list(_torn(Log(folder / "torn")))
+        time.sleep(_SETTLED)
+        start("tuner", log, promised, 1, variables).communicate()
+        failures += _lost(log, range(promised + 1))
+        left = [path for path in (*temporary.iterdir(), *log.root.iterdir()) if path.name not in _OWN]
+        return failures + [f"{path.name} was left" for path in left] + list(_torn(Log(folder / "torn")))
 
 
 def writers(count: int, records: int = 100, races: int = 5) -> list[str]:
@@ -127,27 +129,19 @@ def _lost(log: Log, numbers: range) -> list[str]:
     return [f"record {number} is lost" for number in numbers if sample(number).question.digest not in there]
 
 
-def _left(mark: str, folder: Path) -> list[str]:
-    """What is left of a process that was killed, after some patience: its children, and files of theirs."""
+def _left(mark: bytes) -> list[str]:
+    """Processes that are left of one that was killed, after some patience: they have a mark in their environment, where
+    the system shows that.
+    """
     until, found = time.monotonic() + _PATIENCE, [""]
     while found and time.monotonic() < until:
         time.sleep(0.02)
-        found = [*_alive(mark.encode()), *_files(folder)]
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (process / "environ").read_bytes():
+                    found.append(f"process {process.name} is left")
     return found
-
-
-def _alive(mark: bytes) -> Iterator[str]:
-    """Processes with a mark in their environment, where the system shows them."""
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if mark in (process / "environ").read_bytes():
-                yield f"process {process.name} is left"
-
-
-def _files(folder: Path) -> Iterator[str]:
-    for path in (folder / "temporary").iterdir():
-        if path.name != "smelt-timing.lock":
-            yield f"{path.name} is left"
 
 
 def _torn(log: Log) -> Iterator[str]:
