@@ -190,7 +190,7 @@ def test_the_index_is_found_again_and_made_anew(monkeypatch: pytest.MonkeyPatch)
     index = log().root / "index" / ("0" * 32)
     before = index.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr("smelt.search.answers._rows", None)  # nobody asks for them
+        patch.setattr("smelt.search.index.make", None)  # nobody asks for them
         assert Tuned().ask(CPU(), question)
     index.write_bytes(before[:-3])
     with pytest.warns(UserWarning, match="made anew"):
