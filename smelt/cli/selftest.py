@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 import textwrap
@@ -60,7 +61,7 @@ def main(arguments: argparse.Namespace) -> int:
         counts if any(counts) else suite.SMALL, device, arguments.noise or not any(counts), arguments.seed
     ):
         _progress(test, 0)
-        results.append(suite.run(test, lambda step, test=test: _progress(test, step)))
+        results.append(suite.run(test, functools.partial(_progress, test)))
         print(f"\r{test.name}: {results[-1].seconds:.0f} s{'':20}", file=sys.stderr)
     rows = [result._asdict() for result in results]
     if arguments.json:

@@ -166,9 +166,8 @@ def _measured(
     if race.is_adopted(timed):
         # What was an answer stays the one that it was, so that forgetting this check takes nothing away.
         answer = record.Answer(one.answer.schedule, bits, chosen.digest)
-        is_new = was != "answer"
-        written = _written(asked, device, "confirmed", "", timed, seed, run, answer) if is_new else None
-        return Checked(one, was, "holds", "", timed, written)
+        new = None if was == "answer" else _written(asked, device, "confirmed", "", timed, seed, run, answer)
+        return Checked(one, was, "holds", "", timed, new)
     if timed.turns < race.LEAST_TURNS and timed.high >= race.LOST:
         return Checked(one, was, "unsure", _TOO_FEW, timed)
     if timed.high >= race.ADOPTED:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from smelt.config import VERSION
 from smelt.errors import ParseError
@@ -48,7 +49,8 @@ class Keeper:
             return
         day, device = self._outside.take("today", today), row.question.device
         question = record.Question.of(row.question.text)
-        where = record.Place(*self._outside.take("the place", lambda: list(record.Place.of(device))))
+        place: Sequence[Any] = self._outside.take("the place", lambda: record.Place.of(device))
+        where = record.Place(*place)
         adopted = row.found.adopted if row.stored else None
         found = []
         for one in [adopted] if adopted else row.found.tried:

@@ -75,12 +75,15 @@ class Replay:
 
     def take(self, what: str, make: Callable[[], T]) -> T:
         """The next fact, which must be the one that is asked for."""
-        said, value = self._facts[self._next] if self._next < len(self._facts) else ("nothing more", None)
+        fact: tuple[str, Any] = ("nothing more", None)
+        if self._next < len(self._facts):
+            fact = self._facts[self._next]
+        said, value = fact
         if said != what:
             raise ArgumentError(f"{self._path} says {said}, where this run asks for {what}", hint=_HINT)
         self._next += 1
-        fact: T = value
-        return fact
+        found: T = value
+        return found
 
 
 class Told:
@@ -103,9 +106,8 @@ class Told:
         self, region: Region, best: contender.Contender, default: contender.Contender, seconds: float
     ) -> contender.Timed:
         """Both against each other in two fresh processes; the worse of the two results."""
-        told = self._outside.take(
-            f"a duel of {_named([best, default])}",
-            lambda: list(self._measurer().confirm(region, best, default, seconds)),
+        told: Sequence[Any] = self._outside.take(
+            f"a duel of {_named([best, default])}", lambda: self._measurer().confirm(region, best, default, seconds)
         )
         return contender.Timed(*told)
 

@@ -233,7 +233,7 @@ def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, seconds: floa
     while pending:
         # Only what was measured counts: a schedule of a region that was written anew means something else here.
         answers = {row.question.digest: f"{row.chosen.schedule}{MEASURED_AS}{row.chosen.digest}" for row in pending}
-        whole = outside.take("the whole", lambda answers=answers: list(_raced(programs, answers, run, seconds)))
+        whole: Sequence[Any] = outside.take("the whole", functools.partial(_raced, programs, answers, run, seconds))
         tuning.whole = Whole(*whole)
         if tuning.whole.low >= WHOLE:
             for row in pending:

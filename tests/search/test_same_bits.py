@@ -25,7 +25,7 @@ from tests.property.programs import Array, random_program
 from tests.test_op_table import cases
 
 TABLE = ("reductions", "norms", "scans", "products", "layers")
-EVERY = 5  # one function in so many of a family
+EVERY = 2  # one function in so many of a family
 STEPS = 100  # of training
 
 

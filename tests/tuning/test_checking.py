@@ -170,5 +170,5 @@ def test_the_command_tells_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys
     assert {"name", "ratio", "low", "seconds", "verdict"} <= row.keys() and row["verdict"] == "holds"
     assert cli.main(["tune", "check"]) == 0
     said = capsys.readouterr().out
-    assert "1 hold, 0 of them as new answers" in said and "float32[6, 10]" in said
+    assert "1 hold, 0 of them as new answers" in said and "exp add -> float32[60]" in said
     assert cli.main(["tune", "check", "--budget", "soon"]) == 1

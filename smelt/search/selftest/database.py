@@ -10,7 +10,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,7 +42,7 @@ def _nobody(_: int) -> None:
     """Nobody is told."""
 
 
-def kill(count: int, seed: int = 0, say: Say = _nobody) -> list[str]:
+def kill(count: int, seed: int = 0, say: Say = _nobody, kinds: Sequence[str] = ("writer", "tuner")) -> list[str]:
     """Kill a process that adds records, makes the log shorter and, every other time, races kernels, at `count` random
     moments; then cut the log off at every byte of its last record. What a writer was told is kept must be there, and no
     process be left. Files that one left who was killed are taken away by the next, so none are there in the end.
@@ -54,7 +54,7 @@ def kill(count: int, seed: int = 0, say: Say = _nobody) -> list[str]:
         temporary.mkdir()
         variables = {"TMPDIR": str(temporary), "SMELT_CACHE_DIR": str(folder / "cache"), mark: "1"}
         for turn in range(count):
-            kind = ("writer", "tuner")[turn % 2]
+            kind = kinds[turn % len(kinds)]
             with start(kind, log, promised, variables=variables) as child:
                 assert child.stdout is not None
                 said = child.stdout.readline()
@@ -63,8 +63,8 @@ def kill(count: int, seed: int = 0, say: Say = _nobody) -> list[str]:
                 promised += len((said + child.stdout.read()).splitlines())
             failures += [f"kill {turn}: {what}" for what in (*_lost(log, range(promised)), *_left(mark.encode()))]
             say(turn + 1)
-        time.sleep(_SETTLED)
-        start("tuner", log, promised, 1, variables).communicate()
+        time.sleep(_SETTLED if "tuner" in kinds else 0)
+        start(kinds[-1], log, promised, 1, variables).communicate()
         failures += _lost(log, range(promised + 1))
         left = [path for path in (*temporary.iterdir(), *log.root.iterdir()) if path.name not in _OWN]
         return failures + [f"{path.name} was left" for path in left] + list(_torn(Log(folder / "torn")))
@@ -76,10 +76,9 @@ def writers(count: int, records: int = 100, races: int = 5) -> list[str]:
     """
     with TemporaryDirectory() as folder:
         log, failures, stamps = Log(Path(folder) / "tuned"), list[str](), list[tuple[float, float]]()
-        kinds = {"writer": records, "tuner": races}
         first = 0
-        for kind, each in kinds.items():
-            started = [start(kind, log, first + k * each, each) for k in range(count)]
+        for kind, each in (("writer", records), ("tuner", races)):
+            started = [start(kind, log, first + k * each, each) for k in range(count if each else 0)]
             first += count * each
             for child in started:
                 said, _ = child.communicate()
