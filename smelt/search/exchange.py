@@ -16,8 +16,9 @@ from typing import NamedTuple
 from smelt.errors import ArgumentError, ParseError
 from smelt.kernel import parse_schedule
 from smelt.search.answers import Answers
+from smelt.search.file import LINE
 from smelt.search.log import Log, confirmed, load, standing
-from smelt.search.record import Question, Record, write
+from smelt.search.record import Question, Record, read, write
 
 _COUNTING = ("confirmed", "timed", "imported")  # states of what is an answer or a hint
 
@@ -55,9 +56,14 @@ def forget(log: Log, records: Iterable[Record]) -> int:
 
 
 def export(records: Iterable[Record], path: Path) -> int:
-    """Write records into a file of their own; how many."""
+    """Write records into a file of their own; how many. Only a file of records is overwritten."""
     written = [write(record) for record in records]
     try:
+        if path.is_file() and path.stat().st_size:
+            with path.open("rb") as file:
+                if not isinstance(read(file.readline(LINE)[:-1]), Record):
+                    hint = "Give another name, or remove it first."
+                    raise ArgumentError(f"{path} is there already, and holds no choices", hint=hint)
         path.write_bytes(b"".join(written))
     except OSError as error:
         raise ArgumentError(f"{path}: {error.strerror or error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import subprocess
 import sys
@@ -11,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from smelt import cli
+from smelt.cli import choices
 from smelt.config import configure
 from smelt.device.cpu import CPU
 from smelt.search.log import Log, user_log
 from smelt.search.record import Place
+from smelt.search.selftest import mutants
 from smelt.search.selftest.samples import sample
 
 
@@ -92,11 +95,41 @@ def test_choices_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
         assert stop.value.code == 2
 
 
+def test_kernels_are_told_in_words() -> None:
+    assert choices._title(mutants.REGIONS[0]) == "matmul add -> float32[67, 61]"
+    assert choices._title(mutants.REGIONS[1]) == "max sub exp sum div -> float32[37, 203]"
+    assert choices._title("hostile") == "copy -> "
+    now = datetime.datetime.now(datetime.UTC)
+    for ago, said in ((0, "now"), (90, "90 seconds"), (7200, "2 hours"), (86400 * 40, "40 days")):
+        then = now - datetime.timedelta(seconds=ago)
+        assert choices._age(then.strftime("%Y-%m-%d %H:%M:%S")) in (said, said.replace("90", "91"))
+    assert choices._age("some day") == "some day"
+
+
+def test_doctor_counts_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    log().add(
+        [sample(1), sample(2)._replace(place=Place.of(CPU())), sample(3, "timed")._replace(place=Place.of(CPU()))]
+    )
+    assert cli.main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["tuned"]
+    assert (found["answers_here"], found["answers_elsewhere"], found["hints"]) == (1, 1, 1)
+
+
+def test_words_may_come_before_a_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tune", "--budget", "2s", "nowhere.py"]) == 1
+    assert "there is no file nowhere.py" in capsys.readouterr().err
+
+
 def test_choices_travel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "file.log")
     log().add([sample(1), sample(2, "timed")])
     assert cli.main(["tune", "export", file]) == 0
     assert "wrote 1 choices" in capsys.readouterr().out
+    assert cli.main(["tune", "export", file, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"file": file, "choices": 1}
+    (tmp_path / "train.py").write_text("print()", encoding="utf-8")
+    assert cli.main(["tune", "export", str(tmp_path / "train.py")]) == 1
+    assert "holds no choices" in capsys.readouterr().err
     with configure(data_dir=tmp_path / "other"):
         assert cli.main(["tune", "import", file]) == 0
         assert "took 1 choices as hints" in capsys.readouterr().out
