@@ -19,7 +19,7 @@ from smelt.schedule import Candidate
 from smelt.search import contender, exchange, inputs, log, measure, race, record
 from smelt.tuning.keeping import plain, today
 
-SECONDS: Final = 0.4  # of the races of one answer
+SECONDS: Final = 0.3  # of the races of one answer
 HINTS: Final = 2  # of a region that are tried, the most promising first
 MOST_BYTES: Final = 4 << 30  # of buffers of a region that is raced at all
 _TOO_FEW: Final = "too few turns counted: the machine is busy"
@@ -137,7 +137,10 @@ def _checked(asked: _Asked, device: Device, racer: contender.Measurer, seed: int
     elif _bytes(one.question.text) > MOST_BYTES:
         return Checked(one, was, "unsure", "its buffers are too large to be raced here", None)
     else:
-        return _measured(asked, default, chosen, device, racer, seed, run)
+        try:
+            return _measured(asked, default, chosen, device, racer, seed, run)
+        except SmeltError as error:  # there is no memory for it, say
+            return Checked(one, was, "unsure", str(error).splitlines()[0], None)
     return Checked(one, was, state, problem, None, _written(asked, device, state, problem, None, seed, run))
 
 
