@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("name", "gain", "at least", "kernel", "before", "after", "bits", "age", "state")
 _CHECKED: Final = ("name", "kernel", "was", "gain then", "now", "at least", "verdict")
 _STATES: Final = {"confirmed": "used", "imported": "hint: imported", "timed": "hint: timed once"}
-_REDUCED: Final = {"add": "sum", "mul": "prod"}
 _WIDTH: Final = 48  # of a kernel in words
+_LOOKED: Final = 100  # choices at most of which it is looked whether they still mean the same code
 _NAME: Final = 12  # digits of a name that are shown
 _SECONDS: Final = {"s": 1.0, "ms": 1e-3}
 _UNITS: Final = ((86400 * 365, "years"), (86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
@@ -36,13 +36,13 @@ def list_choices(arguments: argparse.Namespace) -> int:
     log = _log()
     records, skipped = log.load()
     found = exchange.known(records, arguments.only)
+    entries = [_facts(one, len(found) <= _LOOKED) for one in found]
     if arguments.json:
-        entries = [_facts(one) for one in found]
         _print_json({"file": str(log.path), "choices": entries, "skipped": dict(skipped)})
         return 0
     if found:
-        print_table([list(_COLUMNS), *(_row(_facts(one)) for one in found)])
-    used = sum(_state(one.record) == "used" for one in found)
+        print_table([list(_COLUMNS), *map(_row, entries)])
+    used = sum(one["counts_as"] == "used" for one in entries)
     damage = f"; lines skipped: {_counted(skipped)}" if skipped else ""
     print(f"{len(found)} choices, {used} of them used here, from {len(records)} records in {log.path}{damage}")
     if not records:
@@ -64,7 +64,7 @@ def show(arguments: argparse.Namespace) -> int:
         facts = _facts(one)
         region, schedule = facts.pop("region"), facts.pop("schedule")
         for name, value in (facts | _today(one.record)).items():
-            if name not in ("changes", "run", "seed"):
+            if name not in ("changes", "run", "seed", "is_same"):
                 print(f"{name:<18}{_counted(value) if isinstance(value, dict) else _text(name, value)}")
         print(f"\nschedule\n{_indented(schedule or '(the default)')}")
         changes = _today(one.record)["changes"]
@@ -91,7 +91,8 @@ def forget(arguments: argparse.Namespace) -> int:
     else:
         print(f"forgot {count} records of {len(names)} choices" if names else "there is nothing to forget")
         for name in names[:_NAME]:
-            print(f"  {name[:_NAME]}  {_title(next(one.question.text for one in gone if one.question.digest == name))}")
+            text = next(one.question.text for one in gone if one.question.digest == name)
+            print(f"  {name[:_NAME]}  {exchange.title_of(text)}")
     return 0
 
 
@@ -159,11 +160,13 @@ def counts(log: log.Log) -> dict[str, int]:
 
 
 def _checked_row(one: checking.Checked) -> list[str]:
+    from smelt.search.exchange import title_of
+
     now = (
         [f"{one.timed.ratio:.2f}", f"{one.timed.low:.2f}"] if one.timed is not None and one.timed.turns else ["-", "-"]
     )
     told = f"{one.verdict}: {one.reason}" if one.reason else one.verdict
-    name, title = one.record.question.digest[:_NAME], _title(one.record.question.text)
+    name, title = one.record.question.digest[:_NAME], title_of(one.record.question.text)
     return [name, title, one.was, f"{one.record.evidence.ratio:.2f}", *now, told]
 
 
@@ -198,15 +201,17 @@ def _named(known: Iterable[exchange.Known], names: Sequence[str]) -> list[exchan
     return list(found.values())
 
 
-def _facts(one: exchange.Known) -> dict[str, Any]:
+def _facts(one: exchange.Known, is_looked_at: bool = True) -> dict[str, Any]:
     """All about a choice, ready for JSON."""
+    from smelt.search.exchange import title_of
+
     record = one.record
     return {
         "name": record.question.digest,
-        "kernel": _title(record.question.text),
+        "kernel": title_of(record.question.text),
         "where": _where(record.place),
         "state": record.state,
-        "counts_as": _state(record),
+        "counts_as": _state(record, is_looked_at),
         **record.evidence._asdict(),
         "bits": record.answer.bits,
         "date": record.date,
@@ -226,9 +231,13 @@ def _row(facts: dict[str, Any]) -> list[str]:
     return [facts["name"][:_NAME], *gains, words, *times, facts["bits"], _age(facts["date"]), facts["counts_as"]]
 
 
-def _state(record: record.Record) -> str:
-    """What a record counts as, in words: only what was confirmed here is used."""
+def _state(record: record.Record, is_looked_at: bool = False) -> str:
+    """What a record counts as, in words: only what was confirmed here is used, and only as the code that was measured,
+    which takes some milliseconds to find out.
+    """
     where = _where(record.place)
+    if where == "here" and record.state == "confirmed" and is_looked_at and not _today(record)["is_same"]:
+        return "hint: other code"
     return _STATES.get(record.state, record.state) if where == "here" else f"of {where}"
 
 
@@ -245,11 +254,11 @@ def _today(record: record.Record) -> dict[str, Any]:
         default = Contender.default(region, device)
         chosen = Contender.of(Candidate("known", region, parse_schedule(record.answer.schedule)), region, device)
     except (SmeltError, Illegal) as error:
-        return {"today": f"it does not fit: {str(error).splitlines()[0]}", "changes": []}
+        return {"is_same": False, "today": f"it does not fit: {str(error).splitlines()[0]}", "changes": []}
     is_same = chosen.digest == record.answer.source
     told = "the code that was measured" if is_same else "another code: the default is used until smelt tune check"
     lines = difflib.ndiff(default.schedule.splitlines(), chosen.schedule.splitlines())
-    return {"today": told, "changes": [line for line in lines if line[0] in "+-"]}
+    return {"is_same": is_same, "today": told, "changes": [line for line in lines if line[0] in "+-"]}
 
 
 def _where(its: record.Place) -> str:
@@ -271,20 +280,6 @@ def _here(device: str) -> record.Place | None:
         return record.Place.of(open_device(device, "smelt tune"))
     except SmeltError:
         return None
-
-
-def _title(region: str) -> str:
-    """A region in a few words: what is computed, and the results."""
-    results = [f"{kind}[{shape}]" for kind, shape in re.findall(r"(?m)^output \S+ (\S+) \[([^\]]*)\]", region)]
-    lines = re.findall(r"(?m)^(%\d+): \S+ = (?!load|const|index|cast)(\w+)(.*)$", region)
-    product, words = re.search(r"(?m)^role y (%\d+)$", region), list[str]()
-    for name, operation, rest in lines:
-        reduced = re.match(r" %\d+ (\w+) over (.*)$", rest)
-        if product is not None and name == product[1]:
-            words = ["matmul"]  # the products before it are part of it
-        else:
-            words.append(_REDUCED.get(reduced[1], reduced[1]) if operation == "reduce" and reduced else operation)
-    return f"{' '.join(dict.fromkeys(words)) or 'copy'} -> {', '.join(results)}"
 
 
 def _age(date: str) -> str:

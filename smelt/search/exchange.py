@@ -7,6 +7,7 @@ here; only whoever trusts the file takes its answers as they are. They still are
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,7 @@ from smelt.search.file import LINE
 from smelt.search.log import Log, confirmed, load, standing
 from smelt.search.record import Question, Record, read, write
 
+_REDUCED = {"add": "sum", "mul": "prod"}  # what reductions are called
 _COUNTING = ("confirmed", "timed", "imported")  # states of what is an answer or a hint
 
 
@@ -106,8 +108,23 @@ def _counting(entries: Iterable[tuple[int, Record]]) -> list[tuple[int, Record]]
 
 
 def concerns(record: Record, only: str) -> bool:
-    """Whether a record has this in its region or schedule, or at the beginning of its name."""
-    return record.question.digest.startswith(only) or only in record.question.text or only in record.answer.schedule
+    """Whether a record has this in its region, in text or in words, in its schedule, or where its name begins."""
+    text, schedule = record.question.text, record.answer.schedule
+    return record.question.digest.startswith(only) or only in text or only in schedule or only in title_of(text)
+
+
+def title_of(region: str) -> str:
+    """A region in a few words: what is computed, and the results."""
+    results = [f"{kind}[{shape}]" for kind, shape in re.findall(r"(?m)^output \S+ (\S+) \[([^\]]*)\]", region)]
+    lines = re.findall(r"(?m)^(%\d+): \S+ = (?!load|const|index|cast)(\w+)(.*)$", region)
+    product, words = re.search(r"(?m)^role y (%\d+)$", region), list[str]()
+    for name, operation, rest in lines:
+        reduced = re.match(r" %\d+ (\w+) over (.*)$", rest)
+        if product is not None and name == product[1]:
+            words = ["matmul"]  # the products before it are part of it
+        else:
+            words.append(_REDUCED.get(reduced[1], reduced[1]) if operation == "reduce" and reduced else operation)
+    return f"{' '.join(dict.fromkeys(words)) or 'copy'} -> {', '.join(results)}"
 
 
 def _identity(record: Record) -> tuple[object, ...]:

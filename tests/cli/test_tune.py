@@ -15,8 +15,9 @@ from smelt import cli
 from smelt.cli import choices
 from smelt.config import configure
 from smelt.device.cpu import CPU
+from smelt.search.exchange import known, title_of
 from smelt.search.log import Log, user_log
-from smelt.search.record import Place
+from smelt.search.record import Place, Question
 from smelt.search.selftest import mutants
 from smelt.search.selftest.samples import sample
 
@@ -50,10 +51,10 @@ def test_a_log_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
         file.write(b"damage\n")
     assert cli.main(["tune", "list"]) == 0
     title, first, second, total = capsys.readouterr().out.splitlines()
-    assert title.split()[:2] == ["name", "gain"] and title.index("state") == first.index("used")
+    assert title.split()[:2] == ["name", "gain"] and title.index("state") == first.index("hint: other code")
     assert sample(2).question.digest[:12] in first and "exp -> float32[4]" in first
     assert "of other family, toolchain" in second and "1.25" in second and "1.6 ms" in second
-    assert "2 choices, 1 of them used here, from 3 records" in total and "1 damaged" in total
+    assert "2 choices, 0 of them used here, from 3 records" in total and "1 damaged" in total
     assert cli.main(["tune", "list", "--json", "--only", sample(1).question.digest[:6]]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["skipped"] == {"damaged": 1}
@@ -96,9 +97,11 @@ def test_choices_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_kernels_are_told_in_words() -> None:
-    assert choices._title(mutants.REGIONS[0]) == "matmul add -> float32[67, 61]"
-    assert choices._title(mutants.REGIONS[1]) == "max sub exp sum div -> float32[37, 203]"
-    assert choices._title("hostile") == "copy -> "
+    assert title_of(mutants.REGIONS[0]) == "matmul add -> float32[67, 61]"
+    assert title_of(mutants.REGIONS[1]) == "max sub exp sum div -> float32[37, 203]"
+    assert title_of("hostile") == "copy -> "
+    log().add([sample(1)._replace(question=Question.of(text)) for text in mutants.REGIONS])
+    assert len(known(log().load().records, "matmul")) == 1
     now = datetime.datetime.now(datetime.UTC)
     for ago, said in ((0, "now"), (90, "90 seconds"), (7200, "2 hours"), (86400 * 40, "40 days")):
         then = now - datetime.timedelta(seconds=ago)
