@@ -69,11 +69,22 @@ def check(
         if time.monotonic() > until:
             return
         say(f"{number + 1} of {len(questions)}")
-        for one in asked:
-            found = _checked(one, device, racer, seed, run)
-            yield found
-            if found.verdict == "holds" and one.record.answer.bits == "same":
-                break  # nothing else is asked for
+        yield from _in_turn(asked, lambda one: _checked(one, device, racer, seed, run))
+
+
+def _in_turn(asked: Sequence[_Asked], checked: Callable[[_Asked], Checked]) -> Iterator[Checked]:
+    """What becomes of all that is known of one region, while it may be asked for. What is confirmed last counts, so no
+    hint is tried once something holds, or is used and may hold.
+    """
+    held = False
+    for one in asked:
+        if held and one.was != "answer":
+            continue
+        found = checked(one)
+        yield found
+        held = held or found.verdict == "holds" or (one.was == "answer" and found.verdict == "unsure")
+        if found.verdict == "holds" and (found.written or found.record).answer.bits == "same":
+            return
 
 
 class _Asked(NamedTuple):

@@ -147,6 +147,15 @@ def test_a_hint_from_elsewhere_becomes_an_answer_here() -> None:
     assert explained()[1] != SCHEDULE
 
 
+def test_no_hint_takes_the_place_of_an_answer_that_holds() -> None:
+    sums = answer()
+    log().add([sums._replace(answer=sums.answer._replace(bits="sums")), answer(OTHER, state="imported")])
+    assert [(one.was, one.verdict) for one in checked(Simulated(1.2))] == [("answer", "holds")]
+    assert [(one.was, one.verdict) for one in checked(Simulated(1.021))] == [("answer", "unsure")]
+    found = checked(Simulated(1.0))
+    assert [(one.was, one.verdict) for one in found] == [("answer", "refused"), ("hint", "refused")]
+
+
 def test_a_hint_that_does_not_hold_is_not_tried_again() -> None:
     log().add([answer(state="imported")])
     assert [one.verdict for one in checked(Simulated(1.0))] == ["refused"]
