@@ -171,7 +171,10 @@ def _checked_row(one: checking.Checked) -> list[str]:
 
 
 def _progress(text: str) -> None:
-    if sys.stderr.isatty():
+    """On a terminal a line that changes; elsewhere only what is more than a count."""
+    if not text[0].isdigit():
+        print(text, file=sys.stderr)
+    elif sys.stderr.isatty():
         print(f"\r{text} ", end="", file=sys.stderr, flush=True)
 
 

@@ -65,11 +65,29 @@ def check(
     until, racer = time.monotonic() + seconds, measurer or measure.Racer(device, seed=seed)
     run = record.new_run()
     questions = list(_questions(device, records))
-    for number, asked in enumerate(sorted(questions, key=lambda entries: entries[0].rank)):
+    done = 0
+    for asked in _ordered(questions, device, until):
+        if time.monotonic() > until:
+            break
+        done += 1
+        say(f"{done} of {len(questions)}")
+        yield from _in_turn(asked, lambda one: _checked(one, device, racer, seed, run))
+    if done < len(questions):
+        say(f"time is up: {len(questions) - done} of {len(questions)} regions were not measured")
+
+
+def _ordered(questions: Sequence[list[record.Record]], device: Device, until: float) -> Iterator[list[_Asked]]:
+    """What is known of each region: what is used already comes last."""
+    later = []
+    for known in questions:
         if time.monotonic() > until:
             return
-        say(f"{number + 1} of {len(questions)}")
-        yield from _in_turn(asked, lambda one: _checked(one, device, racer, seed, run))
+        asked = [_asked(one, device) for one in known]
+        if asked[0].was == "answer":
+            later.append(asked)
+        else:
+            yield asked
+    yield from later
 
 
 def _in_turn(asked: Sequence[_Asked], checked: Callable[[_Asked], Checked]) -> Iterator[Checked]:
@@ -96,13 +114,8 @@ class _Asked(NamedTuple):
     chosen: contender.Contender | None
     problem: str = ""
 
-    @property
-    def rank(self) -> int:
-        """What is not used although it might be comes first."""
-        return ("stale", "hint", "answer").index(self.was)
 
-
-def _questions(device: Device, records: Sequence[record.Record]) -> Iterator[list[_Asked]]:
+def _questions(device: Device, records: Sequence[record.Record]) -> Iterator[list[record.Record]]:
     """For each region what is confirmed here, the latest first, and what was imported and may hold here."""
     here, answers, hints = record.Place.of(device), dict[str, list[record.Record]](), dict[str, list[record.Record]]()
     said_here: dict[str, set[str]] = {}
@@ -119,8 +132,7 @@ def _questions(device: Device, records: Sequence[record.Record]) -> Iterator[lis
     for question in {**answers, **hints}:
         new = [one for one in hints.get(question, ()) if one.answer.schedule not in said_here.get(question, ())]
         best = sorted(new, key=lambda one: -one.evidence.ratio)[:HINTS]
-        found = [_asked(one, device) for one in (*answers.get(question, ()), *best)]
-        if found:
+        if found := [*answers.get(question, ()), *best]:
             yield found
 
 

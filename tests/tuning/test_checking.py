@@ -171,6 +171,13 @@ def test_what_does_not_fit_or_is_the_default_is_refused(schedule: str) -> None:
     assert found.verdict == "refused" and ("does not fit" in found.reason or "is the default" in found.reason)
 
 
+def test_time_is_bounded() -> None:
+    log().add([answer()])
+    said: list[str] = []
+    assert list(check(CPU(), log().load().records, -1.0, say=said.append, measurer=Simulated(1.2))) == []
+    assert said == ["time is up: 1 of 1 regions were not measured"]
+
+
 def test_the_command_tells_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("smelt.search.measure.Racer", lambda device, seed: Simulated(1.2))
     log().add([answer(), sample(1)])
