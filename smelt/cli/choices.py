@@ -160,13 +160,13 @@ def counts(log: log.Log) -> dict[str, int]:
 
 
 def _checked_row(one: checking.Checked) -> list[str]:
-    from smelt.search.exchange import title_of
+    from smelt.search import exchange
 
     now = (
         [f"{one.timed.ratio:.2f}", f"{one.timed.low:.2f}"] if one.timed is not None and one.timed.turns else ["-", "-"]
     )
     told = f"{one.verdict}: {one.reason}" if one.reason else one.verdict
-    name, title = one.record.question.digest[:_NAME], title_of(one.record.question.text)
+    name, title = one.record.question.digest[:_NAME], exchange.title_of(one.record.question.text)
     return [name, title, one.was, f"{one.record.evidence.ratio:.2f}", *now, told]
 
 
@@ -206,12 +206,12 @@ def _named(known: Iterable[exchange.Known], names: Sequence[str]) -> list[exchan
 
 def _facts(one: exchange.Known, is_looked_at: bool = True) -> dict[str, Any]:
     """All about a choice, ready for JSON."""
-    from smelt.search.exchange import title_of
+    from smelt.search import exchange
 
     record = one.record
     return {
         "name": record.question.digest,
-        "kernel": title_of(record.question.text),
+        "kernel": exchange.title_of(record.question.text),
         "where": _where(record.place),
         "state": record.state,
         "counts_as": _state(record, is_looked_at),
@@ -250,12 +250,14 @@ def _today(record: record.Record) -> dict[str, Any]:
     from smelt.errors import SmeltError
     from smelt.kernel import Illegal, parse_region, parse_schedule
     from smelt.schedule import Candidate
-    from smelt.search.contender import Contender
+    from smelt.search import contender
 
     try:
         device, region = open_device(record.place.device, "smelt tune show"), parse_region(record.question.text)
-        default = Contender.default(region, device)
-        chosen = Contender.of(Candidate("known", region, parse_schedule(record.answer.schedule)), region, device)
+        default = contender.Contender.default(region, device)
+        chosen = contender.Contender.of(
+            Candidate("known", region, parse_schedule(record.answer.schedule)), region, device
+        )
     except (SmeltError, Illegal) as error:
         return {"is_same": False, "today": f"it does not fit: {str(error).splitlines()[0]}", "changes": []}
     is_same = chosen.digest == record.answer.source
