@@ -118,7 +118,8 @@ def _cache() -> dict[str, Any]:
 
 
 def _tuned() -> dict[str, Any]:
-    """Where tuned choices are kept, which are used, and how many that come with smelt are for this processor."""
+    """Where tuned choices are kept, which are used, and how many there are for this machine, or came with smelt."""
+    from smelt.cli.choices import counts
     from smelt.device import open_device
     from smelt.search import log, tuned
 
@@ -126,8 +127,8 @@ def _tuned() -> dict[str, Any]:
     with contextlib.suppress(SmeltError):  # without a compiler nothing is for anybody
         known["shipped"] = 0 if shipped is None else shipped.count(open_device("cpu", "doctor"))
     if found is None:
-        return {"directory": None, **known, "bytes": 0}
-    return {"directory": str(found.root), **known, "bytes": _size(found.root)}
+        return {"directory": None, **known, "answers_here": 0, "answers_elsewhere": 0, "hints": 0, "bytes": 0}
+    return {"directory": str(found.root), **known, **counts(found), "bytes": _size(found.root)}
 
 
 def _memory() -> dict[str, Any]:

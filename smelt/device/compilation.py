@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -26,6 +27,8 @@ TIME_LIMIT: Final = 120.0  # seconds for one run of the compiler
 _LOOK: Final = 0.001  # seconds between looks at whether a program has ended
 _LEAST_SOURCE: Final = "#include <time.h>\nint works(int x) { return x + 1; }\n"
 _LONGEST_ANSWER: Final = 500  # characters of what a compiler said that a message repeats
+_FOLDER: Final = "smelt-build-"  # how names of temporary folders begin
+_NEW: Final = 2.0  # seconds within which whoever made a folder holds it
 _FULL: Final = os.strerror(errno.ENOSPC).encode()  # as compilers say it too: they run in the C locale
 
 _runs: list[str] = []  # the keys of what was compiled
@@ -55,20 +58,40 @@ def refused(key: str, source: str, said: bytes, language: str = "C", suffix: str
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder for what the compiler reads and writes, gone afterwards."""
+    """A folder for what the compiler reads and writes, gone afterwards. Those of processes that were killed go, too."""
     # The name is known before the folder is there: Ctrl-C at any moment leaves nothing behind.
     with _room():
-        path = Path(tempfile.gettempdir()) / f"smelt-{os.urandom(8).hex()}"
+        path = Path(tempfile.gettempdir()) / f"{_FOLDER}{os.urandom(8).hex()}"
+    _sweep(path.parent)
+    held = -1
     try:
         with _room():
             path.mkdir(0o700)
+            held = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.flock(held, fcntl.LOCK_EX)  # while this process lives
         yield path
     finally:
+        if held >= 0:
+            os.close(held)
         try:
             shutil.rmtree(path, ignore_errors=True)
         except KeyboardInterrupt:
             shutil.rmtree(path, ignore_errors=True)
             raise
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the folders that nobody holds any more."""
+    for path in parent.glob(f"{_FOLDER}*"):
+        with contextlib.suppress(OSError):
+            found = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                status = os.fstat(found)
+                if status.st_uid == os.getuid() and time.time() - status.st_mtime > _NEW:
+                    fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(found)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """The answers of a log, found without reading all of it.
 
 A process asks a few of the questions that a log may answer. So beside it lies an index: for each question at a place,
-where the lines of its answers begin. It belongs to one state of the log; whoever finds another state makes it anew.
+where the lines of its answers begin. It belongs to one state of the log; whoever finds another one makes it fit.
 
 The index also has the answers by the form of their regions, if they may serve as neighbours (see `transfer`). What was
 found so is noted beside the log as well: whoever has stored a graph asks without the text of its regions.
@@ -13,10 +13,8 @@ import contextlib
 import hashlib
 import json
 import os
-from bisect import bisect_left
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from smelt.compiler import MEASURED_AS, NEIGHBOUR
 from smelt.device import Device
@@ -24,24 +22,19 @@ from smelt.diskcache import DiskCache
 from smelt.search.file import LINE, METHOD, VERSION, body_of, open_log
 from smelt.search.place import place_of
 
-if TYPE_CHECKING:
-    from smelt.search.record import Record
-
 Facts = dict[str, Any]  # of a place
 
 # Of a row of the index: a digest, then for each setting where the line begins of the answer that counts.
-_NAME: Final = 16
-_OFFSET: Final = 4
+NAME: Final = 16
+OFFSET: Final = 4
+ROW: Final = NAME + 2 * OFFSET
+NONE: Final = 0xFFFFFFFF
+KIND: Final = "index"
+KEY: Final = "0" * 32
 _SETTINGS: Final = ("on", "same-bits")
-_ROW: Final = _NAME + _OFFSET * len(_SETTINGS)
-_NONE: Final = 0xFFFFFFFF
-
-_KIND: Final = "index"
-_KEY: Final = "0" * 32
+FORMS: Final = b"\xff" * NAME  # a row that says that there are neighbours
 _NOTES: Final = "2" * 32  # of what was found for neighbours
-_FORMS: Final = b"\xff" * _NAME  # a row that says that there are neighbours
-_GAIN: Final = 1.05  # times as fast as the default are those
-_MOST: Final = 64  # that are looked at
+_MOST: Final = 64  # neighbours that are looked at
 
 
 class Answers:
@@ -70,14 +63,14 @@ class Answers:
 
     def denies(self, device: Device, question: str, source: str) -> bool:
         """Whether a source was found at this place to be no good for a question."""
-        return bool(self.rows) and self._row(_name(place_of(device), f"{question} {source}")) is not None
+        return bool(self.rows) and self._row(name_of(place_of(device), f"{question} {source}")) is not None
 
     def near(self, device: Device, question: str, text: str) -> str | None:
         """What two neighbours of a region say, one on each side, as long as the log is what it is."""
-        if self.rows[-_ROW : -_ROW + _NAME] != _FORMS:
+        if self.rows[-ROW : -ROW + NAME] != FORMS:
             return None
         place = place_of(device)
-        name = _name(place, question).hex()
+        name = name_of(place, question).hex()
         if name in self.noted:
             return NEIGHBOUR + self.noted[name]
         file = open_log(self.root) if text else None
@@ -93,12 +86,12 @@ class Answers:
         if not knobs:
             return None
         self.noted = self._notes() | {name: knobs}
-        DiskCache(self.root).store_bytes(_KIND, _NOTES, self.header + json.dumps(self.noted).encode())
+        DiskCache(self.root).store_bytes(KIND, _NOTES, self.header + json.dumps(self.noted).encode())
         return NEIGHBOUR + knobs
 
     def _notes(self) -> dict[str, str]:
         """What was found for neighbours by whoever compiled, by name, since the log is what it is."""
-        stored = DiskCache(self.root).load_bytes(_KIND, _NOTES) or b""
+        stored = DiskCache(self.root).load_bytes(KIND, _NOTES) or b""
         if not self.header or not stored.startswith(self.header):
             return {}
         with contextlib.suppress(ValueError):
@@ -107,31 +100,33 @@ class Answers:
 
     def _look(self, file: BinaryIO) -> None:
         self.inode, (self.header, self.rows) = os.fstat(file.fileno()).st_ino, _index(self.root, file)
-        self.noted = self._notes() if self.rows[-_ROW : -_ROW + _NAME] == _FORMS else {}
+        self.noted = self._notes() if self.rows[-ROW : -ROW + NAME] == FORMS else {}
 
     def _offset(self, setting: str, place: Facts, question: str) -> int | None:
         """Where the line of an answer begins."""
-        at = self._row(_name(place, question))
+        at = self._row(name_of(place, question))
         if at is None:
             return None
-        at += _NAME + _OFFSET * _SETTINGS.index(setting)
-        offset = int.from_bytes(self.rows[at : at + _OFFSET], "big")
-        return None if offset == _NONE else offset
+        at += NAME + OFFSET * _SETTINGS.index(setting)
+        offset = int.from_bytes(self.rows[at : at + OFFSET], "big")
+        return None if offset == NONE else offset
 
     def _offsets(self, place: Facts, form: str) -> list[int]:
         """Where the lines begin of answers for regions of a form."""
-        name, found = _form_name(place, form), list[int]()
+        name, found = form_name(place, form), list[int]()
         at = self._row(name)
         while at is not None and self.rows[at : at + len(name)] == name and len(found) < _MOST:
-            found.append(int.from_bytes(self.rows[at + _NAME : at + _NAME + _OFFSET], "big"))
-            at += _ROW
+            found.append(int.from_bytes(self.rows[at + NAME : at + NAME + OFFSET], "big"))
+            at += ROW
         return found
 
     def _row(self, name: bytes) -> int | None:
         """Where the first row begins whose name begins so."""
-        rows = self.rows
-        at = _ROW * bisect_left(range(len(rows) // _ROW), name, key=lambda k: bytes(rows[_ROW * k : _ROW * k + _NAME]))
-        return at if rows[at : at + len(name)] == name else None
+        rows, low, high = self.rows, 0, len(self.rows) // ROW
+        while low < high:  # by halves, without a module that nobody else needs
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if bytes(rows[ROW * middle :][:NAME]) < name else (low, middle)
+        return ROW * low if rows[ROW * low :][: len(name)] == name else None
 
 
 def _answer(body: bytes, place: Facts, question: str) -> str | None:
@@ -150,52 +145,19 @@ def _index(root: Path, file: BinaryIO) -> tuple[bytes, memoryview]:
     status = os.fstat(file.fileno())
     header = f"{VERSION} {METHOD} {status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns}\n".encode()
     cache = DiskCache(root)
-    stored = cache.load_bytes(_KIND, _KEY)
-    if stored is not None and stored.startswith(header):
+    stored = cache.load_bytes(KIND, KEY) or b""
+    if stored.startswith(header):
         return header, memoryview(stored)[len(header) :]
-    rows = b"".join(sorted(set(_rows(file))))
-    cache.store_bytes(_KIND, _KEY, header + rows)
-    return header, memoryview(rows)
+    from smelt.search.index import make
+
+    return header, memoryview(make(cache, file, stored, header))
 
 
-def _rows(file: BinaryIO) -> Iterator[bytes]:
-    from smelt.search.log import confirmed, deciding
-
-    for (place, question), said in deciding(file).items():
-        found = [confirmed(said, same_bits) for same_bits in (False, True)]
-        if any(found):
-            offsets = [_NONE if entry is None else entry[0] for entry in found]
-            yield _name(place._asdict(), question) + _packed(*offsets)
-        yield from others(said).values()
+def name_of(place: Facts, question: str) -> bytes:
+    """What a row of the index begins with."""
+    return hashlib.sha256(repr((list(place.values()), question)).encode()).digest()[:NAME]
 
 
-def others(said: dict[str, tuple[int, Record]]) -> dict[bytes, bytes]:
-    """Rows besides the one of the answer to a question, by their names, and empty where they say nothing any more: that
-    it may serve its neighbours, and which sources are no good.
-    """
-    from smelt.search.log import confirmed
-
-    rows = {}
-    for _, record in said.values():
-        name = _name(record.place._asdict(), f"{record.question.digest} {record.answer.source}")
-        rows[name] = b"" if record.state == "confirmed" else name + _packed(_NONE, _NONE)
-    best = confirmed(said, same_bits=False)
-    name = (
-        _form_name(record.place._asdict(), record.question.form) + bytes.fromhex(record.question.digest)[: _NAME // 2]
-    )
-    if best is None or not best[1].answer.knobs or best[1].evidence.ratio < _GAIN:
-        return rows | {name: b""}
-    return rows | {name: name + _packed(best[0], _NONE), _FORMS: _FORMS + _packed(_NONE, _NONE)}
-
-
-def _packed(*offsets: int) -> bytes:
-    return b"".join(offset.to_bytes(_OFFSET, "big") for offset in offsets)
-
-
-def _name(place: Facts, question: str) -> bytes:
-    return hashlib.sha256(repr((list(place.values()), question)).encode()).digest()[:_NAME]
-
-
-def _form_name(place: Facts, form: str) -> bytes:
+def form_name(place: Facts, form: str) -> bytes:
     """What the names of rows begin with that are about regions of a form."""
-    return _name(place, form)[: _NAME // 2]
+    return name_of(place, form)[: NAME // 2]

@@ -7,6 +7,7 @@ here; only whoever trusts the file takes its answers as they are. They still are
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,9 +19,11 @@ from smelt.fuse import parse_choices
 from smelt.kernel import Illegal, parse_schedule
 from smelt.search import tuned
 from smelt.search.answers import Answers
+from smelt.search.file import LINE
 from smelt.search.log import Log, confirmed, load, standing
-from smelt.search.record import Question, Record, write
+from smelt.search.record import Question, Record, read, write
 
+_REDUCED = {"add": "sum", "mul": "prod"}  # what reductions are called
 _COUNTING = ("confirmed", "timed", "imported")  # states of what is an answer or a hint
 
 
@@ -39,7 +42,7 @@ def known(records: Sequence[Record], only: str = "") -> list[Known]:
     for said in standing(enumerate(records)).values():
         hints = sorted(_counting(said.values()), key=lambda entry: entry[1].evidence.ratio)
         best = confirmed(said, same_bits=False) or (hints[-1] if hints else None)
-        if best is not None and _concerns(best[1], only):
+        if best is not None and concerns(best[1], only):
             states = Counter(record.state for at, record in said.values() if at != best[0])
             found.append((best[0], Known(best[1], states)))
     return [one for _, one in sorted(found, reverse=True)]
@@ -53,13 +56,18 @@ def counting(records: Sequence[Record]) -> list[Record]:
 
 def forget(log: Log, records: Iterable[Record]) -> int:
     """Let records count no longer; how many."""
-    return _added(log, [record._replace(state="forgotten") for record in records])
+    return add(log, [record._replace(state="forgotten") for record in records])
 
 
 def export(records: Iterable[Record], path: Path) -> int:
-    """Write records into a file of their own; how many."""
+    """Write records into a file of their own; how many. Only a file of records is overwritten."""
     written = [write(record) for record in records]
     try:
+        if path.is_file() and path.stat().st_size:
+            with path.open("rb") as file:
+                if not isinstance(read(file.readline(LINE)[:-1]), Record):
+                    hint = "Give another name, or remove it first."
+                    raise ArgumentError(f"{path} is there already, and holds no choices", hint=hint)
         path.write_bytes(b"".join(written))
     except OSError as error:
         raise ArgumentError(f"{path}: {error.strerror or error}") from None
@@ -93,11 +101,11 @@ def take(log: Log, path: Path, run: str, trust: bool = False) -> Counter[str]:
         else:
             there.add((_identity(record), state))
             taken.append(record._replace(state=state, run=run, question=Question.of(record.question.text)))
-    counts["taken"] = _added(log, taken)
+    counts["taken"] = add(log, taken)
     return counts
 
 
-def _added(log: Log, records: Sequence[Record]) -> int:
+def add(log: Log, records: Sequence[Record]) -> int:
     """Add records, and look for answers at once: the next process finds the index ready."""
     count = log.add(records) if records else 0
     Answers(log.root)
@@ -108,8 +116,24 @@ def _counting(entries: Iterable[tuple[int, Record]]) -> list[tuple[int, Record]]
     return [entry for entry in entries if entry[1].state in _COUNTING]
 
 
-def _concerns(record: Record, only: str) -> bool:
-    return record.question.digest.startswith(only) or only in record.question.text or only in record.answer.schedule
+def concerns(record: Record, only: str) -> bool:
+    """Whether a record has this in its region, in text or in words, in its schedule, or where its name begins."""
+    text, schedule = record.question.text, record.answer.schedule
+    return record.question.digest.startswith(only) or only in text or only in schedule or only in title_of(text)
+
+
+def title_of(region: str) -> str:
+    """A region in a few words: what is computed, and the results."""
+    results = [f"{kind}[{shape}]" for kind, shape in re.findall(r"(?m)^output \S+ (\S+) \[([^\]]*)\]", region)]
+    lines = re.findall(r"(?m)^(%\d+): \S+ = (?!load|const|index|cast)(\w+)(.*)$", region)
+    product, words = re.search(r"(?m)^role y (%\d+)$", region), list[str]()
+    for name, operation, rest in lines:
+        reduced = re.match(r" %\d+ (\w+) over (.*)$", rest)
+        if product is not None and name == product[1]:
+            words = ["matmul"]  # the products before it are part of it
+        else:
+            words.append(_REDUCED.get(reduced[1], reduced[1]) if operation == "reduce" and reduced else operation)
+    return f"{' '.join(dict.fromkeys(words)) or 'copy'} -> {', '.join(results)}"
 
 
 def _identity(record: Record) -> tuple[object, ...]:

@@ -105,11 +105,11 @@ def load(file: BinaryIO) -> Found:
     return found
 
 
-def lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Where each line begins, and the line without its end. Parts of a line that has none, or is too long, are empty
-    lines.
+def lines(file: BinaryIO, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Where each line begins, and the line without its end, from where the file stands. Parts of a line that has none,
+    or is too long, are empty lines.
     """
-    offset, whole = 0, True
+    offset, whole = start, True
     while offset < LIMIT and (line := file.readline(LINE)):
         ends = line.endswith(b"\n")
         yield offset, line[:-1] if ends and whole else b""
@@ -138,10 +138,15 @@ def confirmed(said: dict[str, tuple[At, Record]], same_bits: bool) -> tuple[At, 
     return None
 
 
-def deciding(file: BinaryIO) -> Standing[int]:
-    """What stands about answers, less the texts of regions, with where the lines begin."""
-    others = ((at, read(line)) for at, line in lines(file) if not any(state in line for state in _HINTS))
-    return standing((at, _brief(record)) for at, record in others if isinstance(record, Record))
+def deciding(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, Record]]:
+    """What is said about answers in a part of a file, less the texts of regions, with where the lines begin."""
+    file.seek(start)
+    for at, line in lines(file, start):
+        if at >= end:
+            return
+        record = "" if any(state in line for state in _HINTS) else read(line)
+        if isinstance(record, Record):
+            yield at, _brief(record)
 
 
 def _brief(record: Record) -> Record:

@@ -4,6 +4,7 @@ kept if the whole program is faster with it.
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 import statistics
@@ -23,6 +24,7 @@ from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
 from smelt.tuning import sites
 from smelt.tuning.keeping import Keeper
+from smelt.tuning.outside import Live, Outside, Told, clock
 from smelt.tuning.report import Row, Tuning
 from smelt.tuning.watching import Program, Watched, watching
 
@@ -134,7 +136,14 @@ def tune(
 
 
 def tune_programs(
-    run: Run, budget: Budget, seed: int, only: str, say: Say, calls: int = 1, measurer: contender.Measurer | None = None
+    run: Run,
+    budget: Budget,
+    seed: int,
+    only: str,
+    say: Say,
+    calls: int = 1,
+    measurer: contender.Measurer | None = None,
+    outside: Outside | None = None,
 ) -> Tuning:
     """Tune what `run` runs, when it is told to run it so many times."""
     began, turns, keeper = time.monotonic(), iter(range(calls)), Keeper(seed)
@@ -149,7 +158,7 @@ def tune_programs(
     chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name]
     tuning = Tuning(budget.name, seed, asked[0].device.profile if asked else None, programs, total, cuts=cuts)
     for number, one in enumerate(chosen):
-        left = (1 - _CONFIRMING) * budget.seconds - (time.monotonic() - began)
+        left = (1 - _CONFIRMING) * budget.seconds - (now() - began)
         if left < LEAST_SECONDS:
             break
         share = one.seconds / sum(other.seconds for other in chosen[number:])
@@ -162,14 +171,21 @@ def tune_programs(
         tuning.rows.append(row)
         keeper.keep(row)  # whatever happens next
     say("the whole program")
-    _settle(tuning, programs, run, budget.seconds * _CONFIRMING)
+    _settle(tuning, programs, run, budget.seconds * _CONFIRMING, outside)
     for row in tuning.stored:
         row.stored = keeper.is_open
         keeper.keep(row)
     if tuning.stored:
         _use()
-    tuning.seconds = time.monotonic() - began
+    tuning.seconds = now() - began
     return tuning
+
+
+def _timed(asked: Sequence[Question], outside: Outside) -> list[Question]:
+    """Questions with the seconds that they took, those that took longest first."""
+    taken = outside.take("kernels", lambda: {one.digest: one.seconds for one in asked})
+    found = [one._replace(seconds=taken[one.digest]) for one in asked if one.digest in taken]
+    return sorted(found, key=lambda one: (-one.seconds, one.digest))
 
 
 def _use() -> None:
@@ -217,13 +233,14 @@ class Whole(NamedTuple):
 UNCHANGED: Final = Whole(1.0, 1.0, 0.0, 0)
 
 
-def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, seconds: float) -> None:
+def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, seconds: float, outside: Outside) -> None:
     """Keep what makes whole programs faster: all of it, or the better half, and so on."""
     pending = sorted((row for row in tuning.rows if row.found.adopted is not None), key=lambda row: -row.saved)
     while pending:
         # Only what was measured counts: a schedule of a region that was written anew means something else here.
         answers = {row.question.digest: f"{row.chosen.schedule}{MEASURED_AS}{row.chosen.digest}" for row in pending}
-        tuning.whole = _raced(programs, answers, run, seconds)
+        whole: Sequence[Any] = outside.take("the whole", functools.partial(_raced, programs, answers, run, seconds))
+        tuning.whole = Whole(*whole)
         if tuning.whole.low >= WHOLE:
             for row in pending:
                 row.stored = True

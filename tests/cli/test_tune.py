@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import subprocess
 import sys
@@ -11,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from smelt import cli
+from smelt.cli import choices
 from smelt.config import configure
 from smelt.device.cpu import CPU
+from smelt.search.exchange import known, title_of
 from smelt.search.log import Log, user_log
-from smelt.search.record import Place
-from smelt.search.selftest.database import sample
+from smelt.search.record import Place, Question
+from smelt.search.selftest import mutants
+from smelt.search.selftest.samples import sample
 
 
 @pytest.fixture(autouse=True)
@@ -40,16 +44,17 @@ def test_help_has_examples_and_loads_no_compiler(capsys: pytest.CaptureFixture[s
 
 def test_a_log_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tune", "list"]) == 0
-    assert "0 choices from 0 records" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "0 choices" in said and "nothing was tuned yet" in said
     log().add([sample(1, "timed"), sample(1), sample(2)._replace(place=Place.of(CPU()))])
     with log().path.open("ab") as file:
         file.write(b"damage\n")
     assert cli.main(["tune", "list"]) == 0
     title, first, second, total = capsys.readouterr().out.splitlines()
-    assert title.split()[:3] == ["name", "kernel", "where"]
-    assert sample(2).question.digest[:12] in first and "float32 [4]: exp" in first and " here " in first
-    assert "other family, toolchain" in second and "1.25" in second and "1.6 ms" in second
-    assert "2 choices from 3 records" in total and "1 damaged" in total
+    assert title.split()[:2] == ["name", "gain"] and title.index("state") == first.index("hint: other code")
+    assert sample(2).question.digest[:12] in first and "exp -> float32[4]" in first
+    assert "of other family, toolchain" in second and "1.25" in second and "1.6 ms" in second
+    assert "2 choices, 0 of them used here, from 3 records" in total and "1 damaged" in total
     assert cli.main(["tune", "list", "--json", "--only", sample(1).question.digest[:6]]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["skipped"] == {"damaged": 1}
@@ -60,11 +65,13 @@ def test_one_choice_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     log().add([sample(1)])
     assert cli.main(["tune", "show", sample(1).question.digest[:5]]) == 0
     said = capsys.readouterr().out
-    assert sample(1).question.text in said and sample(1).answer.schedule in said
+    assert "%1: float32 = exp %0" in said and "split i0 (4 loop, 2 reg, 16 lane)" in said
+    assert "another code: the default is used until smelt tune check" in said and "- split i0" in said
     assert cli.main(["tune", "show", "--json", sample(1).question.digest]) == 0
     assert json.loads(capsys.readouterr().out)[0]["region"] == sample(1).question.text
-    assert cli.main(["tune", "show", "f" * 32]) == 1
-    assert "nothing is known as" in capsys.readouterr().err
+    for name, problem in (("f" * 32, "nothing is known as"), ("", "is no name"), ("matmul", "is no name")):
+        assert cli.main(["tune", "show", name]) == 1
+        assert problem in capsys.readouterr().err
 
 
 def test_choices_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,11 +96,43 @@ def test_choices_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
         assert stop.value.code == 2
 
 
+def test_kernels_are_told_in_words() -> None:
+    assert title_of(mutants.REGIONS[0]) == "matmul add -> float32[67, 61]"
+    assert title_of(mutants.REGIONS[1]) == "max sub exp sum div -> float32[37, 203]"
+    assert title_of("hostile") == "copy -> "
+    log().add([sample(1)._replace(question=Question.of(text)) for text in mutants.REGIONS])
+    assert len(known(log().load().records, "matmul")) == 1
+    now = datetime.datetime.now(datetime.UTC)
+    for ago, said in ((0, "now"), (90, "90 seconds"), (7200, "2 hours"), (86400 * 40, "40 days")):
+        then = now - datetime.timedelta(seconds=ago)
+        assert choices._age(then.strftime("%Y-%m-%d %H:%M:%S")) in (said, said.replace("90", "91"))
+    assert choices._age("some day") == "some day"
+
+
+def test_doctor_counts_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    log().add(
+        [sample(1), sample(2)._replace(place=Place.of(CPU())), sample(3, "timed")._replace(place=Place.of(CPU()))]
+    )
+    assert cli.main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["tuned"]
+    assert (found["answers_here"], found["answers_elsewhere"], found["hints"]) == (1, 1, 1)
+
+
+def test_words_may_come_before_a_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tune", "--budget", "2s", "nowhere.py"]) == 1
+    assert "there is no file nowhere.py" in capsys.readouterr().err
+
+
 def test_choices_travel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "file.log")
     log().add([sample(1), sample(2, "timed")])
     assert cli.main(["tune", "export", file]) == 0
     assert "wrote 1 choices" in capsys.readouterr().out
+    assert cli.main(["tune", "export", file, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"file": file, "choices": 1}
+    (tmp_path / "train.py").write_text("print()", encoding="utf-8")
+    assert cli.main(["tune", "export", str(tmp_path / "train.py")]) == 1
+    assert "holds no choices" in capsys.readouterr().err
     with configure(data_dir=tmp_path / "other"):
         assert cli.main(["tune", "import", file]) == 0
         assert "took 1 choices as hints" in capsys.readouterr().out

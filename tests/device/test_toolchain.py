@@ -98,6 +98,19 @@ def test_a_compiler_that_ended_in_time_is_not_late(monkeypatch: pytest.MonkeyPat
     assert call(library) == 18
 
 
+def test_folders_of_processes_that_were_killed_go(private_temporary_folder: Path) -> None:
+    left, fresh, other = (private_temporary_folder / name for name in ("smelt-build-a", "smelt-build-b", "smelt-c"))
+    for path in (left, fresh, other):
+        path.mkdir()
+        (path / "source.c").touch()
+        os.utime(path, (0, 0) if path is not fresh else None)
+    with compilation.temporary_folder() as first:
+        os.utime(first, (0, 0))  # it is held, however old it is
+        with compilation.temporary_folder() as second:
+            assert set(private_temporary_folder.iterdir()) == {fresh, other, first, second}
+    assert set(private_temporary_folder.iterdir()) == {fresh, other}
+
+
 def test_what_is_given_up_leaves_nothing_behind(private_temporary_folder: Path) -> None:
     with pytest.raises(ZeroDivisionError), toolchain.building() as builder:
         builder.add(answer(17, "given up"))

@@ -14,7 +14,9 @@ from smelt.search.exchange import counting, export, forget, known, take
 from smelt.search.file import LINE, open_log, signed
 from smelt.search.log import Log
 from smelt.search.record import Answer, Evidence, Question, Record, read, write
-from smelt.search.selftest.database import fuzz, kill, sample, writers
+from smelt.search.selftest.database import fuzz, kill, writers
+from smelt.search.selftest.samples import sample
+from tests.turns import TEST_ALL
 
 FORGOTTEN = "forgotten"
 
@@ -248,11 +250,11 @@ def test_the_last_run_is_the_latest_that_still_counts(log: Log) -> None:
 
 
 def test_killed_writers_lose_nothing() -> None:
-    assert kill(3) == []
+    assert kill(4, kinds=("writer", "tuner") if TEST_ALL else ("writer",)) == []
 
 
 def test_writers_side_by_side_lose_nothing() -> None:
-    assert writers(3, 12) == []
+    assert writers(3, 12, races=3 if TEST_ALL else 0) == []
 
 
 def test_nothing_in_a_file_raises() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,10 @@ from smelt.plan.compiled import KernelRecord
 from smelt.render import c
 from smelt.runtime import Runtime
 from smelt.search import Tuned
+from smelt.search.answers import Answers
 from smelt.search.log import Log, user_log
 from smelt.search.record import Answer, Place, Question, Record
-from smelt.search.selftest.database import sample
+from smelt.search.selftest.samples import sample
 
 X = np.linspace(-1, 1, 6 * 10, dtype=np.float32).reshape(6, 10)
 SCHEDULE, OTHER = "split i0 (2 reg)", "split i0 (3 reg)"
@@ -184,10 +187,10 @@ def test_the_index_is_found_again_and_made_anew(monkeypatch: pytest.MonkeyPatch)
     question = Question.of(text).digest
     log().add([*(sample(k) for k in range(50)), answer(text)])
     assert Tuned().ask(CPU(), question)
-    [index] = (log().root / "index").iterdir()
+    index = log().root / "index" / ("0" * 32)
     before = index.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr("smelt.search.answers._rows", None)  # nobody asks for them
+        patch.setattr("smelt.search.index.make", None)  # nobody asks for them
         assert Tuned().ask(CPU(), question)
     index.write_bytes(before[:-3])
     with pytest.warns(UserWarning, match="made anew"):
@@ -196,6 +199,31 @@ def test_the_index_is_found_again_and_made_anew(monkeypatch: pytest.MonkeyPatch)
     log().add([answer(text, state="forgotten")])
     assert Tuned().ask(CPU(), question) is None
     assert Tuned().ask(CPU(), sample(7).question.digest) is None  # it is of another place
+
+
+def test_the_index_of_a_log_that_grows_is_the_one_that_is_made_anew(tmp_path: Path) -> None:
+    draw, root, other = random.Random(3), log().root, Log(tmp_path / "other")
+    states = ("confirmed", "confirmed", "timed", "refused", "forgotten", "imported", "wrong")
+    for turn in range(60):
+        some = [sample(draw.randrange(6), draw.choice(states)) for _ in range(draw.randint(1, 4))]
+        answers = [Answer(f"grain {draw.randint(1, 3)}", draw.choice(("same", "sums")), "0" * 32) for _ in some]
+        log().add(one._replace(answer=its) for one, its in zip(some, answers, strict=True))
+        if turn % 9 == 8:
+            log().compact()
+        if turn % 5 == 4:
+            with log().path.open("ab") as file:  # a line that is torn, or still being written
+                file.write(b"torn")
+        if turn % 7 == 6:
+            Answers(root)
+            log().path.write_bytes(log().path.read_bytes().replace(b"exp", b"log", 1))  # by somebody else
+        if turn % 11 == 10:
+            (root / "index" / ("1" * 32)).unlink()
+        grown = bytes(Answers(root).rows)
+        other.add([sample(0)])
+        shutil.rmtree(other.root / "index", ignore_errors=True)
+        other.path.write_bytes(log().path.read_bytes())
+        assert grown == bytes(Answers(other.root).rows), turn
+    assert len(grown) > 0
 
 
 def test_without_a_log_no_file_is_made(tmp_path: Path) -> None:

@@ -1,126 +1,146 @@
-"""Attacks on the log: writers that are killed, writers side by side, and files that nobody wrote.
+"""Attacks on the log: tuners that are killed, writers side by side, and files that nobody wrote.
 
 Each gives the failures that it met, in words, and works in a folder of its own.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import random
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
+from smelt.compiler import measured_as
 from smelt.device import HOST, open_device
-from smelt.diskcache import TEMPORARY
 from smelt.errors import SmeltError
-from smelt.kernel import parse_schedule
+from smelt.kernel import Illegal, parse_region, parse_schedule
+from smelt.schedule import Candidate, lowered
 from smelt.search.answers import Answers
 from smelt.search.exchange import known, take
-from smelt.search.file import LINE, signed
-from smelt.search.log import Log
-from smelt.search.place import digest
-from smelt.search.record import Answer, Evidence, Place, Question, Record, read, write
+from smelt.search.log import LIMIT, Log, lines
+from smelt.search.record import Record, read, write
+from smelt.search.selftest.children import start, timings
+from smelt.search.selftest.samples import hostile, sample
 
-PLACE: Final = Place(HOST, digest("family"), 2, 2, digest("compiler"))
-_REGION: Final = """region
-axis i0 in 0 .. {0}
-buffer b0 float32 [{1}] strides [1] offset 0
-%0: float32 = load b0[i0]
-%1: float32 = exp %0
-output o float32 [{1}] strides [1] offset 0
-store o[i0] = %1
-"""
-_SCHEDULE: Final = "split i0 (4 loop, 2 reg, 16 lane) tail mask\norder i0.0 i0.1\nbind i0.0 grid"
+_PATIENCE: Final = 5.0  # seconds after which nothing may be left of a process that was killed
+_SETTLED: Final = 3.0  # seconds after which nobody takes what is left for something new
+_MOMENTS: Final = {"writer": 0.03, "tuner": 1.5}  # seconds within which a process is killed
+_LONGEST: Final = 5.0  # seconds that a line may keep anybody busy
+_OWN: Final = {"tuned", "lock", "records.log", "index", "0" * 32, "1" * 32, "smelt-timing.lock"}  # of a log
+_BATCH: Final = 1000  # lines of a log
+
+Say = Callable[[int], None]  # told how far an attack is
 
 
-def sample(number: int, state: str = "confirmed") -> Record:
-    """A record like those that a search leaves behind."""
-    question = Question.of(_REGION.format(number + 1, number + 2))
-    answer = Answer(_SCHEDULE, "same", digest(f"source {number}"))
-    evidence = Evidence(1.25, 1.2, 2e-3, 1.6e-3, 30, 2)
-    return Record(question, PLACE, answer, evidence, state, "", 0, "2026-01-01T00:00:00Z", "0.1.0", "run")
+def _nobody(_: int) -> None:
+    """Nobody is told."""
 
 
-def kill(count: int, seed: int = 0) -> list[str]:
-    """Kill a process that adds records and makes the log shorter, at `count` random moments; then cut the log off at
-    every byte of its last record. What a writer was told is kept must be there.
+def kill(count: int, seed: int = 0, say: Say = _nobody, kinds: Sequence[str] = ("writer", "tuner")) -> list[str]:
+    """Kill a process that adds records, makes the log shorter and, every other time, races kernels, at `count` random
+    moments; then cut the log off at every byte of its last record. What a writer was told is kept must be there, and no
+    process be left. Files that one left who was killed are taken away by the next, so none are there in the end.
     """
-    draw, failures, promised = random.Random(seed), [], 0
-    with TemporaryDirectory() as folder:
-        log = Log(Path(folder) / "tuned")
+    draw, failures, promised = random.Random(seed), list[str](), 0
+    with TemporaryDirectory() as name:
+        folder, mark = Path(name), f"SMELT_SELFTEST_{os.urandom(8).hex()}"
+        log, temporary = Log(folder / "tuned"), folder / "temporary"
+        temporary.mkdir()
+        variables = {"TMPDIR": str(temporary), "SMELT_CACHE_DIR": str(folder / "cache"), mark: "1"}
         for turn in range(count):
-            with _writer(log, promised) as writer:
-                assert writer.stdout is not None
-                said = writer.stdout.readline()
-                time.sleep(draw.uniform(0, 0.03))
-                writer.kill()
-                promised += len((said + writer.stdout.read()).splitlines())
-            failures += [f"kill {turn}: {what}" for what in _lost(log, range(promised))]
-        log.add([sample(promised)])  # which takes away what the last one has left
-        failures += [f"{name} was left" for name in os.listdir(log.root) if name.endswith(TEMPORARY)]
-        return failures + list(_torn(Log(Path(folder) / "torn")))
+            kind = kinds[turn % len(kinds)]
+            with start(kind, log, promised, variables=variables) as child:
+                assert child.stdout is not None
+                said = child.stdout.readline()
+                time.sleep(draw.uniform(0, _MOMENTS[kind]))
+                child.kill()
+                promised += len((said + child.stdout.read()).splitlines())
+            failures += [f"kill {turn}: {what}" for what in (*_lost(log, range(promised)), *_left(mark.encode()))]
+            say(turn + 1)
+        time.sleep(_SETTLED if "tuner" in kinds else 0)
+        start(kinds[-1], log, promised, 1, variables).communicate()
+        failures += _lost(log, range(promised + 1))
+        left = [path for path in (*temporary.iterdir(), *log.root.iterdir()) if path.name not in _OWN]
+        return failures + [f"{path.name} was left" for path in left] + list(_torn(Log(folder / "torn")))
 
 
-def writers(count: int, records: int = 100) -> list[str]:
-    """Several processes write to one log: all of their records must be there, and no torn line."""
+def writers(count: int, records: int = 100, races: int = 5) -> list[str]:
+    """Several processes write to one log, and then several race kernels, too: all of their records must be there, no
+    torn line, and no two may have timed at once.
+    """
     with TemporaryDirectory() as folder:
-        log = Log(Path(folder) / "tuned")
-        started = [_writer(log, k * records, records) for k in range(count)]
-        failures = [f"a writer ended with {one.returncode}" for one in started if one.communicate() and one.returncode]
+        log, failures, stamps = Log(Path(folder) / "tuned"), list[str](), list[tuple[float, float]]()
+        first = 0
+        for kind, each in (("writer", records), ("tuner", races)):
+            started = [start(kind, log, first + k * each, each) for k in range(count if each else 0)]
+            first += count * each
+            for child in started:
+                said, _ = child.communicate()
+                stamps += timings(said)
+                failures += [f"a {kind} ended with {child.returncode}"] if child.returncode else []
+        if len(stamps) < count * races:
+            failures.append(f"only {len(stamps)} timings were seen")
+        overlaps = sum(after[0] < before[1] for before, after in pairwise(sorted(stamps)))
+        failures += [f"{overlaps} timings overlap"] if overlaps else []
         skipped = log.load().skipped
-        return failures + [f"{n} {what}" for what, n in skipped.items()] + _lost(log, range(count * records))
+        return failures + [f"{n} {what}" for what, n in skipped.items()] + _lost(log, range(first))
 
 
-def fuzz(count: int, seed: int = 0) -> list[str]:
+def fuzz(count: int, seed: int = 0, say: Say = _nobody) -> list[str]:
     """Read `count` lines that are damaged, or sound and hostile; every thousand of them as a log and as a file to
     import. Nothing but smelt's own errors may come of it, and no other file.
     """
     draw, failures, batch = random.Random(seed), list[str](), list[bytes]()
 
     def safely(what: str, run: Callable[..., None], *arguments: object) -> None:
+        began = time.monotonic()
         try:
             run(*arguments)
-        except SmeltError:
+        except (SmeltError, Illegal):
             pass
         except Exception as error:
             failures.append(f"{what}: {type(error).__name__}: {error}"[:300])
+        if time.monotonic() - began > _LONGEST and len(batch) > 1:
+            failures.append(f"{what} took {time.monotonic() - began:.1f} s")
 
     with TemporaryDirectory() as folder:
         for turn in range(count):
-            line = _hostile(draw)
+            line = hostile(draw)
             batch.append(line)
             safely(f"line {turn}", _use, line)
-            if len(batch) == 1000 or turn == count - 1:
+            if len(batch) == _BATCH or turn == count - 1:
                 safely(f"log before {turn}", _use_log, Path(folder) / "tuned", b"\n".join(batch))
                 batch.clear()
-        strange = {path.name for path in Path(folder).rglob("*")} - {"tuned", "lock", "records.log", "index", "0" * 32}
+                say(turn + 1)
+        strange = {path.name for path in Path(folder).rglob("*")} - _OWN
+        safely("a large file", _use_large, Path(folder) / "large")
         return failures + [f"{name} was written" for name in strange]
-
-
-def _writer(log: Log, first: int, records: int = sys.maxsize) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", __name__, str(log.root), str(first), str(records)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE)
-
-
-def _write(root: str, first: str, records: str) -> None:
-    """What a writer does: it says how far it is once that is kept."""
-    log = Log(Path(root))
-    for number in range(int(first), int(first) + int(records)):
-        log.add([sample(number), sample(number, "timed")._replace(answer=Answer("", "same", digest("")))])
-        print(number, flush=True)
-        if number % 5 == 0:
-            log.compact()
 
 
 def _lost(log: Log, numbers: range) -> list[str]:
     there = {one.record.question.digest for one in known(log.load().records) if one.record.state == "confirmed"}
     return [f"record {number} is lost" for number in numbers if sample(number).question.digest not in there]
+
+
+def _left(mark: bytes) -> list[str]:
+    """Processes that are left of one that was killed, after some patience: they have a mark in their environment, where
+    the system shows that.
+    """
+    until, found = time.monotonic() + _PATIENCE, [""]
+    while found and time.monotonic() < until:
+        time.sleep(0.02)
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (process / "environ").read_bytes():
+                    found.append(f"process {process.name} is left")
+    return found
 
 
 def _torn(log: Log) -> Iterator[str]:
@@ -134,11 +154,15 @@ def _torn(log: Log) -> Iterator[str]:
 
 
 def _use(line: bytes) -> None:
+    """What becomes of a line: if it is sound, a kernel may be made of it."""
     record = read(line)
     if isinstance(record, Record):
-        parse_schedule(record.answer.schedule)
         if read(write(record)[:-1]) != record:
             raise AssertionError("a record is read as it is not written")
+        device, region = open_device(HOST, "selftest"), parse_region(record.question.text)
+        candidate = Candidate("chosen", region, parse_schedule(record.answer.schedule))
+        source = measured_as(device, lowered(candidate, region, device.profile)[1])
+        assert len(source) == len(record.answer.source)
 
 
 def _use_log(root: Path, data: bytes) -> None:
@@ -154,41 +178,14 @@ def _use_log(root: Path, data: bytes) -> None:
     other.compact()
 
 
-_WORDS: Final[list[Any]] = [
-    *(None, True, -1, 0, 1 << 53, 10**400, 1e308, "", "../../../etc/passwd", "\x1b[2J", "a\nb", "\ud800", "é", [], {}),
-    *("split i0 (1000000000 reg)", "unroll i0.0 999999999", "split i0 (2 reg); " * 300, 'stage "int main(){" at i0.0'),
-    *('prefetch 1 1 "); system(\\"x\\")"', "x" * 70_000, [[[[]]]], {"version": 2}, "confirmed", "forgotten", 2, 1.5),
-]
-
-
-def _hostile(draw: random.Random) -> bytes:
-    """A line that nobody wrote."""
-    kind, line = draw.random(), write(sample(draw.randrange(50)))[:-1]
-    if kind < 0.05:
-        return draw.choice([b"[" * 40_000, b'{"a":' * 9_000, b"\0" * LINE, b"x" * (3 * LINE), draw.randbytes(100), b""])
-    if kind < 0.4:
-        damaged = bytearray(line)
-        for _ in range(draw.randint(1, 4)):
-            at = draw.randrange(len(damaged))
-            damaged[at : at + draw.randint(0, 3)] = draw.randbytes(draw.randint(0, 3))
-        return bytes(damaged[: draw.randrange(len(damaged))] if draw.random() < 0.3 else damaged)
-    return _signed(_changed(json.loads(line.rpartition(b" ")[0]), draw))
-
-
-def _changed(data: Any, draw: random.Random) -> Any:
-    """JSON with another value somewhere, a field more, or one less."""
-    while True:
-        name = draw.choice(list(data))
-        if isinstance(data[name], dict) and draw.random() < 0.8:
-            return data | {name: _changed(data[name], draw)}
-        if draw.random() < 0.1:
-            return {key: value for key, value in data.items() if key != name}
-        return data | {name if draw.random() < 0.9 else str(draw.choice(_WORDS)): draw.choice(_WORDS)}
-
-
-def _signed(data: Any) -> bytes:
-    return signed(json.dumps(data, sort_keys=True, separators=(",", ":")).encode())
-
-
-if __name__ == "__main__":
-    _write(*sys.argv[1:])
+def _use_large(root: Path) -> None:
+    """A log that is far larger than what is read of it, all in one line."""
+    log = Log(root)
+    log.add([sample(0)])
+    os.truncate(log.path, 4 * LIMIT)
+    with log.path.open("rb") as file:
+        states = Counter(bool(line) for _, line in lines(file))
+        if file.tell() > LIMIT + (64 << 10):
+            raise AssertionError(f"{file.tell()} bytes were read")
+    if states[True] != 1:
+        raise AssertionError("what is before the long line is lost")

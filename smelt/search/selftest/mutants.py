@@ -79,7 +79,7 @@ def mutants(region: Region, device: Device) -> Iterator[Contender]:
             yield replace(right, label=name, source=source)
 
 
-_REGIONS = (
+REGIONS = (
     """region
 axis m in 0 .. 66
 axis n in 0 .. 60
@@ -142,14 +142,25 @@ class Found(NamedTuple):
     outcome: Outcome
 
 
-def survey(device: Device, most: int = 1000, seconds: float = 0.3, regions: int = len(_REGIONS)) -> list[Found]:
-    """Race mutants against the kernels that they were made of. Those that were timed survived: there must be none."""
+def survey(
+    device: Device,
+    least: int = 1000,
+    seconds: float = 0.3,
+    regions: int = len(REGIONS),
+    say: Callable[[int], None] = lambda _: None,
+) -> list[Found]:
+    """Race mutants against the kernels that they were made of, of one region after the other until there are enough.
+    Those that were timed survived: there must be none.
+    """
     found: list[Found] = []
-    for number, text in enumerate(_REGIONS[:regions]):
+    for number, text in enumerate(REGIONS[:regions]):
+        if len(found) >= least:
+            break
         region = parse_region(text)
-        wrong = list(mutants(region, device))[: most - len(found)]
+        wrong = list(mutants(region, device))
         outcomes = Racer(device).race(region, [Contender.default(region, device), *wrong], seconds)
         if outcomes[0].state != "timed":
             raise InternalError(f"the default of region {number} is {outcomes[0].state}: {outcomes[0].reason}")
         found += [Found(number, mutant.label, outcome) for mutant, outcome in zip(wrong, outcomes[1:], strict=True)]
+        say(len(found))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from smelt.device import Device
@@ -27,24 +27,34 @@ while os.getppid() == parent:
 
 
 class Adoptions(NamedTuple):
-    """How many of so many contenders were adopted, and the ratios that were found."""
+    """How many of so many contenders were adopted, how many could be timed, and the ratios that were found."""
 
     adopted: int
     races: int
+    known: int
     ratios: list[float]
 
 
 def races(
-    region: Region, device: Device, count: int, factor: float = 1.0, is_noisy: bool = False, seconds: float = 0.5
+    region: Region,
+    device: Device,
+    count: int,
+    factor: float = 1.0,
+    is_noisy: bool = False,
+    seconds: float = 0.5,
+    seed: int = 0,
+    say: Callable[[int], None] = lambda _: None,
 ) -> Adoptions:
     """Confirm the default against itself so many times; what the clock says of the second is multiplied by a factor."""
-    racer, one = Racer(device), Contender.default(region, device)
+    racer, one = Racer(device, seed=seed), Contender.default(region, device)
     racer.planted = [1.0, factor]
     found = []
     with _neighbor() if is_noisy else contextlib.nullcontext():
-        for _ in range(count):
+        for number in range(count):
             found.append(racer.confirm(region, one, one, seconds))
-    return Adoptions(sum(map(is_adopted, found)), count, [timed.ratio for timed in found])
+            say(number + 1)
+    known = [timed for timed in found if timed.turns]  # those that lose leave early
+    return Adoptions(sum(map(is_adopted, found)), count, len(known), [timed.ratio for timed in known])
 
 
 @contextlib.contextmanager
