@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -31,7 +32,13 @@ FRONT = 3  # points whose neighbours are looked at
 DRAWN = 8  # one in so many contenders is drawn at random
 LEAPS = 24  # points two steps away from each of the front
 CONFIRMED = 2  # contenders that may be looked at again in the end
-STALE = 2  # rounds without a better contender after which there is no other
+FEWEST = 3  # contenders that are worth a race
+LEAST_SECONDS = 0.6  # of a search, however short the runs are
+BUILD_SECONDS = 0.06  # of one contender, on all cores
+RUNS = 22  # of a contender in a round: eight to verify it, two of them on one thread, and its turns
+DECIDING_RUNS = 150  # of both, in two processes, to confirm one: 15 turns of 4 to 6 runs, some of which do not count
+LOOKING = 0.15  # of the time that is left, for looking at points
+STALE = 2  # rounds without a better contender after which nothing more is expected
 BETTER = 1.01  # times as fast
 HOPELESS = -2.0  # the logarithm of the speed of what was not even timed
 _RIDGE = 0.5  # how much evidence it takes to believe in an effect
@@ -40,12 +47,32 @@ _TRUST = 0.5  # in the cost model, where nothing was measured
 
 @dataclass(frozen=True)
 class Limits:
-    """What a search for one region may take."""
+    """What a search for one region may take, and how long one run of its default takes, if that is known."""
 
     seconds: float
-    batch: int = 16  # contenders of a round
+    batch: int = 16  # contenders of a round, at most
     rounds: int = 1000
-    confirming: float = 1.0  # seconds, at the end
+    run: float = 0.0
+    stale: int = STALE
+
+    @property
+    def confirming(self) -> float:
+        """Seconds at the end."""
+        return max(min(1.0, self.seconds / 4), confirming_seconds(self.run))
+
+    def fitting(self, left: float) -> int:
+        """How many contenders can be built, verified and raced in so many seconds."""
+        return min(self.batch, int(left / (BUILD_SECONDS + RUNS * self.run)))
+
+
+def confirming_seconds(run: float) -> float:
+    """What it takes to confirm a contender, given the seconds of a run."""
+    return DECIDING_RUNS * run
+
+
+def least_seconds(run: float) -> float:
+    """What the search for one region takes at least, given the seconds of a run."""
+    return LEAST_SECONDS + FEWEST * RUNS * run + confirming_seconds(run)
 
 
 class Tried(NamedTuple):
@@ -66,6 +93,16 @@ class Climb:
     refused: int = 0  # points that do not fit the region
     best: Tried | None = None
     confirmed: Timed | None = None
+
+    @property
+    def states(self) -> Counter[str]:
+        """What became of contenders: timed, wrong, hung, crashed, refused."""
+        return Counter(one.outcome.state for one in self.tried) + Counter(refused=self.refused)
+
+    @property
+    def fastest(self) -> float:
+        """What the best of them seemed to gain."""
+        return max([1.0, *(one.outcome.timed.ratio for one in self.tried if one.outcome.timed is not None)])
 
     @property
     def adopted(self) -> Tried | None:
@@ -106,6 +143,7 @@ class Guess:
 class _Seen(NamedTuple):
     point: Point
     modelled: float  # the logarithm of its speed, by the cost model
+    lowered: tuple[Candidate, Kernel]
 
     @property
     def known(self) -> tuple[frozenset[str], float]:
@@ -136,14 +174,14 @@ class _Search:
                 continue
             self.looked.add(point)
             try:
-                _, kernel = lowered(point.candidate, self.region, self.device.profile)
+                taken, kernel = lowered(point.candidate, self.region, self.device.profile)
             except Illegal:
                 self.refused += 1
                 continue
             text = print_kernel(kernel := replace(kernel, name=self.default.kernel.name))
             if text not in self.texts:
                 self.texts.add(text)
-                self.waiting.append(_Seen(point, self.modelled(kernel) - self.scale))
+                self.waiting.append(_Seen(point, self.modelled(kernel) - self.scale, (taken, kernel)))
 
     def legal(self, seeds: Iterable[Candidate]) -> list[tuple[_Seen | None, Contender]]:
         """Contenders that are no points of the space."""
@@ -164,7 +202,7 @@ class _Search:
                 return
             drawn = k % DRAWN == DRAWN - 1
             seen = self.waiting.pop(self.rng.randrange(len(self.waiting)) if drawn else -1)
-            yield seen, Contender.of(seen.point.candidate, self.region, self.device)
+            yield seen, Contender.lowered(*seen.lowered, self.region, self.device)
 
 
 def climb(
@@ -175,9 +213,10 @@ def climb(
     rng: random.Random,
     seeds: Iterable[Candidate] = (),
     clock: Callable[[], float] = time.monotonic,
+    each: Callable[[Climb], None] = lambda _: None,
 ) -> Climb:
     """Search for a schedule that is faster than the default's. Those of `seeds`, which were good elsewhere or before,
-    take part in the first race.
+    take part in the first race. `each` is told what was found after every round.
     """
     began = clock()
     search, stale = _Search(region, device, rng), 0
@@ -187,35 +226,54 @@ def climb(
     waiting = search.legal(seeds)
     for _ in range(limits.rounds):
         left = limits.seconds - limits.confirming - (clock() - began)
+        count = limits.fitting(left)
+        if count < min(FEWEST, limits.batch) or stale >= limits.stale:
+            break
         front = sorted(speeds, key=lambda point: -speeds[point])[:FRONT] or pool[:1]
         for point in front:
             pool += [*steps(point), *leaps(point, LEAPS, rng)]
-        search.look(pool, clock() + left / 4, clock)
-        pool, chosen = [], [*waiting, *search.batch(limits.batch)]
+        search.look(pool, clock() + LOOKING * left, clock)
+        pool, chosen = [], [*waiting, *search.batch(count - len(waiting))][:count]
         waiting = []
-        if left <= 0 or stale >= STALE or not chosen:
+        if not chosen:
             break
-        racing = [found.default, *(contender for _, contender in chosen)]
-        outcomes = measurer.race(region, racing, left / 2)
+        outcomes = measurer.race(region, [found.default, *(contender for _, contender in chosen)], left / 2)
         best = max([1.0, *speeds.values()])
-        guesses = [0.0 if seen is None else search.guess(*seen.known) for seen, _ in chosen]
-        for (seen, contender), guessed, outcome in zip(chosen, guesses, outcomes[1:], strict=True):
-            label = contender.label if seen is None else str(seen.point)
-            found.tried.append(Tried(label, contender, math.exp(guessed), outcome))
-            if seen is not None and outcome.timed is not None:
-                speeds[seen.point] = outcome.timed.ratio
-            if seen is not None:
-                search.guess.learn(*seen.known, HOPELESS if outcome.timed is None else math.log(outcome.timed.ratio))
+        _learn(found, search, speeds, chosen, outcomes[1:])
+        found.refused = search.refused
+        each(found)
         stale = 0 if max([1.0, *speeds.values()]) > BETTER * best else stale + 1
     found.refused = search.refused
-    _confirm(found, region, measurer, limits.confirming)
+    _confirm(found, region, measurer, limits, lambda: limits.seconds - (clock() - began))
     return found
 
 
-def _confirm(found: Climb, region: Region, measurer: Measurer, seconds: float) -> None:
+def _learn(
+    found: Climb,
+    search: _Search,
+    speeds: dict[Point, float],
+    chosen: Sequence[tuple[_Seen | None, Contender]],
+    outcomes: Sequence[Outcome],
+) -> None:
+    """Take what became of contenders into account; those that there was no time for may have another turn."""
+    guesses = [0.0 if seen is None else search.guess(*seen.known) for seen, _ in chosen]
+    for (seen, contender), guessed, outcome in zip(chosen, guesses, outcomes, strict=True):
+        if outcome.state == "late":
+            search.waiting += [] if seen is None else [seen]
+            continue
+        label = contender.label if seen is None else str(seen.point)
+        found.tried.append(Tried(label, contender, math.exp(guessed), outcome))
+        if seen is not None and outcome.timed is not None:
+            speeds[seen.point] = outcome.timed.ratio
+        if seen is not None:
+            search.guess.learn(*seen.known, HOPELESS if outcome.timed is None else math.log(outcome.timed.ratio))
+
+
+def _confirm(found: Climb, region: Region, measurer: Measurer, limits: Limits, left: Callable[[], float]) -> None:
     """Have the best contenders race once more, until one holds: what seemed fastest of many was lucky, too."""
     timed = [(one.outcome.timed.ratio, one) for one in found.tried if one.outcome.timed is not None]
     for ratio, one in sorted(timed, key=lambda pair: -pair[0])[:CONFIRMED]:
-        if ratio < ADOPTED or found.adopted is not None:
+        seconds = limits.confirming if found.best is None else min(limits.confirming, left())
+        if ratio < ADOPTED or found.adopted is not None or seconds < confirming_seconds(limits.run):
             return
         found.best, found.confirmed = one, measurer.confirm(region, one.contender, found.default, seconds)

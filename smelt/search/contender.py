@@ -37,9 +37,12 @@ class Contender:
     @classmethod
     def of(cls, candidate: Candidate, region: Region, device: Device) -> Contender:
         """The contender that a candidate is for a region; raises `Illegal` if it does not fit."""
-        profile = device.profile
-        taken, kernel = lowered(candidate, region, profile)
-        kernel = replace(kernel, name="k0")
+        return cls.lowered(*lowered(candidate, region, device.profile), region, device)
+
+    @classmethod
+    def lowered(cls, taken: Candidate, kernel: Kernel, region: Region, device: Device) -> Contender:
+        """The contender that a candidate is which was lowered to a kernel."""
+        kernel, profile = replace(kernel, name="k0"), device.profile
         choice = Choice.of(taken, cost(region, kernel, profile), profile, ())
         return cls(choice.title, print_schedule(taken.actions), kernel, choice, device.render([kernel]))
 
@@ -73,7 +76,9 @@ class Timed(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a contender: "timed", "wrong", "hung", "crashed" or "refused" (by the C compiler)."""
+    """What became of a contender: "timed", "wrong", "hung", "crashed", "refused" (by the C compiler) or "late": there
+    was no time for it.
+    """
 
     digest: str
     state: str

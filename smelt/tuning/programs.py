@@ -4,6 +4,7 @@ kept if the whole program is faster with it.
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import statistics
@@ -14,24 +15,30 @@ from typing import Any, Final, NamedTuple
 
 from smelt import runtime
 from smelt.compiler import MEASURED_AS, Choices, Compiler, question_of
+from smelt.cost.rates import known
 from smelt.debug.profiling import kernel_name
 from smelt.device import Device
 from smelt.errors import ArgumentError
 from smelt.kernel import Region, parse_region
+from smelt.plan import KernelRecord
 from smelt.search import Tuned, climb, contender, measure, race
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
 from smelt.tuning.keeping import Keeper
+from smelt.tuning.progress import Progress, Say
 from smelt.tuning.report import Row, Tuning
 from smelt.tuning.watching import Program, Watched, watching
 
 LEAST_SHARE: Final = 0.005  # of the time: a kernel below it is not worth a search
-LEAST_SECONDS: Final = 0.8  # of a search: with less there is nothing to find
 WHOLE: Final = 1.01  # times as fast, beyond noise, a whole program has to be
 _SETTLING: Final = 6  # calls after which inputs that stay the same are prepared
-_PAIRS: Final = 15  # of calls that whole programs are compared by, at least
-_LATE: Final = 3  # times as long as planned it may take to have so many
-_CONFIRMING: Final = 0.15  # of the time is for whole programs
+_SETTLED: Final = 0.1  # of the time, after which two calls have to do
+_PAIRS: Final = 15  # of calls that whole programs are compared by, if there is time
+_FEWEST: Final = 6  # pairs, whose least ratio is a bound of the median 98 times of 100
+_MOST: Final = 300  # pairs
+_CONFIRMING: Final = 0.15  # of the time is for whole programs, at least as long as it takes to compile them
+_LARGEST: Final = 0.6  # of the time: a comparison that takes longer leaves none to find anything
+_HEADROOM: Final = (0.05, 0.5)  # of a kernel's time that may be saved, whatever the machine is said to do
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Budget:
     name: str
     seconds: float
     each: float
+    stale: int = climb.STALE  # rounds without anything better, after which a kernel is left alone
 
     @classmethod
     def of(cls, budget: str | float) -> Budget:
@@ -55,7 +63,7 @@ class Budget:
         return cls(f"{found[1]} s", float(found[1]), float(found[1]))
 
 
-BUDGETS: Final = {"quick": Budget("quick", 10.0, 3.0), "max": Budget("max", 600.0, 60.0)}
+BUDGETS: Final = {"quick": Budget("quick", 10.0, 3.0, 1), "max": Budget("max", 600.0, 60.0)}
 
 
 class Question(NamedTuple):
@@ -67,11 +75,22 @@ class Question(NamedTuple):
     device: Device
     launches: int
     seconds: float
+    headroom: float = 1.0  # the share of its time that may be saved, judging by what the machine can do
 
     @property
     def digest(self) -> str:
         """By what choices are asked for."""
         return question_of(self.text)
+
+    @property
+    def run(self) -> float:
+        """Seconds of one launch."""
+        return self.seconds / max(1, self.launches)
+
+    @property
+    def worth(self) -> float:
+        """Seconds that may be saved."""
+        return self.seconds * self.headroom
 
 
 class Overlay:
@@ -86,7 +105,6 @@ class Overlay:
         return known if known is not None or self.below is None else self.below.ask(device, question)
 
 
-Say = Callable[[str], None]
 Run = Callable[[Watched, Callable[[], bool]], None]  # runs programs while somebody watches, once or until told to stop
 
 
@@ -96,7 +114,7 @@ def tune(
     budget: str | float = "quick",
     seed: int = 0,
     only: str = "",
-    progress: Say | None = None,
+    progress: Say | Progress | None = None,
     **kwargs: Any,
 ) -> Tuning:
     """Find faster schedules for the kernels of a function, called with these arguments, and keep them.
@@ -130,38 +148,124 @@ def tune(
 
 
 def tune_programs(
-    run: Run, budget: Budget, seed: int, only: str, say: Say, calls: int = 1, measurer: contender.Measurer | None = None
+    run: Run,
+    budget: Budget,
+    seed: int,
+    only: str,
+    say: Say | Progress,
+    calls: int = 1,
+    measurer: contender.Measurer | None = None,
 ) -> Tuning:
-    """Tune what `run` runs, when it is told to run it so many times."""
-    began, turns, keeper = time.monotonic(), iter(range(calls)), Keeper(seed)
-    watched = Watched()
-    run(watched, lambda: next(turns, None) is None)
+    """Tune what `run` runs, when it is told to run it so many times, or less often if that takes long. The time begins
+    when all of it has run once. Ctrl-C ends the search: what was found until then is still tried in the whole program.
+    """
+    progress, keeper = say if isinstance(say, Progress) else Progress(say), Keeper(seed)
+    watched, pace = Watched(), Pace(budget, calls)
+    run(watched, pace.is_settled)
+    progress.begin(budget.seconds)
     programs = list(watched.programs.values())
     asked = list(questions(programs))
     total = sum(one.seconds for one in asked)
     chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name]
     tuning = Tuning(budget.name, seed, asked[0].device.profile if asked else None, programs, total)
-    for number, one in enumerate(chosen):
-        left = (1 - _CONFIRMING) * budget.seconds - (time.monotonic() - began)
-        if left < LEAST_SECONDS:
-            break
-        share = one.seconds / sum(other.seconds for other in chosen[number:])
-        limits = climb.Limits(min(budget.each, max(LEAST_SECONDS, left * share)))
-        say(f"{number + 1} of {len(chosen)}: {one.name}")
-        seeds = keeper.seeds(one.text, one.region)
-        racer = measurer or measure.Racer(one.device, seed=seed)
-        row = Row.of(one, climb.climb(one.region, one.device, racer, limits, random.Random(seed), seeds), total)
-        tuning.rows.append(row)
-        keeper.keep(row)  # whatever happens next
-    say("the whole program")
-    _settle(tuning, programs, run, budget.seconds * _CONFIRMING)
+    pace.whole_seconds = pace.once * -(-(2 * _FEWEST + 2) // max([1, *(p.calls // pace.count for p in programs)]))
+    if pace.whole_seconds > _LARGEST * budget.seconds:
+        tuning.note = f"A run takes {pace.once:.1f} s: a budget of {3 * pace.whole_seconds:.0f} s could find something."
+    elif chosen:
+        try:
+            _search(tuning, sorted(chosen, key=lambda one: -one.worth), pace, keeper, progress, measurer)
+        except KeyboardInterrupt:
+            tuning.note = "Interrupted: what was found until then is all there is."
+            progress.say("Ctrl-C: what was found is tried in the whole program. Once more leaves that out.")
+        progress.doing("the whole program")
+        _settle(tuning, programs, run, pace)
     for row in tuning.stored:
         row.stored = keeper.is_open
         keeper.keep(row)
     if tuning.stored:
         _use()
-    tuning.seconds = time.monotonic() - began
+    progress.end()
+    tuning.seconds = time.monotonic() - pace.began
     return tuning
+
+
+class Pace:
+    """Shares out the time of a budget: it begins when the program has run once."""
+
+    def __init__(self, budget: Budget, calls: int) -> None:
+        self.budget, self.calls = budget, calls
+        self.count, self.once = 0, 0.0  # how often it ran, and what the last time took
+        self.whole_seconds = 0.0  # that it takes at least to compare whole programs
+        self.began = self._last = time.monotonic()
+
+    def is_settled(self) -> bool:
+        """Whether the program has run often enough; asked before each time."""
+        now = time.monotonic()
+        self.count, self.once, self._last = self.count + 1, now - self._last, now
+        if self.count <= 2:  # the first time everything was compiled
+            self.began = now
+        done, is_late = self.count - 1, now - self.began > _SETTLED * self.budget.seconds
+        if done >= self.calls or (done >= 2 and is_late):
+            self.count = done
+            return True
+        return False
+
+    @property
+    def end(self) -> float:
+        """When all of it ends, by `time.monotonic`."""
+        return self.began + self.budget.seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left for kernels."""
+        reserved = max(_CONFIRMING * min(self.budget.seconds, 60.0), 1.25 * self.whole_seconds)
+        return self.end - min(reserved, _LARGEST * self.budget.seconds) - time.monotonic()
+
+
+def _search(
+    tuning: Tuning,
+    chosen: Sequence[Question],
+    pace: Pace,
+    keeper: Keeper,
+    progress: Progress,
+    measurer: contender.Measurer | None,
+) -> None:
+    """Search every kernel that there is time for: as long as its share of what may be saved, or until nothing more is
+    expected of it, which leaves more for the others.
+    """
+    racers: dict[str, measure.Racer] = {}
+    try:
+        for number, one in enumerate(chosen):
+            rest = [other for other in chosen[number:] if climb.least_seconds(other.run) <= pace.left]
+            if one not in rest:
+                tuning.omitted += 1
+                continue
+            share = one.worth / sum(other.worth for other in rest)
+            seconds = min(pace.budget.each, max(climb.least_seconds(one.run), pace.left * share), pace.left)
+            progress.doing(f"{number + 1} of {len(chosen)}: {one.name}")
+            racer = measurer or _prepared(racers, one, tuning.seed, seconds, progress)
+            limits = climb.Limits(seconds, run=one.run, stale=pace.budget.stale)
+            seeds, rng = keeper.seeds(one.text, one.region), random.Random(tuning.seed)
+
+            def told(found: climb.Climb) -> None:
+                progress.found(tuning.states + found.states, found.fastest)
+
+            row = Row.of(one, climb.climb(one.region, one.device, racer, limits, rng, seeds, each=told), tuning.total)
+            tuning.rows.append(row)
+            keeper.keep(row)  # whatever happens next
+    finally:
+        for racer in racers.values():
+            racer.close()
+
+
+def _prepared(
+    racers: dict[str, measure.Racer], one: Question, seed: int, seconds: float, progress: Progress
+) -> measure.Racer:
+    """The racer of a device, which makes ready for a kernel."""
+    racer = racers.setdefault(one.device.name, measure.Racer(one.device, seed=seed))
+    racer.until, racer.say = time.monotonic() + seconds, progress.say
+    racer.expect(one.region)
+    return racer
 
 
 def _use() -> None:
@@ -182,14 +286,22 @@ def questions(programs: Iterable[Program]) -> Iterator[Question]:
         taken = program.launches if len(program.launches) == len(records) else [record.seconds for record in records]
         for record, seconds in zip(records, taken, strict=True):
             if record.region != record.ir and "parameter" not in record.region:
-                first = Question(
-                    kernel_name(record), record.region, parse_region(record.region), program.device, 0, 0.0
-                )
+                region, headroom = parse_region(record.region), _headroom(record, seconds, program.device)
+                first = Question(kernel_name(record), record.region, region, program.device, 0, 0.0, headroom)
                 known = found.get(record.region, first)
                 found[record.region] = known._replace(
                     launches=known.launches + program.calls, seconds=known.seconds + program.calls * seconds
                 )
     yield from sorted(found.values(), key=lambda one: -one.seconds)
+
+
+def _headroom(record: KernelRecord, seconds: float, device: Device) -> float:
+    """The share of a kernel's time that the machine could do without, by its operations and the bytes that it moves."""
+    rates, cores = known(device.profile), device.profile.cores
+    peak, memory = rates.multiply_add * cores, max(rates.memory, rates.memory_all)
+    least = 1e-9 * max(record.flops / peak, record.bytes_moved / memory)
+    low, high = _HEADROOM
+    return max(low, min(high, 1 - least / max(seconds, 1e-9)))
 
 
 class Whole(NamedTuple):
@@ -208,25 +320,30 @@ class Whole(NamedTuple):
 UNCHANGED: Final = Whole(1.0, 1.0, 0.0, 0)
 
 
-def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, seconds: float) -> None:
-    """Keep what makes whole programs faster: all of it, or the better half, and so on."""
+def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, pace: Pace) -> None:
+    """Keep what makes whole programs faster: all of it, or the better half, and so on while there is time."""
     pending = sorted((row for row in tuning.rows if row.found.adopted is not None), key=lambda row: -row.saved)
     while pending:
         # Only what was measured counts: a schedule of a region that was written anew means something else here.
         answers = {row.question.digest: f"{row.chosen.schedule}{MEASURED_AS}{row.chosen.digest}" for row in pending}
-        tuning.whole = _raced(programs, answers, run, seconds)
+        left = pace.end - time.monotonic()
+        tuning.whole = _raced(programs, answers, run, left if len(pending) == 1 else left / 2, left)
         if tuning.whole.low >= WHOLE:
             for row in pending:
                 row.stored = True
             return
-        pending = pending[: len(pending) // 2]
+        pending = pending[: len(pending) // 2] if pace.end - time.monotonic() > pace.whole_seconds else []
 
 
-def _raced(programs: Sequence[Program], answers: Mapping[str, str], run: Run, seconds: float) -> Whole:
-    """Programs as they are against programs with these choices, in turn."""
+def _raced(
+    programs: Sequence[Program], answers: Mapping[str, str], run: Run, seconds: float, most: float = math.inf
+) -> Whole:
+    """Programs as they are against programs with these choices, in turn: for so many seconds, or longer if there are
+    too few pairs of calls by then, but not longer than `most`.
+    """
     current = runtime.current().compiler
     compiler = Compiler(Overlay(answers, current.choices))
-    watched, until = Watched(timed=False), time.monotonic() + seconds
+    watched, began = Watched(timed=False), time.monotonic()
     changed = []
     for program in programs:
         other = compiler.compile(program.key, program.device)
@@ -236,9 +353,8 @@ def _raced(programs: Sequence[Program], answers: Mapping[str, str], run: Run, se
             changed.append((program.calls, again))
 
     def enough() -> bool:
-        pairs = min((len(again.ratios()) for _, again in changed), default=_PAIRS)
-        late = time.monotonic() - until
-        return late > _LATE * seconds or (pairs >= _PAIRS and (late > 0 or pairs >= 20 * _PAIRS))
+        pairs, taken = min((len(again.ratios()) for _, again in changed), default=_MOST), time.monotonic() - began
+        return pairs >= _MOST or taken > most or (pairs >= _PAIRS and taken > seconds)
 
     run(watched, enough)
     before = after = slowest = 0.0
@@ -247,4 +363,6 @@ def _raced(programs: Sequence[Program], answers: Mapping[str, str], run: Run, se
         before += taken
         after += taken / statistics.median(ratios)
         slowest += taken / race.bounds(ratios)[0]
-    return Whole(before, after, before / slowest, min(len(ratios) for _, ratios in found)) if found else UNCHANGED
+    pairs = min((len(ratios) for _, ratios in found), default=0)
+    # Fewer pairs bound nothing.
+    return Whole(before, after, before / slowest if pairs >= _FEWEST else 0.0, pairs) if found else UNCHANGED

@@ -14,8 +14,9 @@ from smelt.device.cpu import CPU
 from smelt.kernel import Illegal, Region
 from smelt.schedule import templates
 from smelt.search.build import built
-from smelt.search.contender import Contender, Measurer
-from smelt.search.measure import Lost, Racer, Worker, timing_turn
+from smelt.search.contender import Contender
+from smelt.search.measure import Racer, timing_turn
+from smelt.search.processes import Lost, Worker
 from smelt.search.selftest.mutants import survey
 from smelt.search.selftest.races import races
 from tests.kernel import regions as r
@@ -53,7 +54,7 @@ def children() -> set[int]:
 
 def test_contenders_are_verified_and_timed() -> None:
     region, before = r.matmul(37, 41, 29).region, children()
-    racer: Measurer = Racer(DEVICE)
+    racer = Racer(DEVICE)
     some = contenders(region, 4)
     outcomes = racer.race(region, some, 0.2)
     assert [(o.digest, o.state, o.reason) for o in outcomes] == [(c.digest, "timed", "") for c in some]
@@ -62,6 +63,7 @@ def test_contenders_are_verified_and_timed() -> None:
         assert outcome.timed is not None and outcome.timed.low <= outcome.timed.ratio <= outcome.timed.high
     assert outcomes[0].timed is not None and outcomes[0].timed.ratio == pytest.approx(1.0, abs=0.5)
     assert racer.confirm(region, some[1], some[0], 0.2).seconds > 0
+    racer.close()
     assert children() == before, "a worker was left behind"
 
 

@@ -31,6 +31,12 @@ class Simulated:
     def __init__(self, gain: float = 1.5) -> None:
         self.gain = gain
 
+    def expect(self, region: Region) -> None:
+        """It is always ready."""
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
     def race(self, region: Region, contenders: Sequence[Contender], seconds: float) -> list[Outcome]:
         found = []
         for number, contender in enumerate(contenders):
