@@ -92,7 +92,7 @@ def _script(arguments: argparse.Namespace) -> int:
     import sys
 
     from smelt.errors import ArgumentError
-    from smelt.tuning import Budget, Watched, tune_programs, watching
+    from smelt.tuning import Budget, Progress, Watched, tune_programs, watching
 
     budget = Budget.of(arguments.budget)
     if not arguments.script.is_file():
@@ -109,7 +109,7 @@ def _script(arguments: argparse.Namespace) -> int:
         finally:
             sys.argv = given
 
-    found = tune_programs(run, budget, arguments.seed, arguments.only, lambda text: print(text, file=sys.stderr))
+    found = tune_programs(run, budget, arguments.seed, arguments.only, Progress.on(sys.stderr))
     if arguments.html:
         arguments.html.write_text(found.html(), encoding="utf-8")
     if arguments.json:

@@ -216,11 +216,12 @@ def climb(
     each: Callable[[Climb], None] = lambda _: None,
 ) -> Climb:
     """Search for a schedule that is faster than the default's. Those of `seeds`, which were good elsewhere or before,
-    take part in the first race. `each` is told what was found after every round.
+    take part in the first race. `each` is told what was found so far, before and after every round.
     """
     began = clock()
     search, stale = _Search(region, device, rng), 0
     found = Climb(search.default)
+    each(found)
     speeds: dict[Point, float] = {}  # of those that were timed
     pool = starts(region, device.profile)
     waiting = search.legal(seeds)

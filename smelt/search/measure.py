@@ -264,11 +264,13 @@ class Racer:
             f"The machine is busy: {thrown} of {counted + thrown} turns were disturbed. Waiting until it is quiet."
         )
         self._turns.clear()
-        while self._left() > 0:
-            with timing_turn(self.until):
-                if session.ask(START_SECONDS, "quiet", mark=self._mark):
-                    break
-            time.sleep(LOOK_SECONDS)
+        with contextlib.suppress(Lost, TimeoutError):
+            while self._left() > 0 and not self._is_quiet(session):
+                time.sleep(min(LOOK_SECONDS, max(0.0, self._left())))
+
+    def _is_quiet(self, session: Session) -> bool:
+        with timing_turn(self.until):
+            return bool(session.ask(START_SECONDS, "quiet", mark=self._mark))
 
     def _least_seconds(self, region: Region, default: Contender) -> float:
         """What the operations of a region, or its bytes if no cache holds them, take at the rates that were measured

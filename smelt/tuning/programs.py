@@ -36,8 +36,10 @@ _SETTLED: Final = 0.1  # of the time, after which two calls have to do
 _PAIRS: Final = 15  # of calls that whole programs are compared by, if there is time
 _FEWEST: Final = 6  # pairs, whose least ratio is a bound of the median 98 times of 100
 _MOST: Final = 300  # pairs
-_CONFIRMING: Final = 0.15  # of the time is for whole programs, at least as long as it takes to compile them
+_CONFIRMING: Final = 0.15  # of the time is for whole programs, and at most so many seconds if they are short
+_SETTLE_SECONDS: Final = 9.0
 _LARGEST: Final = 0.6  # of the time: a comparison that takes longer leaves none to find anything
+_STARTING: Final = 0.1  # seconds of a script, besides what it computes
 _HEADROOM: Final = (0.05, 0.5)  # of a kernel's time that may be saved, whatever the machine is said to do
 
 
@@ -63,7 +65,7 @@ class Budget:
         return cls(f"{found[1]} s", float(found[1]), float(found[1]))
 
 
-BUDGETS: Final = {"quick": Budget("quick", 10.0, 3.0, 1), "max": Budget("max", 600.0, 60.0)}
+BUDGETS: Final = {"quick": Budget("quick", 10.0, 3.0, 1), "max": Budget("max", 600.0, 60.0, 4)}
 
 
 class Question(NamedTuple):
@@ -168,9 +170,9 @@ def tune_programs(
     total = sum(one.seconds for one in asked)
     chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name]
     tuning = Tuning(budget.name, seed, asked[0].device.profile if asked else None, programs, total)
-    pace.whole_seconds = pace.once * -(-(2 * _FEWEST + 2) // max([1, *(p.calls // pace.count for p in programs)]))
+    pace.plan(programs)
     if pace.whole_seconds > _LARGEST * budget.seconds:
-        tuning.note = f"A run takes {pace.once:.1f} s: a budget of {3 * pace.whole_seconds:.0f} s could find something."
+        tuning.note = f"A run takes {pace.once:.2g} s: a budget of {3 * pace.whole_seconds:.0f} s could find something."
     elif chosen:
         try:
             _search(tuning, sorted(chosen, key=lambda one: -one.worth), pace, keeper, progress, measurer)
@@ -210,6 +212,14 @@ class Pace:
             return True
         return False
 
+    def plan(self, programs: Sequence[Program]) -> None:
+        """Find out how long it takes at least to compare whole programs: two calls of each pair, and two to warm up."""
+        running = sum(program.seconds for program in programs)
+        # What ran once was compiled meanwhile: that will not take time again.
+        once = min(self.once, 2 * running + _STARTING) if self.count == 1 else self.once
+        often = max([1, *(program.calls // self.count for program in programs)])
+        self.whole_seconds = once * -(-(2 * _FEWEST + 2) // often)
+
     @property
     def end(self) -> float:
         """When all of it ends, by `time.monotonic`."""
@@ -218,7 +228,7 @@ class Pace:
     @property
     def left(self) -> float:
         """Seconds that are left for kernels."""
-        reserved = max(_CONFIRMING * min(self.budget.seconds, 60.0), 1.25 * self.whole_seconds)
+        reserved = max(min(_CONFIRMING * self.budget.seconds, _SETTLE_SECONDS), 1.25 * self.whole_seconds)
         return self.end - min(reserved, _LARGEST * self.budget.seconds) - time.monotonic()
 
 
@@ -241,18 +251,26 @@ def _search(
                 tuning.omitted += 1
                 continue
             share = one.worth / sum(other.worth for other in rest)
-            seconds = min(pace.budget.each, max(climb.least_seconds(one.run), pace.left * share), pace.left)
+            least = climb.least_seconds(one.run)
+            seconds = min(max(least, min(pace.budget.each, pace.left * share)), pace.left)
             progress.doing(f"{number + 1} of {len(chosen)}: {one.name}")
             racer = measurer or _prepared(racers, one, tuning.seed, seconds, progress)
             limits = climb.Limits(seconds, run=one.run, stale=pace.budget.stale)
             seeds, rng = keeper.seeds(one.text, one.region), random.Random(tuning.seed)
 
-            def told(found: climb.Climb) -> None:
+            searched = list[climb.Climb]()  # so far
+
+            def told(found: climb.Climb, searched: list[climb.Climb] = searched) -> None:
+                searched[:] = [found]
                 progress.found(tuning.states + found.states, found.fastest)
 
-            row = Row.of(one, climb.climb(one.region, one.device, racer, limits, rng, seeds, each=told), tuning.total)
-            tuning.rows.append(row)
-            keeper.keep(row)  # whatever happens next
+            try:
+                climb.climb(one.region, one.device, racer, limits, rng, seeds, each=told)
+            finally:  # whatever happens next
+                rows = [Row.of(one, found, tuning.total) for found in searched]
+                tuning.rows += rows
+                for row in rows:
+                    keeper.keep(row)
     finally:
         for racer in racers.values():
             racer.close()
@@ -327,7 +345,7 @@ def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, pace: Pace) -
         # Only what was measured counts: a schedule of a region that was written anew means something else here.
         answers = {row.question.digest: f"{row.chosen.schedule}{MEASURED_AS}{row.chosen.digest}" for row in pending}
         left = pace.end - time.monotonic()
-        tuning.whole = _raced(programs, answers, run, left if len(pending) == 1 else left / 2, left)
+        tuning.whole = _raced(programs, answers, run, max(_SETTLE_SECONDS / 3, pace.whole_seconds), left)
         if tuning.whole.low >= WHOLE:
             for row in pending:
                 row.stored = True
@@ -344,7 +362,7 @@ def _raced(
     current = runtime.current().compiler
     compiler = Compiler(Overlay(answers, current.choices))
     watched, began = Watched(timed=False), time.monotonic()
-    changed = []
+    changed, last = [], math.inf
     for program in programs:
         other = compiler.compile(program.key, program.device)
         if other.choices != program.compiled.choices and program.can_run(other):
@@ -353,8 +371,10 @@ def _raced(
             changed.append((program.calls, again))
 
     def enough() -> bool:
+        nonlocal last
         pairs, taken = min((len(again.ratios()) for _, again in changed), default=_MOST), time.monotonic() - began
-        return pairs >= _MOST or taken > most or (pairs >= _PAIRS and taken > seconds)
+        once, last = max(0.0, taken - last), taken
+        return pairs >= _MOST or taken + once > most or (pairs >= _PAIRS and taken > seconds)
 
     run(watched, enough)
     before = after = slowest = 0.0

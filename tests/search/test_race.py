@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
-from smelt.search.race import LEAST_TURNS, MARK, MOST_TURNS, bounds, is_adopted, race, worse
+from smelt.search.race import LEAST_TURNS, MARK, MOST_TURNS, Marks, bounds, is_adopted, race, worse
 from tests.search.clocks import Machine, duel
 
 
@@ -16,7 +17,7 @@ def adoptions(ratio: float, count: int, seed: int, **noise: float) -> int:
     return sum(is_adopted(first) and is_adopted(worse(first, duel(ratio, rng, **noise))) for first in firsts)
 
 
-NOISES = [{}, {"tail": 0.12, "phase": 0.5}, {"noise": 0.06}]
+NOISES = [{}, {"tail": 0.12, "phase": 0.5}, {"noise": 0.06}, {"long": 20.0}]
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -41,6 +42,26 @@ def test_the_fastest_of_many_is_found_and_losers_leave_early() -> None:
         assert max(range(8), key=lambda c: results[c].ratio) == 2
         assert results[2].ratio == pytest.approx(1.25, rel=0.02)
         assert results[5].turns < LEAST_TURNS <= results[2].turns
+
+
+def test_the_slower_half_of_many_leaves() -> None:
+    times = [1e-3, *(1e-3 / (1 + k / 400) for k in range(16))]
+    machine = Machine(times, random.Random(7), noise=0.01, tail=0.0)
+    results = machine.raced(2.0)
+    assert sorted(result.turns for result in results[1:])[4] <= 9 and max(r.turns for r in results[1:]) >= LEAST_TURNS
+
+
+def test_who_cannot_win_leaves() -> None:
+    machine = Machine((1e-3, 1e-3), random.Random(8), noise=0.01, tail=0.0)
+    result = race(machine.clock, 2, 1e9, machine.now, machine.rng, worth=1.02)[1]
+    assert result.turns == LEAST_TURNS and result.high < 1.02
+
+
+def test_marks_tell_slow_turns_also_from_race_to_race() -> None:
+    marks = Marks()
+    assert marks.usual == math.inf and all(marks.is_quiet([1.0, 1.0]) for _ in range(5))
+    assert not marks.is_quiet([1.5]) and (marks.counted, marks.thrown) == (5, 1) and marks.usual == 1.0
+    assert [marks.is_quiet([1.5]) for _ in range(20)][-1], "what lasts is usual"
 
 
 def test_slow_phases_do_not_count() -> None:
