@@ -60,9 +60,9 @@ class Limits:
         """Seconds at the end."""
         return max(min(1.0, self.seconds / 4), confirming_seconds(self.run))
 
-    def fitting(self, left: float) -> int:
-        """How many contenders can be built, verified and raced in so many seconds."""
-        return min(self.batch, int(left / (BUILD_SECONDS + RUNS * self.run)))
+    def fitting(self, left: float, known: float) -> int:
+        """How many contenders can be built, verified and raced in so many seconds, given what one took before."""
+        return min(self.batch, int(left / max(known, BUILD_SECONDS + RUNS * self.run)))
 
 
 def confirming_seconds(run: float) -> float:
@@ -219,7 +219,7 @@ def climb(
     take part in the first race. `each` is told what was found so far, before and after every round.
     """
     began = clock()
-    search, stale = _Search(region, device, rng), 0
+    search, stale, lately = _Search(region, device, rng), 0, 0.0
     found = Climb(search.default)
     each(found)
     speeds: dict[Point, float] = {}  # of those that were timed
@@ -227,7 +227,7 @@ def climb(
     waiting = search.legal(seeds)
     for _ in range(limits.rounds):
         left = limits.seconds - limits.confirming - (clock() - began)
-        count = limits.fitting(left)
+        count = limits.fitting(left, lately)
         if count < min(FEWEST, limits.batch) or stale >= limits.stale:
             break
         front = sorted(speeds, key=lambda point: -speeds[point])[:FRONT] or pool[:1]
@@ -238,8 +238,9 @@ def climb(
         waiting = []
         if not chosen:
             break
+        start = clock()
         outcomes = measurer.race(region, [found.default, *(contender for _, contender in chosen)], left / 2)
-        best = max([1.0, *speeds.values()])
+        lately, best = (clock() - start) / len(chosen), max([1.0, *speeds.values()])
         _learn(found, search, speeds, chosen, outcomes[1:])
         found.refused = search.refused
         each(found)

@@ -58,7 +58,8 @@ Kernel = dict[str, Any]  # what a worker has to know of one
 class Racer:
     """Races contenders for real. `sizes` are those of symbolic dims; cold buffers come from memory, not from caches.
 
-    What could not be done until `until`, by `time.monotonic`, is "late".
+    What could not be done until `until`, by `time.monotonic`, is "late"; races end so many seconds before it as are
+    reserved for confirming.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Racer:
     ) -> None:
         self.device, self.sizes, self.seed, self.is_cold = device, sizes, seed, is_cold
         self.planted: list[float] = []  # what times are multiplied by, for those who test races
-        self.until = math.inf
+        self.until, self.reserved = math.inf, 0.0
         self.say: Callable[[str], None] = _nobody
         self._sessions = 0
         self._session: Session | None = None  # of the region that is searched
@@ -96,7 +97,8 @@ class Racer:
     def race(self, region: Region, contenders: Sequence[Contender], seconds: float) -> list[Outcome]:
         """What became of each contender. The first is the incumbent, the default."""
         found: dict[int, Outcome] = {}
-        why = "the default is not right"
+        why, until = "the default is not right", self.until
+        self.until -= self.reserved
         try:
             session = self.expect(region)
             while len(self._spares) < PROCESSES:
@@ -104,7 +106,9 @@ class Racer:
             self._find_out(session, region, contenders, seconds, found)
         except InternalError as error:  # the region has no reference, say
             why = str(error)
-        missing = ("late", "there was no time for it") if self._left() <= 0 else ("refused", why)
+        finally:
+            is_late, self.until = self._left() <= 0, until
+        missing = ("late", "there was no time for it") if is_late else ("refused", why)
         return [found.get(at) or Outcome(one.digest, *missing, None, None) for at, one in enumerate(contenders)]
 
     def confirm(self, region: Region, best: Contender, default: Contender, seconds: float) -> Timed:

@@ -32,9 +32,10 @@ from smelt.tuning.watching import Program, Watched, watching
 LEAST_SHARE: Final = 0.005  # of the time: a kernel below it is not worth a search
 WHOLE: Final = 1.01  # times as fast, beyond noise, a whole program has to be
 _SETTLING: Final = 6  # calls after which inputs that stay the same are prepared
-_SETTLED: Final = 0.1  # of the time, after which two calls have to do
+_LEAST_SETTLING: Final = 4  # calls, if more would take longer than this share of the time
+_SETTLED: Final = 0.1
 _PAIRS: Final = 15  # of calls that whole programs are compared by, if there is time
-_FEWEST: Final = 6  # pairs, whose least ratio is a bound of the median 98 times of 100
+_FEWEST: Final = 5  # pairs, whose least ratio is a lower bound of the median 97 times of 100
 _MOST: Final = 300  # pairs
 _CONFIRMING: Final = 0.15  # of the time is for whole programs, and at most so many seconds if they are short
 _SETTLE_SECONDS: Final = 9.0
@@ -163,9 +164,9 @@ def tune_programs(
     """
     progress, keeper = say if isinstance(say, Progress) else Progress(say), Keeper(seed)
     watched, pace = Watched(), Pace(budget, calls)
-    run(watched, pace.is_settled)
+    run(watched, lambda: pace.is_settled(watched))
     progress.begin(budget.seconds)
-    programs = list(watched.programs.values())
+    programs = pace.latest(watched)
     asked = list(questions(programs))
     total = sum(one.seconds for one in asked)
     chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name]
@@ -199,18 +200,27 @@ class Pace:
         self.count, self.once = 0, 0.0  # how often it ran, and what the last time took
         self.whole_seconds = 0.0  # that it takes at least to compare whole programs
         self.began = self._last = time.monotonic()
+        self._before: dict[int, int] = {}  # how often programs had run before the last time
 
-    def is_settled(self) -> bool:
+    def is_settled(self, watched: Watched) -> bool:
         """Whether the program has run often enough; asked before each time."""
         now = time.monotonic()
-        self.count, self.once, self._last = self.count + 1, now - self._last, now
-        if self.count <= 2:  # the first time everything was compiled
+        done, self.count = self.count, self.count + 1
+        if done:
+            # Some time on the way, what can be prepared is compiled anew.
+            self.once = min(now - self._last, self.once if done > 1 else math.inf)
+        self._last = now
+        if done <= 1:  # the first time, everything was compiled
             self.began = now
-        done, is_late = self.count - 1, now - self.began > _SETTLED * self.budget.seconds
-        if done >= self.calls or (done >= 2 and is_late):
+        if done >= self.calls or (done >= _LEAST_SETTLING and now - self.began > _SETTLED * self.budget.seconds):
             self.count = done
             return True
+        self._before = {key: program.calls for key, program in watched.programs.items()}
         return False
+
+    def latest(self, watched: Watched) -> list[Program]:
+        """The programs that ran the last time: what ran before inputs were prepared will not run again."""
+        return [program for key, program in watched.programs.items() if program.calls > self._before.get(key, 0)]
 
     def plan(self, programs: Sequence[Program]) -> None:
         """Find out how long it takes at least to compare whole programs: two calls of each pair, and two to warm up."""
@@ -254,8 +264,8 @@ def _search(
             least = climb.least_seconds(one.run)
             seconds = min(max(least, min(pace.budget.each, pace.left * share)), pace.left)
             progress.doing(f"{number + 1} of {len(chosen)}: {one.name}")
-            racer = measurer or _prepared(racers, one, tuning.seed, seconds, progress)
             limits = climb.Limits(seconds, run=one.run, stale=pace.budget.stale)
+            racer = measurer or _prepared(racers, one, tuning.seed, limits, progress)
             seeds, rng = keeper.seeds(one.text, one.region), random.Random(tuning.seed)
 
             searched = list[climb.Climb]()  # so far
@@ -277,11 +287,11 @@ def _search(
 
 
 def _prepared(
-    racers: dict[str, measure.Racer], one: Question, seed: int, seconds: float, progress: Progress
+    racers: dict[str, measure.Racer], one: Question, seed: int, limits: climb.Limits, progress: Progress
 ) -> measure.Racer:
     """The racer of a device, which makes ready for a kernel."""
     racer = racers.setdefault(one.device.name, measure.Racer(one.device, seed=seed))
-    racer.until, racer.say = time.monotonic() + seconds, progress.say
+    racer.until, racer.reserved, racer.say = time.monotonic() + limits.seconds, limits.confirming, progress.say
     racer.expect(one.region)
     return racer
 
