@@ -30,7 +30,7 @@ from smelt.search.space import Point, leaps, starts, steps
 
 FRONT = 3  # points whose neighbours are looked at
 DRAWN = 8  # one in so many contenders is drawn at random
-LEAPS = 24  # points two steps away from each of the front
+LEAPS = 8  # points two steps away from each of the front
 CONFIRMED = 2  # contenders that may be looked at again in the end
 FEWEST = 3  # contenders that are worth a race
 LEAST_SECONDS = 0.6  # of a search, however short the runs are

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
-from smelt.cost.rates import stored
+from smelt.cost import rates
 from smelt.device import Device, Library
 from smelt.errors import InternalError
 from smelt.kernel import Region, Skip, parse_region, verify
@@ -281,13 +281,13 @@ class Racer:
         here: nothing right is faster, so what seems to be has cheated the clock. 0 where nobody has measured.
         """
         profile, work = self.device.profile, default.choice.work
-        rates = stored(profile)
-        if rates is None or self.planted:
+        known = rates.stored(profile)
+        if known is None or self.planted:
             return 0.0
         narrowest = min(e.dtype.itemsize for e in region.order())
-        peak = max(rates.multiply_add, rates.words) * profile.cores * max(1, 4 // narrowest)
+        peak = max(known.multiply_add, known.words) * profile.cores * max(1, 4 // narrowest)
         moved = work.bytes if self.is_cold and work.bytes > profile.l3_bytes else 0
-        memory = max(rates.memory, rates.memory_all, rates.copy, rates.copy_all)
+        memory = max(known.memory, known.memory_all, known.copy, known.copy_all)
         return 1e-9 / SPARE * max(work.flops / peak, moved / memory)
 
     @cached_property

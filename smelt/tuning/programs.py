@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from smelt import runtime
 from smelt.compiler import MEASURED_AS, Choices, Compiler, question_of
-from smelt.cost.rates import known
+from smelt.cost import rates
 from smelt.debug.profiling import kernel_name
 from smelt.device import Device
 from smelt.errors import ArgumentError
@@ -325,8 +325,8 @@ def questions(programs: Iterable[Program]) -> Iterator[Question]:
 
 def _headroom(record: KernelRecord, seconds: float, device: Device) -> float:
     """The share of a kernel's time that the machine could do without, by its operations and the bytes that it moves."""
-    rates, cores = known(device.profile), device.profile.cores
-    peak, memory = rates.multiply_add * cores, max(rates.memory, rates.memory_all)
+    known, cores = rates.known(device.profile), device.profile.cores
+    peak, memory = known.multiply_add * cores, max(known.memory, known.memory_all)
     least = 1e-9 * max(record.flops / peak, record.bytes_moved / memory)
     low, high = _HEADROOM
     return max(low, min(high, 1 - least / max(seconds, 1e-9)))

@@ -149,7 +149,7 @@ def test_a_worker_says_how_its_machine_does() -> None:
 def test_what_is_faster_than_the_machine_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     region = r.matmul(64, 64, 64).region
     rates = assumed(DEVICE.profile)._replace(multiply_add=1.0, words=0.0)
-    monkeypatch.setattr(measure, "stored", lambda _: rates)
+    monkeypatch.setattr(measure.rates, "stored", lambda _: rates)
     some = contenders(region, 3)
     with Racer(DEVICE) as racer:
         least = racer._least_seconds(region, some[0])
