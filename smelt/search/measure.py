@@ -32,6 +32,7 @@ from smelt.search.race import ADOPTED, LOST, MOST_TURNS, SEARCH_TURNS, is_adopte
 VERIFY_SECONDS: Final = 2.0  # and ten times as long as the default took
 RACE_SECONDS: Final = 5.0  # besides those that it was given, and ten times as long as it took to verify the default
 PATIENCE: Final = 10.0
+STAGE: Final = 0.6  # of the time that is left may go to building, and then to verifying
 GRACE: Final = 0.2  # seconds that what was begun may take when time is up
 PROCESSES: Final = 2  # that confirm
 NOISE_SECONDS: Final = 20.0  # with more disturbed turns than others, after which nobody times until it is quiet
@@ -168,7 +169,8 @@ class Racer:
         """What workers have to know of each contender; outcomes of those that cannot be built."""
         kernels: dict[int, Kernel] = {}
         limit = max(1.0, min(LIMIT, self._left() / 4))
-        libraries = built([contender.source for contender in contenders], self.device, limit, self.until)
+        until = time.monotonic() + STAGE * self._left()
+        libraries = built([contender.source for contender in contenders], self.device, limit, until)
         for at, (contender, library) in enumerate(zip(contenders, libraries, strict=True)):
             if library is None:
                 found[at] = _late(contender.digest)
@@ -196,26 +198,30 @@ class Racer:
         kinds of inputs, however late it is.
         """
         right: dict[int, Verdict] = {}
-        until = math.inf if kinds else self.until
+        until = math.inf if kinds else time.monotonic() + STAGE * self._left()
         for at, kernel in kernels.items() if 0 in kernels else ():
             digest = digests[at]
             if not kinds and digest in session.right:
                 right[at] = session.right[digest]
                 continue
-            left = until - time.monotonic()
+            if at and time.monotonic() > until:
+                found[at] = _late(digest)
+                continue
             try:
+                left = math.inf if kinds else self._left()
                 session.ready(max(GRACE, min(START_SECONDS, left)))
                 start = time.monotonic()
-                limit = max(GRACE, min(session.limit, until - start))
+                limit = max(GRACE, min(session.limit, left))
                 answer = session.ask(limit, "verify", kernel=kernel, default=kernels[0], kinds=list(kinds))
             except Lost as lost:
-                is_late = lost.state == "hung" and time.monotonic() > until
+                is_late = lost.state == "hung" and self._left() <= 0 and not kinds
                 found[at] = _late(digest) if is_late else Outcome(digest, lost.state, lost.reason, None, None)
             else:
                 verdict = Verdict(*answer)
                 if verdict.right:
                     right[at] = session.right[digest] = session.right.get(digest, verdict)
                 else:
+                    session.right.pop(digest, None)
                     found[at] = Outcome(digest, "wrong", verdict.reason, verdict, None)
             if 0 not in right:
                 break

@@ -40,13 +40,14 @@ _MOST: Final = 300  # pairs
 _CONFIRMING: Final = 0.15  # of the time is for whole programs, and at most so many seconds if they are short
 _SETTLE_SECONDS: Final = 9.0
 _LARGEST: Final = 0.6  # of the time: a comparison that takes longer leaves none to find anything
+_LONGER: Final = 300  # runs of a kernel that its search may take longer, if these are long
 _STARTING: Final = 0.1  # seconds of a script, besides what it computes
 _HEADROOM: Final = (0.05, 0.5)  # of a kernel's time that may be saved, whatever the machine is said to do
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How long tuning may take, in all and for one kernel."""
+    """How long tuning may take, in all and for one kernel whose runs are short."""
 
     name: str
     seconds: float
@@ -66,7 +67,7 @@ class Budget:
         return cls(f"{found[1]} s", float(found[1]), float(found[1]))
 
 
-BUDGETS: Final = {"quick": Budget("quick", 10.0, 3.0, 1), "max": Budget("max", 600.0, 60.0, 4)}
+BUDGETS: Final = {"quick": Budget("quick", 10.0, 1.2, 1), "max": Budget("max", 600.0, 60.0, 4)}
 
 
 class Question(NamedTuple):
@@ -262,7 +263,8 @@ def _search(
                 continue
             share = one.worth / sum(other.worth for other in rest)
             least = climb.least_seconds(one.run)
-            seconds = min(max(least, min(pace.budget.each, pace.left * share)), pace.left)
+            most = pace.budget.each + _LONGER * one.run
+            seconds = min(max(least, min(most, pace.left * share)), pace.left)
             progress.doing(f"{number + 1} of {len(chosen)}: {one.name}")
             limits = climb.Limits(seconds, run=one.run, stale=pace.budget.stale)
             racer = measurer or _prepared(racers, one, tuning.seed, limits, progress)
