@@ -2,7 +2,7 @@
 
 Verified before timed: a contender that is wrong never meets the clock, and what was right is looked at once more after
 the race, since a kernel may be right only the first times. One worker serves a region for as long as it is searched,
-and then the next; those that confirm are fresh, and start while others build.
+and then the next; those that confirm are fresh, and start when there may be something to confirm.
 """
 
 from __future__ import annotations
@@ -101,10 +101,7 @@ class Racer:
         why, until = "the default is not right", self.until
         self.until -= self.reserved
         try:
-            session = self.expect(region)
-            while len(self._spares) < PROCESSES:
-                self._spares.append(Worker(self.device))
-            self._find_out(session, region, contenders, seconds, found)
+            self._find_out(self.expect(region), region, contenders, seconds, found)
         except InternalError as error:  # the region has no reference, say
             why = str(error)
         finally:
@@ -162,6 +159,8 @@ class Racer:
                 found[at] = Outcome(digests[at], "wrong", "it is faster than the machine", right[at], None)
             elif one.turns:
                 timed[at] = one
+        if any(one.ratio >= ADOPTED for one in timed.values()):
+            self._spares += [Worker(self.device) for _ in range(PROCESSES - len(self._spares))]
         for at in self._verified(session, {at: kernels[at] for at in timed}, digests, found, ("normal",)):
             found[at] = Outcome(digests[at], "timed", "", right[at], timed[at])
 
@@ -247,6 +246,8 @@ class Racer:
         }
         limit = seconds + RACE_SECONDS + session.limit
         try:
+            for worker in (session.worker(), *self._spares):  # whoever starts would disturb
+                worker.ready()
             with timing_turn(self.until):
                 found = session.ask(limit, "race", seconds=seconds, is_cold=self.is_cold, **arguments)
             self._turns.append((time.monotonic(), found["counted"], found["thrown"]))

@@ -166,7 +166,7 @@ def tune_programs(
     progress, keeper = say if isinstance(say, Progress) else Progress(say), Keeper(seed)
     watched, pace = Watched(), Pace(budget, calls)
     run(watched, lambda: pace.is_settled(watched))
-    progress.begin(budget.seconds)
+    progress.begin(pace.began, budget.seconds)
     programs = pace.latest(watched)
     asked = list(questions(programs))
     total = sum(one.seconds for one in asked)

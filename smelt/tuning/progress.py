@@ -28,9 +28,9 @@ class Progress:
             return cls(lambda _: None)
         return cls(lambda text: print(text, file=stream), stream if stream.isatty() else None)
 
-    def begin(self, seconds: float) -> None:
-        """The time begins to run that all of it may take."""
-        self._began, self._seconds = time.monotonic(), seconds
+    def begin(self, began: float, seconds: float) -> None:
+        """From some moment on, by `time.monotonic`, all of it may take so many seconds."""
+        self._began, self._seconds = began, seconds
 
     def doing(self, what: str) -> None:
         """Something else is done from now on."""

@@ -96,7 +96,7 @@ def test_one_worker_serves_several_regions() -> None:
         for region in (r.matmul(37, 41, 29).region, r.elementwise(500).region):
             outcomes = racer.race(region, contenders(region, 2), 0.1)
             assert {outcome.state for outcome in outcomes} == {"timed"}
-            assert len(children() - before) in (0, 3), "one that searches, and two that will confirm"
+            assert len(children() - before) in (0, 1, 3), "one that searches, and perhaps two that will confirm"
     assert children() == before
 
 

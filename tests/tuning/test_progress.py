@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections import Counter
 
 from smelt.tuning import Progress
@@ -16,7 +17,7 @@ class Terminal(io.StringIO):
 def test_a_terminal_has_one_line_that_is_written_anew() -> None:
     terminal = Terminal()
     progress = Progress.on(terminal)
-    progress.begin(1e6)
+    progress.begin(time.monotonic(), 1e6)
     progress.doing("3 of 8: softmax")
     progress.found(Counter(timed=27, refused=4), 1.084)
     progress.say("The machine is busy.")
