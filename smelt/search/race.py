@@ -80,11 +80,11 @@ def race(
     alive, marks = list(range(1, contenders)), marks or Marks()
     start = began = now()
     for _ in range(most):
-        taken = _turn(clock, alive, rng, runs[INCUMBENT])
+        taken = _turn(clock, alive, rng, _is_long(runs))
         if marks.is_quiet(taken[MARK]):
             _note(taken, runs, ratios)
             turns = len(ratios[INCUMBENT])
-            if turns % LOOK == 0:
+            if turns % LOOK == 0 or (turns < LOOK and _is_long(runs)):
                 alive = _remaining(alive, ratios, worth)
                 if turns >= LEAST_TURNS and all(_is_known(ratios[c]) for c in alive):
                     break
@@ -106,12 +106,14 @@ def worse(first: Timed, second: Timed) -> Timed:
     return min(first, second, key=lambda one: (one.turns >= LEAST_TURNS, one.low))
 
 
-def _turn(clock: Clock, alive: Sequence[int], rng: random.Random, known: Sequence[float]) -> dict[int, list[float]]:
-    some = rng.sample(alive, len(alive))
-    if known and known[0] >= LONG:  # a single disturbance says little about a long run
-        order = [INCUMBENT, MARK, *some]
-    else:
-        order = [INCUMBENT, MARK, *some, MARK, INCUMBENT]
+def _is_long(runs: Sequence[Sequence[float]]) -> bool:
+    """Whether a single disturbance says little about a run."""
+    return bool(runs[INCUMBENT]) and runs[INCUMBENT][0] >= LONG
+
+
+def _turn(clock: Clock, alive: Sequence[int], rng: random.Random, is_long: bool) -> dict[int, list[float]]:
+    order = [INCUMBENT, MARK, *rng.sample(alive, len(alive))]
+    order += [] if is_long else [MARK, INCUMBENT]
     order += reversed(order)
     taken: dict[int, list[float]] = {}
     for number, seconds in zip(order, clock(order), strict=True):

@@ -79,7 +79,7 @@ def test_turns_and_seconds_are_bounded() -> None:
     def clock(order: list[int]) -> list[float]:
         nonlocal turns
         turns += 1
-        return [(0.5, 2.0)[turns % 2] if number == 1 else 1.0 for number in order]
+        return [(0.5e-3, 2e-3)[turns % 2] if number == 1 else 1e-3 for number in order]
 
     race(clock, 2, 1e9, lambda: 0.0, random.Random(0))
     assert turns == MOST_TURNS
