@@ -25,7 +25,7 @@ from smelt.device import Device
 from smelt.kernel import Illegal, Kernel, Region, print_kernel
 from smelt.schedule import Candidate, lowered
 from smelt.search.contender import Contender, Measurer, Outcome, Timed
-from smelt.search.race import ADOPTED, is_adopted
+from smelt.search.race import ADOPTED, LONG, is_adopted
 from smelt.search.space import Point, leaps, starts, steps
 
 FRONT = 3  # points whose neighbours are looked at
@@ -36,7 +36,9 @@ FEWEST = 3  # contenders that are worth a race
 LEAST_SECONDS = 0.6  # of a search, however short the runs are
 BUILD_SECONDS = 0.08  # of one contender, on all cores
 RUNS = 22  # of a contender in a round: eight to verify it, two of them on one thread, and its turns
-DECIDING_RUNS = 150  # of both, in two processes, to confirm one: 15 turns of 4 to 6 runs, some of which do not count
+# Runs of both in two processes to confirm one: 15 turns of 4 runs if they are long, else 6. Some turns do not count,
+# and buffers are cold.
+DECIDING_LONG, DECIDING_SHORT = 180, 270
 LOOKING = 0.15  # of the time that is left, for looking at points
 STALE = 2  # rounds without a better contender after which nothing more is expected
 BETTER = 1.01  # times as fast
@@ -67,7 +69,7 @@ class Limits:
 
 def confirming_seconds(run: float) -> float:
     """What it takes to confirm a contender, given the seconds of a run."""
-    return DECIDING_RUNS * run
+    return (DECIDING_LONG if run >= LONG else DECIDING_SHORT) * run
 
 
 def least_seconds(run: float) -> float:
