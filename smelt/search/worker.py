@@ -148,7 +148,6 @@ class Jobs:
         for number in range(len(kernels)):
             watch([number])
         rng, marks = random.Random(self.trial.seed), self.marks
-        marks.counted = marks.thrown = 0
         timed = race(clock, len(kernels), seconds, time.perf_counter, rng, marks, **rules)
         return {"timed": timed, "counted": marks.counted, "thrown": marks.thrown}
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 Say = Callable[[str], None]
-_BLOCKS: Final = 16  # of the bar
+_BLOCKS: Final = 10  # of the bar
+_LEAST_ROOM: Final = 8  # characters of what is done
 _ERASE: Final = "\r\x1b[K"
 
 
@@ -56,8 +57,8 @@ class Progress:
         if self._terminal is not None:
             print(_ERASE, end="", file=self._terminal, flush=True)
 
-    def line(self) -> str:
-        """How far it is, in one line."""
+    def line(self, width: int = 200) -> str:
+        """How far it is, in one line: names are cut where it would be too long."""
         gone = time.monotonic() - self._began
         share = max(0.0, min(1.0, gone / self._seconds))
         full = round(_BLOCKS * share)
@@ -65,11 +66,14 @@ class Progress:
         counts = self._counts
         built = sum(counts.values()) - counts["refused"]
         told = f"{built} built  {counts['refused']} refused  {counts['wrong']} wrong  best {self._best:.2f}×"
-        return f"[{bar}] {share:>4.0%}  {_clock(gone)} of {_clock(self._seconds)}  {self._doing}  {told}"
+        head = f"[{bar}] {share:>4.0%}  {_clock(gone)} of {_clock(self._seconds)}"
+        room = max(_LEAST_ROOM, width - len(head) - len(told) - 4)
+        doing = self._doing if len(self._doing) <= room else self._doing[: room - 1] + "…"
+        return f"{head}  {doing}  {told}"[:width]
 
     def _draw(self) -> None:
-        width = shutil.get_terminal_size().columns - 1
-        print(_ERASE + self.line()[:width], end="", file=self._terminal, flush=True)
+        line = self.line(shutil.get_terminal_size().columns - 1)
+        print(_ERASE + line, end="", file=self._terminal, flush=True)
 
 
 def _clock(seconds: float) -> str:

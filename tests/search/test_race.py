@@ -59,9 +59,12 @@ def test_who_cannot_win_leaves() -> None:
 
 def test_marks_tell_slow_turns_also_from_race_to_race() -> None:
     marks = Marks()
-    assert marks.usual == math.inf and all(marks.is_quiet([1.0, 1.0]) for _ in range(5))
-    assert not marks.is_quiet([1.5]) and (marks.counted, marks.thrown) == (5, 1) and marks.usual == 1.0
-    assert [marks.is_quiet([1.5]) for _ in range(20)][-1], "what lasts is usual"
+    assert marks.usual == math.inf and all(marks.is_quiet([1.0, 1.0], [3.0]) for _ in range(5))
+    assert not marks.is_quiet([1.5], [3.0]) and (marks.counted, marks.thrown) == (5, 1) and marks.usual == 1.0
+    assert not marks.is_quiet([1.0], [4.0]), "the incumbent was disturbed"
+    marks.begin()
+    assert marks.is_quiet([1.0], [4.0]) and not marks.is_quiet([1.5], [4.0]) and marks.counted == marks.thrown == 1
+    assert [marks.is_quiet([1.5], [4.0]) for _ in range(20)][-1], "what lasts is usual"
 
 
 def test_slow_phases_do_not_count() -> None:

@@ -24,8 +24,9 @@ def test_a_terminal_has_one_line_that_is_written_anew() -> None:
     progress.end()
     drawn = terminal.getvalue()
     assert drawn.count("\n") == 1 and "\r\x1b[KThe machine is busy.\n" in drawn and drawn.endswith("\r\x1b[K")
-    assert "[□□□□□□□□□□□□□□□□]   0%  0:00 of 16666:40  3 of 8: softmax" in drawn
-    assert progress.line().endswith("27 built  4 refused  0 wrong  best 1.08×")
+    assert "[□□□□□□□□□□]   0%  0:00 of 16666:40  3 of 8:" in drawn
+    assert progress.line().endswith("  3 of 8: softmax  27 built  4 refused  0 wrong  best 1.08×")
+    assert progress.line(88).endswith("  3 of 8: …  27 built  4 refused  0 wrong  best 1.08×")
 
 
 def test_others_get_plain_lines() -> None:
