@@ -114,6 +114,9 @@ class Racer:
         found: dict[int, Outcome] = {}
         kernels = self._built([default, best], found)
         results: list[Timed] = []
+        self._start_spares()
+        self._wait_for_spares()
+        until, self.until = self.until, max(self.until, min(time.monotonic(), self.until + 2 * GRACE) + seconds)
         while len(results) < PROCESSES and not found and all(map(is_adopted, results)):
             worker = self._spares.pop() if self._spares else Worker(self.device)
             session = self._begun(region, worker, is_checked=False)
@@ -122,7 +125,19 @@ class Racer:
             finally:
                 session.stop()
             results.append(timed if isinstance(timed, Timed) else NOTHING)
+        self.until = until
         return worse(results[0], results[-1]) if results else NOTHING
+
+    def _start_spares(self) -> None:
+        self._spares += [Worker(self.device) for _ in range(PROCESSES - len(self._spares))]
+
+    def _wait_for_spares(self) -> None:
+        """Whoever starts would disturb a race."""
+        waiting, self._spares = self._spares, []
+        for worker in waiting:
+            with contextlib.suppress(Lost, InternalError):
+                worker.ready()
+                self._spares.append(worker)
 
     def _left(self) -> float:
         return self.until - time.monotonic()
@@ -160,7 +175,7 @@ class Racer:
             elif one.turns:
                 timed[at] = one
         if any(one.ratio >= ADOPTED for one in timed.values()):
-            self._spares += [Worker(self.device) for _ in range(PROCESSES - len(self._spares))]
+            self._start_spares()
         for at in self._verified(session, {at: kernels[at] for at in timed}, digests, found, ("normal",)):
             found[at] = Outcome(digests[at], "timed", "", right[at], timed[at])
 
@@ -246,8 +261,8 @@ class Racer:
         }
         limit = seconds + RACE_SECONDS + session.limit
         try:
-            for worker in (session.worker(), *self._spares):  # whoever starts would disturb
-                worker.ready()
+            self._wait_for_spares()
+            session.ready(START_SECONDS)
             with timing_turn(self.until):
                 found = session.ask(limit, "race", seconds=seconds, is_cold=self.is_cold, **arguments)
             self._turns.append((time.monotonic(), found["counted"], found["thrown"]))
