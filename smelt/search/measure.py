@@ -270,6 +270,7 @@ class Racer:
         except TimeoutError:  # others time all the while
             return {}
         except Lost as lost:
+            lost.__traceback__ = None  # it would keep all this alive, and the workers
             if not others:
                 return {0: lost}
             if len(others) == 1:
