@@ -32,7 +32,7 @@ from smelt.search.race import ADOPTED, LOST, MOST_TURNS, SEARCH_TURNS, is_adopte
 VERIFY_SECONDS: Final = 2.0  # and ten times as long as the default took
 RACE_SECONDS: Final = 5.0  # besides those that it was given, and ten times as long as it took to verify the default
 PATIENCE: Final = 10.0
-STAGE: Final = 0.6  # of the time that is left may go to building, and then to verifying
+STAGE: Final = 0.5  # of the time that is left may go to building, and then to verifying
 GRACE: Final = 0.2  # seconds that what was begun may take when time is up
 PROCESSES: Final = 2  # that confirm
 NOISE_SECONDS: Final = 20.0  # with more disturbed turns than others, after which nobody times until it is quiet
