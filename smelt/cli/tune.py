@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -113,7 +112,7 @@ def _script(arguments: argparse.Namespace) -> int:
     import sys
 
     from smelt.errors import ArgumentError
-    from smelt.tuning import Budget, Recording, Replay, Watched, tune_programs, watching
+    from smelt.tuning import Budget, Progress, Recording, Replay, Watched, tune_programs, watching
 
     budget = Budget.of(arguments.budget)
     outside = Replay(arguments.replay) if arguments.replay else Recording() if arguments.record else None
@@ -131,8 +130,8 @@ def _script(arguments: argparse.Namespace) -> int:
         finally:
             sys.argv = given
 
-    say = functools.partial(print, file=sys.stderr)
-    found = tune_programs(run, budget, arguments.seed, arguments.only, say, outside=outside)
+    progress = Progress.on(sys.stderr)
+    found = tune_programs(run, budget, arguments.seed, arguments.only, progress, outside=outside)
     if isinstance(outside, Recording):
         outside.save(arguments.record)
     if arguments.html:

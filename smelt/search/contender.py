@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from smelt.cost import Profile
 from smelt.cost.kernel import cost
 from smelt.device import Device
 from smelt.errors import InternalError
@@ -34,14 +35,20 @@ class Contender:
         """What timings are bound to: the source that they were found with."""
         return hashlib.sha256(self.source.encode()).hexdigest()[:DIGEST]
 
+    @property
+    def identity(self) -> str:
+        """Schedules may differ in what is no part of a source: how many tasks are a chunk."""
+        return f"{self.schedule}\n{self.digest}"
+
     @classmethod
     def of(cls, candidate: Candidate, region: Region, device: Device) -> Contender:
         """The contender that a candidate is for a region; raises `Illegal` if it does not fit."""
-        profile = device.profile
-        taken, kernel = lowered(candidate, region, profile)
-        kernel = replace(kernel, name="k0")
-        choice = Choice.of(taken, cost(region, kernel, profile), profile, ())
-        return cls(choice.title, print_schedule(taken.actions), kernel, choice, device.render([kernel]))
+        return cls.rendered(*considered(candidate, region, device.profile), device)
+
+    @classmethod
+    def rendered(cls, choice: Choice, kernel: Kernel, device: Device) -> Contender:
+        """The contender that was considered."""
+        return cls(choice.title, print_schedule(choice.actions), kernel, choice, device.render([kernel]))
 
     @classmethod
     def default(cls, region: Region, device: Device) -> Contender:
@@ -50,6 +57,13 @@ class Contender:
             with suppress(Illegal):
                 return cls.of(candidate, region, device)
         raise InternalError("no actions at all are legal for every region")
+
+
+def considered(candidate: Candidate, region: Region, profile: Profile) -> tuple[Choice, Kernel]:
+    """What a candidate is for a region, before it is rendered; raises `Illegal` if it does not fit."""
+    taken, kernel = lowered(candidate, region, profile)
+    kernel = replace(kernel, name="k0")
+    return Choice.of(taken, cost(region, kernel, profile), profile, ()), kernel
 
 
 class Verdict(NamedTuple):
@@ -73,7 +87,9 @@ class Timed(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a contender: "timed", "wrong", "hung", "crashed" or "refused" (by the C compiler)."""
+    """What became of a contender: "timed", "wrong", "hung", "crashed", "refused" (by the C compiler) or "late": there
+    was no time for it.
+    """
 
     digest: str
     state: str

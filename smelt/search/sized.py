@@ -8,12 +8,10 @@ adopted, whatever it gains elsewhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from smelt.device import Device
 from smelt.kernel import Region, extent
-from smelt.search import measure
 from smelt.search.contender import Contender, Measurer, Outcome, Timed
 from smelt.search.inputs import length, number
 
@@ -46,12 +44,12 @@ def places(region: Region, seen: Sequence[Sizes] = ()) -> list[Place]:
     return sorted((Place(dict(sizes), weight) for sizes, weight in weights.items()), key=lambda place: -place.weight)
 
 
-def racer(region: Region, device: Device, seed: int, seen: Sequence[Sizes] = ()) -> Measurer:
-    """Who races contenders for a region: at several sizes where those are symbolic."""
+def racer(region: Region, make: Callable[[Sizes | None], Measurer], seen: Sequence[Sizes] = ()) -> Measurer:
+    """Who races contenders for a region, made for some sizes: for several where those are symbolic."""
     if not region.parameters:
-        return measure.Racer(device, seed=seed)
+        return make(None)
     there = places(region, seen)
-    return Sized([measure.Racer(device, one.sizes, seed) for one in there], [one.weight for one in there])
+    return Sized([make(one.sizes) for one in there], [one.weight for one in there])
 
 
 class Sized:

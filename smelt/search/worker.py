@@ -13,6 +13,7 @@ import os
 import random
 import resource
 import signal
+import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -24,12 +25,13 @@ from smelt.config import change
 from smelt.device import ALIGNMENT, HOST, Device, Launch, Library, Listing, machine_bytes, open_device
 from smelt.kernel import parse_region
 from smelt.search.inputs import KINDS, inputs, length
-from smelt.search.race import INCUMBENT, MARK, race
+from smelt.search.race import INCUMBENT, MARK, SLOW, Marks, race
 from smelt.search.verify import Runnable, Trial
 
 SETTINGS = ("cache_dir", "disk_cache", "threads", "compiler", "without_features")  # that a worker takes over
 SHORTEST = 30e-6  # seconds that are timed at a time: shorter kernels run several times
 MOST_REPEATS = 64
+LOOKS, MARKS = 8, 16  # how often it is looked whether the machine is quiet, and the marks of a look
 MOST_BYTES = 1 << 30  # of all sets of buffers
 _BYTE = np.dtype(np.uint8)
 _APART = 4096 + 3 * ALIGNMENT  # between sets: each begins at another place of its page
@@ -43,7 +45,8 @@ class Sets:
 
     def __init__(self, trial: Trial, nbytes: int) -> None:
         arrays = inputs(trial.region, trial.sizes, "normal", trial.seed)
-        self.offsets, size = [], 0
+        self.trial, self.offsets, size = trial, list[int](), 0
+        self.is_changed = any(output.buffer.name in arrays for output in trial.region.outputs)
         for buffer in trial.region.buffers():
             self.offsets.append(size)
             size += -(-length(buffer, trial.sizes) * buffer.dtype.itemsize // ALIGNMENT) * ALIGNMENT
@@ -68,12 +71,11 @@ class Sets:
 class Stopwatch:
     """Times lists of contenders: each list is one native call, which says how long each launch took."""
 
-    def __init__(self, trial: Trial, kernels: Sequence[Runnable], mark: tuple[Trial, Runnable], is_cold: bool) -> None:
-        device = trial.device
-        self.device, self.integers, self.parameters = device, trial.integers, len(trial.region.parameters)
-        self.kernels = [*kernels, mark[1]]  # so that `MARK` is the last
+    def __init__(self, trial: Trial, kernels: Sequence[Runnable], sets: Sets, mark: Runnable, mark_sets: Sets) -> None:
+        self.device, self.integers, self.parameters = trial.device, trial.integers, len(trial.region.parameters)
+        self.kernels = [*kernels, mark]  # so that `MARK` is the last
         self.libraries = [kernel.library for kernel in self.kernels]
-        self.sets, self.mark_sets = Sets(trial, 2 * device.profile.l3_bytes if is_cold else 0), Sets(mark[0], 0)
+        self.sets, self.mark_sets = sets, mark_sets
         self.scratch = max(kernel.workspace for kernel in self.kernels)
         self.repeats = 1
         once = self([INCUMBENT, INCUMBENT, INCUMBENT])
@@ -105,6 +107,9 @@ class Jobs:
     def __init__(self) -> None:
         self.device: Device = open_device(HOST, HOST)
         self.libraries: dict[str, Library] = {}  # kept: one that is loaded anew has forgotten what it did before
+        self.marks = Marks()
+        self.sets: Sets | None = None
+        self.mark_sets: Sets | None = None
 
     def begin(self, settings: dict[str, Any], device: str) -> None:
         change(**(settings | {"without_features": tuple(settings["without_features"])}))
@@ -113,6 +118,7 @@ class Jobs:
     def region(self, text: str, sizes: Mapping[str, int], seed: int, is_checked: bool) -> None:
         """Make inputs for a region, and what is expected of them if kernels are to be verified."""
         self.libraries.clear()
+        self.sets = None
         self.trial = Trial(parse_region(text), sizes, seed, self.device)
         if is_checked:
             self.trial.prepare()
@@ -122,11 +128,18 @@ class Jobs:
         return self.trial.verify(self._found(kernel), self._found(default), kinds or KINDS)
 
     def race(
-        self, kernels: list[dict[str, Any]], mark: dict[str, Any], seconds: float, is_cold: bool, planted: list[float]
-    ) -> list[tuple[float, ...]]:
+        self,
+        kernels: list[dict[str, Any]],
+        mark: dict[str, Any],
+        seconds: float,
+        is_cold: bool,
+        planted: list[float],
+        rules: dict[str, Any],
+    ) -> dict[str, Any]:
         """Race kernels, the incumbent first. What the clock says is multiplied by `planted`, for those who test it."""
-        marked = Trial(parse_region(mark.pop("region")), {}, 0, self.device), self._found(mark)
-        watch = Stopwatch(self.trial, [self._found(kernel) for kernel in kernels], marked, is_cold)
+        marked, mark_sets = self._marked(mark)
+        runnables = [self._found(kernel) for kernel in kernels]
+        watch = Stopwatch(self.trial, runnables, self._sets(is_cold), marked, mark_sets)
         factors = [*(planted or [1.0] * len(kernels)), 1.0]  # the last is the mark's
 
         def clock(order: Sequence[int]) -> list[float]:
@@ -134,8 +147,28 @@ class Jobs:
 
         for number in range(len(kernels)):
             watch([number])
-        rng = random.Random(self.trial.seed)
-        return [tuple(timed) for timed in race(clock, len(kernels), seconds, time.perf_counter, rng)]
+        rng, marks = random.Random(self.trial.seed), self.marks
+        timed = race(clock, len(kernels), seconds, time.perf_counter, rng, marks, **rules)
+        return {"timed": timed, "counted": marks.counted, "thrown": marks.thrown}
+
+    def quiet(self, mark: dict[str, Any]) -> bool:
+        """Whether the mark takes no longer than usual at the moment."""
+        marked, mark_sets = self._marked(mark)
+        watch = Stopwatch(mark_sets.trial, [marked], mark_sets, marked, mark_sets)
+        return all(statistics.median(watch([MARK] * MARKS)) <= SLOW * self.marks.usual for _ in range(LOOKS))
+
+    def _sets(self, is_cold: bool) -> Sets:
+        """Buffers of the region, kept for the next race unless kernels change what they read."""
+        nbytes = 2 * self.device.profile.l3_bytes if is_cold else 0
+        sets = self.sets or Sets(self.trial, nbytes)
+        self.sets = None if sets.is_changed else sets
+        return sets
+
+    def _marked(self, mark: dict[str, Any]) -> tuple[Runnable, Sets]:
+        """The mark, and its buffers."""
+        text = mark.pop("region")
+        self.mark_sets = self.mark_sets or Sets(Trial(parse_region(text), {}, 0, self.device), 0)
+        return self._found(mark), self.mark_sets
 
     def _found(self, kernel: dict[str, Any]) -> Runnable:
         key = kernel["key"]

@@ -49,9 +49,8 @@ class Keeper:
         """What is known of a region, and of those that differ in sizes only."""
         if question.text not in self._said:
             form = record.Question.of(question.text).form
-            lines = self._outside.take(
-                "what is known", lambda: [record.write(one).decode() for one in self._records if one.question.form == form]
-            )
+            concerned = (one for one in self._records if one.question.form == form)
+            lines = self._outside.take("what is known", lambda: [record.write(one).decode() for one in concerned])
             records = [record.read(line.strip().encode()) for line in lines]
             self._said[question.text] = [one for one in records if isinstance(one, record.Record)]
         return self._said[question.text]
@@ -77,15 +76,15 @@ class Keeper:
             yield from transfer.carried(near, question.region, profile)
 
     def losers(self, question: Question) -> dict[str, float]:
-        """Sources that were no faster here, or not right, with the logarithms of their speeds."""
+        """Contenders that were no faster here, or not right, with the logarithms of their speeds."""
         where, found = self._place(question.device), dict[str, float]()
         for one in self._known(question):
             if one.question.text == question.text and one.place == where and one.evidence.method == file.METHOD:
-                ratio = one.evidence.ratio
+                ratio, identity = one.evidence.ratio, f"{one.answer.schedule}\n{one.answer.source}"
                 if one.state in ("wrong", "hung", "crashed", "refused"):
-                    found[one.answer.source] = climb.HOPELESS
+                    found[identity] = climb.HOPELESS
                 elif one.state == "timed" and 0 < ratio < LOSES:
-                    found[one.answer.source] = math.log(ratio)
+                    found[identity] = math.log(ratio)
         return found
 
     def keep_fusion(self, found: Found) -> None:

@@ -5,60 +5,39 @@ kept if the whole program is faster with it.
 from __future__ import annotations
 
 import functools
+import math
 import random
-import re
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from smelt import runtime
-from smelt.compiler import MEASURED_AS, Choices, Compiler, question_of
+from smelt.compiler import MEASURED_AS, Compiler, question_of
+from smelt.cost import rates
 from smelt.debug.profiling import kernel_name
 from smelt.device import Device
 from smelt.errors import ArgumentError
 from smelt.kernel import Region, parse_region
-from smelt.search import Tuned, climb, contender, race, sized
+from smelt.plan import KernelRecord
+from smelt.search import Tuned, climb, contender, measure, race, sized
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
 from smelt.tuning import sites
 from smelt.tuning.keeping import Keeper
-from smelt.tuning.outside import Live, Outside, Told, clock
+from smelt.tuning.outside import Live, Outside, Replay, Told, clock
+from smelt.tuning.pace import FEWEST, LARGEST, SETTLE_SECONDS, Budget, Pace
+from smelt.tuning.progress import Progress, Say
 from smelt.tuning.report import Row, Tuning
-from smelt.tuning.watching import Program, Watched, watching
+from smelt.tuning.watching import Overlay, Program, Watched, watching
 
 LEAST_SHARE: Final = 0.005  # of the time: a kernel below it is not worth a search
-LEAST_SECONDS: Final = 0.8  # of a search: with less there is nothing to find
 WHOLE: Final = 1.01  # times as fast, beyond noise, a whole program has to be
 _SETTLING: Final = 6  # calls after which inputs that stay the same are prepared
-_PAIRS: Final = 15  # of calls that whole programs are compared by, at least
-_LATE: Final = 3  # times as long as planned it may take to have so many
-_CONFIRMING: Final = 0.15  # of the time is for whole programs
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How long tuning may take, in all and for one kernel."""
-
-    name: str
-    seconds: float
-    each: float
-
-    @classmethod
-    def of(cls, budget: str | float) -> Budget:
-        """From "quick", "max", a number of seconds, or a text like "90s"."""
-        if isinstance(budget, str) and budget in BUDGETS:
-            return BUDGETS[budget]
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)s?", str(budget))
-        if not found or not 1 <= float(found[1]) <= 1e6:
-            raise ArgumentError(
-                f"tune: {budget!r:.40} is no budget", hint='Give "quick", "max", or seconds, as in budget=90.'
-            )
-        return cls(f"{found[1]} s", float(found[1]), float(found[1]))
-
-
-BUDGETS: Final = {"quick": Budget("quick", 10.0, 3.0), "max": Budget("max", 600.0, 60.0)}
+_PAIRS: Final = 15  # of calls that whole programs are compared by, if there is time
+_MOST: Final = 300  # pairs
+_LONGER: Final = 300  # runs of a kernel that its search may take longer, if these are long
+_HEADROOM: Final = (0.05, 0.5)  # of a kernel's time that may be saved, whatever the machine is said to do
 
 
 class Question(NamedTuple):
@@ -70,6 +49,7 @@ class Question(NamedTuple):
     device: Device
     launches: int
     seconds: float
+    headroom: float = 1.0  # the share of its time that may be saved, judging by what the machine can do
     sizes: tuple[Mapping[str, int], ...] = ()  # of its dims, as they were seen, the most frequent first
 
     @property
@@ -77,20 +57,17 @@ class Question(NamedTuple):
         """By what choices are asked for."""
         return question_of(self.text)
 
+    @property
+    def run(self) -> float:
+        """Seconds of one launch."""
+        return self.seconds / max(1, self.launches)
 
-class Overlay:
-    """Choices on top of those that are in use."""
-
-    def __init__(self, answers: Mapping[str, str], below: Choices | None) -> None:
-        self.answers, self.below = answers, below
-
-    def ask(self, device: Device, question: str, text: str = "") -> str | None:
-        """The schedule for a region."""
-        known = self.answers.get(question)
-        return known if known is not None or self.below is None else self.below.ask(device, question, text)
+    @property
+    def worth(self) -> float:
+        """Seconds that may be saved."""
+        return self.seconds * self.headroom
 
 
-Say = Callable[[str], None]
 Run = Callable[[Watched, Callable[[], bool]], None]  # runs programs while somebody watches, once or until told to stop
 
 
@@ -100,7 +77,7 @@ def tune(
     budget: str | float = "quick",
     seed: int = 0,
     only: str = "",
-    progress: Say | None = None,
+    progress: Say | Progress | None = None,
     **kwargs: Any,
 ) -> Tuning:
     """Find faster schedules for the kernels of a function, called with these arguments, and keep them.
@@ -140,52 +117,128 @@ def tune_programs(
     budget: Budget,
     seed: int,
     only: str,
-    say: Say,
+    say: Say | Progress,
     calls: int = 1,
     measurer: contender.Measurer | None = None,
     outside: Outside | None = None,
 ) -> Tuning:
-    """Tune what `run` runs, when it is told to run it so many times."""
-    began, turns, keeper = time.monotonic(), iter(range(calls)), Keeper(seed)
-    cuts: list[sites.Found] = []
-    watched = Watched()
-    run(watched, lambda: next(turns, None) is None)
-    programs = list(watched.programs.values())
-    if budget.seconds >= sites.LEAST_BUDGET and only in "fusion":
-        programs, cuts = sites.recut(programs, run, calls, sites.SHARE * budget.seconds, keeper, say, _use)
-    asked = list(questions(programs))
+    """Tune what `run` runs, when it is told to run it so many times, or less often if that takes long. The time begins
+    when all of it has run once. Ctrl-C ends the search: what was found until then is still tried in the whole program.
+    """
+    outside = outside or Live()
+    outside.take(f"{budget.name}, seed {seed}, only {only!r}", lambda: "")
+    progress, keeper = say if isinstance(say, Progress) else Progress(say), Keeper(seed, outside)
+    watched, pace = Watched(), Pace(budget, calls, clock(outside))
+    run(watched, lambda: pace.is_settled(watched))
+    progress.begin(time.monotonic() - (pace.now() - pace.began), budget.seconds)
+    programs, cuts = pace.latest(watched), list[sites.Found]()
+    # What is cut otherwise is found by races of whole programs, which no recording has.
+    if budget.seconds >= sites.LEAST_BUDGET and only in "fusion" and isinstance(outside, Live):
+        programs, cuts = sites.recut(programs, run, calls, sites.SHARE * budget.seconds, keeper, progress.say, _use)
+    asked = _timed(list(questions(programs)), outside)
     total = sum(one.seconds for one in asked)
     chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name]
     tuning = Tuning(budget.name, seed, asked[0].device.profile if asked else None, programs, total, cuts=cuts)
-    for number, one in enumerate(chosen):
-        left = (1 - _CONFIRMING) * budget.seconds - (now() - began)
-        if left < LEAST_SECONDS:
-            break
-        share = one.seconds / sum(other.seconds for other in chosen[number:])
-        limits = climb.Limits(min(budget.each, max(LEAST_SECONDS, left * share)))
-        say(f"{number + 1} of {len(chosen)}: {one.name}")
-        seeds, losers = keeper.seeds(one), keeper.losers(one)
-        racer = measurer or sized.racer(one.region, one.device, seed, one.sizes)
-        found = climb.climb(one.region, one.device, racer, limits, random.Random(seed), seeds, known=losers)
-        row = Row.of(one, found, total)
-        tuning.rows.append(row)
-        keeper.keep(row)  # whatever happens next
-    say("the whole program")
-    _settle(tuning, programs, run, budget.seconds * _CONFIRMING, outside)
+    pace.whole_seconds = outside.take("a comparison", lambda: pace.planned(programs))
+    if pace.whole_seconds > LARGEST * budget.seconds:
+        tuning.note = f"A run takes {pace.once:.2g} s: a budget of {3 * pace.whole_seconds:.0f} s could find something."
+    elif chosen:
+        try:
+            _search(tuning, sorted(chosen, key=lambda one: -one.worth), pace, keeper, progress, measurer, outside)
+        except KeyboardInterrupt:
+            tuning.note = "Interrupted: what was found until then is all there is."
+            progress.say("Ctrl-C: what was found is tried in the whole program. Once more leaves that out.")
+        progress.doing("the whole program")
+        _settle(tuning, programs, run, pace, outside)
     for row in tuning.stored:
         row.stored = keeper.is_open
         keeper.keep(row)
     if tuning.stored:
         _use()
-    tuning.seconds = now() - began
+    progress.end()
+    tuning.seconds = pace.now() - pace.began
     return tuning
 
 
 def _timed(asked: Sequence[Question], outside: Outside) -> list[Question]:
-    """Questions with the seconds that they took, those that took longest first."""
-    taken = outside.take("kernels", lambda: {one.digest: one.seconds for one in asked})
-    found = [one._replace(seconds=taken[one.digest]) for one in asked if one.digest in taken]
+    """Questions with the seconds that they took and what may be saved, those that took longest first."""
+    taken = outside.take("kernels", lambda: {one.digest: (one.seconds, one.headroom) for one in asked})
+    found = []
+    for one in (one for one in asked if one.digest in taken):
+        seconds, headroom = taken[one.digest]
+        found.append(one._replace(seconds=seconds, headroom=headroom))
     return sorted(found, key=lambda one: (-one.seconds, one.digest))
+
+
+def _search(
+    tuning: Tuning,
+    chosen: Sequence[Question],
+    pace: Pace,
+    keeper: Keeper,
+    progress: Progress,
+    measurer: contender.Measurer | None,
+    outside: Outside,
+) -> None:
+    """Search every kernel that there is time for: as long as its share of what may be saved, or until nothing more is
+    expected of it, which leaves more for the others.
+    """
+    racers: dict[object, measure.Racer] = {}
+    try:
+        for number, one in enumerate(chosen):
+            rest = [other for other in chosen[number:] if climb.least_seconds(other.run) <= pace.left]
+            if one not in rest:
+                tuning.omitted += 1
+                continue
+            share = one.worth / sum(other.worth for other in rest)
+            least = climb.least_seconds(one.run)
+            most = pace.budget.each + _LONGER * one.run
+            seconds = min(max(least, min(most, pace.left * share)), pace.left)
+            progress.doing(f"{number + 1} of {len(chosen)}: {one.name}")
+            limits = climb.Limits(seconds, run=one.run, stale=pace.budget.stale)
+            racer = functools.partial(_prepared, racers, one, tuning.seed, limits, progress)
+            told_by = _told_by(outside, measurer, racer)
+            seeds, losers, rng = list(keeper.seeds(one)), keeper.losers(one), random.Random(tuning.seed)
+            searched = list[climb.Climb]()  # so far
+
+            def told(found: climb.Climb, searched: list[climb.Climb] = searched) -> None:
+                searched[:] = [found]
+                progress.found(tuning.states + found.states, found.fastest)
+
+            try:
+                climb.climb(one.region, one.device, told_by, limits, rng, seeds, pace.now, told, losers)
+            finally:  # whatever happens next
+                rows = [Row.of(one, found, tuning.total) for found in searched]
+                tuning.rows += rows
+                for row in rows:
+                    keeper.keep(row)
+    finally:
+        for opened in racers.values():
+            opened.close()
+
+
+def _told_by(
+    outside: Outside, measurer: contender.Measurer | None, racer: Callable[[], contender.Measurer]
+) -> contender.Measurer:
+    """Who races, and whoever plays back what was recorded needs nobody."""
+    if isinstance(outside, Replay):
+        return Told(outside, racer)
+    ready = measurer or racer()
+    return Told(outside, lambda: ready)
+
+
+def _prepared(
+    racers: dict[object, measure.Racer], one: Question, seed: int, limits: climb.Limits, progress: Progress
+) -> contender.Measurer:
+    """Who races contenders for a kernel, and makes ready for it: one for each device, or for each of several sizes."""
+
+    def ready(sizes: Mapping[str, int] | None) -> measure.Racer:
+        key = one.device.name, tuple(sizes.items()) if sizes else None
+        racer = racers.setdefault(key, measure.Racer(one.device, sizes, seed))
+        racer.until, racer.reserved, racer.say = time.monotonic() + limits.seconds, limits.confirming, progress.say
+        racer.expect(one.region)
+        return racer
+
+    return sized.racer(one.region, ready, one.sizes)
 
 
 def _use() -> None:
@@ -206,15 +259,24 @@ def questions(programs: Iterable[Program]) -> Iterator[Question]:
         taken = program.launches if len(program.launches) == len(records) else [record.seconds for record in records]
         for record, seconds in zip(records, taken, strict=True):
             if record.region != record.ir:  # else it is a routine
-                region = parse_region(record.region)
+                region, headroom = parse_region(record.region), _headroom(record, seconds, program.device)
                 dims = {v.name for v in region.parameters}
                 sizes = tuple({name: one[name] for name in dims & one.keys()} for one in program.sizes() if dims)
-                first = Question(kernel_name(record), record.region, region, program.device, 0, 0.0, sizes)
+                first = Question(kernel_name(record), record.region, region, program.device, 0, 0.0, headroom, sizes)
                 known = found.get(record.region, first)
                 found[record.region] = known._replace(
                     launches=known.launches + program.calls, seconds=known.seconds + program.calls * seconds
                 )
     yield from sorted(found.values(), key=lambda one: -one.seconds)
+
+
+def _headroom(record: KernelRecord, seconds: float, device: Device) -> float:
+    """The share of a kernel's time that the machine could do without, by its operations and the bytes that it moves."""
+    known, cores = rates.known(device.profile), device.profile.cores
+    peak, memory = known.multiply_add * cores, max(known.memory, known.memory_all)
+    least = 1e-9 * max(record.flops / peak, record.bytes_moved / memory)
+    low, high = _HEADROOM
+    return max(low, min(high, 1 - least / max(seconds, 1e-9)))
 
 
 class Whole(NamedTuple):
@@ -233,27 +295,33 @@ class Whole(NamedTuple):
 UNCHANGED: Final = Whole(1.0, 1.0, 0.0, 0)
 
 
-def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, seconds: float, outside: Outside) -> None:
-    """Keep what makes whole programs faster: all of it, or the better half, and so on."""
+def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, pace: Pace, outside: Outside) -> None:
+    """Keep what makes whole programs faster: all of it, or the better half, and so on while there is time."""
     pending = sorted((row for row in tuning.rows if row.found.adopted is not None), key=lambda row: -row.saved)
     while pending:
         # Only what was measured counts: a schedule of a region that was written anew means something else here.
         answers = {row.question.digest: f"{row.chosen.schedule}{MEASURED_AS}{row.chosen.digest}" for row in pending}
-        whole: Sequence[Any] = outside.take("the whole", functools.partial(_raced, programs, answers, run, seconds))
+        left, seconds = pace.end - pace.now(), max(SETTLE_SECONDS / 3, pace.whole_seconds)
+        raced = functools.partial(_raced, programs, answers, run, seconds, left)
+        whole: Sequence[Any] = outside.take("the whole", raced)
         tuning.whole = Whole(*whole)
         if tuning.whole.low >= WHOLE:
             for row in pending:
                 row.stored = True
             return
-        pending = pending[: len(pending) // 2]
+        pending = pending[: len(pending) // 2] if pace.end - pace.now() > pace.whole_seconds else []
 
 
-def _raced(programs: Sequence[Program], answers: Mapping[str, str], run: Run, seconds: float) -> Whole:
-    """Programs as they are against programs with these choices, in turn."""
+def _raced(
+    programs: Sequence[Program], answers: Mapping[str, str], run: Run, seconds: float, most: float = math.inf
+) -> Whole:
+    """Programs as they are against programs with these choices, in turn: for so many seconds, or longer if there are
+    too few pairs of calls by then, but not longer than `most`.
+    """
     current = runtime.current().compiler
     compiler = Compiler(Overlay(answers, current.choices))
-    watched, until = Watched(timed=False), time.monotonic() + seconds
-    changed = []
+    watched, began = Watched(timed=False), time.monotonic()
+    changed, last = [], math.inf
     for program in programs:
         other = compiler.compile(program.key, program.device)
         if other.choices != program.compiled.choices and program.can_run(other):
@@ -262,9 +330,10 @@ def _raced(programs: Sequence[Program], answers: Mapping[str, str], run: Run, se
             changed.append((program.calls, again))
 
     def enough() -> bool:
-        pairs = min((len(again.ratios()) for _, again in changed), default=_PAIRS)
-        late = time.monotonic() - until
-        return late > _LATE * seconds or (pairs >= _PAIRS and (late > 0 or pairs >= 20 * _PAIRS))
+        nonlocal last
+        pairs, taken = min((len(again.ratios()) for _, again in changed), default=_MOST), time.monotonic() - began
+        once, last = max(0.0, taken - last), taken
+        return pairs >= _MOST or taken + once > most or (pairs >= _PAIRS and taken > seconds)
 
     run(watched, enough)
     before = after = slowest = 0.0
@@ -273,4 +342,6 @@ def _raced(programs: Sequence[Program], answers: Mapping[str, str], run: Run, se
         before += taken
         after += taken / statistics.median(ratios)
         slowest += taken / race.bounds(ratios)[0]
-    return Whole(before, after, before / slowest, min(len(ratios) for _, ratios in found)) if found else UNCHANGED
+    pairs = min((len(ratios) for _, ratios in found), default=0)
+    # Fewer pairs bound nothing.
+    return Whole(before, after, before / slowest if pairs >= FEWEST else 0.0, pairs) if found else UNCHANGED

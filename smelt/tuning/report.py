@@ -86,6 +86,8 @@ class Tuning:
     cuts: list[Found] = field(default_factory=list)  # other ways to cut programs into kernels that were tried
     whole: Whole | None = None
     seconds: float = 0.0
+    omitted: int = 0  # kernels whose runs take too long for the time that there was
+    note: str = ""  # why there is not more
 
     @property
     def stored(self) -> list[Row]:
@@ -100,8 +102,7 @@ class Tuning:
     @property
     def states(self) -> Counter[str]:
         """What became of all contenders: timed, wrong, hung, crashed, refused."""
-        tried = [one.outcome.state for row in self.rows for one in row.found.tried]
-        return Counter(tried) + Counter(refused=sum(row.found.refused for row in self.rows))
+        return sum((row.found.states for row in self.rows), Counter[str]())
 
     def __repr__(self) -> str:
         ratio = 1.0 if self.whole is None or not self.stored else self.whole.ratio
@@ -113,6 +114,7 @@ class Tuning:
         lines += [_line(row) for row in self.rows if row.stored]
         kept = len(self.rows) - len(self.stored)
         lines += [f" {kept} kernels stay as they are: nothing was 2 % faster beyond doubt"] if kept else []
+        lines += [f" {self.omitted} kernels take too long to be searched in this time"] if self.omitted else []
         if self.whole is not None and self.stored:
             told = f"{self.whole.ratio:.3f} [{self.whole.low:.2f}]"
             times = f"{_time(self.whole.before)} {_time(self.whole.after)}"
@@ -123,6 +125,7 @@ class Tuning:
             lines.append(
                 f" The whole was not faster with them ({self.whole.ratio:.3f} [{self.whole.low:.2f}]): nothing is kept."
             )
+        lines += [f" {self.note}"] if self.note else []
         states = self.states
         counts = ", ".join(f"{states[name]} {name}" for name in ("timed", "refused", "wrong", "hung", "crashed"))
         undo = " (undo: smelt tune forget --last)" if self.kept else ""
@@ -149,6 +152,8 @@ class Tuning:
             "kernels": [row.json() for row in self.rows],
             "fusion": [cut.json() for cut in self.cuts],
             "contenders": dict(self.states),
+            "omitted": self.omitted,
+            "note": self.note,
         }
 
 

@@ -26,7 +26,7 @@ from smelt.kernel import Illegal
 from smelt.plan import Stored
 from smelt.search import race
 from smelt.tuning.keeping import Keeper
-from smelt.tuning.watching import TURN, WORD, Program, Watched
+from smelt.tuning.watching import TURN, WORD, Overlay, Program, Watched
 
 SHARE: Final = 0.3  # of the time of a budget
 LEAST_BUDGET: Final = 30.0  # seconds: with less, all of it is for kernels
@@ -218,7 +218,7 @@ class _Search:
         self.question = question_of(graph_text(program.key))
         self.answers: dict[str, str] = {}
         current = runtime.current().compiler
-        self.compiler = Compiler(_Overlay(self.answers, current))
+        self.compiler = Compiler(Overlay(self.answers, current.choices))
         self.compiler.kernels = current.kernels
         self.incumbent = program.compiled
         kernels = _kernels(self.compiler.compile(program.key, program.device, explain=True))
@@ -326,17 +326,6 @@ def _kernels(compiled: CompiledGraph) -> str:
 
 def _is_faster(ratios: Sequence[float]) -> bool:
     return len(ratios) >= TRIED and race.bounds(ratios)[0] >= WHOLE
-
-
-class _Overlay:
-    """An answer about one graph, on top of those that are in use."""
-
-    def __init__(self, answers: dict[str, str], below: Compiler) -> None:
-        self.answers, self.below = answers, below
-
-    def ask(self, device: Device, question: str, text: str = "") -> str | None:
-        """The answer to a question."""
-        return self.answers.get(question) or self.below.ask(device, question, text)
 
 
 def _input_bytes(program: Program) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from smelt import runtime
-from smelt.compiler import CompiledGraph, GraphKey
+from smelt.compiler import Choices, CompiledGraph, GraphKey
 from smelt.device import Device, Memory
 from smelt.locks import new_lock
 from smelt.plan import watch
@@ -123,3 +123,15 @@ def watching(watched: Watched) -> Iterator[Watched]:
         yield watched
     finally:
         watch(before)
+
+
+class Overlay:
+    """Choices on top of those that are in use."""
+
+    def __init__(self, answers: Mapping[str, str], below: Choices | None) -> None:
+        self.answers, self.below = answers, below
+
+    def ask(self, device: Device, question: str, text: str = "") -> str | None:
+        """The answer to a question."""
+        known = self.answers.get(question)
+        return known if known is not None or self.below is None else self.below.ask(device, question, text)

@@ -43,6 +43,6 @@ class Machine:
         return race(self.clock, len(self.seconds), budget, self.now, self.rng)
 
 
-def duel(ratio: float, rng: random.Random, **noise: float) -> Timed:
-    """What a fresh process finds out about a contender that is so much faster than the incumbent."""
-    return Machine((1e-3, 1e-3 / ratio), rng, **noise).raced()[1]
+def duel(ratio: float, rng: random.Random, long: float = 1.0, **noise: float) -> Timed:
+    """What a fresh process finds out about a contender that is so much faster than the incumbent. Runs may be long."""
+    return Machine((long * 1e-3, long * 1e-3 / ratio), rng, **noise).raced(long)[1]

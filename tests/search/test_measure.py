@@ -5,17 +5,22 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from smelt.cost.rates import assumed
 from smelt.device.cpu import CPU
 from smelt.kernel import Illegal, Region
 from smelt.schedule import templates
+from smelt.search import measure
 from smelt.search.build import built
-from smelt.search.contender import Contender, Measurer
-from smelt.search.measure import Lost, Racer, Worker, timing_turn
+from smelt.search.contender import Contender, Timed
+from smelt.search.measure import Racer, timing_turn
+from smelt.search.processes import Lost, Worker
 from smelt.search.selftest.mutants import survey
 from smelt.search.selftest.races import races
 from tests.kernel import regions as r
@@ -53,7 +58,7 @@ def children() -> set[int]:
 
 def test_contenders_are_verified_and_timed() -> None:
     region, before = r.matmul(37, 41, 29).region, children()
-    racer: Measurer = Racer(DEVICE)
+    racer = Racer(DEVICE)
     some = contenders(region, 4)
     outcomes = racer.race(region, some, 0.2)
     assert [(o.digest, o.state, o.reason) for o in outcomes] == [(c.digest, "timed", "") for c in some]
@@ -62,11 +67,12 @@ def test_contenders_are_verified_and_timed() -> None:
         assert outcome.timed is not None and outcome.timed.low <= outcome.timed.ratio <= outcome.timed.high
     assert outcomes[0].timed is not None and outcomes[0].timed.ratio == pytest.approx(1.0, abs=0.5)
     assert racer.confirm(region, some[1], some[0], 0.2).seconds > 0
-    assert children() == before, "a worker was left behind"
+    racer.close()
+    assert not children() - before, "a worker was left behind"
 
 
 def test_whoever_hangs_crashes_or_does_not_compile_is_found() -> None:
-    region = r.elementwise(5000).region
+    region, before = r.elementwise(5000).region, children()
     default = Contender.default(region, DEVICE)
     some = [
         default,
@@ -82,6 +88,78 @@ def test_whoever_hangs_crashes_or_does_not_compile_is_found() -> None:
     assert [o.state for o in outcomes[:5]] == ["timed", "hung", "crashed", "refused", "crashed"]
     assert outcomes[5].state == "timed"
     assert outcomes[2].reason == "Segmentation fault"
+    assert not children() - before, "a worker outlives those who started it"
+
+
+def test_one_worker_serves_several_regions() -> None:
+    before = children()
+    with Racer(DEVICE) as racer:
+        for region in (r.matmul(37, 41, 29).region, r.elementwise(500).region):
+            outcomes = racer.race(region, contenders(region, 2), 0.1)
+            assert {outcome.state for outcome in outcomes} == {"timed"}
+            assert len(children() - before) in (0, 1, 3), "one that searches, and perhaps two that will confirm"
+    assert not children() - before
+
+
+def test_what_there_is_no_time_for_is_late() -> None:
+    region = r.elementwise(700).region
+    with Racer(DEVICE) as racer:
+        racer.until = time.monotonic() - 1.0
+        outcomes = racer.race(region, contenders(region, 3), 0.2)
+        assert [outcome.state for outcome in outcomes] == ["late"] * len(outcomes)
+        default = Contender.default(region, DEVICE)
+        assert racer.confirm(region, default, default, 0.2).turns == 0
+
+
+class Busy:
+    """A worker's machine that is quiet at the third look."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def ask(self, limit: float, job: str, **arguments: Any) -> bool:
+        assert job == "quiet"
+        self.looks += 1
+        return self.looks == 3
+
+
+def test_a_busy_machine_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "LOOK_SECONDS", 0.0)
+    said: list[str] = []
+    racer, busy = Racer(DEVICE), Busy()
+    racer.say = said.append
+    now = time.monotonic()
+    racer._turns.extend([(now, 30, 5), (now, 3, 9)])
+    racer._pause(busy)  # type: ignore[arg-type]
+    assert not said and not busy.looks, "most turns counted"
+    racer._turns.extend([(now, 0, 30), (now - 100, 0, 1000)])
+    racer._pause(busy)  # type: ignore[arg-type]
+    assert busy.looks == 3 and len(said) == 1 and "busy" in said[0]
+    racer._pause(busy)  # type: ignore[arg-type]
+    assert busy.looks == 3, "what was disturbed before does not count again"
+
+
+def test_a_worker_says_how_its_machine_does() -> None:
+    region = r.elementwise(500).region
+    with Racer(DEVICE) as racer:
+        racer.race(region, contenders(region, 2), 0.1)
+        assert sum(racer._turns[-1][1:]) >= 1
+        assert racer._is_quiet(racer.expect(region)) in (True, False)
+
+
+def test_what_is_faster_than_the_machine_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    region = r.matmul(64, 64, 64).region
+    rates = assumed(DEVICE.profile)._replace(multiply_add=1.0, words=0.0)
+    monkeypatch.setattr(measure.rates, "stored", lambda _: rates)
+    some = contenders(region, 3)
+    with Racer(DEVICE) as racer:
+        least = racer._least_seconds(region, some[0])
+        assert least >= 2 * 64**3 / DEVICE.profile.cores * 1e-9 / measure.SPARE
+        times = {at: Timed(1.0, 1.0, 1.0, least * factor, 15) for at, factor in enumerate((2.0, 1.5, 0.5))}
+        monkeypatch.setattr(racer, "_raced", lambda *_: times)
+        outcomes = racer.race(region, some, 0.1)
+        assert [outcome.state for outcome in outcomes] == ["timed", "timed", "wrong"]
+        assert outcomes[2].reason == "it is faster than the machine"
 
 
 def test_nothing_is_raced_if_the_default_is_wrong() -> None:

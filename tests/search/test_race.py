@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
-from smelt.search.race import LEAST_TURNS, MARK, MOST_TURNS, bounds, is_adopted, race, worse
+from smelt.search.race import LEAST_TURNS, MARK, MOST_TURNS, Marks, bounds, is_adopted, race, worse
 from tests.search.clocks import Machine, duel
 
 
@@ -16,7 +17,7 @@ def adoptions(ratio: float, count: int, seed: int, **noise: float) -> int:
     return sum(is_adopted(first) and is_adopted(worse(first, duel(ratio, rng, **noise))) for first in firsts)
 
 
-NOISES = [{}, {"tail": 0.12, "phase": 0.5}, {"noise": 0.06}]
+NOISES = [{}, {"tail": 0.12, "phase": 0.5}, {"noise": 0.06}, {"long": 20.0}]
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -43,6 +44,29 @@ def test_the_fastest_of_many_is_found_and_losers_leave_early() -> None:
         assert results[5].turns < LEAST_TURNS <= results[2].turns
 
 
+def test_the_slower_half_of_many_leaves() -> None:
+    times = [1e-3, *(1e-3 / (1 + k / 400) for k in range(16))]
+    machine = Machine(times, random.Random(7), noise=0.01, tail=0.0)
+    results = machine.raced(2.0)
+    assert sorted(result.turns for result in results[1:])[4] <= 9 and max(r.turns for r in results[1:]) >= LEAST_TURNS
+
+
+def test_who_cannot_win_leaves() -> None:
+    machine = Machine((1e-3, 1e-3), random.Random(8), noise=0.01, tail=0.0)
+    result = race(machine.clock, 2, 1e9, machine.now, machine.rng, worth=1.02)[1]
+    assert result.turns == LEAST_TURNS and result.high < 1.02
+
+
+def test_marks_tell_slow_turns_also_from_race_to_race() -> None:
+    marks = Marks()
+    assert marks.usual == math.inf and all(marks.is_quiet([1.0, 1.0], [3.0]) for _ in range(5))
+    assert not marks.is_quiet([1.5], [3.0]) and (marks.counted, marks.thrown) == (5, 1) and marks.usual == 1.0
+    assert not marks.is_quiet([1.0], [4.0]), "the incumbent was disturbed"
+    marks.begin()
+    assert marks.is_quiet([1.0], [4.0]) and not marks.is_quiet([1.5], [4.0]) and marks.counted == marks.thrown == 1
+    assert [marks.is_quiet([1.5], [4.0]) for _ in range(20)][-1], "what lasts is usual"
+
+
 def test_slow_phases_do_not_count() -> None:
     machine = Machine((1e-3, 1e-3), random.Random(4), tail=0.0, phase=0.4)
     result = machine.raced()[1]
@@ -58,7 +82,7 @@ def test_turns_and_seconds_are_bounded() -> None:
     def clock(order: list[int]) -> list[float]:
         nonlocal turns
         turns += 1
-        return [(0.5, 2.0)[turns % 2] if number == 1 else 1.0 for number in order]
+        return [(0.5e-3, 2e-3)[turns % 2] if number == 1 else 1e-3 for number in order]
 
     race(clock, 2, 1e9, lambda: 0.0, random.Random(0))
     assert turns == MOST_TURNS

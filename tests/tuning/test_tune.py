@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +17,10 @@ from smelt.kernel import Region
 from smelt.search import measure
 from smelt.search.contender import Contender, Outcome, Timed, Verdict
 from smelt.search.log import user_log
+from smelt.search.space import starts
 from smelt.transform.jit import Jit
 from smelt.tuning import programs as module
-from smelt.tuning.programs import Budget, Whole, questions, tune
+from smelt.tuning.programs import Budget, Pace, Whole, questions, tune
 from smelt.tuning.report import Tuning
 from smelt.tuning.watching import Watched, watching
 
@@ -31,6 +32,12 @@ class Simulated:
 
     def __init__(self, gain: float = 1.5) -> None:
         self.gain = gain
+
+    def expect(self, region: Region) -> None:
+        """It is always ready."""
+
+    def close(self) -> None:
+        """There is nothing to end."""
 
     def race(self, region: Region, contenders: Sequence[Contender], seconds: float) -> list[Outcome]:
         found = []
@@ -150,6 +157,74 @@ def test_a_script_is_tuned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert (
         "sum ['word'] 32.0" in said.err and said.out.startswith("{") and page.read_text("utf-8").startswith("<!doctype")
     )
+
+
+def test_ctrl_c_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    settled(monkeypatch, 1.1)
+    confirm, confirmed = Simulated.confirm, list[Contender]()
+
+    def interrupted(self: Simulated, region: Region, best: Contender, default: Contender, seconds: float) -> Timed:
+        if confirmed:
+            raise KeyboardInterrupt
+        confirmed.append(best)
+        return confirm(self, region, best, default, seconds)
+
+    monkeypatch.setattr(Simulated, "confirm", interrupted)
+    found = tuned()
+    assert len(found.stored) == 1 and "Interrupted" in str(found)
+    assert len(found.rows) == 2 and found.rows[1].found.tried, "what was timed is lost"
+
+
+def test_a_program_that_cannot_be_compared_in_time_is_left_alone() -> None:
+    pace = Pace(Budget.of(10), 6)
+    pace.count, pace.once = 2, 1.0
+    pace.plan([])
+    assert pace.whole_seconds == 12.0
+    pace.count = 1
+    pace.plan([])  # the only run compiled everything
+    assert pace.whole_seconds == pytest.approx(1.2)
+
+
+def test_few_pairs_of_calls_say_nothing() -> None:
+    f, x = Jit(network), sm.asarray(X)
+    with watching(Watched()) as watched:
+        f(x)
+    programs, calls = list(watched.programs.values()), iter(range(9))
+    chosen = next(questions(programs))
+    other = starts(chosen.region, chosen.device.profile)[-1].candidate
+    made = Contender.of(other, chosen.region, chosen.device)
+    answers = {chosen.digest: f"{made.schedule}{module.MEASURED_AS}{made.digest}"}
+
+    def run(watched: Watched, until: Callable[[], bool]) -> None:
+        with watching(watched):
+            while not until() and next(calls, None) is not None:
+                f(x)
+
+    found = module._raced(programs, answers, run, 1.0)
+    assert found.pairs in (0, 3) and found.low == 0.0
+
+
+def test_time_begins_when_everything_has_run_once() -> None:
+    pace, watched = Pace(Budget.of(10), 6), Watched()
+    began = pace.began
+    assert [pace.is_settled(watched) for _ in range(7)] == [False] * 6 + [True]
+    assert pace.count == 6 and pace.began > began
+    late = Pace(Budget.of(10), 6)
+    assert not any(late.is_settled(watched) for _ in range(4))
+    late.began -= 2.0
+    assert late.is_settled(watched) and late.count == 4
+
+
+def test_what_ran_before_inputs_were_prepared_is_no_question() -> None:
+    f, g, x = Jit(network), Jit(lambda x: x.exp()), sm.asarray(X)
+    pace, watched = Pace(Budget.of(10), 2), Watched()
+    for function in (f, g):
+        assert not pace.is_settled(watched)
+        with watching(watched):
+            function(x)
+    assert pace.is_settled(watched)
+    (program,) = pace.latest(watched)
+    assert [one.name for one in questions([program])] == ["exp -> float32[48, 64]"]
 
 
 def test_mistakes_are_told() -> None:
