@@ -29,6 +29,7 @@ LATENCY: Final = 4  # of others
 ALONE: Final = 4.0  # lines that could be fetched in a row until one has come by itself
 PAGE: Final = 4096  # bytes up to which memory that is side by side for a program is so for caches
 TURN: Final = 1.0  # instructions that a turn of a loop takes for itself
+WIDE: Final = 4  # instructions for an element of a vector that is wider than the registers: compilers take it apart
 OVERLAP: Final = 0.3  # of the time that is not the longest shows nevertheless
 CHUNK_WAKES: Final = 4  # a chunk of tasks takes as long as waking so many threads: then nobody waits for nothing
 
@@ -293,7 +294,7 @@ class _Walk:
             self.update(statement, found)
         elif isinstance(statement, ir.Compute):
             if statement.op in COSTLY:
-                counts["functions"] += _elements(statement.value.parts)
+                counts["functions"] += self.functions(statement.value)
             elif statement.op in DIVIDING:
                 counts["divided"] += _elements(statement.value.parts)
             elif statement.op not in FREE:
@@ -322,7 +323,7 @@ class _Walk:
         buffer = statement.buffer
         variables: frozenset[Variable] = frozenset()
         near: frozenset[Variable] = frozenset()
-        apart = PAGE
+        apart, following = PAGE, math.inf
         for i, stride in zip(statement.index, buffer.strides, strict=True):
             used = self.resolved(i.variables())
             variables |= used
@@ -330,13 +331,14 @@ class _Walk:
                 near |= used
             elif used and isinstance(stride, int):
                 apart = min(apart, (stride & -stride) * buffer.dtype.itemsize)
+                following = min(following, abs(stride) * buffer.dtype.itemsize)
         wanted = run = float(buffer.dtype.itemsize)
         for part in statement.value.parts:
             if part.variable in variables:
                 wanted *= part.extent
                 if part.variable in near:
                     run *= part.extent
-        if apart == run:  # rows follow each other
+        if following == run:  # rows follow each other
             near = variables
         if isinstance(statement, Load) and statement.picks:  # anywhere
             near = frozenset()
@@ -361,9 +363,18 @@ class _Walk:
         return self.tiles(value.parts, value.dtype.itemsize)
 
     def tiles(self, parts: Iterable[Part], itemsize: int) -> int:
-        """How many vectors a tile takes."""
-        width = self.vector_bytes
-        return math.prod([-(-p.extent * itemsize // width) if p.is_lane else p.extent for p in parts])
+        """How many vectors a tile takes, or what its elements do instead where they do not fit one."""
+        width = self.vector_bytes // itemsize
+        count = 1
+        for part in parts:
+            count *= part.extent if not part.is_lane else 1 if part.extent <= width else WIDE * part.extent
+        return count
+
+    def functions(self, value: Value) -> int:
+        """Elements of full vectors that take as long as a function of a tile: it takes a vector as long as one lane."""
+        width = self.vector_bytes // value.dtype.itemsize
+        full = [part.extent for part in value.parts if part.is_lane and part.extent <= width]
+        return _elements(value.parts) * max(1, width) // max(1, *full, 1)
 
 
 def _footprints(touches: Iterable[_Touch]) -> tuple[float, float, float]:

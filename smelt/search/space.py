@@ -53,14 +53,15 @@ class Point:
 
 def starts(region: Region, profile: Profile) -> list[Point]:
     """Every template of a region at its default knobs; the first is what is taken without a search."""
-    return [Point(_without_groups(each, profile), each.default) for each in templates(region, profile)]
+    idle = set[str]() if profile.group_threads else {"threads"}  # where threads do not come in groups
+    if not any(e.op == "load" and e.attribute.picks for e in region.order()):
+        idle.add("gathered")
+    return [Point(_without(idle, each), each.default) for each in templates(region, profile)]
 
 
-def _without_groups(template: Template, profile: Profile) -> Template:
-    """Where threads do not come in groups, how many there are in one is no question."""
-    if profile.group_threads or "threads" not in template.domains:
-        return template
-    return template._replace(domains={name: values for name, values in template.domains.items() if name != "threads"})
+def _without(idle: set[str], template: Template) -> Template:
+    """A template without knobs that change nothing."""
+    return template._replace(domains={name: each for name, each in template.domains.items() if name not in idle})
 
 
 def steps(point: Point) -> Iterator[Point]:
