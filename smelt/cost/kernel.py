@@ -29,7 +29,7 @@ LATENCY: Final = 4  # of others
 ALONE: Final = 4.0  # lines that could be fetched in a row until one has come by itself
 PAGE: Final = 4096  # bytes up to which memory that is side by side for a program is so for caches
 TURN: Final = 1.0  # instructions that a turn of a loop takes for itself
-WIDE: Final = 4  # instructions for an element of a vector that is wider than the registers: compilers take it apart
+WIDE: Final = 2  # instructions for an element of a vector that is wider than the registers: compilers take it apart
 OVERLAP: Final = 0.3  # of the time that is not the longest shows nevertheless
 CHUNK_WAKES: Final = 4  # a chunk of tasks takes as long as waking so many threads: then nobody waits for nothing
 
@@ -75,9 +75,9 @@ class Work(NamedTuple):
         work = self.core_nanoseconds(profile, assumed(profile))
         return max(1, int(chunk_nanoseconds(profile) * max(1, self.tasks) / max(work, 1.0)))
 
-    def seconds(self, profile: Profile, rates: Rates) -> float:
-        """The time of a launch on all cores."""
-        chunks = -(-max(1, self.tasks) // self.grain(profile))
+    def seconds(self, profile: Profile, rates: Rates, grain: int = 0) -> float:
+        """The time of a launch on all cores, with so many tasks in a chunk, or as many as are worth a thread."""
+        chunks = -(-max(1, self.tasks) // (grain or self.grain(profile)))
         threads = min(profile.cores, chunks)
         idle = -(-chunks // threads) * threads / chunks if chunks < 4 * threads else 1.0
         waking = rates.wake if threads > 1 else 0.0
@@ -371,10 +371,10 @@ class _Walk:
         return count
 
     def functions(self, value: Value) -> int:
-        """Elements of full vectors that take as long as a function of a tile: it takes a vector as long as one lane."""
-        width = self.vector_bytes // value.dtype.itemsize
-        full = [part.extent for part in value.parts if part.is_lane and part.extent <= width]
-        return _elements(value.parts) * max(1, width) // max(1, *full, 1)
+        """Elements of full vectors that take as long as a function of a tile: one lane takes as long as all."""
+        width = max(1, self.vector_bytes // value.dtype.itemsize)
+        lanes = max([1, *(part.extent for part in value.parts if part.is_lane)])
+        return _elements(value.parts) * (width // lanes if lanes <= width else WIDE)
 
 
 def _footprints(touches: Iterable[_Touch]) -> tuple[float, float, float]:

@@ -16,26 +16,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import numpy as np
-
 from smelt.cost.kernel import cost
 from smelt.cost.rates import known
 from smelt.device import Device
 from smelt.kernel import Illegal, Kernel, Region, print_kernel
-from smelt.schedule import Candidate, lowered
+from smelt.schedule import Candidate, Choice, lowered
 from smelt.search.contender import Contender, Measurer, Outcome, Timed
+from smelt.search.guess import Estimate, Guess, Known, promising
 from smelt.search.race import ADOPTED, is_adopted
 from smelt.search.space import Point, leaps, starts, steps
 
 FRONT = 3  # points whose neighbours are looked at
-DRAWN = 8  # one in so many contenders is drawn at random
 LEAPS = 24  # points two steps away from each of the front
 CONFIRMED = 2  # contenders that may be looked at again in the end
 STALE = 2  # rounds without a better contender after which there is no other
 BETTER = 1.01  # times as fast
 HOPELESS = -2.0  # the logarithm of the speed of what was not even timed
-_RIDGE = 0.5  # how much evidence it takes to believe in an effect
-_TRUST = 0.5  # in the cost model, where nothing was measured
 
 
 @dataclass(frozen=True)
@@ -73,42 +69,12 @@ class Climb:
         return self.best if self.confirmed is not None and is_adopted(self.confirmed) else None
 
 
-class Guess:
-    """How fast a point may be relative to the default: what the cost model says, corrected by effects of single knobs
-    that were seen in this region. All speeds are logarithms.
-    """
-
-    def __init__(self) -> None:
-        self._seen: list[tuple[frozenset[str], float, float]] = []
-        self._found: tuple[float, dict[str, float]] | None = _TRUST, {}
-
-    def learn(self, features: frozenset[str], modelled: float, measured: float) -> None:
-        """Take a measurement into account."""
-        self._seen.append((features, modelled, measured))
-        self._found = None
-
-    def __call__(self, features: Iterable[str], modelled: float) -> float:
-        self._found = self._found or self._fitted()
-        trust, effects = self._found
-        return trust * modelled + sum(effects.get(name, 0.0) for name in sorted(features))
-
-    def _fitted(self) -> tuple[float, dict[str, float]]:
-        """How far the model is to be trusted, and what single features do: a ridge regression."""
-        names = sorted(frozenset[str]().union(*(seen for seen, _, _ in self._seen)))
-        table = np.array([[m, *(name in seen for name in names)] for seen, m, _ in self._seen], np.float64)
-        before = np.array([_TRUST, *(0.0 for _ in names)])
-        missed = np.array([y for _, _, y in self._seen]) - table @ before
-        squares = table.T @ table + _RIDGE * np.eye(len(before))
-        found = before + np.linalg.solve(squares, table.T @ missed)
-        return float(found[0]), dict(zip(names, map(float, found[1:]), strict=True))
-
-
 class _Seen(NamedTuple):
     point: Point
-    modelled: float  # the logarithm of its speed, by the cost model
+    modelled: Estimate
 
     @property
-    def known(self) -> tuple[frozenset[str], float]:
+    def known(self) -> Known:
         """What a guess is made from."""
         return self.point.features, self.modelled
 
@@ -118,32 +84,40 @@ class _Search:
         self.region, self.device, self.rng = region, device, rng
         self.guess = Guess()
         self.default = Contender.default(region, device)
-        self.texts = {print_kernel(self.default.kernel)}  # of kernels that were looked at
-        self.scale = self.modelled(self.default.kernel)
-        self.looked: set[Point] = set()
+        self.rates = known(device.profile)
+        self.scale = Estimate.of(self.default.choice.work, self.default.choice.grain, device.profile, self.rates)
+        self.kernels: set[tuple[str, int]] = set()  # that were looked at, with their chunks
+        self.is_new(self.default.kernel, self.default.choice.grain)
+        self.looked: set[tuple[object, ...]] = set()
         self.refused = 0
         self.waiting: list[_Seen] = []  # points that are worth building, if their turn comes
 
-    def modelled(self, kernel: Kernel) -> float:
-        """The logarithm of the speed of a kernel, by the cost model."""
-        profile = self.device.profile
-        return -math.log(max(cost(self.region, kernel, profile).seconds(profile, known(profile)), 1e-9))
+    def is_new(self, kernel: Kernel, grain: int) -> bool:
+        """Whether nobody has had a kernel with these chunks before."""
+        own = print_kernel(replace(kernel, name=self.default.kernel.name)), grain
+        return own not in self.kernels and not self.kernels.add(own)
 
     def look(self, points: Iterable[Point], until: float, clock: Callable[[], float]) -> None:
         """Let points wait for their turn that fit the region and are not the same as others: as many as time allows."""
+        profile = self.device.profile
         for point in points:
-            if point in self.looked or clock() > until:
+            if clock() > until:
+                return
+            candidate, knobs = point.candidate, point.knobs
+            # Many knobs change nothing where others have the values that they have.
+            said = point.form, candidate.actions, knobs.ahead, knobs.gathered, knobs.transpose, knobs.grain
+            if said in self.looked:
                 continue
-            self.looked.add(point)
+            self.looked.add(said)
             try:
-                _, kernel = lowered(point.candidate, self.region, self.device.profile)
+                candidate, kernel = lowered(candidate, self.region, profile)
             except Illegal:
                 self.refused += 1
                 continue
-            text = print_kernel(kernel := replace(kernel, name=self.default.kernel.name))
-            if text not in self.texts:
-                self.texts.add(text)
-                self.waiting.append(_Seen(point, self.modelled(kernel) - self.scale))
+            choice = Choice.of(candidate, cost(self.region, kernel, profile), profile, ())
+            if self.is_new(kernel, choice.grain):
+                modelled = Estimate.of(choice.work, choice.grain, profile, self.rates)
+                self.waiting.append(_Seen(point, modelled.over(self.scale)))
 
     def legal(self, seeds: Iterable[Candidate]) -> list[tuple[_Seen | None, Contender]]:
         """Contenders that are no points of the space."""
@@ -151,19 +125,17 @@ class _Search:
         for seed in seeds:
             with suppress(Illegal):
                 contender = Contender.of(seed, self.region, self.device)
-                if (text := print_kernel(contender.kernel)) not in self.texts:
-                    self.texts.add(text)
+                if self.is_new(contender.kernel, contender.choice.grain):
                     found.append((None, contender))
         return found
 
     def batch(self, count: int) -> Iterator[tuple[_Seen, Contender]]:
         """The most promising points that wait, and some at random."""
-        self.waiting.sort(key=lambda seen: self.guess(*seen.known))
-        for k in range(count):
-            if not self.waiting:
-                return
-            drawn = k % DRAWN == DRAWN - 1
-            seen = self.waiting.pop(self.rng.randrange(len(self.waiting)) if drawn else -1)
+        chosen = promising(self.guess, [seen.known for seen in self.waiting], count, self.rng)
+        taken = [self.waiting[at] for at in chosen]
+        for at in sorted(chosen, reverse=True):
+            del self.waiting[at]
+        for seen in taken:
             yield seen, Contender.of(seen.point.candidate, self.region, self.device)
 
 

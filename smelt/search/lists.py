@@ -1,9 +1,9 @@
-"""Lists of measured schedules: `python -m smelt.search.lists build|time FILE...`. What is guessed about speeds is judged
-by them, on any machine, without a clock.
+"""Lists of measured schedules: `python -m smelt.search.lists build FILE...`, then `time FILE...`. What is guessed about
+speeds is judged by them, on any machine, without a clock (`search.report`).
 
 A list is a JSON file: the text of a region, the profile of the machine, and points of the region's space, each with the
 logarithms of its speed relative to the default's, on one thread and on all. `build` draws points for a region, builds
-and verifies them; `time` runs all of them, in rounds, and writes down what they took. Only `time` needs a quiet machine.
+and verifies them; `time` runs all of them, in rounds, and writes down what they took. Only that needs a quiet machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import random
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 

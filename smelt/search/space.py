@@ -56,12 +56,16 @@ def starts(region: Region, profile: Profile) -> list[Point]:
     idle = set[str]() if profile.group_threads else {"threads"}  # where threads do not come in groups
     if not any(e.op == "load" and e.attribute.picks for e in region.order()):
         idle.add("gathered")
-    return [Point(_without(idle, each), each.default) for each in templates(region, profile)]
+    width = profile.vector_bytes // min(e.dtype.itemsize for e in region.order())
+    return [Point(_narrowed(each, idle, width), each.default) for each in templates(region, profile)]
 
 
-def _without(idle: set[str], template: Template) -> Template:
-    """A template without knobs that change nothing."""
-    return template._replace(domains={name: each for name, each in template.domains.items() if name not in idle})
+def _narrowed(template: Template, idle: set[str], width: int) -> Template:
+    """A template without knobs that change nothing, and without vectors that no register holds: those never win."""
+    domains = {name: domain for name, domain in template.domains.items() if name not in idle}
+    for name in domains.keys() & {"lanes", "key_lanes"}:
+        domains[name] = tuple(each for each in domains[name] if isinstance(each, int) and each <= max(width, 1))
+    return template._replace(domains=domains)
 
 
 def steps(point: Point) -> Iterator[Point]:

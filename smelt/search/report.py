@@ -1,0 +1,157 @@
+"""How good the guesses of a search are: `python -m smelt.search.report FILE...` judges them by lists of measured
+schedules (`search.lists`). It times nothing, so it says the same on every machine.
+
+For each list: R² of the cost model alone, R² and rank correlation of the guess for points that it has not seen (a fifth
+at a time), and regrets: how much slower the best of so many contenders is than the best of the list, when contenders
+are chosen as a search chooses them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import mean, median, quantiles
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from smelt.cost import Profile
+from smelt.cost.kernel import cost
+from smelt.cost.rates import assumed
+from smelt.kernel import Illegal, Region, parse_region
+from smelt.schedule import Candidate, Choice, lowered
+from smelt.search.guess import Estimate, Guess, Known, promising
+from smelt.search.space import Point, starts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[Any]"
+
+FOLDS: Final = 5
+COUNTS: Final = (8, 16, 32)  # of contenders, after which regret is told
+BATCH: Final = 16  # contenders of a round
+SEEDS: Final = 8
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A list: what a search knows of points before they are built, and the logarithms of their speeds on all cores."""
+
+    name: str
+    points: list[Known]
+    speeds: Array
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What is told of a list."""
+
+    name: str
+    points: int
+    model: float  # R² of the cost model
+    guess: float  # R² of the guess, out of fold
+    rank: float  # correlation of ranks, out of fold
+    default: float  # regret of the default
+    regrets: dict[int, float]  # by contenders, the mean of several searches
+
+
+def load(path: Path, every: int = 1) -> Measured:
+    """A list, or every so manieth of its points. Those that are no schedules today are left out."""
+    told = json.loads(path.read_text(encoding="utf-8"))
+    region = parse_region(told["region"])
+    profile = Profile(**(told["profile"] | {"features": frozenset(told["profile"]["features"])}))
+    pool = {point.form: point for point in reversed(starts(region, profile))}
+    base = _estimated(next(iter(reversed(pool.values()))).candidate, region, profile)
+    points, speeds = [], []
+    for form, knobs, _, speed in told["points"][::every]:
+        with suppress(Illegal, KeyError, TypeError):
+            point = Point(pool[form].template, replace(pool[form].knobs, **knobs))
+            points.append((point.features, _estimated(point.candidate, region, profile).over(base)))
+            speeds.append(speed)
+    return Measured(told["name"], points, np.array(speeds))
+
+
+def _estimated(candidate: Candidate, region: Region, profile: Profile) -> Estimate:
+    taken, kernel = lowered(candidate, region, profile)
+    choice = Choice.of(taken, cost(region, kernel, profile), profile, ())
+    return Estimate.of(choice.work, choice.grain, profile, assumed(profile))
+
+
+def out_of_fold(measured: Measured) -> Array:
+    """What is guessed of each point by what was measured of those of other folds."""
+    count = len(measured.points)
+    fold = np.random.default_rng(0).permutation(count) % FOLDS
+    guessed = np.zeros(count)
+    for number in range(FOLDS):
+        guess, unseen = Guess(), np.flatnonzero(fold == number)
+        for at in np.flatnonzero(fold != number):
+            guess.learn(*measured.points[at], measured.speeds[at])
+        guessed[unseen] = guess.speeds([measured.points[at] for at in unseen])
+    return guessed
+
+
+def contenders(measured: Measured, count: int, seed: int) -> list[int]:
+    """The points of a list that a search would race, in order."""
+    guess, rng, raced = Guess(), random.Random(seed), list[int]()
+    waiting = list(range(len(measured.points)))
+    rng.shuffle(waiting)
+    while len(raced) < count and waiting:
+        chosen = promising(guess, [measured.points[at] for at in waiting], BATCH, rng)
+        for at in [waiting[one] for one in chosen]:
+            guess.learn(*measured.points[at], measured.speeds[at])
+            waiting.remove(at)
+            raced.append(at)
+    return raced[:count]
+
+
+def quality(measured: Measured, seeds: int = SEEDS) -> Quality:
+    """How good guesses are by a list."""
+    speeds, guessed = measured.speeds, out_of_fold(measured)
+    best = max(float(speeds.max()), 0.0)
+    orders = [contenders(measured, max(COUNTS), seed) for seed in range(seeds)]
+    regrets = {count: mean(1 - np.exp(speeds[order[:count]].max() - best) for order in orders) for count in COUNTS}
+    model = np.array([estimate.speed for _, estimate in measured.points])
+    told = (explained(speeds, model), explained(speeds, guessed), ranked(speeds, guessed), 1 - float(np.exp(-best)))
+    return Quality(measured.name, len(speeds), *told, {count: float(regret) for count, regret in regrets.items()})
+
+
+def explained(measured: Array, guessed: Array) -> float:
+    """R²: the share of the variance that guesses explain."""
+    return 1.0 - float(((measured - guessed) ** 2).sum() / ((measured - measured.mean()) ** 2).sum())
+
+
+def ranked(measured: Array, guessed: Array) -> float:
+    """Spearman's correlation."""
+    return float(np.corrcoef(*(each.argsort().argsort() for each in (measured, guessed)))[0, 1])
+
+
+def table(found: Sequence[Quality]) -> Iterable[str]:
+    """Lines of text: a row for each list, and one for all."""
+    yield f"{'kernel':32} points  model  guess   rank  default  " + "  ".join(f"at {count:2}" for count in COUNTS)
+    for one in found:
+        regrets = "  ".join(f"{one.regrets[count]:5.1%}" for count in COUNTS)
+        figures = f"{one.points:6} {one.model:6.2f} {one.guess:6.2f} {one.rank:6.2f}   {one.default:6.1%}"
+        yield f"{one.name:32} {figures}  {regrets}"
+    for title, typical in (("median", median), ("90th percentile", lambda some: quantiles(some, n=10)[-1])):
+        regrets = "  ".join(f"{typical([one.regrets[count] for one in found]):5.1%}" for count in COUNTS)
+        yield f"{title:32} {'':37}  {regrets}"
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Print the quality of guesses."""
+    parser = argparse.ArgumentParser("python -m smelt.search.report", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    given = parser.parse_args(words)
+    found = [quality(load(path)) for path in given.files]
+    print(json.dumps([asdict(one) for one in found], indent=2) if given.json else "\n".join(table(found)))
+
+
+if __name__ == "__main__":
+    main()
