@@ -95,7 +95,9 @@ class _Search:
     def is_new(self, kernel: Kernel, grain: int) -> bool:
         """Whether nobody has had a kernel with these chunks before."""
         own = print_kernel(replace(kernel, name=self.default.kernel.name)), grain
-        return own not in self.kernels and not self.kernels.add(own)
+        count = len(self.kernels)
+        self.kernels.add(own)
+        return len(self.kernels) > count
 
     def look(self, points: Iterable[Point], until: float, clock: Callable[[], float]) -> None:
         """Let points wait for their turn that fit the region and are not the same as others: as many as time allows."""

@@ -25,7 +25,7 @@ from smelt.kernel import Illegal, Region, parse_region
 from smelt.search.contender import Contender
 from smelt.search.inputs import usual_sizes
 from smelt.search.measure import Kernel, Racer, timing_turn
-from smelt.search.race import INCUMBENT, MARK
+from smelt.search.race import INCUMBENT
 from smelt.search.space import Point, starts, steps
 from smelt.search.verify import Trial
 from smelt.search.worker import Jobs, Stopwatch
@@ -33,8 +33,8 @@ from smelt.search.worker import Jobs, Stopwatch
 FARTHEST: Final = 6  # steps from a template's default
 SINGLE: Final = 0.3  # of the points are one step from the default
 HOPELESS: Final = 4.0  # times as long as the default: once is enough
-EVERY: Final = 16  # contenders after which the default runs again
-DIGITS: Final = 4
+EVERY: Final = 8  # contenders after which the default runs again
+DIGITS: Final = 3
 
 
 def drawn(region: Region, profile: Profile, rng: random.Random) -> Iterator[Point]:
@@ -104,29 +104,35 @@ def time(path: Path, rounds: int) -> None:
     speeds = []
     for threads in (1, 0):
         with configure(threads=threads), timing_turn():
-            taken = _rounds(Stopwatch(trial, runnable, marked, True), len(kernels), rounds)
-        told["seconds"] = [*told.get("seconds", []), float(f"{taken[0]:.3g}")]
-        speeds.append([round(math.log(taken[0] / each), DIGITS) for each in taken[1:]])
+            seconds, ratios = _rounds(Stopwatch(trial, runnable, marked, True), len(kernels), rounds)
+        told["seconds"] = [*told.get("seconds", []), float(f"{seconds:.3g}")]
+        speeds.append([round(math.log(ratio), DIGITS) for ratio in ratios])
     told["points"] = [[*point, *some] for point, *some in zip(told["points"], *speeds, strict=True)]
     path.write_text(_text(told), encoding="utf-8")
 
 
-def _rounds(watch: Stopwatch, count: int, rounds: int) -> list[float]:
-    """The seconds of each kernel: the lower quartile of all rounds, each of which runs all kernels in random order."""
-    rng, alive = random.Random(0), list(range(1, count))
-    runs: list[list[float]] = [[] for _ in range(count)]
+def _rounds(watch: Stopwatch, count: int, rounds: int) -> tuple[float, list[float]]:
+    """The seconds of the default, and how many times as fast each of the others is: the medians of all rounds, each of
+    which runs all in random order, and the default again and again. It is compared with its next neighbours, so that
+    slow phases of the machine meet both.
+    """
+    rng, alive, seconds = random.Random(0), list(range(1, count)), list[float]()
+    ratios: list[list[float]] = [[] for _ in range(count)]
     for number in range(rounds):
         rng.shuffle(alive)
-        order = [INCUMBENT, MARK]
-        for at, each in enumerate(alive):
-            order += [each] if at % EVERY else [INCUMBENT, each]
-        for each, seconds in zip(order, watch(order), strict=True):
-            if each != MARK:
-                runs[each].append(seconds)
+        parts = [alive[at : at + EVERY] for at in range(0, len(alive), EVERY)]
+        taken = iter(watch([*(each for part in parts for each in (INCUMBENT, *part)), INCUMBENT]))
+        before = next(taken)
+        for part in parts:
+            own = [next(taken) for _ in part]
+            after = next(taken)
+            seconds.append(after)
+            for each, its in zip(part, own, strict=True):
+                ratios[each].append(min(before, after) / its)
+            before = after
         if number == 0:
-            most = HOPELESS * statistics.median(runs[INCUMBENT])
-            alive = [each for each in alive if runs[each][0] <= most]
-    return [sorted(some)[len(some) // 4] for some in runs]
+            alive = [each for each in alive if ratios[each][0] * HOPELESS >= 1]
+    return statistics.median(seconds), [statistics.median(some) for some in ratios[1:]]
 
 
 def _facts(profile: Profile) -> dict[str, Any]:

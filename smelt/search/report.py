@@ -128,7 +128,8 @@ def explained(measured: Array, guessed: Array) -> float:
 
 def ranked(measured: Array, guessed: Array) -> float:
     """Spearman's correlation."""
-    return float(np.corrcoef(*(each.argsort().argsort() for each in (measured, guessed)))[0, 1])
+    first, second = (each.argsort().argsort() for each in (measured, guessed))
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def table(found: Sequence[Quality]) -> Iterable[str]:
