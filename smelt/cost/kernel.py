@@ -364,8 +364,7 @@ class _Walk:
 
     def tiles(self, parts: Iterable[Part], itemsize: int) -> int:
         """How many vectors a tile takes, or what its elements do instead where they do not fit one."""
-        width = self.vector_bytes // itemsize
-        count = 1
+        width, count = max(1, self.vector_bytes // itemsize), 1
         for part in parts:
             count *= part.extent if not part.is_lane else 1 if part.extent <= width else WIDE * part.extent
         return count

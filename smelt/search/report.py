@@ -37,6 +37,7 @@ FOLDS: Final = 5
 COUNTS: Final = (8, 16, 32)  # of contenders, after which regret is told
 BATCH: Final = 16  # contenders of a round
 SEEDS: Final = 8
+MATTERS: Final = 1.02  # times as fast
 
 
 @dataclass(frozen=True)
@@ -144,12 +145,36 @@ def table(found: Sequence[Quality]) -> Iterable[str]:
         yield f"{title:32} {'':37}  {regrets}"
 
 
+def worth(path: Path) -> dict[str, float]:
+    """By knobs: how much faster the best of a list is than the best of those that leave the knob at its default."""
+    points = json.loads(path.read_text(encoding="utf-8"))["points"]
+    best = max(0.0, *(speed for *_, speed in points))
+    names = {name for _, knobs, *_ in points for name in knobs}
+    rest = {name: max([0.0, *(speed for _, knobs, _, speed in points if name not in knobs)]) for name in names}
+    return {name: float(np.exp(best - rest[name])) for name in sorted(names)}
+
+
+def knob_table(paths: Sequence[Path]) -> Iterable[str]:
+    """Lines of text: for each knob where it is worth most."""
+    found = {path.stem: worth(path) for path in paths}
+    names = sorted({name for each in found.values() for name in each})
+    most = {name: max((each.get(name, 0.0), kernel) for kernel, each in found.items()) for name in names}
+    for name in sorted(names, key=lambda name: -most[name][0]):
+        gains = [each[name] for each in found.values() if name in each]
+        times = sum(gain >= MATTERS for gain in gains)
+        yield f"{name:14} {most[name][0]:6.3f}  {most[name][1]:20} {times:2} of {len(gains)}"
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Print the quality of guesses."""
     parser = argparse.ArgumentParser("python -m smelt.search.report", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--knobs", action="store_true", help="print what each knob is worth instead")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     given = parser.parse_args(words)
+    if given.knobs:
+        print("\n".join(knob_table(given.files)))
+        return
     found = [quality(load(path)) for path in given.files]
     print(json.dumps([asdict(one) for one in found], indent=2) if given.json else "\n".join(table(found)))
 
