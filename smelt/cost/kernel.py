@@ -26,7 +26,7 @@ from smelt.kernel import DOTS, PRODUCTS, For, Kernel, Load, Part, Region, Store,
 LINE: Final = 64  # bytes that caches hold and move together
 LATENCIES: Final = {"fma": 8}  # instructions that could begin until a sum can be added to again
 LATENCY: Final = 4  # of others
-ALONE: Final = 4.0  # lines that could be fetched in a row until one has come by itself
+ALONE: Final = 2.0  # lines that could be fetched in a row until one has come by itself
 PAGE: Final = 4096  # bytes up to which memory that is side by side for a program is so for caches
 TURN: Final = 1.0  # instructions that a turn of a loop takes for itself
 WIDE: Final = 2  # instructions for an element of a vector that is wider than the registers: compilers take it apart
@@ -93,7 +93,7 @@ def chunk_nanoseconds(profile: Profile) -> float:
 
 
 def rows_in_cache(rows: float, run: float, apart: int) -> float:
-    """Bytes of the first-level cache that some rows take: those a power of two apart share a few of its places."""
+    """Bytes of a cache that some rows take: those a power of two apart share a few of its places."""
     return rows * max(run, min(apart & -apart, PAGE))
 
 
@@ -171,7 +171,7 @@ class _Touch:
 
     @property
     def near_footprint(self) -> float:
-        """What it takes of the first-level cache."""
+        """What it takes of the first two caches, whose places depend on the address."""
         return max(self.footprint, rows_in_cache(self.wanted / self.run, self.run, self.apart) if self.run else 0.0)
 
     @property
@@ -382,7 +382,7 @@ def _footprints(touches: Iterable[_Touch]) -> tuple[float, float, float]:
     for touch in touches:
         first += touch.near_footprint
         rest += touch.footprint
-    return first, rest, rest
+    return first, first, rest
 
 
 def _elements(parts: Iterable[Part]) -> int:

@@ -71,6 +71,11 @@ class Guess:
         self._measured: list[float] = []
         self._solved: Array | None = None
 
+    @property
+    def is_informed(self) -> bool:
+        """Whether anything was measured."""
+        return bool(self._seen)
+
     def learn(self, features: Iterable[str], estimate: Estimate, measured: float) -> None:
         """Take a measurement into account."""
         self._seen.append((frozenset(features), estimate))
@@ -95,8 +100,9 @@ class Guess:
 
 def promising(guess: Guess, points: Sequence[Known], count: int, rng: random.Random) -> list[int]:
     """The points that are worth a race, by their numbers: those that may be fastest, and some at random, so that
-    guesses stay honest.
+    guesses stay honest. Before anything was measured there are half as many: they make the choice of others better.
     """
+    count = count if guess.is_informed else max(1, count // 2)
     ordered = [int(at) for at in np.argsort(guess.speeds(points), kind="stable")]
     chosen = []
     for number in range(min(count, len(points))):

@@ -62,26 +62,29 @@ class Quality:
     regrets: dict[int, float]  # by contenders, the mean of several searches
 
 
-def load(path: Path, every: int = 1) -> Measured:
-    """A list, or every so manieth of its points. Those that are no schedules today are left out."""
+def load(path: Path, every: int = 1, alone: bool = False) -> Measured:
+    """A list, or every so manieth of its points, as they were on all cores or on one alone. Those that are no schedules
+    today are left out.
+    """
     told = json.loads(path.read_text(encoding="utf-8"))
     region = parse_region(told["region"])
     profile = Profile(**(told["profile"] | {"features": frozenset(told["profile"]["features"])}))
     pool = {point.form: point for point in reversed(starts(region, profile))}
-    base = _estimated(next(iter(reversed(pool.values()))).candidate, region, profile)
+    cores = 1 if alone else profile.cores
+    base = _estimated(next(iter(reversed(pool.values()))).candidate, region, profile, cores)
     points, speeds = [], []
-    for form, knobs, _, speed in told["points"][::every]:
+    for form, knobs, *measured in told["points"][::every]:
         with suppress(Illegal, KeyError, TypeError):
             point = Point(pool[form].template, replace(pool[form].knobs, **knobs))
-            points.append((point.features, _estimated(point.candidate, region, profile).over(base)))
-            speeds.append(speed)
+            points.append((point.features, _estimated(point.candidate, region, profile, cores).over(base)))
+            speeds.append(measured[0 if alone else 1])
     return Measured(told["name"], points, np.array(speeds))
 
 
-def _estimated(candidate: Candidate, region: Region, profile: Profile) -> Estimate:
+def _estimated(candidate: Candidate, region: Region, profile: Profile, cores: int) -> Estimate:
     taken, kernel = lowered(candidate, region, profile)
     choice = Choice.of(taken, cost(region, kernel, profile), profile, ())
-    return Estimate.of(choice.work, choice.grain, profile, assumed(profile))
+    return Estimate.of(choice.work, choice.grain, profile._replace(cores=cores), assumed(profile))
 
 
 def out_of_fold(measured: Measured) -> Array:
@@ -169,13 +172,14 @@ def main(words: Sequence[str] | None = None) -> None:
     """Print the quality of guesses."""
     parser = argparse.ArgumentParser("python -m smelt.search.report", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--alone", action="store_true", help="by the times of one thread")
     parser.add_argument("--knobs", action="store_true", help="print what each knob is worth instead")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     given = parser.parse_args(words)
     if given.knobs:
         print("\n".join(knob_table(given.files)))
         return
-    found = [quality(load(path)) for path in given.files]
+    found = [quality(load(path, alone=given.alone)) for path in given.files]
     print(json.dumps([asdict(one) for one in found], indent=2) if given.json else "\n".join(table(found)))
 
 
