@@ -13,6 +13,7 @@ read and write by the rate of memory.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -20,7 +21,7 @@ from typing import Final, NamedTuple
 from smelt.cost.operations import COSTLY, DIVIDING, FREE
 from smelt.cost.profile import Profile
 from smelt.cost.rates import Rates, assumed
-from smelt.graph import Variable, upper
+from smelt.graph import Index, Variable, upper
 from smelt.kernel import DOTS, PRODUCTS, For, Kernel, Load, Part, Region, Store, Value, extent, ir, variables_of
 
 LINE: Final = 64  # bytes that caches hold and move together
@@ -203,6 +204,7 @@ class _Walk:
         self.registers = profile.vector_registers
         self.masks = profile.masks
         self.lets: dict[Variable, frozenset[Variable]] = {}
+        self.expressions: dict[str, Index] = {}  # of those
 
     def body(self, statements: Iterable[ir.Statement]) -> _Body:
         """One turn through a body."""
@@ -219,6 +221,7 @@ class _Walk:
                 touched += inner.touches.values()
             elif isinstance(statement, ir.Let):
                 self.lets[statement.variable] = self.resolved(statement.expression.variables())
+                self.expressions[statement.variable.name] = statement.expression
             else:
                 self.count(statement, found, touched)
         self.merge(found, touched)
@@ -328,7 +331,8 @@ class _Walk:
             used = self.resolved(i.variables())
             variables |= used
             if stride == 1:
-                near |= used
+                near |= i.variables()
+                near |= {v for v in used - near if self.step(statement, v) <= LINE}
             elif used and isinstance(stride, int):
                 apart = min(apart, (stride & -stride) * buffer.dtype.itemsize)
                 following = min(following, abs(stride) * buffer.dtype.itemsize)
@@ -348,6 +352,17 @@ class _Walk:
         ).measure()
         made.beyond = [wanted * made.drag] * 3
         return made
+
+    def step(self, statement: Load | Store, variable: Variable) -> int:
+        """How far an access moves, in bytes, as a variable goes from 0 to 1, through others that depend on it."""
+        places = []
+        for value in (0, 1):
+            values = defaultdict(lambda: 1, {variable.name: value})  # sizes among them, which may divide
+            for name, expression in self.expressions.items():
+                values[name] = expression.evaluate(values)
+            steps = zip(statement.index, statement.buffer.strides, strict=True)
+            places.append(sum(i.evaluate(values) * upper(stride) for i, stride in steps))
+        return int(abs(places[1] - places[0])) * statement.buffer.dtype.itemsize
 
     def moves(self, statement: Load | Store, touch: _Touch) -> float:
         """Vectors that lie in one piece are moved at once; others, or such that no mask can cut, by elements."""

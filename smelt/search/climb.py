@@ -13,15 +13,14 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from smelt.cost.kernel import cost
-from smelt.cost.rates import known
+from smelt.cost import known
 from smelt.device import Device
 from smelt.kernel import Illegal, Kernel, Region, print_kernel
-from smelt.schedule import Candidate, Choice, lowered
-from smelt.search.contender import Contender, Measurer, Outcome, Timed
+from smelt.schedule import Candidate
+from smelt.search.contender import Contender, Measurer, Outcome, Timed, considered
 from smelt.search.guess import Estimate, Guess, Known, promising
 from smelt.search.race import ADOPTED, is_adopted
 from smelt.search.space import Point, leaps, starts, steps
@@ -85,7 +84,7 @@ class _Search:
         self.guess = Guess()
         self.default = Contender.default(region, device)
         self.rates = known(device.profile)
-        self.scale = Estimate.of(self.default.choice.work, self.default.choice.grain, device.profile, self.rates)
+        self.scale = Estimate.of(self.default.choice, device.profile, self.rates)
         self.kernels: set[tuple[str, int]] = set()  # that were looked at, with their chunks
         self.is_new(self.default.kernel, self.default.choice.grain)
         self.looked: set[tuple[object, ...]] = set()
@@ -94,7 +93,7 @@ class _Search:
 
     def is_new(self, kernel: Kernel, grain: int) -> bool:
         """Whether nobody has had a kernel with these chunks before."""
-        own = print_kernel(replace(kernel, name=self.default.kernel.name)), grain
+        own = print_kernel(kernel), grain
         count = len(self.kernels)
         self.kernels.add(own)
         return len(self.kernels) > count
@@ -112,13 +111,12 @@ class _Search:
                 continue
             self.looked.add(said)
             try:
-                candidate, kernel = lowered(candidate, self.region, profile)
+                choice, kernel = considered(candidate, self.region, profile)
             except Illegal:
                 self.refused += 1
                 continue
-            choice = Choice.of(candidate, cost(self.region, kernel, profile), profile, ())
             if self.is_new(kernel, choice.grain):
-                modelled = Estimate.of(choice.work, choice.grain, profile, self.rates)
+                modelled = Estimate.of(choice, profile, self.rates)
                 self.waiting.append(_Seen(point, modelled.over(self.scale)))
 
     def legal(self, seeds: Iterable[Candidate]) -> list[tuple[_Seen | None, Contender]]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from smelt.cost import Profile
 from smelt.cost.kernel import cost
 from smelt.device import Device
 from smelt.errors import InternalError
@@ -37,11 +38,8 @@ class Contender:
     @classmethod
     def of(cls, candidate: Candidate, region: Region, device: Device) -> Contender:
         """The contender that a candidate is for a region; raises `Illegal` if it does not fit."""
-        profile = device.profile
-        taken, kernel = lowered(candidate, region, profile)
-        kernel = replace(kernel, name="k0")
-        choice = Choice.of(taken, cost(region, kernel, profile), profile, ())
-        return cls(choice.title, print_schedule(taken.actions), kernel, choice, device.render([kernel]))
+        choice, kernel = considered(candidate, region, device.profile)
+        return cls(choice.title, print_schedule(choice.actions), kernel, choice, device.render([kernel]))
 
     @classmethod
     def default(cls, region: Region, device: Device) -> Contender:
@@ -50,6 +48,13 @@ class Contender:
             with suppress(Illegal):
                 return cls.of(candidate, region, device)
         raise InternalError("no actions at all are legal for every region")
+
+
+def considered(candidate: Candidate, region: Region, profile: Profile) -> tuple[Choice, Kernel]:
+    """What a candidate is for a region, before it is rendered; raises `Illegal` if it does not fit."""
+    taken, kernel = lowered(candidate, region, profile)
+    kernel = replace(kernel, name="k0")
+    return Choice.of(taken, cost(region, kernel, profile), profile, ()), kernel
 
 
 class Verdict(NamedTuple):

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from smelt.cost import Profile
-from smelt.cost.kernel import Work
-from smelt.cost.rates import Rates
+from smelt.cost import Profile, Rates
+from smelt.schedule import Choice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,8 +45,9 @@ class Estimate(NamedTuple):
     counts: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, work: Work, grain: int, profile: Profile, rates: Rates) -> Estimate:
-        """Of the work of a kernel with so many tasks in a chunk, relative to nothing yet."""
+    def of(cls, choice: Choice, profile: Profile, rates: Rates) -> Estimate:
+        """Of what was chosen for a region, relative to nothing yet."""
+        work, grain = choice.work, choice.grain
         chunks = -(-max(1, work.tasks) // grain)
         counted = (work.instructions, work.moves, *work.beyond[:2], work.divided + work.functions)
         bounded = (min(work.tasks, MOST_TASKS), min(chunks, MOST_CHUNKS))

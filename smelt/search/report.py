@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from smelt.cost import Profile
-from smelt.cost.kernel import cost
-from smelt.cost.rates import assumed
+from smelt.cost import Profile, assumed
 from smelt.kernel import Illegal, Region, parse_region
-from smelt.schedule import Candidate, Choice, lowered
+from smelt.schedule import Candidate
+from smelt.search.contender import considered
 from smelt.search.guess import Estimate, Guess, Known, promising
 from smelt.search.space import Point, starts
 
@@ -82,9 +81,8 @@ def load(path: Path, every: int = 1, alone: bool = False) -> Measured:
 
 
 def _estimated(candidate: Candidate, region: Region, profile: Profile, cores: int) -> Estimate:
-    taken, kernel = lowered(candidate, region, profile)
-    choice = Choice.of(taken, cost(region, kernel, profile), profile, ())
-    return Estimate.of(choice.work, choice.grain, profile._replace(cores=cores), assumed(profile))
+    choice, _ = considered(candidate, region, profile)
+    return Estimate.of(choice, profile._replace(cores=cores), assumed(profile))
 
 
 def out_of_fold(measured: Measured) -> Array:
