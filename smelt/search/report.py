@@ -147,12 +147,15 @@ def table(found: Sequence[Quality]) -> Iterable[str]:
 
 
 def worth(path: Path) -> dict[str, float]:
-    """By knobs: how much faster the best of a list is than the best of those that leave the knob at its default."""
-    points = json.loads(path.read_text(encoding="utf-8"))["points"]
-    best = max(0.0, *(speed for *_, speed in points))
-    names = {name for _, knobs, *_ in points for name in knobs}
-    rest = {name: max([0.0, *(speed for _, knobs, _, speed in points if name not in knobs)]) for name in names}
-    return {name: float(np.exp(best - rest[name])) for name in sorted(names)}
+    """By knobs: how much faster the best of a list is than the best of those that leave the knob at its default. What
+    counts is the smaller gain of the two on one thread and on all.
+    """
+    told = json.loads(path.read_text(encoding="utf-8"))["points"]
+    points = [(knobs.keys(), min(measured)) for _, knobs, *measured in told]
+    best = max(0.0, *(gain for _, gain in points))
+    names = sorted(frozenset[str]().union(*(knobs for knobs, _ in points)))
+    rest = {name: max([0.0, *(gain for knobs, gain in points if name not in knobs)]) for name in names}
+    return {name: float(np.exp(best - rest[name])) for name in names}
 
 
 def knob_table(paths: Sequence[Path]) -> Iterable[str]:
