@@ -6,5 +6,6 @@ them measures nothing.
 """
 
 from smelt.cost.profile import Profile, profile
+from smelt.cost.rates import Rates, assumed, known
 
-__all__ = ["Profile", "profile"]
+__all__ = ["Profile", "Rates", "assumed", "known", "profile"]

@@ -13,6 +13,7 @@ read and write by the rate of memory.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -20,15 +21,16 @@ from typing import Final, NamedTuple
 from smelt.cost.operations import COSTLY, DIVIDING, FREE
 from smelt.cost.profile import Profile
 from smelt.cost.rates import Rates, assumed
-from smelt.graph import Variable, upper
+from smelt.graph import Index, Variable, upper
 from smelt.kernel import DOTS, PRODUCTS, For, Kernel, Load, Part, Region, Store, Value, extent, ir, variables_of
 
 LINE: Final = 64  # bytes that caches hold and move together
 LATENCIES: Final = {"fma": 8}  # instructions that could begin until a sum can be added to again
 LATENCY: Final = 4  # of others
-ALONE: Final = 4.0  # lines that could be fetched in a row until one has come by itself
+ALONE: Final = 2.0  # lines that could be fetched in a row until one has come by itself
 PAGE: Final = 4096  # bytes up to which memory that is side by side for a program is so for caches
 TURN: Final = 1.0  # instructions that a turn of a loop takes for itself
+WIDE: Final = 2  # instructions for an element of a vector that is wider than the registers: compilers take it apart
 OVERLAP: Final = 0.3  # of the time that is not the longest shows nevertheless
 CHUNK_WAKES: Final = 4  # a chunk of tasks takes as long as waking so many threads: then nobody waits for nothing
 
@@ -74,9 +76,9 @@ class Work(NamedTuple):
         work = self.core_nanoseconds(profile, assumed(profile))
         return max(1, int(chunk_nanoseconds(profile) * max(1, self.tasks) / max(work, 1.0)))
 
-    def seconds(self, profile: Profile, rates: Rates) -> float:
-        """The time of a launch on all cores."""
-        chunks = -(-max(1, self.tasks) // self.grain(profile))
+    def seconds(self, profile: Profile, rates: Rates, grain: int = 0) -> float:
+        """The time of a launch on all cores, with so many tasks in a chunk, or as many as are worth a thread."""
+        chunks = -(-max(1, self.tasks) // (grain or self.grain(profile)))
         threads = min(profile.cores, chunks)
         idle = -(-chunks // threads) * threads / chunks if chunks < 4 * threads else 1.0
         waking = rates.wake if threads > 1 else 0.0
@@ -92,7 +94,7 @@ def chunk_nanoseconds(profile: Profile) -> float:
 
 
 def rows_in_cache(rows: float, run: float, apart: int) -> float:
-    """Bytes of the first-level cache that some rows take: those a power of two apart share a few of its places."""
+    """Bytes of a cache that some rows take: those a power of two apart share a few of its places."""
     return rows * max(run, min(apart & -apart, PAGE))
 
 
@@ -170,7 +172,7 @@ class _Touch:
 
     @property
     def near_footprint(self) -> float:
-        """What it takes of the first-level cache."""
+        """What it takes of the first two caches, whose places depend on the address."""
         return max(self.footprint, rows_in_cache(self.wanted / self.run, self.run, self.apart) if self.run else 0.0)
 
     @property
@@ -202,6 +204,7 @@ class _Walk:
         self.registers = profile.vector_registers
         self.masks = profile.masks
         self.lets: dict[Variable, frozenset[Variable]] = {}
+        self.expressions: dict[str, Index] = {}  # of those
 
     def body(self, statements: Iterable[ir.Statement]) -> _Body:
         """One turn through a body."""
@@ -218,6 +221,7 @@ class _Walk:
                 touched += inner.touches.values()
             elif isinstance(statement, ir.Let):
                 self.lets[statement.variable] = self.resolved(statement.expression.variables())
+                self.expressions[statement.variable.name] = statement.expression
             else:
                 self.count(statement, found, touched)
         self.merge(found, touched)
@@ -293,7 +297,7 @@ class _Walk:
             self.update(statement, found)
         elif isinstance(statement, ir.Compute):
             if statement.op in COSTLY:
-                counts["functions"] += _elements(statement.value.parts)
+                counts["functions"] += self.functions(statement.value)
             elif statement.op in DIVIDING:
                 counts["divided"] += _elements(statement.value.parts)
             elif statement.op not in FREE:
@@ -322,21 +326,23 @@ class _Walk:
         buffer = statement.buffer
         variables: frozenset[Variable] = frozenset()
         near: frozenset[Variable] = frozenset()
-        apart = PAGE
+        apart, following = PAGE, math.inf
         for i, stride in zip(statement.index, buffer.strides, strict=True):
             used = self.resolved(i.variables())
             variables |= used
             if stride == 1:
-                near |= used
+                near |= i.variables()
+                near |= {v for v in used - near if self.step(statement, v) <= LINE}
             elif used and isinstance(stride, int):
                 apart = min(apart, (stride & -stride) * buffer.dtype.itemsize)
+                following = min(following, abs(stride) * buffer.dtype.itemsize)
         wanted = run = float(buffer.dtype.itemsize)
         for part in statement.value.parts:
             if part.variable in variables:
                 wanted *= part.extent
                 if part.variable in near:
                     run *= part.extent
-        if apart == run:  # rows follow each other
+        if following == run:  # rows follow each other
             near = variables
         if isinstance(statement, Load) and statement.picks:  # anywhere
             near = frozenset()
@@ -346,6 +352,17 @@ class _Walk:
         ).measure()
         made.beyond = [wanted * made.drag] * 3
         return made
+
+    def step(self, statement: Load | Store, variable: Variable) -> int:
+        """How far an access moves, in bytes, as a variable goes from 0 to 1, through others that depend on it."""
+        places = []
+        for value in (0, 1):
+            values = defaultdict(lambda: 1, {variable.name: value})  # sizes among them, which may divide
+            for name, expression in self.expressions.items():
+                values[name] = expression.evaluate(values)
+            steps = zip(statement.index, statement.buffer.strides, strict=True)
+            places.append(sum(i.evaluate(values) * upper(stride) for i, stride in steps))
+        return int(abs(places[1] - places[0])) * statement.buffer.dtype.itemsize
 
     def moves(self, statement: Load | Store, touch: _Touch) -> float:
         """Vectors that lie in one piece are moved at once; others, or such that no mask can cut, by elements."""
@@ -361,9 +378,17 @@ class _Walk:
         return self.tiles(value.parts, value.dtype.itemsize)
 
     def tiles(self, parts: Iterable[Part], itemsize: int) -> int:
-        """How many vectors a tile takes."""
-        width = self.vector_bytes
-        return math.prod([-(-p.extent * itemsize // width) if p.is_lane else p.extent for p in parts])
+        """How many vectors a tile takes, or what its elements do instead where they do not fit one."""
+        width, count = max(1, self.vector_bytes // itemsize), 1
+        for part in parts:
+            count *= part.extent if not part.is_lane else 1 if part.extent <= width else WIDE * part.extent
+        return count
+
+    def functions(self, value: Value) -> int:
+        """Elements of full vectors that take as long as a function of a tile: one lane takes as long as all."""
+        width = max(1, self.vector_bytes // value.dtype.itemsize)
+        lanes = max([1, *(part.extent for part in value.parts if part.is_lane)])
+        return _elements(value.parts) * (width // lanes if lanes <= width else WIDE)
 
 
 def _footprints(touches: Iterable[_Touch]) -> tuple[float, float, float]:
@@ -372,7 +397,7 @@ def _footprints(touches: Iterable[_Touch]) -> tuple[float, float, float]:
     for touch in touches:
         first += touch.near_footprint
         rest += touch.footprint
-    return first, rest, rest
+    return first, first, rest
 
 
 def _elements(parts: Iterable[Part]) -> int:

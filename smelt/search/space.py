@@ -57,7 +57,11 @@ class Point:
 
 def starts(region: Region, profile: Profile) -> list[Point]:
     """Every template of a region at its default knobs; the first is what is taken without a search."""
-    return [Point(_without_groups(each, profile), each.default) for each in templates(region, profile)]
+    idle = set[str]() if profile.group_threads else {"threads"}  # where threads do not come in groups
+    if not any(e.op == "load" and e.attribute.picks for e in region.order()):
+        idle.add("gathered")
+    width = profile.vector_bytes // min(e.dtype.itemsize for e in region.order())
+    return [Point(_narrowed(each, idle, width), each.default) for each in templates(region, profile)]
 
 
 def located(candidate: Candidate, region: Region, profile: Profile) -> Point | None:
@@ -68,11 +72,12 @@ def located(candidate: Candidate, region: Region, profile: Profile) -> Point | N
     return None
 
 
-def _without_groups(template: Template, profile: Profile) -> Template:
-    """Where threads do not come in groups, how many there are in one is no question."""
-    if profile.group_threads or "threads" not in template.domains:
-        return template
-    return template._replace(domains={name: values for name, values in template.domains.items() if name != "threads"})
+def _narrowed(template: Template, idle: set[str], width: int) -> Template:
+    """A template without knobs that change nothing, and without vectors that no register holds: those never win."""
+    domains = {name: domain for name, domain in template.domains.items() if name not in idle}
+    for name in domains.keys() & {"lanes", "key_lanes"}:
+        domains[name] = tuple(each for each in domains[name] if isinstance(each, int) and each <= max(width, 1))
+    return template._replace(domains=domains)
 
 
 def steps(point: Point) -> Iterator[Point]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from smelt import runtime
 from smelt.compiler import MEASURED_AS, CompiledGraph, Compiler, graph_text, kernels_of, other_ways, question_of
-from smelt.device import Device, Memory
+from smelt.device import Memory
 from smelt.errors import SmeltError
 from smelt.fuse import NO_CHOICES, STEPS, Choices, Site, parse_choices, together
 from smelt.graph import Op, product_of, upper

@@ -133,5 +133,4 @@ class Overlay:
 
     def ask(self, device: Device, question: str, text: str = "") -> str | None:
         """The answer to a question."""
-        known = self.answers.get(question)
-        return known if known is not None or self.below is None else self.below.ask(device, question, text)
+        return self.answers.get(question) or (None if self.below is None else self.below.ask(device, question, text))

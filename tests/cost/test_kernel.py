@@ -126,6 +126,33 @@ store o[] = %1
     assert one.flops == four.flops == 65536
 
 
+def test_vectors_that_no_register_holds_are_taken_apart() -> None:
+    region = parse_region(_copy(4096).replace("%0\n", "%1\n").replace("output", "%1: float32 = exp %0\noutput"))
+    two, four, eight = (
+        cost(region, lower(region, parse_schedule(f"split i0 ({lanes} lane)")), NEON) for lanes in (2, 4, 8)
+    )
+    assert two.functions == 2 * four.functions  # a function takes as long for some lanes as for all of a vector
+    assert eight.moves > two.moves > four.moves
+    assert eight.functions > four.functions
+
+
+def test_rows_that_follow_each_other_are_read_as_one() -> None:
+    """Once only those that are a power of two wide were."""
+    each = []
+    for width in (8, 12):
+        region = parse_region(_product(48, width, 4096))
+        cut = parse_schedule(f"split i1 ({width // 4} reg, 4 lane)\norder i0.0 i1.0 r0.0")
+        each.append(cost(region, lower(region, cut), NEON).beyond[0] / width)
+    assert each[1] == pytest.approx(each[0], rel=0.3)
+
+
+def test_chunks_may_be_given() -> None:
+    work, rates = _work(_copy(1 << 22)), assumed(NEON)
+    alone = work.seconds(NEON, rates, grain=work.tasks)
+    assert alone > 1.5 * work.seconds(NEON, rates)
+    assert work.seconds(NEON, rates, work.grain(NEON)) == work.seconds(NEON, rates)
+
+
 def test_symbolic_sizes_count_at_their_bounds() -> None:
     text = _copy(1000).replace("axis i0 in 0 .. 999", "parameter n in 1 .. 1000\naxis i0 in 0 .. n - 1")
     text = text.replace("[1000]", "[n]")

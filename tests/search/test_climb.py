@@ -10,8 +10,9 @@ import pytest
 
 from smelt.device.cpu import CPU
 from smelt.kernel import Region
-from smelt.search.climb import Climb, Guess, Limits, climb
+from smelt.search.climb import Climb, Limits, _Search, climb
 from smelt.search.contender import Contender, Outcome, Timed, Verdict
+from smelt.search.guess import TRUST, Estimate, Guess
 from smelt.search.space import Point, leaps, starts, steps
 from tests.kernel import regions as r
 
@@ -100,13 +101,23 @@ def test_steps_change_one_knob_and_leaps_at_most_two() -> None:
 
 def test_a_guess_learns_what_knobs_do() -> None:
     guess = Guess()
-    assert guess(["a", "b"], 1.0) == pytest.approx(0.5)
+    same = Estimate(0.0)
+    assert guess(["a", "b"], Estimate(1.0)) == pytest.approx(TRUST)
     for _ in range(20):
-        guess.learn(frozenset({"a"}), 0.0, 0.3)
-        guess.learn(frozenset({"b"}), 0.0, -0.3)
-        guess.learn(frozenset({"a", "b"}), 0.0, 0.0)
-    assert guess(["a"], 0.0) == pytest.approx(0.3, abs=0.02)
-    assert guess(["b"], 0.0) == pytest.approx(-0.3, abs=0.02)
+        guess.learn({"a"}, same, 0.3)
+        guess.learn({"b"}, same, -0.3)
+        guess.learn({"a", "b"}, same, 0.0)
+    assert guess(["a"], same) == pytest.approx(0.3, abs=0.02)
+    assert guess(["b"], same) == pytest.approx(-0.3, abs=0.02)
+    assert guess(["b", "c"], same) == pytest.approx(-0.3, abs=0.15)
+
+
+def test_chunks_of_tasks_are_looked_at() -> None:
+    """They change no kernel, so once they were taken for what had been looked at before."""
+    search = _Search(REGIONS["rows"].region, CPU(), random.Random(0))
+    search.look(steps(starts(search.region, search.device.profile)[0]), math.inf, lambda: 0.0)
+    assert any("grain" in str(seen.point) for seen in search.waiting)
+    assert not any("gathered" in str(seen.point) or "lanes 64" in str(seen.point) for seen in search.waiting)
 
 
 def test_points_are_told_by_what_they_change() -> None:
