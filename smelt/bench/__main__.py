@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from smelt import runtime
 from smelt.bench import compare, tuned
 from smelt.bench.coldpath import coldpath_table, measure_coldpath
 from smelt.bench.compare import COMPILE
@@ -246,11 +247,9 @@ def _reported(suite: str, rows: list[Row], facts: dict[str, Any], arguments: arg
 
 
 def _tuned(arguments: argparse.Namespace) -> int:
-    from smelt.device.cpu import CPU
-
     facts, budget = machine(), "quick" if arguments.quick else arguments.budget
     count = 6 if arguments.quick else arguments.draw
-    kernels = tuned.chosen(count, arguments.seed, arguments.only or (), CPU().profile)
+    kernels = tuned.chosen(count, arguments.seed, arguments.only or (), runtime.default_device().profile)
     found: list[tuned.Result] = []
     kept = None if arguments.json in (None, "-") else Path(arguments.json).with_suffix(".jsonl")
     status = 0
