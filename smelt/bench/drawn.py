@@ -16,8 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 import smelt as sm
-from smelt.cost import Profile
-from smelt.cost.rates import assumed
+from smelt.cost import Profile, rates
 
 FAMILIES = {"matmul": 20, "rows": 10, "elementwise": 10, "attention": 6, "conv": 6, "reduce": 8}  # of 60
 SHORTEST, LONGEST = 20e-6, 50e-3  # seconds
@@ -87,12 +86,12 @@ class Drawn(NamedTuple):
 
     def seconds(self, profile: Profile) -> float:
         """What it may take, by what is assumed of the processor."""
-        operation, rates = OPERATIONS[self.operation], assumed(profile)
+        operation, speed = OPERATIONS[self.operation], rates.assumed(profile)
         flops, functions = operation.work(*self.sizes)
         itemsize = 1 if self.dtype == "int8" else getattr(sm, self.dtype).itemsize
         nbytes = itemsize * sum(math.prod(shape) for shape in operation.shapes(*self.sizes))
-        computing = max(itemsize, 4) / 4 * flops / rates.multiply_add + functions / rates.function
-        moving = nbytes / (rates.third if nbytes < profile.l3_bytes / 2 else rates.memory_all / profile.cores)
+        computing = max(itemsize, 4) / 4 * flops / speed.multiply_add + functions / speed.function
+        moving = nbytes / (speed.third if nbytes < profile.l3_bytes / 2 else speed.memory_all / profile.cores)
         return 1e-9 * max(computing, moving) / profile.cores / _SHARE
 
 
