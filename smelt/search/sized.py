@@ -14,9 +14,11 @@ from typing import Final, NamedTuple
 from smelt.kernel import Region, extent
 from smelt.search.contender import Contender, Measurer, Outcome, Timed
 from smelt.search.inputs import length, number
+from smelt.search.race import LEAST_TURNS
 
 LOSES: Final = 0.99  # times as fast: what is slower anywhere is not adopted
 SURELY: Final = 0.98  # the same for the lower bound
+LONGER: Final = 3  # times as many seconds, where there were too few turns
 SEEN: Final = 2  # sizes that a program uses most often, which weigh as much as all others
 MOST_BYTES: Final = 1 << 26  # of the buffers of a region at the largest of its sizes that is tried
 MOST_WORK: Final = 1 << 29  # elements of all its axes together: a race of more would take minutes, and say the same
@@ -78,7 +80,10 @@ class Sized:
         """Both against each other at every place, for so many seconds at each."""
         found: list[Timed] = []
         for one in self.measurers:
-            found.append(one.confirm(region, best, default, seconds))
+            timed = one.confirm(region, best, default, seconds)
+            if timed.turns < LEAST_TURNS and _holds(timed):  # large sizes take longer to be sure of
+                timed = one.confirm(region, best, default, LONGER * seconds)
+            found.append(timed)
             if not _holds(found[-1]):
                 return found[-1]._replace(low=min(found[-1].low, LOSES))
         return together(found, self._weights)

@@ -33,7 +33,7 @@ class At:
     """A measurer at one size, where contenders are so much faster by their number; what it was asked about."""
 
     def __init__(self, *ratios: float, state: str = "timed") -> None:
-        self.ratios, self.state, self.asked = (1.0, *ratios), state, list[int]()
+        self.ratios, self.state, self.asked, self.needed = (1.0, *ratios), state, list[int](), 0.0
 
     def race(self, region: Region, contenders: Sequence[Contender], seconds: float) -> list[Outcome]:
         self.asked.append(len(contenders))
@@ -44,7 +44,7 @@ class At:
         ]
 
     def confirm(self, region: Region, best: Contender, default: Contender, seconds: float) -> Timed:
-        return Timed(self.ratios[1], self.ratios[1], self.ratios[1], 1.0, 15)
+        return Timed(self.ratios[1], self.ratios[1], self.ratios[1], 1.0, 15 if seconds >= self.needed else 9)
 
 
 @pytest.fixture
@@ -91,6 +91,12 @@ def test_what_loses_somewhere_is_not_adopted(region: Region, contenders: list[Co
     outcome = everywhere.race(region, contenders[:2], 1.0)[1]
     assert outcome.timed is not None and outcome.timed.ratio <= 1
     assert sized.Sized([At(2.0), At(1.0)], [1.0, 3.0]).confirm(region, contenders[1], contenders[0], 1.0).low > 1.02
+
+
+def test_large_sizes_get_time_for_enough_turns(region: Region, contenders: list[Contender]) -> None:
+    large = At(1.5)
+    large.needed = 2.0
+    assert sized.Sized([At(1.5), large], [1.0, 1.0]).confirm(region, contenders[1], contenders[0], 1.0).turns == 15
 
 
 def test_what_is_wrong_at_one_size_is_wrong(region: Region, contenders: list[Contender]) -> None:
