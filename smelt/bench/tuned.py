@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import smelt
+from smelt import runtime
 from smelt.bench.drawn import Drawn, drawn
 from smelt.bench.report import Bounds, Measured, Report, Row
 from smelt.bench.timing import ChildError
@@ -70,12 +71,11 @@ def measure_drawn(
     count: int, seed: int, only: Iterable[str], budget: str, kept: Path | None, progress: Callable[[str], None]
 ) -> Report:
     """Tune so many kernels, or those of them whose names contain one of these texts. Ctrl-C ends it early."""
-    from smelt.device.cpu import CPU
-
     found: list[Result] = []
     text = ""
     try:
-        for result in measure_tuned(chosen(count, seed, only, CPU().profile), budget, kept, progress):
+        kernels = chosen(count, seed, only, runtime.default_device().profile)
+        for result in measure_tuned(kernels, budget, kept, progress):
             found.append(result)
     except KeyboardInterrupt:
         text = "interrupted"

@@ -211,7 +211,7 @@ def _facts(one: exchange.Known, is_looked_at: bool = True) -> dict[str, Any]:
     record = one.record
     return {
         "name": record.question.digest,
-        "kernel": exchange.title_of(record.question.text),
+        "kernel": record.reason if record.question.is_graph else exchange.title_of(record.question.text),
         "where": _where(record.place),
         "state": record.state,
         "counts_as": _state(record, is_looked_at),
@@ -249,15 +249,16 @@ def _today(record: record.Record) -> dict[str, Any]:
     from smelt.device import open_device
     from smelt.errors import SmeltError
     from smelt.kernel import Illegal, parse_region, parse_schedule
-    from smelt.schedule import Candidate
+    from smelt.schedule import chosen as chosen_for
     from smelt.search import contender
 
+    if record.question.is_graph:
+        return {"is_same": True, "today": "taken if it gives the kernels that were measured", "changes": []}
     try:
         device, region = open_device(record.place.device, "smelt tune show"), parse_region(record.question.text)
         default = contender.Contender.default(region, device)
-        chosen = contender.Contender.of(
-            Candidate("known", region, parse_schedule(record.answer.schedule)), region, device
-        )
+        actions = parse_schedule(record.answer.schedule)
+        chosen = contender.Contender.of(chosen_for("known", region, actions, device.profile), region, device)
     except (SmeltError, Illegal) as error:
         return {"is_same": False, "today": f"it does not fit: {str(error).splitlines()[0]}", "changes": []}
     is_same = chosen.digest == record.answer.source

@@ -27,7 +27,6 @@ from smelt.search.inputs import usual_sizes
 from smelt.search.measure import Kernel, Racer, timing_turn
 from smelt.search.race import INCUMBENT
 from smelt.search.space import Point, starts, steps
-from smelt.search.verify import Trial
 from smelt.search.worker import Jobs, Stopwatch
 
 FARTHEST: Final = 6  # steps from a template's default
@@ -76,8 +75,9 @@ class Builder(Racer):
         """The default's kernel, and those of points that are built and right."""
         contenders = [Contender.default(region, self.device), *points.values()]
         kernels = self._built(contenders, {})
-        with self._session(region, is_checked=True) as session:
-            right = self._verified(session, kernels, [one.digest for one in contenders], {}, ("normal",))
+        with self:
+            digests = [one.digest for one in contenders]
+            right = self._verified(self.expect(region), kernels, digests, {}, ("normal",))
         named = zip(points, range(1, len(contenders)), strict=True)
         return kernels[0], [(point, kernels[at]) for point, at in named if at in right]
 
@@ -98,13 +98,12 @@ def time(path: Path, rounds: int) -> None:
     told = json.loads(path.read_text(encoding="utf-8"))
     jobs, region = Jobs(), parse_region(told["region"])
     kernels, mark = told.pop("kernels"), told.pop("mark")
-    marked = Trial(parse_region(mark.pop("region")), {}, 0, jobs.device), jobs._found(mark)
-    runnable = [jobs._found(kernel) for kernel in kernels]
-    trial = Trial(region, usual_sizes(region), 0, jobs.device)
+    jobs.region(told["region"], usual_sizes(region), 0, is_checked=False)
+    marked, runnable = jobs._marked(mark), [jobs._found(kernel) for kernel in kernels]
     speeds = []
     for threads in (1, 0):
         with configure(threads=threads), timing_turn():
-            seconds, ratios = _rounds(Stopwatch(trial, runnable, marked, True), len(kernels), rounds)
+            seconds, ratios = _rounds(Stopwatch(jobs.trial, runnable, jobs._sets(True), *marked), len(kernels), rounds)
         told["seconds"] = [*told.get("seconds", []), float(f"{seconds:.3g}")]
         speeds.append([round(math.log(ratio), DIGITS) for ratio in ratios])
     told["points"] = [[*point, *some] for point, *some in zip(told["points"], *speeds, strict=True)]

@@ -6,7 +6,8 @@ whole program was faster with it. What runs is what ran before until then.
 """
 
 from smelt.tuning.outside import Recording, Replay
-from smelt.tuning.programs import Budget, tune, tune_programs
+from smelt.tuning.pace import Budget
+from smelt.tuning.programs import tune, tune_programs
 from smelt.tuning.progress import Progress
 from smelt.tuning.report import Row, Tuning
 from smelt.tuning.watching import Watched, watching

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from smelt import schedule
 from smelt.config import VERSION
 from smelt.device import Device
 from smelt.errors import SmeltError
 from smelt.kernel import Illegal, parse_region, parse_schedule
-from smelt.schedule import Candidate
 from smelt.search import contender, exchange, inputs, log, measure, race, record
 from smelt.tuning.keeping import plain, today
 
@@ -62,8 +62,8 @@ def check(
     """Measure what a log says about a device, within so many seconds: first what is not used although it might be, then
     the answers in force. What the log is to say of each is for the caller to add.
     """
-    until, racer = time.monotonic() + seconds, measurer or measure.Racer(device, seed=seed)
-    run = record.new_run()
+    until, run, own = time.monotonic() + seconds, record.new_run(), measure.Racer(device, seed=seed)
+    racer = measurer or own
     questions = list(_questions(device, records))
     done = 0
     for asked in _ordered(questions, device, until):
@@ -72,6 +72,7 @@ def check(
         done += 1
         say(f"{done} of {len(questions)}")
         yield from _in_turn(asked, lambda one: _checked(one, device, racer, seed, run))
+    own.close()
     if done < len(questions):
         say(f"time is up: {len(questions) - done} of {len(questions)} regions were not measured")
 
@@ -122,6 +123,9 @@ def _questions(device: Device, records: Sequence[record.Record]) -> Iterator[lis
     for (place, question), said in log.standing(enumerate(records)).items():
         if place.device != here.device:
             continue
+        # Only searches have whole programs, and several sizes.
+        if any(one.question.is_graph or "parameter" in one.question.text for _, one in said.values()):
+            continue
         for _, one in reversed(said.values()):
             if place == here and one.state == "confirmed":
                 answers.setdefault(question, []).append(one)
@@ -142,7 +146,7 @@ def _asked(one: record.Record, device: Device) -> _Asked:
         region = parse_region(one.question.text)
         default = contender.Contender.default(region, device)
         actions = parse_schedule(one.answer.schedule)
-        chosen = contender.Contender.of(Candidate("known", region, actions), region, device)
+        chosen = contender.Contender.of(schedule.chosen("known", region, actions, device.profile), region, device)
     except (SmeltError, Illegal) as error:
         return _Asked(one, was, None, None, f"the schedule does not fit: {str(error).splitlines()[0]}")
     if was == "answer" and (chosen.digest != one.answer.source or one.evidence.method != record.Evidence().method):
@@ -155,7 +159,7 @@ def _checked(asked: _Asked, device: Device, racer: contender.Measurer, seed: int
     one, was, default, chosen, problem = asked
     if default is None or chosen is None:
         state = "refused"
-    elif chosen.digest == default.digest:
+    elif chosen.identity == default.identity:
         state, problem = "refused", "it is the default by now"
     elif _bytes(one.question.text) > MOST_BYTES:
         return Checked(one, was, "unsure", "its buffers are too large to be raced here", None)
@@ -191,7 +195,7 @@ def _measured(
     timed = racer.confirm(region, chosen, default, SECONDS)
     if race.is_adopted(timed):
         # What was an answer stays the one that it was, so that forgetting this check takes nothing away.
-        answer = record.Answer(one.answer.schedule, bits, chosen.digest)
+        answer = record.Answer(one.answer.schedule, bits, chosen.digest, one.answer.knobs)
         new = None if was == "answer" else _written(asked, device, "confirmed", "", timed, seed, run, answer)
         return Checked(one, was, "holds", "", timed, new)
     if timed.turns < race.LEAST_TURNS and timed.high >= race.LOST:

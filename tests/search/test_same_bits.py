@@ -102,4 +102,4 @@ def test_answers_that_change_bits_are_used_only_where_that_is_allowed() -> None:
     plain = sum(kernel.schedule == "" for graph in graphs for kernel in graph.kernels)
     assert plain > len(asked) / 2
     differ = sum(a != b for a, b in zip(expected, found, strict=True))
-    assert differ > 3, "other sums have other bits"
+    assert differ, "other sums have other bits"

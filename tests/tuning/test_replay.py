@@ -77,7 +77,7 @@ def test_a_recording_gives_the_same_log_on_one_thread_and_on_two(
     assert b'"state":"confirmed"' in expected and b'"state":"wrong"' in expected
     assert tuned(tmp_path / "b", Recording(), Noisy()) != expected
     monkeypatch.setattr(programs.measure, "Racer", None)  # nobody measures
-    monkeypatch.setattr(programs, "_raced", None)
+    monkeypatch.setattr(programs, "_raced", lambda *_: pytest.fail("nobody measures"))
     for name, threads in (("c", 1), ("d", 2)):
         assert tuned(tmp_path / name, Replay(file), threads=threads) == expected
     with pytest.raises(ArgumentError, match="where this run asks for 2 s, seed 4"):

@@ -19,8 +19,9 @@ from smelt.kernel import parse_region, parse_schedule
 from smelt.schedule import Candidate
 from smelt.search.contender import Contender
 from smelt.search.log import Log
-from smelt.search.measure import Racer, Worker
+from smelt.search.measure import Racer
 from smelt.search.place import digest
+from smelt.search.processes import Worker
 from smelt.search.record import Answer
 from smelt.search.selftest.samples import sample
 
@@ -45,9 +46,10 @@ def tuner(number: int, device: Device) -> None:
     """Two kernels, which are compiled, verified and timed."""
     region = parse_region(sample(number).question.text)
     other = Contender.of(Candidate("other", region, parse_schedule(OTHER)), region, device)
-    for outcome in Racer(device).race(region, [Contender.default(region, device), other], _SECONDS):
-        if outcome.state != "timed":
-            raise AssertionError(f"{outcome.state}: {outcome.reason}")
+    with Racer(device) as racer:
+        for outcome in racer.race(region, [Contender.default(region, device), other], _SECONDS):
+            if outcome.state != "timed":
+                raise AssertionError(f"{outcome.state}: {outcome.reason}")
 
 
 KINDS: Final[dict[str, Callable[[int, Device], None]]] = {"writer": writer, "tuner": tuner}

@@ -158,7 +158,8 @@ def survey(
             break
         region = parse_region(text)
         wrong = list(mutants(region, device))
-        outcomes = Racer(device).race(region, [Contender.default(region, device), *wrong], seconds)
+        with Racer(device) as racer:
+            outcomes = racer.race(region, [Contender.default(region, device), *wrong], seconds)
         if outcomes[0].state != "timed":
             raise InternalError(f"the default of region {number} is {outcomes[0].state}: {outcomes[0].reason}")
         found += [Found(number, mutant.label, outcome) for mutant, outcome in zip(wrong, outcomes[1:], strict=True)]

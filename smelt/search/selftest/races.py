@@ -46,10 +46,9 @@ def races(
     say: Callable[[int], None] = lambda _: None,
 ) -> Adoptions:
     """Confirm the default against itself so many times; what the clock says of the second is multiplied by a factor."""
-    racer, one = Racer(device, seed=seed), Contender.default(region, device)
-    racer.planted = [1.0, factor]
-    found = []
-    with _neighbor() if is_noisy else contextlib.nullcontext():
+    one, found = Contender.default(region, device), []
+    with Racer(device, seed=seed) as racer, _neighbor() if is_noisy else contextlib.nullcontext():
+        racer.planted = [1.0, factor]
         for number in range(count):
             found.append(racer.confirm(region, one, one, seconds))
             say(number + 1)
