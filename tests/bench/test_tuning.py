@@ -34,9 +34,10 @@ class Faster:
 
 def test_versions_are_compared_and_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tuning, "_MOST_PAIRS", 15)  # not as many as there is time for
-    kernel = ("relu(x + y)", (4001,), "float32")
-    with configure(data_dir=tmp_path):
-        same = tuning.compare_drawn(kernel, 5.0)
+    prepared = ("a @ b", (11, 320, 1090), "float32")  # its weight is packed after some calls
+    for kernel in (("relu(x + y)", (4001,), "float32"), prepared):
+        with configure(data_dir=tmp_path):
+            same = tuning.compare_drawn(kernel, 5.0)
         assert same["same"] and same["pairs"] >= 15 and max(same["errors"]) < 1
         assert 0 < same["low"] <= same["ratio"] <= same["high"]
 
