@@ -66,13 +66,15 @@ def check(
     racer = measurer or own
     questions = list(_questions(device, records))
     done = 0
-    for asked in _ordered(questions, device, until):
-        if time.monotonic() > until:
-            break
-        done += 1
-        say(f"{done} of {len(questions)}")
-        yield from _in_turn(asked, lambda one: _checked(one, device, racer, seed, run))
-    own.close()
+    try:
+        for asked in _ordered(questions, device, until):
+            if time.monotonic() > until:
+                break
+            done += 1
+            say(f"{done} of {len(questions)}")
+            yield from _in_turn(asked, lambda one: _checked(one, device, racer, seed, run))
+    finally:
+        own.close()
     if done < len(questions):
         say(f"time is up: {len(questions) - done} of {len(questions)} regions were not measured")
 

@@ -47,6 +47,9 @@ class Simulated:
     def confirm(self, region: Region, best: Contender, default: Contender, seconds: float) -> Timed:
         return self.timed
 
+    def close(self) -> None:
+        pass
+
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path: Path) -> Iterator[None]:

@@ -19,6 +19,7 @@ from smelt.search.log import user_log
 from smelt.transform.jit import Jit
 from smelt.tuning import sites
 from smelt.tuning.keeping import Keeper
+from smelt.tuning.outside import Live
 from smelt.tuning.sites import Duel, Found, agreement, search
 from smelt.tuning.watching import Program, Watched, watching
 
@@ -75,7 +76,7 @@ def test_what_wins_is_stored_used_and_listed(
     [kept] = [one for one in found if one.stored]
     assert {one.state for one in found} <= {"timed", "confirmed", "refused"} and kept.low >= 1.01
     for one in found:
-        Keeper(0).keep_fusion(one)
+        Keeper(0, Live()).keep_fusion(one)
     log = user_log()
     assert log is not None and [r.state for r in log.load().records].count("confirmed") == 1
     with runtime.using(runtime.Runtime()):
@@ -105,7 +106,7 @@ def test_what_wins_is_stored_used_and_listed(
 class Stale:
     """Says what cannot be to every question."""
 
-    def ask(self, device: Device, question: str) -> str | None:
+    def ask(self, device: Device, question: str, text: str = "") -> str | None:
         return f"store 9999{MEASURED_AS}{'0' * 32}"
 
 
