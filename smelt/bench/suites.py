@@ -110,6 +110,18 @@ def _with_others() -> dict[str, Suite]:
             threads=[max(both)],
             **common | {"quick": f"small networks and {_ROUGH}", "peers": TRAINED},
         ),
+        "compile": Suite(
+            "first calls and first losses with cold and warm caches, against JAX and torch.compile",
+            _compile,
+            quick="small models: a rough look",
+            strict=True,
+        ),
+    }
+
+
+def _alone() -> dict[str, Suite]:
+    """Those of smelt and NumPy alone."""
+    return {
         "tuned": Suite(
             "kernels that are drawn from a seed, by default and tuned",
             _tuned,
@@ -123,18 +135,6 @@ def _with_others() -> dict[str, Suite]:
                 (("--budget",), {"default": "max", "help": "of each: quick, max (the default), or seconds"}),
             ],
         ),
-        "compile": Suite(
-            "first calls and first losses with cold and warm caches, against JAX and torch.compile",
-            _compile,
-            quick="small models: a rough look",
-            strict=True,
-        ),
-    }
-
-
-def _alone() -> dict[str, Suite]:
-    """Those of smelt and NumPy alone."""
-    return {
         "core": _table(
             "calls, nodes, imports, first compilations, fused matmul: each with its bar",
             partial(_measures, MEASURES),

@@ -74,7 +74,7 @@ def templates(region: Region, profile: Profile) -> list[Template]:
     """The templates that a region may have, each with its default knobs: what a search starts from. The best first."""
     found: dict[tuple[str, object], Template] = {}
     known = list(candidates(region, profile))
-    for form, _, _, knobs, facts in chain(known, _further(known, profile)):
+    for form, _, _, knobs, facts in chain(known, _further(region, known, profile)):
         if knobs is not None and facts is not None:
             template = Template(form, facts, knobs, knobs.domains(facts))
             found.setdefault((form, type(knobs)), template)
@@ -93,9 +93,11 @@ def named(region: Region, profile: Profile, text: str) -> Candidate | None:
     return None
 
 
-def _further(known: Sequence[Candidate], profile: Profile) -> Iterator[Candidate]:
+def _further(region: Region, known: Sequence[Candidate], profile: Profile) -> Iterator[Candidate]:
     """What no default takes, but a search may start from, given what defaults are chosen from."""
-    for facts, knobs in {type(one.facts): (one.facts, one.knobs) for one in reversed(known)}.values():
+    # In words there are other tiles: those of instructions.
+    plain = [one for one in reversed(known) if one.region is region]
+    for facts, knobs in {type(one.facts): (one.facts, one.knobs) for one in plain}.values():
         if isinstance(facts, Contraction):
             yield from further_contractions(facts, profile)
         if isinstance(facts, Scores) and isinstance(knobs, Blocks):

@@ -28,6 +28,12 @@ class Faster:
             for one, speed in zip(contenders, speeds, strict=False)
         ]
 
+    def expect(self, region: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
     def confirm(self, region: Any, best: Contender, default: Contender, seconds: float) -> Timed:
         return Timed(2.0, 2.0, 2.0, 1e-3, 20)
 

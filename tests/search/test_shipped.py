@@ -21,6 +21,7 @@ from smelt.search.exchange import forget
 from smelt.search.file import METHOD
 from smelt.search.record import Place, Record, write
 from smelt.tuning.keeping import Keeper
+from smelt.tuning.outside import Live
 from smelt.tuning.report import Row
 from tests.search.test_transfer import asked, kernel, log, tuned
 
@@ -117,7 +118,7 @@ def test_what_is_no_faster_here_is_not_used_again() -> None:
     text = kernel(32).region
     record, question = tuned(text), asked(text)
     ship(record)
-    keeper = Keeper(0)
+    keeper = Keeper(0, Live())
     (seed,) = keeper.seeds(question)
     contender = Contender.of(seed, question.region, CPU())
     assert contender.digest == record.answer.source

@@ -124,7 +124,13 @@ def test_programs_tell_their_sizes_and_versions_take_turns() -> None:
 def test_a_kernel_is_searched_at_several_sizes() -> None:
     """For real, though briefly: verified at all sizes."""
     region, cpu = parse_region(ROWS.replace("4096", "64")), device("cpu")
-    racer = sized.racer(region, cpu, 0)
+    racers: list[measure.Racer] = []
+
+    def make(sizes: sized.Sizes | None) -> measure.Racer:
+        racers.append(measure.Racer(cpu, sizes))
+        return racers[-1]
+
+    racer = sized.racer(region, make)
     assert isinstance(racer, sized.Sized)
     contenders = [Contender.default(region, cpu)]
     for point in climb.starts(region, cpu.profile)[:1]:
@@ -132,4 +138,6 @@ def test_a_kernel_is_searched_at_several_sizes() -> None:
         contenders.append(Contender.of(changed.candidate, region, cpu))
     outcomes = racer.race(region, contenders, 0.1)
     assert outcomes[0].state == "timed" and outcomes[1].state == "timed"
-    assert isinstance(sized.racer(parse_region(measure.MARK), cpu, 0), measure.Racer)
+    assert isinstance(sized.racer(parse_region(measure.MARK), make), measure.Racer)
+    for one in racers:
+        one.close()

@@ -24,6 +24,7 @@ from smelt.search.log import Log, user_log
 from smelt.search.record import Answer, Evidence, Place, Question, Record, read, write
 from smelt.search.selftest.database import sample
 from smelt.tuning.keeping import Keeper
+from smelt.tuning.outside import Live
 from smelt.tuning.programs import Question as Kernel
 from tests.profiles import AVX512
 from tests.schedule.test_default import regions
@@ -146,7 +147,7 @@ def test_a_search_begins_with_what_was_good_before_and_for_neighbours() -> None:
     log().add(
         [tuned(near, "rows: grain 2"), tuned(text, state="timed"), tuned(text, "rows: grain 4", state="imported")]
     )
-    seeds = [str(seed.knobs) for seed in Keeper(0).seeds(asked(text))]
+    seeds = [str(seed.knobs) for seed in Keeper(0, Live()).seeds(asked(text))]
     assert len(seeds) == 3 and "grain 2" in seeds[-1]
 
 
@@ -155,9 +156,10 @@ def test_losers_are_not_tried_again() -> None:
     slow, wrong = tuned(text, ratio=0.8, state="timed"), tuned(text, "rows: grain 2", state="wrong")
     elsewhere = tuned(text, "rows: grain 4", ratio=0.8, state="timed", place=slow.place._replace(cores=99))
     log().add([slow, wrong, elsewhere, tuned(text, "rows: grain 8", state="timed")])
-    losers = Keeper(0).losers(asked(text))
-    assert losers.keys() == {slow.answer.source, wrong.answer.source}
-    assert losers[slow.answer.source] == pytest.approx(np.log(0.8))
+    losers = Keeper(0, Live()).losers(asked(text))
+    slowly, wrongly = (f"{one.answer.schedule}\n{one.answer.source}" for one in (slow, wrong))
+    assert losers.keys() == {slowly, wrongly}
+    assert losers[slowly] == pytest.approx(np.log(0.8))
 
 
 # --- under jit

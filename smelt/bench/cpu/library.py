@@ -13,7 +13,7 @@ from smelt.errors import ArgumentError
 
 PEERS = ("numpy", "torch", "torch.compile", "jax")  # whom smelt meets unless others are named
 TUNING_PEERS = ("torch.max-autotune", "tvm")  # those that search take minutes: only where they are asked for
-KNOWN = (*PEERS, *TUNING_PEERS)
+KNOWN = ("torch", "torch.compile", "torch.max-autotune", "jax", "numpy", "tvm")
 _MODULES = {"torch.compile": "in_torch", "torch.max-autotune": "in_torch"}
 _DISTRIBUTIONS = {"torch": "torch", "jax": "jax", "tvm": "apache-tvm"}
 

@@ -27,6 +27,7 @@ class Mistake(NamedTuple):
     name: str
     pattern: str
     becomes: str | Callable[[re.Match[str]], str]
+    chunks: int = 1  # of tasks that a kernel must have for it to be one
 
 
 def _one_less(match: re.Match[str]) -> str:
@@ -61,7 +62,7 @@ MISTAKES = (
     Mistake("it never ends", r"(long end\) \{)", r"\1 for (volatile int i = 1; i;) {}"),
     Mistake("it crashes", r"(long end\) \{)", r"\1 *(volatile int *)8 = 1;"),
     Mistake("nothing is written", r"(long end\) \{)", r"\1 return;"),
-    Mistake("only the first tasks are done", r"(long end\) \{)", r"\1 if (begin) return;"),
+    Mistake("only the first tasks are done", r"(long end\) \{)", r"\1 if (begin) return;", 2),
 )
 
 
@@ -70,8 +71,9 @@ def mutants(region: Region, device: Device) -> Iterator[Contender]:
     right = Contender.default(region, device)
     at = right.source.rindex(_HEAD)
     head, body = right.source[:at], right.source[at:]
-    for name, pattern, becomes in MISTAKES:
-        places = list(re.finditer(pattern, body))
+    chunks = -(-(right.kernel.tasks.value or 1) // right.choice.grain)
+    for name, pattern, becomes, least in MISTAKES:
+        places = list(re.finditer(pattern, body)) if chunks >= least else []
         if places:
             place = places[-1]
             changed = place.expand(becomes) if isinstance(becomes, str) else becomes(place)
