@@ -356,12 +356,15 @@ class _Walk:
     def step(self, statement: Load | Store, variable: Variable) -> int:
         """How far an access moves, in bytes, as a variable goes from 0 to 1, through others that depend on it."""
         places = []
-        for value in (0, 1):
-            values = defaultdict(lambda: 1, {variable.name: value})  # sizes among them, which may divide
-            for name, expression in self.expressions.items():
-                values[name] = expression.evaluate(values)
-            steps = zip(statement.index, statement.buffer.strides, strict=True)
-            places.append(sum(i.evaluate(values) * upper(stride) for i, stride in steps))
+        try:
+            for value in (0, 1):
+                values = defaultdict(lambda: 1, {variable.name: value})
+                for name, expression in self.expressions.items():
+                    values[name] = expression.evaluate(values)
+                steps = zip(statement.index, statement.buffer.strides, strict=True)
+                places.append(sum(i.evaluate(values) * upper(stride) for i, stride in steps))
+        except ZeroDivisionError:  # something divides by a size that is 0 here: it moves who knows where
+            return PAGE
         return int(abs(places[1] - places[0])) * statement.buffer.dtype.itemsize
 
     def moves(self, statement: Load | Store, touch: _Touch) -> float:
