@@ -13,7 +13,7 @@ from smelt.search import climb
 from smelt.tuning.watching import Program, Watched
 
 FEWEST: Final = 5  # pairs of calls, whose least ratio is a lower bound of the median 97 times of 100
-SETTLE_SECONDS: Final = 9.0  # for comparing whole programs, if their calls are short
+_SETTLE_SECONDS: Final = 9.0  # for comparing whole programs, if their calls are short
 LARGEST: Final = 0.6  # of the time: a comparison that takes longer leaves none to find anything
 _LEAST_SETTLING: Final = 4  # calls, if more would take longer than this share of the time
 _SETTLED: Final = 0.1
@@ -92,5 +92,5 @@ class Pace:
     @property
     def left(self) -> float:
         """Seconds that are left for kernels."""
-        reserved = max(min(_CONFIRMING * self.budget.seconds, SETTLE_SECONDS), 1.25 * self.whole_seconds)
+        reserved = max(min(_CONFIRMING * self.budget.seconds, _SETTLE_SECONDS), 1.25 * self.whole_seconds)
         return self.end - min(reserved, LARGEST * self.budget.seconds) - self.now()

@@ -26,7 +26,7 @@ from smelt.transform.jit import Jit
 from smelt.tuning import sites
 from smelt.tuning.keeping import Keeper
 from smelt.tuning.outside import Live, Outside, Replay, Told, clock
-from smelt.tuning.pace import FEWEST, LARGEST, SETTLE_SECONDS, Budget, Pace
+from smelt.tuning.pace import FEWEST, LARGEST, Budget, Pace
 from smelt.tuning.progress import Progress, Say
 from smelt.tuning.report import Row, Tuning
 from smelt.tuning.watching import Overlay, Program, Watched, watching
@@ -36,6 +36,8 @@ WHOLE: Final = 1.01  # times as fast, beyond noise, a whole program has to be
 _SETTLING: Final = 6  # calls after which inputs that stay the same are prepared
 _PAIRS: Final = 15  # of calls that whole programs are compared by, if there is time
 _MOST: Final = 300  # pairs
+_COMPARING: Final = 0.05  # of the time, for one comparison, and at most so many seconds if calls are short
+_COMPARED: Final = 3.0
 _LONGER: Final = 300  # runs of a kernel that its search may take longer, if these are long
 _HEADROOM: Final = (0.05, 0.5)  # of a kernel's time that may be saved, whatever the machine is said to do
 
@@ -301,7 +303,8 @@ def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, pace: Pace, o
     while pending:
         # Only what was measured counts: a schedule of a region that was written anew means something else here.
         answers = {row.question.digest: f"{row.chosen.schedule}{MEASURED_AS}{row.chosen.digest}" for row in pending}
-        left, seconds = pace.end - pace.now(), max(SETTLE_SECONDS / 3, pace.whole_seconds)
+        share = min(_COMPARING * pace.budget.seconds, _COMPARED)
+        left, seconds = pace.end - pace.now(), max(share, pace.whole_seconds)
         raced = functools.partial(_raced, programs, answers, run, seconds, left)
         whole: Sequence[Any] = outside.take("the whole", raced)
         tuning.whole = Whole(*whole)
