@@ -160,10 +160,11 @@ def test_memory_stays_flat_in_a_long_loop() -> None:
             x = (x * 0.9 + 1).realize()
 
     def fewest() -> int:
-        """Blocks in use, without the traces of dead nodes, which are swept up a few thousand at a time."""
+        """Blocks in use, without the traces of dead nodes, which are swept up a thousand at a time."""
         found = []
         for _ in range(10 if TEST_ALL else 4):
             steps(1_000)
+            live_nodes()  # sweeps
             gc.collect()
             found.append(sys.getallocatedblocks())
         return min(found)
