@@ -13,6 +13,7 @@ import pytest
 import smelt as sm
 from smelt.device import memory
 from smelt.device.memory import size_class
+from smelt.graph.node import live_nodes
 from smelt.transform import examine
 
 
@@ -120,12 +121,13 @@ def test_a_thousand_calls_keep_memory_flat() -> None:
     for _ in range(5):
         result = function(*arguments)
     pool = memory.pool()
+    live_nodes()  # sweeps up the dead of earlier tests: bodies of loops may hold memory until then
     gc.collect()
     used, had = pool.used_bytes, pool.used_bytes + pool.kept_bytes
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(1000):
         result = function(*arguments)
     assert result.shape == (S, D)
-    assert pool.used_bytes == used
-    assert pool.used_bytes + pool.kept_bytes == had  # not a single fresh block
+    assert pool.used_bytes <= used  # what earlier tests left behind may go meanwhile
+    assert pool.used_bytes + pool.kept_bytes <= had  # not a single fresh block
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident < 4 << 10  # KiB on Linux
