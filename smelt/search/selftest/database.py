@@ -30,6 +30,7 @@ from smelt.search.selftest.samples import hostile, sample
 
 _PATIENCE: Final = 5.0  # seconds after which nothing may be left of a process that was killed
 _SETTLED: Final = 3.0  # seconds after which nobody takes what is left for something new
+_TRIES: Final = 3  # of taking away what is left
 _MOMENTS: Final = {"writer": 0.03, "tuner": 1.5}  # seconds within which a process is killed
 _LONGEST: Final = 5.0  # seconds that a line may keep anybody busy
 _OWN: Final = {"tuned", "lock", "records.log", "index", "0" * 32, "1" * 32, "smelt-timing.lock"}  # of a log
@@ -63,10 +64,14 @@ def kill(count: int, seed: int = 0, say: Say = _nobody, kinds: Sequence[str] = (
                 promised += len((said + child.stdout.read()).splitlines())
             failures += [f"kill {turn}: {what}" for what in (*_lost(log, range(promised)), *_left(mark.encode()))]
             say(turn + 1)
-        time.sleep(_SETTLED if "tuner" in kinds else 0)
-        start(kinds[-1], log, promised, 1, variables).communicate()
-        failures += _lost(log, range(promised + 1))
-        left = [path for path in (*temporary.iterdir(), *log.root.iterdir()) if path.name not in _OWN]
+        for _ in range(_TRIES):  # compilers of those who were killed may still be writing
+            time.sleep(_SETTLED if "tuner" in kinds else 0)
+            start(kinds[-1], log, promised, 1, variables).communicate()
+            promised += 1
+            left = [path for path in (*temporary.iterdir(), *log.root.iterdir()) if path.name not in _OWN]
+            if not left:
+                break
+        failures += _lost(log, range(promised))
         return failures + [f"{path.name} was left" for path in left] + list(_torn(Log(folder / "torn")))
 
 
