@@ -118,9 +118,7 @@ def likeness(some: Sequence[Known], others: Sequence[Known]) -> Array:
     sizes = [np.array([len(names) for names, _ in points]) for points in (some, others)]
     different = sizes[0][:, None] + sizes[1][None] - 2 * shared
     speeds = [np.array([estimate.speed for _, estimate in points]) for points in (some, others)]
-    counts = [
-        np.array([estimate.counts for _, estimate in points]).reshape(len(points), -1) for points in (some, others)
-    ]
+    counts = _counts(some), _counts(others)
     apart = (counts[0] ** 2).sum(1)[:, None] + (counts[1] ** 2).sum(1)[None] - 2 * counts[0] @ counts[1].T
     together = np.exp(-different / ALIKE - (speeds[0][:, None] - speeds[1][None]) ** 2 / (2 * NEAR**2))
     in_proportion = SCALE * np.outer(*speeds) + SLOPE * counts[0] @ counts[1].T

@@ -29,10 +29,9 @@ from smelt.tuning.outside import Live, Outside, Replay, Told, clock
 from smelt.tuning.pace import FEWEST, LARGEST, Budget, Pace
 from smelt.tuning.progress import Progress, Say
 from smelt.tuning.report import Row, Tuning
-from smelt.tuning.watching import Overlay, Program, Watched, watching
+from smelt.tuning.watching import WHOLE, Overlay, Program, Run, Watched, watching
 
 LEAST_SHARE: Final = 0.005  # of the time: a kernel below it is not worth a search
-WHOLE: Final = 1.01  # times as fast, beyond noise, a whole program has to be
 _SETTLING: Final = 6  # calls after which inputs that stay the same are prepared
 _PAIRS: Final = 15  # of calls that whole programs are compared by, if there is time
 _MOST: Final = 300  # pairs
@@ -68,9 +67,6 @@ class Question(NamedTuple):
     def worth(self) -> float:
         """Seconds that may be saved."""
         return self.seconds * self.headroom
-
-
-Run = Callable[[Watched, Callable[[], bool]], None]  # runs programs while somebody watches, once or until told to stop
 
 
 def tune(

@@ -26,13 +26,13 @@ from smelt.kernel import Illegal
 from smelt.plan import Stored
 from smelt.search import race
 from smelt.tuning.keeping import Keeper
-from smelt.tuning.watching import TURN, WORD, Overlay, Program, Watched
+from smelt.tuning.progress import Say
+from smelt.tuning.watching import TURN, WHOLE, WORD, Overlay, Program, Run, Watched
 
 SHARE: Final = 0.3  # of the time of a budget
 LEAST_BUDGET: Final = 30.0  # seconds: with less, all of it is for kernels
 WORSE: Final = 0.87  # times as fast by the cost model: what is below it is not tried
 MEMORY: Final = 1.02  # times as much of it a program may need
-WHOLE: Final = 1.01  # times as fast, beyond noise, a whole program has to be, twice
 FEW: Final = 3  # pairs of calls, after which what is far slower is left
 FAR: Final = 0.95  # times as fast
 TRIED: Final = 5  # pairs, after which what is not faster is left
@@ -71,11 +71,6 @@ class Found:
     @property
     def stored(self) -> bool:
         return self.state == "confirmed"
-
-    @property
-    def text(self) -> str:
-        """What the graph is asked by."""
-        return graph_text(self.program.key)
 
     def json(self) -> dict[str, Any]:
         """As plain data."""
@@ -163,10 +158,6 @@ def agreement(first: Sequence[NDArray[Any]], second: Sequence[NDArray[Any]]) -> 
         if furthest > WIDE * NEAR * precision * largest or np.sum(off**2) > (NEAR * precision) ** 2 * np.sum(values**2):
             return f"result {number} differs by {furthest:.2g}, and its largest element is {largest:.2g}"
     return verdict
-
-
-Run = Callable[[Watched, Callable[[], bool]], None]
-Say = Callable[[str], None]
 
 
 def search(

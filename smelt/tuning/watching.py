@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -21,6 +21,7 @@ from smelt.plan import watch
 
 WORD = 8  # bytes of a pointer
 MOST_SIZES = 256  # that are told apart
+WHOLE = 1.01  # times as fast, beyond noise, a whole program has to be
 TURN = (0, 1, 1, 0)  # which version runs: both come first and last equally often
 
 
@@ -123,6 +124,9 @@ def watching(watched: Watched) -> Iterator[Watched]:
         yield watched
     finally:
         watch(before)
+
+
+Run = Callable[[Watched, Callable[[], bool]], None]  # runs programs while somebody watches, once or until told to stop
 
 
 class Overlay:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from smelt.runtime import Runtime
 from smelt.schedule import named, templates
 from smelt.search import Tuned, transfer
 from smelt.search.contender import Contender
-from smelt.search.log import Log, user_log
 from smelt.search.record import Answer, Evidence, Place, Question, Record, read, write
 from smelt.search.selftest.database import sample
 from smelt.tuning.keeping import Keeper
@@ -28,20 +25,11 @@ from smelt.tuning.outside import Live
 from smelt.tuning.programs import Question as Kernel
 from tests.profiles import AVX512
 from tests.schedule.test_default import regions
+from tests.search.databases import log
+
+pytestmark = pytest.mark.usefixtures("own_database")
 
 KNOBS = "rows: registers 2, grain 1"
-
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path: Path) -> Iterator[None]:
-    with configure(cache_dir=tmp_path / "cache", disk_cache=True, data_dir=tmp_path / "data"):
-        yield
-
-
-def log() -> Log:
-    found = user_log()
-    assert found is not None
-    return found
 
 
 def values(rows: int, columns: int = 96) -> np.ndarray[Any, Any]:

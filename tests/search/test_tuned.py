@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +22,15 @@ from smelt.render import c
 from smelt.runtime import Runtime
 from smelt.search import Tuned
 from smelt.search.answers import Answers
-from smelt.search.log import Log, user_log
+from smelt.search.log import Log
 from smelt.search.record import Answer, Place, Question, Record
 from smelt.search.selftest.samples import sample
+from tests.search.databases import log
+
+pytestmark = pytest.mark.usefixtures("own_database")
 
 X = np.linspace(-1, 1, 6 * 10, dtype=np.float32).reshape(6, 10)
 SCHEDULE, OTHER = "split i0 (2 reg)", "split i0 (3 reg)"
-
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path: Path) -> Iterator[None]:
-    with configure(cache_dir=tmp_path / "cache", disk_cache=True, data_dir=tmp_path / "data"):
-        yield
-
-
-def log() -> Log:
-    found = user_log()
-    assert found is not None
-    return found
 
 
 def compiled() -> CompiledGraph:

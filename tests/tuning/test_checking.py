@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,12 @@ from smelt.render import c
 from smelt.runtime import Runtime
 from smelt.schedule import Candidate
 from smelt.search.contender import Contender, Outcome, Timed, Verdict
-from smelt.search.log import Log, user_log
 from smelt.search.record import Answer, Place, Question, Record
 from smelt.search.selftest.samples import sample
 from smelt.tuning.checking import Checked, check, keep
+from tests.search.databases import log
+
+pytestmark = pytest.mark.usefixtures("own_database")
 
 X = np.linspace(-1, 1, 6 * 10, dtype=np.float32).reshape(6, 10)
 SCHEDULE, OTHER = "split i0 (2 reg)", "split i0 (3 reg)"
@@ -49,18 +50,6 @@ class Simulated:
 
     def close(self) -> None:
         pass
-
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path: Path) -> Iterator[None]:
-    with configure(cache_dir=tmp_path / "cache", disk_cache=True, data_dir=tmp_path / "data"):
-        yield
-
-
-def log() -> Log:
-    found = user_log()
-    assert found is not None
-    return found
 
 
 def explained() -> tuple[str, str, tuple[str, ...]]:

@@ -111,7 +111,7 @@ class Stale:
 
 
 def kept_name(found: Found) -> str:
-    return sites.question_of(found.text)
+    return sites.question_of(sites.graph_text(found.program.key))
 
 
 def test_what_is_not_faster_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
