@@ -12,7 +12,6 @@ from smelt.errors import ArgumentError
 from smelt.search import climb
 from smelt.tuning.watching import Program, Watched
 
-FEWEST: Final = 5  # pairs of calls, whose least ratio is a lower bound of the median 97 times of 100
 _SETTLE_SECONDS: Final = 9.0  # for comparing whole programs, if their calls are short
 LARGEST: Final = 0.6  # of the time: a comparison that takes longer leaves none to find anything
 _LEAST_SETTLING: Final = 4  # calls, if more would take longer than this share of the time
@@ -52,7 +51,7 @@ class Pace:
     def __init__(self, budget: Budget, calls: int, clock: Callable[[], float]) -> None:
         self.budget, self.calls, self.now = budget, calls, clock
         self.count, self.once = 0, 0.0  # how often it ran, and what the last time took
-        self.whole_seconds = 0.0  # that it takes at least to compare whole programs
+        self.whole_seconds = 0.0  # that it takes at least to compare what was found in whole programs
         self.began = self._last = clock()
         self._before: dict[int, int] = {}  # how often programs had run before the last time
 
@@ -76,13 +75,13 @@ class Pace:
         """The programs that ran the last time: what ran before inputs were prepared will not run again."""
         return [program for key, program in watched.programs.items() if program.calls > self._before.get(key, 0)]
 
-    def planned(self, programs: Sequence[Program]) -> float:
-        """How long it takes at least to compare whole programs: two calls of each pair, and two to warm up."""
+    def comparing(self, calls: int, programs: Sequence[Program]) -> float:
+        """How long it takes to compare versions of programs in so many calls."""
         running = sum(program.seconds for program in programs)
         # What ran once was compiled meanwhile: that will not take time again.
         once = min(self.once, 2 * running + _STARTING) if self.count == 1 else self.once
         often = max([1, *(program.calls // self.count for program in programs)])
-        return once * -(-(2 * FEWEST + 2) // often)
+        return once * -(-calls // often)
 
     @property
     def end(self) -> float:

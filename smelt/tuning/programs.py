@@ -5,36 +5,34 @@ kept if the whole program is faster with it.
 from __future__ import annotations
 
 import functools
-import math
 import random
-import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from smelt import runtime
-from smelt.compiler import MEASURED_AS, Compiler, question_of
+from smelt.compiler import MEASURED_AS, question_of
 from smelt.cost import rates
 from smelt.debug.profiling import kernel_name
 from smelt.device import Device
 from smelt.errors import ArgumentError
 from smelt.kernel import Region, parse_region
 from smelt.plan import KernelRecord
-from smelt.search import Tuned, climb, contender, measure, race, sized
+from smelt.search import Tuned, climb, contender, measure, sized
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
 from smelt.tuning import sites
+from smelt.tuning.comparing import Compared, Gain, Whole, calls_needed, compare
 from smelt.tuning.keeping import Keeper
 from smelt.tuning.outside import Live, Outside, Replay, Told, clock
-from smelt.tuning.pace import FEWEST, LARGEST, Budget, Pace
+from smelt.tuning.pace import LARGEST, Budget, Pace
 from smelt.tuning.progress import Progress, Say
 from smelt.tuning.report import Row, Tuning
-from smelt.tuning.watching import WHOLE, Overlay, Program, Run, Watched, watching
+from smelt.tuning.watching import WHOLE, Program, Run, Watched, watching
 
 LEAST_SHARE: Final = 0.005  # of the time: a kernel below it is not worth a search
 _SETTLING: Final = 6  # calls after which inputs that stay the same are prepared
-_PAIRS: Final = 15  # of calls that whole programs are compared by, if there is time
-_MOST: Final = 300  # pairs
 _COMPARING: Final = 0.05  # of the time, for one comparison, and at most so many seconds if calls are short
 _COMPARED: Final = 3.0
 _LONGER: Final = 300  # runs of a kernel that its search may take longer, if these are long
@@ -52,6 +50,7 @@ class Question(NamedTuple):
     seconds: float
     headroom: float = 1.0  # the share of its time that may be saved, judging by what the machine can do
     sizes: tuple[Mapping[str, int], ...] = ()  # of its dims, as they were seen, the most frequent first
+    calls: int = 1  # that it takes at least to compare it with another version
 
     @property
     def digest(self) -> str:
@@ -137,12 +136,16 @@ def tune_programs(
     total = sum(one.seconds for one in asked)
     chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name]
     tuning = Tuning(budget.name, seed, asked[0].device.profile if asked else None, programs, total, cuts=cuts)
-    pace.whole_seconds = outside.take("a comparison", lambda: pace.planned(programs))
-    if pace.whole_seconds > LARGEST * budget.seconds:
-        tuning.note = f"A run takes {pace.once:.2g} s: a budget of {3 * pace.whole_seconds:.0f} s could find something."
-    elif chosen:
+    comparing = outside.take("a comparison", lambda: [pace.comparing(one.calls, programs) for one in chosen])
+    short = [(one, taken) for one, taken in zip(chosen, comparing, strict=True) if taken <= LARGEST * budget.seconds]
+    tuning.omitted = len(chosen) - len(short)
+    if chosen and not short:
+        tuning.note = f"A run takes {pace.once:.2g} s: a budget of {3 * min(comparing):.0f} s could find something."
+    elif short:
+        pace.whole_seconds = max(taken for _, taken in short)
         try:
-            _search(tuning, sorted(chosen, key=lambda one: -one.worth), pace, keeper, progress, measurer, outside)
+            found = sorted((one for one, _ in short), key=lambda one: -one.worth)
+            _search(tuning, found, pace, keeper, progress, measurer, outside)
         except KeyboardInterrupt:
             tuning.note = "Interrupted: what was found until then is all there is."
             progress.say("Ctrl-C: what was found is tried in the whole program. Once more leaves that out.")
@@ -255,12 +258,16 @@ def questions(programs: Iterable[Program]) -> Iterator[Question]:
         records = compiler.compile(program.key, program.device, explain=True).kernels
         # The launches of loops are not timed one by one: the cost model tells them apart.
         taken = program.launches if len(program.launches) == len(records) else [record.seconds for record in records]
+        launches = Counter(record.region for record in records) if program.launches else Counter[str]()
         for record, seconds in zip(records, taken, strict=True):
             if record.region != record.ir:  # else it is a routine
                 region, headroom = parse_region(record.region), _headroom(record, seconds, program.device)
                 dims = {v.name for v in region.parameters}
                 sizes = tuple({name: one[name] for name in dims & one.keys()} for one in program.sizes() if dims)
-                first = Question(kernel_name(record), record.region, region, program.device, 0, 0.0, headroom, sizes)
+                calls = calls_needed(launches[record.region] or 1)
+                first = Question(
+                    *(kernel_name(record), record.region, region, program.device, 0, 0.0, headroom, sizes, calls)
+                )
                 known = found.get(record.region, first)
                 found[record.region] = known._replace(
                     launches=known.launches + program.calls, seconds=known.seconds + program.calls * seconds
@@ -277,70 +284,19 @@ def _headroom(record: KernelRecord, seconds: float, device: Device) -> float:
     return max(low, min(high, 1 - least / max(seconds, 1e-9)))
 
 
-class Whole(NamedTuple):
-    """Programs before and after: seconds of all their calls, how much faster, and how much at least."""
-
-    before: float
-    after: float
-    low: float
-    pairs: int
-
-    @property
-    def ratio(self) -> float:
-        return self.before / self.after
-
-
-UNCHANGED: Final = Whole(1.0, 1.0, 0.0, 0)
-
-
 def _settle(tuning: Tuning, programs: Sequence[Program], run: Run, pace: Pace, outside: Outside) -> None:
-    """Keep what makes whole programs faster: all of it, or the better half, and so on while there is time."""
-    pending = sorted((row for row in tuning.rows if row.found.adopted is not None), key=lambda row: -row.saved)
-    while pending:
-        # Only what was measured counts: a schedule of a region that was written anew means something else here.
-        answers = {row.question.digest: f"{row.chosen.schedule}{MEASURED_AS}{row.chosen.digest}" for row in pending}
-        share = min(_COMPARING * pace.budget.seconds, _COMPARED)
-        left, seconds = pace.end - pace.now(), max(share, pace.whole_seconds)
-        raced = functools.partial(_raced, programs, answers, run, seconds, left)
-        whole: Sequence[Any] = outside.take("the whole", raced)
-        tuning.whole = Whole(*whole)
-        if tuning.whole.low >= WHOLE:
-            for row in pending:
-                row.stored = True
-            return
-        pending = pending[: len(pending) // 2] if pace.end - pace.now() > pace.whole_seconds else []
-
-
-def _raced(
-    programs: Sequence[Program], answers: Mapping[str, str], run: Run, seconds: float, most: float = math.inf
-) -> Whole:
-    """Programs as they are against programs with these choices, in turn: for so many seconds, or longer if there are
-    too few pairs of calls by then, but not longer than `most`.
-    """
-    current = runtime.current().compiler
-    compiler = Compiler(Overlay(answers, current.choices))
-    watched, began = Watched(timed=False), time.monotonic()
-    changed, last = [], math.inf
-    for program in programs:
-        other = compiler.compile(program.key, program.device)
-        if other.choices != program.compiled.choices and program.can_run(other):
-            again = Program(program.key, program.device, program.compiled, other=other)
-            watched.programs[id(program.compiled)] = again
-            changed.append((program.calls, again))
-
-    def enough() -> bool:
-        nonlocal last
-        pairs, taken = min((len(again.ratios()) for _, again in changed), default=_MOST), time.monotonic() - began
-        once, last = max(0.0, taken - last), taken
-        return pairs >= _MOST or taken + once > most or (pairs >= _PAIRS and taken > seconds)
-
-    run(watched, enough)
-    before = after = slowest = 0.0
-    found = [(calls * statistics.median(again.taken[0]), again.ratios()) for calls, again in changed if again.ratios()]
-    for taken, ratios in found:
-        before += taken
-        after += taken / statistics.median(ratios)
-        slowest += taken / race.bounds(ratios)[0]
-    pairs = min((len(ratios) for _, ratios in found), default=0)
-    # Fewer pairs bound nothing.
-    return Whole(before, after, before / slowest if pairs >= FEWEST else 0.0, pairs) if found else UNCHANGED
+    """Keep the kernels that are faster in their programs, too, if these are faster as a whole."""
+    # Only what was measured counts: a schedule of a region that was written anew means something else here.
+    answers = {
+        row.question.digest: f"{row.chosen.schedule}{MEASURED_AS}{row.chosen.digest}"
+        for row in tuning.rows
+        if row.found.adopted is not None
+    }
+    if not answers:
+        return
+    seconds = max(min(_COMPARING * pace.budget.seconds, _COMPARED), pace.whole_seconds)
+    compared = functools.partial(compare, programs, answers, run, seconds, pace.end - pace.now())
+    total, gains = outside.take("the whole", compared)
+    tuning.whole, won = Whole.of(Compared(total, [Gain(*gain) for gain in gains]))
+    for row in tuning.rows:
+        row.stored = tuning.whole.low >= WHOLE and row.question.digest in answers.keys() & won

@@ -10,7 +10,8 @@ from smelt.cost import Profile
 from smelt.search import climb, contender
 
 if TYPE_CHECKING:
-    from smelt.tuning.programs import Question, Whole
+    from smelt.tuning.comparing import Whole
+    from smelt.tuning.programs import Question
     from smelt.tuning.sites import Found
     from smelt.tuning.watching import Program
 
@@ -112,18 +113,18 @@ class Tuning:
         head = f" {'kernel':<{_WIDTH}} {'runs':>6} {'share':>6} {'before':>10} {'after':>10}  {'gain':<13} what changed"
         lines = [head, *(_cut_line(cut) for cut in self.cuts if cut.stored)]
         lines += [_line(row) for row in self.rows if row.stored]
-        kept = len(self.rows) - len(self.stored)
-        lines += [f" {kept} kernels stay as they are: nothing was 2 % faster beyond doubt"] if kept else []
+        alone = sum(row.found.adopted is not None and not row.stored for row in self.rows)
+        others = len(self.rows) - len(self.stored) - alone
+        lines += [f" {others} kernels stay as they are: nothing was 2 % faster beyond doubt"] if others else []
+        lines += (
+            [f" {alone} kernels stay as they are: faster alone, but not in the program beyond doubt"] if alone else []
+        )
         lines += [f" {self.omitted} kernels take too long to be searched in this time"] if self.omitted else []
         if self.whole is not None and self.stored:
             told = f"{self.whole.ratio:.3f} [{self.whole.low:.2f}]"
             times = f"{_time(self.whole.before)} {_time(self.whole.after)}"
             lines.append(
-                f" {'all calls':<{_WIDTH}} {'':>6} {'':>6} {times}  {told:<13} {self.whole.pairs} pairs of calls"
-            )
-        elif self.whole is not None:
-            lines.append(
-                f" The whole was not faster with them ({self.whole.ratio:.3f} [{self.whole.low:.2f}]): nothing is kept."
+                f" {'all calls':<{_WIDTH}} {'':>6} {'':>6} {times}  {told:<13} {self.whole.pairs} pairs in the program"
             )
         lines += [f" {self.note}"] if self.note else []
         states = self.states

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from smelt.kernel import Region
 from smelt.search.contender import Contender, Outcome, Timed, Verdict
 from smelt.transform.jit import Jit
 from smelt.tuning import Budget, Recording, Replay, Watched, programs, tune_programs, watching
+from smelt.tuning.comparing import Compared, Gain
 
 X = np.linspace(-2, 2, 48 * 64, dtype=np.float32).reshape(48, 64)
 
@@ -64,7 +65,10 @@ def tuned(folder: Path, outside: Any, measurer: Any = None, seed: int = 3, threa
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(programs, "_raced", lambda *_: programs.Whole(1.2, random.SystemRandom().random(), 1.1, 15))
+    def compared(_: object, answers: Mapping[str, str], *__: object) -> Compared:
+        return Compared(1.2, [Gain([*answers], random.SystemRandom().uniform(0.6, 1.2), 1.2, 1.1, 15)])
+
+    monkeypatch.setattr(programs, "compare", compared)
     yield
 
 
@@ -77,7 +81,7 @@ def test_a_recording_gives_the_same_log_on_one_thread_and_on_two(
     assert b'"state":"confirmed"' in expected and b'"state":"wrong"' in expected
     assert tuned(tmp_path / "b", Recording(), Noisy()) != expected
     monkeypatch.setattr(programs.measure, "Racer", None)  # nobody measures
-    monkeypatch.setattr(programs, "_raced", lambda *_: pytest.fail("nobody measures"))
+    monkeypatch.setattr(programs, "compare", lambda *_: pytest.fail("nobody measures"))
     for name, threads in (("c", 1), ("d", 2)):
         assert tuned(tmp_path / name, Replay(file), threads=threads) == expected
     with pytest.raises(ArgumentError, match="where this run asks for 2 s, seed 4"):
