@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -96,6 +97,12 @@ class Duel(Program):
     first: CompiledGraph | None = None
     verdict: str = ""  # same, sums, or what is wrong
     arenas: dict[int, Memory] = field(default_factory=dict)
+    common: list[float] = field(default_factory=list)  # seconds of calls in which both versions do the same
+
+    def __post_init__(self) -> None:
+        # What both versions do alike says nothing about them, and is most of the noise.
+        assert self.first is not None and self.other is not None
+        self.apart = differing(self.first, self.other), differing(self.other, self.first)
 
     def run(self, bases: bytes, integers: bytes) -> None:
         """Run the version whose turn it is."""
@@ -106,23 +113,38 @@ class Duel(Program):
         which = TURN[self.calls % len(TURN)] if self.verdict in ("same", "sums") else 0
         self.calls += 1
         began = time.perf_counter()
-        self.launch(which, bases, integers)
-        self.taken[which].append(time.perf_counter() - began)
+        launches = self.launch(which, bases, integers)
+        taken = time.perf_counter() - began
+        own = sum(launches[number] for number in self.apart[which]) if launches else taken
+        self.taken[which].append(own)
+        self.common.append(taken - own)
 
     def ratios(self) -> list[float]:
         """How much faster the other version was, for each pair of calls. What agreement was found by warmed both up."""
-        return [a / b for a, b in zip(*self.taken, strict=False)]
+        common = statistics.median(self.common) if self.common else 0.0
+        return [(common + a) / (common + b) for a, b in zip(*self.taken, strict=False)]
 
-    def launch(self, which: int, bases: bytes, integers: bytes) -> None:
-        """Run a version in an arena of its own."""
+    @property
+    def before(self) -> float:
+        """Seconds of a call of the first version."""
+        return statistics.median(self.common) + statistics.median(self.taken[0]) if self.taken[0] else 0.0
+
+    def launch(self, which: int, bases: bytes, integers: bytes) -> list[float] | None:
+        """Run a version in an arena of its own; what each launch took, if that is known."""
         compiled = self.other if which else self.first
         assert compiled is not None and compiled.program is not None
         nbytes = compiled.program.arena_bytes
         if nbytes:
             arena = self.arenas.get(which) or self.arenas.setdefault(which, self.device.allocate(nbytes))
             bases = arena.pointer + bases[WORD:]
-        compiled.program.run(bases, integers)
-        self.device.synchronize()
+        program = compiled.program
+        was, program.is_timed = program.is_timed, True
+        try:
+            program.run(bases, integers)
+            self.device.synchronize()
+            return program.launch_seconds()
+        finally:
+            program.is_timed = was
 
     def results(self, which: int, bases: bytes, integers: bytes) -> list[NDArray[Any]]:
         """What a version computes, into memory of its own: no input is written over."""
@@ -132,6 +154,18 @@ class Duel(Program):
         self.launch(which, bases[:start] + b"".join(memory.pointer for memory in memories), integers)
         pairs = zip(memories, stored, strict=True)
         return [m.view(o.dtype.numpy, [int(size) for size in o.shape]).copy() for m, o in pairs]  # type: ignore[arg-type]
+
+
+def differing(version: CompiledGraph, other: CompiledGraph) -> list[int]:
+    """The launches of a version that another one, both compiled to be explained, does not have, with those after them,
+    which find the caches as these left them.
+    """
+    there, found = Counter(record.region for record in other.kernels), set[int]()
+    for number, record in enumerate(version.kernels):
+        there[record.region] -= 1
+        if there[record.region] < 0:
+            found |= {number, min(number + 1, len(version.kernels) - 1)}
+    return sorted(found)
 
 
 def agreement(first: Sequence[NDArray[Any]], second: Sequence[NDArray[Any]]) -> str:
@@ -211,8 +245,8 @@ class _Search:
         current = runtime.current().compiler
         self.compiler = Compiler(Overlay(self.answers, current.choices))
         self.compiler.kernels = current.kernels
-        self.incumbent = program.compiled
-        kernels = _kernels(self.compiler.compile(program.key, program.device, explain=True))
+        self.default = self.incumbent = self.compiler.compile(program.key, program.device, explain=True)
+        kernels = _kernels(self.default)
         self.seen = {kernels}
         text, _, measured = (dict(program.compiled.choices).get(self.question) or "").partition(MEASURED_AS)
         self.choices = parse_choices(text) if measured == kernels else NO_CHOICES  # an answer that is taken parses
@@ -265,7 +299,7 @@ class _Search:
             found.ratios = self.duel(self.incumbent, other).ratios()  # what won once may have been lucky
             if _is_faster(found.ratios):
                 found.state, self.choices, self.incumbent = "confirmed", choices, other
-        found.seconds = statistics.median(duel.taken[0]) if duel.taken[0] else 0.0
+        found.seconds = duel.before
         return found
 
     def against(self, other: CompiledGraph) -> str:
@@ -288,7 +322,7 @@ class _Search:
             ratios = duel.ratios()
             if duel.verdict not in ("", "same", "sums") or (not duel.calls and time.monotonic() - began > 60):
                 return True
-            taken = sum(map(sum, duel.taken))
+            taken = sum(map(sum, duel.taken)) + sum(duel.common)
             few, far = (FEW, FAR) if taken < LONG * duel.calls else (2, 1.0)
             lost = len(ratios) >= few and statistics.median(ratios) < (WHOLE if len(ratios) >= TRIED else far)
             known = len(ratios) >= PAIRS and (_is_faster(ratios) or len(ratios) >= MOST)
@@ -301,7 +335,7 @@ class _Search:
         """All that won as one choice, against the program as it was."""
         words = "; ".join(str(one.site) for one in won)
         last = won[-1]
-        last.ratios = self.duel(self.program.compiled, self.incumbent).ratios() or last.ratios
+        last.ratios = self.duel(self.default, self.incumbent).ratios() or last.ratios
         last.site = Site(words, last.choices, 0)
         last.bits = next((one.bits for one in won if one.bits != "same"), "same")
         for one in won[:-1]:

@@ -150,6 +150,19 @@ def test_versions_take_turns_once_they_agree() -> None:
     assert duel.verdict == "same" and len(duel.taken[1]) == 4
 
 
+def test_what_both_versions_do_is_not_compared() -> None:
+    f, x = Jit(network), sm.asarray(X)
+    (program,), _ = running(f, x)
+    compiler = runtime.current().compiler
+    mine = compiler.compile(program.key, program.device, explain=True)
+    assert sites.differing(mine, mine) == []
+    other = compiler.compile(*Jit(lambda x: network(x)[0]).graph_key(x), explain=True)
+    assert 0 < len(sites.differing(mine, other)) <= len(mine.kernels)
+    duel = Duel(program.key, program.device, mine, other=mine, first=mine)
+    duel.common, duel.taken = [8.0, 8.2, 30.0], ([2.0, 2.0], [1.0, 1.0])
+    assert duel.ratios() == pytest.approx([10.2 / 9.2] * 2) and duel.before == pytest.approx(10.2)
+
+
 def test_a_version_that_computes_something_else_never_runs() -> None:
     f, x = Jit(lambda x: (x * 2).sum(0)), sm.asarray(X)
     (program,), _ = running(f, x)
