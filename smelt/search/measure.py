@@ -26,7 +26,7 @@ from smelt.kernel import Region, Skip, parse_region, verify
 from smelt.search.build import LIMIT, built
 from smelt.search.contender import Contender, Outcome, Timed, Verdict
 from smelt.search.inputs import usual_sizes
-from smelt.search.processes import START_SECONDS, Lost, Session, Worker
+from smelt.search.processes import START_SECONDS, Lost, Nursery, Session, Worker, nursery
 from smelt.search.race import ADOPTED, LOST, MOST_TURNS, SEARCH_TURNS, is_adopted, worse
 
 VERIFY_SECONDS: Final = 2.0  # and ten times as long as the default took
@@ -73,6 +73,7 @@ class Racer:
         self._sessions = 0
         self._session: Session | None = None  # of the region that is searched
         self._spares: list[Worker] = []  # that nobody has asked anything
+        self._nursery: Nursery | None = None  # held, so that those to come are there at once
         self._turns: deque[tuple[float, int, int]] = deque()  # when a race ended, its turns that count, and the others
 
     def __enter__(self) -> Self:
@@ -86,10 +87,11 @@ class Racer:
         for one in (self._session, *self._spares):
             if one is not None:
                 one.stop()
-        self._session, self._spares = None, []
+        self._session, self._spares, self._nursery = None, [], None
 
     def expect(self, region: Region) -> Session:
         """Have the worker make ready for a region; nobody waits for it."""
+        self._nursery = self._nursery or nursery()
         if self._session is None or not self._session.is_for(region):
             worker = None if self._session is None else self._session.release()
             self._session = self._begun(region, worker or Worker(self.device), is_checked=True)

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from smelt.config import settings
 from smelt.device import Device
 from smelt.errors import InternalError
 from smelt.kernel import Region, print_region
+from smelt.locks import new_lock
 from smelt.search.contender import Verdict
-from smelt.search.worker import SETTINGS
+from smelt.search.worker import NUMBER_BYTES, SETTINGS
 
 START_SECONDS: Final = 60.0  # that a worker may take to start, and to make ready for a region
+END_SECONDS: Final = 1.0  # that one may take to be gone, once it is killed
+_lock = new_lock()
 
 
 class Lost(Exception):
@@ -33,36 +38,83 @@ class Lost(Exception):
         self.state, self.reason = state, reason
 
 
+class Nursery:
+    """A process that starts workers (see `worker.Nursery`). It ends when nobody holds it any more."""
+
+    def __init__(self) -> None:
+        here = str(Path(__file__).resolve().parents[2])
+        path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "smelt.search.worker", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # what kernels or libraries may print is no answer
+                stderr=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONPATH": path},
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._numbers = itertools.count(1)
+        self._end = weakref.finalize(self, _end, process, self._channel)
+
+    def start(self) -> tuple[int, BinaryIO, BinaryIO]:
+        """A new worker's number, and the pipes to it and from it; nobody waits for it."""
+        (theirs_in, mine_out), (mine_in, theirs_out) = os.pipe(), os.pipe()
+        number = next(self._numbers)
+        try:
+            with contextlib.suppress(OSError):  # who does not live does not answer
+                socket.send_fds(self._channel, [number.to_bytes(NUMBER_BYTES, "little")], [theirs_in, theirs_out])
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        return number, os.fdopen(mine_out, "wb"), os.fdopen(mine_in, "rb", buffering=0)
+
+    def end(self, number: int) -> None:
+        """End a worker."""
+        with contextlib.suppress(OSError):
+            self._channel.sendall(number.to_bytes(NUMBER_BYTES, "little"))
+
+
+def _end(process: subprocess.Popen[bytes], channel: socket.socket) -> None:
+    channel.close()
+    process.kill()
+    process.wait()
+
+
+_nursery: weakref.ref[Nursery] | None = None
+
+
+def nursery() -> Nursery:
+    """The one of this process: it lives as long as somebody holds it, or one of its workers."""
+    global _nursery
+    with _lock:
+        found = (_nursery and _nursery()) or Nursery()
+        _nursery = weakref.ref(found)
+        return found
+
+
 class Worker:
     """A process, which begins at once: nobody waits for it until something is asked. It ends with this object."""
 
     def __init__(self, device: Device) -> None:
-        here = str(Path(__file__).resolve().parents[2])
-        path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "smelt.search.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": path},
-            start_new_session=True,
-        )
+        mother = nursery()
+        number, self._asked, self._answers = mother.start()
         self._said = b""  # of the next answer
         self._owed: list[str] = []  # jobs whose answers nobody has waited for yet
-        self.stop = weakref.finalize(self, _end, self._process)
+        self.stop = weakref.finalize(self, _stop, mother, number, self._asked, self._answers)
         given = {name: getattr(settings(), name) for name in SETTINGS}
         given["cache_dir"] = os.fspath(given["cache_dir"])
         self.tell("begin", settings=given, device=device.name)
 
     def tell(self, job: str, /, **arguments: Any) -> None:
         """Have a job done, without waiting for what it gives."""
-        pipe = self._process.stdin
-        assert pipe is not None
         try:
-            pipe.write(json.dumps({"job": job, **arguments}).encode() + b"\n")
-            pipe.flush()
+            self._asked.write(json.dumps({"job": job, **arguments}).encode() + b"\n")
+            self._asked.flush()
         except (BrokenPipeError, ValueError):
-            raise self._lost() from None
+            self._owed.append(job)
+            self._answer(START_SECONDS)  # says how it ended
         self._owed.append(job)
 
     def ready(self, limit: float = START_SECONDS) -> None:
@@ -78,37 +130,43 @@ class Worker:
         return self._answer(limit)
 
     def _answer(self, limit: float) -> Any:
-        answers, deadline = self._process.stdout, time.monotonic() + limit
-        assert answers is not None
-        while b"\n" not in self._said:
-            ready, _, _ = select.select([answers], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
+        if self._answers.closed:
+            raise Lost("crashed", "it was ended")
+        deadline, part = time.monotonic() + limit, b" "
+        while b"\n" not in self._said and part:
+            if not _is_ready(self._answers, deadline - time.monotonic()):
                 self.stop()
                 raise Lost("hung", f"no answer within {limit:.1f} s")
-            part = os.read(answers.fileno(), 1 << 16)
-            if not part:
-                raise self._lost()
+            part = self._answers.read(1 << 16)
             self._said += part
         said, _, self._said = self._said.partition(b"\n")
-        job, answer = self._owed.pop(0), json.loads(said)
+        try:
+            answer = json.loads(said)
+        except ValueError:  # it ended in the middle of an answer, or nobody could say how
+            answer = {"ended": 0}
+        if "ended" in answer:
+            self.stop()
+            status = answer["ended"]
+            name = signal.strsignal(-status) or "a signal" if status < 0 else f"it ended with {status}"
+            raise Lost("crashed", name)
+        job = self._owed.pop(0)
         if "error" in answer:
             raise InternalError(f"a worker of the search could not {job}: {answer['error']}")
         return answer["answer"]
 
-    def _lost(self) -> Lost:
-        status = self._process.wait()
-        self.stop()
-        return Lost("crashed", signal.strsignal(-status) or "a signal" if status < 0 else f"it ended with {status}")
+
+def _stop(mother: Nursery, number: int, asked: BinaryIO, answers: BinaryIO) -> None:
+    """End a worker, and wait until it is gone: it would disturb whoever is timed next."""
+    mother.end(number)
+    with contextlib.suppress(OSError, ValueError):
+        asked.close()
+    with contextlib.suppress(OSError, ValueError), answers:
+        while _is_ready(answers, END_SECONDS) and answers.read(1 << 16):
+            continue
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process, by its number."""
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
+def _is_ready(pipe: BinaryIO, seconds: float) -> bool:
+    return bool(select.select([pipe], [], [], max(0.0, seconds))[0])
 
 
 class Session:

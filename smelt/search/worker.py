@@ -1,4 +1,7 @@
-"""The process that runs contenders: `python -m smelt.search.worker`. Whatever they do to it, nobody else is hurt.
+"""The processes that run contenders. Whatever these do to a process, nobody else is hurt.
+
+`python -m smelt.search.worker CHANNEL` imports all that workers need, runs nothing, and makes workers as copies of
+itself: a fresh one is there at once. It is told through a socket, whose number it is given.
 
 Jobs come as lines of JSON and are answered by lines of JSON. Libraries are named by the keys under which the cache on
 disk keeps them; nothing is compiled here, and no code comes through the pipe.
@@ -6,6 +9,7 @@ disk keeps them; nothing is compiled here, and no code comes through the pipe.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import json
@@ -13,6 +17,7 @@ import os
 import random
 import resource
 import signal
+import socket
 import statistics
 import sys
 import time
@@ -33,6 +38,7 @@ SHORTEST = 30e-6  # seconds that are timed at a time: shorter kernels run severa
 MOST_REPEATS = 64
 LOOKS, MARKS = 8, 16  # how often it is looked whether the machine is quiet, and the marks of a look
 MOST_BYTES = 1 << 30  # of all sets of buffers
+NUMBER_BYTES = 8
 _BYTE = np.dtype(np.uint8)
 _APART = 4096 + 3 * ALIGNMENT  # between sets: each begins at another place of its page
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -186,26 +192,79 @@ def limit() -> None:
     space = max(_LEAST_SPACE, machine_bytes() * 3 // 4)
     resource.setrlimit(resource.RLIMIT_AS, (space, space))
     resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """Whoever started this process may be killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
-def main() -> None:
-    """Do what each line asks for, until there are no more."""
+def work(asked: int, answers: int) -> None:
+    """Do what each line of a pipe asks for, until there are no more."""
     limit()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
-    # What kernels or libraries may print is no answer.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
     jobs = Jobs()
-    for line in sys.stdin:
-        job = json.loads(line)
-        try:
-            answer: dict[str, Any] = {"answer": getattr(jobs, job.pop("job"))(**job)}
-        except Exception as error:  # said to whoever asked
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
+    with os.fdopen(asked, encoding="utf-8") as lines, os.fdopen(answers, "w", encoding="utf-8") as answered:
+        for line in lines:
+            job = json.loads(line)
+            try:
+                answer: dict[str, Any] = {"answer": getattr(jobs, job.pop("job"))(**job)}
+            except Exception as error:  # said to whoever asked
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            print(json.dumps(answer), file=answered, flush=True)
+
+
+class Nursery:
+    """Starts workers and ends them, as it is told: a number with two pipes is a new one, a number alone is to end. How
+    one ended is the last line that its pipe says.
+    """
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._alive: dict[int, tuple[int, int]] = {}  # by the number of the process, who it is and where it answers
+        signal.signal(signal.SIGCHLD, self._reap)
+
+    def serve(self) -> None:
+        """Until nobody can ask any more."""
+        while True:
+            said, pipes, _, _ = socket.recv_fds(self._channel, NUMBER_BYTES, 2)
+            number = int.from_bytes(said, "little")
+            if not said:
+                return
+            if pipes:
+                self._start(number, *pipes)
+                continue
+            for process, (known, _) in self._alive.items():
+                if known == number:
+                    os.kill(process, signal.SIGKILL)  # it is ours until it is reaped: its number is no other's
+
+    def _start(self, number: int, asked: int, answers: int) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))  # nobody is reaped who is not known
+        process = os.fork()
+        if not process:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
+            self._channel.close()
+            for _, other in self._alive.values():
+                os.close(other)
+            try:
+                work(asked, answers)
+            finally:
+                os._exit(0)
+        self._alive[process] = number, answers
+        os.close(asked)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
+
+    def _reap(self, _: int, __: object) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                answers = self._alive.pop(ended[0])[1]
+                with contextlib.suppress(OSError), os.fdopen(answers, "w", encoding="utf-8") as pipe:
+                    print(json.dumps({"ended": os.waitstatus_to_exitcode(ended[1])}), file=pipe, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    end_with_parent()
+    Nursery(socket.socket(fileno=int(sys.argv[1]))).serve()

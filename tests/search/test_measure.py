@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import tempfile
 import time
 from dataclasses import replace
@@ -16,7 +17,7 @@ from smelt.cost.rates import assumed
 from smelt.device.cpu import CPU
 from smelt.kernel import Illegal, Region
 from smelt.schedule import templates
-from smelt.search import measure
+from smelt.search import measure, processes
 from smelt.search.build import built
 from smelt.search.contender import Contender, Timed
 from smelt.search.measure import Racer, timing_turn
@@ -51,8 +52,9 @@ def broken(contender: Contender, text: str) -> Contender:
     return replace(contender, source=contender.source[:at] + text + contender.source[at:])
 
 
-def children() -> set[int]:
-    path = Path(f"/proc/self/task/{os.getpid()}/children")
+def children(process: int | None = None) -> set[int]:
+    number = process or os.getpid()
+    path = Path(f"/proc/{number}/task/{number}/children")
     return set(map(int, path.read_text().split())) if path.exists() else set()
 
 
@@ -182,8 +184,30 @@ def test_a_worker_that_is_asked_nonsense_says_so_and_ends_with_its_parent() -> N
     with pytest.raises(Exception, match="could not region"):
         worker.ask(10.0, "region", text="no region", sizes={}, seed=0, is_checked=True)
     worker.stop()
-    with pytest.raises((Lost, ValueError)):
+    with pytest.raises(Lost, match="it was ended"):
         worker.ask(1.0, "verify", kernel={}, kinds=[])
+
+
+def test_workers_are_copies_of_one_process_which_ends_with_the_last() -> None:
+    before, held = children(), processes.nursery()
+    first, second = Worker(DEVICE), Worker(DEVICE)
+    first.ready()
+    second.ready()
+    [nursery] = children() - before
+    both = children(nursery)
+    first.stop()
+    left = children(nursery)
+    assert len(both) == 2 and len(left) == 1 and left < both
+    os.kill(*left, signal.SIGTERM)
+    with pytest.raises(Lost, match="Terminated"):
+        second.ask(10.0, "region", text="no region", sizes={}, seed=0, is_checked=True)
+    third = Worker(DEVICE)
+    third.ready()
+    assert children() - before == {nursery}
+    del first, second, third
+    assert children() - before == {nursery} and not children(nursery)
+    del held
+    assert children() == before
 
 
 def test_one_process_times_at_a_time() -> None:
