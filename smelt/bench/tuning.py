@@ -61,7 +61,8 @@ def tune_drawn(kernel: Sequence[Any], budget: str) -> dict[str, Any]:
 
 
 def _told(found: Tuning) -> dict[str, Any]:
-    changed = [row.found.adopted.label for row in found.stored if row.found.adopted is not None]
+    changed = [str(cut.site) for cut in found.cuts if cut.stored]
+    changed += [row.found.adopted.label for row in found.stored if row.found.adopted is not None]
     return {"seconds": found.seconds, "changed": changed, "contenders": dict(found.states)}
 
 

@@ -18,13 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from smelt.cost.operations import COSTLY, DIVIDING, FREE
+from smelt.cost.operations import COSTLY, DIVIDING, FREE, LINE
 from smelt.cost.profile import Profile
 from smelt.cost.rates import Rates, assumed
 from smelt.graph import Index, Variable, upper
 from smelt.kernel import DOTS, PRODUCTS, For, Kernel, Load, Part, Region, Store, Value, extent, ir, variables_of
 
-LINE: Final = 64  # bytes that caches hold and move together
 LATENCIES: Final = {"fma": 8}  # instructions that could begin until a sum can be added to again
 LATENCY: Final = 4  # of others
 ALONE: Final = 2.0  # lines that could be fetched in a row until one has come by itself

@@ -52,6 +52,8 @@ def again_pays(op: str, elements: int, kernels: int) -> bool:
 # the model, each region would have to be lowered both ways, which doubles the time of scheduling.
 KEEP_INSTRUCTIONS: Final = 6
 
+LINE: Final = 64  # bytes that caches hold and move together
+
 # A result of at least this part of the last-level cache is stored past it. Whether somebody reads it soon, a kernel
 # does not know.
 STREAM_SHARE: Final = 2

@@ -43,6 +43,16 @@ class Profile(NamedTuple):
         """Whether a product by one lane of a vector costs no more than one by a whole vector."""
         return self.machine in _ARM
 
+    @property
+    def streams(self) -> int:
+        """Rows far apart that a core reads side by side without waiting for them."""
+        return 4 if self.machine in _ARM else 8
+
+    @property
+    def writes_unread(self) -> bool:
+        """Whether lines that are written as a whole are not read first: who asks for them early has them read."""
+        return self.machine in _ARM
+
 
 _X86: Final = frozenset({"x86_64", "amd64", "i686", "i386"})
 _ARM: Final = frozenset({"aarch64", "arm64"})

@@ -25,8 +25,8 @@ from smelt.schedule.tiling import Tiling
 TILE_ROWS, TILE_VECTORS = 6, 4  # of the register tile, with 32 registers
 TILED_ROWS = 4  # rows from which on there are tiles
 BY_LANE_TILE = 8, 2  # the same where rows are the lanes of vectors: more vectors are no faster, and cost gcc time
-BY_LANE_TILES, BY_LANE_PANELS = 2, 8  # of rows and of columns that are worth packing both operands
-BY_LANE_LEAST = 1 << 16  # and products
+BY_LANE_LEAST = 1 << 16  # products that are worth packing both operands
+NARROW, NARROW_LEAST = 56, 1 << 19  # columns up to which that takes more, and products that are enough then
 BY_LANE_PRODUCTS = 1 << 24  # up to which a core has one task: each packs for itself
 LEFT_COST, RIGHT_COST = 5, 3  # of packing what a tile meets once more
 TURNED_PANELS = 16  # panels of B that a tile of a turned A meets
@@ -61,9 +61,13 @@ def contraction_schedules(c: Contraction, profile: Profile) -> Iterator[Candidat
     tile = Tiling(*register_tile(sizes([c.n]), lanes, profile), lanes, tail, unroll=UNROLLED)
     if c.height >= TILED_ROWS:
         kinds = {"packed": _packed, "by lane": _by_lane, "turned": _turned, "panels": _panels, "tiled": _tiled}
-        for form, kind in kinds.items():
-            for tiling in kind(c, tile, profile):
-                yield from (Candidate.of(form, c, knobs) for knobs in _finished(c, tiling))
+        forms = [(form, kind, c) for form, kind in kinds.items()]
+        other = c.exchanged() if _is_narrow(c) and c.m is not None and lies_along(c.left, c.m) else None
+        if other is not None and _pays_narrow(c, tile):  # A lies by columns, as panels do
+            forms.insert(1, ("exchanged by lane", _by_lane, other))
+        for form, kind, facts in forms:
+            for tiling in kind(facts, tile, profile):
+                yield from (Candidate.of(form, facts, knobs) for knobs in _finished(facts, tiling))
     yield from (Candidate.of("streamed", rows_of_vectors(c), nest) for nest in _streamed(c, tile))
 
 
@@ -132,11 +136,22 @@ def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]
     if c.m is None or others or not c.is_static(c.m, c.n, c.k) or not profile.multiplies_by_lane:
         return
     tile = replace(tile, height=BY_LANE_TILE[0], width=BY_LANE_TILE[1])
-    there, tiles = -(-sizes([c.n]) // tile.panel), -(-c.height // tile.height)
-    small = tiles < BY_LANE_TILES or there < BY_LANE_PANELS or sizes([c.m, c.n, c.k]) < BY_LANE_LEAST
+    small = c.height <= BY_LANE_TILE[0] or sizes([c.m, c.n, c.k]) < BY_LANE_LEAST
+    small = small or (_is_narrow(c) and not _pays_narrow(c, tile))
     if small or c.left.op != "load" or c.left.attribute.mask or c.right.dtype is not float32:
         return
     yield _both_packed(c, tile, profile)
+
+
+def _is_narrow(c: Contraction) -> bool:
+    """Whether there are so few columns that packing A does not pay by itself."""
+    return sizes([c.n]) <= NARROW
+
+
+def _pays_narrow(c: Contraction, tile: Tiling) -> bool:
+    """Rows of B that end within a vector are dear to read as they are, and so is A if it lies by columns."""
+    by_columns = c.m is not None and lies_along(c.left, c.m) and sizes([c.m, c.n, c.k]) >= NARROW_LEAST
+    return bool(sizes([c.n]) % tile.lanes) or by_columns
 
 
 def _both_packed(c: Contraction, tile: Tiling, profile: Profile) -> Tiling:

@@ -3,7 +3,8 @@ many tasks make a chunk. What pays is seen in the lowered kernel.
 
 Processors see streams of lines and fetch ahead by themselves, but only to the end of a page: at every page they start
 anew, and a loop that computes anything between its loads waits there. No processor guesses where the next index points.
-Asking costs one instruction a line, so it is for buffers that do not stay in the caches anyway.
+Asking costs one instruction a line, so it is for buffers that do not stay in the caches anyway. What is only written is
+asked for where it would be read otherwise, too.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ LARGE_BYTES = 1 << 20  # smaller buffers stay in the caches
 
 def hints(knobs: Knobs, kernel: Kernel, profile: Profile) -> Iterator[Action]:
     """What the common knobs of a template say about a kernel. A group of threads waits for memory together."""
-    large = tuple(buffer.name for buffer in kernel.buffers if _is_large(buffer))
+    large = [buffer for buffer in kernel.buffers if _is_large(buffer)]
+    if profile.writes_unread:
+        read = {s.buffer for s in statements(kernel.body) if isinstance(s, Load)}
+        large = [buffer for buffer in large if buffer in read]
     if large and (knobs.ahead or knobs.gathered) and not profile.group_threads:
-        yield Prefetch(knobs.ahead, knobs.gathered, large)
+        yield Prefetch(knobs.ahead, knobs.gathered, tuple(buffer.name for buffer in large))
     if knobs.transpose and any(isinstance(s, Load) and _is_square(s) for s in statements(kernel.body)):
         yield Transpose()
     if knobs.grain:

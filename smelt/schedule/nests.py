@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from smelt.cost import Profile
-from smelt.cost.operations import KEEP_INSTRUCTIONS, STREAM_SHARE, instructions
+from smelt.cost.operations import KEEP_INSTRUCTIONS, LINE, STREAM_SHARE, instructions
 from smelt.graph import Variable, upper
 from smelt.kernel import Bind, Region, extent, follows, walk
 from smelt.schedule.access import fitting, reductions, shared_values, vector_axis, vector_lanes, walks
@@ -22,7 +22,8 @@ MOST_VALUES = 256  # in the body of a loop, over all of its registers and turns:
 MANY_TASKS = 256  # from which on a task walks a whole row of vectors
 PAGE_VECTORS = 8  # of neighboring columns that are folded side by side
 PAGE_ROWS = 8  # rows that are folded at a time
-PAGE_COLUMNS = 1024  # that one task folds together: rows are far apart, and a page that is looked up is used whole
+PAGE_COLUMNS = 1024  # rows of a page are far apart enough: one that is looked up is used whole
+STRIPS = {8: (PAGE_COLUMNS, 8), 4: (320, 2)}  # columns of a task and rows of a turn, by the rows that are read at once
 PAGE_BYTES = 4096  # the same for what is scanned
 
 # On devices whose threads come in groups.
@@ -62,9 +63,13 @@ def _elementwise(axes: Axes, profile: Profile) -> Iterator[Nest]:
     nest, last = Nest(), axes.rows[-1]
     if vector is not None:
         lanes = fitting(vector_lanes(region, profile, vector), vector)
-        # A transpose reads along another axis than it writes: with that one innermost, lines are used at once.
+        # A transpose reads along another axis than it writes: with that one innermost, and whole lines of vectors
+        # inside it, lines are used at once, of what is read and of what is written.
         inner = vector_axis([access for access in accesses if access.along(vector) not in (0, 1)], axes.rows)
         nest, last = Nest(vector.name, lanes, inner="" if inner is None else inner.name), inner or vector
+        blocks = LINE // (lanes * region.outputs[0].buffer.dtype.itemsize)
+        if inner is not None and blocks > 1 and sizes([vector]) >= 2 * blocks * lanes:
+            nest = replace(nest, blocks=blocks)
     # Tasks are rows of vectors if there are enough of them, else single vectors.
     many = sizes(axis for axis in axes.rows if axis != last) >= MANY_TASKS
     nest = replace(nest, tasks=len(axes.rows) - many)
@@ -126,9 +131,15 @@ def _columns(axes: Axes, profile: Profile) -> Iterator[Nest]:
     lanes = vector_lanes(region, profile)
     width = PAGE_VECTORS * lanes
     if is_long(vector, 2 * width) and is_long(axes.folded, 2 * PAGE_ROWS):
-        blocks = min(PAGE_COLUMNS // width, -(-sizes([vector]) // width))
-        turns = max(1, min(PAGE_ROWS, MOST_VALUES // (PAGE_VECTORS * len(region.order()))))
-        paged = Nest(vector.name, lanes, registers=PAGE_VECTORS, blocks=blocks, turns=PAGE_ROWS, unroll=turns)
+        vectors, cores = -(-sizes([vector]) // width), profile.cores
+        whole = sizes(axis for axis in free if axis != vector) >= cores and sizes([vector]) <= PAGE_COLUMNS
+        columns, most = STRIPS[profile.streams]
+        strips = 1 if whole else -(-vectors * width // columns)
+        strips = -(-strips // cores) * cores if strips > 1 else 1
+        blocks = -(-vectors // strips)
+        turns = PAGE_ROWS if blocks < profile.streams else profile.streams
+        unroll = max(1, min(most, MOST_VALUES // (PAGE_VECTORS * len(region.order()))))
+        paged = Nest(vector.name, lanes, registers=PAGE_VECTORS, blocks=blocks, turns=turns, unroll=unroll)
         yield replace(paged, tasks=len(free))
 
 
@@ -145,11 +156,13 @@ def _scan(axes: Axes, profile: Profile) -> Iterator[Nest]:
     nest = Nest(tasks=len(axes.rows), stream=int(_streams(axes, profile)))
     if vector is not None:
         lanes = fitting(vector_lanes(region, profile), vector)
-        nest = replace(nest, vector=vector.name, lanes=lanes)
+        # Of neighboring vectors that are scanned, all but the last step is done side by side.
+        registers = max(1, min(PAGE_VECTORS, -(-upper(extent(vector)) // lanes)))
+        nest = replace(nest, vector=vector.name, lanes=lanes, registers=registers)
         if vector != axis:
             page = PAGE_BYTES // profile.vector_bytes
             if is_long(vector, page * lanes) and is_long(axis, 4 * PAGE_ROWS):
-                yield replace(nest, registers=PAGE_VECTORS, blocks=page // PAGE_VECTORS, turns=PAGE_ROWS)
+                yield replace(nest, blocks=page // PAGE_VECTORS, turns=PAGE_ROWS)
             registers = max(1, min(2 * PAGE_VECTORS, -(-upper(extent(vector)) // lanes)))
             nest = replace(nest, registers=registers)
     yield nest
