@@ -125,7 +125,7 @@ def test_wide_rows_are_folded_a_page_and_a_few_at_a_time() -> None:
 
 def test_scans_run_along_memory_or_in_columns() -> None:
     assert schedule(floats(512, 1000).cumsum(1)) == "split i1 (8 reg, 16 lane); order i0.0 i1.0; bind i0.0 grid"
-    assert schedule(floats(1000).cumsum(0)) == "split i0 (16 lane); order i0.0"
+    assert schedule(floats(1000).cumsum(0)) == "split i0 (8 reg, 16 lane); order i0.0"
     assert schedule(floats(512, 100).cumsum(0)) == "split i1 (7 reg, 16 lane); order i1.0 i0.0; bind i1.0 grid"
     assert schedule(floats(512, 2048).cumsum(0)) == (
         "split i1 (8 loop, 8 reg, 16 lane); split i0 (8 loop); order i1.0 i0.0 i1.1 i0.1; bind i1.0 grid"
