@@ -42,7 +42,7 @@ class Budget:
         return cls(f"{found[1]} s", float(found[1]), float(found[1]))
 
 
-BUDGETS: Final = {"quick": Budget("quick", 10.0, 2.0, 1), "max": Budget("max", 600.0, 60.0, 4)}
+BUDGETS: Final = {"quick": Budget("quick", 10.0, 1.15, 1), "max": Budget("max", 600.0, 60.0, 4)}
 
 
 class Pace:

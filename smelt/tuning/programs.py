@@ -20,6 +20,7 @@ from smelt.errors import ArgumentError
 from smelt.kernel import Region, parse_region
 from smelt.plan import KernelRecord
 from smelt.search import Tuned, climb, contender, measure, sized
+from smelt.search.processes import nursery
 from smelt.transform.attributes import attributes_of, put_back
 from smelt.transform.jit import Jit
 from smelt.tuning import sites
@@ -33,7 +34,7 @@ from smelt.tuning.watching import WHOLE, Program, Run, Watched, watching
 
 LEAST_SHARE: Final = 0.005  # of the time: a kernel below it is not worth a search
 _SETTLING: Final = 6  # calls after which inputs that stay the same are prepared
-_COMPARING: Final = 0.05  # of the time, for one comparison, and at most so many seconds if calls are short
+_COMPARING: Final = 0.01  # of the time, for one comparison, and at most so many seconds if calls are short
 _COMPARED: Final = 3.0
 _LONGER: Final = 300  # runs of a kernel that its search may take longer, if these are long
 _HEADROOM: Final = (0.05, 0.5)  # of a kernel's time that may be saved, whatever the machine is said to do
@@ -125,6 +126,8 @@ def tune_programs(
     outside = outside or Live()
     outside.take(f"{budget.name}, seed {seed}, only {only!r}", lambda: "")
     progress, keeper = say if isinstance(say, Progress) else Progress(say), Keeper(seed, outside)
+    # What starts workers makes ready meanwhile.
+    held = None if isinstance(outside, Replay) or measurer is not None else nursery()
     watched, pace = Watched(), Pace(budget, calls, clock(outside))
     run(watched, lambda: pace.is_settled(watched))
     progress.begin(time.monotonic() - (pace.now() - pace.began), budget.seconds)
@@ -156,6 +159,7 @@ def tune_programs(
         keeper.keep(row)
     if tuning.stored:
         _use()
+    del held
     progress.end()
     tuning.seconds = pace.now() - pace.began
     return tuning
