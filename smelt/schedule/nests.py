@@ -19,7 +19,8 @@ from smelt.schedule.facts import loops, sizes
 from smelt.schedule.nest import Axes, Nest
 
 MOST_VALUES = 256  # in the body of a loop, over all of its registers and turns: enough to keep a core busy
-MANY_TASKS = 256  # from which on a task walks a whole row of vectors
+FEW_TASKS, TASKS_OF_CORE = 32, 8  # that are enough to share out, at least
+TASK_VECTORS = 64  # of a row that is cut into several tasks
 PAGE_VECTORS = 8  # of neighboring columns that are folded side by side
 PAGE_ROWS = 8  # rows that are folded at a time
 PAGE_COLUMNS = 1024  # rows of a page are far apart enough: one that is looked up is used whole
@@ -70,13 +71,30 @@ def _elementwise(axes: Axes, profile: Profile) -> Iterator[Nest]:
         blocks = LINE // (lanes * region.outputs[0].buffer.dtype.itemsize)
         if inner is not None and blocks > 1 and sizes([vector]) >= 2 * blocks * lanes:
             nest = replace(nest, blocks=blocks)
-    # Tasks are rows of vectors if there are enough of them, else single vectors.
-    many = sizes(axis for axis in axes.rows if axis != last) >= MANY_TASKS
-    nest = replace(nest, tasks=len(axes.rows) - many)
+    nest = _shared_out(nest, axes, last, profile)
     if _streams(axes, profile):
         yield replace(nest, stream=1)
     yield nest
     yield replace(nest, tasks=0)
+
+
+def _shared_out(nest: Nest, axes: Axes, last: Variable, profile: Profile) -> Nest:
+    """With tasks: as few of the outer loops as are enough for all cores, since every task works out anew where it is.
+    Where that takes the innermost loop, too, a task has many vectors of it.
+    """
+    outer = [axis for axis in axes.rows if axis.name not in (nest.vector, last.name)]
+    outer += [axis for axis in axes.rows if axis.name == nest.vector != last.name]
+    tasks, count = 0, 1
+    for axis in outer:
+        if count < max(FEW_TASKS, TASKS_OF_CORE * profile.cores):
+            tasks, size = tasks + 1, extent(axis)
+            width = nest.lanes * max(1, nest.blocks) if axis.name == nest.vector else 1
+            count *= -(-size // width) if isinstance(size, int) else 1  # there may be only one
+    if not outer or (count < FEW_TASKS and not nest.vector):
+        return replace(nest, tasks=len(axes.rows))
+    if count < FEW_TASKS and last.name == nest.vector and sizes([last]) >= 2 * TASK_VECTORS * nest.lanes:
+        return replace(nest, tasks=len(axes.rows), blocks=TASK_VECTORS)
+    return replace(nest, tasks=tasks)
 
 
 def _streams(axes: Axes, profile: Profile) -> bool:
