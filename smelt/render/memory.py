@@ -207,16 +207,17 @@ class Memory(Sheet):
         count = 1 + max(offsets.values())
         if count == t.lanes and len(admitted) < t.lanes:  # no zero is left over
             return None
-        pointer = self.pointer(where.buffer, base)
-        value = f"({t.name})*(const {t.name}_u *){pointer}"
-        if count < t.lanes:
+        pointer, row = self.pointer(where.buffer, base), self.fresh("r")
+        held = Type(t.element, count) if count > 1 and count & (count - 1) == 0 else t
+        value = f"({self.library.type(held)})*(const {held.name}_u *){pointer}"
+        if count < held.lanes:
             bits = f"{self.helper('first_bits')}({count})"
             value = f"{self.library.function('masked_load', t)}({pointer}, {bits})"
-        row = self.fresh("r")
         if where.mask.conditions:
-            value = f"{self.holds(where.mask.conditions)} ? {value} : ({t.name}){{0}}"
-        self.lines.append(f"{t.name} {row} = {value};")
-        return shuffled(row, row, (offsets.get(k, t.lanes - 1) for k in range(t.lanes)))
+            value = f"{self.holds(where.mask.conditions)} ? {value} : ({held.name}){{0}}"
+        self.lines.append(f"{held.name} {row} = {value};")
+        # What no lane asks for is 0.
+        return shuffled(row, f"({held.name}){{0}}", (offsets.get(k, held.lanes) for k in range(t.lanes)))
 
     def _list(self, lane: Part, t: Type, vectors: Mapping[str, str], spell: Callable[[], str]) -> str:
         """A vector of elements written one by one, each with the elements of other vectors in its lane."""
