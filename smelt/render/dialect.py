@@ -72,6 +72,9 @@ C = Dialect(
         '#define HELD(x, where) ({ __typeof__(x) held = (x); __asm__("" : where(held)); held; })\n'
         '#define ROUNDED(x) __builtin_choose_expr(sizeof(x) <= REGISTER_BYTES, HELD(x, REGISTER), HELD(x, "+m"))\n'
         "#else\n#define ROUNDED(x) (x)\n#endif\n"
+        # gcc leaves loops over lanes as they are where that is shorter, and vectors go through memory then.
+        '#if defined(__GNUC__) && !defined(__clang__)\n#define EACH_LANE _Pragma("GCC unroll 64") for\n'
+        "#else\n#define EACH_LANE for\n#endif\n"
         # Products by a lane of a vector cost no more than others on this processor; elsewhere those by memory do not.
         "#if defined(__aarch64__)\n#define LANE(vector, pointer, k) (vector)[k]\n"
         "#else\n#define LANE(vector, pointer, k) (pointer)[k]\n#endif\n"

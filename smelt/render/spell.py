@@ -319,11 +319,11 @@ _KEPT = "__builtin_ia32_cmp${kind}512_mask(x, splat@(limit), 5, ($mask)-1, 4)"
 SPELLINGS: dict[str, str | Spelling] = {
     "masked_load": _instructions(
         f"if ({_WHOLE}) return *(const T_u *)p; "
-        "T r = {}; for (int j = 0; j < L; j++) if (m >> j & 1) r[j] = p[j]; return r;",
+        "T r = {}; EACH_LANE (int j = 0; j < L; j++) if (m >> j & 1) r[j] = p[j]; return r;",
         _Row(_VECTOR, "$masks", _LOAD),
     ),
     "masked_store": _instructions(
-        f"if ({_WHOLE}) *(T_u *)p = v; else for (int j = 0; j < L; j++) if (m >> j & 1) p[j] = v[j];",
+        f"if ({_WHOLE}) *(T_u *)p = v; else EACH_LANE (int j = 0; j < L; j++) if (m >> j & 1) p[j] = v[j];",
         _Row(_VECTOR, "$masks", _STORE),
     ),
     "stream": _instructions(
@@ -335,7 +335,7 @@ SPELLINGS: dict[str, str | Spelling] = {
     "minimum": _extreme(4, "minimum", "<", "|"),
     "scalar_sqrt": _instructions("return $(__builtin_sqrtf|__builtin_sqrt)(x);", _arm("fsqrt", "x")),
     "sqrt": _instructions(
-        "T r; for (int j = 0; j < L; j++) r[j] = $(__builtin_sqrtf|__builtin_sqrt)(x[j]); return r;",
+        "T r; EACH_LANE (int j = 0; j < L; j++) r[j] = $(__builtin_sqrtf|__builtin_sqrt)(x[j]); return r;",
         _arm("fsqrt", "x"),
         _by_builtin("sqrt", "x"),
         _by_gcc("short", "$vectors", "sqrt${kind}${suffix}(x)"),

@@ -60,7 +60,7 @@ TEXT = r"""
   return (x | x << 1) & 0x5555555555555555ull;
 }
 
-@@ scatter any vector: void(E *p, long step, T v) { for (int j = 0; j < L; j++) p[j * step] = v[j]; }
+@@ scatter any vector: void(E *p, long step, T v) { EACH_LANE (int j = 0; j < L; j++) p[j * step] = v[j]; }
 
 @@ first_lanes signed vector: T(long n) {
   E count = n < 0 ? 0 : n > L ? L : n;
