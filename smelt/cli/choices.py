@@ -26,7 +26,7 @@ _WIDTH: Final = 48  # of a kernel in words
 _LOOKED: Final = 100  # choices at most of which it is looked whether they still mean the same code
 _NAME: Final = 12  # digits of a name that are shown
 _SECONDS: Final = {"s": 1.0, "ms": 1e-3}
-_UNITS: Final = ((86400 * 365, "years"), (86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
+_UNITS: Final = ((86400 * 365, "years"), (86400, "days"), (3600, "hours"), (60, "minutes"))  # dates have no seconds
 
 
 def list_choices(arguments: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from smelt.config import configure
 from smelt.errors import ArgumentError
 from smelt.kernel import Region
 from smelt.search import measure
+from smelt.search.climb import Climb
 from smelt.search.contender import Contender, Outcome, Timed, Verdict
 from smelt.search.log import user_log
 from smelt.search.space import starts
@@ -96,6 +98,9 @@ def test_what_wins_alone_and_loses_in_its_program_is_not_used(monkeypatch: pytes
     settled(monkeypatch, 0.99)
     found = tuned()
     assert any(row.found.adopted for row in found.rows) and not found.stored
+    assert "faster alone" in str(found) and "what changed" not in str(found), "a table of nothing"
+    page = found.html()
+    assert "Nothing was kept" in page and "0 wrong" in page and "faster alone" in page and "<td>1.50" not in page
     log = user_log()
     assert log is not None and {record.state for record in log.load().records} == {"timed"}
     assert "faster alone, but not in the program" in str(found)
@@ -176,6 +181,13 @@ def test_ctrl_c_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     found = tuned()
     assert len(found.stored) == 1 and "Interrupted" in str(found)
     assert len(found.rows) == 2 and found.rows[1].found.tried, "what was timed is lost"
+
+
+def test_of_what_nobody_tried_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    settled(monkeypatch, 1.1)
+    found = tuned()
+    found.rows = [replace(row, found=Climb(row.found.default), stored=False) for row in found.rows[:1]]
+    assert "1 kernel stays as it is: nothing new could be tried" in str(found) and "2 %" not in str(found)
 
 
 def test_a_program_that_cannot_be_compared_in_time_is_left_alone() -> None:
