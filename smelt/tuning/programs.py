@@ -37,6 +37,7 @@ _SETTLING: Final = 6  # calls after which inputs that stay the same are prepared
 _COMPARING: Final = 0.01  # of the time, for one comparison, and at most so many seconds if calls are short
 _COMPARED: Final = 3.0
 _LONGER: Final = 300  # runs of a kernel that its search may take longer, if these are long
+_NOTHING: Final = "Nothing was computed with smelt: tensors are lazy until values are asked for, or `jit` is called."
 _INTERRUPTED: Final = "Interrupted: what was found until then is all there is."
 _HEADROOM: Final = (0.05, 0.5)  # of a kernel's time that may be saved, whatever the machine is said to do
 
@@ -132,7 +133,8 @@ def tune_programs(
     watched, pace = Watched(), Pace(budget, calls, clock(outside))
     run(watched, lambda: pace.is_settled(watched))
     progress.begin(time.monotonic() - (pace.now() - pace.began), budget.seconds)
-    programs, cuts, note = pace.latest(watched), list[sites.Found](), ""
+    programs, cuts = pace.latest(watched), list[sites.Found]()
+    note = "" if programs else _NOTHING
     # What is cut otherwise is found by races of whole programs, which no recording has.
     if budget.seconds >= sites.LEAST_BUDGET and only in "fusion" and isinstance(outside, Live):
         try:

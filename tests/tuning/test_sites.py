@@ -98,6 +98,7 @@ def test_what_wins_is_stored_used_and_listed(
     assert main(["tune", "show", kept_name(kept)]) == 0
     assert str(kept.choices) in capsys.readouterr().out
     assert main(["tune", "forget", "--all"]) == 0
+    assert "fusion: stores the" in capsys.readouterr().out
     with runtime.using(runtime.Runtime()):
         compiled = runtime.current().compiler.compile(key, device)
         assert len(compiled.kernels) == len(programs[0].compiled.kernels)

@@ -306,6 +306,23 @@ def test_what_ran_before_inputs_were_prepared_is_no_question() -> None:
     assert [one.name for one in questions([program])] == ["exp -> float32[48, 64]"]
 
 
+def test_a_script_without_kernels_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plain.py").write_text("print(1 + 1)")
+    assert main(["tune", str(tmp_path / "plain.py"), "--budget", "1"]) == 0
+    assert "Nothing was computed with smelt" in capsys.readouterr().out
+
+
+def test_mistakes_in_words_are_told_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "script.py").write_text("raise AssertionError")
+    script = str(tmp_path / "script.py")
+    assert main(["tune", script, "--html", str(tmp_path / "none" / "page.html")]) == 1
+    said = capsys.readouterr().err
+    assert "there is no folder" in said and "  at " not in said, "a line that is not the user's"
+    with pytest.raises(SystemExit):
+        main(["tune", script, "64"])
+    assert "behind --" in capsys.readouterr().err
+
+
 def test_mistakes_are_told() -> None:
     with pytest.raises(ArgumentError, match="is no budget"):
         Budget.of("soon")
