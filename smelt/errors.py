@@ -20,6 +20,7 @@ _OURS = (
     os.path.join(os.path.dirname(contextlib.__file__), "threading.py"),
     os.path.join(os.path.dirname(contextlib.__file__), "concurrent", ""),
 )
+_COMMANDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cli", "__init__.py")
 
 
 class Location(NamedTuple):
@@ -40,12 +41,16 @@ def is_own(file: str) -> bool:
 
 
 def user_location() -> Location | None:
-    """The innermost frame of the call stack that is not part of smelt."""
+    """The innermost frame of the call stack that is not part of smelt; none if a command was started: that is no code
+    of the user's.
+    """
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not is_own(file):
             return Location(file, frame.f_lineno)
+        if file == _COMMANDS:
+            return None
         frame = frame.f_back  # type: ignore[assignment]
     return None
 

@@ -26,7 +26,7 @@ _WIDTH: Final = 48  # of a kernel in words
 _LOOKED: Final = 100  # choices at most of which it is looked whether they still mean the same code
 _NAME: Final = 12  # digits of a name that are shown
 _SECONDS: Final = {"s": 1.0, "ms": 1e-3}
-_UNITS: Final = ((86400 * 365, "years"), (86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
+_UNITS: Final = ((86400 * 365, "years"), (86400, "days"), (3600, "hours"), (60, "minutes"))  # dates have no seconds
 
 
 def list_choices(arguments: argparse.Namespace) -> int:
@@ -91,8 +91,8 @@ def forget(arguments: argparse.Namespace) -> int:
     else:
         print(f"forgot {count} records of {len(names)} choices" if names else "there is nothing to forget")
         for name in names[:_NAME]:
-            text = next(one.question.text for one in gone if one.question.digest == name)
-            print(f"  {name[:_NAME]}  {exchange.title_of(text)}")
+            record = next(one for one in reversed(gone) if one.question.digest == name)
+            print(f"  {name[:_NAME]}  {_title(record)}")
     return 0
 
 
@@ -206,12 +206,10 @@ def _named(known: Iterable[exchange.Known], names: Sequence[str]) -> list[exchan
 
 def _facts(one: exchange.Known, is_looked_at: bool = True) -> dict[str, Any]:
     """All about a choice, ready for JSON."""
-    from smelt.search import exchange
-
     record = one.record
     return {
         "name": record.question.digest,
-        "kernel": record.reason if record.question.is_graph else exchange.title_of(record.question.text),
+        "kernel": _title(record),
         "where": _where(record.place),
         "state": record.state,
         "counts_as": _state(record, is_looked_at),
@@ -286,6 +284,13 @@ def _here(device: str) -> record.Place | None:
         return record.Place.of(open_device(device, "smelt tune"))
     except SmeltError:
         return None
+
+
+def _title(one: record.Record) -> str:
+    """A kernel in a few words, or the cut that was chosen for a graph."""
+    from smelt.search import exchange
+
+    return one.reason if one.question.is_graph else exchange.title_of(one.question.text)
 
 
 def _age(date: str) -> str:

@@ -51,7 +51,8 @@ def parser() -> argparse.ArgumentParser:
         made.set_defaults(run=run)
         return made
 
-    one = command("script", _script, "run a script, find faster schedules for its kernels, and keep them")
+    text = "run a script, find faster schedules for its kernels, and keep them"
+    one = command("script", _script, text, "words behind -- are the script's: smelt tune train.py -- --steps 10")
     one.add_argument("script", type=Path)
     one.add_argument("--budget", default="quick", help="quick (10 s), max (10 min), or seconds, as in 90s")
     one.add_argument("--only", default="", metavar="TEXT", help="kernels with this in their names")
@@ -99,7 +100,11 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     own, given = list(words[:end]), list(words[end + 1 :])
     if own and own[0] not in _COMMANDS and any(word.endswith(".py") for word in own):
         own = ["script", *own]
-    found = parser().parse_args(own)
+    top = parser()
+    found, more = top.parse_known_args(own)
+    if more:
+        hint = "; words for the script stand behind --" if found.run is _script else ""
+        top.error(f"unrecognized arguments: {' '.join(more)}{hint}")
     found.words = given
     return found
 
@@ -118,6 +123,9 @@ def _script(arguments: argparse.Namespace) -> int:
     outside = Replay(arguments.replay) if arguments.replay else Recording() if arguments.record else None
     if not arguments.script.is_file():
         raise ArgumentError(f"smelt tune: there is no file {arguments.script}")
+    for file in (arguments.html, arguments.json, arguments.record):  # not after minutes of tuning
+        if file not in (None, "-") and not Path(file).resolve().parent.is_dir():
+            raise ArgumentError(f"smelt tune: there is no folder for {file}")
 
     said: Iterator[TextIO] = itertools.chain([sys.stderr], iter(io.StringIO, None))
 

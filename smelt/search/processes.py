@@ -46,7 +46,7 @@ class Nursery:
         path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
         self._channel, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(
+            self._process = subprocess.Popen(
                 [sys.executable, "-m", "smelt.search.worker", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # what kernels or libraries may print is no answer
@@ -56,7 +56,12 @@ class Nursery:
                 start_new_session=True,
             )
         self._numbers = itertools.count(1)
-        self._end = weakref.finalize(self, _end, process, self._channel)
+        self._end = weakref.finalize(self, _end, self._process, self._channel)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can start anybody."""
+        return self._process.poll() is None
 
     def start(self) -> tuple[int, BinaryIO, BinaryIO]:
         """A new worker's number, and the pipes to it and from it; nobody waits for it."""
@@ -86,11 +91,13 @@ _nursery: weakref.ref[Nursery] | None = None
 
 
 def nursery() -> Nursery:
-    """The one of this process: it lives as long as somebody holds it, or one of its workers."""
+    """The one of this process, replaced if it dies: it lives as long as somebody holds it, or one of its workers."""
     global _nursery
     with _lock:
-        found = (_nursery and _nursery()) or Nursery()
-        _nursery = weakref.ref(found)
+        found = _nursery() if _nursery else None
+        if found is None or not found.is_alive:
+            found = Nursery()
+            _nursery = weakref.ref(found)
         return found
 
 

@@ -16,6 +16,7 @@ import json
 import os
 import random
 import resource
+import select
 import signal
 import socket
 import statistics
@@ -223,11 +224,22 @@ class Nursery:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._alive: dict[int, tuple[int, int]] = {}  # by the number of the process, who it is and where it answers
-        signal.signal(signal.SIGCHLD, self._reap)
+        # A handler would run in the middle of anything, and to block the signal keeps it from one thread only, while
+        # libraries have others. So whoever ends only wakes us.
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def serve(self) -> None:
         """Until nobody can ask any more."""
         while True:
+            ready = select.select([self._channel.fileno(), self._woken], [], [])[0]
+            if self._woken in ready:
+                os.read(self._woken, 1 << 16)
+                self._reap()
+            if self._channel.fileno() not in ready:
+                continue
             said, pipes, _, _ = socket.recv_fds(self._channel, NUMBER_BYTES, 2)
             number = int.from_bytes(said, "little")
             if not said:
@@ -240,13 +252,12 @@ class Nursery:
                     os.kill(process, signal.SIGKILL)  # it is ours until it is reaped: its number is no other's
 
     def _start(self, number: int, asked: int, answers: int) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))  # nobody is reaped who is not known
         process = os.fork()
         if not process:
+            signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
             self._channel.close()
-            for _, other in self._alive.values():
+            for other in (self._woken, self._wake, *(other for _, other in self._alive.values())):
                 os.close(other)
             try:
                 work(asked, answers)
@@ -254,9 +265,8 @@ class Nursery:
                 os._exit(0)
         self._alive[process] = number, answers
         os.close(asked)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
 
-    def _reap(self, _: int, __: object) -> None:
+    def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 answers = self._alive.pop(ended[0])[1]

@@ -37,7 +37,8 @@ class Budget:
         found = re.fullmatch(r"(\d+(?:\.\d+)?)s?", str(budget))
         if not found or not 1 <= float(found[1]) <= 1e6:
             raise ArgumentError(
-                f"tune: {budget!r:.40} is no budget", hint='Give "quick", "max", or seconds, as in budget=90.'
+                f"tune: {budget!r:.40} is no budget",
+                hint='Give "quick", "max", or seconds from 1 on, as in 90 or "90s".',
             )
         return cls(f"{found[1]} s", float(found[1]), float(found[1]))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from smelt.cost.rates import known
 from smelt.tuning.plots import Dot, document, plot, table
+from smelt.tuning.report import STATES
 
 if TYPE_CHECKING:
     from smelt.tuning.report import Row, Tuning
@@ -26,28 +27,34 @@ def _summary(tuning: Tuning) -> str:
     profile = "" if tuning.profile is None else f"{tuning.profile.name}, {tuning.profile.cores} cores"
     whole = tuning.whole
     told = "Nothing was kept: what runs is what ran before."
+    if tuning.kept:
+        told = "What was kept is used from now on."
     if whole is not None and tuning.stored:
         told = (
             f"All calls together are {whole.ratio:.3f} times as fast (at least {whole.low:.3f}, {whole.pairs} pairs)."
         )
-    counts = ", ".join(f"{count} {state}" for state, count in sorted(tuning.states.items()))
+    counts = ", ".join(f"{tuning.states[state]} {state}" for state in STATES)
+    notes = "".join(f"<br>{html.escape(line.strip())}" for line in (*tuning.rest(), tuning.note) if line)
     taken = f"budget {tuning.budget}, seed {tuning.seed}, {tuning.seconds:.1f} s"
-    return f"<p>{html.escape(profile)}; {taken}.<br>{told}<br>Contenders: {counts}.</p>"
+    return f"<p>{html.escape(profile)}; {taken}.<br>{told}<br>Contenders: {counts}.{notes}</p>"
 
 
 def _table(tuning: Tuning) -> str:
     lines: list[tuple[object, ...]] = [
         ("kernel", "runs", "share", "before", "after", "gain", "at least", "bits", "what changed")
     ]
+    cuts = [cut for cut in tuning.cuts if cut.stored]
+    for cut in cuts:
+        times = f"{1e3 * cut.seconds:.3f} ms", f"{1e3 * cut.seconds / cut.ratio:.3f} ms"
+        gain = f"{cut.ratio:.2f}", f"{cut.low:.2f}", cut.bits
+        lines.append(("the whole program", "", "", *times, *gain, f"fusion: {cut.site}"))
     for row in tuning.rows:
         data = row.json()
-        cells = (
-            *(row.question.name, data["launches"], f"{row.share:.1%}", f"{1e3 * data['before']:.3f} ms"),
-            *(f"{1e3 * data['seconds']:.3f} ms", f"{row.gain:.2f}", f"{data['low']:.2f}", row.bits),
-            data["changed"] if row.stored else "stays as it is",
-        )
-        lines.append(cells)
-    return table(lines, ["" if row.stored else "kept" for row in tuning.rows])
+        head = row.question.name, data["launches"], f"{row.share:.1%}", f"{1e3 * data['before']:.3f} ms"
+        found = f"{1e3 * data['seconds']:.3f} ms", f"{row.gain:.2f}", f"{data['low']:.2f}", row.bits, data["changed"]
+        # What was faster alone, or only at times, does not run: nothing about it is said to be so.
+        lines.append((*head, *(found if row.stored else (head[-1], "", "", "", "stays as it is"))))
+    return table(lines, [*("" for _ in cuts), *("" if row.stored else "kept" for row in tuning.rows)])
 
 
 def _kernel(row: Row) -> str:

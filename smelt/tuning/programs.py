@@ -37,6 +37,8 @@ _SETTLING: Final = 6  # calls after which inputs that stay the same are prepared
 _COMPARING: Final = 0.01  # of the time, for one comparison, and at most so many seconds if calls are short
 _COMPARED: Final = 3.0
 _LONGER: Final = 300  # runs of a kernel that its search may take longer, if these are long
+_NOTHING: Final = "Nothing was computed with smelt: tensors are lazy until values are asked for, or `jit` is called."
+_INTERRUPTED: Final = "Interrupted: what was found until then is all there is."
 _HEADROOM: Final = (0.05, 0.5)  # of a kernel's time that may be saved, whatever the machine is said to do
 
 
@@ -132,13 +134,20 @@ def tune_programs(
     run(watched, lambda: pace.is_settled(watched))
     progress.begin(time.monotonic() - (pace.now() - pace.began), budget.seconds)
     programs, cuts = pace.latest(watched), list[sites.Found]()
+    note = "" if programs else _NOTHING
     # What is cut otherwise is found by races of whole programs, which no recording has.
     if budget.seconds >= sites.LEAST_BUDGET and only in "fusion" and isinstance(outside, Live):
-        programs, cuts = sites.recut(programs, run, calls, sites.SHARE * budget.seconds, keeper, progress.say, _use)
+        try:
+            given = calls, sites.SHARE * budget.seconds, keeper, progress.say, _use, cuts
+            programs = sites.recut(programs, run, *given)
+        except KeyboardInterrupt:
+            note = _INTERRUPTED
     asked = _timed(list(questions(programs)), outside)
     total = sum(one.seconds for one in asked)
-    chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name]
-    tuning = Tuning(budget.name, seed, asked[0].device.profile if asked else None, programs, total, cuts=cuts)
+    chosen = [one for one in asked if one.seconds >= LEAST_SHARE * total and only in one.name and not note]
+    tuning = Tuning(
+        budget.name, seed, asked[0].device.profile if asked else None, programs, total, cuts=cuts, note=note
+    )
     comparing = outside.take("a comparison", lambda: [pace.comparing(one.calls, programs) for one in chosen])
     short = [(one, taken) for one, taken in zip(chosen, comparing, strict=True) if taken <= LARGEST * budget.seconds]
     tuning.omitted = len(chosen) - len(short)
@@ -150,7 +159,7 @@ def tune_programs(
             found = sorted((one for one, _ in short), key=lambda one: -one.worth)
             _search(tuning, found, pace, keeper, progress, measurer, outside)
         except KeyboardInterrupt:
-            tuning.note = "Interrupted: what was found until then is all there is."
+            tuning.note = _INTERRUPTED
             progress.say("Ctrl-C: what was found is tried in the whole program. Once more leaves that out.")
         progress.doing("the whole program")
         _settle(tuning, programs, run, pace, outside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from smelt.cost import Profile
 from smelt.search import climb, contender
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from smelt.tuning.sites import Found
     from smelt.tuning.watching import Program
 
+STATES: Final = ("timed", "refused", "wrong", "hung", "crashed")  # of contenders, as they are told
 _WIDTH = 44  # of a kernel's name
 
 
@@ -111,15 +112,10 @@ class Tuning:
 
     def __str__(self) -> str:
         head = f" {'kernel':<{_WIDTH}} {'runs':>6} {'share':>6} {'before':>10} {'after':>10}  {'gain':<13} what changed"
-        lines = [head, *(_cut_line(cut) for cut in self.cuts if cut.stored)]
+        lines = [_cut_line(cut) for cut in self.cuts if cut.stored]
         lines += [_line(row) for row in self.rows if row.stored]
-        alone = sum(row.found.adopted is not None and not row.stored for row in self.rows)
-        others = len(self.rows) - len(self.stored) - alone
-        lines += [f" {others} kernels stay as they are: nothing was 2 % faster beyond doubt"] if others else []
-        lines += (
-            [f" {alone} kernels stay as they are: faster alone, but not in the program beyond doubt"] if alone else []
-        )
-        lines += [f" {self.omitted} kernels take too long to be searched in this time"] if self.omitted else []
+        lines = [head, *lines] if lines else []
+        lines += self.rest()
         if self.whole is not None and self.stored:
             told = f"{self.whole.ratio:.3f} [{self.whole.low:.2f}]"
             times = f"{_time(self.whole.before)} {_time(self.whole.after)}"
@@ -128,10 +124,26 @@ class Tuning:
             )
         lines += [f" {self.note}"] if self.note else []
         states = self.states
-        counts = ", ".join(f"{states[name]} {name}" for name in ("timed", "refused", "wrong", "hung", "crashed"))
+        counts = ", ".join(f"{states[name]} {name}" for name in STATES)
         undo = " (undo: smelt tune forget --last)" if self.kept else ""
         lines.append(f"{counts} in {self.seconds:.1f} s; {self.kept} choices stored{undo}")
         return "\n".join(lines)
+
+    def rest(self) -> list[str]:
+        """Why kernels stay as they are."""
+        left = [row.found for row in self.rows if not row.stored]
+        alone = sum(found.adopted is not None for found in left)
+        # Nothing can be said about what nobody has tried, for want of time or as all of it has lost before.
+        untried = sum(not found.tried for found in left)
+        counts = {
+            "nothing was 2 % faster beyond doubt": len(left) - alone - untried,
+            "faster alone, but not in the program beyond doubt": alone,
+            "nothing new could be tried in this time; a larger budget tries more": untried,
+        }
+        lines = [f" {_stay(count)}: {why}" for why, count in counts.items() if count]
+        if self.omitted:
+            lines.append(f" {_stay(self.omitted)}: no time was left to search; a larger budget searches more")
+        return lines
 
     def html(self) -> str:
         """As a page that needs nothing else."""
@@ -156,6 +168,10 @@ class Tuning:
             "omitted": self.omitted,
             "note": self.note,
         }
+
+
+def _stay(count: int) -> str:
+    return "1 kernel stays as it is" if count == 1 else f"{count} kernels stay as they are"
 
 
 def _line(row: Row) -> str:

@@ -213,21 +213,30 @@ def search(
 
 
 def recut(
-    programs: Sequence[Program], run: Run, calls: int, seconds: float, keeper: Keeper, say: Say, use: Callable[[], None]
-) -> tuple[list[Program], list[Found]]:
-    """Search, keep what was found whatever happens, and if something won, have the programs run so from now on."""
-    cuts: list[Found] = []
+    programs: Sequence[Program],
+    run: Run,
+    calls: int,
+    seconds: float,
+    keeper: Keeper,
+    say: Say,
+    use: Callable[[], None],
+    cuts: list[Found],
+) -> list[Program]:
+    """Search, keep what was found whatever happens, and if something won, have the programs run so from now on. What
+    was tried is added to `cuts`, also if Ctrl-C ends the search.
+    """
     try:
         search(programs, run, seconds, say, cuts)
     finally:
         for cut in cuts:
             keeper.keep_fusion(cut)
-    if not any(cut.stored for cut in cuts):
-        return list(programs), cuts
-    use()
+        if is_changed := any(cut.stored for cut in cuts):
+            use()
+    if not is_changed:
+        return list(programs)
     watched, turns = Watched(anew=True), iter(range(calls))
     run(watched, lambda: next(turns, None) is None)
-    return list(watched.programs.values()), cuts
+    return list(watched.programs.values())
 
 
 def can_duel(compiled: CompiledGraph) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import subprocess
+import sys
 import tempfile
+import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -208,6 +211,46 @@ def test_workers_are_copies_of_one_process_which_ends_with_the_last() -> None:
     assert children() - before == {nursery} and not children(nursery)
     del held
     assert children() == before
+
+
+def test_who_dies_while_it_is_killed_takes_nobody_along() -> None:
+    # Python gets to know of the death while the nursery still looks for whom to kill.
+    code = """
+        import os, signal, socket, subprocess, threading, time
+        from smelt.search import worker
+
+        def kill(process, number, kill=os.kill):
+            kill(process, number)
+            os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+            time.sleep(0.05)
+
+        def read():
+            print(os.read(answers, 100).decode(), end="")
+            mine.close()
+
+        os.kill = kill
+        mine, theirs = socket.socketpair()
+        nursery = worker.Nursery(theirs)
+        (answers, pipe), process = os.pipe(), subprocess.Popen(["sleep", "60"])
+        nursery._alive[process.pid] = 1, pipe
+        mine.sendall((1).to_bytes(worker.NUMBER_BYTES, "little"))
+        threading.Thread(target=read, daemon=True).start()
+        nursery.serve()
+        process.returncode = -9  # it was reaped
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ('{"ended": -9}\n', "")
+
+
+def test_who_starts_workers_is_replaced_if_it_dies() -> None:
+    before, held = children(), processes.nursery()
+    [number] = children() - before
+    os.kill(number, signal.SIGKILL)
+    os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)
+    worker = Worker(DEVICE)
+    worker.ready()
+    assert children() - before - {number} and processes.nursery() is not held
 
 
 def test_one_process_times_at_a_time() -> None:

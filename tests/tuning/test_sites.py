@@ -98,6 +98,7 @@ def test_what_wins_is_stored_used_and_listed(
     assert main(["tune", "show", kept_name(kept)]) == 0
     assert str(kept.choices) in capsys.readouterr().out
     assert main(["tune", "forget", "--all"]) == 0
+    assert "fusion: stores the" in capsys.readouterr().out
     with runtime.using(runtime.Runtime()):
         compiled = runtime.current().compiler.compile(key, device)
         assert len(compiled.kernels) == len(programs[0].compiled.kernels)
@@ -199,3 +200,12 @@ def test_tuning_cuts_a_program_before_its_kernels_are_searched(monkeypatch: pyte
     assert [program.compiled.choices for program in found.programs] != [before.choices]
     assert len(runtime.current().compiler.compile(*f.graph_key(x)).kernels) > len(before.kernels)
     assert not sm.tune(f, x, budget=1, only="matmul").cuts
+
+
+def test_ctrl_c_ends_the_search_for_cuts_with_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sites, "search", interrupted)
+    found = sm.tune(network, sm.asarray(X), budget=sites.LEAST_BUDGET)
+    assert "Interrupted" in str(found) and not found.rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from smelt.config import configure
 from smelt.errors import ArgumentError
 from smelt.kernel import Region
 from smelt.search import measure
+from smelt.search.climb import Climb
 from smelt.search.contender import Contender, Outcome, Timed, Verdict
 from smelt.search.log import user_log
 from smelt.search.space import starts
@@ -96,6 +98,9 @@ def test_what_wins_alone_and_loses_in_its_program_is_not_used(monkeypatch: pytes
     settled(monkeypatch, 0.99)
     found = tuned()
     assert any(row.found.adopted for row in found.rows) and not found.stored
+    assert "faster alone" in str(found) and "what changed" not in str(found), "a table of nothing"
+    page = found.html()
+    assert "Nothing was kept" in page and "0 wrong" in page and "faster alone" in page and "<td>1.50" not in page
     log = user_log()
     assert log is not None and {record.state for record in log.load().records} == {"timed"}
     assert "faster alone, but not in the program" in str(found)
@@ -176,6 +181,13 @@ def test_ctrl_c_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     found = tuned()
     assert len(found.stored) == 1 and "Interrupted" in str(found)
     assert len(found.rows) == 2 and found.rows[1].found.tried, "what was timed is lost"
+
+
+def test_of_what_nobody_tried_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    settled(monkeypatch, 1.1)
+    found = tuned()
+    found.rows = [replace(row, found=Climb(row.found.default), stored=False) for row in found.rows[:1]]
+    assert "1 kernel stays as it is: nothing new could be tried" in str(found) and "2 %" not in str(found)
 
 
 def test_a_program_that_cannot_be_compared_in_time_is_left_alone() -> None:
@@ -292,6 +304,23 @@ def test_what_ran_before_inputs_were_prepared_is_no_question() -> None:
     assert pace.is_settled(watched)
     (program,) = pace.latest(watched)
     assert [one.name for one in questions([program])] == ["exp -> float32[48, 64]"]
+
+
+def test_a_script_without_kernels_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plain.py").write_text("print(1 + 1)")
+    assert main(["tune", str(tmp_path / "plain.py"), "--budget", "1"]) == 0
+    assert "Nothing was computed with smelt" in capsys.readouterr().out
+
+
+def test_mistakes_in_words_are_told_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "script.py").write_text("raise AssertionError")
+    script = str(tmp_path / "script.py")
+    assert main(["tune", script, "--html", str(tmp_path / "none" / "page.html")]) == 1
+    said = capsys.readouterr().err
+    assert "there is no folder" in said and "  at " not in said, "a line that is not the user's"
+    with pytest.raises(SystemExit):
+        main(["tune", script, "64"])
+    assert "behind --" in capsys.readouterr().err
 
 
 def test_mistakes_are_told() -> None:
