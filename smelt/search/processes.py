@@ -47,7 +47,7 @@ class Nursery:
         self._channel, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-m", "smelt.search.worker", str(theirs.fileno())],
+                [sys.executable, "-m", "smelt.search.worker", str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # what kernels or libraries may print is no answer
                 stderr=subprocess.DEVNULL,
@@ -56,6 +56,7 @@ class Nursery:
                 start_new_session=True,
             )
         self._numbers = itertools.count(1)
+        self.owner = os.getpid()
         self._end = weakref.finalize(self, _end, process, self._channel)
 
     def start(self) -> tuple[int, BinaryIO, BinaryIO]:
@@ -92,6 +93,15 @@ def nursery() -> Nursery:
         found = (_nursery and _nursery()) or Nursery()
         _nursery = weakref.ref(found)
         return found
+
+
+def _after_fork() -> None:
+    """The parent's workers answer to the parent."""
+    global _nursery
+    _nursery = None
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Worker:
@@ -157,6 +167,8 @@ class Worker:
 
 def _stop(mother: Nursery, number: int, asked: BinaryIO, answers: BinaryIO) -> None:
     """End a worker, and wait until it is gone: it would disturb whoever is timed next."""
+    if mother.owner != os.getpid():  # a copy of the process whose worker it is
+        return
     mother.end(number)
     with contextlib.suppress(OSError, ValueError):
         asked.close()
