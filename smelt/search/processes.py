@@ -118,13 +118,10 @@ class Worker:
         self.tell("begin", settings=given, device=device.name)
 
     def tell(self, job: str, /, **arguments: Any) -> None:
-        """Have a job done, without waiting for what it gives."""
-        try:
+        """Have a job done, without waiting for what it gives. If it has ended, who waits for that gets to know."""
+        with contextlib.suppress(BrokenPipeError, ValueError):
             self._asked.write(json.dumps({"job": job, **arguments}).encode() + b"\n")
             self._asked.flush()
-        except (BrokenPipeError, ValueError):
-            self._owed.append(job)
-            self._answer(START_SECONDS)  # says how it ended
         self._owed.append(job)
 
     def ready(self, limit: float = START_SECONDS) -> None:

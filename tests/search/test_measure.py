@@ -188,6 +188,19 @@ def test_a_worker_that_is_asked_nonsense_says_so_and_ends_with_its_parent() -> N
         worker.ask(1.0, "verify", kernel={}, kinds=[])
 
 
+def test_who_tells_a_worker_something_need_not_know_that_it_has_ended() -> None:
+    before, worker = children(), Worker(DEVICE)
+    worker.ready()
+    [nursery] = children() - before
+    [process] = children(nursery)
+    os.kill(process, signal.SIGKILL)
+    while children(nursery):
+        time.sleep(0.01)
+    worker.tell("region", text="no region", sizes={}, seed=0, is_checked=True)
+    with pytest.raises(Lost, match="Killed"):
+        worker.ready()
+
+
 def test_workers_are_copies_of_one_process_which_ends_with_the_last() -> None:
     before, held = children(), processes.nursery()
     first, second = Worker(DEVICE), Worker(DEVICE)
