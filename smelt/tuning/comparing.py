@@ -66,7 +66,7 @@ class Whole(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        return self.before / self.after
+        return self.before / self.after if self.after else 1.0  # there was no time to compare
 
     @classmethod
     def of(cls, compared: Compared) -> tuple[Self, set[str]]:
