@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -26,6 +27,7 @@ from smelt.search.contender import Verdict
 from smelt.search.worker import NUMBER_BYTES, SETTINGS
 
 START_SECONDS: Final = 60.0  # that a worker may take to start, and to make ready for a region
+FIRST_FREE: Final = 3  # number of a file that is none of the three that every process has
 END_SECONDS: Final = 1.0  # that one may take to be gone, once it is killed
 _lock = new_lock()
 
@@ -45,14 +47,15 @@ class Nursery:
         here = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
         self._channel, theirs = socket.socketpair()
-        with theirs:
+        # Where this process has closed stdin and its like, a new socket takes their numbers.
+        with theirs, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)) as given:
             process = subprocess.Popen(
-                [sys.executable, "-m", "smelt.search.worker", str(theirs.fileno()), str(os.getpid())],
+                [sys.executable, "-m", "smelt.search.worker", str(given.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # what kernels or libraries may print is no answer
                 stderr=subprocess.DEVNULL,
                 env=os.environ | {"PYTHONPATH": path},
-                pass_fds=[theirs.fileno()],
+                pass_fds=[given.fileno()],
                 start_new_session=True,
             )
         self._numbers = itertools.count(1)

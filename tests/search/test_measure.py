@@ -5,7 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import subprocess
+import sys
 import tempfile
+import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -199,6 +202,18 @@ def test_who_tells_a_worker_something_need_not_know_that_it_has_ended() -> None:
     worker.tell("region", text="no region", sizes={}, seed=0, is_checked=True)
     with pytest.raises(Lost, match="Killed"):
         worker.ready()
+
+
+def test_processes_without_standard_files_have_workers() -> None:
+    code = """
+        import os
+        os.closerange(0, 3)
+        from smelt.device.cpu import CPU
+        from smelt.search.processes import Worker
+        Worker(CPU()).ready()
+        os._exit(7)
+    """
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False, timeout=100).returncode == 7
 
 
 def test_workers_are_copies_of_one_process_which_ends_with_the_last() -> None:
