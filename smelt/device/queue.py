@@ -80,8 +80,10 @@ class Program:
         self._events = run.events if len(self.kernels) == len(self.steps) else None
 
     def launch_seconds(self) -> list[float] | None:
-        """How long each launch of the latest run took, by the device's clock; those without tasks are left out."""
-        return None if self._events is None else [self._queue.seconds(event) for event in self._events]
+        """How long each launch of the latest run took, by the device's clock: nothing, if there were no tasks."""
+        if self._events is None:
+            return None
+        return [0.0 if event is None else self._queue.seconds(event) for event in self._events]
 
 
 class _Run:
@@ -106,11 +108,12 @@ class _Run:
         given = [self.numbers[k] for k in step.integers]
         count = self.program.counts[at]
         tasks = step.tasks if count is None else count.evaluate({f"d{k}": n for k, n in enumerate(given)})
+        event = None
         if tasks > 0:
             addresses = map(self.address, step.buffers)
             event = self.queue.launch(self.program.kernels[at], tasks, step.threads, addresses, given)
-            if len(self.events) < len(self.program.steps):
-                self.events.append(event)
+        if len(self.events) < len(self.program.steps):
+            self.events.append(event)
         return at + 1
 
     def control(self, step: Control) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -26,6 +27,7 @@ from smelt.search.contender import Verdict
 from smelt.search.worker import NUMBER_BYTES, SETTINGS
 
 START_SECONDS: Final = 60.0  # that a worker may take to start, and to make ready for a region
+FIRST_FREE: Final = 3  # number of a file that is none of the three that every process has
 END_SECONDS: Final = 1.0  # that one may take to be gone, once it is killed
 _lock = new_lock()
 
@@ -45,17 +47,19 @@ class Nursery:
         here = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
         self._channel, theirs = socket.socketpair()
-        with theirs:
+        # Where this process has closed stdin and its like, a new socket takes their numbers.
+        with theirs, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)) as given:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "smelt.search.worker", str(theirs.fileno())],
+                [sys.executable, "-m", "smelt.search.worker", str(given.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # what kernels or libraries may print is no answer
                 stderr=subprocess.DEVNULL,
                 env=os.environ | {"PYTHONPATH": path},
-                pass_fds=[theirs.fileno()],
+                pass_fds=[given.fileno()],
                 start_new_session=True,
             )
         self._numbers = itertools.count(1)
+        self.owner = os.getpid()
         self._end = weakref.finalize(self, _end, self._process, self._channel)
 
     @property
@@ -101,6 +105,15 @@ def nursery() -> Nursery:
         return found
 
 
+def _after_fork() -> None:
+    """The parent's workers answer to the parent."""
+    global _nursery
+    _nursery = None
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class Worker:
     """A process, which begins at once: nobody waits for it until something is asked. It ends with this object."""
 
@@ -115,13 +128,10 @@ class Worker:
         self.tell("begin", settings=given, device=device.name)
 
     def tell(self, job: str, /, **arguments: Any) -> None:
-        """Have a job done, without waiting for what it gives."""
-        try:
+        """Have a job done, without waiting for what it gives. If it has ended, who waits for that gets to know."""
+        with contextlib.suppress(BrokenPipeError, ValueError):
             self._asked.write(json.dumps({"job": job, **arguments}).encode() + b"\n")
             self._asked.flush()
-        except (BrokenPipeError, ValueError):
-            self._owed.append(job)
-            self._answer(START_SECONDS)  # says how it ended
         self._owed.append(job)
 
     def ready(self, limit: float = START_SECONDS) -> None:
@@ -164,6 +174,8 @@ class Worker:
 
 def _stop(mother: Nursery, number: int, asked: BinaryIO, answers: BinaryIO) -> None:
     """End a worker, and wait until it is gone: it would disturb whoever is timed next."""
+    if mother.owner != os.getpid():  # a copy of the process whose worker it is
+        return
     mother.end(number)
     with contextlib.suppress(OSError, ValueError):
         asked.close()

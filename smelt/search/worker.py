@@ -1,7 +1,7 @@
 """The processes that run contenders. Whatever these do to a process, nobody else is hurt.
 
-`python -m smelt.search.worker CHANNEL` imports all that workers need, runs nothing, and makes workers as copies of
-itself: a fresh one is there at once. It is told through a socket, whose number it is given.
+`python -m smelt.search.worker CHANNEL PARENT` imports all that workers need, runs nothing, and makes workers as copies
+of itself: a fresh one is there at once. It is told through a socket, whose number it is given with its parent's.
 
 Jobs come as lines of JSON and are answered by lines of JSON. Libraries are named by the keys under which the cache on
 disk keeps them; nothing is compiled here, and no code comes through the pipe.
@@ -40,6 +40,7 @@ MOST_REPEATS = 64
 LOOKS, MARKS = 8, 16  # how often it is looked whether the machine is quiet, and the marks of a look
 MOST_BYTES = 1 << 30  # of all sets of buffers
 NUMBER_BYTES = 8
+PARENT_SECONDS = 1.0  # until it is seen that the parent was killed, if its channel is still open in copies of it
 _BYTE = np.dtype(np.uint8)
 _APART = 4096 + 3 * ALIGNMENT  # between sets: each begins at another place of its page
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -202,6 +203,19 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
+def end_after(parent: int) -> None:
+    """The same for who serves all threads of its parent: `end_with_parent` would have it end with the thread that
+    started it.
+    """
+
+    def look(*_: object) -> None:
+        if os.getppid() != parent:
+            os._exit(0)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, PARENT_SECONDS, PARENT_SECONDS)
+
+
 def work(asked: int, answers: int) -> None:
     """Do what each line of a pipe asks for, until there are no more."""
     limit()
@@ -276,5 +290,5 @@ class Nursery:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
-    end_with_parent()
+    end_after(int(sys.argv[2]))
     Nursery(socket.socket(fileno=int(sys.argv[1]))).serve()

@@ -66,7 +66,7 @@ class Whole(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        return self.before / self.after
+        return self.before / self.after if self.after else 1.0  # there was no time to compare
 
     @classmethod
     def of(cls, compared: Compared) -> tuple[Self, set[str]]:
@@ -159,7 +159,7 @@ class Mixed(Program):
             for at in range(0, len(numbers), 2):
                 mine = taken(first, numbers[at]) + sum(taken(second, number) for number in numbers[at + 1 : at + 2])
                 other = taken(second, numbers[at]) + sum(taken(first, number) for number in numbers[at + 1 : at + 2])
-                found.append(mine / other)
+                found.append(mine / other if other else 1.0)  # without tasks it takes no time
         return found
 
     def _taken(self, run: Sequence[float], number: int) -> float:

@@ -16,6 +16,8 @@ import smelt as sm
 from smelt import diskcache, runtime
 from smelt.config import configure
 from smelt.device import cpu, memory, toolchain
+from smelt.errors import InternalError
+from smelt.search.processes import Worker
 from tests.device.helpers import holds_in_forked_child
 from tests.turns import TEST_ALL
 
@@ -165,3 +167,19 @@ def test_what_a_parent_compiled_serves_its_child() -> None:
     _known_graph_is_right()
     before = toolchain.compile_count()
     assert holds_in_forked_child(lambda: _known_graph_is_right() and toolchain.compile_count() == before)
+
+
+def test_a_child_leaves_the_workers_of_its_parent_alone() -> None:
+    workers = [Worker(cpu.CPU())]
+    workers[0].ready()
+
+    def check() -> bool:
+        workers.clear()  # which would end it, and so does a child that ends as usual
+        own = Worker(cpu.CPU())
+        own.ready()
+        own.stop()
+        return True
+
+    assert holds_in_forked_child(check)
+    with pytest.raises(InternalError, match="could not region"):  # it answers
+        workers[0].ask(10.0, "region", text="no region", sizes={}, seed=0, is_checked=True)

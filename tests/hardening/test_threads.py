@@ -18,7 +18,10 @@ import pytest
 import smelt as sm
 from smelt import compiler, runtime
 from smelt.device import memory
+from smelt.device.cpu import CPU
+from smelt.errors import InternalError
 from smelt.graph.node import live_nodes
+from smelt.search.processes import Worker
 from tests.turns import TEST_ALL
 
 THREADS = 16
@@ -174,3 +177,18 @@ def test_a_tensor_realized_by_many_threads_at_once_has_one_value() -> None:
         assert len(results) == 8
         for result in results:
             np.testing.assert_array_equal(result, np.arange(1009, dtype=np.float32) * 2 + 1)
+
+
+def test_workers_outlive_the_thread_that_started_the_first() -> None:
+    workers: list[Worker] = []
+
+    def start() -> None:
+        workers.append(Worker(CPU()))
+        workers[0].ready()
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    time.sleep(0.2)  # the kernel would end it by now
+    with pytest.raises(InternalError, match="could not region"):  # it answers
+        workers[0].ask(10.0, "region", text="no region", sizes={}, seed=0, is_checked=True)

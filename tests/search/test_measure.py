@@ -191,6 +191,31 @@ def test_a_worker_that_is_asked_nonsense_says_so_and_ends_with_its_parent() -> N
         worker.ask(1.0, "verify", kernel={}, kinds=[])
 
 
+def test_who_tells_a_worker_something_need_not_know_that_it_has_ended() -> None:
+    before, worker = children(), Worker(DEVICE)
+    worker.ready()
+    [nursery] = children() - before
+    [process] = children(nursery)
+    os.kill(process, signal.SIGKILL)
+    while children(nursery):
+        time.sleep(0.01)
+    worker.tell("region", text="no region", sizes={}, seed=0, is_checked=True)
+    with pytest.raises(Lost, match="Killed"):
+        worker.ready()
+
+
+def test_processes_without_standard_files_have_workers() -> None:
+    code = """
+        import os
+        os.closerange(0, 3)
+        from smelt.device.cpu import CPU
+        from smelt.search.processes import Worker
+        Worker(CPU()).ready()
+        os._exit(7)
+    """
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False, timeout=100).returncode == 7
+
+
 def test_workers_are_copies_of_one_process_which_ends_with_the_last() -> None:
     before, held = children(), processes.nursery()
     first, second = Worker(DEVICE), Worker(DEVICE)

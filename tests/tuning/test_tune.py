@@ -223,6 +223,16 @@ def test_few_pairs_say_nothing() -> None:
     assert not won and whole.ratio == 1.0 and whole.low == 0.0 and compared.seconds > 0
 
 
+def test_what_there_was_no_time_to_compare_is_told_as_unchanged() -> None:
+    f, x = Jit(network), sm.asarray(X)
+    with watching(Watched()) as watched:
+        f(x)
+    programs = list(watched.programs.values())
+    tuning = Tuning("quick", 0, None, programs, 1.0)
+    tuning.whole, won = Whole.of(compare(programs, another(next(questions(programs))), lambda *_: None, 1.0))
+    assert not won and tuning.json()["whole"]["ratio"] == 1.0
+
+
 def deep(x: sm.Tensor) -> sm.Tensor:
     for _ in range(5):
         x = (x @ x.T).softmax(-1) @ x
