@@ -203,19 +203,6 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
-def end_after(parent: int) -> None:
-    """The same for who serves all threads of its parent: `end_with_parent` would have it end with the thread that
-    started it.
-    """
-
-    def look(*_: object) -> None:
-        if os.getppid() != parent:
-            os._exit(0)
-
-    signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, PARENT_SECONDS, PARENT_SECONDS)
-
-
 def work(asked: int, answers: int) -> None:
     """Do what each line of a pipe asks for, until there are no more."""
     limit()
@@ -245,10 +232,10 @@ class Nursery:
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def serve(self) -> None:
-        """Until nobody can ask any more."""
-        while True:
-            ready = select.select([self._channel.fileno(), self._woken], [], [])[0]
+    def serve(self, parent: int) -> None:
+        """Until nobody can ask any more: `end_with_parent` would end it with the thread that started it."""
+        while os.getppid() == parent:
+            ready = select.select([self._channel.fileno(), self._woken], [], [], PARENT_SECONDS)[0]
             if self._woken in ready:
                 os.read(self._woken, 1 << 16)
                 self._reap()
@@ -290,5 +277,4 @@ class Nursery:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
-    end_after(int(sys.argv[2]))
-    Nursery(socket.socket(fileno=int(sys.argv[1]))).serve()
+    Nursery(socket.socket(fileno=int(sys.argv[1]))).serve(int(sys.argv[2]))
