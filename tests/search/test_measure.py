@@ -260,7 +260,7 @@ def test_who_dies_while_it_is_killed_takes_nobody_along() -> None:
         nursery._alive[process.pid] = 1, pipe
         mine.sendall((1).to_bytes(worker.NUMBER_BYTES, "little"))
         threading.Thread(target=read, daemon=True).start()
-        nursery.serve()
+        nursery.serve(os.getppid())
         process.returncode = -9  # it was reaped
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
