@@ -169,7 +169,7 @@ class Mixed(Program):
 
     def ratios(self) -> list[float]:
         """Of the kernel of which least is known."""
-        return min((self.ratios_at(numbers) for numbers in self.sites.values()), key=len, default=[])
+        return self.ratios_at(min(self.sites.values(), key=len, default=[]))
 
 
 def calls_needed(launches: int) -> int:

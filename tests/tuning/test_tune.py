@@ -27,7 +27,7 @@ from smelt.tuning import programs as module
 from smelt.tuning.comparing import Compared, Gain, Mixed, Whole, calls_needed, compare
 from smelt.tuning.programs import Budget, Pace, Question, questions, tune
 from smelt.tuning.report import Tuning
-from smelt.tuning.watching import Overlay, Watched, watching
+from smelt.tuning.watching import Overlay, Run, Watched, watching
 
 X = np.linspace(-2, 2, 48 * 64, dtype=np.float32).reshape(48, 64)
 
@@ -205,19 +205,25 @@ def another(chosen: Question) -> dict[str, str]:
     return {chosen.digest: f"{made.schedule}{module.MEASURED_AS}{made.digest}"}
 
 
-def test_few_pairs_say_nothing() -> None:
-    f, x = Jit(network), sm.asarray(X)
-    with watching(Watched()) as watched:
-        f(x)
-    programs, calls = list(watched.programs.values()), iter(range(9))
-    answers = another(next(questions(programs)))
+def at_most(count: int, f: Jit[..., object], x: sm.Tensor) -> Run:
+    """Calls a function so many times, or until it is told to stop."""
+    calls = iter(range(count))
 
     def run(watched: Watched, until: Callable[[], bool]) -> None:
         with watching(watched):
             while not until() and next(calls, None) is not None:
                 f(x)
 
-    compared = compare(programs, answers, run, 1.0)
+    return run
+
+
+def test_few_pairs_say_nothing() -> None:
+    f, x = Jit(network), sm.asarray(X)
+    with watching(Watched()) as watched:
+        f(x)
+    programs = list(watched.programs.values())
+    answers = another(next(questions(programs)))
+    compared = compare(programs, answers, at_most(9, f, x), 1.0)
     assert [(list(gain.questions), gain.pairs, gain.low) for gain in compared.gains] == [(list(answers), 4, 0.0)]
     whole, won = Whole.of(compared)
     assert not won and whole.ratio == 1.0 and whole.low == 0.0 and compared.seconds > 0
@@ -274,15 +280,9 @@ def test_programs_with_loops_take_turns_call_by_call() -> None:
     f, x = Jit(looped), sm.asarray(X)
     with watching(Watched()) as watched:
         f(x)
-    programs, calls = list(watched.programs.values()), iter(range(20))
+    programs = list(watched.programs.values())
     answers = another(next(questions(programs)))
-
-    def run(watched: Watched, until: Callable[[], bool]) -> None:
-        with watching(watched):
-            while not until() and next(calls, None) is not None:
-                f(x)
-
-    (gain,) = compare(programs, answers, run, 0.0).gains
+    (gain,) = compare(programs, answers, at_most(20, f, x), 0.0).gains
     assert gain.pairs == 9 and gain.before > 0
 
 
