@@ -15,6 +15,7 @@ from smelt.errors import ArgumentError
 
 VERSION: Final = "0.1.0"  # of smelt
 TUNED: Final = ("on", "same-bits", "off")
+CONTRACTS: Final = ("exact", "reassociates", "regroups", "fast")
 
 
 def _own_folder(variable: str, below_home: str) -> str:
@@ -52,6 +53,7 @@ class Settings(NamedTuple):
     traceback: str = "short"  # "full": tracebacks of uncaught errors show smelt's own frames, too
     data_dir: str | os.PathLike[str] = ""  # what is kept for good, as tuned choices are; empty: nothing
     tuned: str = "on"  # "same-bits": only choices that change no bit of a result; "off": none
+    contracts: str = "exact"  # how far the cheapest of all equal programs may differ in floats; "off": as it is written
 
 
 def _without_features() -> tuple[str, ...]:
@@ -65,17 +67,16 @@ def _without_features() -> tuple[str, ...]:
     return tuple(word[1:] for word in words)
 
 
-def _tuned() -> str:
-    """What `SMELT_TUNED` says; 0 and 1 as other variables have them."""
-    text = os.environ.get("SMELT_TUNED", "").strip()
-    found = {"": "on", "1": "on", "0": "off"}.get(text, text)
-    if found not in TUNED:
-        raise ArgumentError(f"SMELT_TUNED: {text!r:.80} is no setting", hint=f"Use one of: {', '.join(TUNED)}.")
-    return found
+def _word(name: str, words: dict[str, str]) -> str:
+    """What a variable says that is one of some words; the first if it is not set."""
+    text = os.environ.get(name, "").strip() or next(iter(words))
+    if text not in words:
+        raise ArgumentError(f"{name}: {text!r:.80} is no setting", hint=f"Use one of: {', '.join(dict.fromkeys(words.values()))}.")
+    return words[text]
 
 
 _NAMES: Final = (
-    *("CACHE_DIR", "CC", "DATA_DIR", "DEBUG", "DEVICE", "DISK_CACHE", "FEATURES"),
+    *("CACHE_DIR", "CC", "CONTRACTS", "DATA_DIR", "DEBUG", "DEVICE", "DISK_CACHE", "FEATURES"),
     *("OPENCL", "SANITIZE", "THREADS", "TRACEBACK", "TUNED", "VERIFY"),
 )
 
@@ -105,7 +106,8 @@ def _from_environment() -> Settings:
         without_features=_without_features(),
         traceback=os.environ.get("SMELT_TRACEBACK") or "short",
         data_dir=os.environ.get("SMELT_DATA_DIR") or _own_folder("XDG_DATA_HOME", ".local/share"),
-        tuned=_tuned(),
+        tuned=_word("SMELT_TUNED", {word: word for word in TUNED} | {"1": "on", "0": "off"}),
+        contracts=_word("SMELT_CONTRACTS", {word: word for word in CONTRACTS} | {"off": "off"}),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from smelt.compiler.compile import (
 from smelt.compiler.fusion import Fusion, layout_of
 from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
+from smelt.compiler.planning import plans
 from smelt.compiler.prepare import prepare
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
@@ -69,7 +71,9 @@ from smelt.rewrite import rewrite
 from smelt.schedule import Candidate, Choice, choose, chosen, named, routine_steps
 
 MOST_LINES = 20_000  # of a kernel that somebody else has chosen: some schedules would have any number
-STORED, FUSION = "what is stored, and why", "fusion that was chosen"  # titles of texts
+# Titles of texts.
+STORED, FUSION, EQUAL = "what is stored, and why", "fusion that was chosen", "equal programs, by what they would cost"
+Plans = Callable[[Sequence[Node]], list[Node]]
 
 
 @private_nodes()
@@ -82,12 +86,15 @@ def compile_key(
     def seen(one: Pass, roots: Sequence[Node]) -> None:
         texts[f"graph, {one.name} ({one.contract.value})"] = print_graph(roots)
 
+    def noted(text: str) -> None:
+        texts[EQUAL] = "\n\n".join(filter(None, (texts.get(EQUAL), text)))
+
     with stages.stage("rebuild"):
         roots = rebuild(key)
     if explain:
         texts["graph"] = print_graph(roots)
     with stages.stage("rewrite"):
-        roots = simplify(roots)
+        roots = simplify(roots, plans(key.contracts, device.profile, noted if explain else None))
     if explain:
         texts["rewritten"] = print_graph(roots)
     if settings().verify:
@@ -128,13 +135,16 @@ def _asked(key: GraphKey, device: Device, compiler: Compiler) -> dict[str, str |
     return {question: compiler.ask(device, question) for question in questions}
 
 
-def simplify(roots: Sequence[Node]) -> list[Node]:
-    """Rewrite, write composites out, and rewrite what they became; in bodies as well."""
+def simplify(roots: Sequence[Node], plan: Plans = list) -> list[Node]:
+    """Rewrite, plan, write composites out, and rewrite what they became; in bodies as well."""
     roots = rewrite(roots)
+    planned = plan(roots)
+    roots = roots if planned == roots else rewrite(planned)
     order = topological(roots)
     if any(node.op is Op.COMPOSITE for node in order):
         roots = rewrite(rewritten(roots, _written_out))
-    return simple_bodies(roots, simplify) if any(node.op in CONTROL for node in order) else roots
+    bodies = any(node.op in CONTROL for node in order)
+    return simple_bodies(roots, functools.partial(simplify, plan=plan)) if bodies else roots
 
 
 class _Maker:

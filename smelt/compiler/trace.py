@@ -13,6 +13,7 @@ from collections.abc import Container, Hashable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from smelt.config import settings
 from smelt.dtypes import DType
 from smelt.graph import (
     CONTROL,
@@ -75,6 +76,7 @@ class GraphKey(NamedTuple):
     scalars: int
     starts: int
     calls_python: bool  # functions of this process, which no other one has
+    contracts: str = "exact"  # how far results may differ from what is written: `config.CONTRACTS`
 
 
 class Traced(NamedTuple):
@@ -172,9 +174,10 @@ def _varying(order: Sequence[Node], bases: Bases) -> set[Node]:
     return constants - deciding
 
 
-def trace(roots: Sequence[Node], integers: bool = False) -> Traced:
+def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool = False) -> Traced:
     """The key of the graph below the roots, and its arguments. Effects and checks of indices are further roots, after
-    the given ones. With `integers`, integer constants are arguments as floats are.
+    the given ones. With `integers`, integer constants are arguments as floats are. Contracts are those in force unless
+    given.
     """
     effects = take()
     roots = [*roots, *effects]
@@ -191,7 +194,7 @@ def trace(roots: Sequence[Node], integers: bool = False) -> Traced:
     dims = writer.dims
     bounds = tuple([(v.low, v.high) for v in dims.values()])
     inputs, scalars, starts = tuple(writer.inputs), tuple(writer.scalars), tuple(writer.starts)
-    key = GraphKey(entries, numbers, bounds, len(inputs), len(scalars), len(starts), writer.calls_python)
+    key = GraphKey(entries, numbers, bounds, len(inputs), len(scalars), len(starts), writer.calls_python, contracts or settings().contracts)
     return Traced(key, inputs, scalars, starts, tuple(dims), (*[DONE] * len(effects), *checks.values()))
 
 

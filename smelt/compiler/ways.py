@@ -10,6 +10,7 @@ from typing import NamedTuple
 from smelt.compiler.driver import simplify
 from smelt.compiler.fusion import Cut, fused, layout_of
 from smelt.compiler.prepare import prepare
+from smelt.compiler.planning import plans
 from smelt.compiler.trace import GraphKey, rebuild
 from smelt.cost import Profile, rates
 from smelt.fuse import (
@@ -45,7 +46,7 @@ def other_ways(
     key: GraphKey, profile: Profile, choices: Choices, step: int, goes_on: Callable[[], bool] = lambda: True
 ) -> list[Way]:
     """The sites of one of the `STEPS` in a graph that is cut by these choices, best first, as far as there is time."""
-    roots, _ = prepare(simplify(rebuild(key)), key.inputs, profile)
+    roots, _ = prepare(simplify(rebuild(key), plans(key.contracts, profile)), key.inputs, profile)
     model, now = Model(profile), fused(roots, profile, choices)
     own = model.kernels(now)
     seen = {own}

@@ -6,8 +6,12 @@ states its float contract (`exact` or `reassociates`), and any family may be swi
 beyond that contract. Real choices, where either side may be the better one, are not made here.
 """
 
-from smelt.rewrite.engine import Step, enabled_rules, rewrite
-from smelt.rewrite.rule import Contract, Family, Rule
+from smelt.rewrite.engine import Step, enabled_rules, keys_of, rewrite
+from smelt.rewrite.rule import Contract, Family, Key, Pattern, Rule, key_of, matches
 from smelt.rewrite.rules import FAMILIES, RULES, rule_table
+from smelt.rewrite.rules.pattern import expanded_axes
 
-__all__ = ["rewrite", "enabled_rules", "Step", "Rule", "Family", "Contract", "RULES", "FAMILIES", "rule_table"]
+__all__ = [
+    *("rewrite", "enabled_rules", "Step", "Rule", "Family", "Contract", "RULES", "FAMILIES", "rule_table"),
+    *("Key", "Pattern", "key_of", "keys_of", "matches", "expanded_axes"),
+]

@@ -10,11 +10,10 @@ from typing import NamedTuple
 from smelt.config import settings
 from smelt.errors import InternalError
 from smelt.graph import BINARY, UNARY, Node, Op, make, topological
-from smelt.rewrite.rule import Function, Rule
+from smelt.rewrite.rule import Function, Key, Rule
 from smelt.rewrite.rules import RULES
 
 # UNARY and BINARY nodes find their rules by the function's name, all others by op.
-Key = Op | str
 Table = dict[Key, list[tuple[Rule, Function]]]  # each rule with its function at hand
 
 # Far above what terminating rules need; a runaway rule is stopped before it fills the memory.
@@ -67,12 +66,13 @@ def _table(rules: tuple[Rule, ...]) -> tuple[Table, frozenset[Key]]:
     """The rules by what they are looked up by, the sole ones last; and where there are sole ones."""
     table: dict[Key, list[tuple[Rule, Function]]] = {}
     for rule in sorted(rules, key=lambda rule: rule.sole):
-        for key in _keys(rule):
+        for key in keys_of(rule):
             table.setdefault(key, []).append((rule, rule.function))
-    return table, frozenset(key for rule in rules if rule.sole for key in _keys(rule))
+    return table, frozenset(key for rule in rules if rule.sole for key in keys_of(rule))
 
 
-def _keys(rule: Rule) -> Iterable[Key]:
+def keys_of(rule: Rule) -> Iterable[Key]:
+    """By what a rule is looked up."""
     for op in rule.ops:
         names = UNARY if op is Op.UNARY else BINARY if op is Op.BINARY else ()
         yield from (name for name in names if not rule.functions or name in rule.functions) if names else (op,)

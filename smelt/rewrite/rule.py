@@ -5,18 +5,58 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from smelt.graph import Node, Op
 
 Function = Callable[[Node], Node | None]
 Matcher = Callable[..., Node | None]  # of the node and what a rule looks through
+Key = Op | str  # an op, or the name of an elementwise function or a composite
 
 
 class Contract(enum.Enum):
-    """What a rule may do to floating-point results."""
+    """What a rule may do to floating-point results; each allows what those before it do."""
 
     EXACT = "exact"  # the same values, signed zeros, infinities and NaNs included
     REASSOCIATES = "reassociates"  # float sums may be taken in another order, or without rounding in between
+    REGROUPS = "regroups"  # products and sums are multiplied out or factored: infinities, NaNs, overflow may differ
+    FAST = "fast"  # the last bits may be lost, where large numbers cancel more than that
+
+    def allows(self, other: Contract) -> bool:
+        """Whether somebody who accepts this accepts the other."""
+        return _CONTRACTS.index(other) <= _CONTRACTS.index(self)
+
+
+_CONTRACTS = tuple(Contract)
+
+
+class Pattern(NamedTuple):
+    """What a node has to be, and what its sources have to be as far as a rule looks at them; None: anything."""
+
+    key: Key
+    sources: tuple[Pattern | None, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """How many nodes lie one below the other."""
+        return 1 + max((source.depth for source in self.sources if source is not None), default=0)
+
+
+def key_of(node: Node) -> Key:
+    """What patterns call a node."""
+    op = node.op
+    if op is Op.UNARY or op is Op.BINARY:
+        name: str = node.attribute
+        return name
+    return node.attribute.name if op is Op.COMPOSITE else op
+
+
+def _pattern(written: Any) -> Pattern | None:
+    """`Op.CONTRACT`, `"add"` or `("add", Op.CONTRACT, None)`: the key, then the sources."""
+    if written is None or isinstance(written, Pattern):
+        return written
+    key, *sources = written if isinstance(written, tuple) else (written,)
+    return Pattern(key, tuple(map(_pattern, sources)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # a rule is itself: tuples of rules are looked up all the time
@@ -30,12 +70,14 @@ class Rule:
 
     name: str
     family: str
-    ops: tuple[Op, ...]
+    ops: tuple[Key, ...]
     contract: Contract
     function: Function
     summary: str
     functions: tuple[str, ...] = ()
     sole: bool = False
+    over: tuple[Pattern | None, ...] = ()  # what the sources have to be
+    helps: bool = False  # other rules: nothing is gained by this one alone
 
 
 class Family:
@@ -47,26 +89,47 @@ class Family:
 
     def rule(
         self,
-        *ops: Op,
+        *ops: Key,
         of: Op | None = None,
+        over: tuple[Any, ...] = (),
         contract: Contract = Contract.EXACT,
         functions: tuple[str, ...] = (),
         sole: bool = False,
+        helps: bool = False,
     ) -> Callable[[Matcher], Matcher]:
         """Enter the decorated function; its docstring's first line is the rule's summary.
 
         A rule for nodes `of` an op is only asked where the first source is one that may be looked through, and takes
-        the node, that source and the sources of that.
+        the node, that source and the sources of that. One `over` patterns, one for each source, takes the node and its
+        sources: `over=(Op.CONTRACT, ("mul", None, Op.EXPAND))`.
         """
+        below = tuple(map(_pattern, (of,) if of is not None else over))
 
         def enter(function: Matcher) -> Matcher:
             summary = (function.__doc__ or "").strip().partition("\n")[0].rstrip(".")
-            asked = function if of is None else _looking_through(of, function)
+            asked = _looking_through(of, function) if of is not None else _matching(below, function) if over else function
             name = function.__name__
-            self.rules.append(Rule(name, self.name, ops, contract, asked, summary, functions, sole))
+            self.rules.append(Rule(name, self.name, ops, contract, asked, summary, functions, sole, below, helps))
             return function
 
         return enter
+
+
+def matches(node: Node, pattern: Pattern) -> bool:
+    """Whether a node is what a pattern says, as are its sources: computed values are read, not looked into."""
+    if key_of(node) != pattern.key or node.leaf is not None:
+        return False
+    wanted = zip(node.sources, pattern.sources, strict=False)
+    return all(below is None or matches(source, below) for source, below in wanted)
+
+
+def _matching(over: tuple[Pattern | None, ...], function: Matcher) -> Function:
+    def asked(node: Node) -> Node | None:
+        if all(below is None or matches(source, below) for source, below in zip(node.sources, over, strict=False)):
+            return function(node, *node.sources)
+        return None
+
+    return asked
 
 
 def _looking_through(op: Op, function: Matcher) -> Function:

@@ -27,9 +27,13 @@ class Dynamic(Jit[P, T]):
     """
 
     def __init__(
-        self, function: Callable[P, T], static: Any = (), donate: int | str | Iterable[int | str] = ()
+        self,
+        function: Callable[P, T],
+        static: Any = (),
+        donate: int | str | Iterable[int | str] = (),
+        contracts: str | None = None,
     ) -> None:
-        super().__init__(function, static, donate)
+        super().__init__(function, static, donate, contracts=contracts)
         self._groups: dict[Any, _Group] = {}
 
     def __repr__(self) -> str:
@@ -63,7 +67,7 @@ class Dynamic(Jit[P, T]):
                 count = len(tree.flatten(value)[0])
                 parts.append(list(spec[number : number + count]))
                 number += count
-            group.functions[spec] = Jit(self.__wrapped__, self._static, self._donate, parts)
+            group.functions[spec] = Jit(self.__wrapped__, self._static, self._donate, parts, self._contracts)
         return group.functions[spec]  # type: ignore[no-any-return]
 
     def _group(self, args: Any) -> tuple[_Group, Shapes]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from smelt import runtime, tree
 from smelt.compiler import GraphKey, Traced, trace
+from smelt.config import CONTRACTS
 from smelt.device import Device, Program
 from smelt.errors import ArgumentError, TraceError
 from smelt.graph import Node, Op, private_nodes, topological, without_aliases
@@ -62,6 +63,7 @@ class Jit(Generic[P, T]):
         static: int | str | Iterable[int | str] = (),
         donate: int | str | Iterable[int | str] = (),
         shapes: Sequence[Any] | None = None,
+        contracts: str | None = None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.__wrapped__ = function
@@ -70,6 +72,7 @@ class Jit(Generic[P, T]):
         self._donate = donated_positions(function, self._names, donate)
         self._donated_names = {self._names[k] for k in self._donate if k < len(self._names)}
         self._shapes = shapes
+        self._contracts = contracts
         self._entries: dict[Any, Entry] = {}
         self._repeats = Repeats()
         self._plan = Plan()  # grows with the traces, when all names are bound
@@ -141,7 +144,7 @@ class Jit(Generic[P, T]):
 
     def keeping(self) -> Jit[P, T]:
         """The same function, giving up none of its arguments."""
-        return Jit(self.__wrapped__, self._static, (), self._shapes) if self._donate else self
+        return Jit(self.__wrapped__, self._static, (), self._shapes, self._contracts) if self._donate else self
 
     def forget(self) -> None:
         """Compile anew at the next call: something is known that was not."""
@@ -300,7 +303,7 @@ class Jit(Generic[P, T]):
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
             check_nodes(roots, made.outside)
             numbers = given.numbers | reached
-        traced = trace(roots)
+        traced = trace(roots, self._contracts)
         first = len(leaves) + bool(recorded.draws)
         if recorded.random_node is not None:
             numbers[recorded.random_node] = len(leaves)
@@ -403,6 +406,7 @@ def jit(
     donate: int | str | Iterable[int | str] = ...,
     shapes: Sequence[Any] | None = ...,
     dynamic: bool = ...,
+    contracts: str | None = ...,
 ) -> Jit[P, T]: ...
 @overload
 def jit(
@@ -411,6 +415,7 @@ def jit(
     donate: int | str | Iterable[int | str] = ...,
     shapes: Sequence[Any] | None = ...,
     dynamic: bool = ...,
+    contracts: str | None = ...,
 ) -> Callable[[Callable[P, T]], Jit[P, T]]: ...
 def jit(
     function: Any = None,
@@ -420,6 +425,7 @@ def jit(
     donate: int | str | Iterable[int | str] = (),
     shapes: Sequence[Any] | None = None,
     dynamic: bool = False,
+    contracts: str | None = None,
 ) -> Any:
     """Compile a function of tensors: traced once per structure of its arguments, then one native call.
 
@@ -432,18 +438,26 @@ def jit(
         f = sm.jit(lambda x: x.softmax(-1), shapes=[(n, 64)])
 
     With `dynamic=True` sizes that change from call to call become dims by themselves.
+
+    `contracts=` says how far the compiler may go in search of a cheaper program that is equal: "exact" results (as it
+    does unless told otherwise), "reassociates" (sums in another order), "regroups" (products and sums multiplied out or
+    factored), "fast" (the last bits may be lost); "off": as it is written.
     """
     if function is None:
-        return functools.partial(jit, static=static, donate=donate, shapes=shapes, dynamic=dynamic)
+        return functools.partial(
+            jit, static=static, donate=donate, shapes=shapes, dynamic=dynamic, contracts=contracts
+        )
     if not callable(function):
         raise ArgumentError(f"jit: {function!r} is not a function")
+    if contracts is not None and contracts not in (*CONTRACTS, "off"):
+        raise ArgumentError(f"jit: there is no contract {contracts!r:.80}", hint=f"Use one of: {', '.join(CONTRACTS)}.")
     if dynamic:
         if shapes is not None:
             raise ArgumentError("jit: dynamic=True finds the sizes that shapes= declares", hint="Use one of them.")
         from smelt.transform.dynamic import Dynamic
 
-        return Dynamic(function, static, donate)
-    return Jit(function, static, donate, shapes)
+        return Dynamic(function, static, donate, contracts=contracts)
+    return Jit(function, static, donate, shapes, contracts)
 
 
 def _numbered_inputs(

@@ -1,0 +1,135 @@
+"""Which of all equal programs is compiled, and what one will cost once it is cut into kernels.
+
+Each kernel takes the longer of what it computes and what it moves. Elementwise work that fuses costs its instructions
+alone; a value that is stored costs its bytes twice. Rates are those that are assumed of a processor, so that plans do
+not depend on whether somebody has measured.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from smelt.cost import Profile, assumed
+from smelt.cost.operations import instructions
+from smelt.egraph import Island, Plan, Planner, Pricing, rules_for
+from smelt.fuse import Group, contiguous, partition, ready, storable
+from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, expand, product_of, topological, upper
+from smelt.graph.text import print_graph
+from smelt.rewrite import Contract
+
+_ROUTINE: Final = 8  # times that a sort or a scatter moves what it reads, about
+_RENAMING: Final = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE)  # what takes no memory
+
+Plans = Callable[[Sequence[Node]], list[Node]]
+
+
+def plans(contracts: str, profile: Profile, noted: Callable[[str], None] | None = None) -> Plans:
+    """How graphs become the cheapest of all that are equal under a contract; what was weighed is `noted`."""
+    if contracts == "off":
+        return list
+    planner, prices = _planner(contracts), _pricing(profile)
+
+    def seen(island: Island, plan: Plan) -> None:
+        if noted is not None:
+            noted(described(island, plan))
+
+    return lambda roots: planner.planned(roots, prices, seen)
+
+
+@functools.cache
+def _planner(contracts: str) -> Planner:
+    return Planner(rules_for(Contract(contracts)))
+
+
+def _pricing(profile: Profile) -> Pricing:
+    return Pricing(
+        repr(profile), functools.partial(form_seconds, profile=profile), functools.partial(_priced, profile=profile)
+    )
+
+
+def _priced(roots: Sequence[Node], profile: Profile) -> float:
+    from smelt.compiler.driver import simplify  # which plans
+
+    return graph_seconds(simplify(roots), profile)
+
+
+def described(island: Island, plan: Plan) -> str:
+    """What was weighed for an island, in words."""
+    lines = [f"as written: {1e6 * plan.before:.1f} µs"]
+    for one in plan.alternatives:
+        if one.rules:
+            taken = "taken" if one is plan.chosen else "not taken"
+            lines.append(f"{taken}: {1e6 * one.seconds:.1f} µs by {', '.join(one.rules)}")
+    return "\n".join([print_graph(island.outputs).rstrip(), *lines, str(plan.report)])
+
+
+def form_seconds(node: Node, profile: Profile) -> float:
+    """What a node costs by itself: what is elementwise will be part of another kernel."""
+    if node.op in SOURCES:
+        return 0.0
+    if node.op in VIEWS:
+        return 1e-9
+    if node.op is Op.COMPOSITE:
+        parts = topological([expand(node)], known=set(node.sources))
+        return sum(form_seconds(part, profile) for part in parts)
+    computing = _nanoseconds(node, profile) / profile.cores
+    if node.op in ELEMENTWISE or node.op is Op.PAD:
+        return 1e-9 * (1 + computing)
+    read = sum(min(_nbytes(x), _most_read(node) * x.dtype.itemsize) for x in node.sources)
+    return 1e-9 * (assumed(profile).launch + max(computing, _moving(_nbytes(node) + read, profile)))
+
+
+def _most_read(node: Node) -> float:
+    """Elements of each source that a node reads at most."""
+    return upper(product_of(node.shape)) if node.op is Op.GATHER else math.inf
+
+
+def graph_seconds(roots: Sequence[Node], profile: Profile) -> float:
+    """What a graph costs, cut into kernels."""
+    graph = ready(list(dict.fromkeys(map(storable, roots))), contiguous, profile)
+    stored = list(dict.fromkeys(map(storable, graph.roots)))
+    return sum(_kernel_seconds(group, profile) for group in partition(stored, graph.pieces, graph.chains).groups)
+
+
+def _kernel_seconds(group: Group, profile: Profile) -> float:
+    inside = set(group.inside)
+    turns = math.prod(upper(axis.last + 1) for axis in group.walked)
+    nbytes = sum(_nbytes(result.result) for result in group.results)
+    for node, places in group.places.items():
+        if node not in inside:
+            nbytes += min(_nbytes(node), len(places) * turns * node.dtype.itemsize)
+    computing = sum(len(group.places.get(node, (0,))) * _nanoseconds(node, profile) for node in group.inside)
+    moving = _moving(nbytes, profile) * (_ROUTINE if group.sink.op in (Op.SORT, Op.SCATTER) else 1)
+    return 1e-9 * (assumed(profile).launch + max(computing / profile.cores, moving))
+
+
+def _moving(nbytes: float, profile: Profile) -> float:
+    rates = assumed(profile)
+    return nbytes / (rates.third * profile.cores if nbytes <= profile.l3_bytes else rates.memory_all)
+
+
+def _nanoseconds(node: Node, profile: Profile) -> float:
+    """What a node computes, on one core."""
+    lanes = max(1, profile.vector_bytes // node.dtype.itemsize)
+    vectors = assumed(profile).multiply_add / 2 / max(1, profile.vector_bytes // 4)
+    if node.op is Op.CONTRACT:
+        left, right, _ = node.attribute
+        sizes = dict(zip(left + right, node.sources[0].shape + node.sources[1].shape, strict=True))
+        return upper(product_of(sizes.values())) / lanes / vectors
+    if node.op in (Op.REDUCE, Op.SCAN):
+        return upper(product_of(node.sources[0].shape)) / lanes / vectors
+    if node.op is Op.GATHER:
+        return upper(product_of(node.shape)) / vectors
+    if node.op in ELEMENTWISE:
+        name = node.attribute if isinstance(node.attribute, str) else "add"
+        return upper(product_of(node.shape)) * instructions([name]) / lanes / vectors
+    return 0.0
+
+
+def _nbytes(node: Node) -> int:
+    while node.op in _RENAMING and node.leaf is None:
+        node = node.sources[0]
+    return 0 if node.op in (Op.CONST, Op.IOTA) else upper(product_of(node.shape)) * node.dtype.itemsize

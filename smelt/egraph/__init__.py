@@ -1,0 +1,13 @@
+"""The cheapest of all equal programs: Node -> Node.
+
+Takes a rewritten graph, rules that say what is equal, and what programs cost; gives a graph that computes the same, as
+far as the contracts of the rules go. Always holds: shapes and dtypes of results stay, the same graph gives the same
+plan on every machine of a kind, and what no rule can begin in costs one look at each node.
+"""
+
+from smelt.egraph.islands import Island
+from smelt.egraph.plan import Alternative, Plan, Planner, Pricing
+from smelt.egraph.rules import RULES, rules_for
+from smelt.egraph.saturate import Fuel, Report
+
+__all__ = ["Planner", "Pricing", "Plan", "Alternative", "Island", "Fuel", "Report", "RULES", "rules_for"]

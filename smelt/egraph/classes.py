@@ -1,0 +1,183 @@
+"""The e-graph: classes of equal values, each with all the forms in which it is known.
+
+A form is an ordinary node whose sources stand for classes. What stands for a class is a leaf of its own, but for
+classes that are an input or a constant: these stand for themselves, so that rules see their values. Forms are
+hash-consed like all nodes, so two that are equal are one object, and a class is found by any of its forms.
+
+Classes that a union makes equal make forms equal that read them (congruence); `rebuild` finds these, once for many
+unions. A class never loses a form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from smelt.egraph.facts import NOTHING, Facts, facts_of
+from smelt.errors import InternalError
+from smelt.graph import Node, Op, make_leaf, topological, with_sources
+
+
+class StandIn:
+    """The storage of a leaf that stands for a class: there is none, but what is known of its values."""
+
+    __slots__ = ("facts",)
+
+    def __init__(self, facts: Facts = NOTHING) -> None:
+        self.facts = facts
+
+
+def known(node: Node) -> Facts:
+    """What is known of a node that rules are shown: of what stands for a class, of constants, and of forms of these."""
+    if isinstance(node.attribute, StandIn):
+        return node.attribute.facts
+    return facts_of(node, tuple(map(known, node.sources)))
+
+
+@dataclass(slots=True, eq=False)
+class EClass:
+    """Values that are equal. `node` stands for them in forms of other classes, the `readers`."""
+
+    node: Node
+    forms: dict[Node, None] = field(default_factory=dict)
+    readers: dict[Node, None] = field(default_factory=dict)
+    changed: int = 0  # the turn in which it got its last form
+
+
+class EGraph:
+    """Classes, found by what stands for them and by their forms."""
+
+    def __init__(self) -> None:
+        self.classes: dict[Node, EClass] = {}  # by what stands for them
+        self.turn = 0
+        self.unions = 0
+        self.reason = ""  # the rule whose findings are being entered
+        self.reasons: dict[Node, str] = {}  # which rule has found a form
+        self._homes: dict[Node, Node] = {}  # forms: what stood for their class when they were found
+        self._merged: dict[Node, Node] = {}  # what stood for a class that is part of another now
+        self._pending: list[EClass] = []
+
+    def __len__(self) -> int:
+        """How many forms there are."""
+        return len(self._homes)
+
+    def find(self, node: Node) -> Node:
+        """What stands for a class now, of what once did."""
+        merged = self._merged
+        while (into := merged.get(node)) is not None:
+            further = merged.get(into)
+            if further is None:
+                return into
+            merged[node] = node = further
+        return node
+
+    def class_of(self, node: Node) -> EClass:
+        """The class that a node stands or stood for."""
+        return self.classes[self.find(node)]
+
+    def add(self, term: Node) -> Node:
+        """Enter a graph over what stands for classes; gives what stands for the class of its root."""
+        found: dict[Node, Node] = {}
+        for node in topological([term], known=self._standing()):
+            found[node] = self._enter(node, tuple([self._seen(source, found) for source in node.sources]))
+        return self._seen(term, found)
+
+    def _standing(self) -> _Standing:
+        return _Standing(self)
+
+    def _seen(self, node: Node, found: dict[Node, Node]) -> Node:
+        known = found.get(node)
+        return self.find(node if known is None else known)
+
+    def _enter(self, node: Node, sources: tuple[Node, ...]) -> Node:
+        form = with_sources(node, sources)
+        home = self._homes.get(form)
+        if home is not None:
+            return self.find(home)
+        stands_for_itself = not sources or (form.op in _REPEATING and _is_constant(sources[0]))
+        stand_in = form if stands_for_itself else make_leaf(form.dtype, form.shape, StandIn(known(form)))
+        self.classes[stand_in] = EClass(stand_in, {form: None}, changed=self.turn)
+        self._homes[form] = stand_in
+        if self.reason:
+            self.reasons[form] = self.reason
+        for source in sources:
+            self.classes[source].readers[form] = None
+        return stand_in
+
+    def union(self, a: Node, b: Node, why: str) -> bool:
+        """Two classes are one, says `why`; whether they were not."""
+        a, b = self.find(a), self.find(b)
+        if a is b:
+            return False
+        if a.dtype is not b.dtype or a.shape != b.shape:
+            raise InternalError(f"rule {why}: {a.dtype}{list(a.shape)} is not {b.dtype}{list(b.shape)}")
+        first, second = self.classes[a], self.classes[b]
+        if (_weight(b), len(second.readers)) > (_weight(a), len(first.readers)):
+            first, second = second, first
+        del self.classes[second.node]
+        self._merged[second.node] = first.node
+        first.forms |= second.forms
+        first.readers |= second.readers
+        first.changed = self.turn
+        if isinstance(first.node.attribute, StandIn):
+            first.node.attribute.facts = known(first.node).also(known(second.node))
+        self._pending.append(second)
+        self.unions += 1
+        return True
+
+    def rebuild(self) -> None:
+        """Find the forms that have become equal by unions, and unite their classes, until there are none."""
+        while self._pending:
+            gone = self._pending.pop()
+            for form in gone.readers:
+                home = self._homes.pop(form, None)
+                if home is None:
+                    continue  # it reads several classes that are gone, and has been seen to
+                home = self.find(home)
+                new = with_sources(form, tuple(map(self.find, form.sources)))
+                own = self.classes[home]
+                own.forms.pop(form, None)
+                if form in self.reasons:
+                    self.reasons.setdefault(new, self.reasons[form])
+                own.forms[new] = None
+                own.changed = self.turn
+                other = self._homes.setdefault(new, home)
+                for source in new.sources:
+                    readers = self.classes[source].readers
+                    readers.pop(form, None)
+                    readers[new] = None
+                self.union(home, other, "congruence")
+
+    def changed(self, since: int, depth: int) -> set[Node]:
+        """What stands for classes that have changed since a turn, or are read by such through so many forms less one:
+        only these can have new matches of patterns that deep.
+        """
+        front = {node for node, own in self.classes.items() if own.changed >= since}
+        found = set(front)
+        for _ in range(depth - 1):
+            front = {self.find(self._homes[form]) for node in front for form in self.classes[node].readers} - found
+            found |= front
+        return found
+
+
+_REPEATING = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.CAST)
+
+
+def _is_constant(node: Node) -> bool:
+    return node.op is Op.CONST or node.op is Op.IOTA or (node.op in _REPEATING and _is_constant(node.sources[0]))
+
+
+def _weight(node: Node) -> int:
+    """What of two classes that are one should stand for them: constants, then inputs, for rules know most of them."""
+    if isinstance(node.attribute, StandIn):
+        return 0
+    return 2 if _is_constant(node) else 1
+
+
+class _Standing:
+    """The nodes that stand or stood for classes, as a container."""
+
+    def __init__(self, graph: EGraph) -> None:
+        self.graph = graph
+
+    def __contains__(self, node: object) -> bool:
+        return node in self.graph.classes or node in self.graph._merged

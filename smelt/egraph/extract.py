@@ -1,0 +1,230 @@
+"""Extraction: one form for each class, so that what the roots need costs least.
+
+What several forms read is computed once, so the cost of a term is that of its distinct nodes: there is no best form of
+a class by itself. Starts are the term as it was, and the cheapest trees with shared parts counted fully and in part.
+From each, single classes change to another form for as long as that makes the whole cheaper; reference counts tell the
+price of a change without walking the whole. All that was met on the way is a candidate; the cheapest few are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from smelt.egraph.classes import EGraph
+from smelt.graph import Node, with_sources
+
+ROUNDS: Final = 8  # over all classes, in search of changes
+LEAST: Final = 1e-9  # a change that is worth it, in proportion
+
+Price = Callable[[Node], float]  # of a form, in seconds, beside those of its sources
+
+
+class Priced(NamedTuple):
+    """A form with its price, and what it reads, each class once."""
+
+    form: Node
+    price: float
+    reads: tuple[Node, ...]
+
+
+Table = dict[Node, list[Priced]]
+Chosen = dict[Node, Priced]  # for each class, by what stands for it
+
+
+class Term(NamedTuple):
+    """A choice of forms, and what it costs."""
+
+    cost: float
+    chosen: Chosen
+
+
+def priced(graph: EGraph, roots: Iterable[Node], price: Price) -> Table:
+    """The forms of all classes that the roots could need. One that reads its own class is no form to compute it by."""
+    table: Table = {}
+    waiting = [graph.find(root) for root in roots]
+    while waiting:
+        place = waiting.pop()
+        if place in table:
+            continue
+        rows = table[place] = []
+        for form in graph.classes[place].forms:
+            reads = tuple(dict.fromkeys(map(graph.find, form.sources)))
+            if place not in reads:
+                rows.append(Priced(form, price(form), reads))
+                waiting += reads
+    return table
+
+
+def extract(table: Table, roots: Sequence[Node], first: Mapping[Node, Node], most: int) -> list[Term]:
+    """The cheapest terms that were found, at most so many. `first` has the form that each class had at first."""
+    starts = [_original(table, first), _cheapest_trees(table, shared=False), _cheapest_trees(table, shared=True)]
+    found: dict[tuple[tuple[Node, Node], ...], Term] = {}
+    for start in starts:
+        if start is None or any(root not in start for root in roots):
+            continue
+        for term in _climb(table, roots, start):
+            found.setdefault(tuple((node, term.chosen[node].form) for node in used(term.chosen, roots)), term)
+    return sorted(found.values(), key=lambda term: term.cost)[:most]
+
+
+def built(chosen: Chosen, roots: Sequence[Node]) -> list[Node]:
+    """The roots as the graph that a choice says."""
+    new: dict[Node, Node] = {}
+    for node in used(chosen, roots):
+        form = chosen[node].form
+        new[node] = with_sources(form, tuple([new[x] for x in form.sources]))
+    return [new[root] for root in roots]
+
+
+def used(chosen: Chosen, roots: Sequence[Node]) -> list[Node]:
+    """The classes that a choice needs, sources before users."""
+    order: dict[Node, None] = {}
+    seen: set[Node] = set()
+    stack = list(reversed(roots))
+    while stack:
+        node = stack[-1]
+        if node in seen:
+            order[stack.pop()] = None
+        else:
+            seen.add(node)
+            stack += [read for read in reversed(chosen[node].reads) if read not in seen]
+    return list(order)
+
+
+def _original(table: Table, first: Mapping[Node, Node]) -> Chosen:
+    chosen: Chosen = {}
+    for place, rows in table.items():
+        row = next((row for row in rows if row.form is first.get(place)), None)
+        if row is not None:
+            chosen[place] = row
+    return _completed(table, chosen)
+
+
+def _completed(table: Table, chosen: Chosen) -> Chosen:
+    """A choice for the classes that have none yet: the cheapest tree."""
+    return {**_cheapest_trees(table, shared=False), **chosen}
+
+
+def _cheapest_trees(table: Table, *, shared: bool) -> Chosen:
+    """For each class the form with the cheapest tree, what several read counted by each, or shared out among them."""
+    readers: dict[Node, list[tuple[Node, Priced]]] = {}
+    waiting: list[tuple[Node, Priced]] = []
+    for place, rows in table.items():
+        for row in rows:
+            for read in row.reads:
+                readers.setdefault(read, []).append((place, row))
+            if not row.reads:
+                waiting.append((place, row))
+    share = {node: 1 / len({place for place, _ in rows}) for node, rows in readers.items()} if shared else {}
+    costs: dict[Node, float] = {}
+    chosen: Chosen = {}
+    while waiting:
+        place, row = waiting.pop()
+        if any(read not in costs for read in row.reads):
+            continue
+        cost = row.price + sum(costs[read] * share.get(read, 1.0) for read in row.reads)
+        # A form can only be cheaper than one that it is part of by rounding: equal ones would lead around in a circle.
+        if place not in costs or cost < costs[place] * (1 - LEAST):
+            costs[place], chosen[place] = cost, row
+            waiting += readers.get(place, ())
+    return chosen if _is_acyclic(chosen) else {}
+
+
+def _is_acyclic(chosen: Chosen) -> bool:
+    done: set[Node] = set()
+    for root in chosen:
+        open_: dict[Node, None] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in done or node in open_:
+                done.add(node)
+                open_.pop(node, None)
+                stack.pop()
+                continue
+            open_[node] = None
+            for read in chosen[node].reads:
+                if read in open_:
+                    return False
+                if read not in done:
+                    stack.append(read)
+    return True
+
+
+def _climb(table: Table, roots: Sequence[Node], start: Chosen) -> list[Term]:
+    """The start, and what each change that makes it cheaper leads to."""
+    climb = _Climb(start)
+    total = sum(climb.take(root) for root in roots)
+    found = [Term(total, dict(start))]
+    for _ in range(ROUNDS):
+        improved = False
+        for place, rows in table.items():
+            for row in rows if climb.counts.get(place) and len(rows) > 1 else ():
+                gain = climb.change(place, row, LEAST * total)
+                if gain:
+                    total -= gain
+                    improved = True
+                    found.append(Term(total, dict(climb.chosen)))
+        if not improved:
+            break
+    return found
+
+
+class _Climb:
+    """A choice, with how often each class that it needs is read."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        self.chosen = dict(chosen)
+        self.counts: dict[Node, int] = {}
+
+    def take(self, node: Node) -> float:
+        """One more reader of a class; what that adds to the price."""
+        added, stack = 0.0, [node]
+        while stack:
+            one = stack.pop()
+            count = self.counts.get(one, 0)
+            self.counts[one] = count + 1
+            if not count:
+                added += self.chosen[one].price
+                stack += self.chosen[one].reads
+        return added
+
+    def drop(self, node: Node) -> float:
+        """One reader less; what that saves."""
+        saved, stack = 0.0, [node]
+        while stack:
+            one = stack.pop()
+            self.counts[one] -= 1
+            if not self.counts[one]:
+                saved += self.chosen[one].price
+                stack += self.chosen[one].reads
+        return saved
+
+    def change(self, place: Node, row: Priced, least: float) -> float:
+        """Choose another form if that saves something; how much."""
+        old = self.chosen[place]
+        if row is old or any(read not in self.chosen for read in row.reads) or self.leads_to(row.reads, place):
+            return 0.0
+        gain = old.price - row.price - sum(map(self.take, row.reads)) + sum(map(self.drop, old.reads))
+        if gain > least:
+            self.chosen[place] = row
+            return gain
+        for read in old.reads:
+            self.take(read)
+        for read in row.reads:
+            self.drop(read)
+        return 0.0
+
+    def leads_to(self, nodes: Iterable[Node], place: Node) -> bool:
+        """Whether what computes some classes reads another."""
+        seen: set[Node] = set()
+        stack = list(nodes)
+        while stack:
+            node = stack.pop()
+            if node is place:
+                return True
+            if node not in seen:
+                seen.add(node)
+                stack += self.chosen[node].reads
+        return False

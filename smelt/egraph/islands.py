@@ -1,0 +1,137 @@
+"""Islands: the parts of a graph in which some rule can begin, with what lies below.
+
+A graph in which no rule can begin costs one look at each node. Else each node where one does takes those below it
+along, as far as nobody else reads them, for rules find more to do in what other rules have made. Islands that touch
+are one. Equal layers give equal islands, which are planned once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Final, NamedTuple
+
+from smelt.egraph.saturate import COMMUTATIVE
+from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, make, topological, users
+from smelt.rewrite import Key, Pattern, Rule, key_of, keys_of, matches
+
+DEPTH: Final = 8  # nodes one below the other, from one where a rule begins
+LARGEST: Final = 64  # nodes of an island
+_SMALL: Final = (Op.CONST, Op.IOTA)  # what belongs to every island that reads it
+_LAND: Final = (*ELEMENTWISE, *VIEWS, *_SMALL, Op.PAD, Op.CONCAT, Op.REDUCE, Op.SCAN, Op.CONTRACT, Op.GATHER)
+
+
+class Island(NamedTuple):
+    """Nodes, sources before users; what they read of others, by first use; and those that others read."""
+
+    nodes: list[Node]
+    inputs: list[Node]
+    outputs: list[Node]
+
+    def key(self) -> Hashable:
+        """What tells islands apart that are not planned alike."""
+        return frozen(self.nodes, self.inputs, self.outputs)
+
+
+Starts = dict[Key, list[tuple[Pattern | None, ...]]]
+
+
+def starts_of(rules: Sequence[Rule]) -> Starts:
+    """For each key, what the sources have to be for a rule to begin there."""
+    starts: Starts = {}
+    for rule in rules:
+        for key in () if rule.helps else keys_of(rule):
+            starts.setdefault(key, []).append(rule.over)
+    return starts
+
+
+def _begins(node: Node, starts: Starts) -> bool:
+    found = starts.get(key_of(node))
+    if found is None or node.leaf is not None:
+        return False
+    orders = (node.sources, node.sources[::-1]) if key_of(node) in COMMUTATIVE else (node.sources,)
+    return any(
+        all(below is None or matches(source, below) for source, below in zip(sources, over, strict=False))
+        for over in found
+        for sources in orders
+    )
+
+
+def islands(roots: Sequence[Node], starts: Starts) -> list[Island]:
+    """All islands of a graph, in an order in which none reads what a later one gives."""
+    order = topological(roots)
+    heads = {node for node in order if _begins(node, starts)}
+    if not heads:
+        return []
+    readers = users(order)
+    depths = dict.fromkeys(heads, 0)  # of the nodes that belong to islands
+    outside = set(roots)
+    for node in reversed(order):
+        if node in heads or node in outside or node.leaf is not None or node.op not in _LAND and node.op is not Op.COMPOSITE:
+            continue
+        above = [depths.get(reader, DEPTH) for reader in readers[node]]
+        if above and max(above) < DEPTH:
+            depths[node] = 1 + min(above)
+    return _gathered([node for node in order if node in depths], readers, outside)
+
+
+def _gathered(nodes: Sequence[Node], readers: dict[Node, list[Node]], outside: set[Node]) -> list[Island]:
+    """Nodes that read one another, together, up to a number of them."""
+    home: dict[Node, list[Node]] = {}
+    for node in nodes:
+        if node.op in _SMALL:
+            continue
+        own = home[node] = [node]
+        for source in node.sources:
+            other = home.get(source)
+            if other is not None and other is not own and len(other) + len(own) <= LARGEST:
+                other += own
+                for moved in own:
+                    home[moved] = other
+                own = other
+    found = {id(own): own for own in home.values()}
+    return [_island(own, home, readers, outside) for own in found.values()]
+
+
+def _island(own: list[Node], home: dict[Node, list[Node]], readers: dict[Node, list[Node]], outside: set[Node]) -> Island:
+    inside = set(own)
+    for node in own:
+        inside.update(source for source in node.sources if source.op in _SMALL)
+    nodes = topological(own, known=_Without(inside))
+    inputs = dict.fromkeys(source for node in nodes for source in node.sources if source not in inside)
+    outputs = [
+        node for node in own if node in outside or any(reader not in inside for reader in readers[node])
+    ]
+    return Island(nodes, list(inputs), outputs)
+
+
+class _Without:
+    """All nodes but these."""
+
+    def __init__(self, nodes: set[Node]) -> None:
+        self.nodes = nodes
+
+    def __contains__(self, node: object) -> bool:
+        return node not in self.nodes
+
+
+Frozen = tuple[tuple[object, ...], ...]
+
+
+def frozen(nodes: Sequence[Node], inputs: Sequence[Node], outputs: Sequence[Node]) -> Frozen:
+    """A graph as plain values, whose inputs are told by their numbers alone; `thawed` is the way back."""
+    numbers = {node: number for number, node in enumerate(inputs)}
+    entries: list[tuple[object, ...]] = [tuple((node.dtype, node.shape) for node in inputs)]
+    for node in nodes:
+        sources = tuple([numbers[source] for source in node.sources])
+        entries.append((node.op, node.dtype, node.shape, sources, node.attribute))
+        numbers[node] = len(numbers)
+    entries.append(tuple(numbers[node] for node in outputs))
+    return tuple(entries)
+
+
+def thawed(entries: Frozen, inputs: Sequence[Node]) -> list[Node]:
+    """The outputs of a graph over other inputs."""
+    nodes = list(inputs)
+    for op, dtype, shape, sources, attribute in entries[1:-1]:  # type: ignore[misc]
+        nodes.append(make(op, dtype, shape, tuple([nodes[k] for k in sources]), attribute))  # type: ignore[arg-type, attr-defined]
+    return [nodes[number] for number in entries[-1]]  # type: ignore[index]

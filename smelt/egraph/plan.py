@@ -1,0 +1,128 @@
+"""Planning: each island of a graph becomes the cheapest of all the programs that rules show to be equal to it.
+
+Bounds: one look at each node, and saturation once for each distinct island. What was found for an island is remembered
+by its structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from smelt.egraph.classes import EGraph
+from smelt.egraph.extract import Term, built, extract, priced, used
+from smelt.egraph.islands import Frozen, Island, Starts, frozen, islands, starts_of, thawed
+from smelt.egraph.saturate import Fuel, Report, saturate
+from smelt.graph import Node, make_leaf, rewritten, topological, with_sources
+from smelt.locks import Remembered
+from smelt.rewrite import Rule
+
+CANDIDATES: Final = 6  # terms that are asked for their price as kernels
+PAYS: Final = 0.85  # of the price of a program as it was written: without a measurement, only clear gains are taken
+REMEMBERED: Final = 4096  # islands
+
+
+class Pricing(NamedTuple):
+    """What programs cost, in seconds: a form beside its sources, guessed; and a graph, once it is cut into kernels."""
+
+    name: str  # of the machine that it is about: plans are remembered by it
+    form: Callable[[Node], float]
+    graph: Callable[[Sequence[Node]], float]
+
+
+class Alternative(NamedTuple):
+    """A program that is equal to an island."""
+
+    outputs: Frozen
+    rules: tuple[str, ...]
+    seconds: float
+
+
+class Plan(NamedTuple):
+    """What was found for an island: all candidates, cheapest first; among them, as it was written."""
+
+    before: float
+    alternatives: tuple[Alternative, ...]
+    report: Report
+
+    @property
+    def chosen(self) -> Alternative | None:
+        """The best one, if it is clearly better than what was written."""
+        best = min(self.alternatives, key=lambda one: one.seconds, default=None)
+        return best if best is not None and best.seconds <= PAYS * self.before else None
+
+
+class Planner:
+    """Plans graphs with some rules."""
+
+    def __init__(self, rules: Sequence[Rule], fuel: Fuel = Fuel()) -> None:
+        self.rules, self.fuel = tuple(rules), fuel
+        self.starts: Starts = starts_of(rules)
+        self.plans: Remembered[object, Plan] = Remembered(REMEMBERED)
+
+    def planned(
+        self, roots: Sequence[Node], pricing: Pricing, seen: Callable[[Island, Plan], None] | None = None
+    ) -> list[Node]:
+        """The roots with each island as the best plan has it; `seen` is told of each."""
+        found = islands(roots, self.starts) if self.starts else []
+        new: dict[Node, tuple[Island, Alternative, int]] = {}
+        for island in found:
+            plan = self.plan(island, pricing)
+            if seen is not None:
+                seen(island, plan)
+            if plan.chosen is not None:
+                new |= {node: (island, plan.chosen, k) for k, node in enumerate(island.outputs)}
+        if not new:
+            return list(roots)
+        done: dict[Node, Node] = {}
+
+        def change(node: Node, same: Node) -> Node:
+            if node not in new:
+                return same
+            island, chosen, number = new[node]
+            return thawed(chosen.outputs, [done[source] for source in island.inputs])[number]
+
+        return rewritten(roots, change, done)
+
+    def plan(self, island: Island, pricing: Pricing) -> Plan:
+        """The plan for an island, remembered from others like it."""
+        key = (pricing.name, island.key())
+        known = self.plans.get(key)
+        if known is None:
+            known = self._plan(island, pricing)
+            self.plans.put(key, known)
+        return known
+
+    def _plan(self, island: Island, pricing: Pricing) -> Plan:
+        graph = EGraph()
+        inputs = [make_leaf(node.dtype, node.shape, Given(number)) for number, node in enumerate(island.inputs)]
+        outputs = thawed(island.key(), inputs)  # type: ignore[arg-type]
+        places = {node: graph.add(node) for node in topological(outputs)}
+        report = saturate(graph, self.rules, self.fuel)
+        roots = [graph.find(places[node]) for node in outputs]
+        first: dict[Node, Node] = {}
+        for node, place in places.items():
+            sources = tuple([graph.find(places[source]) for source in node.sources])
+            first.setdefault(graph.find(place), with_sources(node, sources))
+        table = priced(graph, roots, pricing.form)
+        terms = extract(table, roots, first, CANDIDATES)
+        written = pricing.graph(outputs)
+        found = [self._alternative(graph, term, roots, first, inputs, pricing) for term in terms]
+        return Plan(written, tuple(sorted(found, key=lambda one: one.seconds)), report)
+
+    @staticmethod
+    def _alternative(graph: EGraph, term: Term, roots: list[Node], first: dict[Node, Node], inputs: list[Node], pricing: Pricing) -> Alternative:
+        outputs = built(term.chosen, roots)
+        forms = [(place, term.chosen[place].form) for place in used(term.chosen, roots)]
+        rules = {graph.reasons.get(form, "") for place, form in forms if form is not first.get(place)}
+        nodes = topological(outputs, known=set(inputs))
+        return Alternative(frozen(nodes, inputs, outputs), tuple(sorted(rules - {""})), pricing.graph(outputs))
+
+
+class Given:
+    """The storage of a leaf that stands for an input of an island."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number

@@ -1,0 +1,20 @@
+"""The rules of the e-graph, one module for each family.
+
+Either side of each may be the better one, so they say what is equal, not what to do. Takes nothing; gives `RULES`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smelt.egraph.rules import functions, joins, picks, products, sums
+from smelt.rewrite import Contract, Rule
+
+_FAMILIES = [module.family for module in (products, sums, joins, picks, functions)]
+
+RULES: Final[tuple[Rule, ...]] = tuple(rule for family in _FAMILIES for rule in family.rules)
+
+
+def rules_for(most: Contract) -> tuple[Rule, ...]:
+    """The rules that somebody accepts who accepts this contract."""
+    return tuple(rule for rule in RULES if most.allows(rule.contract))

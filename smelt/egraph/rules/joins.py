@@ -1,0 +1,64 @@
+"""What is joined only to be read as one: products and reductions of concatenations, taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+
+from smelt.graph import IndexLike, Node, Op, as_index, build
+from smelt.rewrite import Contract, Family
+
+family = Family("joins")
+
+
+@family.rule(Op.CONTRACT, over=(Op.CONCAT, None), contract=Contract.REASSOCIATES)
+def product_of_joined_left(node: Node, joined: Node, other: Node) -> Node | None:
+    """[a | b] c, joined along what is summed → a c + b d, with c and d the parts of the other factor."""
+    return _taken_apart(node, 0)
+
+
+@family.rule(Op.CONTRACT, over=(None, Op.CONCAT), contract=Contract.REASSOCIATES)
+def product_of_joined_right(node: Node, other: Node, joined: Node) -> Node | None:
+    """a [c; d], joined along what is summed → the products of parts, added."""
+    return _taken_apart(node, 1)
+
+
+def _taken_apart(node: Node, which: int) -> Node | None:
+    left, right, out = node.attribute
+    labels = (left, right)
+    joined, other = node.sources[which], node.sources[1 - which]
+    label = labels[which][joined.attribute]
+    if label in out or label not in labels[1 - which] or joined.dtype is not node.dtype or len(joined.sources) > 4:
+        return None
+    parts = [
+        (part, _part(other, labels[1 - which].index(label), start, part.shape[joined.attribute]))
+        for part, start in _starts(joined)
+    ]
+    products = [
+        build.contract(*((a, b) if which == 0 else (b, a)), left, right, out, node.dtype) for a, b in parts
+    ]
+    return reduce(build.add, products)
+
+
+def _starts(joined: Node) -> Iterator[tuple[Node, IndexLike]]:
+    """The parts of a concatenation, and where each begins."""
+    start: IndexLike = 0
+    for part in joined.sources:
+        yield part, start
+        start = as_index(start) + part.shape[joined.attribute]
+
+
+def _part(x: Node, axis: int, start: IndexLike, size: IndexLike) -> Node:
+    spans: Sequence[tuple[IndexLike, IndexLike, int]] = [
+        (start, size, 1) if k == axis else (0, whole, 1) for k, whole in enumerate(x.shape)
+    ]
+    return build.slice_(x, spans)
+
+
+@family.rule(Op.REDUCE, over=(Op.CONCAT,), contract=Contract.REASSOCIATES)
+def reduction_of_joined(node: Node, joined: Node) -> Node | None:
+    """A reduction along the axis of a concatenation → those of its parts, combined."""
+    op, axes = node.attribute
+    if joined.attribute not in axes or len(joined.sources) > 4:
+        return None
+    return reduce(lambda a, b: build.binary(op, a, b), (build.reduce(op, part, axes) for part in joined.sources))

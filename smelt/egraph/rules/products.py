@@ -1,0 +1,131 @@
+"""Products of three factors: which two are multiplied first.
+
+A contraction, a product by something that is repeated, and the sum of a product are one thing: two factors with a label
+for each of their axes, and the labels that are kept. So one idea covers chains of matrices, attention without a
+softmax, factors of low rank, scales of rows, columns and whole matrices on either side of a product, and quadratic
+forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from smelt.graph import IndexLike, Node, Op, build, product_of, upper
+from smelt.rewrite import Contract, Family, expanded_axes
+
+family = Family("products")
+
+Labels = tuple[int, ...]
+LARGER: Final = 4  # than any factor a product may be that is then summed
+
+
+class Factor(NamedTuple):
+    """A tensor with a label for each of its axes."""
+
+    node: Node
+    labels: Labels
+
+    @property
+    def size(self) -> int:
+        return upper(product_of(self.node.shape))
+
+
+class Product(NamedTuple):
+    """Two factors, multiplied, and summed over all labels that are not kept."""
+
+    factors: tuple[Factor, Factor]
+    out: Labels
+
+
+def product_of_two(node: Node) -> Product | None:
+    """A node as a product of floats that are not rounded in between: a contraction, a product, or a sum of one."""
+    if not node.dtype.is_float:
+        return None
+    if node.op is Op.CONTRACT:
+        left, right, out = node.attribute
+        a, b = node.sources
+        return Product((_factor(a, left), _factor(b, right)), out) if a.dtype is node.dtype else None
+    inner = node.sources[0] if node.op is Op.REDUCE else node
+    a, b = inner.sources
+    axes = tuple(range(inner.rank))
+    gone = node.attribute.axes if node.op is Op.REDUCE else ()
+    if node.op is Op.REDUCE and node.attribute.op != "add":
+        return None
+    return Product((_factor(a, axes), _factor(b, axes)), tuple(axis for axis in axes if axis not in gone))
+
+
+def _factor(node: Node, labels: Labels) -> Factor:
+    """A tensor without the axes along which it is repeated."""
+    gone = expanded_axes(node)
+    if not gone:
+        return Factor(node, labels)
+    kept = [axis for axis in range(node.rank) if axis not in gone]
+    small = build.reshape(node.sources[0], tuple(node.shape[axis] for axis in kept))
+    return Factor(small, tuple(labels[axis] for axis in kept))
+
+
+def multiplied(a: Factor, b: Factor, out: Labels) -> Factor:
+    """The product of two factors, with those labels that are kept."""
+    return Factor(build.contract(a.node, b.node, a.labels, b.labels, out, a.node.dtype), out)
+
+
+def _three(node: Node, which: int) -> tuple[list[Factor], Labels] | None:
+    """A product one of whose factors is a product, as three factors: those of the inner one in its place."""
+    read = (node.sources[0] if node.op is Op.REDUCE else node).sources[which]
+    outer, inner = product_of_two(node), product_of_two(read)
+    if outer is None or inner is None:
+        return None
+    names = dict(zip(inner.out, outer.factors[which].labels, strict=True))
+    taken = [label for factor in outer.factors for label in factor.labels]
+    for label in (label for factor in inner.factors for label in factor.labels):
+        names.setdefault(label, 1 + max([0, *outer.out, *taken, *names.values()]))
+    opened = [Factor(x, tuple(names[label] for label in labels)) for x, labels in inner.factors]
+    other = outer.factors[1 - which]
+    return ([*opened, other] if which == 0 else [other, *opened]), outer.out
+
+
+def _paired(factors: Sequence[Factor], out: Labels, pair: tuple[int, int]) -> Node | None:
+    """Three factors, two of them multiplied first, if that sums something, or if one only scales the other."""
+    (a, b), third = (factors[k] for k in pair), factors[3 - sum(pair)]
+    later = {*third.labels, *out}
+    ends = set(a.labels) & set(b.labels) - later
+    if not ends and not set(a.labels) <= set(b.labels) and not set(b.labels) <= set(a.labels):
+        return None
+    sizes: dict[int, IndexLike] = {k: size for x in factors for k, size in zip(x.labels, x.node.shape, strict=True)}
+    kept = tuple(label for label in dict.fromkeys((*a.labels, *b.labels)) if label in later)
+    if upper(product_of(sizes[label] for label in kept)) > LARGER * max(factor.size for factor in factors):
+        return None
+    # What the node is repeated along, no factor has.
+    return multiplied(multiplied(a, b, kept), third, out).node if sizes.keys() >= set(out) else None
+
+
+_WRITTEN: Final = {(0, 1): "(a b) c", (1, 2): "a (b c)", (0, 2): "(a c) b"}
+
+
+def _enter(key: Any, below: Any, which: int, pair: tuple[int, int], outer: str, inner: str) -> None:
+    def other_order(node: Node, *_: Node) -> Node | None:
+        found = _three(node, which)
+        return None if found is None else _paired(*found, pair)
+
+    first, second = ("abc"[k] for k in pair)
+    other_order.__name__ = f"{first}{second}_first_in_{outer}_of_{inner}_{'left' if which == 0 else 'right'}"
+    written = _WRITTEN[0, 1] if which == 0 else _WRITTEN[1, 2]
+    other_order.__doc__ = f"{written} → {_WRITTEN[pair]}, {outer} of {inner}."
+    family.rule(key, over=below, contract=Contract.REGROUPS)(other_order)
+
+
+_INNER: Final = (
+    (Op.CONTRACT, "product"),
+    (("mul", None, Op.EXPAND), "scaled"),
+    (("mul", Op.EXPAND, Op.EXPAND), "outer_product"),
+)
+for _which, _pairs in ((0, ((1, 2), (0, 2))), (1, ((0, 1), (0, 2)))):
+    for _pair in _pairs:
+        for _inner, _name in _INNER:
+            _below = (_inner, None) if _which == 0 else (None, _inner)
+            _enter(Op.CONTRACT, _below, _which, _pair, "product", _name)
+        _below = (Op.CONTRACT, None) if _which == 0 else (None, Op.CONTRACT)
+        _enter(Op.REDUCE, (("mul", *_below),), _which, _pair, "sum", "product")
+        if _which == 0:  # sources of a product are tried in both orders
+            _enter("mul", (Op.CONTRACT, Op.EXPAND), _which, _pair, "scale", "product")

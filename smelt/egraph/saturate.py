@@ -1,0 +1,160 @@
+"""Saturation: rules are applied to all forms of all classes, again and again, until nothing is new or the fuel is used.
+
+What rules find is added, nothing is replaced, so their order does not matter and none can spoil what another needs. In
+each turn they only look at what has changed since the last one. Fuel is counted in matches and forms, never in
+seconds: the same graph gives the same classes on every machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from smelt.egraph.classes import EGraph
+from smelt.graph import Node, with_sources
+from smelt.rewrite import Key, Pattern, Rule, key_of, keys_of, rewrite
+
+COMMUTATIVE: Final = frozenset({"add", "mul", "max", "min"})
+
+
+class Fuel(NamedTuple):
+    """How much saturation may do."""
+
+    turns: int = 6
+    forms: int = 2_000  # in all classes
+    matches: int = 300  # of one rule in one turn
+
+
+@dataclass(slots=True)
+class Spent:
+    """What one rule has done."""
+
+    matches: int = 0  # nodes that it was shown and made something of
+    unions: int = 0  # classes that it made one
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Report:
+    """Why saturation ended (`saturated`, or which fuel was used up), after how many turns, and what each rule did."""
+
+    end: str = "turns"
+    turns: int = 0
+    forms: int = 0
+    rules: dict[str, Spent] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"{self.end} after {self.turns} turns, {self.forms} forms"]
+        rows = sorted(self.rules.items(), key=lambda row: -row[1].matches)
+        lines += [f"  {name}: {x.matches} matches, {x.unions} unions, {1e3 * x.seconds:.2f} ms" for name, x in rows]
+        return "\n".join(lines)
+
+
+def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = Fuel()) -> Report:
+    """Apply rules to a graph; says what they have done."""
+    table: dict[Key, list[Rule]] = {}
+    for rule in rules:
+        for key in keys_of(rule):
+            table.setdefault(key, []).append(rule)
+    depth = 1 + max((pattern.depth for rule in rules for pattern in rule.over if pattern is not None), default=0)
+    report, since = Report(), 0
+    tried: set[tuple[Rule, Node]] = set()
+    for _ in range(fuel.turns):
+        report.turns += 1
+        places = graph.changed(since, depth)
+        graph.turn = since = graph.turn + 1
+        before = len(graph), graph.unions
+        found = _found(graph, [node for node in graph.classes if node in places], table, tried, fuel, report)
+        report.end = _applied(graph, found, fuel, report)
+        report.forms = len(graph)
+        if report.end:
+            return report
+        if before == (len(graph), graph.unions):
+            report.end = "saturated"
+            return report
+    report.end = "turns"
+    return report
+
+
+Found = list[tuple[Rule, Node, Node]]  # a rule, what stands for the class that it looked at, and what that equals
+
+
+def _found(
+    graph: EGraph,
+    places: Sequence[Node],
+    table: dict[Key, list[Rule]],
+    tried: set[tuple[Rule, Node]],
+    fuel: Fuel,
+    report: Report,
+) -> Found:
+    """What rules make of the classes at these places."""
+    found: Found = []
+    matched: dict[Rule, int] = {}
+    for place in places:
+        for form in graph.classes[place].forms:
+            for rule in table.get(key_of(form), ()):
+                start = time.perf_counter()
+                spent = report.rules.setdefault(rule.name, Spent())
+                for node in _instances(graph, form, rule.over):
+                    if matched.get(rule, 0) >= fuel.matches:
+                        break
+                    if (rule, node) in tried:
+                        continue
+                    tried.add((rule, node))
+                    after = rule.function(node)
+                    if after is not None:
+                        matched[rule] = matched.get(rule, 0) + 1
+                        spent.matches += 1
+                        found.append((rule, place, after))
+                spent.seconds += time.perf_counter() - start
+    return found
+
+
+def _applied(graph: EGraph, found: Found, fuel: Fuel, report: Report) -> str:
+    """Enter what was found; says which fuel was used up, if one was."""
+    end = ""
+    for rule, place, after in found:
+        start = time.perf_counter()
+        spent = report.rules[rule.name]
+        graph.reason = rule.name
+        spent.unions += graph.union(place, graph.add(*rewrite([after])), rule.name)
+        spent.seconds += time.perf_counter() - start
+        if len(graph) > fuel.forms:
+            end = "forms"
+            break
+    graph.reason = ""
+    graph.rebuild()
+    return end
+
+
+def _instances(graph: EGraph, form: Node, over: Sequence[Pattern | None]) -> Iterator[Node]:
+    """A form with its sources in all forms that a pattern asks for."""
+    if not any(over):
+        yield form
+        return
+    orders = [form.sources]
+    if key_of(form) in COMMUTATIVE and (len(over) < 2 or over[0] != over[1]):
+        orders.append(form.sources[::-1])
+    for sources in dict.fromkeys(orders):
+        for chosen in _choices(graph, sources, over):
+            yield with_sources(form, chosen)
+
+
+def _choices(graph: EGraph, sources: Sequence[Node], over: Sequence[Pattern | None]) -> Iterator[tuple[Node, ...]]:
+    """Forms of some sources, those that patterns ask for."""
+    if not sources:
+        yield ()
+        return
+    pattern = over[0] if over else None
+    firsts = [sources[0]] if pattern is None else list(_forms(graph, sources[0], pattern))
+    for first in firsts:
+        for rest in _choices(graph, sources[1:], over[1:]):
+            yield (first, *rest)
+
+
+def _forms(graph: EGraph, node: Node, pattern: Pattern) -> Iterator[Node]:
+    for form in list(graph.class_of(node).forms):
+        if key_of(form) == pattern.key:
+            yield from _instances(graph, form, pattern.sources)
