@@ -360,6 +360,10 @@ def _rebuilt(entries: Sequence[Any], roots: Sequence[int]) -> list[Node]:
             number = make(Op.LEAF if isinstance(attribute, Argument) else op, dtype, (), (), attribute)
             nodes.append(broadcast_to(number, shape))
             continue
+        if op is Op.LEAF and 0 in attribute.strides:  # what is repeated, rules should see
+            once = tuple([1 if stride == 0 else size for size, stride in zip(shape, attribute.strides, strict=True)])
+            nodes.append(broadcast_to(make(op, dtype, once, (), attribute), shape))
+            continue
         if op is Op.SLICE:
             attribute = tuple([_span(size, *span) for span, size in zip(attribute, sources[0].shape, strict=True)])
         elif op in CONTROL:
