@@ -194,7 +194,16 @@ def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool
     dims = writer.dims
     bounds = tuple([(v.low, v.high) for v in dims.values()])
     inputs, scalars, starts = tuple(writer.inputs), tuple(writer.scalars), tuple(writer.starts)
-    key = GraphKey(entries, numbers, bounds, len(inputs), len(scalars), len(starts), writer.calls_python, contracts or settings().contracts)
+    key = GraphKey(
+        entries,
+        numbers,
+        bounds,
+        len(inputs),
+        len(scalars),
+        len(starts),
+        writer.calls_python,
+        contracts or settings().contracts,
+    )
     return Traced(key, inputs, scalars, starts, tuple(dims), (*[DONE] * len(effects), *checks.values()))
 
 

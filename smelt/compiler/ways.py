@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from smelt.compiler.driver import simplify
 from smelt.compiler.fusion import Cut, fused, layout_of
-from smelt.compiler.prepare import prepare
 from smelt.compiler.planning import plans
+from smelt.compiler.prepare import prepare
 from smelt.compiler.trace import GraphKey, rebuild
 from smelt.cost import Profile, rates
 from smelt.fuse import (

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
+from smelt.dtypes import DType
 from smelt.egraph.saturate import COMMUTATIVE
-from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, make, topological, users
+from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, Shape, make, topological, users
 from smelt.rewrite import Key, Pattern, Rule, key_of, keys_of, matches
 
 DEPTH: Final = 8  # nodes one below the other, from one where a rule begins
 LARGEST: Final = 64  # nodes of an island
 _SMALL: Final = (Op.CONST, Op.IOTA)  # what belongs to every island that reads it
-_LAND: Final = (*ELEMENTWISE, *VIEWS, *_SMALL, Op.PAD, Op.CONCAT, Op.REDUCE, Op.SCAN, Op.CONTRACT, Op.GATHER)
+_LAND: Final = frozenset(
+    {*ELEMENTWISE, *VIEWS, *_SMALL, Op.PAD, Op.CONCAT, Op.REDUCE, Op.SCAN, Op.CONTRACT, Op.GATHER, Op.COMPOSITE}
+)
 
 
 class Island(NamedTuple):
@@ -27,9 +30,9 @@ class Island(NamedTuple):
     inputs: list[Node]
     outputs: list[Node]
 
-    def key(self) -> Hashable:
+    def frozen(self) -> Frozen:
         """What tells islands apart that are not planned alike."""
-        return frozen(self.nodes, self.inputs, self.outputs)
+        return Frozen.of(self.nodes, self.inputs, self.outputs)
 
 
 Starts = dict[Key, list[tuple[Pattern | None, ...]]]
@@ -66,7 +69,7 @@ def islands(roots: Sequence[Node], starts: Starts) -> list[Island]:
     depths = dict.fromkeys(heads, 0)  # of the nodes that belong to islands
     outside = set(roots)
     for node in reversed(order):
-        if node in heads or node in outside or node.leaf is not None or node.op not in _LAND and node.op is not Op.COMPOSITE:
+        if node in heads or node in outside or node.leaf is not None or node.op not in _LAND:
             continue
         above = [depths.get(reader, DEPTH) for reader in readers[node]]
         if above and max(above) < DEPTH:
@@ -92,15 +95,15 @@ def _gathered(nodes: Sequence[Node], readers: dict[Node, list[Node]], outside: s
     return [_island(own, home, readers, outside) for own in found.values()]
 
 
-def _island(own: list[Node], home: dict[Node, list[Node]], readers: dict[Node, list[Node]], outside: set[Node]) -> Island:
+def _island(
+    own: list[Node], home: dict[Node, list[Node]], readers: dict[Node, list[Node]], outside: set[Node]
+) -> Island:
     inside = set(own)
     for node in own:
         inside.update(source for source in node.sources if source.op in _SMALL)
     nodes = topological(own, known=_Without(inside))
     inputs = dict.fromkeys(source for node in nodes for source in node.sources if source not in inside)
-    outputs = [
-        node for node in own if node in outside or any(reader not in inside for reader in readers[node])
-    ]
+    outputs = [node for node in own if node in outside or any(reader not in inside for reader in readers[node])]
     return Island(nodes, list(inputs), outputs)
 
 
@@ -114,24 +117,28 @@ class _Without:
         return node not in self.nodes
 
 
-Frozen = tuple[tuple[object, ...], ...]
+class Frozen(NamedTuple):
+    """A graph as plain values, whose inputs are told by their numbers alone: nodes are an op, dtype, shape, attribute,
+    and the numbers of sources, the inputs counted first.
+    """
 
+    inputs: tuple[tuple[DType, Shape], ...]
+    nodes: tuple[tuple[Op, DType, Shape, Hashable, tuple[int, ...]], ...]
+    outputs: tuple[int, ...]
 
-def frozen(nodes: Sequence[Node], inputs: Sequence[Node], outputs: Sequence[Node]) -> Frozen:
-    """A graph as plain values, whose inputs are told by their numbers alone; `thawed` is the way back."""
-    numbers = {node: number for number, node in enumerate(inputs)}
-    entries: list[tuple[object, ...]] = [tuple((node.dtype, node.shape) for node in inputs)]
-    for node in nodes:
-        sources = tuple([numbers[source] for source in node.sources])
-        entries.append((node.op, node.dtype, node.shape, sources, node.attribute))
-        numbers[node] = len(numbers)
-    entries.append(tuple(numbers[node] for node in outputs))
-    return tuple(entries)
+    @classmethod
+    def of(cls, nodes: Sequence[Node], inputs: Sequence[Node], outputs: Sequence[Node]) -> Frozen:
+        """The graph of these nodes, sources before users."""
+        numbers = {node: number for number, node in enumerate((*inputs, *nodes))}
+        kept = tuple(
+            [(x.op, x.dtype, x.shape, x.attribute, tuple([numbers[source] for source in x.sources])) for x in nodes]
+        )
+        given = tuple([(node.dtype, node.shape) for node in inputs])
+        return cls(given, kept, tuple([numbers[node] for node in outputs]))
 
-
-def thawed(entries: Frozen, inputs: Sequence[Node]) -> list[Node]:
-    """The outputs of a graph over other inputs."""
-    nodes = list(inputs)
-    for op, dtype, shape, sources, attribute in entries[1:-1]:  # type: ignore[misc]
-        nodes.append(make(op, dtype, shape, tuple([nodes[k] for k in sources]), attribute))  # type: ignore[arg-type, attr-defined]
-    return [nodes[number] for number in entries[-1]]  # type: ignore[index]
+    def over(self, inputs: Sequence[Node]) -> list[Node]:
+        """The outputs of the graph over other inputs."""
+        nodes = list(inputs)
+        for op, dtype, shape, attribute, sources in self.nodes:
+            nodes.append(make(op, dtype, shape, tuple([nodes[k] for k in sources]), attribute))
+        return [nodes[number] for number in self.outputs]

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from smelt.egraph.classes import EGraph
 from smelt.egraph.extract import Term, built, extract, priced, used
-from smelt.egraph.islands import Frozen, Island, Starts, frozen, islands, starts_of, thawed
+from smelt.egraph.islands import Frozen, Island, Starts, islands, starts_of
 from smelt.egraph.saturate import Fuel, Report, saturate
 from smelt.graph import Node, make_leaf, rewritten, topological, with_sources
 from smelt.locks import Remembered
@@ -80,13 +80,13 @@ class Planner:
             if node not in new:
                 return same
             island, chosen, number = new[node]
-            return thawed(chosen.outputs, [done[source] for source in island.inputs])[number]
+            return chosen.outputs.over([done[source] for source in island.inputs])[number]
 
         return rewritten(roots, change, done)
 
     def plan(self, island: Island, pricing: Pricing) -> Plan:
         """The plan for an island, remembered from others like it."""
-        key = (pricing.name, island.key())
+        key = (pricing.name, island.frozen())
         known = self.plans.get(key)
         if known is None:
             known = self._plan(island, pricing)
@@ -96,7 +96,7 @@ class Planner:
     def _plan(self, island: Island, pricing: Pricing) -> Plan:
         graph = EGraph()
         inputs = [make_leaf(node.dtype, node.shape, Given(number)) for number, node in enumerate(island.inputs)]
-        outputs = thawed(island.key(), inputs)  # type: ignore[arg-type]
+        outputs = island.frozen().over(inputs)
         places = {node: graph.add(node) for node in topological(outputs)}
         report = saturate(graph, self.rules, self.fuel)
         roots = [graph.find(places[node]) for node in outputs]
@@ -111,12 +111,14 @@ class Planner:
         return Plan(written, tuple(sorted(found, key=lambda one: one.seconds)), report)
 
     @staticmethod
-    def _alternative(graph: EGraph, term: Term, roots: list[Node], first: dict[Node, Node], inputs: list[Node], pricing: Pricing) -> Alternative:
+    def _alternative(
+        graph: EGraph, term: Term, roots: list[Node], first: dict[Node, Node], inputs: list[Node], pricing: Pricing
+    ) -> Alternative:
         outputs = built(term.chosen, roots)
         forms = [(place, term.chosen[place].form) for place in used(term.chosen, roots)]
         rules = {graph.reasons.get(form, "") for place, form in forms if form is not first.get(place)}
         nodes = topological(outputs, known=set(inputs))
-        return Alternative(frozen(nodes, inputs, outputs), tuple(sorted(rules - {""})), pricing.graph(outputs))
+        return Alternative(Frozen.of(nodes, inputs, outputs), tuple(sorted(rules - {""})), pricing.graph(outputs))
 
 
 class Given:

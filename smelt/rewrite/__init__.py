@@ -12,6 +12,19 @@ from smelt.rewrite.rules import FAMILIES, RULES, rule_table
 from smelt.rewrite.rules.pattern import expanded_axes
 
 __all__ = [
-    *("rewrite", "enabled_rules", "Step", "Rule", "Family", "Contract", "RULES", "FAMILIES", "rule_table"),
-    *("Key", "Pattern", "key_of", "keys_of", "matches", "expanded_axes"),
+    "FAMILIES",
+    "RULES",
+    "Contract",
+    "Family",
+    "Key",
+    "Pattern",
+    "Rule",
+    "Step",
+    "enabled_rules",
+    "expanded_axes",
+    "key_of",
+    "keys_of",
+    "matches",
+    "rewrite",
+    "rule_table",
 ]

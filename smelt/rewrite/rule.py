@@ -96,8 +96,10 @@ class Family:
         functions: tuple[str, ...] = (),
         sole: bool = False,
         helps: bool = False,
+        name: str = "",
+        summary: str = "",
     ) -> Callable[[Matcher], Matcher]:
-        """Enter the decorated function; its docstring's first line is the rule's summary.
+        """Enter the decorated function under its own name and the first line of its docstring, unless others are given.
 
         A rule for nodes `of` an op is only asked where the first source is one that may be looked through, and takes
         the node, that source and the sources of that. One `over` patterns, one for each source, takes the node and its
@@ -106,10 +108,12 @@ class Family:
         below = tuple(map(_pattern, (of,) if of is not None else over))
 
         def enter(function: Matcher) -> Matcher:
-            summary = (function.__doc__ or "").strip().partition("\n")[0].rstrip(".")
-            asked = _looking_through(of, function) if of is not None else _matching(below, function) if over else function
-            name = function.__name__
-            self.rules.append(Rule(name, self.name, ops, contract, asked, summary, functions, sole, below, helps))
+            said = summary or (function.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+            asked = function
+            if below:
+                asked = _matching(below, function) if of is None else _looking_through(of, function)
+            called = name or function.__name__
+            self.rules.append(Rule(called, self.name, ops, contract, asked, said, functions, sole, below, helps))
             return function
 
         return enter

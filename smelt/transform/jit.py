@@ -444,9 +444,7 @@ def jit(
     factored), "fast" (the last bits may be lost); "off": as it is written.
     """
     if function is None:
-        return functools.partial(
-            jit, static=static, donate=donate, shapes=shapes, dynamic=dynamic, contracts=contracts
-        )
+        return functools.partial(jit, static=static, donate=donate, shapes=shapes, dynamic=dynamic, contracts=contracts)
     if not callable(function):
         raise ArgumentError(f"jit: {function!r} is not a function")
     if contracts is not None and contracts not in (*CONTRACTS, "off"):

@@ -6,7 +6,7 @@ from typing import Final
 
 from smelt.egraph.classes import known
 from smelt.graph import Node, Op, build, product_of, upper
-from smelt.rewrite import Contract, Family, expanded_axes
+from smelt.rewrite import Contract, Family
 
 family = Family("functions")
 _FAST = Contract.FAST
@@ -33,17 +33,17 @@ def divide_once(node: Node, x: Node, y: Node) -> Node | None:
     return build.mul(x, build.expand(build.reciprocal(small), node.shape))
 
 
+def _extreme_first(node: Node, x: Node) -> Node | None:
+    if node.attribute.op not in ("max", "min"):
+        return None
+    return build.unary(x.attribute, build.reduce(node.attribute.op, x.sources[0], node.attribute.axes))
+
+
 _INCREASING: Final = ("exp", "tanh", "log", "sqrt", "erf", "log1p", "expm1", "sinh", "atan", "cbrt", "exp2", "log2")
 for _name in _INCREASING:
-
-    def _extreme_first(node: Node, x: Node) -> Node | None:
-        if node.attribute.op not in ("max", "min"):
-            return None
-        return build.unary(x.attribute, build.reduce(node.attribute.op, x.sources[0], node.attribute.axes))
-
-    _extreme_first.__name__ = f"extreme_before_{_name}"
-    _extreme_first.__doc__ = f"max({_name}(x)) → {_name}(max(x))."
-    family.rule(Op.REDUCE, over=(_name,), contract=_FAST)(_extreme_first)
+    _summary = f"max({_name}(x)) → {_name}(max(x))"
+    _rule = family.rule(Op.REDUCE, over=(_name,), contract=_FAST, name=f"extreme_before_{_name}", summary=_summary)
+    _rule(_extreme_first)
 
 
 LARGEST_POWER: Final = 60.0  # of e whose sums over many elements float32 still holds

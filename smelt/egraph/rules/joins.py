@@ -34,9 +34,7 @@ def _taken_apart(node: Node, which: int) -> Node | None:
         (part, _part(other, labels[1 - which].index(label), start, part.shape[joined.attribute]))
         for part, start in _starts(joined)
     ]
-    products = [
-        build.contract(*((a, b) if which == 0 else (b, a)), left, right, out, node.dtype) for a, b in parts
-    ]
+    products = [build.contract(*((a, b) if which == 0 else (b, a)), left, right, out, node.dtype) for a, b in parts]
     return reduce(build.add, products)
 
 

@@ -6,19 +6,18 @@ from typing import Any, Final
 
 from smelt.dtypes import int64
 from smelt.egraph.classes import known
-from smelt.graph import ELEMENTWISE, Node, Op, build, expand
+from smelt.graph import Node, Op, build, expand
 from smelt.rewrite import Contract, Family, expanded_axes
 
 family = Family("picks")
 
-_CHEAP: Final = ("add", "sub", "mul", "div", "max", "min", "exp", "log", "tanh", "sqrt", "neg", "abs", "rsqrt", "reciprocal")
+_EVERY = ("add", "sub", "mul", "div", "max", "min", "exp", "log", "tanh", "sqrt", "neg", "abs", "rsqrt", "reciprocal")
 
 
 # --- gather
 
 
 def _gather_inside(node: Node, x: Node, *indices: Node) -> Node | None:
-    """gather(f(x)) → f(gather(x))."""
     if node.shape == x.shape:
         return None  # as many are picked as there are
     axes, checked = node.attribute
@@ -29,19 +28,24 @@ def _gather_inside(node: Node, x: Node, *indices: Node) -> Node | None:
     return build.binary(x.attribute, first, *others) if others else build.unary(x.attribute, first)
 
 
-for _name in _CHEAP:
-    _inside = lambda node, x, *indices: _gather_inside(node, x, *indices)  # noqa: E731
-    _inside.__name__, _inside.__doc__ = f"gather_inside_{_name}", f"gather({_name}(x)) → {_name}(gather(x))."
-    family.rule(Op.GATHER, over=(_name,))(_inside)
+def _gather_of_parts(node: Node, x: Node, *indices: Node) -> Node | None:
+    return build.gather(expand(x), indices, node.attribute.axes, node.shape, checked=node.attribute.checked)
+
+
+for _name in _EVERY:
+    _summary = f"gather({_name}(x)) → {_name}(gather(x))"
+    family.rule(Op.GATHER, over=(_name,), name=f"gather_inside_{_name}", summary=_summary)(_gather_inside)
+for _name in ("softmax", "log_softmax"):
+    _summary = f"gather({_name}(x)) → that of its parts"
+    family.rule(Op.GATHER, over=(_name,), name=f"gather_of_{_name}", summary=_summary)(_gather_of_parts)
 
 
 @family.rule(Op.GATHER, over=(Op.EXPAND,), helps=True)
 def gather_repeated(node: Node, x: Node, *indices: Node) -> Node | None:
     """gather(expand(x)), where x is repeated along the axis that is picked from → x, repeated."""
     axes = node.attribute.axes
-    repeated = set(expanded_axes(x))
     picked = {axis for axis, at in enumerate(axes) if at < 0}
-    if not picked <= repeated or node.attribute.checked:
+    if not picked <= set(expanded_axes(x)) or node.attribute.checked:
         return None
     small = x.sources[0]
     kept = [axis for axis in range(x.rank) if axis not in picked]
@@ -53,45 +57,18 @@ def gather_repeated(node: Node, x: Node, *indices: Node) -> Node | None:
     return build.expand(build.reshape(small, tuple(places.get(axis, 1) for axis in range(node.rank))), node.shape)
 
 
-@family.rule("softmax", helps=True)
-def softmax_written_out(node: Node) -> Node | None:
-    """softmax(x) → what it is made of."""
-    return expand(node)
-
-
-@family.rule("log_softmax", helps=True)
-def log_softmax_written_out(node: Node) -> Node | None:
-    """log_softmax(x) → what it is made of."""
-    return expand(node)
-
-
-for _name in ("softmax", "log_softmax"):
-    _start = lambda node, x, *indices: _gather_start(node, x, *indices)  # noqa: E731
-
-    def _gather_start(node: Node, x: Node, *indices: Node) -> Node | None:
-        """gather(softmax(x)): its parts are looked at."""
-        return build.gather(expand(x), indices, node.attribute.axes, node.shape, checked=node.attribute.checked)
-
-    _start.__name__, _start.__doc__ = f"gather_of_{_name}", f"gather({_name}(x)) → that of its parts."
-    family.rule(Op.GATHER, over=(_name,))(_start)
-
-
 # --- one-hot
 
 
-@family.rule(
-    Op.CONTRACT, over=((Op.CAST, ("eq", Op.EXPAND, Op.EXPAND)), None), contract=Contract.REGROUPS
-)
+@family.rule(Op.CONTRACT, over=((Op.CAST, ("eq", Op.EXPAND, Op.EXPAND)), None), contract=Contract.REGROUPS)
 def one_hot_product(node: Node, one_hot: Node, matrix: Node) -> Node | None:
     """one_hot(i) w → w[i], zeros where i is no row of it."""
     left, right, out = node.attribute
-    test = one_hot.sources[0]
-    count, given = _counting(test.sources)
-    if count is None or given is None or len(right) != 2 or one_hot.dtype is not node.dtype:
-        return None
+    given = _compared_with_count(one_hot.sources[0])
     axis = one_hot.rank - 1
-    label = left[axis]
-    if label in out or label != right[0] or out != (*left[:-1], right[1]) or set(expanded_axes(given)) != {axis}:
+    if given is None or len(right) != 2 or one_hot.dtype is not node.dtype or expanded_axes(given) != (axis,):
+        return None
+    if left[axis] != right[0] or out != (*left[:-1], right[1]):
         return None
     number = build.cast(build.reshape(given.sources[0], one_hot.shape[:-1]), int64)
     shape = (*number.shape, matrix.shape[1])
@@ -100,70 +77,90 @@ def one_hot_product(node: Node, one_hot: Node, matrix: Node) -> Node | None:
     return build.where(build.in_range(index, matrix.shape[0]), rows, build.const(0, node.dtype, shape))
 
 
-def _counting(sides: tuple[Node, ...]) -> tuple[Node | None, Node | None]:
-    """Which of two sides counts along the last axis, and the other."""
-    for count, given in (sides, sides[::-1]):
+def _compared_with_count(test: Node) -> Node | None:
+    """What is compared with a count along the last axis."""
+    for count, given in (test.sources, test.sources[::-1]):
         base = count
         while base.op in (Op.EXPAND, Op.RESHAPE, Op.CAST):
             base = base.sources[0]
         if base.op is Op.IOTA and expanded_axes(count) == tuple(range(count.rank - 1)):
-            return count, given
-    return None, None
+            return given
+    return None
 
 
 # --- argmax of increasing functions
 
-def _argmax(key: Any) -> tuple[Any, ...]:
-    """The pattern of argmax of something."""
-    return ((Op.WHERE, ("or", ("eq", key, (Op.EXPAND, (Op.RESHAPE, (Op.REDUCE, None)))), "isnan"), None, None),)
+
+def _argmax(of: Any) -> tuple[Any, ...]:
+    """The pattern of argmax of something, as it is written out."""
+    return ((Op.WHERE, ("or", ("eq", of, (Op.EXPAND, (Op.RESHAPE, Op.REDUCE))), "isnan"), None, None),)
 
 
-def _argmax_of(node: Node, x: Node) -> Node | None:
-    """The same argmax of another tensor."""
-    where = node.sources[0]
-    either, places, nowhere = where.sources
-    old, extreme = either.sources[0].sources
-    reduced = extreme.sources[0].sources[0]
-    if node.attribute.op != "min" or reduced.attribute.axes != node.attribute.axes or reduced.attribute.op != "max":
-        return None
-    extreme = build.reduce("max", x, node.attribute.axes, keep_axes=True)
-    found = build.binary("or", build.eq(x, extreme), build.unary("isnan", x))
-    return build.reduce("min", build.where(found, places, nowhere), node.attribute.axes)
-
-
-def _same(node: Node) -> Node:
+def _looked_at(node: Node) -> Node:
     """What argmax looks at."""
     looked: Node = node.sources[0].sources[0].sources[0].sources[0]
     return looked
 
 
-_INCREASING: Final = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "tanh", "sinh", "atan", "erf", "softmax", "log_softmax")
+def _argmax_of(node: Node, x: Node) -> Node | None:
+    """The same argmax of another tensor."""
+    test, places, nowhere = node.sources[0].sources
+    extreme = test.sources[0].sources[1].sources[0].sources[0]
+    axes = node.attribute.axes
+    if node.attribute.op != "min" or extreme.attribute != ("max", axes):
+        return None
+    found = build.binary("or", build.eq(x, build.reduce("max", x, axes, keep_axes=True)), build.unary("isnan", x))
+    return build.reduce("min", build.where(found, places, nowhere), axes)
 
+
+def _argmax_below(node: Node, *_: Node) -> Node | None:
+    x = _looked_at(node)
+    if x.op is Op.COMPOSITE and (dict(x.attribute.parameters)["axis"],) != node.attribute.axes:
+        return None
+    return _argmax_of(node, x.sources[0])
+
+
+def _argmax_of_scaled(node: Node, *_: Node) -> Node | None:
+    looked = _looked_at(node)
+    x, other = looked.sources
+    if not set(node.attribute.axes) <= set(expanded_axes(other)):
+        return None
+    if looked.attribute in ("mul", "div") and not known(other).positive:
+        return None
+    return _argmax_of(node, x)
+
+
+_INCREASING: Final = (
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt"),
+    *("tanh", "sinh", "atan", "erf", "softmax", "log_softmax"),
+)
 for _name in _INCREASING:
-
-    def _argmax_below(node: Node, *_: Node) -> Node | None:
-        x = _same(node)
-        if x.op is Op.COMPOSITE and (dict(x.attribute.parameters)["axis"],) != node.attribute.axes:
-            return None
-        return _argmax_of(node, x.sources[0])
-
-    _argmax_below.__name__ = f"argmax_below_{_name}"
-    _argmax_below.__doc__ = f"argmax({_name}(x)) → argmax(x)."
-    family.rule(Op.REDUCE, over=_argmax(_name), contract=Contract.FAST)(_argmax_below)
-
-for _name in ("mul", "div", "add", "sub"):
-
-    def _argmax_scaled(node: Node, *_: Node) -> Node | None:
-        looked = _same(node)
-        x, scale = looked.sources
-        if not set(node.attribute.axes) <= set(expanded_axes(scale)):
-            return None
-        if looked.attribute in ("mul", "div") and not known(scale).positive:
-            return None
-        return _argmax_of(node, x)
-
-    _argmax_scaled.__name__ = f"argmax_below_{_name}"
-    _argmax_scaled.__doc__ = f"argmax({_name}(x, y)) → argmax(x), if y is the same along the axis" + (
-        " and positive." if _name in ("mul", "div") else "."
+    _summary = f"argmax({_name}(x)) → argmax(x)"
+    _rule = family.rule(
+        Op.REDUCE, over=_argmax(_name), contract=Contract.FAST, name=f"argmax_of_{_name}", summary=_summary
     )
-    family.rule(Op.REDUCE, over=_argmax((_name, None, Op.EXPAND)), contract=Contract.FAST)(_argmax_scaled)
+    _rule(_argmax_below)
+for _name in ("mul", "div", "add", "sub"):
+    _summary = f"argmax({_name}(x, y)) → argmax(x), if y does not vary along the axis"
+    _summary += " and is positive" if _name in ("mul", "div") else ""
+    _rule = family.rule(
+        Op.REDUCE,
+        over=_argmax((_name, None, Op.EXPAND)),
+        contract=Contract.FAST,
+        name=f"argmax_of_{_name}",
+        summary=_summary,
+    )
+    _rule(_argmax_of_scaled)
+
+
+# --- composites that hide what others look for
+
+
+def _written_out(node: Node) -> Node | None:
+    return expand(node)
+
+
+for _name in ("softmax", "log_softmax"):
+    family.rule(_name, helps=True, name=f"{_name}_written_out", summary=f"{_name}(x) → what it is made of")(
+        _written_out
+    )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from smelt.graph import IndexLike, Node, Op, build, product_of, upper
-from smelt.rewrite import Contract, Family, expanded_axes
+from smelt.rewrite import Contract, Family, Key, expanded_axes
 
 family = Family("products")
 
@@ -103,19 +103,18 @@ def _paired(factors: Sequence[Factor], out: Labels, pair: tuple[int, int]) -> No
 _WRITTEN: Final = {(0, 1): "(a b) c", (1, 2): "a (b c)", (0, 2): "(a c) b"}
 
 
-def _enter(key: Any, below: Any, which: int, pair: tuple[int, int], outer: str, inner: str) -> None:
+def _enter(key: Key, below: tuple[Any, ...], which: int, pair: tuple[int, int], outer: str, inner: str) -> None:
     def other_order(node: Node, *_: Node) -> Node | None:
         found = _three(node, which)
         return None if found is None else _paired(*found, pair)
 
-    first, second = ("abc"[k] for k in pair)
-    other_order.__name__ = f"{first}{second}_first_in_{outer}_of_{inner}_{'left' if which == 0 else 'right'}"
-    written = _WRITTEN[0, 1] if which == 0 else _WRITTEN[1, 2]
-    other_order.__doc__ = f"{written} → {_WRITTEN[pair]}, {outer} of {inner}."
-    family.rule(key, over=below, contract=Contract.REGROUPS)(other_order)
+    side, first = "left" if which == 0 else "right", "".join("abc"[k] for k in pair)
+    name = f"{first}_first_in_{outer}_of_{inner}_{side}"
+    summary = f"{_WRITTEN[0, 1] if which == 0 else _WRITTEN[1, 2]} → {_WRITTEN[pair]}, {outer} of {inner}"
+    family.rule(key, over=below, contract=Contract.REGROUPS, name=name, summary=summary)(other_order)
 
 
-_INNER: Final = (
+_INNER: Final[tuple[tuple[Any, str], ...]] = (
     (Op.CONTRACT, "product"),
     (("mul", None, Op.EXPAND), "scaled"),
     (("mul", Op.EXPAND, Op.EXPAND), "outer_product"),

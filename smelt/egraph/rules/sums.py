@@ -124,7 +124,9 @@ def _sum_of_terms(node: Node, total: Node) -> Node | None:
     return build.add(*(build.reduce("add", term, node.attribute.axes) for term in total.sources))
 
 
-@family.rule(Op.REDUCE, over=(("mul", ("sub", Op.EXPAND, Op.EXPAND), ("sub", Op.EXPAND, Op.EXPAND)),), contract=Contract.FAST)
+@family.rule(
+    Op.REDUCE, over=(("mul", ("sub", Op.EXPAND, Op.EXPAND), ("sub", Op.EXPAND, Op.EXPAND)),), contract=Contract.FAST
+)
 def squares_of_differences(node: Node, product: Node) -> Node | None:
     """sum((x - y)²) of all pairs → sum(x²) + sum(y²) - 2 x y."""
     first, second = product.sources
@@ -145,7 +147,7 @@ def squares_of_differences(node: Node, product: Node) -> Node | None:
         kept = [label for label in z.labels if label not in axes]
         shape = tuple(product.shape[label] if label in kept else 1 for label in out)
         squares.append(build.broadcast_to(build.reshape(total, shape), node.shape))
-    twice = build.scale(multiplied(*small, out).node, 2.0)
+    twice = build.scale(multiplied(small[0], small[1], out).node, 2.0)
     # Rounding must not make a distance negative.
     return build.maximum(build.sub(build.add(*squares), twice), build.const(0.0, node.dtype, node.shape))
 
