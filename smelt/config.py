@@ -71,7 +71,8 @@ def _word(name: str, words: dict[str, str]) -> str:
     """What a variable says that is one of some words; the first if it is not set."""
     text = os.environ.get(name, "").strip() or next(iter(words))
     if text not in words:
-        raise ArgumentError(f"{name}: {text!r:.80} is no setting", hint=f"Use one of: {', '.join(dict.fromkeys(words.values()))}.")
+        known = ", ".join(dict.fromkeys(words.values()))
+        raise ArgumentError(f"{name}: {text!r:.80} is no setting", hint=f"Use one of: {known}.")
     return words[text]
 
 

@@ -8,7 +8,8 @@ price of a change without walking the whole. All that was met on the way is a ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from smelt.egraph.classes import EGraph
@@ -16,6 +17,7 @@ from smelt.graph import Node, with_sources
 
 ROUNDS: Final = 8  # over all classes, in search of changes
 LEAST: Final = 1e-9  # a change that is worth it, in proportion
+NEAR: Final = 0.25  # what a term may cost more than the best and still be asked for its price as kernels
 
 Price = Callable[[Node], float]  # of a form, in seconds, beside those of its sources
 
@@ -65,6 +67,9 @@ def extract(table: Table, roots: Sequence[Node], first: Mapping[Node, Node], mos
             continue
         for term in _climb(table, roots, start):
             found.setdefault(tuple((node, term.chosen[node].form) for node in used(term.chosen, roots)), term)
+    best = min(found.values(), key=lambda term: term.cost)
+    for term in _beside(table, roots, best):
+        found.setdefault(tuple((node, term.chosen[node].form) for node in used(term.chosen, roots)), term)
     return sorted(found.values(), key=lambda term: term.cost)[:most]
 
 
@@ -162,13 +167,27 @@ def _climb(table: Table, roots: Sequence[Node], start: Chosen) -> list[Term]:
         for place, rows in table.items():
             for row in rows if climb.counts.get(place) and len(rows) > 1 else ():
                 gain = climb.change(place, row, LEAST * total)
-                if gain:
+                if gain is not None:
                     total -= gain
                     improved = True
                     found.append(Term(total, dict(climb.chosen)))
         if not improved:
             break
     return found
+
+
+def _beside(table: Table, roots: Sequence[Node], best: Term) -> Iterator[Term]:
+    """Terms in which one class has another form and that cost little more: as kernels, one of them may cost less."""
+    climb = _Climb(best.chosen)
+    for root in roots:
+        climb.take(root)
+    for place in used(best.chosen, roots):
+        for row in table[place] if len(table[place]) > 1 else ():
+            old = climb.chosen[place]
+            gain = climb.change(place, row, -NEAR * best.cost)
+            if gain is not None:
+                yield Term(best.cost - gain, dict(climb.chosen))
+                climb.change(place, old, -math.inf)
 
 
 class _Climb:
@@ -201,11 +220,11 @@ class _Climb:
                 stack += self.chosen[one].reads
         return saved
 
-    def change(self, place: Node, row: Priced, least: float) -> float:
-        """Choose another form if that saves something; how much."""
+    def change(self, place: Node, row: Priced, least: float) -> float | None:
+        """Choose another form if that saves more than this; how much."""
         old = self.chosen[place]
         if row is old or any(read not in self.chosen for read in row.reads) or self.leads_to(row.reads, place):
-            return 0.0
+            return None
         gain = old.price - row.price - sum(map(self.take, row.reads)) + sum(map(self.drop, old.reads))
         if gain > least:
             self.chosen[place] = row
@@ -214,7 +233,7 @@ class _Climb:
             self.take(read)
         for read in row.reads:
             self.drop(read)
-        return 0.0
+        return None
 
     def leads_to(self, nodes: Iterable[Node], place: Node) -> bool:
         """Whether what computes some classes reads another."""

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from smelt.egraph.classes import EGraph
 from smelt.egraph.extract import Term, built, extract, priced, used
 from smelt.egraph.islands import Frozen, Island, Starts, islands, starts_of
-from smelt.egraph.saturate import Fuel, Report, saturate
+from smelt.egraph.saturate import FUEL, Fuel, Report, saturate
 from smelt.graph import Node, make_leaf, rewritten, topological, with_sources
 from smelt.locks import Remembered
 from smelt.rewrite import Rule
@@ -55,7 +55,7 @@ class Plan(NamedTuple):
 class Planner:
     """Plans graphs with some rules."""
 
-    def __init__(self, rules: Sequence[Rule], fuel: Fuel = Fuel()) -> None:
+    def __init__(self, rules: Sequence[Rule], fuel: Fuel = FUEL) -> None:
         self.rules, self.fuel = tuple(rules), fuel
         self.starts: Starts = starts_of(rules)
         self.plans: Remembered[object, Plan] = Remembered(REMEMBERED)

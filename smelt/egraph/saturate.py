@@ -27,6 +27,9 @@ class Fuel(NamedTuple):
     matches: int = 300  # of one rule in one turn
 
 
+FUEL: Final = Fuel()
+
+
 @dataclass(slots=True)
 class Spent:
     """What one rule has done."""
@@ -52,7 +55,7 @@ class Report:
         return "\n".join(lines)
 
 
-def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = Fuel()) -> Report:
+def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
     """Apply rules to a graph; says what they have done."""
     table: dict[Key, list[Rule]] = {}
     for rule in rules:

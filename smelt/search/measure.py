@@ -303,11 +303,12 @@ class Racer:
 
     def _least_seconds(self, region: Region, default: Contender) -> float:
         """What the operations of a region, or its bytes if no cache holds them, take at the rates that were measured
-        here: nothing right is faster, so what seems to be has cheated the clock. 0 where nobody has measured.
+        here: nothing right is faster, so what seems to be has cheated the clock. 0 where nobody has measured, and for
+        sizes that are not known: work is counted at the largest ones, races are run at others.
         """
         profile, work = self.device.profile, default.choice.work
         known = rates.stored(profile)
-        if known is None or self.planted:
+        if known is None or self.planted or region.parameters:
             return 0.0
         narrowest = min(e.dtype.itemsize for e in region.order())
         peak = max(known.multiply_add, known.words) * profile.cores * max(1, 4 // narrowest)

@@ -165,6 +165,8 @@ def test_what_is_faster_than_the_machine_is_wrong(monkeypatch: pytest.MonkeyPatc
         outcomes = racer.race(region, some, 0.1)
         assert [outcome.state for outcome in outcomes] == ["timed", "timed", "wrong"]
         assert outcomes[2].reason == "it is faster than the machine"
+        region = r.matmul(64, 64, 64, symbolic="m").region
+        assert racer._least_seconds(region, Contender.default(region, DEVICE)) == 0, "it is raced at other sizes"
 
 
 def test_nothing_is_raced_if_the_default_is_wrong() -> None:
