@@ -32,6 +32,7 @@ from smelt.compiler.work import AnyWork, Block, Built, ControlWork, Value, Work,
 from smelt.config import settings
 from smelt.device import Device
 from smelt.dtypes import DType, int64
+from smelt.egraph import Weighed
 from smelt.errors import ParseError
 from smelt.fuse import (
     ROUTINES,
@@ -71,8 +72,7 @@ from smelt.rewrite import rewrite
 from smelt.schedule import Candidate, Choice, choose, chosen, named, routine_steps
 
 MOST_LINES = 20_000  # of a kernel that somebody else has chosen: some schedules would have any number
-# Titles of texts.
-STORED, FUSION, EQUAL = "what is stored, and why", "fusion that was chosen", "equal programs, by what they would cost"
+STORED, FUSION = "what is stored, and why", "fusion that was chosen"  # titles of texts
 Plans = Callable[[Sequence[Node]], list[Node]]
 
 
@@ -86,15 +86,13 @@ def compile_key(
     def seen(one: Pass, roots: Sequence[Node]) -> None:
         texts[f"graph, {one.name} ({one.contract.value})"] = print_graph(roots)
 
-    def noted(text: str) -> None:
-        texts[EQUAL] = "\n\n".join(filter(None, (texts.get(EQUAL), text)))
-
+    weighed: list[Weighed] = []
     with stages.stage("rebuild"):
         roots = rebuild(key)
     if explain:
         texts["graph"] = print_graph(roots)
     with stages.stage("rewrite"):
-        roots = simplify(roots, plans(key.contracts, device.profile, noted if explain else None))
+        roots = simplify(roots, plans(key.contracts, device.profile, weighed.append if explain else None))
     if explain:
         texts["rewritten"] = print_graph(roots)
     if settings().verify:
@@ -124,7 +122,7 @@ def compile_key(
     if digest:
         with stages.stage("store"):
             store_graph(digest, record)
-    compiled.stages = texts
+    compiled.stages, compiled.weighed = texts, weighed
     compiled.source = "\n".join(dict.fromkeys(launch.built.source for launch in all_launches(work)))
     return compiled
 

@@ -14,10 +14,9 @@ from typing import Final
 
 from smelt.cost import Profile, assumed
 from smelt.cost.operations import instructions
-from smelt.egraph import Island, Plan, Planner, Pricing, rules_for
+from smelt.egraph import Island, Plan, Planner, Pricing, Weighed, rules_for
 from smelt.fuse import Group, contiguous, partition, ready, storable
 from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, expand, product_of, topological, upper
-from smelt.graph.text import print_graph
 from smelt.rewrite import Contract
 
 _ROUTINE: Final = 8  # times that a sort or a scatter moves what it reads, about
@@ -26,17 +25,40 @@ _RENAMING: Final = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE)  # what takes no memory
 Plans = Callable[[Sequence[Node]], list[Node]]
 
 
-def plans(contracts: str, profile: Profile, noted: Callable[[str], None] | None = None) -> Plans:
-    """How graphs become the cheapest of all that are equal under a contract; what was weighed is `noted`."""
+def plans(contracts: str, profile: Profile, noted: Callable[[Weighed], None] | None = None) -> Plans:
+    """How graphs become the cheapest of all that are equal under a contract. `noted` is told what was weighed, and what
+    contracts beyond that would have gained.
+    """
     if contracts == "off":
         return list
-    planner, prices = _planner(contracts), _pricing(profile)
+    prices = _pricing(profile)
+    if noted is None:
+        return lambda roots: _planner(contracts).planned(roots, prices)
+    beyond = [one.value for one in Contract if not Contract(contracts).allows(one)]
+
+    def planned(roots: Sequence[Node]) -> list[Node]:
+        for contract in beyond:
+            if hints := _weighed(contract, False, roots, prices):
+                for hint in hints:
+                    noted(hint)
+                break
+        for weighed in _weighed(contracts, True, roots, prices):
+            noted(weighed)
+        return _planner(contracts).planned(roots, prices)
+
+    return planned
+
+
+def _weighed(contract: str, accepted: bool, roots: Sequence[Node], prices: Pricing) -> list[Weighed]:
+    """What was weighed, or beyond what is accepted what would have been chosen."""
+    found: list[Weighed] = []
 
     def seen(island: Island, plan: Plan) -> None:
-        if noted is not None:
-            noted(described(island, plan))
+        if accepted or plan.chosen is not None:
+            found.append(Weighed.of(contract, accepted, island, plan))
 
-    return lambda roots: planner.planned(roots, prices, seen)
+    _planner(contract).planned(roots, prices, seen)
+    return found
 
 
 @functools.cache
@@ -54,16 +76,6 @@ def _priced(roots: Sequence[Node], profile: Profile) -> float:
     from smelt.compiler.driver import simplify  # which plans
 
     return graph_seconds(simplify(roots), profile)
-
-
-def described(island: Island, plan: Plan) -> str:
-    """What was weighed for an island, in words."""
-    lines = [f"as written: {1e6 * plan.before:.1f} µs"]
-    for one in plan.alternatives:
-        if one.rules:
-            taken = "taken" if one is plan.chosen else "not taken"
-            lines.append(f"{taken}: {1e6 * one.seconds:.1f} µs by {', '.join(one.rules)}")
-    return "\n".join([print_graph(island.outputs).rstrip(), *lines, str(plan.report)])
 
 
 def form_seconds(node: Node, profile: Profile) -> float:

@@ -14,6 +14,7 @@ from smelt.egraph.extract import Term, built, extract, priced, used
 from smelt.egraph.islands import Frozen, Island, Starts, islands, starts_of
 from smelt.egraph.saturate import FUEL, Fuel, Report, saturate
 from smelt.graph import Node, make_leaf, rewritten, topological, with_sources
+from smelt.graph.text import print_graph
 from smelt.locks import Remembered
 from smelt.rewrite import Rule
 
@@ -50,6 +51,47 @@ class Plan(NamedTuple):
         """The best one, if it is clearly better than what was written."""
         best = min(self.alternatives, key=lambda one: one.seconds, default=None)
         return best if best is not None and best.seconds <= PAYS * self.before else None
+
+
+class Weighed(NamedTuple):
+    """An island and what it was weighed against, for people: graphs are texts."""
+
+    contract: str
+    accepted: bool  # otherwise nobody has accepted that contract, and it would have paid
+    written: str
+    seconds: float  # as it is written, by the model
+    chosen: str  # empty: as it is written
+    rules: tuple[str, ...]
+    chosen_seconds: float
+    others: tuple[tuple[tuple[str, ...], float], ...]  # what was not taken: rules, and seconds
+    report: str
+
+    @classmethod
+    def of(cls, contract: str, accepted: bool, island: Island, plan: Plan) -> Weighed:
+        """What was found for an island."""
+        inputs = [make_leaf(node.dtype, node.shape, Given(number)) for number, node in enumerate(island.inputs)]
+        written, best = print_graph(island.frozen().over(inputs)), plan.chosen
+        chosen = "" if best is None else print_graph(best.outputs.over(inputs))
+        others = tuple((one.rules, one.seconds) for one in plan.alternatives if one is not best and one.rules)
+        seconds = plan.before if best is None else best.seconds
+        rules = () if best is None else best.rules
+        return cls(contract, accepted, written, plan.before, chosen, rules, seconds, others, str(plan.report))
+
+    def __str__(self) -> str:
+        times = f"{self.seconds / self.chosen_seconds:.3g} times" if self.chosen_seconds else "much"
+        lines = [self.written.rstrip(), f"as it is written: {_microseconds(self.seconds)}"]
+        if self.chosen and not self.accepted:
+            lines.append(f'contracts="{self.contract}" would make this {times} faster: {", ".join(self.rules)}')
+            return "\n".join(lines)
+        if self.chosen:
+            lines += [f"{times} faster, {_microseconds(self.chosen_seconds)}: {', '.join(self.rules)}"]
+            lines += [self.chosen.rstrip()]
+        lines += [f"not taken, {_microseconds(seconds)}: {', '.join(rules)}" for rules, seconds in self.others]
+        return "\n".join([*lines, self.report])
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{1e6 * seconds:.1f} µs"
 
 
 class Planner:

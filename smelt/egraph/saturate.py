@@ -50,7 +50,8 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{self.end} after {self.turns} turns, {self.forms} forms"]
-        rows = sorted(self.rules.items(), key=lambda row: -row[1].matches)
+        used = {name: spent for name, spent in self.rules.items() if spent.matches}
+        rows = sorted(used.items(), key=lambda row: -row[1].matches)
         lines += [f"  {name}: {x.matches} matches, {x.unions} unions, {1e3 * x.seconds:.2f} ms" for name, x in rows]
         return "\n".join(lines)
 

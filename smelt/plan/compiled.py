@@ -7,13 +7,16 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from smelt.device import NOWHERE, Device, Memory, Program, Step, size_class
 from smelt.dtypes import DType
 from smelt.errors import MemoryLimitError
 from smelt.graph import Index, IndexLike, Shape, Variable, product_of, upper
 from smelt.plan.memory import ALIGNMENT, Home, assign_sized
+
+if TYPE_CHECKING:
+    from smelt.egraph import Weighed  # whose rules are only loaded to compile
 
 # Bases of a program: the arena, the scalars, the inputs, prepared ones, the outputs, then homes that depend on dims.
 ARENA, SCALARS, INPUTS = 0, 1, 2
@@ -150,6 +153,7 @@ class CompiledGraph(GraphRecord):
     program: Program | None  # None: nothing to launch
     source: str = ""
     stages: dict[str, str] = field(default_factory=dict)
+    weighed: list[Weighed] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     plain: list[Any] | None = None  # the runtime's notes on outputs, if each root is one of its own, and of one shape
 

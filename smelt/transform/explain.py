@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smelt import runtime
 from smelt.compiler import CompiledGraph
@@ -13,6 +13,9 @@ from smelt.device import Device
 from smelt.errors import ArgumentError
 from smelt.plan import KernelRecord, MemoryPlan, Placed
 from smelt.transform.jit import Jit
+
+if TYPE_CHECKING:
+    from smelt.egraph import Weighed
 
 _RUNS = 5
 
@@ -51,6 +54,11 @@ class Explanation:
         """The generated source."""
         return self.compiled.source
 
+    @property
+    def plans(self) -> list[Weighed]:
+        """Where equal programs were weighed against each other, and where another contract would have gained."""
+        return self.compiled.weighed
+
     def __repr__(self) -> str:
         return f"Explanation({len(self.kernels)} kernels, {self.peak_bytes} bytes, {self.milliseconds:.3f} ms)"
 
@@ -58,6 +66,7 @@ class Explanation:
         stages = self.compiled.stages
         parts = [
             _titled("graph, as traced", stages.get("graph", "")),
+            *(_titled("equal programs" if one.accepted else "a hint", str(one)) for one in self.plans),
             _titled("graph, rewritten, composites written out", stages.get("rewritten", "")),
             *(_titled(name, text) for name, text in stages.items() if name not in ("graph", "rewritten")),
             _titled("kernels", "\n".join(_kernel_line(k, record) for k, record in enumerate(self.kernels))),
