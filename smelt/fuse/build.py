@@ -23,10 +23,23 @@ from smelt.graph import (
     Ranges,
     Variable,
     constant_value,
+    least,
     of,
     row_major,
 )
-from smelt.kernel import Access, Buffer, Expression, Fold, Mask, Output, Prefix, Region, mask_expression, walk
+from smelt.kernel import (
+    Access,
+    Buffer,
+    Expression,
+    Fold,
+    Mask,
+    Output,
+    Prefix,
+    Region,
+    mask_expression,
+    variables_of,
+    walk,
+)
 
 # Functions whose result is one of their arguments, or needs no more bits: nothing to round.
 _INDEX_OPERATIONS = {"//": "floordiv", "%": "mod", "min": "min", "max": "max"}
@@ -129,7 +142,8 @@ class _Builder:
         arguments = tuple(self._clamped(v) for v in names)
         if names:
             index = tuple(i.substitute({v: of(name) for v, name in names.items()}) for i in index)
-        access = Access(self.buffers[node], index, place.mask, tuple(names.values()))
+        mask = place.mask if names else _about(place.mask, index, self.buffers[node])
+        access = Access(self.buffers[node], index, mask, tuple(names.values()))
         return self.make("load", dtype, arguments, access)
 
     def _clamped(self, stand_in: Variable) -> Expression:
@@ -258,6 +272,16 @@ class _Builder:
         if value.dtype is float32 and node.dtype is not float32 and node.dtype.is_float:
             return self.make("round16", float32, (value,), node.dtype)
         return value
+
+
+def _about(mask: Mask, index: tuple[Index, ...], buffer: Buffer) -> Mask:
+    """The conditions that an element needs which is there anyway: those about its own axes. Without the others, what is
+    read once for a row is computed once for a row.
+    """
+    if not mask or any(i.low < 0 or i.high >= least(size) for i, size in zip(index, buffer.shape, strict=True)):
+        return mask
+    used = variables_of(index)
+    return tuple(x for x in mask if not used.isdisjoint(variables_of((), (x,))))
 
 
 def _is_zero_beyond(mask: Mask, inside: Expression, fill: Expression) -> bool:

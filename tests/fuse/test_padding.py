@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt import dtypes
+from smelt.fuse import build_region, contiguous, partition
 from smelt.fuse.factors import PRODUCTS, stored_padding
-from smelt.graph import Op
+from smelt.graph import Op, build
+from tests.graph.random_graphs import leaf
 from tests.profiles import AVX512, NEON
 
 
@@ -44,3 +47,13 @@ def test_a_stored_padding_gives_the_same_convolution_and_gradients() -> None:
         for j in range(3):
             back[:, :, i : i + 17, j : j + 6] += np.einsum("bohw,oc->bchw", 2 * y, w[:, :, i, j])
     np.testing.assert_allclose(dx.numpy(), back[:, :, 1:-1, 1:-1], rtol=1e-9, atol=1e-9)
+
+
+def test_what_is_the_same_for_a_row_is_read_without_the_conditions_of_its_padding() -> None:
+    x, scale = leaf(dtypes.float32, (3, 28)), leaf(dtypes.float32, (3, 1))
+    scaled = build.mul(x, build.expand(build.rsqrt(scale), (3, 28)))
+    padded = build.pad(build.exp(scaled), ((0, 0), (1, 1)), build.const(0.0, dtypes.float32))
+    [group] = partition([padded]).groups
+    region, _ = build_region(group, contiguous)
+    masks = {e.attribute.buffer.shape: e.attribute.mask for e in region.order() if e.op == "load"}
+    assert masks[3, 28] and not masks[3, 1]
