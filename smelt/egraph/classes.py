@@ -10,8 +10,6 @@ unions. A class never loses a form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from smelt.egraph.facts import NOTHING, Facts, facts_of
 from smelt.errors import InternalError
 from smelt.graph import Node, Op, make_leaf, topological, with_sources
@@ -33,14 +31,15 @@ def known(node: Node) -> Facts:
     return facts_of(node, tuple(map(known, node.sources)))
 
 
-@dataclass(slots=True, eq=False)
 class EClass:
     """Values that are equal. `node` stands for them in forms of other classes, the `readers`."""
 
-    node: Node
-    forms: dict[Node, None] = field(default_factory=dict)
-    readers: dict[Node, None] = field(default_factory=dict)
-    changed: int = 0  # the turn in which it got its last form
+    __slots__ = ("changed", "forms", "node", "readers")
+
+    def __init__(self, node: Node, form: Node, turn: int) -> None:
+        self.node, self.changed = node, turn  # the turn in which it got its last form
+        self.forms: dict[Node, None] = {form: None}
+        self.readers: dict[Node, None] = {}
 
 
 class EGraph:
@@ -95,7 +94,7 @@ class EGraph:
             return self.find(home)
         stands_for_itself = not sources or (form.op in _REPEATING and _is_constant(sources[0]))
         stand_in = form if stands_for_itself else make_leaf(form.dtype, form.shape, StandIn(known(form)))
-        self.classes[stand_in] = EClass(stand_in, {form: None}, changed=self.turn)
+        self.classes[stand_in] = EClass(stand_in, form, self.turn)
         self._homes[form] = stand_in
         if self.reason:
             self.reasons[form] = self.reason

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from smelt.egraph.classes import EGraph
@@ -30,23 +29,21 @@ class Fuel(NamedTuple):
 FUEL: Final = Fuel()
 
 
-@dataclass(slots=True)
 class Spent:
-    """What one rule has done."""
+    """What one rule has done: nodes that it was shown and made something of, and classes that it made one."""
 
-    matches: int = 0  # nodes that it was shown and made something of
-    unions: int = 0  # classes that it made one
-    seconds: float = 0.0
+    __slots__ = ("matches", "seconds", "unions")
+
+    def __init__(self) -> None:
+        self.matches, self.unions, self.seconds = 0, 0, 0.0
 
 
-@dataclass(slots=True)
 class Report:
     """Why saturation ended (`saturated`, or which fuel was used up), after how many turns, and what each rule did."""
 
-    end: str = "turns"
-    turns: int = 0
-    forms: int = 0
-    rules: dict[str, Spent] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.end, self.turns, self.forms = "turns", 0, 0
+        self.rules: dict[str, Spent] = {}
 
     def __str__(self) -> str:
         lines = [f"{self.end} after {self.turns} turns, {self.forms} forms"]
