@@ -14,7 +14,7 @@ from typing import Final
 
 from smelt.cost import Profile, assumed
 from smelt.cost.operations import instructions
-from smelt.egraph import Island, Plan, Planner, Pricing, Weighed, rules_for
+from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for
 from smelt.fuse import Group, contiguous, partition, ready, storable
 from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, expand, product_of, topological, upper
 from smelt.rewrite import Contract
@@ -37,13 +37,19 @@ def plans(contracts: str, profile: Profile, noted: Callable[[Weighed], None] | N
     beyond = [one.value for one in Contract if not Contract(contracts).allows(one)]
 
     def planned(roots: Sequence[Node]) -> list[Node]:
-        for contract in beyond:
-            if hints := _weighed(contract, False, roots, prices):
-                for hint in hints:
-                    noted(hint)
-                break
-        for weighed in _weighed(contracts, True, roots, prices):
+        taken = {one.written: one for one in _weighed(contracts, True, roots, prices)}
+        for weighed in taken.values():
             noted(weighed)
+        for contract in beyond:
+            hints = [
+                hint
+                for hint in _weighed(contract, False, roots, prices)
+                if hint.written not in taken or hint.chosen_seconds <= PAYS * taken[hint.written].chosen_seconds
+            ]
+            for hint in hints:
+                noted(hint)
+            if hints:
+                break
         return _planner(contracts).planned(roots, prices)
 
     return planned

@@ -6,8 +6,20 @@ plan on every machine of a kind, and what no rule can begin in costs one look at
 """
 
 from smelt.egraph.islands import Island
-from smelt.egraph.plan import Alternative, Plan, Planner, Pricing, Weighed
+from smelt.egraph.plan import PAYS, Alternative, Plan, Planner, Pricing, Weighed
 from smelt.egraph.rules import RULES, rules_for
 from smelt.egraph.saturate import Fuel, Report
 
-__all__ = ["Planner", "Pricing", "Plan", "Alternative", "Island", "Fuel", "Report", "RULES", "rules_for", "Weighed"]
+__all__ = [
+    "PAYS",
+    "Planner",
+    "Pricing",
+    "Plan",
+    "Alternative",
+    "Island",
+    "Fuel",
+    "Report",
+    "RULES",
+    "rules_for",
+    "Weighed",
+]

@@ -6,6 +6,7 @@ are switched off. Always holds: all rules together come to an end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from smelt.rewrite.rule import Rule
@@ -17,17 +18,17 @@ RULES: Final[tuple[Rule, ...]] = tuple(rule for family in _FAMILIES for rule in 
 FAMILIES: Final[tuple[str, ...]] = tuple(family.name for family in _FAMILIES)
 
 
-def rule_table() -> str:
-    """All rules as tables in Markdown, one for each family, as the design page shows them."""
+def rule_table(rules: Sequence[Rule] = RULES) -> str:
+    """Rules as tables in Markdown, one for each family, as the design pages show them."""
     parts = []
-    for family in FAMILIES:
+    for family in dict.fromkeys(rule.family for rule in rules):
         lines = [f"### {family}", "", "| rule | what it does | contract |", "|---|---|---|"]
-        lines += [_row(rule) for rule in RULES if rule.family == family]
+        lines += [_row(rule) for rule in rules if rule.family == family]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
 def _row(rule: Rule) -> str:
     summary = rule.summary.replace("|", "\\|")
-    note = " (sole reader)" if rule.sole else ""
+    note = " (sole reader)" if rule.sole else " (helps others)" if rule.helps else ""
     return f"| `{rule.name}` | {summary} | {rule.contract.value}{note} |"
