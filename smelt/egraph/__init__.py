@@ -12,14 +12,14 @@ from smelt.egraph.saturate import Fuel, Report
 
 __all__ = [
     "PAYS",
+    "RULES",
+    "Alternative",
+    "Fuel",
+    "Island",
+    "Plan",
     "Planner",
     "Pricing",
-    "Plan",
-    "Alternative",
-    "Island",
-    "Fuel",
     "Report",
-    "RULES",
-    "rules_for",
     "Weighed",
+    "rules_for",
 ]

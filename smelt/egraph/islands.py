@@ -7,7 +7,7 @@ are one. Equal layers give equal islands, which are planned once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from typing import Final, NamedTuple
 
 from smelt.dtypes import DType
@@ -74,30 +74,44 @@ def islands(roots: Sequence[Node], starts: Starts) -> list[Island]:
         above = [depths.get(reader, DEPTH) for reader in readers[node]]
         if above and max(above) < DEPTH:
             depths[node] = 1 + min(above)
-    return _gathered([node for node in order if node in depths], readers, outside)
+    found = _gathered(order, depths, readers, outside)
+    return [island for island in found if not heads.isdisjoint(island.nodes)]
 
 
-def _gathered(nodes: Sequence[Node], readers: dict[Node, list[Node]], outside: set[Node]) -> list[Island]:
-    """Nodes that read one another, together, up to a number of them."""
+def _gathered(
+    order: Sequence[Node], members: Container[Node], readers: dict[Node, list[Node]], outside: set[Node]
+) -> list[Island]:
+    """Members that read one another, together, up to a number of them.
+
+    What leaves an island must not come back to it by way of others, or neither could be computed first. So nodes have
+    stages, counted from the roots: what a member reads and is none is one stage before, as is a member with which an
+    island would grow too large; and only members of one stage are together.
+    """
     home: dict[Node, list[Node]] = {}
-    for node in nodes:
-        if node.op in _SMALL:
+    stages: dict[Node, int] = {}
+    for node in reversed(order):
+        above = [reader for reader in readers[node] if reader.leaf is None]
+        if node not in members or node.op in _SMALL:
+            stages[node] = max((stages[reader] + (reader in home) for reader in above), default=0)
             continue
-        own = home[node] = [node]
-        for source in node.sources:
-            other = home.get(source)
-            if other is not None and other is not own and len(other) + len(own) <= LARGEST:
-                other += own
-                for moved in own:
-                    home[moved] = other
-                own = other
-    found = {id(own): own for own in home.values()}
-    return [_island(own, home, readers, outside) for own in found.values()]
+        stage = max((stages[reader] for reader in above), default=0)
+        near = {id(home[reader]): home[reader] for reader in above if reader in home and stages[reader] == stage}
+        if sum(map(len, near.values())) >= LARGEST:
+            stage, near = stage + 1, {}
+        stages[node] = stage
+        own = max(near.values(), key=len, default=[])
+        for moved in [node, *(moved for other in near.values() if other is not own for moved in other)]:
+            own.append(moved)
+            home[moved] = own
+    found: dict[int, list[Node]] = {}
+    for node in order:
+        if node in home:
+            found.setdefault(id(home[node]), []).append(node)
+    ordered = sorted(found.values(), key=lambda own: -stages[own[0]])
+    return [_island(own, readers, outside) for own in ordered]
 
 
-def _island(
-    own: list[Node], home: dict[Node, list[Node]], readers: dict[Node, list[Node]], outside: set[Node]
-) -> Island:
+def _island(own: list[Node], readers: dict[Node, list[Node]], outside: set[Node]) -> Island:
     inside = set(own)
     for node in own:
         inside.update(source for source in node.sources if source.op in _SMALL)

@@ -13,7 +13,7 @@ from smelt.egraph.classes import EGraph
 from smelt.egraph.extract import Term, built, extract, priced, used
 from smelt.egraph.islands import Frozen, Island, Starts, islands, starts_of
 from smelt.egraph.saturate import FUEL, Fuel, Report, saturate
-from smelt.graph import Node, make_leaf, rewritten, topological, with_sources
+from smelt.graph import Node, derived, make_leaf, topological, with_sources
 from smelt.graph.text import print_graph
 from smelt.locks import Remembered
 from smelt.rewrite import Rule
@@ -116,15 +116,22 @@ class Planner:
                 new |= {node: (island, plan.chosen, k) for k, node in enumerate(island.outputs)}
         if not new:
             return list(roots)
+
+        def reads(node: Node) -> Sequence[Node]:
+            if node.leaf is not None:
+                return ()
+            return new[node][0].inputs if node in new else node.sources  # any output may need any of the inputs
+
         done: dict[Node, Node] = {}
-
-        def change(node: Node, same: Node) -> Node:
-            if node not in new:
-                return same
-            island, chosen, number = new[node]
-            return chosen.outputs.over([done[source] for source in island.inputs])[number]
-
-        return rewritten(roots, change, done)
+        for node in topological(roots, reads=reads):
+            if node in new:
+                island, chosen, number = new[node]
+                done[node] = chosen.outputs.over([done[source] for source in island.inputs])[number]
+            else:
+                sources = tuple([done[source] for source in reads(node)])
+                done[node] = node if node.leaf is not None else with_sources(node, sources)
+            derived(done[node], node)
+        return [done[root] for root in roots]
 
     def plan(self, island: Island, pricing: Pricing) -> Plan:
         """The plan for an island, remembered from others like it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from smelt.dtypes import int64
+from smelt.dtypes import DType, int64
 from smelt.egraph.classes import known
-from smelt.graph import Node, Op, build, expand
+from smelt.graph import Node, Op, build, expand, upper
 from smelt.rewrite import Contract, Family, expanded_axes
 
 family = Family("picks")
@@ -78,14 +78,21 @@ def one_hot_product(node: Node, one_hot: Node, matrix: Node) -> Node | None:
 
 
 def _compared_with_count(test: Node) -> Node | None:
-    """What is compared with a count along the last axis."""
+    """What is compared with a count along the last axis, in integers that hold all of it: 1.5 is no row, nor is 257 in
+    a byte.
+    """
     for count, given in (test.sources, test.sources[::-1]):
-        base = count
-        while base.op in (Op.EXPAND, Op.RESHAPE, Op.CAST):
+        size = upper(count.shape[-1])
+        base = count.sources[0]
+        while base.op in (Op.RESHAPE, Op.CAST) and _holds(base.dtype, size):
             base = base.sources[0]
-        if base.op is Op.IOTA and expanded_axes(count) == tuple(range(count.rank - 1)):
+        if base.op is Op.IOTA and _holds(base.dtype, size) and expanded_axes(count) == tuple(range(count.rank - 1)):
             return given
     return None
+
+
+def _holds(dtype: DType, size: int) -> bool:
+    return dtype.is_integer and size - 1 <= dtype.maximum
 
 
 # --- argmax of increasing functions
@@ -93,7 +100,8 @@ def _compared_with_count(test: Node) -> Node | None:
 
 def _argmax(of: Any) -> tuple[Any, ...]:
     """The pattern of argmax of something, as it is written out."""
-    return ((Op.WHERE, ("or", ("eq", of, (Op.EXPAND, (Op.RESHAPE, Op.REDUCE))), "isnan"), None, None),)
+    extreme = (Op.EXPAND, (Op.RESHAPE, (Op.REDUCE, of)))
+    return ((Op.WHERE, ("or", ("eq", of, extreme), ("isnan", of)), None, None),)
 
 
 def _looked_at(node: Node) -> Node:
@@ -105,10 +113,13 @@ def _looked_at(node: Node) -> Node:
 def _argmax_of(node: Node, x: Node) -> Node | None:
     """The same argmax of another tensor."""
     test, places, nowhere = node.sources[0].sources
-    extreme = test.sources[0].sources[1].sources[0].sources[0]
+    equal, unknown = test.sources
+    extreme = equal.sources[1].sources[0].sources[0]
     axes = node.attribute.axes
     if node.attribute.op != "min" or extreme.attribute != ("max", axes):
         return None
+    if not equal.sources[0] is extreme.sources[0] is unknown.sources[0]:
+        return None  # where one tensor has the largest value of another
     found = build.binary("or", build.eq(x, build.reduce("max", x, axes, keep_axes=True)), build.unary("isnan", x))
     return build.reduce("min", build.where(found, places, nowhere), axes)
 

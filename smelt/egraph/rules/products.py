@@ -44,15 +44,20 @@ def product_of_two(node: Node) -> Product | None:
         return None
     if node.op is Op.CONTRACT:
         left, right, out = node.attribute
-        a, b = node.sources
-        return Product((_factor(a, left), _factor(b, right)), out) if a.dtype is node.dtype else None
+        same = node.sources[0].dtype is node.dtype
+        return _summed_in(node.sources, (left, right), out) if same else None
     inner = node.sources[0] if node.op is Op.REDUCE else node
-    a, b = inner.sources
     axes = tuple(range(inner.rank))
     gone = node.attribute.axes if node.op is Op.REDUCE else ()
     if node.op is Op.REDUCE and node.attribute.op != "add":
         return None
-    return Product((_factor(a, axes), _factor(b, axes)), tuple(axis for axis in axes if axis not in gone))
+    return _summed_in(inner.sources, (axes, axes), tuple(axis for axis in axes if axis not in gone))
+
+
+def _summed_in(sources: Sequence[Node], labels: Sequence[Labels], out: Labels) -> Product | None:
+    """The product of two tensors, unless it is a sum of what is only repeated: no factor tells how often."""
+    a, b = (_factor(source, own) for source, own in zip(sources, labels, strict=True))
+    return Product((a, b), out) if {*labels[0], *labels[1]} <= {*a.labels, *b.labels, *out} else None
 
 
 def _factor(node: Node, labels: Labels) -> Factor:
@@ -82,6 +87,8 @@ def _three(node: Node, which: int) -> tuple[list[Factor], Labels] | None:
         names.setdefault(label, 1 + max([0, *outer.out, *taken, *names.values()]))
     opened = [Factor(x, tuple(names[label] for label in labels)) for x, labels in inner.factors]
     other = outer.factors[1 - which]
+    if not {*outer.factors[which].labels} <= {*outer.out, *other.labels, *opened[0].labels, *opened[1].labels}:
+        return None  # the inner product is only repeated along what is summed
     return ([*opened, other] if which == 0 else [other, *opened]), outer.out
 
 

@@ -34,6 +34,8 @@ def _factored(node: Node, first: Node, second: Node) -> Node | None:
             for there, here in zip(second.attribute.out, first.attribute.out, strict=True):
                 if names.setdefault(there, here) != here:
                     return None
+            if len(set(names.values())) != len(names):
+                return None  # what one sums, the other keeps
             theirs = [names.get(label) for label in second.attribute[1 - j]]
             if set(theirs) != set(mine) or len(theirs) != len(mine):
                 continue
