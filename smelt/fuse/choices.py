@@ -24,6 +24,7 @@ CONTRACTION_LIMIT = 80  # the same beside a contraction, where each of many regi
 CUT_MINIMUM = 32  # nodes that a kernel must be spared by storing a value only because it has too many
 PLACE_LIMIT = 4  # elements of one node that one element of a kernel may need
 PROLOGUE_LIMIT = 16  # nodes computed inside the operands of a contraction
+MANY_COLUMNS, MANY_PRODUCTS = 64, 1 << 21  # of a contraction that would rather find its rows finished
 RECOMPUTE_DEPTH = 8  # cheap nodes in a row that may be computed in several kernels
 PIECES_LIMIT = 4  # parts of a concat that are selected between element by element
 PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users in one kernel
@@ -135,6 +136,8 @@ class Policy:
         if group.work >= _limit(group, node) or len(group.waiting) + len(node.sources) > BUFFER_LIMIT:
             return "its kernel has enough nodes, or reads enough"
         if node in group.operands:
+            if not group.members and _packed_again(group, node):
+                return "a contraction would compute it again for every block of columns"
             own = (inner for inner in group.inside if inner.op not in VIEWS and inner not in group.members)
             prologue = sum(inner in group.operands for inner in own)
             simple = node in self.light and len(places) == 1 and prologue < PROLOGUE_LIMIT
@@ -156,6 +159,25 @@ class Policy:
         if node.op not in VIEWS:
             for source in node.sources:
                 self.depth[source] = max(self.depth.get(source, 0), self.depth.get(node, 0) + 1)
+
+
+def _packed_again(group: Group, node: Node) -> bool:
+    """Whether a node is what the rows of a contraction are computed from, which packs them once for each block of
+    columns: so many products are faster if it finds the rows finished. Casts cost nothing on the way.
+    """
+    contraction = group.contraction
+    if contraction is None or node.op is Op.CAST or node.op not in ELEMENTWISE:
+        return False
+    left, right, out = contraction.attribute
+    first = int(out[-1:] != () and out[-1] in left)  # the columns are the other one's
+    rows = contraction.sources[first]
+    while rows is not node and rows.op in VIEWS:
+        rows = rows.sources[0]
+    own, other = set((left, right)[first]), set((left, right)[1 - first])
+    sizes = dict(zip(left + right, contraction.sources[0].shape + contraction.sources[1].shape, strict=True))
+    products = upper(product_of(sizes.values()))
+    again = upper(product_of(sizes[label] for label in other - own)) >= MANY_COLUMNS
+    return rows is node and len((own | other) - set(out)) == 1 and again and products >= MANY_PRODUCTS
 
 
 def _light(order: Sequence[Node]) -> set[Node]:

@@ -305,3 +305,17 @@ def test_pieces_of_concats_that_differ_in_what_they_show_have_kernels_of_their_o
     sm.realize(one, other)
     np.testing.assert_array_equal(one.numpy(), np.concatenate([x, np.ones((2, 3))]))
     np.testing.assert_array_equal(other.numpy(), np.concatenate([y, np.zeros((2, 3))]))
+
+
+def test_rows_of_a_large_product_are_finished_before_it() -> None:
+    def product(rows: int, size: int, columns: int, transposed: bool = False) -> list[list[str]]:
+        shape = (size, rows) if transposed else (rows, size)
+        x = build.sub(leaf(F32, shape), leaf(F32, shape))
+        x = build.permute(x, (1, 0)) if transposed else x
+        return kernels(build.matmul(x, leaf(F32, (size, columns))))
+
+    assert product(256, 256, 256) == product(256, 256, 256, transposed=True) == [["sub"], ["contract"]]
+    assert len(product(16, 16, 16)) == 1, "so few are computed as they are packed"
+    assert len(product(4096, 512, 8)) == 1, "for so few columns they are packed once"
+    weight = build.scale(build.cast(leaf(dtypes.int8, (512, 512)), F32), 0.1)
+    assert len(kernels(build.matmul(leaf(F32, (64, 512)), weight))) == 1, "a weight is read once, and smaller as it is"
