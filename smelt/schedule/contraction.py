@@ -132,15 +132,29 @@ def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]
     """Where products by a lane of a vector cost no more than others, a tile loads its rows as vectors: A is packed by
     columns, a tile at a time, which then meets a block of B that is many panels wide.
     """
-    others = c.rows or c.beside is not None or len(c.summed) > 1
-    if c.m is None or others or not c.is_static(c.m, c.n, c.k) or not profile.multiplies_by_lane:
+    if c.m is None or not c.is_static(c.m, c.n, *c.summed) or not profile.multiplies_by_lane or _slides(c):
         return
     tile = replace(tile, height=BY_LANE_TILE[0], width=BY_LANE_TILE[1])
-    small = c.height <= BY_LANE_TILE[0] or sizes([c.m, c.n, c.k]) < BY_LANE_LEAST
+    small = c.height <= BY_LANE_TILE[0] or sizes([c.m, c.n, *c.summed]) < BY_LANE_LEAST
+    # Either side is packed anew for each of the other's further axes.
+    small = small or bool(c.rows and c.height < FEW_ROWS) or (c.beside is not None and sizes([c.n]) < FEW_ROWS)
     small = small or (_is_narrow(c) and not _pays_narrow(c, tile))
     if small or c.left.op != "load" or c.left.attribute.mask or c.right.dtype is not float32:
         return
     yield _both_packed(c, tile, profile)
+
+
+def _slides(c: Contraction) -> bool:
+    """Whether an operand is read through windows, as images are: packed, each of its elements would lie there often."""
+    loads = [e for operand in (c.left, c.right) for e in walk([operand]) if e.op == "load"]
+    steps = [{axis: stride(e.attribute, axis) for axis in e.axes} for e in loads]
+    return any(
+        a and b and a < b * upper(extent(other)) and b < a * upper(extent(axis))
+        for found in steps
+        for axis, a in found.items()
+        for other, b in found.items()
+        if axis in c.summed and other not in c.summed
+    )
 
 
 def _is_narrow(c: Contraction) -> bool:
@@ -157,12 +171,18 @@ def _pays_narrow(c: Contraction, tile: Tiling) -> bool:
 def _both_packed(c: Contraction, tile: Tiling, profile: Profile) -> Tiling:
     """A packed by columns, a tile at a time, and a block of B that is many panels wide."""
     tile = replace(tile, tail="shrink", left="columns", right="panels")
-    there, tiles, products = -(-sizes([c.n]) // tile.panel), -(-c.height // tile.height), c.height * sizes([c.n, c.k])
+    there, tiles, products = (
+        -(-sizes([c.n]) // tile.panel),
+        -(-c.height // tile.height),
+        c.height * sizes([c.n, *c.summed]),
+    )
     # A tile of rows and a panel meet in the first-level cache, all panels in the second. For few rows reading B matters
     # most: blocks are wider and less deep.
     size, share = c.right.dtype.itemsize, 2 if c.height <= FEW_ROWS else 1
     depth = _in_blocks(c, profile.l1_bytes // share // size // (tile.height + tile.panel))
-    least = -(-there * tile.panel * size * (depth or sizes([c.k])) // profile.l2_bytes)
+    longest = max(map(upper, map(extent, c.summed)))
+    block = sizes(c.summed) // longest * (depth or longest)
+    least = -(-there * tile.panel * size * block // profile.l2_bytes)
     each = TASKS_PER_CORE if products > BY_LANE_PRODUCTS else 1
     tasks = max(1, min(-(-each * profile.cores // sizes(c.batch)), products // BLOCK_PRODUCTS))
     most = min(tasks, tiles) if c.right.op in ("load", "cast") else 1  # what is computed is computed once
