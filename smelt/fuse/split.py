@@ -22,6 +22,7 @@ FOLDED = 64  # elements that a piece folds into one, at least: more would be wri
 ROWS = 64  # results that are tasks enough, where neighbors in memory are folded together
 COLUMNS = 1 << 16  # and where they are not: then a task takes many columns
 PRODUCTS = 8  # pieces of a contraction, at most
+LONG_ROW = 64  # elements side by side, from which on it matters that rows are read one after the other
 PRODUCT_LENGTH = 1 << 10  # products that a piece of a contraction adds up, at least
 
 
@@ -41,14 +42,32 @@ def split_reductions(roots: Sequence[Node], choices: Iterable[tuple[int, int]] =
     def change(node: Node, same: Node) -> Node:
         if node not in chosen and node.op is Op.REDUCE and (place := place_in_blocks(node, pieces)) is not None:
             return place
-        cut = cut_of(same) if node not in chosen else cut_in(same, chosen[node])
+        whole = _merged(same) if node.op is Op.REDUCE else same
+        cut = cut_of(whole) if node not in chosen else cut_in(whole, chosen[node])
         if cut is None:
             return same
-        return (_in_two_steps if node.op is Op.REDUCE else _contracted_in_two_steps)(same, *cut, pieces)
+        return (_in_two_steps if node.op is Op.REDUCE else _contracted_in_two_steps)(whole, *cut, pieces)
 
     results = rewritten(roots, change)
     # What a search by blocks does without has perhaps been cut before.
     return results, (pieces.intersection(topological(results)) if pieces else pieces)
+
+
+def _merged(node: Node) -> Node:
+    """A reduction of long rows with axes that follow each other as one, so that a piece of it lies together."""
+    (x,), (op, axes) = node.sources, node.attribute
+    runs = [axis for axis in axes if axis - 1 not in axes]
+    short = x.rank - 1 in axes or upper(x.shape[-1]) < LONG_ROW
+    if short or len(runs) == len(axes) or not all(isinstance(x.shape[axis], int) for axis in axes):
+        return node
+    shape, folded = list[IndexLike](), list[int]()
+    for axis, size in enumerate(x.shape):
+        if axis in axes and axis not in runs:
+            shape[-1] = product_of((shape[-1], size))
+            continue
+        folded += [len(shape)] if axis in axes else []
+        shape.append(size)
+    return build.reduce(op, build.reshape(x, shape), folded)
 
 
 def cut_of(node: Node) -> tuple[int, int] | None:

@@ -135,3 +135,11 @@ def test_weights_of_convolutions(shape: tuple[int, ...], dtype: DType) -> None:
     expected = np.einsum("noyx,ncyxij->ocij", ct, windows)
     got = convolution_of_weights(*(sm.asarray(a).astype(dtype) for a in (x, ct)))
     np.testing.assert_allclose(got.astype(sm.float64).numpy(), expected, rtol=2**-8 if dtype is sm.bfloat16 else 0)
+
+
+def test_pieces_of_a_sum_over_several_axes_lie_together() -> None:
+    x = leaf(dtypes.float32, (8, 256, 1536))
+    results, pieces = split_reductions([build.reduce("add", x, (0, 1))])
+    [piece] = pieces
+    assert piece.shape[1:] == (1536,) and len(piece.attribute.axes) == 1, "rows one after the other"
+    assert results[0].shape == (1536,)
