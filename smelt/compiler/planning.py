@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from smelt.compiler.record import own_version
 from smelt.cost import Profile, assumed
 from smelt.cost.operations import instructions
 from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for
@@ -73,8 +74,11 @@ def _planner(contracts: str) -> Planner:
 
 
 def _pricing(profile: Profile) -> Pricing:
+    plain = profile._replace(features=frozenset())
     return Pricing(
-        repr(profile), functools.partial(form_seconds, profile=profile), functools.partial(_priced, profile=profile)
+        f"{own_version()} {plain} {sorted(profile.features)}",
+        functools.partial(form_seconds, profile=profile),
+        functools.partial(_priced, profile=profile),
     )
 
 

@@ -44,12 +44,12 @@ def assemble(record: GraphRecord, device: Device, libraries: Sequence[Library]) 
 
 def graph_digest(key: GraphKey, device: Device) -> str:
     """The name of a graph on disk: its whole text, the device and compiler, the settings that matter, and smelt."""
-    parts = (_own_version(), device.name, device.identity, sorted(settings().disabled_rules), key)
+    parts = (own_version(), device.name, device.identity, sorted(settings().disabled_rules), key)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 @functools.cache
-def _own_version() -> str:
+def own_version() -> str:
     """Changes whenever a file of smelt does, so that no record outlives the code that made it."""
     entries: list[tuple[str, int, int]] = []
     for folder, _, names in os.walk(_PACKAGE):

@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 
 from smelt.egraph.classes import EGraph
 from smelt.egraph.extract import Term, built, extract, priced, used
+from smelt.egraph.found import Alternative, Plan, load, name_of, store
 from smelt.egraph.islands import Frozen, Island, Starts, islands, starts_of
-from smelt.egraph.saturate import FUEL, Fuel, Report, saturate
+from smelt.egraph.saturate import FUEL, Fuel, saturate
 from smelt.graph import Node, derived, make_leaf, topological, with_sources
 from smelt.graph.text import print_graph
 from smelt.locks import Remembered
 from smelt.rewrite import Rule
 
 CANDIDATES: Final = 6  # terms that are asked for their price as kernels
-PAYS: Final = 0.85  # of the price of a program as it was written: without a measurement, only clear gains are taken
 REMEMBERED: Final = 4096  # islands
 
 
@@ -29,28 +29,6 @@ class Pricing(NamedTuple):
     name: str  # of the machine that it is about: plans are remembered by it
     form: Callable[[Node], float]
     graph: Callable[[Sequence[Node]], float]
-
-
-class Alternative(NamedTuple):
-    """A program that is equal to an island."""
-
-    outputs: Frozen
-    rules: tuple[str, ...]
-    seconds: float
-
-
-class Plan(NamedTuple):
-    """What was found for an island: all candidates, cheapest first; among them, as it was written."""
-
-    before: float
-    alternatives: tuple[Alternative, ...]
-    report: Report
-
-    @property
-    def chosen(self) -> Alternative | None:
-        """The best one, if it is clearly better than what was written."""
-        best = min(self.alternatives, key=lambda one: one.seconds, default=None)
-        return best if best is not None and best.seconds <= PAYS * self.before else None
 
 
 class Weighed(NamedTuple):
@@ -134,11 +112,15 @@ class Planner:
         return [done[root] for root in roots]
 
     def plan(self, island: Island, pricing: Pricing) -> Plan:
-        """The plan for an island, remembered from others like it."""
+        """The plan for an island, remembered from others like it, in this process or an earlier one."""
         key = (pricing.name, island.frozen())
         known = self.plans.get(key)
         if known is None:
-            known = self._plan(island, pricing)
+            name = name_of(pricing.name, [rule.name for rule in self.rules], self.fuel, key[1])
+            known = load(name, key[1])
+            if known is None:
+                known = self._plan(island, pricing)
+                store(name, key[1], known)
             self.plans.put(key, known)
         return known
 
