@@ -53,6 +53,9 @@ class Programs(Server):
         def written(*inputs: Any) -> Any:
             return run(words, *inputs)
 
+        if "torch" in sys.modules:
+            # All programs are one function to it, of which it compiles a few versions only.
+            sys.modules["torch"].compiler.reset()
         if self._is_smelt:
             return self._smelt(written, contracts, held, expected)
         began = time.perf_counter()

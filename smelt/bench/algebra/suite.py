@@ -35,15 +35,10 @@ class Result:
     notes: list[str] = field(default_factory=list)
     failed: str = ""
 
-    def fastest(self, among: Sequence[str] | None = None) -> str | None:
-        """The peer that took the least time."""
-        names = [name for name in self.peers if among is None or name in among]
-        return min(names, key=lambda name: self.peers[name], default=None)
-
-    def against(self, among: Sequence[str] | None = None) -> float | None:
-        """How many times as fast as the fastest of these peers."""
-        peer = self.fastest(among)
-        return self.met[peer].ratio.median if peer in self.met else None
+    def hardest(self, among: Sequence[str] | None = None) -> tuple[str, float] | None:
+        """Of the peers that it met, the one against which it does worst, and how many times as fast as that it is."""
+        found = {peer: met.ratio.median for peer, met in self.met.items() if among is None or peer in among}
+        return min(found.items(), key=lambda item: item[1], default=None)
 
     def row(self, title: str, threads: int, bar: float | None) -> Row:
         """For the table."""
@@ -57,13 +52,13 @@ class Result:
             first=self.facts["first"],
             peers={name: {"seconds": seconds} for name, seconds in self.peers.items()},
         )
-        peer, times = self.fastest(), self.against()
+        hardest = self.hardest()
         columns = {
             "at most": f"{ratio.high:.2f}",
             "without": time_text(self.pair.second.median),
             "max without": f"{self.facts['errors_off']['max']:.0e}",
             "needs": needs,
-            "to a peer": "" if times is None else f"{times:.2f} × {peer}",
+            "to a peer": "" if hardest is None else f"{hardest[1]:.2f} × {hardest[0]}",
         }
         rules = ", ".join(self.facts["rules"]) or "no rule was used"
         screened = ", ".join(f"{name} {time_text(seconds)}" for name, seconds in self.peers.items())
@@ -148,10 +143,10 @@ def _measured(ring: _Ring, name: str, contracts: str, asked: Asked) -> Result:
     try:
         result.facts = ring.prepare("smelt", f"{name} {contracts}")
         result.pair = ring.pair()
-        # The fastest of all, and the fastest of those that compile, which are mostly the same.
-        for peer in {result.fastest(), result.fastest(COMPILERS)}:
-            if peer is not None:
-                result.met[peer] = ring.contest("smelt", peer)
+        # Those that compile, and who else is the fastest: few calls do not tell them apart where others are at work.
+        fastest = min(result.peers, key=lambda peer: result.peers[peer], default="")
+        for peer in (peer for peer in result.peers if peer in (*COMPILERS, fastest)):
+            result.met[peer] = ring.contest("smelt", peer)
     except ChildError as error:
         result.failed = f"smelt: {_first_line(error)}"
     return result
@@ -169,7 +164,7 @@ def rows(
     if ratios:
         bar, told = GEOMEAN if is_whole else None, f"{len(ratios)} programs, with {contracts} against off"
         found.append(Row(f"geometric mean{beside}", geomean(ratios), "×", bar, at_least=True, detail=told))
-    compiled = [ratio for ratio in (result.against(COMPILERS) for result in results) if ratio is not None]
+    compiled = [one[1] for one in (result.hardest(COMPILERS) for result in results) if one is not None]
     if compiled:
         bar, told = COMPILED if is_whole else None, f"{len(compiled)} programs, the faster of {' and '.join(COMPILERS)}"
         name = f"against compilers: geometric mean{beside}"
