@@ -15,6 +15,7 @@ import smelt as sm
 from smelt import runtime
 from smelt.bench import models
 from smelt.bench.compiling import planning, training
+from smelt.bench.planning import plan_random, plan_training
 from smelt.bench.timing import paired
 from smelt.bench.tuning import compare_drawn, tune_drawn, tune_training
 from smelt.compiler import trace
@@ -108,6 +109,8 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "matmul": matmul,
     "training": training,
     "planning": planning,
+    "plan_training": plan_training,
+    "plan_random": plan_random,
     "tune_training": tune_training,
     "tune_drawn": tune_drawn,
     "compare_drawn": compare_drawn,

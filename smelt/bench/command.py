@@ -31,6 +31,9 @@ examples:
   smelt bench tuned --seed 7 --json tuned.json          what tuning gains for sixty kernels that are drawn
   smelt bench tuned --seed 7 --draw 12 --budget quick --only matmul
   smelt bench model gpt2                                a whole network: gpt2, gpt, mlp, lenet, resnet, decode-f32
+  smelt bench algebra --contracts fast --peers jax      what equal programs gain, of all programs, against JAX
+  smelt bench algebra --only lora --quick               one of them: a rough look
+  smelt bench planning --nodes 5000                     how long the search for equal programs takes
   smelt bench compile                                   first calls and first losses, with cold and warm caches
   smelt bench core --only dispatch matmul --json -      two measures of the compiler itself, as JSON on stdout
   smelt bench coldpath                                  where the time of a first compilation goes

@@ -108,6 +108,7 @@ class Row:
     at_least: bool = False  # the bar is a floor, not a ceiling
     detail: str = ""
     measured: Measured | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)  # those that only the table of its suite has
 
     @property
     def verdict(self) -> Verdict:
@@ -152,13 +153,17 @@ _KINDS = {"×": "ratio", "GFLOP/s": "operations per second", "GB/s": "bytes per 
 
 
 def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """The rows as texts under a heading; the columns of `Measured` only if there are any."""
-    inner = COLUMNS if any(row.measured for row in rows) else ()
-    nothing = ("",) * len(inner)
+    """The rows as texts under a heading; columns of `Measured` and of a suite only where something is in them."""
+    found = [
+        (dict(zip(COLUMNS, row.measured.cells(), strict=True)) if row.measured else {}) | dict(row.columns)
+        for row in rows
+    ]
+    every = dict.fromkeys((*COLUMNS, *(name for columns in found for name in columns)))
+    inner = [name for name in every if any(columns.get(name) for columns in found)]
     lines = [("name", "figure", "bar", "", *inner, "detail")]
-    for row in rows:
-        found = nothing if row.measured is None else row.measured.cells()
-        lines.append((row.name, _figure(row), _bar(row), row.verdict.value, *found, row.detail))
+    for row, columns in zip(rows, found, strict=True):
+        own = (columns.get(name, "") for name in inner)
+        lines.append((row.name, _figure(row), _bar(row), row.verdict.value, *own, row.detail))
     return lines
 
 

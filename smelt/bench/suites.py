@@ -10,7 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from smelt.bench import compare, tuned
+from smelt.bench import compare, planning, tuned
+from smelt.bench.algebra.programs import PROGRAMS
+from smelt.bench.algebra.suite import CONTRACTS, measure_algebra
+from smelt.bench.algebra.suite import PEERS as ALGEBRA_PEERS
 from smelt.bench.coldpath import measure_coldpath
 from smelt.bench.compare import COMPILE
 from smelt.bench.compiling import SUMMARY as COMPILE_SUMMARY
@@ -33,6 +36,7 @@ Arguments = argparse.Namespace
 Words = tuple[tuple[str, ...], dict[str, Any]]  # of an option: its names, and how argparse takes it
 
 _ROUGH = "few rounds: a rough look, without bars"
+_CONTRACTS = "how far results may differ, and which programs take part; regroups unless given"
 _TRAINED = ("mlp", "lenet", "gpt")
 _TRAINED_QUICKLY = ("mlp", "gpt-small")
 _FORWARD = ("gpt2", "decode-f32", "decode-bf16")  # networks of the cpu suite
@@ -57,7 +61,7 @@ class Suite:
 def suites() -> dict[str, Suite]:
     """By name, in the order in which they are listed."""
     kernels = {name: _kernel_suite(name, kernel) for name, kernel in KERNELS.items()}
-    return {**kernels, **_with_others(), **_alone()}
+    return {**kernels, **_with_others(), **_of_equal_programs(), **_alone()}
 
 
 def _with_others() -> dict[str, Suite]:
@@ -115,6 +119,34 @@ def _with_others() -> dict[str, Suite]:
             _compile,
             quick="small models: a rough look",
             strict=True,
+        ),
+    }
+
+
+def _of_equal_programs() -> dict[str, Suite]:
+    """Those of the search for equal programs."""
+    return {
+        "algebra": Suite(
+            "programs that algebra makes cheaper: with the search for equal ones, without, and against PyTorch and JAX",
+            _algebra,
+            only=PROGRAMS,
+            words=[(("--contracts",), {"choices": CONTRACTS, "default": "regroups", "help": _CONTRACTS})],
+            listed=_listed((), PROGRAMS),
+            threads=[cores()],
+            quick=f"small inputs and {_ROUGH}",
+            strict=True,
+            peers=ALGEBRA_PEERS,
+        ),
+        "planning": Suite(
+            "how long the search for equal programs takes: a training step, random graphs, first calls",
+            _planning,
+            quick="small graphs and a small model: a rough look, without bars",
+            only=planning.MEASURES,
+            listed=_listed((), planning.MEASURES),
+            strict=True,
+            words=[
+                (("--nodes",), {"type": _size, "default": 5000, "metavar": "N", "help": "of the training step, about"})
+            ],
         ),
     }
 
@@ -217,7 +249,8 @@ def _networks() -> dict[str, Any]:
 
 
 def _listed(lines: Iterable[str], more: Mapping[str, Any] | None = None) -> str:
-    named = [f"  {name:<18}{one.summary}" for name, one in (more or {}).items()]
+    width = max([18, *(len(name) + 2 for name in more or ())])
+    named = [f"  {name:<{width}}{one.summary}" for name, one in (more or {}).items()]
     return "\n".join(["what may be named:", *lines, *named])
 
 
@@ -322,6 +355,19 @@ def _measures(measures: Mapping[str, Measure], arguments: Arguments, progress: P
 
 def _ops(arguments: Arguments, progress: Progress) -> Report:
     return Report(measure_ops(arguments.only or list(OPS), arguments.quick, progress))
+
+
+def _algebra(arguments: Arguments, progress: Progress) -> Report:
+    asked = _asked(arguments, progress, ALGEBRA_PEERS)
+    return _with_peers(measure_algebra(arguments.only or (), arguments.contracts, asked), arguments)
+
+
+def _planning(arguments: Arguments, progress: Progress) -> Report:
+    measures = {
+        name: Measure(measure.summary, partial(measure.run, arguments.nodes))
+        for name, measure in planning.MEASURES.items()
+    }
+    return _measures(measures, arguments, progress)
 
 
 def _coldpath(arguments: Arguments, progress: Progress) -> Report:

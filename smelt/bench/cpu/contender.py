@@ -196,12 +196,13 @@ def _nbytes(inputs: Any) -> int:
     return sum(_nbytes(value) if isinstance(value, dict) else value.nbytes for value in values)
 
 
-def main(words: list[str]) -> None:
+def main(words: list[str], made: type[Server] = Server) -> None:
+    """Serve, with the cases of a suite that has its own kind of server."""
     library, threads, folder, *options = words
     answers = sys.stdout
     sys.stdout = sys.stderr  # what libraries print is no answer
     pin(int(threads))
-    server = Server(library, int(threads), folder, "quick" in options)
+    server = made(library, int(threads), folder, "quick" in options)
     print(json.dumps({}), file=answers, flush=True)
     for line in sys.stdin:
         try:

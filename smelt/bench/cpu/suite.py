@@ -51,6 +51,8 @@ class Ring:
     Their caches begin empty, so that first calls compile.
     """
 
+    module = "smelt.bench.cpu.contender"
+
     def __init__(self, threads: int, folder: str, quick: bool, environment: Mapping[str, str] | None = None) -> None:
         self.threads, self.quick = threads, quick
         self._references = Path(folder) / "references"
@@ -75,7 +77,7 @@ class Ring:
     def prepare(self, library: str, case: str) -> dict[str, Any]:
         """Make a contender ready for a case; gives its facts. A contender that refuses or dies is a ChildError."""
         if library not in self._running:
-            words = ["smelt.bench.cpu.contender", library, str(self.threads), str(self._references)]
+            words = [self.module, library, str(self.threads), str(self._references)]
             contender = Contender([*words, *(["quick"] if self.quick else [])], self._environment)
             self._running[library] = contender.__enter__()
         return self.ask(library, f"case {case}")

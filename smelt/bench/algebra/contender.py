@@ -1,0 +1,139 @@
+"""One contender of the algebra suite: `python -m smelt.bench.algebra.contender LIBRARY THREADS FOLDER [quick]`.
+
+As those of the cpu suite it takes one case after another, `case PROGRAM CONTRACTS`. smelt's holds a program twice, with
+these contracts and with "off": a number runs the first, `pair` both in alternation.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from smelt.bench.algebra.programs import PROGRAMS, Program
+from smelt.bench.contest import Contest, come_to_rest, seconds_per_call
+from smelt.bench.cpu.contender import Server, main
+from smelt.bench.models import check_close, error_norms
+from smelt.errors import InternalError
+
+_WINDOW = 0.05  # seconds of a round
+_LEAST, _MOST, _QUICK = 9, 31, 5  # rounds
+_TOLERANCE = 0.01  # of the ratio
+_DIFFERENT = 0.01  # share of whole numbers that may differ: those of a tie in float32
+
+
+class Programs(Server):
+    """The programs of one library, one at a time."""
+
+    def __init__(self, library: str, threads: int, folder: str, quick: bool) -> None:
+        super().__init__(library, threads, folder, quick)
+        self._words = import_module(f"smelt.bench.algebra.in_{library.partition('.')[0]}")
+        self._is_smelt = library == "smelt"
+        self._pair: tuple[Callable[[], Any], Callable[[], Any]] | None = None  # with contracts, and without
+
+    def answer(self, line: str) -> dict[str, Any]:
+        """To one line of the parent's."""
+        return self._paired() if line.strip() == "pair" else super().answer(line)
+
+    def _case(self, name: str) -> dict[str, Any]:
+        called, contracts = name.split()
+        program, library = PROGRAMS[called], self._library
+        assert library is not None
+        inputs = program.inputs(self._quick)
+        expected = self._expected(called, program, inputs)
+        held = [library.hold(x) for x in inputs]
+
+        # Nothing else may hang on it: smelt looks at each call whether a value outside of a function has changed.
+        run, words = program.run, self._words
+
+        def written(*inputs: Any) -> Any:
+            return run(words, *inputs)
+
+        if "torch" in sys.modules:
+            # All programs are one function to it, of which it compiles a few versions only.
+            sys.modules["torch"].compiler.reset()
+        if self._is_smelt:
+            return self._smelt(written, contracts, held, expected)
+        began = time.perf_counter()
+        function = library.compiled(written)
+        result = function(*held)
+        first = time.perf_counter() - began
+        self._seconds = lambda calls: seconds_per_call(lambda: function(*held), calls)
+        return {"first": first, "errors": errors_of(library.give(result), expected)}
+
+    def _smelt(self, written: Callable[..., Any], contracts: str, held: list[Any], expected: Any) -> dict[str, Any]:
+        """Both versions, with what is to be known of each, and whether they give the same bits."""
+        import smelt as sm
+
+        functions = [sm.jit(written, contracts=name) for name in (contracts, "off")]
+        results, first = [], []
+        for function in functions:
+            began = time.perf_counter()
+            results.append(function(*held).numpy())
+            first.append(time.perf_counter() - began)
+        on, off = functions
+        self._pair = (lambda: on(*held), lambda: off(*held))
+        self._seconds = lambda calls: seconds_per_call(lambda: on(*held), calls)
+        errors = [errors_of(result, expected) for result in results]
+        return {
+            "first": first[0],
+            "errors": errors[0],
+            "errors_off": errors[1],
+            "same": results[0].tobytes() == results[1].tobytes(),
+            "rules": rules_used(on, held),
+        }
+
+    def _paired(self) -> dict[str, Any]:
+        """Rounds of both in alternation, until their ratio is known well."""
+        assert self._pair is not None
+        assert self._mark is not None
+        calls = [max(1, round(_WINDOW / max(min(seconds_per_call(f, 1) for _ in range(3)), 1e-9))) for f in self._pair]
+        times: list[tuple[float, float]] = []
+        marks: list[float] = []
+        least, most = (_QUICK, _QUICK) if self._quick else (_LEAST, _MOST)
+        while len(times) < most and (len(times) < least or Contest(times).error > _TOLERANCE):
+            # Who begins alternates too.
+            order = (0, 1) if len(times) % 2 else (1, 0)
+            taken = {k: seconds_per_call(self._pair[k], calls[k]) for k in order}
+            times.append((taken[0], taken[1]))
+            marks.append(self._mark())
+        come_to_rest()
+        return {"times": times, "marks": marks}
+
+    def _expected(self, name: str, program: Program, inputs: list[Any]) -> Any:
+        """What NumPy finds in float64; computed once for all contenders."""
+        file = self._folder / f"{name}.npy"
+        if not file.exists():
+            part = self._folder / f"{name}.part.npy"
+            np.save(part, program.expected(inputs))
+            part.rename(file)
+        return np.load(file)
+
+
+def errors_of(found: Any, expected: Any) -> dict[str, float]:
+    """How far a result is off; of whole numbers, the share that differs. What is wrong is refused."""
+    if expected.dtype.kind != "i":
+        found = np.asarray(found, np.float64)
+        check_close(found, expected)
+        return error_norms(found, expected)
+    share = float(np.mean(np.asarray(found) != expected))
+    if share > _DIFFERENT:
+        raise InternalError(f"a measured result is wrong: {share:.1%} of all numbers")
+    return {"max": share}
+
+
+def rules_used(function: Any, held: list[Any]) -> list[str]:
+    """Those of all islands of a jitted function, as its compiler says."""
+    from smelt import runtime
+
+    key, device = function.graph_key(*held)
+    weighed = runtime.current().compiler.compile(key, device, explain=True).weighed
+    return sorted({rule for one in weighed if one.accepted for rule in one.rules})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:], Programs)

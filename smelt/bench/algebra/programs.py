@@ -1,0 +1,259 @@
+"""The programs of the algebra suite, as somebody writes them who does not think of what they cost.
+
+Each takes the words of a library first, a module such as `in_smelt`: exp, log, tanh and rsqrt of a tensor; sum, mean,
+max and argmax along an axis, which is gone then; softmax over the last axis; `concat(parts, axis)`; `one_hot(numbers,
+how_many)`; `take(table, numbers)` for rows, and `pick(x, numbers)` for one element of each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from smelt.bench.algebra import in_numpy
+from smelt.rewrite import Contract
+
+Words: TypeAlias = Any
+_LEAST_CUT, _CUT = 64, 8  # sizes from here on are smaller for a quick look, so many times
+
+
+class Given(NamedTuple):
+    """An input: floats, which may be positive, or numbers below `below`."""
+
+    shape: tuple[int, ...]
+    below: int = 0
+    positive: bool = False
+
+    def smaller(self) -> Given:
+        """For a quick look."""
+        return Given(tuple(map(_cut, self.shape)), _cut(self.below), self.positive)
+
+
+def _cut(size: int) -> int:
+    return size // _CUT if size >= _LEAST_CUT else size
+
+
+@dataclass(frozen=True)
+class Program:
+    """`run` takes words and inputs. `needs` is the contract of the rule that makes it cheaper.
+
+    `reference` is there where NumPy would need too much memory for the same.
+    """
+
+    summary: str
+    needs: Contract
+    given: Sequence[Given]
+    run: Callable[..., Any]
+    reference: Callable[..., Any] | None = None
+
+    def inputs(self, quick: bool) -> list[Any]:
+        """Arrays from a seed."""
+        generator = np.random.default_rng(0)
+        found: list[Any] = []
+        for one in (given.smaller() if quick else given for given in self.given):
+            if one.below:
+                found.append(generator.integers(0, one.below, one.shape))
+                continue
+            floats = generator.standard_normal(one.shape, dtype=np.float32)
+            found.append(np.abs(floats) if one.positive else floats)
+        return found
+
+    def expected(self, inputs: Sequence[Any]) -> Any:
+        """The result of NumPy, in float64."""
+        wide = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs]
+        return self.run(in_numpy, *wide) if self.reference is None else self.reference(*wide)
+
+
+def _floats(*shapes: tuple[int, ...]) -> list[Given]:
+    return [Given(shape) for shape in shapes]
+
+
+def _mahalanobis(w: Words, x: Any, mean: Any, factor: Any) -> Any:
+    away = x - mean
+    return w.sum((away @ (factor @ factor.T)) * away, -1)
+
+
+def _pairwise_by_row(x: Any, y: Any) -> Any:
+    return np.stack([np.square(row - y).sum(-1) for row in x])
+
+
+def _rms_linear(w: Words, x: Any, weight: Any) -> Any:
+    return (x * w.rsqrt(w.mean(x * x, -1)[:, None] + 1e-5)) @ weight
+
+
+def _nll_by_hand(w: Words, x: Any, numbers: Any) -> Any:
+    shifted = x - w.max(x, -1)[:, None]
+    chances = shifted - w.log(w.sum(w.exp(shifted), -1))[:, None]
+    return -w.mean(w.pick(chances, numbers), 0)
+
+
+def _argmax_by_hand(w: Words, x: Any) -> Any:
+    powers = w.exp(x - w.max(x, -1)[:, None])
+    return w.argmax(powers / w.sum(powers, -1)[:, None], -1)
+
+
+def _pooled(w: Words, cache: Any, new: Any) -> Any:
+    return w.mean(w.concat([cache, new], 0), 0)
+
+
+_REGROUPED: Mapping[str, Program] = {
+    "lora": Program(
+        "x (a b): 64 rows, 4096², a and b of rank 8",
+        Contract.REGROUPS,
+        _floats((64, 4096), (4096, 8), (8, 4096)),
+        lambda w, x, a, b: x @ (a @ b),
+    ),
+    "linear_attention": Program(
+        "(q kᵀ) v: length 4096, 64 features, no softmax",
+        Contract.REGROUPS,
+        _floats((4096, 64), (4096, 64), (4096, 64)),
+        lambda w, q, k, v: (q @ k.T) @ v,
+    ),
+    "rank_one": Program(
+        "(u vᵀ) b: an outer product of 1024² times a matrix",
+        Contract.REGROUPS,
+        _floats((1024,), (1024,), (1024, 1024)),
+        lambda w, u, v, b: (u[:, None] * v[None, :]) @ b,
+    ),
+    "adapter": Program(
+        "x w + b + x d: a layer of 768² and what was learnt beside it, 512 rows",
+        Contract.REGROUPS,
+        _floats((512, 768), (768, 768), (768, 768), (768,)),
+        lambda w, x, weight, added, bias: x @ weight + bias + x @ added,
+    ),
+    "two_stream_head": Program(
+        "x w + y w: one layer of 768² for two streams of 512 rows",
+        Contract.REGROUPS,
+        _floats((512, 768), (512, 768), (768, 768)),
+        lambda w, x, y, weight: x @ weight + y @ weight,
+    ),
+    "pooled_head": Program(
+        "mean(x w + b) over 256 places: 8 sequences, a layer of 768²",
+        Contract.REGROUPS,
+        _floats((8, 256, 768), (768, 768), (768,)),
+        lambda w, x, weight, bias: w.mean(x @ weight + bias, 1),
+    ),
+    "score_sum": Program(
+        "sum(x wᵀ) over 704 scores: 512 rows, 768 features",
+        Contract.REGROUPS,
+        _floats((512, 768), (704, 768)),
+        lambda w, x, weight: w.sum(x @ weight.T, -1),
+    ),
+    "mahalanobis": Program(
+        "sum(d (l lᵀ) d), d = x - m: 64 rows, 768 features, the precision by its factor",
+        Contract.REGROUPS,
+        _floats((64, 768), (768,), (768, 768)),
+        _mahalanobis,
+    ),
+    "low_rank_trace": Program(
+        "sum((b c) a): 2048², b and c of rank 8",
+        Contract.REGROUPS,
+        _floats((2048, 8), (8, 2048), (2048, 2048)),
+        lambda w, b, c, a: w.sum((b @ c) * a, (0, 1)),
+    ),
+    "scaled_scores": Program(
+        "(q kᵀ) / 8: length 1024, 64 features",
+        Contract.REGROUPS,
+        _floats((1024, 64), (1024, 64)),
+        lambda w, q, k: (q @ k.T) * 0.125,
+    ),
+    "rms_linear": Program(
+        "(x / rms(x)) w: 256 rows, 768²",
+        Contract.REGROUPS,
+        _floats((256, 768), (768, 768)),
+        _rms_linear,
+    ),
+    "onehot_matmul": Program(
+        "one_hot(i) w: 64 rows out of 1024, of 512 features",
+        Contract.REGROUPS,
+        [Given((64,), 1024), Given((1024, 512))],
+        lambda w, numbers, table: w.one_hot(numbers, table.shape[0]) @ table,
+    ),
+    "chain_of_matrices": Program(
+        "((a b) c) d: 512×2048×64×2048×16",
+        Contract.REGROUPS,
+        _floats((512, 2048), (2048, 64), (64, 2048), (2048, 16)),
+        lambda w, a, b, c, d: ((a @ b) @ c) @ d,
+    ),
+}
+
+_JOINED: Mapping[str, Program] = {
+    "concat_linear": Program(
+        "[x | h] w: 256 rows, 128 + 128 features in, 128 out",
+        Contract.REASSOCIATES,
+        _floats((256, 128), (256, 128), (256, 128)),
+        lambda w, x, h, weight: w.concat([x, h], 1) @ weight,
+    ),
+    "reduction_of_concat": Program(
+        "mean([cache; new]): a row after 4096 others of 1024 features",
+        Contract.REASSOCIATES,
+        _floats((4096, 1024), (1, 1024)),
+        _pooled,
+    ),
+}
+
+_PICKED: Mapping[str, Program] = {
+    "nll_by_hand": Program(
+        "the mean of -log(softmax(x))[i], written out: 1024 rows out of 8000",
+        Contract.EXACT,
+        [Given((1024, 8000)), Given((1024,), 8000)],
+        _nll_by_hand,
+    ),
+    "picked_logits": Program(
+        "(30 tanh(x / 30))[i]: one of 8000 in each of 1024 rows",
+        Contract.EXACT,
+        [Given((1024, 8000)), Given((1024,), 8000)],
+        lambda w, x, numbers: w.pick(w.tanh(x / 30) * 30, numbers),
+    ),
+    "scaled_embedding": Program(
+        "(22.6 table)[i]: 256 rows out of 32000, of 512 features",
+        Contract.EXACT,
+        [Given((32000, 512)), Given((256,), 32000)],
+        lambda w, table, numbers: w.take(table * 22.6, numbers),
+    ),
+}
+
+_FAST: Mapping[str, Program] = {
+    "pairwise": Program(
+        "sum((x - y)²) of all pairs: 1024 rows each, 64 features",
+        Contract.FAST,
+        _floats((1024, 64), (1024, 64)),
+        lambda w, x, y: w.sum((x[:, None, :] - y[None, :, :]) ** 2, -1),
+        _pairwise_by_row,
+    ),
+    "argmax_softmax": Program(
+        "argmax(softmax(x)): 64 rows of 32000",
+        Contract.FAST,
+        _floats((64, 32000)),
+        lambda w, x: w.argmax(w.softmax(x), -1),
+    ),
+    "argmax_softmax_by_hand": Program(
+        "the same, with the softmax written out", Contract.FAST, _floats((64, 32000)), _argmax_by_hand
+    ),
+    "max_of_tanh": Program(
+        "max(tanh(x)): 1024²", Contract.FAST, _floats((1024, 1024)), lambda w, x: w.max(w.tanh(x), -1)
+    ),
+    "row_normalise": Program(
+        "x / sum(x): 1024², by rows",
+        Contract.FAST,
+        [Given((1024, 1024), positive=True)],
+        lambda w, x: x / w.sum(x, -1)[:, None],
+    ),
+    "mixture_density": Program(
+        "sum(exp(a) exp(b)): weights and densities of 1024 parts, at 1024 places",
+        Contract.FAST,
+        _floats((1024, 1024), (1024, 1024)),
+        lambda w, a, b: w.sum(w.exp(a) * w.exp(b), -1),
+    ),
+    "soft_cap": Program(
+        "softmax(30 tanh(x / 30)): 1024²",
+        Contract.FAST,
+        _floats((1024, 1024)),
+        lambda w, x: w.softmax(w.tanh(x / 30) * 30),
+    ),
+}
+
+PROGRAMS: Mapping[str, Program] = {**_REGROUPED, **_JOINED, **_PICKED, **_FAST}
