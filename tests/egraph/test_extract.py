@@ -1,10 +1,10 @@
-"""Extraction against exact answers: all choices tried, and an integer program. Never a cycle, never worse than before."""
+"""Extraction against exact answers: all choices, and an integer program. Never a cycle, never worse than before."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from random import Random
 from typing import NamedTuple
 
@@ -180,7 +180,7 @@ def test_forms_that_become_cheaper_again_and_again_take_no_more_steps_than_there
     """Found in a bad order, each class would be found to be cheaper twice as often as the one before it."""
     places = [leaf(f32) for _ in range(48)]
     table: Table = {places[0]: [Priced(leaf(f32), 1.0, ())]}
-    for number, (below, place) in enumerate(zip(places, places[1:], strict=False)):
+    for number, (below, place) in enumerate(pairwise(places)):
         table[place] = [Priced(leaf(f32), price, (below,)) for price in (1.0, 1.0 + 2.0 ** (40 - number))]
     first = {place: rows[-1].form for place, rows in table.items()}
     (term, *_) = extract(table, [places[-1]], first, 1)
@@ -205,7 +205,7 @@ def test_a_chain_of_matrices_has_the_order_of_the_textbook() -> None:
     for seed in range(8):
         random = Random(seed)
         sizes = [random.choice((1, 2, 3, 5, 8)) for _ in range(6)]
-        factors = [leaf(f32, m, n) for m, n in zip(sizes, sizes[1:], strict=False)]
+        factors = [leaf(f32, m, n) for m, n in pairwise(sizes)]
         root = factors[0]
         for factor in factors[1:]:
             root = matmul(root, factor)
