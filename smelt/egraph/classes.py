@@ -49,6 +49,7 @@ class EGraph:
         self.classes: dict[Node, EClass] = {}  # by what stands for them
         self.turn = 0
         self.unions = 0
+        self.learned = 0  # how often more became known of a class
         self.reason = ""  # the rule whose findings are being entered
         self.reasons: dict[Node, str] = {}  # which rule has found a form
         self._homes: dict[Node, Node] = {}  # forms: what stood for their class when they were found
@@ -117,8 +118,10 @@ class EGraph:
         first.forms |= second.forms
         first.readers |= second.readers
         first.changed = self.turn
-        if isinstance(first.node.attribute, StandIn):
-            first.node.attribute.facts = known(first.node).also(known(second.node))
+        stand_in = first.node.attribute
+        if isinstance(stand_in, StandIn):
+            before, stand_in.facts = stand_in.facts, stand_in.facts.also(known(second.node))
+            self.learned += stand_in.facts != before
         self._pending.append(second)
         self.unions += 1
         return True

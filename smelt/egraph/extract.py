@@ -9,15 +9,17 @@ price of a change without walking the whole. All that was met on the way is a ca
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from smelt.egraph.classes import EGraph
-from smelt.graph import Node, with_sources
+from smelt.graph import Node, Op, with_sources
 
 ROUNDS: Final = 8  # over all classes, in search of changes
 LEAST: Final = 1e-9  # a change that is worth it, in proportion
 NEAR: Final = 0.25  # what a term may cost more than the best and still be asked for its price as kernels
+_COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le"})
 
 Price = Callable[[Node], float]  # of a form, in seconds, beside those of its sources
 
@@ -97,6 +99,33 @@ def used(chosen: Chosen, roots: Sequence[Node]) -> list[Node]:
     return list(order)
 
 
+def keeps_extremes(graph: EGraph, chosen: Chosen, roots: Sequence[Node]) -> bool:
+    """Whether all that is compared with its own largest value still is. Computed otherwise, that may be none of its
+    values by rounding: argmax would find no place, and a gradient nobody to give to.
+    """
+
+    def any_form(place: Node) -> Iterable[Node]:
+        return graph.classes[place].forms
+
+    for node in used(chosen, roots):
+        form = chosen[node].form
+        if form.op is Op.BINARY and form.attribute in _COMPARISONS:
+            for x, y in (form.sources, form.sources[::-1]):
+                if _is_extreme(y, x, any_form) and not _is_extreme(y, x, lambda place: (chosen[place].form,)):
+                    return False
+    return True
+
+
+def _is_extreme(y: Node, x: Node, forms: Callable[[Node], Iterable[Node]], views: int = 3) -> bool:
+    """Whether a class is the largest or smallest value of another, repeated, in one of these forms of it."""
+    for form in forms(y):
+        if form.op is Op.REDUCE and form.attribute.op in ("max", "min") and form.sources[0] is x:
+            return True
+        if views and form.op in (Op.RESHAPE, Op.EXPAND) and _is_extreme(form.sources[0], x, forms, views - 1):
+            return True
+    return False
+
+
 def _original(table: Table, first: Mapping[Node, Node]) -> Chosen:
     chosen: Chosen = {}
     for place, rows in table.items():
@@ -114,7 +143,7 @@ def _completed(table: Table, chosen: Chosen) -> Chosen:
 def _cheapest_trees(table: Table, *, shared: bool) -> Chosen:
     """For each class the form with the cheapest tree, what several read counted by each, or shared out among them."""
     readers: dict[Node, list[tuple[Node, Priced]]] = {}
-    waiting: list[tuple[Node, Priced]] = []
+    waiting: deque[tuple[Node, Priced]] = deque()  # the first one first: the last one first would take 2^n steps
     for place, rows in table.items():
         for row in rows:
             for read in row.reads:
@@ -125,7 +154,7 @@ def _cheapest_trees(table: Table, *, shared: bool) -> Chosen:
     costs: dict[Node, float] = {}
     chosen: Chosen = {}
     while waiting:
-        place, row = waiting.pop()
+        place, row = waiting.popleft()
         if any(read not in costs for read in row.reads):
             continue
         cost = row.price + sum(costs[read] * share.get(read, 1.0) for read in row.reads)

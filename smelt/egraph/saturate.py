@@ -43,6 +43,7 @@ class Report:
 
     def __init__(self) -> None:
         self.end, self.turns, self.forms = "turns", 0, 0
+        self.left_out = False  # some rule had more matches in a turn than it may have
         self.rules: dict[str, Spent] = {}
 
     def __str__(self) -> str:
@@ -61,24 +62,28 @@ def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
             table.setdefault(key, []).append(rule)
     depth = 1 + max((pattern.depth for rule in rules for pattern in rule.over if pattern is not None), default=0)
     report, since = Report(), 0
-    tried: set[tuple[Rule, Node]] = set()
+    tried: Tried = {}
     for _ in range(fuel.turns):
         report.turns += 1
         places = graph.changed(since, depth)
         graph.turn = since = graph.turn + 1
         before = len(graph), graph.unions
+        learned = graph.learned
         found = _found(graph, [node for node in graph.classes if node in places], table, tried, fuel, report)
         report.end = _applied(graph, found, fuel, report)
         report.forms = len(graph)
         if report.end:
             return report
         if before == (len(graph), graph.unions):
-            report.end = "saturated"
+            report.end = "matches" if report.left_out else "saturated"
             return report
+        if graph.learned != learned:
+            tried = {shown: made for shown, made in tried.items() if made}  # rules that know more may find more there
     report.end = "turns"
     return report
 
 
+Tried = dict[tuple[Rule, Node, Node], bool]  # whether a rule has made something of a form, as it was shown
 Found = list[tuple[Rule, Node, Node]]  # a rule, what stands for the class that it looked at, and what that equals
 
 
@@ -86,7 +91,7 @@ def _found(
     graph: EGraph,
     places: Sequence[Node],
     table: dict[Key, list[Rule]],
-    tried: set[tuple[Rule, Node]],
+    tried: Tried,
     fuel: Fuel,
     report: Report,
 ) -> Found:
@@ -99,12 +104,13 @@ def _found(
                 start = time.perf_counter()
                 spent = report.rules.setdefault(rule.name, Spent())
                 for node in _instances(graph, form, rule.over):
-                    if matched.get(rule, 0) >= fuel.matches:
-                        break
-                    if (rule, node) in tried:
+                    if (rule, form, node) in tried:
                         continue
-                    tried.add((rule, node))
+                    if matched.get(rule, 0) >= fuel.matches:
+                        report.left_out = True
+                        break
                     after = rule.function(node)
+                    tried[rule, form, node] = after is not None
                     if after is not None:
                         matched[rule] = matched.get(rule, 0) + 1
                         spent.matches += 1

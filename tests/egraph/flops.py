@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from smelt.egraph import Pricing
-from smelt.graph import Node, Op, topological
+from smelt.graph import VIEWS, Node, Op, topological
 from tests.rewrite.sampling import sizes
 
 
@@ -19,7 +19,7 @@ def flops(node: Node) -> float:
         return float(np.prod(list(dict(zip(left + right, sizes(a) + sizes(b), strict=True)).values())))
     if node.op is Op.COMPOSITE or node.op is Op.REDUCE:
         return 4.0 * float(np.prod(sizes(node.sources[0])))
-    return float(np.prod(sizes(node))) if node.sources else 0.0
+    return float(np.prod(sizes(node))) if node.sources and node.op not in VIEWS else 0.0
 
 
 def total(roots: Sequence[Node]) -> float:
