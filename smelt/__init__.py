@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from smelt import optim as optim
     from smelt import train as train
     from smelt.debug import profile as profile
+    from smelt.doors import rule as rule
     from smelt.formats import load as load
     from smelt.formats import save as save
     from smelt.nn.losses import cross_entropy as cross_entropy
@@ -163,6 +164,7 @@ _LAZY = dict.fromkeys(
     "cross_entropy": "smelt.nn.losses",
     "load": "smelt.formats",
     "profile": "smelt.debug",
+    "rule": "smelt.doors",
     "save": "smelt.formats",
     "tune": "smelt.tuning",
 }
@@ -218,6 +220,7 @@ __all__ = [
     "scan",
     "associative_scan",
     "callback",
+    "rule",
     "random",
     "data",
     "debug",

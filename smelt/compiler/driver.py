@@ -94,7 +94,7 @@ def compile_key(
     if explain:
         texts["graph"] = print_graph(roots)
     with stages.stage("rewrite"):
-        roots = simplify(roots, plans(key.contracts, device.profile, noted if explain else None))
+        roots = simplify(roots, plans(key.contracts, device.profile, noted if explain else None, key.rules))
     if explain:
         texts["rewritten"] = print_graph(roots)
     if settings().verify:

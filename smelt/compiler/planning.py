@@ -26,11 +26,13 @@ _RENAMING: Final = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE)  # what takes no memory
 Plans = Callable[[Sequence[Node]], list[Node]]
 
 
-def plans(contracts: str, profile: Profile, noted: Callable[[str], None] | None = None) -> Plans:
-    """How graphs become the cheapest of all that are equal under a contract; what was weighed is `noted`."""
+def plans(contracts: str, profile: Profile, noted: Callable[[str], None] | None = None, stated: str = "") -> Plans:
+    """How graphs become the cheapest of all that are equal under a contract, by rules that users have `stated` as well;
+    what was weighed is `noted`.
+    """
     if contracts == "off":
         return list
-    planner, prices = _planner(contracts), _pricing(profile)
+    planner, prices = _planner(contracts, stated), _pricing(profile)
 
     def seen(island: Island, plan: Plan) -> None:
         if noted is not None:
@@ -39,9 +41,9 @@ def plans(contracts: str, profile: Profile, noted: Callable[[str], None] | None 
     return lambda roots: planner.planned(roots, prices, seen)
 
 
-@functools.cache
-def _planner(contracts: str) -> Planner:
-    return Planner(rules_for(Contract(contracts)))
+@functools.lru_cache(maxsize=32)
+def _planner(contracts: str, stated: str) -> Planner:
+    return Planner(rules_for(Contract(contracts), stated))
 
 
 def _pricing(profile: Profile) -> Pricing:

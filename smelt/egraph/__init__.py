@@ -5,9 +5,11 @@ far as the contracts of the rules go. Always holds: shapes and dtypes of results
 plan on every machine of a kind, and what no rule can begin in costs one look at each node.
 """
 
-from smelt.egraph.islands import Island
+from smelt.egraph.islands import DEPTH, Frozen, Island
 from smelt.egraph.plan import Alternative, Plan, Planner, Pricing
 from smelt.egraph.rules import RULES, rules_for
-from smelt.egraph.saturate import Fuel, Report
+from smelt.egraph.saturate import COMMUTATIVE, Fuel, Report
+from smelt.egraph.tried import tried
 
 __all__ = ["Planner", "Pricing", "Plan", "Alternative", "Island", "Fuel", "Report", "RULES", "rules_for"]
+__all__ += ["COMMUTATIVE", "DEPTH", "Frozen", "tried"]

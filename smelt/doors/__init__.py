@@ -1,0 +1,14 @@
+"""Doors for users: equalities of their own that the compiler plans with (`rule`).
+
+Takes tensor code of users; gives things that the stages of smelt take. Always holds: whatever comes in is tested
+against the reference before it is used, and refused with an error that shows what is wrong with it.
+"""
+
+import sys
+
+from smelt.doors.rules import StatedRule, rule
+from smelt.names import understand
+
+__all__ = ["rule", "StatedRule"]
+
+understand(sys.modules[__name__])
