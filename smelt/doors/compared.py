@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "NDArray[Any]"
 
-KINDS: Final = ("whole", "normal", "special")
+# What inputs are drawn from under each contract: infinities are kept where sums are only taken in another order.
+KINDS: Final = {
+    Contract.EXACT: ("whole", "normal", "special"),
+    Contract.REASSOCIATES: ("whole", "normal", "infinite"),
+    Contract.REGROUPS: ("whole", "normal"),
+    Contract.FAST: ("whole", "normal"),
+}
 # Units in the last place of the largest element: the reference rounds once for each operation.
 _UNITS: Final = {Contract.EXACT: 0, Contract.REASSOCIATES: 64, Contract.REGROUPS: 64, Contract.FAST: 4096}
-_ENDS: Final = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 0.5, 1e-45, 2.5)
+_INFINITE: Final = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 0.5, 2.5)
 
 
 class Difference(NamedTuple):
@@ -34,19 +40,22 @@ class Difference(NamedTuple):
 
 
 def drawn(dtype: DType, shape: Sequence[int], kind: str, rng: np.random.Generator) -> Array:
-    """Values of a kind: small whole numbers, any, or such as infinities, NaN, signed zeros and the ends of ranges."""
+    """Values of a kind: small whole numbers, any, with infinities, NaN and signed zeros among them, or with the ends of
+    ranges as well.
+    """
     if dtype.is_bool:
         return np.asarray(rng.integers(0, 2, tuple(shape)).astype(bool))
     if dtype.is_integer:
         low, high = int(dtype.minimum), int(dtype.maximum)
-        if kind != "special":
+        if kind in ("whole", "normal"):
             low, high = max(low, 0 if kind == "whole" else -9), min(high, 3 if kind == "whole" else 9)
         wide = np.int64 if low < 0 else np.uint64
         return np.asarray(rng.integers(low, high, tuple(shape), dtype=wide, endpoint=True)).astype(dtype.numpy)
     values = rng.integers(-3, 4, tuple(shape)) if kind == "whole" else rng.normal(0, 1, tuple(shape))
     values = np.asarray(values, np.float64)
-    if kind == "special":
-        ends = rng.choice([*_ENDS, float(dtype.maximum)], tuple(shape))
+    if kind in ("special", "infinite"):
+        more = [1e-45, float(dtype.maximum)] if kind == "special" else []
+        ends = rng.choice([*_INFINITE, *more], tuple(shape))
         values = np.where(rng.random(tuple(shape)) < 0.5, ends, values)
     with np.errstate(all="ignore"):
         return np.asarray(cast_array(values, dtype))

@@ -49,7 +49,7 @@ class LeftSide:
         return rows[:MOST_VARIANTS]
 
     def _patterns(self, node: Node) -> Sequence[Pattern | None]:
-        if node in self.places or node not in self.reading:
+        if node in self.places or _is_constant(node):
             return [None]
         rows: list[tuple[Pattern | None, ...]] = [()]
         for source in node.sources:
@@ -71,8 +71,8 @@ class LeftSide:
             if value is not None and bound.get(number, value) is value:
                 yield bound | {number: value}
             return
-        if here not in self.reading:
-            yield bound  # a constant: it is compared with the whole
+        if _is_constant(here):
+            yield bound  # it is compared with the whole
             return
         if key_of(here) != key_of(node) or node.leaf is not None or len(here.sources) != len(node.sources):
             return
@@ -115,6 +115,14 @@ class LeftSide:
             return None
         places = [[labels.index(x) for x in order] for order, labels in zip(orders, factors[1], strict=True)]
         return [_permuted(x, axes) for x, axes in zip(node.sources, places, strict=True)]
+
+
+_REPEATING: Final = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.CAST)
+
+
+def _is_constant(node: Node) -> bool:
+    """Whether a node stands for itself in classes of equal values, as constants do that are not computed."""
+    return node.op in (Op.CONST, Op.IOTA) or (node.op in _REPEATING and _is_constant(node.sources[0]))
 
 
 def _is_seen_through(node: Node) -> bool:

@@ -13,7 +13,15 @@ import numpy as np
 from smelt.config import CONTRACTS
 from smelt.doors.matching import LeftSide, same
 from smelt.doors.sides import Sides, Types, leaves_of, sides_of
-from smelt.doors.tested import check_applies, check_constants, check_values, check_wide, other_sizes, widened
+from smelt.doors.tested import (
+    check_applies,
+    check_constants,
+    check_sums,
+    check_values,
+    check_wide,
+    other_sizes,
+    widened,
+)
 from smelt.errors import ArgumentError, InternalError, SmeltError
 from smelt.graph import Node, private_nodes
 from smelt.locks import Remembered, new_lock
@@ -172,9 +180,10 @@ def rule(function: Any = None, /, *, contract: str = "exact", examples: Any = No
     made: StatedRule[Any] = StatedRule(function, Contract(contract), statement)
     with _defining:
         place = str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", id(made)))
-        if place in _defined and "<lambda>" not in place[1]:
-            _defined[place].remove()
-        _defined[place] = made
+        if "<" not in place[1]:  # functions of functions, and lambdas, share their names
+            if place in _defined:
+                _defined[place].remove()
+            _defined[place] = made
         state(statement)
     return made
 
@@ -220,6 +229,7 @@ def _tested(
     assert sides
     check_values(sides, example.types, [example.arrays], contract, names, name)
     check_constants(matcher.left, names, name)
+    check_sums(sides, example.types, contract, name)
     others = list(other_sizes(example.types))
     taken = 0
     for types in others:

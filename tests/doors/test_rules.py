@@ -97,6 +97,18 @@ def test_transposed_matrices_are_variables_of_products() -> None:
         assert "outer_first: 1 matches" in weighed(lambda x, w, b: (x.T @ w).tanh() + b, normal(9, 8), w.T, b)
 
 
+def test_constants_that_are_computed_are_part_of_a_pattern() -> None:
+    def running_sums(x: sm.Tensor) -> tuple[sm.Tensor, sm.Tensor]:
+        n = x.shape[0]
+        return sm.tril(sm.ones((n, n))) @ x, x.cumsum(axis=0)
+
+    with sm.rule(running_sums, contract="regroups", examples=[(normal(6, 4),)]):
+        x = normal(200, 30)
+        assert "contract" not in planned(lambda x: (sm.tril(sm.ones((200, 200))) @ x).tanh(), x)
+        assert "contract" in planned(lambda x: (sm.triu(sm.ones((200, 200))) @ x).tanh(), x)
+        assert "contract" in planned(lambda x: (sm.tril(sm.ones((200, 200)), 1) @ x).tanh(), x)
+
+
 def test_sources_of_sums_are_tried_in_both_orders() -> None:
     def factored(a: sm.Tensor, b: sm.Tensor, c: sm.Tensor) -> tuple[sm.Tensor, sm.Tensor]:
         return (a * b).sin() * (a * c).cos(), (a * b).sin() * (-a * c).cos()
@@ -253,6 +265,16 @@ def test_a_contract_that_is_too_narrow() -> None:
         return (x + 0).sin(), x.sin()
 
     assert "differ on random inputs" in refused(signed, (normal(40),)), "-0.0 + 0 is 0.0"
+    assert "differ on random inputs" in refused(regrouped, (*[normal(90)] * 3,), contract="reassociates"), "infinities"
+
+    def turned(x: sm.Tensor) -> tuple[sm.Tensor, sm.Tensor]:
+        return x.cumsum(axis=0).max(), x.flip(0).cumsum(axis=0).max() * 0 + x.cumsum(axis=0).max()
+
+    def summed(x: sm.Tensor) -> tuple[sm.Tensor, sm.Tensor]:
+        return x.sum(axis=0).sin(), x.flip(0).sum(axis=0).sin()
+
+    assert 'State the contract "reassociates"' in refused(summed, (normal(9),))
+    assert "differ" in refused(turned, (normal(9),)), "NaN"
 
 
 def test_what_narrow_floats_hide_shows_in_wide_ones() -> None:
