@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from smelt import optim as optim
     from smelt import train as train
     from smelt.debug import profile as profile
+    from smelt.doors import custom_op as custom_op
     from smelt.doors import rule as rule
     from smelt.formats import load as load
     from smelt.formats import save as save
@@ -165,6 +166,7 @@ _LAZY = dict.fromkeys(
     "load": "smelt.formats",
     "profile": "smelt.debug",
     "rule": "smelt.doors",
+    "custom_op": "smelt.doors",
     "save": "smelt.formats",
     "tune": "smelt.tuning",
 }
@@ -220,6 +222,7 @@ __all__ = [
     "scan",
     "associative_scan",
     "callback",
+    "custom_op",
     "rule",
     "random",
     "data",

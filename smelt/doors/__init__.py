@@ -1,4 +1,4 @@
-"""Doors for users: equalities of their own that the compiler plans with (`rule`).
+"""Doors for users: equalities that the compiler plans with (`rule`), and operations of their own (`custom_op`).
 
 Takes tensor code of users; gives things that the stages of smelt take. Always holds: whatever comes in is tested
 against the reference before it is used, and refused with an error that shows what is wrong with it.
@@ -6,9 +6,10 @@ against the reference before it is used, and refused with an error that shows wh
 
 import sys
 
+from smelt.doors.operations import CustomOp, custom_op
 from smelt.doors.rules import StatedRule, rule
 from smelt.names import understand
 
-__all__ = ["rule", "StatedRule"]
+__all__ = ["rule", "StatedRule", "custom_op", "CustomOp"]
 
 understand(sys.modules[__name__])

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from smelt import runtime
+from smelt.doors.compared import Array
 from smelt.dtypes import DType
 from smelt.egraph import Frozen
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import CONTROL, Node, Op, Shape, private_nodes, row_major, shape_text, take, topological
 from smelt.graph import without_aliases as plain
+from smelt.graph.interpret import interpret
 from smelt.rewrite import rewrite
 from smelt.runtime import Placeholder
 from smelt.tensor import Tensor, wrap
@@ -92,6 +94,13 @@ def _check(left: Node, right: Node, given: Sequence[Node], names: Sequence[str],
     for node, variable in zip(given, names, strict=True):
         if node not in bound:
             raise ArgumentError(f"{name}: no side reads {variable}", hint="Leave the argument out.")
+
+
+def interpreted(graph: Frozen, types: Types, arrays: Sequence[Array]) -> list[Array]:
+    """What the reference interpreter gives for a graph over inputs of these types."""
+    with private_nodes():
+        leaves = list(leaves_of(types))
+        return interpret(graph.over(leaves), dict(zip(leaves, arrays, strict=True)))
 
 
 def leaves_of(types: Types) -> Iterator[Node]:

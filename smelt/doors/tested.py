@@ -10,12 +10,11 @@ import numpy as np
 
 from smelt.doors.compared import KINDS, Array, difference, drawn
 from smelt.doors.matching import LeftSide, same
-from smelt.doors.sides import Sides, Types, leaves_of
+from smelt.doors.sides import Sides, Types, interpreted, leaves_of
 from smelt.dtypes import float64
 from smelt.egraph import DEPTH, Fuel, tried
 from smelt.errors import ArgumentError
 from smelt.graph import Node, Op, constant_value, private_nodes, topological
-from smelt.graph.interpret import interpret
 from smelt.rewrite import Contract, Rule
 
 _SIZES: Final = (1, 2, 3, 5, 7, 4)
@@ -66,11 +65,8 @@ def _plain(shape: Sequence[Any]) -> tuple[int, ...]:
 def _compared(
     sides: Sides, types: Types, row: Sequence[Array], contract: Contract, names: Sequence[str], name: str, what: str
 ) -> None:
-    with private_nodes():
-        leaves = list(leaves_of(types))
-        values = dict(zip(leaves, row, strict=True))
-        left, right = (interpret(side.over(leaves), values)[0] for side in sides.written)
-        found = difference(left, right, contract)
+    left, right = (interpreted(side, types, row)[0] for side in sides.written)
+    found = difference(left, right, contract)
     if found is None:
         return
     shapes = ", ".join(f"{n} {dtype}{list(shape)}" for n, (dtype, shape) in zip(names, types, strict=True))
@@ -120,10 +116,7 @@ def check_wide(sides: Sides, types: Types, name: str) -> None:
         return  # a side asks for a narrow type by name
     rng = np.random.default_rng(_SEED)
     row = [drawn(dtype, _plain(shape), "whole" if dtype.is_integer else "normal", rng) for dtype, shape in types]
-    with private_nodes():
-        leaves = list(leaves_of(types))
-        values = dict(zip(leaves, row, strict=True))
-        left, right = (interpret(side.over(leaves), values)[0] for side in sides.written)
+    left, right = (interpreted(side, types, row)[0] for side in sides.written)
     found = difference(left, right, Contract.FAST, _WIDE)
     if found is not None:
         raise ArgumentError(f"{name}: the sides differ, computed in float64\n  {found}", rule="they are not equal.")
