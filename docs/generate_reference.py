@@ -130,6 +130,8 @@ they give from the annotations of the function.
             "Loops and branches inside compiled graphs": "transform.control",
             "Scans of any function": "transform.associative",
             "Python inside compiled graphs": "transform.callback",
+            "Equalities of your own": "doors.rules",
+            "Operations of your own": "doors.operations",
             "Looking inside": "transform.explain",
             "Faster schedules": "tuning.programs",
         },

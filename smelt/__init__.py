@@ -105,6 +105,8 @@ if TYPE_CHECKING:
     from smelt import optim as optim
     from smelt import train as train
     from smelt.debug import profile as profile
+    from smelt.doors import custom_op as custom_op
+    from smelt.doors import rule as rule
     from smelt.formats import load as load
     from smelt.formats import save as save
     from smelt.nn.losses import cross_entropy as cross_entropy
@@ -163,6 +165,8 @@ _LAZY = dict.fromkeys(
     "cross_entropy": "smelt.nn.losses",
     "load": "smelt.formats",
     "profile": "smelt.debug",
+    "rule": "smelt.doors",
+    "custom_op": "smelt.doors",
     "save": "smelt.formats",
     "tune": "smelt.tuning",
 }
@@ -218,6 +222,8 @@ __all__ = [
     "scan",
     "associative_scan",
     "callback",
+    "custom_op",
+    "rule",
     "random",
     "data",
     "debug",

@@ -17,9 +17,9 @@ FRONT_DOOR = "smelt"  # `import smelt` itself: smelt/__init__.py
 
 # The pipeline. Each name imports only from those before it; whoever comes after the front door may use the public API.
 LAYOUT = (
-    *("errors", "brought", "names", "shown", "config", "tracebacks", "dtypes", "tree", "locks", "diskcache"),
+    *("errors", "brought", "names", "shown", "config", "tracebacks", "dtypes", "tree", "locks", "diskcache", "stated"),
     *("graph", "derive", "rewrite", "kernel", "cost", "egraph", "fuse", "schedule", "render", "device"),
-    *("plan", "compiler", "search", "runtime", "tensor", "transform", "debug", "tuning"),
+    *("plan", "compiler", "search", "runtime", "tensor", "transform", "debug", "doors", "tuning"),
     *("nn", "optim", "formats", "train", "data"),
     FRONT_DOOR,
     *("llm", "bench", "view", "cli", "__main__"),

@@ -249,7 +249,7 @@ def test_no_public_function_takes_arguments_by_place_only() -> None:
         for parameter in inspect.signature(function).parameters.values()
         if parameter.kind is parameter.POSITIONAL_ONLY
     ]
-    assert by_place == ["jit"]  # `sm.jit(donate=(0,))` without a function is a decorator
+    assert by_place == ["jit", "rule"]  # `sm.jit(donate=(0,))` without a function is a decorator
 
 
 def test_other_libraries_words_for_arguments_are_understood() -> None:

@@ -92,7 +92,8 @@ def compile_key(
     if explain:
         texts["graph"] = print_graph(roots)
     with stages.stage("rewrite"):
-        roots = simplify(roots, plans(key.contracts, device.profile, weighed.append if explain else None))
+        planner = plans(key.contracts, device.profile, weighed.append if explain else None, key.rules)
+        roots = simplify(roots, planner)
     if explain:
         texts["rewritten"] = print_graph(roots)
     if settings().verify:

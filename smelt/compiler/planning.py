@@ -26,37 +26,37 @@ _RENAMING: Final = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE)  # what takes no memory
 Plans = Callable[[Sequence[Node]], list[Node]]
 
 
-def plans(contracts: str, profile: Profile, noted: Callable[[Weighed], None] | None = None) -> Plans:
-    """How graphs become the cheapest of all that are equal under a contract. `noted` is told what was weighed, and what
-    contracts beyond that would have gained.
+def plans(contracts: str, profile: Profile, noted: Callable[[Weighed], None] | None = None, stated: str = "") -> Plans:
+    """How graphs become the cheapest of all that are equal under a contract, by rules that users have `stated` as well.
+    `noted` is told what was weighed, and what contracts beyond that would have gained.
     """
     if contracts == "off":
         return list
     prices = _pricing(profile)
     if noted is None:
-        return lambda roots: _planner(contracts).planned(roots, prices)
+        return lambda roots: _planner(contracts, stated).planned(roots, prices)
     beyond = [one.value for one in Contract if not Contract(contracts).allows(one)]
 
     def planned(roots: Sequence[Node]) -> list[Node]:
-        taken = {one.written: one for one in _weighed(contracts, True, roots, prices)}
+        taken = {one.written: one for one in _weighed(contracts, True, roots, prices, stated)}
         for weighed in taken.values():
             noted(weighed)
         for contract in beyond:
             hints = [
                 hint
-                for hint in _weighed(contract, False, roots, prices)
+                for hint in _weighed(contract, False, roots, prices, stated)
                 if hint.written not in taken or hint.chosen_seconds <= PAYS * taken[hint.written].chosen_seconds
             ]
             for hint in hints:
                 noted(hint)
             if hints:
                 break
-        return _planner(contracts).planned(roots, prices)
+        return _planner(contracts, stated).planned(roots, prices)
 
     return planned
 
 
-def _weighed(contract: str, accepted: bool, roots: Sequence[Node], prices: Pricing) -> list[Weighed]:
+def _weighed(contract: str, accepted: bool, roots: Sequence[Node], prices: Pricing, stated: str) -> list[Weighed]:
     """What was weighed, or beyond what is accepted what would have been chosen."""
     found: list[Weighed] = []
 
@@ -64,13 +64,13 @@ def _weighed(contract: str, accepted: bool, roots: Sequence[Node], prices: Prici
         if accepted or plan.chosen is not None:
             found.append(Weighed.of(contract, accepted, island, plan))
 
-    _planner(contract).planned(roots, prices, seen)
+    _planner(contract, stated).planned(roots, prices, seen)
     return found
 
 
-@functools.cache
-def _planner(contracts: str) -> Planner:
-    return Planner(rules_for(Contract(contracts)))
+@functools.lru_cache(maxsize=32)
+def _planner(contracts: str, stated: str) -> Planner:
+    return Planner(rules_for(Contract(contracts), stated), stated)
 
 
 def _pricing(profile: Profile) -> Pricing:

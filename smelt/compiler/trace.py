@@ -43,6 +43,7 @@ from smelt.graph import (
     without_aliases,
 )
 from smelt.graph.checks import with_checks
+from smelt.stated import stated
 
 _Taken = dict[Hashable, int]  # by node or axis of a slice, the number of the argument that it was taken out as
 Bases = dict[Node, "LeafView | Node | None"]  # a view of a leaf, a constant that is repeated, or neither
@@ -77,6 +78,7 @@ class GraphKey(NamedTuple):
     starts: int
     calls_python: bool  # functions of this process, which no other one has
     contracts: str = "exact"  # how far results may differ from what is written: `config.CONTRACTS`
+    rules: str = ""  # the name of those that users have stated
 
 
 class Traced(NamedTuple):
@@ -203,6 +205,7 @@ def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool
         len(starts),
         writer.calls_python,
         contracts or settings().contracts,
+        stated(),
     )
     return Traced(key, inputs, scalars, starts, tuple(dims), (*[DONE] * len(effects), *checks.values()))
 

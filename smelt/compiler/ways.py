@@ -46,7 +46,7 @@ def other_ways(
     key: GraphKey, profile: Profile, choices: Choices, step: int, goes_on: Callable[[], bool] = lambda: True
 ) -> list[Way]:
     """The sites of one of the `STEPS` in a graph that is cut by these choices, best first, as far as there is time."""
-    roots, _ = prepare(simplify(rebuild(key), plans(key.contracts, profile)), key.inputs, profile)
+    roots, _ = prepare(simplify(rebuild(key), plans(key.contracts, profile, stated=key.rules)), key.inputs, profile)
     model, now = Model(profile), fused(roots, profile, choices)
     own = model.kernels(now)
     seen = {own}

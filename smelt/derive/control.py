@@ -34,6 +34,7 @@ from smelt.graph.closed import items
 PullBack = Callable[[Sequence[Node], Sequence[Node], Sequence[Node]], list[Node | None]]
 PushForward = Callable[[Sequence[Node], Mapping[Node, Node]], list[Node | None]]
 Batch = Callable[[Sequence[Node], Mapping[Node, Node], IndexLike], list[Node | None]]
+BatchedCall = Callable[[Sequence[Node], Sequence[Node | None], IndexLike], Sequence[Node]]  # sources, those of batches
 
 
 def _like(nodes: Iterable[Node], skipped: int = 0) -> list[Node]:
@@ -319,7 +320,10 @@ def host_forward(node: Node, tangents: Sequence[Node | None], push_forward: Push
 
 
 def host_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, batch: Batch) -> dict[int, Node]:
-    """A call for each element, one after the other."""
+    """A call for each element, one after the other, unless the function knows a better way."""
+    rule: BatchedCall | None = getattr(node.attribute.function, "batched", None)
+    if rule is not None:
+        return dict(enumerate(rule(node.sources, batched, size)))
     same = [k for k, x in enumerate(batched) if x is None]
     apart = [k for k, x in enumerate(batched) if x is not None]
     own = _like(node.sources)

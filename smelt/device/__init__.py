@@ -20,5 +20,17 @@ from smelt.device.memory import (
     size_class,
     wrap,
 )
-from smelt.device.protocol import REGISTER, Builder, Control, Device, HostStep, Launch, Library, Listing, Program, Step
+from smelt.device.protocol import (
+    REGISTER,
+    Builder,
+    Control,
+    Device,
+    HostStep,
+    Launch,
+    Library,
+    Listing,
+    Program,
+    RefusedCodeError,
+    Step,
+)
 from smelt.device.registry import HOST, MODULES, describe, is_name, open_device

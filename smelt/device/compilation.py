@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from smelt.device.discovery import INSTALL_HINT, Compiler, settle_flags
+from smelt.device.protocol import RefusedCodeError
 from smelt.diskcache import disk_cache
-from smelt.errors import CompilerError, InternalError
+from smelt.errors import CompilerError
 
 TIME_LIMIT: Final = 120.0  # seconds for one run of the compiler
 _LOOK: Final = 0.001  # seconds between looks at whether a program has ended
@@ -39,9 +40,9 @@ def run_count() -> int:
     return len(_runs)
 
 
-def refused(key: str, source: str, said: bytes, language: str = "C", suffix: str = ".c") -> InternalError:
+def refused(key: str, source: str, said: bytes, language: str = "C", suffix: str = ".c") -> RefusedCodeError:
     """The error for source that does not compile or load; both the source and what was said about it are kept."""
-    what = f"the {language} compiler refused generated code"
+    what, answer = f"the {language} compiler refused generated code", said.decode(errors="replace")
     cache = disk_cache()
     path = None if cache is None else cache.keep_file("failed", key, suffix, source.encode())
     if cache is not None and path is not None:
@@ -52,8 +53,8 @@ def refused(key: str, source: str, said: bytes, language: str = "C", suffix: str
             path.write_text(source, encoding="utf-8")
             path.with_suffix(".txt").write_bytes(said)
         except OSError:  # nowhere to keep it: what the compiler said has to do
-            return InternalError(f"{what}: {said.decode(errors='replace')[:2000]}")
-    return InternalError(f"{what}; it is kept, with the compiler's answer, as {path}")
+            return RefusedCodeError(f"{what}: {answer[:2000]}", answer)
+    return RefusedCodeError(f"{what}; it is kept, with the compiler's answer, as {path}", answer)
 
 
 @contextlib.contextmanager

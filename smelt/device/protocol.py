@@ -111,6 +111,14 @@ class HostStep:
 Step = Launch | Control | HostStep
 
 
+class RefusedCodeError(InternalError):
+    """Source that a compiler refuses, and what that says: a bug, where smelt has written it."""
+
+    def __init__(self, message: str, said: str) -> None:
+        super().__init__(message)
+        self.said = said
+
+
 class Listing(NamedTuple):
     """A program as plain data: steps over slots, each a base (0: the arena, REGISTER: a pointer there) and an offset in
     bytes.

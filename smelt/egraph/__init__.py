@@ -6,15 +6,19 @@ plan on every machine of a kind, and what no rule can begin in costs one look at
 """
 
 from smelt.egraph.found import PAYS, Alternative, Plan
-from smelt.egraph.islands import Island
+from smelt.egraph.islands import DEPTH, Frozen, Island
 from smelt.egraph.plan import Planner, Pricing, Weighed
 from smelt.egraph.rules import RULES, rules_for
-from smelt.egraph.saturate import Fuel, Report
+from smelt.egraph.saturate import COMMUTATIVE, Fuel, Report
+from smelt.egraph.tried import tried
 
 __all__ = [
+    "COMMUTATIVE",
+    "DEPTH",
     "PAYS",
     "RULES",
     "Alternative",
+    "Frozen",
     "Fuel",
     "Island",
     "Plan",
@@ -23,4 +27,5 @@ __all__ = [
     "Report",
     "Weighed",
     "rules_for",
+    "tried",
 ]

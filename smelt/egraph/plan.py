@@ -73,10 +73,10 @@ def _microseconds(seconds: float) -> str:
 
 
 class Planner:
-    """Plans graphs with some rules."""
+    """Plans graphs with some rules; if not all of them are smelt's own, with the name of what they are."""
 
-    def __init__(self, rules: Sequence[Rule], fuel: Fuel = FUEL) -> None:
-        self.rules, self.fuel = tuple(rules), fuel
+    def __init__(self, rules: Sequence[Rule], stated: str = "", fuel: Fuel = FUEL) -> None:
+        self.rules, self.stated, self.fuel = tuple(rules), stated, fuel
         self.starts: Starts = starts_of(rules)
         self.plans: Remembered[object, Plan] = Remembered(REMEMBERED)
 
@@ -116,7 +116,7 @@ class Planner:
         key = (pricing.name, island.frozen())
         known = self.plans.get(key)
         if known is None:
-            name = name_of(pricing.name, [rule.name for rule in self.rules], self.fuel, key[1])
+            name = name_of(pricing.name, [rule.name for rule in self.rules], self.stated, self.fuel, key[1])
             known = load(name, key[1])
             if known is None:
                 known = self._plan(island, pricing)

@@ -348,7 +348,7 @@ def test_the_same_graph_gives_the_same_plan_twice() -> None:
         found = []
         for seed in range(12):
             roots = rewrite(random_program(seed, 9, f32))
-            planner = Planner(rules_for(Contract.FAST), Fuel(turns=4, forms=300))
+            planner = Planner(rules_for(Contract.FAST), fuel=Fuel(turns=4, forms=300))
             found.append(print_graph(planner.planned(roots, FLOPS)))
         return found
 

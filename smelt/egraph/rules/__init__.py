@@ -9,12 +9,13 @@ from typing import Final
 
 from smelt.egraph.rules import functions, joins, picks, products, sums
 from smelt.rewrite import Contract, Rule
+from smelt.stated import rules_of
 
 _FAMILIES = [module.family for module in (products, sums, joins, picks, functions)]
 
 RULES: Final[tuple[Rule, ...]] = tuple(rule for family in _FAMILIES for rule in family.rules)
 
 
-def rules_for(most: Contract) -> tuple[Rule, ...]:
-    """The rules that somebody accepts who accepts this contract."""
-    return tuple(rule for rule in RULES if most.allows(rule.contract))
+def rules_for(most: Contract, stated: str = "") -> tuple[Rule, ...]:
+    """The rules that somebody accepts who accepts this contract; with those that users have stated, by their name."""
+    return tuple(rule for rule in (*RULES, *rules_of(stated)) if most.allows(rule.contract))

@@ -1,0 +1,15 @@
+"""Doors for users: equalities that the compiler plans with (`rule`), and operations of their own (`custom_op`).
+
+Takes tensor code of users; gives things that the stages of smelt take. Always holds: whatever comes in is tested
+against the reference before it is used, and refused with an error that shows what is wrong with it.
+"""
+
+import sys
+
+from smelt.doors.operations import CustomOp, custom_op
+from smelt.doors.rules import StatedRule, rule
+from smelt.names import understand
+
+__all__ = ["rule", "StatedRule", "custom_op", "CustomOp"]
+
+understand(sys.modules[__name__])
