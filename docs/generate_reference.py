@@ -132,6 +132,7 @@ they give from the annotations of the function.
             "Python inside compiled graphs": "transform.callback",
             "Equalities of your own": "doors.rules",
             "Operations of your own": "doors.operations",
+            "Kernels of your own": "doors.kernels",
             "Looking inside": "transform.explain",
             "Faster schedules": "tuning.programs",
         },

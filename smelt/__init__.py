@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from smelt import optim as optim
     from smelt import train as train
     from smelt.debug import profile as profile
+    from smelt.doors import custom_kernel as custom_kernel
     from smelt.doors import custom_op as custom_op
     from smelt.doors import rule as rule
     from smelt.formats import load as load
@@ -166,6 +167,7 @@ _LAZY = dict.fromkeys(
     "load": "smelt.formats",
     "profile": "smelt.debug",
     "rule": "smelt.doors",
+    "custom_kernel": "smelt.doors",
     "custom_op": "smelt.doors",
     "save": "smelt.formats",
     "tune": "smelt.tuning",
@@ -222,6 +224,7 @@ __all__ = [
     "scan",
     "associative_scan",
     "callback",
+    "custom_kernel",
     "custom_op",
     "rule",
     "random",

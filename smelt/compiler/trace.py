@@ -40,9 +40,9 @@ from smelt.graph import (
     take,
     topological,
     with_bodies,
+    with_checks,
     without_aliases,
 )
-from smelt.graph.checks import with_checks
 from smelt.stated import stated
 
 _Taken = dict[Hashable, int]  # by node or axis of a slice, the number of the argument that it was taken out as

@@ -15,8 +15,20 @@ from smelt.derive.custom import Call, Custom, Stopped, stand_in
 from smelt.derive.moves import filled
 from smelt.dtypes import bool_, int64
 from smelt.errors import InternalError
-from smelt.graph import CONTROL, ELEMENTWISE, IndexLike, Node, Op, Span, alias, build, composites, derived, topological
-from smelt.graph.node import made
+from smelt.graph import (
+    CONTROL,
+    ELEMENTWISE,
+    IndexLike,
+    Node,
+    Op,
+    Span,
+    alias,
+    build,
+    composites,
+    derived,
+    made,
+    topological,
+)
 
 
 def batch(roots: Iterable[Node], batched: Mapping[Node, Node], size: IndexLike) -> list[Node]:

@@ -63,7 +63,7 @@ class custom_vjp(Generic[T]):
         return () if self._forward is None or self._backward is None else (self._forward, self._backward)
 
     def __call__(self, *args: Any) -> T:
-        name = f"custom_vjp {self.__wrapped__.__name__}"
+        name = f"custom_vjp {getattr(self.__wrapped__, '__name__', type(self.__wrapped__).__name__)}"
         if self._forward is None or self._backward is None:
             raise ArgumentError(f"{name}: it has no gradient yet", hint="Call defvjp(forward, backward) first.")
         with runtime.free_to_read():

@@ -130,3 +130,15 @@ def test_the_way_back_of_a_batch_knows_nothing_of_the_values_it_is_given() -> No
     function.defvjp(lambda x, k: (x[k], (x, k)), choosing)
     with pytest.raises(TraceError, match="the value is not known"):
         sm.grad(lambda x: sm.vmap(function)(x, k).sum())(x)
+
+
+def test_an_object_that_is_called_may_have_a_gradient_of_its_own() -> None:
+    class Cube:
+        def __call__(self, x: sm.Tensor) -> sm.Tensor:
+            return x * x * x
+
+    cube = sm.custom_vjp(Cube())
+    cube.defvjp(lambda x: (x * x * x, x), lambda x, ct: (7 * ct,))
+    assert sm.grad(cube)(2.0).item() == 7
+    with pytest.raises(ArgumentError, match="custom_vjp Cube: it has no gradient yet"):
+        sm.custom_vjp(Cube())(sm.ones(()))
