@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from smelt.compiler.record import own_version
-from smelt.cost import Profile, assumed
-from smelt.cost.operations import instructions
+from smelt.cost import Profile, assumed, instructions
 from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for
 from smelt.fuse import Group, contiguous, partition, ready, storable
 from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, expand, product_of, topological, upper

@@ -5,7 +5,8 @@ Gives a `Profile` (vectors, registers, caches, cores), `Rates` (how fast these a
 them measures nothing.
 """
 
+from smelt.cost.operations import instructions
 from smelt.cost.profile import Profile, profile
 from smelt.cost.rates import Rates, assumed, known
 
-__all__ = ["Profile", "Rates", "assumed", "known", "profile"]
+__all__ = ["Profile", "Rates", "assumed", "instructions", "known", "profile"]
