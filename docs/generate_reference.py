@@ -133,6 +133,7 @@ they give from the annotations of the function.
             "Equalities of your own": "doors.rules",
             "Operations of your own": "doors.operations",
             "Kernels of your own": "doors.kernels",
+            "Settings for a while": "config",
             "Looking inside": "transform.explain",
             "Faster schedules": "tuning.programs",
         },

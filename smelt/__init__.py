@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt import errors, names, tracebacks, tree
 from smelt.config import VERSION as __version__
+from smelt.config import configure
 from smelt.dtypes import (
     DType,
     bfloat16,
@@ -216,6 +217,7 @@ __all__ = [
     "stop_gradient",
     "jit",
     "vmap",
+    "configure",
     "explain",
     "tune",
     "cond",

@@ -120,18 +120,35 @@ def settings() -> Settings:
     return _settings
 
 
+def _checked(changes: dict[str, Any]) -> dict[str, Any]:
+    for name, value in changes.items():
+        if name not in Settings._fields:
+            import difflib
+
+            near = difflib.get_close_matches(name, Settings._fields, 1)
+            raise ArgumentError(f"configure: there is no setting {name!r:.80}", hint=f"Use {near[0]}." if near else "")
+        words = {"contracts": (*CONTRACTS, "off"), "tuned": TUNED}.get(name)
+        if words and value not in words:
+            raise ArgumentError(f"configure: {name}={value!r:.80}", hint=f"Use one of: {', '.join(words)}.")
+    return changes
+
+
 def change(**changes: Any) -> None:
     """Change settings for good."""
     global _settings
-    _settings = _settings._replace(**changes)
+    _settings = _settings._replace(**_checked(changes))
 
 
 @contextlib.contextmanager
 def configure(**changes: Any) -> Iterator[Settings]:
-    """Change settings inside a `with` block: `with configure(threads=1): ...`."""
+    """Change settings inside a `with` block: `with sm.configure(contracts="regroups"): ...`.
+
+    `contracts` says how far programs may differ from what is written, for what is compiled in the block; `tuned`
+    whether choices that were measured are used; `verify` checks every stage; `debug` prints what is compiled.
+    """
     global _settings
     before = _settings
-    _settings = before._replace(**changes)
+    _settings = before._replace(**_checked(changes))
     try:
         yield _settings
     finally:

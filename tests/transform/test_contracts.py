@@ -1,0 +1,70 @@
+"""How far a compiled function may differ from what is written: `jit(contracts=)`, `sm.configure` and the environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt.errors import ArgumentError
+from smelt.transform.explain import examine
+from tests.fuse.running import Array
+
+
+def head(x: sm.Tensor, w: sm.Tensor) -> sm.Tensor:
+    return (x @ w).sum(axis=0)
+
+
+def arrays() -> tuple[Array, Array]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((64, 24)).astype(np.float32), rng.standard_normal((24, 40)).astype(np.float32)
+
+
+def rules(contracts: str | None) -> set[str]:
+    x, w = map(sm.asarray, arrays())
+    return {
+        rule for plan in examine(sm.jit(head, contracts=contracts), x, w).plans if plan.accepted for rule in plan.rules
+    }
+
+
+def test_a_contract_says_what_may_be_done() -> None:
+    x, w = map(sm.asarray, arrays())
+    expected = head(x, w).numpy()
+    for contracts in ("off", "exact", "reassociates", "regroups", "fast"):
+        np.testing.assert_allclose(sm.jit(head, contracts=contracts)(x, w).numpy(), expected, rtol=1e-4, atol=1e-4)
+    assert not rules("off") and not rules("exact") and not rules(None)
+    assert rules("regroups") == {"sum_factors_first"}
+
+
+def test_what_is_compiled_in_a_block_has_its_contract() -> None:
+    x, w = map(sm.asarray, arrays())
+    with sm.configure(contracts="regroups"):
+        key, _ = sm.jit(head).graph_key(x, w)
+        assert key.contracts == "regroups" and rules(None) == {"sum_factors_first"}
+        assert sm.jit(head, contracts="exact").graph_key(x, w)[0].contracts == "exact", "what is said nearer counts"
+    assert sm.jit(head).graph_key(x, w)[0].contracts == "exact"
+    dynamic = sm.jit(head, dynamic=True, contracts="regroups")
+    for rows in (64, 32, 16):
+        np.testing.assert_allclose(dynamic(x[:rows], w).numpy(), head(x[:rows], w).numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_hints_tell_what_another_contract_would_gain() -> None:
+    x, w = map(sm.asarray, arrays())
+    [hint] = examine(head, x, w).plans
+    assert not hint.accepted and hint.contract == "regroups" and 'contracts="regroups" would make this' in str(hint)
+
+
+def test_mistakes() -> None:
+    with pytest.raises(ArgumentError, match="no contract 'loose'"):
+        sm.jit(head, contracts="loose")
+    with pytest.raises(ArgumentError, match="no setting 'contract'"), sm.configure(contract="fast"):
+        pass
+    with pytest.raises(ArgumentError, match="contracts='loose'"), sm.configure(contracts="loose"):
+        pass
+    run = [sys.executable, "-c", "import smelt"]
+    said = subprocess.run(run, env={**os.environ, "SMELT_CONTRACTS": "loose"}, capture_output=True, text=True)
+    assert said.returncode and "SMELT_CONTRACTS" in said.stderr and "regroups" in said.stderr
