@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from smelt.cli.devices import print_table
+from smelt.errors import ArgumentError
 
 # What needs the compiler is loaded when a command runs: help is instant.
 if TYPE_CHECKING:
@@ -115,6 +116,10 @@ def take(arguments: argparse.Namespace) -> int:
 
     counts = exchange.take(_log(), arguments.file, record.new_run(), arguments.trust)
     taken, how = counts.pop("taken"), "as they are" if arguments.trust else "as hints"
+    if set(counts) == {"damaged"} and not taken:
+        raise ArgumentError(
+            f"{arguments.file} has no choices in it", hint="Files of choices are written by smelt tune export."
+        )
     if arguments.json:
         _print_json({"file": str(arguments.file), "taken": taken, "trusted": arguments.trust, "left_out": dict(counts)})
         return 0

@@ -19,7 +19,7 @@ STATES: Final = ("timed", "refused", "wrong", "hung", "crashed")  # of contender
 _WIDTH = 44  # of a kernel's name
 
 
-@dataclass
+@dataclass(repr=False)
 class Row:
     """A kernel: what it took before, and what the search for a better schedule has found."""
 
@@ -27,6 +27,9 @@ class Row:
     found: climb.Climb
     share: float  # of the time of all kernels
     stored: bool = False
+
+    def __repr__(self) -> str:
+        return f"Row({self.question.name!r}, {len(self.found.tried)} tried, {self.gain:.3f} times as fast)"
 
     @classmethod
     def of(cls, question: Question, found: climb.Climb, total: float) -> Row:

@@ -140,6 +140,8 @@ def test_choices_travel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert cli.main(["tune", "import", "--trust", file]) == 0
         assert cli.main(["tune", "forget", "--last"]) == 0
         assert cli.main(["tune", "import", str(tmp_path / "missing")]) == 1
+        (tmp_path / "letter").write_text("dear database\n")
+        assert cli.main(["tune", "import", str(tmp_path / "letter")]) == 1, "no choices in it"
     with configure(data_dir=""):
         assert cli.main(["tune", "list"]) == 1
     assert "SMELT_DATA_DIR" in capsys.readouterr().err
