@@ -36,7 +36,6 @@ LEAST_SHARE: Final = 0.005  # of the time: a kernel below it is not worth a sear
 _SETTLING: Final = 6  # calls after which inputs that stay the same are prepared
 _COMPARING: Final = 0.01  # of the time, for one comparison, and at most so many seconds if calls are short
 _COMPARED: Final = 3.0
-_AGAIN: Final = 2  # times as long a search may take once more, if there was no time to race anything
 _LONGER: Final = 300  # runs of a kernel that its search may take longer, if these are long
 _NOTHING: Final = "Nothing was computed with smelt: tensors are lazy until values are asked for, or `jit` is called."
 _INTERRUPTED: Final = "Interrupted: what was found until then is all there is."
@@ -216,16 +215,11 @@ def _search(
                 progress.found(tuning.states + found.states, found.fastest)
 
             try:
-                while True:
-                    limits = climb.Limits(seconds, run=one.run, stale=pace.budget.stale)
-                    racer = functools.partial(_prepared, racers, one, tuning.seed, limits, progress)
-                    by, rng = _told_by(outside, measurer, racer), random.Random(tuning.seed)
-                    seeds, losers = list(keeper.seeds(one)), keeper.losers(one)
-                    climb.climb(one.region, one.device, by, limits, rng, seeds, pace.now, told, losers)
-                    # Where compilers took all of the time, nothing was raced; what they have built is there now.
-                    if any(found.states["timed"] for found in searched) or pace.left < _AGAIN * seconds:
-                        break
-                    seconds *= _AGAIN
+                limits = climb.Limits(seconds, run=one.run, stale=pace.budget.stale)
+                racer = functools.partial(_prepared, racers, one, tuning.seed, limits, progress)
+                by, rng = _told_by(outside, measurer, racer), random.Random(tuning.seed)
+                seeds, losers = list(keeper.seeds(one)), keeper.losers(one)
+                climb.climb(one.region, one.device, by, limits, rng, seeds, pace.now, told, losers)
             finally:  # whatever happens next
                 rows = [Row.of(one, found, tuning.total) for found in searched]
                 tuning.rows += rows
