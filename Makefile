@@ -92,7 +92,7 @@ tuned: $(DEV_STAMP)
 	$(RUN) -m smelt.bench.shipping
 
 fuzz: $(DEV_STAMP)
-	SMELT_TEST_ALL=1 SMELT_TEST_FUZZ=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup -m "not slow" tests/property tests/kernel tests/fuse tests/schedule tests/rewrite tests/graph
+	SMELT_TEST_ALL=1 SMELT_TEST_FUZZ=1 $(RUN) -m pytest -q -n $(WORKERS) --dist loadgroup -m "not slow" tests/property tests/kernel tests/fuse tests/schedule tests/rewrite tests/egraph tests/graph
 	$(MAKE) --no-print-directory hunt COUNT=20000
 
 # Whole programs against NumPy and PyTorch, new ones at every run. They are seen once: nothing is kept.

@@ -11,7 +11,7 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.egraph.classes import EGraph
-from smelt.egraph.extract import Chosen, built, keeps_extremes, priced
+from smelt.egraph.extract import Chosen, Table, built, keeps_extremes, priced
 from smelt.graph import Node, build
 from tests.egraph.examples import argmax, matmul, one_hot, rows
 from tests.rewrite.growing import leaf
@@ -97,6 +97,23 @@ def _product_total(g: Growing, x: Node) -> Node:
     return build.reduce("add", build.mul(x, g.like((m, n))), g.pick([(0,), (1,), (0, 1)]), keep_axes=True)
 
 
+def _terms_total(g: Growing, x: Node) -> Node:
+    m, n = sizes(x)
+    total = matmul(g.like((m, 3)), g.like((3, n)))
+    for term in [x, g.like((m, n))][: g.pick((1, 2))]:
+        total = build.add(total, term)
+    return build.reduce("add", total, g.pick([(0,), (1,), (0, 1)]), keep_axes=True)
+
+
+def _with_common(g: Growing, x: Node) -> Node:
+    m, n = sizes(x)
+    k = g.pick(SIZES)
+    a, b = matmul(x, g.like((n, k))), matmul(x, g.like((n, k)))
+    if g.random.random() < 0.3:
+        a = build.add(a, g.like((m, k)))
+    return build.binary(g.pick(("add", "sub")), a, b)
+
+
 def _concat(g: Growing, x: Node) -> Node:
     m, n = sizes(x)
     axis = g.random.randrange(2)
@@ -117,6 +134,9 @@ def _turned(g: Growing, x: Node) -> Node:
 
 
 def _function(g: Growing, x: Node) -> Node:
+    m, n = sizes(x)
+    if g.random.random() < 0.3:
+        return build.binary(g.pick(("max", "min")), x, g.like((m, n)))
     return build.unary(g.pick(("tanh", "neg", "abs", "sin")), x)
 
 
@@ -125,7 +145,7 @@ def _softmax(g: Growing, x: Node) -> Node:
 
 
 STEPS: tuple[Step, ...] = (_matmul, _matmul, _matmul, _add, _add, _scale, _outer, _total, _product_total, _concat)
-STEPS += (_rows, _rows, _one_hot, _turned, _function, _softmax)
+STEPS += (_terms_total, _with_common, _rows, _rows, _one_hot, _turned, _function, _softmax)
 
 
 def _argmax(g: Growing, x: Node) -> Node:
@@ -136,9 +156,9 @@ def _argmax(g: Growing, x: Node) -> Node:
     elif kind == 1:
         x = build.unary(g.pick(("cbrt", "atan")), x)  # of which few values are equal by rounding
     elif kind == 2:
-        x = build.add(x, g.like((m, 1)))
+        x = build.binary(g.pick(("add", "sub")), x, g.like((m, 1)))
     else:
-        x = build.mul(x, build.exp(build.tanh(g.like((m, 1)))))
+        x = build.binary(g.pick(("mul", "div")), x, build.exp(build.tanh(g.like((m, 1)))))
     return argmax(x, 1)
 
 
@@ -154,12 +174,16 @@ def _powers(g: Growing, x: Node) -> Node:
     return build.mul(build.exp(build.tanh(x)), build.exp(build.tanh(g.like((m, n)))))
 
 
+def _divided(g: Growing, x: Node) -> Node:
+    return build.div(x, build.exp(build.tanh(g.like((sizes(x)[0], 1)))))
+
+
 def _extreme(g: Growing, x: Node) -> Node:
     axes = g.pick([(0,), (1,)])
     return build.reduce(g.pick(("max", "min")), build.unary(g.pick(("tanh", "atan")), x), axes, keep_axes=True)
 
 
-LOOSE: tuple[Step, ...] = (_argmax, _argmax, _distances, _powers, _extreme)
+LOOSE: tuple[Step, ...] = (_argmax, _argmax, _distances, _powers, _divided, _extreme)
 
 
 def random_program(seed: int, steps: int, dtype: DType, *, exact: bool = False) -> list[Node]:
@@ -170,9 +194,8 @@ def random_program(seed: int, steps: int, dtype: DType, *, exact: bool = False) 
     return growing.roots()
 
 
-def random_term(graph: EGraph, roots: Sequence[Node], random: Random) -> list[Node] | None:
-    """The roots with any form of each class, whatever it costs; None, if plans must not have these."""
-    table = priced(graph, roots, lambda form: 1.0)
+def random_choice(table: Table, roots: Sequence[Node], random: Random) -> Chosen:
+    """Any form of each class, whatever it costs, but never around in a circle."""
     chosen: Chosen = {}
     waiting = [(place, row) for place, rows in table.items() for row in rows]
     while any(root not in chosen for root in roots):
@@ -185,4 +208,10 @@ def random_term(graph: EGraph, roots: Sequence[Node], random: Random) -> list[No
                 left.append((place, row))
         assert len(left) < len(waiting)
         waiting = left
+    return chosen
+
+
+def random_term(graph: EGraph, roots: Sequence[Node], random: Random) -> list[Node] | None:
+    """The roots with any form of each class; None, if plans must not have these."""
+    chosen = random_choice(priced(graph, roots, lambda form: 1.0), roots, random)
     return built(chosen, roots) if keeps_extremes(graph, chosen, roots) else None

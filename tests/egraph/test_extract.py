@@ -19,6 +19,7 @@ from smelt.graph import Node, build
 from smelt.rewrite import Contract
 from tests.egraph.examples import argmax, matmul
 from tests.egraph.flops import FLOPS, flops, total
+from tests.egraph.programs import random_choice
 from tests.rewrite.growing import leaf
 from tests.rewrite.sampling import inputs, run
 
@@ -245,13 +246,7 @@ def test_what_is_compared_with_its_largest_value_is_compared_with_one_of_its_val
     leaves = inputs([root], 0, special=False)
     random, kept, lost = Random(0), 0, 0
     for _ in range(100):
-        chosen: Chosen = {}
-        waiting = [(node, row) for node, rows in table.items() for row in rows]
-        while place not in chosen:
-            random.shuffle(waiting)
-            for node, row in waiting:
-                if node not in chosen and all(read in chosen for read in row.reads):
-                    chosen[node] = row
+        chosen = random_choice(table, [place], random)
         (found,) = run(built(chosen, [place]), leaves)
         if keeps_extremes(graph, chosen, [place]):
             assert found.max() < 9
