@@ -156,6 +156,21 @@ def test_a_program_that_smelt_cannot_run_fails(monkeypatch: pytest.MonkeyPatch) 
     assert (row.verdict, row.detail) == (Verdict.FAILED, "smelt: smelt has no idea")
 
 
+def test_what_was_found_before_an_interrupt_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pair(self: FakeRing) -> Contest:
+        pairs.append(self)
+        if len(pairs) > 1:
+            raise KeyboardInterrupt
+        return Contest([(1.0, 2.0)] * 5)
+
+    pairs: list[FakeRing] = []
+    monkeypatch.setattr(FakeRing, "pair", pair)
+    report = measured(monkeypatch, {"smelt": 1.0}, "regroups")
+    assert [row.figure for row in report.rows] == [2.0, pytest.approx(2.0)]
+    assert report.text.endswith("interrupted")
+    assert report.failed
+
+
 def test_programs_that_need_more_alone_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ArgumentError, match="no rule for these programs is exact"):
         measured(monkeypatch, {"smelt": 1.0}, "exact", "pairwise")

@@ -88,7 +88,7 @@ class _Ring(Ring):
 
 
 def measure_algebra(names: Sequence[str], contracts: str, asked: Asked) -> Report:
-    """A row for each program that these contracts are enough for, and what they come to."""
+    """A row for each program that these contracts are enough for, and what they come to. Ctrl-C ends it early."""
     most = Contract(contracts)
     chosen = list(names or PROGRAMS)
     taking = [name for name in chosen if most.allows(PROGRAMS[name].needs)]
@@ -99,16 +99,27 @@ def measure_algebra(names: Sequence[str], contracts: str, asked: Asked) -> Repor
             f"bench: no rule for these programs is {contracts}", hint=f"They need: {', '.join(needed)}."
         )
     found, extra = Report([]), dict[str, Any]()
+    ended = ""
     with tempfile.TemporaryDirectory(prefix="smelt-bench-", ignore_cleanup_errors=True) as folder:
         for threads in asked.threads:
-            with _Ring(threads, folder, asked.quick) as ring:
-                results = [_measured(ring, name, contracts, asked) for name in taking]
-                # What no rule may touch must not change either.
-                checked = [_checked(ring, name, contracts, asked) for name in others if most is Contract.EXACT]
+            results: list[Result] = []
+            checked: list[Result] = []
+            try:
+                with _Ring(threads, folder, asked.quick) as ring:
+                    for name in taking:
+                        results.append(_measured(ring, name, contracts, asked))
+                    # What no rule may touch must not change either.
+                    for name in others if most is Contract.EXACT else ():
+                        checked.append(_checked(ring, name, contracts, asked))
+            except KeyboardInterrupt:
+                ended = "interrupted"
             found.rows += rows(results, checked, threads, contracts, is_judged=not asked.quick)
             extra[str(threads)] = [result.json() for result in (*results, *checked)]
+            if ended:
+                break
     found.extra = {"contracts": contracts, "programs": extra}
-    found.text = _left_out(others, contracts)
+    found.text = "\n\n".join(filter(None, (_left_out(others, contracts), ended)))
+    found.failed = True if ended else None
     return found
 
 
@@ -169,7 +180,10 @@ def rows(
         bar, told = COMPILED if is_whole else None, f"{len(compiled)} programs, the faster of {' and '.join(COMPILERS)}"
         name = f"against compilers: geometric mean{beside}"
         found.append(Row(name, geomean(compiled), "×", bar, at_least=True, detail=told))
-    return [*found, *([_bits_row([*results, *checked], beside)] if contracts == Contract.EXACT.value else [])]
+    return [
+        *found,
+        *([_bits_row([*results, *checked], beside)] if results and contracts == Contract.EXACT.value else []),
+    ]
 
 
 def _bits_row(results: Sequence[Result], beside: str) -> Row:
