@@ -256,13 +256,23 @@ def _rules(matchers: Sequence[_Matcher], contract: Contract, name: str) -> tuple
     )
 
 
+def _numbers(function: Any) -> list[tuple[str, Any]]:
+    """The numbers and texts that a function reads from outside: other ones make another rule of the same text."""
+    try:
+        found = inspect.getclosurevars(function)
+    except (TypeError, ValueError):
+        return []
+    read = {**found.globals, **found.nonlocals}
+    return sorted((word, repr(value)) for word, value in read.items() if isinstance(value, int | float | str | tuple))
+
+
 def _statement(function: Any, matchers: Sequence[_Matcher], contract: Contract, name: str) -> Statement:
     """The rules with a digest of all that they say: the text, and the graphs that it gave."""
     try:
         text = inspect.getsource(function)
     except (OSError, TypeError, SmeltError):
         text = ""
-    parts = [name, contract.value, text]
+    parts = [name, contract.value, text, repr(_numbers(function))]
     for matcher in matchers:
         parts += [repr(matcher.example.types), repr(matcher.example.only_here)]
         parts += [repr((sides.left, sides.right)) for sides in matcher.known.values() if sides]

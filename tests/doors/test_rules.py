@@ -204,6 +204,21 @@ def test_keys_of_graphs_know_the_rules_in_force() -> None:
     assert len(set(keys)) == 3
 
 
+def test_what_a_rule_reads_from_outside_is_part_of_what_it_says() -> None:
+    def made(limit: int) -> Any:
+        def small(x: sm.Tensor) -> tuple[sm.Tensor, sm.Tensor]:
+            turned = x.cumsum(axis=-1).flip(-1) if x.shape[0] < limit else -(-x).cumsum(axis=-1)
+            return x.cumsum(axis=-1).max(axis=-1), turned.max(axis=-1)
+
+        return sm.rule(small, contract="fast", examples=[(normal(3, 4),)])
+
+    names = []
+    for limit in (100, 100, 101):
+        with made(limit):
+            names.append(stated.stated())
+    assert names[0] == names[1] != names[2]
+
+
 def test_records_on_disk_know_the_rules_in_force(tmp_path: Path) -> None:
     def f(x: sm.Tensor) -> sm.Tensor:
         return x.cumsum(axis=-1).max(axis=-1)
