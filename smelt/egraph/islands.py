@@ -17,7 +17,7 @@ from smelt.rewrite import Key, Pattern, Rule, key_of, keys_of, matches
 
 DEPTH: Final = 8  # nodes one below the other, from one where a rule begins
 LARGEST: Final = 64  # nodes of an island
-_SMALL: Final = (Op.CONST, Op.IOTA)  # what belongs to every island that reads it
+_SMALL: Final = (Op.CONST, Op.IOTA)  # what belongs to every island that reads it, also repeated
 _LAND: Final = frozenset(
     {*ELEMENTWISE, *VIEWS, *_SMALL, Op.PAD, Op.CONCAT, Op.REDUCE, Op.SCAN, Op.CONTRACT, Op.GATHER, Op.COMPOSITE}
 )
@@ -91,7 +91,7 @@ def _gathered(
     stages: dict[Node, int] = {}
     for node in reversed(order):
         above = [reader for reader in readers[node] if reader.leaf is None]
-        if node not in members or node.op in _SMALL:
+        if node not in members or is_small(node):
             stages[node] = max((stages[reader] + (reader in home) for reader in above), default=0)
             continue
         stage = max((stages[reader] for reader in above), default=0)
@@ -114,11 +114,18 @@ def _gathered(
 def _island(own: list[Node], readers: dict[Node, list[Node]], outside: set[Node]) -> Island:
     inside = set(own)
     for node in own:
-        inside.update(source for source in node.sources if source.op in _SMALL)
+        inside.update(x for source in node.sources if is_small(source) for x in topological([source]))
     nodes = topological(own, known=_Without(inside))
     inputs = dict.fromkeys(source for node in nodes for source in node.sources if source not in inside)
     outputs = [node for node in own if node in outside or any(reader not in inside for reader in readers[node])]
     return Island(nodes, list(inputs), outputs)
+
+
+def is_small(node: Node) -> bool:
+    """Whether a node is a number or a count, perhaps repeated."""
+    while node.op in (Op.RESHAPE, Op.EXPAND) and node.leaf is None:
+        node = node.sources[0]
+    return node.op in _SMALL
 
 
 class _Without:

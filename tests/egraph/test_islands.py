@@ -12,7 +12,7 @@ from smelt import dtypes
 from smelt.egraph import RULES, Island, Planner, rules_for
 from smelt.egraph.islands import LARGEST, Frozen, islands, starts_of
 from smelt.graph import Node, build, topological
-from smelt.rewrite import Contract
+from smelt.rewrite import Contract, Pattern
 from tests.egraph.examples import matmul, rows
 from tests.egraph.flops import FLOPS, total
 from tests.rewrite.growing import leaf
@@ -216,3 +216,11 @@ def test_long_chains_are_planned_without_recursion() -> None:
     planner = Planner(RULES)
     planner.planned([x], FLOPS)
     assert len(planner.plans) == 1
+
+
+def test_numbers_that_others_read_as_well_belong_to_the_island() -> None:
+    x = leaf(dtypes.float32, (5, 7))
+    zeros = build.const(0.0, dtypes.float32, (5, 7))
+    root = build.maximum(build.exp(build.add(x, zeros)), zeros)
+    [island] = islands([root], {"exp": [(Pattern("add"),)]})
+    assert island.inputs == [x]
