@@ -219,7 +219,7 @@ def test_long_chains_are_planned_without_recursion() -> None:
 
 
 def test_numbers_that_others_read_as_well_belong_to_the_island() -> None:
-    x = leaf(dtypes.float32, (5, 7))
+    x = leaf(dtypes.float32, 5, 7)
     zeros = build.const(0.0, dtypes.float32, (5, 7))
     root = build.maximum(build.exp(build.add(x, zeros)), zeros)
     [island] = islands([root], {"exp": [(Pattern("add"),)]})
