@@ -25,6 +25,7 @@ from tests.rewrite.sampling import inputs, run
 
 f32 = dtypes.float32
 DRAWS = 80
+pytestmark = pytest.mark.usefixtures("nothing_on_disk")
 
 
 class Puzzle(NamedTuple):
