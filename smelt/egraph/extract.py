@@ -19,7 +19,6 @@ from smelt.graph import Node, Op, with_sources
 ROUNDS: Final = 8  # over all classes, in search of changes
 LEAST: Final = 1e-9  # a change that is worth it, in proportion
 NEAR: Final = 0.25  # what a term may cost more than the best and still be asked for its price as kernels
-_COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le"})
 
 Price = Callable[[Node], float]  # of a form, in seconds, beside those of its sources
 
@@ -100,30 +99,21 @@ def used(chosen: Chosen, roots: Sequence[Node]) -> list[Node]:
 
 
 def keeps_extremes(graph: EGraph, chosen: Chosen, roots: Sequence[Node]) -> bool:
-    """Whether all that is compared with its own largest value still is. Computed otherwise, that may be none of its
-    values by rounding: argmax would find no place, and a gradient nobody to give to.
+    """Whether the largest value of what is computed is taken of it. Computed otherwise, that may be none of its values
+    by rounding, and somebody may look for it there: argmax would find no place, and a gradient nobody to give to.
     """
-
-    def any_form(place: Node) -> Iterable[Node]:
-        return graph.classes[place].forms
-
-    for node in used(chosen, roots):
+    order = used(chosen, roots)
+    computed = set(order)
+    for node in order:
+        of = {form.sources[0] for form in graph.classes[node].forms if _is_extreme(form)} & computed
         form = chosen[node].form
-        if form.op is Op.BINARY and form.attribute in _COMPARISONS:
-            for x, y in (form.sources, form.sources[::-1]):
-                if _is_extreme(y, x, any_form) and not _is_extreme(y, x, lambda place: (chosen[place].form,)):
-                    return False
+        if of and not (_is_extreme(form) and form.sources[0] in of):
+            return False
     return True
 
 
-def _is_extreme(y: Node, x: Node, forms: Callable[[Node], Iterable[Node]], views: int = 3) -> bool:
-    """Whether a class is the largest or smallest value of another, repeated, in one of these forms of it."""
-    for form in forms(y):
-        if form.op is Op.REDUCE and form.attribute.op in ("max", "min") and form.sources[0] is x:
-            return True
-        if views and form.op in (Op.RESHAPE, Op.EXPAND) and _is_extreme(form.sources[0], x, forms, views - 1):
-            return True
-    return False
+def _is_extreme(form: Node) -> bool:
+    return form.op is Op.REDUCE and form.attribute.op in ("max", "min")
 
 
 def _original(table: Table, first: Mapping[Node, Node]) -> Chosen:

@@ -26,6 +26,7 @@ from tests.rewrite.sampling import inputs, run
 
 f32 = dtypes.float32
 PLENTY = Fuel(turns=12, forms=1500, matches=1500)
+pytestmark = pytest.mark.usefixtures("nothing_on_disk")
 
 
 def sin(x: Node) -> Node:

@@ -25,6 +25,7 @@ from tests.rewrite.sampling import inputs, run
 
 f32 = dtypes.float32
 DRAWS = 80
+pytestmark = pytest.mark.usefixtures("nothing_on_disk")
 
 
 class Puzzle(NamedTuple):
@@ -258,6 +259,28 @@ def test_what_is_compared_with_its_largest_value_is_compared_with_one_of_its_val
     free = FLOPS._replace(graph=lambda roots: random.random())
     (planned,) = Planner(rules_for(Contract.FAST)).planned([root], free)
     assert run([planned], leaves)[0].max() < 9
+
+
+def test_the_largest_of_what_others_read_is_one_of_its_values() -> None:
+    """Whoever reads both may compare them, outside of what is planned together."""
+    z = build.mul(build.exp(leaf(f32, 9, 9)), build.exp(leaf(f32, 9, 9)))
+    roots = [z, build.reduce("max", z, (1,))]
+    graph = EGraph()
+    places = [graph.add(root) for root in roots]
+    saturate(graph, rules_for(Contract.FAST))
+    places = [graph.find(place) for place in places]
+    table = priced(graph, places, flops)
+    leaves = inputs(roots, 0, special=False)
+    kept, lost = 0, 0
+    for seed in range(60):
+        chosen = random_choice(table, places, Random(seed))
+        whole, largest = run(built(chosen, places), leaves)
+        is_there = bool((whole == largest[:, None]).any(1).all())
+        if keeps_extremes(graph, chosen, places):
+            assert is_there
+            kept += 1
+        lost += not is_there
+    assert kept and lost
 
 
 def test_plans_are_never_dearer_than_what_was_written() -> None:

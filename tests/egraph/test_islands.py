@@ -9,7 +9,7 @@ import pytest
 
 import smelt.egraph.islands
 from smelt import dtypes
-from smelt.egraph import RULES, Island, Planner, rules_for
+from smelt.egraph import RULES, Fuel, Island, Planner, rules_for
 from smelt.egraph.islands import LARGEST, Frozen, islands, starts_of
 from smelt.graph import Node, build, topological
 from smelt.rewrite import Contract, Pattern
@@ -20,6 +20,7 @@ from tests.rewrite.sampling import close, inputs, run
 
 f32 = dtypes.float32
 STARTS = starts_of(RULES)
+pytestmark = pytest.mark.usefixtures("nothing_on_disk")
 
 
 def square(size: int = 9) -> Node:
@@ -166,7 +167,8 @@ def test_random_graphs_are_planned_whatever_is_chosen(seed: int) -> None:
     def price(nodes: object) -> float:  # so that some program is taken that is not the one that was written
         return random.random()
 
-    after = Planner(rules_for(Contract.REGROUPS)).planned(roots, FLOPS._replace(graph=price))
+    planner = Planner(rules_for(Contract.REGROUPS), Fuel(turns=3, forms=200))
+    after = planner.planned(roots, FLOPS._replace(graph=price))
     wide = inputs(roots, seed, special=False)
     small = {node: value / 2 for node, value in wide.items()}
     for expected, found in zip(run(roots, small), run(after, small), strict=True):

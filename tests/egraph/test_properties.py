@@ -11,18 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import smelt as sm
-import smelt.egraph.plan
 from smelt import dtypes, runtime
-from smelt.compiler.planning import _planner
 from smelt.config import configure
-from smelt.egraph import Alternative, Fuel, Plan, rules_for
+from smelt.egraph import Alternative, Fuel, Island, Plan, Planner, Pricing, rules_for
 from smelt.egraph.classes import EGraph
 from smelt.egraph.extract import Table, Term
 from smelt.egraph.saturate import saturate
 from smelt.errors import DTypeError, InternalError
 from smelt.graph import Node, Op, build, rewritten, substituted
 from smelt.graph.node import constant_value, made
-from smelt.locks import Remembered
 from smelt.rewrite import Contract, rewrite
 from smelt.runtime import Runtime
 from smelt.tensor.handle import wrap
@@ -140,6 +137,13 @@ def compiled(roots: Sequence[Node], leaves: dict[Node, Array], contracts: str) -
     return [result.numpy() for result in results]
 
 
+class Forgetful(Planner):
+    """Plans anew each time."""
+
+    def plan(self, island: Island, pricing: Pricing) -> Plan:
+        return self._plan(island, pricing)
+
+
 @pytest.fixture
 def takes_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans are any terms, whatever they cost."""
@@ -151,11 +155,11 @@ def takes_anything(monkeypatch: pytest.MonkeyPatch) -> None:
         return plan.alternatives[0] if plan.alternatives else None
 
     monkeypatch.setattr("smelt.compiler.record.disk_cache", lambda: None)  # what others compile has other plans
-    monkeypatch.setattr(smelt.egraph.plan, "extract", drawn)
-    monkeypatch.setattr(smelt.egraph.plan.Plan, "chosen", property(chosen))
-    for planner in (_planner(contract.value) for contract in Contract):
-        monkeypatch.setattr(planner, "plans", Remembered(8))
-        monkeypatch.setattr(planner, "fuel", LITTLE)
+    monkeypatch.setattr(
+        "smelt.compiler.planning._planner", lambda name, *_: Forgetful(rules_for(Contract(name)), LITTLE)
+    )
+    monkeypatch.setattr("smelt.egraph.plan.extract", drawn)
+    monkeypatch.setattr(Plan, "chosen", property(chosen))
 
 
 several = st.lists(st.tuples(seeds, steps), min_size=1, max_size=3)

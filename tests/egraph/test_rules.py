@@ -13,11 +13,12 @@ from smelt.egraph.classes import EGraph
 from smelt.egraph.saturate import Fuel, saturate
 from smelt.errors import DTypeError
 from smelt.graph import Node, Op, build
+from smelt.graph.index import Dim
 from smelt.rewrite import Contract, Rule, keys_of
 from tests.egraph.checks import differs, is_wrong, mutants
 from tests.egraph.examples import EXAMPLES, argmax, contract, matmul, one_hot
 from tests.rewrite.growing import leaf
-from tests.rewrite.sampling import identical, inputs, run
+from tests.rewrite.sampling import close, identical, inputs, run
 
 f32, i64 = dtypes.float32, dtypes.int64
 each_rule = pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
@@ -102,6 +103,40 @@ def test_broken_results_do_not_pass(rule: Rule) -> None:
                 assert differs(rule, example, before, broken) != "", words
                 killed += 1
     assert killed >= 3
+
+
+def _unknown_sizes() -> dict[str, Node]:
+    """Programs with a size that is only known when they run."""
+    n = Dim("n", 1, 9)
+    a, b, c = leaf(f32, n, 5), leaf(f32, 5, 7), leaf(f32, 7, n)
+    joined = build.concat([leaf(f32, 3, n), leaf(f32, 3, 2)], 1)
+    number = build.broadcast_to(build.reshape(leaf(i64, n), (n, 1)), (n, 5))
+    picked = build.gather(build.composite("softmax", leaf(f32, 7, 5), axis=0), [number], (-1, 1), (n, 5))
+    given = build.expand(leaf(i64, 5, 1), (5, n))
+    hot = build.cast(build.eq(given, build.broadcast_to(build.iota(n, i64), (5, n))), f32)
+    pairs = build.sub(build.reshape(a, (n, 1, 5)), build.reshape(leaf(f32, 3, 5), (1, 3, 5)))
+    return {
+        "bc_first_in_product_of_product_left": matmul(matmul(a, b), c),
+        "factor_sum": build.add(matmul(a, b), matmul(a, leaf(f32, 5, 7))),
+        "sum_factors_first": build.reduce("add", matmul(a, b), (0,)),
+        "squares_of_differences": build.reduce("add", build.mul(pairs, pairs), (2,)),
+        "product_of_joined_left": matmul(joined, leaf(f32, n + 2, 5)),
+        "reduction_of_joined": build.reduce("max", joined, (1,)),
+        "gather_of_softmax": picked,
+        "one_hot_product": matmul(hot, leaf(f32, n, 7)),
+        "argmax_of_tanh": argmax(build.tanh(a), 1),
+        "extreme_before_tanh": build.reduce("max", build.tanh(a), (0,)),
+    }
+
+
+@pytest.mark.parametrize("name", list(_unknown_sizes()))
+def test_sizes_may_be_unknown(name: str) -> None:
+    before = _unknown_sizes()[name]
+    after = makes(name, before)
+    assert after is not None and (after.dtype, after.shape) == (before.dtype, before.shape)
+    for size in (1, 2, 9):
+        expected, found = run([before, after], inputs([before], size, special=False, dim=size), size)
+        assert close(expected, found)
 
 
 # --- what rules must leave alone
