@@ -61,7 +61,11 @@ def priced(graph: EGraph, roots: Iterable[Node], price: Price) -> Table:
 
 def extract(table: Table, roots: Sequence[Node], first: Mapping[Node, Node], most: int) -> list[Term]:
     """The cheapest terms that were found, at most so many. `first` has the form that each class had at first."""
-    starts = [_original(table, first), _cheapest_trees(table, shared=False), _cheapest_trees(table, shared=True)]
+    starts = [
+        original(table, roots, first).chosen,
+        _cheapest_trees(table, shared=False),
+        _cheapest_trees(table, shared=True),
+    ]
     found: dict[tuple[tuple[Node, Node], ...], Term] = {}
     for start in starts:
         if start is None or any(root not in start for root in roots):
@@ -116,13 +120,15 @@ def _is_extreme(form: Node) -> bool:
     return form.op is Op.REDUCE and form.attribute.op in ("max", "min")
 
 
-def _original(table: Table, first: Mapping[Node, Node]) -> Chosen:
+def original(table: Table, roots: Sequence[Node], first: Mapping[Node, Node]) -> Term:
+    """The term as it was: `first` has the form that each class had at first."""
     chosen: Chosen = {}
     for place, rows in table.items():
         row = next((row for row in rows if row.form is first.get(place)), None)
         if row is not None:
             chosen[place] = row
-    return _completed(table, chosen)
+    chosen = _completed(table, chosen)
+    return Term(sum(chosen[node].price for node in used(chosen, roots)), chosen)
 
 
 def _completed(table: Table, chosen: Chosen) -> Chosen:

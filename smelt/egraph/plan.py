@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from smelt.egraph.classes import EGraph
-from smelt.egraph.extract import Term, built, extract, keeps_extremes, priced, used
+from smelt.egraph.extract import Term, built, extract, keeps_extremes, original, priced, used
 from smelt.egraph.found import Alternative, Plan, load, name_of, store
 from smelt.egraph.islands import Frozen, Island, Starts, islands, starts_of
 from smelt.egraph.saturate import FUEL, Fuel, saturate
@@ -19,6 +19,7 @@ from smelt.graph.text import print_graph
 from smelt.locks import Remembered
 from smelt.rewrite import Rule
 
+WORTH: Final = 0.97  # of the price of the nodes as they are written: above it, no price as kernels is asked for
 CANDIDATES: Final = 6  # terms that are asked for their price as kernels
 REMEMBERED: Final = 4096  # islands
 
@@ -137,10 +138,12 @@ class Planner:
             first.setdefault(graph.find(place), with_sources(node, sources))
         table = priced(graph, roots, pricing.form)
         terms = extract(table, roots, first, CANDIDATES)
-        written = pricing.graph(outputs)
+        most = WORTH * original(table, roots, first).cost
+        if terms[0].cost > most:
+            return Plan(most / WORTH, (), report)
         sound = [term for term in terms if keeps_extremes(graph, term.chosen, roots)]
         found = [self._alternative(graph, term, roots, first, inputs, pricing) for term in sound]
-        return Plan(written, tuple(sorted(found, key=lambda one: one.seconds)), report)
+        return Plan(pricing.graph(outputs), tuple(sorted(found, key=lambda one: one.seconds)), report)
 
     @staticmethod
     def _alternative(
