@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from smelt.egraph.saturate import Fuel, saturate
 from smelt.errors import DTypeError
 from smelt.graph import Node, Op, build
 from smelt.graph.index import Dim
-from smelt.rewrite import Contract, Rule, keys_of
+from smelt.rewrite import Contract, Rule, keys_of, rule_table
 from tests.egraph.checks import differs, is_wrong, mutants
 from tests.egraph.examples import EXAMPLES, argmax, contract, matmul, one_hot
 from tests.rewrite.growing import leaf
@@ -245,3 +246,9 @@ def test_products_that_are_rounded_in_between_are_left_alone() -> None:
     for rule in RULES:
         if Op.CONTRACT in rule.ops:
             assert rule.function(node) is None, rule.name
+
+
+def test_the_design_page_lists_the_rules_as_they_are() -> None:
+    page = (Path(__file__).parents[2] / "docs/design/egraph.md").read_text(encoding="utf-8")
+    listed = page.partition("<!-- rules: begin -->\n")[2].partition("<!-- rules: end -->")[0].strip()
+    assert listed == rule_table(RULES).strip(), "put smelt.rewrite.rule_table(smelt.egraph.RULES) between the markers"
