@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from smelt.egraph.classes import known
-from smelt.graph import Node, Op, build, product_of, upper
+from smelt.graph import Node, Op, build, least, product_of, upper
 from smelt.rewrite import Contract, Family
 
 family = Family("functions")
@@ -34,8 +34,8 @@ def divide_once(node: Node, x: Node, y: Node) -> Node | None:
 
 
 def _extreme_first(node: Node, x: Node) -> Node | None:
-    if node.attribute.op not in ("max", "min"):
-        return None
+    if node.attribute.op not in ("max", "min") or any(least(x.shape[axis]) < 1 for axis in node.attribute.axes):
+        return None  # of nothing, the largest is no value of the function
     return build.unary(x.attribute, build.reduce(node.attribute.op, x.sources[0], node.attribute.axes))
 
 
