@@ -448,7 +448,8 @@ def jit(
     if not callable(function):
         raise ArgumentError(f"jit: {function!r} is not a function")
     if contracts is not None and contracts not in (*CONTRACTS, "off"):
-        raise ArgumentError(f"jit: there is no contract {contracts!r:.80}", hint=f"Use one of: {', '.join(CONTRACTS)}.")
+        words = ", ".join((*CONTRACTS, "off"))
+        raise ArgumentError(f"jit: there is no contract {contracts!r:.80}", hint=f"Use one of: {words}.")
     if dynamic:
         if shapes is not None:
             raise ArgumentError("jit: dynamic=True finds the sizes that shapes= declares", hint="Use one of them.")
