@@ -121,6 +121,26 @@ def test_a_softmax_written_by_hand_skips_what_a_mask_rules_out(weigh: str, large
     np.testing.assert_allclose(sm.jit(attend)(q, k, v).numpy(), expected(q, k, v, causal=True), atol=2e-5)
 
 
+TRIANGLES: dict[str, Callable[[Tensor], Tensor]] = {
+    "tril > 0": lambda scores: sm.where(sm.tril(sm.ones((96, 96))) > 0, scores, -np.inf),
+    "tril == 0": lambda scores: sm.where(sm.tril(sm.ones((96, 96))) == 0, -np.inf, scores),
+    "tril of bools": lambda scores: sm.where(sm.tril(sm.ones((96, 96), dtype=sm.bool)), scores, -np.inf),
+    "tril to bools": lambda scores: sm.where(sm.tril(sm.ones((96, 96))).astype(sm.bool), scores, -np.inf),
+}
+
+
+@pytest.mark.parametrize("triangle", TRIANGLES)
+def test_masks_that_are_triangles_of_ones_skip_blocks_too(triangle: str) -> None:
+    q, k, v = tensor(2, 96, 16), tensor(2, 96, 16), tensor(2, 96, 16)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return TRIANGLES[triangle](q @ k.mT * 0.25).softmax(-1) @ v
+
+    [kernel] = examine(attend, q, k, v).kernels
+    assert "skip" in kernel.schedule
+    np.testing.assert_allclose(sm.jit(attend)(q, k, v).numpy(), expected(q, k, v, causal=True), atol=2e-5)
+
+
 def test_one_query_streams_the_keys_instead() -> None:
     q, k, v = tensor(4, 1, 64), tensor(4, 300, 64), tensor(4, 300, 64)
     assert kernels(sm.attention, q, k, v) > 1

@@ -344,6 +344,11 @@ def _odd() -> Iterator[Node]:
     yield build.reduce("add", build.binary("mul", half, leaf(f32, 1, 4, 5)), (1,))
     yield build.reduce("add", build.matmul(leaf(f32, 2, 3, 4), leaf(f32, 2, 4, 5)), (0,))
     yield build.contract(leaf(dtypes.float16, 3), leaf(dtypes.float16, 5), (0,), (1,), (1, 0), f32)
+    one, zero, nan = (build.const(value, f32, (3, 4)) for value in (1.0, 0.0, float("nan")))
+    chosen = [build.where(leaf(dtypes.bool_, 3, 4), a, b) for a, b in ((one, zero), (zero, one), (nan, zero))]
+    yield from (build.binary(name, x, zero) for name in ("eq", "ne", "lt", "le") for x in chosen)
+    yield from (build.binary(name, one, x) for name in ("eq", "lt", "le") for x in chosen)
+    yield from (build.cast(x, dtype) for dtype in (dtypes.bool_, dtypes.int8, dtypes.float16) for x in chosen)
 
 
 @cache

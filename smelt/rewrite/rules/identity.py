@@ -12,9 +12,9 @@ from ml_dtypes import finfo
 
 from smelt import dtypes
 from smelt.dtypes import DType, Scalar
-from smelt.graph import BINARY, Node, Op, build, kind_letter
+from smelt.graph import BINARY, Node, Op, build, kind_letter, make
 from smelt.rewrite.rule import Contract, Family, Rule
-from smelt.rewrite.rules.pattern import has_value, is_function
+from smelt.rewrite.rules.pattern import constant_of, has_value, is_function, is_op
 
 family = Family("identity")
 
@@ -192,6 +192,33 @@ def where_known(node: Node) -> Node | None:
     if has_value(a, True) and has_value(b, False):
         return condition
     return build.unary("not", condition) if has_value(a, False) and has_value(b, True) else None
+
+
+@family.rule(Op.BINARY, functions=("eq", "ne", "lt", "le"))
+def comparison_of_known(node: Node) -> Node | None:
+    """where(c, 1, 0) > 0 → where(c, 1 > 0, 0 > 0), and so for all comparisons of two constants: a mask."""
+    return _for_each_branch(node)
+
+
+@family.rule(Op.CAST)
+def cast_of_known(node: Node) -> Node | None:
+    """A cast of one of two constants → one of two casts."""
+    return _for_each_branch(node)
+
+
+def _for_each_branch(node: Node) -> Node | None:
+    chosen = next((source for source in node.sources if is_op(source, Op.WHERE)), None)
+    if chosen is None or not all(source is chosen or constant_of(source) for source in node.sources):
+        return None
+    condition, *branches = chosen.sources
+    if not all(map(constant_of, branches)):
+        return None
+
+    def tested(branch: Node) -> Node:
+        sources = tuple(branch if source is chosen else source for source in node.sources)
+        return make(node.op, node.dtype, node.shape, sources, node.attribute)
+
+    return build.where(condition, *map(tested, branches))
 
 
 _DEPTH: Final = 4  # functions and conditions in a row that are looked through

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smelt.dtypes import int64
 from smelt.errors import ArgumentError, AxisError, ShapeError
 from smelt.graph import (
     Index,
@@ -443,9 +444,13 @@ def _triangle(x: Any, k: int, lower: bool) -> Tensor:
     node = node_of(x, name)
     if node.rank < 2:
         raise ShapeError(f"{name}: shape {shape_text(node.shape)} has rank {node.rank}", rule="it must be at least 2.")
-    offset = diagonal_offset(node.shape[-2], node.shape[-1])
-    limit = build.const(diagonal_number(k, name), offset.dtype)
-    keep = build.le(offset, limit) if lower else build.le(limit, offset)
+    rows, columns = node.shape[-2:]
+    row = build.reshape(build.iota(rows, int64), (rows, 1))
+    if k := diagonal_number(k, name):
+        row = build.add(row, build.const(k, int64))
+    column = build.reshape(build.iota(columns, int64), (1, columns))
+    # Places are compared as attention's causal masks do, which rule out whole blocks.
+    keep = build.le(column, row) if lower else build.le(row, column)
     return wrap(build.where(keep, node, build.const(0, node.dtype)))
 
 
@@ -500,8 +505,6 @@ def diag(x: Tensor, k: int = 0) -> Tensor:
 
 def diagonal_offset(rows: Size, columns: Size) -> Node:
     """For each element of a matrix, how far right of the main diagonal it lies."""
-    from smelt.dtypes import int64
-
     down = build.reshape(build.iota(rows, int64), (rows, 1))
     return build.sub(
         build.broadcast_to(build.iota(columns, int64), (rows, columns)), build.expand(down, (rows, columns))
