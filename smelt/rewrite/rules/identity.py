@@ -12,7 +12,7 @@ from ml_dtypes import finfo
 
 from smelt import dtypes
 from smelt.dtypes import DType, Scalar
-from smelt.graph import BINARY, Node, Op, build, kind_letter, make
+from smelt.graph import BINARY, VIEWS, Node, Op, build, kind_letter, make, with_sources
 from smelt.rewrite.rule import Contract, Family, Rule
 from smelt.rewrite.rules.pattern import constant_of, has_value, is_function, is_op
 
@@ -185,13 +185,24 @@ def where_known(node: Node) -> Node | None:
         return a
     if has_value(condition, False):
         return b
-    if is_function(condition, Op.UNARY, "not"):
-        return build.where(condition.sources[0], b, a)
+    opposite = _opposite(condition)
+    if opposite is not None:
+        return build.where(opposite, b, a)
     if not node.dtype.is_bool:
         return None
     if has_value(a, True) and has_value(b, False):
         return condition
     return build.unary("not", condition) if has_value(a, False) and has_value(b, True) else None
+
+
+def _opposite(condition: Node) -> Node | None:
+    """What a condition is the opposite of, also seen through views."""
+    if is_function(condition, Op.UNARY, "not"):
+        return condition.sources[0]
+    if condition.op not in VIEWS or condition.leaf is not None:
+        return None
+    inner = _opposite(condition.sources[0])
+    return None if inner is None else with_sources(condition, (inner,))
 
 
 @family.rule(Op.BINARY, functions=("eq", "ne", "lt", "le"))
