@@ -62,7 +62,7 @@ def priced(graph: EGraph, roots: Iterable[Node], price: Price) -> Table:
 def extract(table: Table, roots: Sequence[Node], first: Mapping[Node, Node], most: int) -> list[Term]:
     """The cheapest terms that were found, at most so many. `first` has the form that each class had at first."""
     starts = [
-        original(table, roots, first).chosen,
+        _original(table, first),
         _cheapest_trees(table, shared=False),
         _cheapest_trees(table, shared=True),
     ]
@@ -120,15 +120,13 @@ def _is_extreme(form: Node) -> bool:
     return form.op is Op.REDUCE and form.attribute.op in ("max", "min")
 
 
-def original(table: Table, roots: Sequence[Node], first: Mapping[Node, Node]) -> Term:
-    """The term as it was: `first` has the form that each class had at first."""
+def _original(table: Table, first: Mapping[Node, Node]) -> Chosen:
     chosen: Chosen = {}
     for place, rows in table.items():
         row = next((row for row in rows if row.form is first.get(place)), None)
         if row is not None:
             chosen[place] = row
-    chosen = _completed(table, chosen)
-    return Term(sum(chosen[node].price for node in used(chosen, roots)), chosen)
+    return _completed(table, chosen)
 
 
 def _completed(table: Table, chosen: Chosen) -> Chosen:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from smelt.egraph.classes import EGraph
-from smelt.egraph.extract import Term, built, extract, keeps_extremes, original, priced, used
+from smelt.egraph.extract import Term, built, extract, keeps_extremes, priced, used
 from smelt.egraph.found import Alternative, Plan, load, name_of, store
 from smelt.egraph.islands import Frozen, Island, Starts, islands, starts_of
 from smelt.egraph.saturate import FUEL, Fuel, saturate
@@ -138,9 +138,9 @@ class Planner:
             first.setdefault(graph.find(place), with_sources(node, sources))
         table = priced(graph, roots, pricing.form)
         terms = extract(table, roots, first, CANDIDATES)
-        most = WORTH * original(table, roots, first).cost
-        if terms[0].cost > most:
-            return Plan(most / WORTH, (), report)
+        written = sum(map(pricing.form, places))
+        if terms[0].cost > WORTH * written:
+            return Plan(written, (), report)
         sound = [term for term in terms if keeps_extremes(graph, term.chosen, roots)]
         found = [self._alternative(graph, term, roots, first, inputs, pricing) for term in sound]
         return Plan(pricing.graph(outputs), tuple(sorted(found, key=lambda one: one.seconds)), report)

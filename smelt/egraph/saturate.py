@@ -47,7 +47,8 @@ class Report:
         self.rules: dict[str, Spent] = {}
 
     def __str__(self) -> str:
-        lines = [f"{self.end} after {self.turns} turns, {self.forms} forms"]
+        end = "nothing new" if self.end == "saturated" else f"no fuel left ({self.end})"
+        lines = [f"{end} after {self.turns} turns, with {self.forms} forms"]
         used = {name: spent for name, spent in self.rules.items() if spent.matches}
         rows = sorted(used.items(), key=lambda row: -row[1].matches)
         lines += [f"  {name}: {x.matches} matches, {x.unions} unions, {1e3 * x.seconds:.2f} ms" for name, x in rows]

@@ -66,7 +66,7 @@ class Explanation:
         stages = self.compiled.stages
         parts = [
             _titled("graph, as traced", stages.get("graph", "")),
-            *(_titled("equal programs" if one.accepted else "a hint", str(one)) for one in self.plans),
+            *(_titled("equal programs", str(one)) for one in self.plans if one.accepted),
             _titled("graph, rewritten, composites written out", stages.get("rewritten", "")),
             *(_titled(name, text) for name, text in stages.items() if name not in ("graph", "rewritten")),
             _titled("kernels", "\n".join(_kernel_line(k, record) for k, record in enumerate(self.kernels))),
@@ -86,6 +86,7 @@ class Explanation:
         parts.append(_titled("source", self.source))
         parts.append(_titled("memory", self._memory_text()))
         parts.append(_titled("time", self._time_text()))
+        parts += [_titled("a hint", str(one)) for one in self.plans if not one.accepted]  # last, where people look
         return "\n\n".join(parts)
 
     def _memory_text(self) -> str:
