@@ -30,7 +30,7 @@ NOT_OPS = {
 TRANSFORMS = {
     *("jit", "explain", "tune", "vmap", "cond", "while_loop", "fori_loop", "scan"),
     *("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "checkpoint", "custom_vjp", "stop_gradient"),
-    *("load", "save", "associative_scan", "callback", "profile", "rule", "custom_op", "custom_kernel"),
+    *("load", "save", "associative_scan", "callback", "profile", "configure", "rule", "custom_op", "custom_kernel"),
 }
 
 
