@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def simplify(roots: Sequence[Node]) -> list[Node]:
     """The graph as kernels are made of it: rewritten, with composites written out."""
-    from smelt.compiler.driver import simplify as run
+    from smelt.compiler.simplifying import simplify as run
 
     return run(roots)
 

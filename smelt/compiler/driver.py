@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from smelt.compiler.bodies import simple_bodies
 from smelt.compiler.compile import (
     MEASURED_AS,
     NEIGHBOUR,
@@ -26,6 +24,7 @@ from smelt.compiler.planning import plans
 from smelt.compiler.prepare import prepare
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
+from smelt.compiler.simplifying import simplify
 from smelt.compiler.trace import Argument, GraphKey, rebuild
 from smelt.compiler.units import Units, source_lines
 from smelt.compiler.work import AnyWork, Block, Built, ControlWork, Value, Work, all_launches, in_order
@@ -56,24 +55,19 @@ from smelt.graph import (
     Node,
     Op,
     Shape,
-    composites,
     make,
     open_body,
     private_nodes,
-    rewritten,
     row_major,
-    topological,
     verify_graph,
 )
 from smelt.graph.text import print_graph
 from smelt.kernel import Kernel, Region, Routine, parse_schedule, print_region, print_routine, verify, verify_region
 from smelt.plan import CompiledGraph
-from smelt.rewrite import rewrite
 from smelt.schedule import Candidate, Choice, choose, chosen, named, routine_steps
 
 MOST_LINES = 20_000  # of a kernel that somebody else has chosen: some schedules would have any number
 STORED, FUSION = "what is stored, and why", "fusion that was chosen"  # titles of texts
-Plans = Callable[[Sequence[Node]], list[Node]]
 
 
 @private_nodes()
@@ -132,18 +126,6 @@ def _asked(key: GraphKey, device: Device, compiler: Compiler) -> dict[str, str |
     """How a graph is to be cut: the question with its answer. No other process asks about functions of this one."""
     questions = () if key.calls_python else (question_of(graph_text(key)),)
     return {question: compiler.ask(device, question) for question in questions}
-
-
-def simplify(roots: Sequence[Node], plan: Plans = list) -> list[Node]:
-    """Rewrite, plan, write composites out, and rewrite what they became; in bodies as well."""
-    roots = rewrite(roots)
-    planned = plan(roots)
-    roots = roots if planned == roots else rewrite(planned)
-    order = topological(roots)
-    if any(node.op is Op.COMPOSITE for node in order):
-        roots = rewrite(rewritten(roots, _written_out))
-    bodies = any(node.op in CONTROL for node in order)
-    return simple_bodies(roots, functools.partial(simplify, plan=plan)) if bodies else roots
 
 
 class _Maker:
@@ -309,11 +291,3 @@ class _Maker:
         work = in_order(self.work(groups), stored)
         self.depth -= 1
         return Block(work, stored, leaves)
-
-
-def _written_out(node: Node, same: Node) -> Node:
-    """A composite written out, whose parts may be composites as well."""
-    if node.op is not Op.COMPOSITE:
-        return same
-    [whole] = rewritten([composites.expand(same)], _written_out, {source: source for source in same.sources})
-    return whole

@@ -13,16 +13,15 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from smelt.compiler.record import own_version
+from smelt.compiler.simplifying import Plans, simplify
 from smelt.cost import Profile, assumed, instructions
 from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for
 from smelt.fuse import Group, contiguous, partition, ready, storable
-from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, expand, product_of, topological, upper
+from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, expand, label_sizes, product_of, topological, upper
 from smelt.rewrite import Contract
 
 _ROUTINE: Final = 8  # times that a sort or a scatter moves what it reads, about
 _RENAMING: Final = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE)  # what takes no memory
-
-Plans = Callable[[Sequence[Node]], list[Node]]
 
 
 def plans(contracts: str, profile: Profile, noted: Callable[[Weighed], None] | None = None, stated: str = "") -> Plans:
@@ -37,34 +36,36 @@ def plans(contracts: str, profile: Profile, noted: Callable[[Weighed], None] | N
     beyond = [one.value for one in Contract if not Contract(contracts).allows(one)]
 
     def planned(roots: Sequence[Node]) -> list[Node]:
-        taken = {one.written: one for one in _weighed(contracts, True, roots, prices, stated)}
-        for weighed in taken.values():
-            noted(weighed)
+        result, weighed = _weighed(contracts, True, roots, prices, stated)
+        taken = {one.written: one for one in weighed}
+        for one in taken.values():
+            noted(one)
         for contract in beyond:
             hints = [
                 hint
-                for hint in _weighed(contract, False, roots, prices, stated)
+                for hint in _weighed(contract, False, roots, prices, stated)[1]
                 if hint.written not in taken or hint.chosen_seconds <= PAYS * taken[hint.written].chosen_seconds
             ]
             for hint in hints:
                 noted(hint)
             if hints:
                 break
-        return _planner(contracts, stated).planned(roots, prices)
+        return result
 
     return planned
 
 
-def _weighed(contract: str, accepted: bool, roots: Sequence[Node], prices: Pricing, stated: str) -> list[Weighed]:
-    """What was weighed, or beyond what is accepted what would have been chosen."""
+def _weighed(
+    contract: str, accepted: bool, roots: Sequence[Node], prices: Pricing, stated: str
+) -> tuple[list[Node], list[Weighed]]:
+    """The plan under a contract, and what was weighed, or beyond what is accepted what would have been chosen."""
     found: list[Weighed] = []
 
     def seen(island: Island, plan: Plan) -> None:
         if accepted or plan.chosen is not None:
             found.append(Weighed.of(contract, accepted, island, plan))
 
-    _planner(contract, stated).planned(roots, prices, seen)
-    return found
+    return _planner(contract, stated).planned(roots, prices, seen), found
 
 
 @functools.lru_cache(maxsize=32)
@@ -72,19 +73,14 @@ def _planner(contracts: str, stated: str) -> Planner:
     return Planner(rules_for(Contract(contracts), stated), stated)
 
 
+@functools.lru_cache(maxsize=32)
 def _pricing(profile: Profile) -> Pricing:
     plain = profile._replace(features=frozenset())
     return Pricing(
         f"{own_version()} {plain} {sorted(profile.features)}",
         functools.partial(form_seconds, profile=profile),
-        functools.partial(_priced, profile=profile),
+        lambda roots: graph_seconds(simplify(roots), profile),
     )
-
-
-def _priced(roots: Sequence[Node], profile: Profile) -> float:
-    from smelt.compiler.driver import simplify  # which plans
-
-    return graph_seconds(simplify(roots), profile)
 
 
 def form_seconds(node: Node, profile: Profile) -> float:
@@ -137,9 +133,7 @@ def _nanoseconds(node: Node, profile: Profile) -> float:
     lanes = max(1, profile.vector_bytes // node.dtype.itemsize)
     vectors = assumed(profile).multiply_add / 2 / max(1, profile.vector_bytes // 4)
     if node.op is Op.CONTRACT:
-        left, right, _ = node.attribute
-        sizes = dict(zip(left + right, node.sources[0].shape + node.sources[1].shape, strict=True))
-        return upper(product_of(sizes.values())) / lanes / vectors
+        return upper(product_of(label_sizes(node).values())) / lanes / vectors
     if node.op in (Op.REDUCE, Op.SCAN):
         return upper(product_of(node.sources[0].shape)) / lanes / vectors
     if node.op is Op.GATHER:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from smelt.compiler.driver import simplify
 from smelt.compiler.fusion import Cut, fused, layout_of
 from smelt.compiler.planning import plans
 from smelt.compiler.prepare import prepare
+from smelt.compiler.simplifying import simplify
 from smelt.compiler.trace import GraphKey, rebuild
 from smelt.cost import Profile, rates
 from smelt.fuse import (

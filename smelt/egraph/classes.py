@@ -77,12 +77,9 @@ class EGraph:
     def add(self, term: Node) -> Node:
         """Enter a graph over what stands for classes; gives what stands for the class of its root."""
         found: dict[Node, Node] = {}
-        for node in topological([term], known=self._standing()):
+        for node in topological([term], known=_Standing(self)):
             found[node] = self._enter(node, tuple([self._seen(source, found) for source in node.sources]))
         return self._seen(term, found)
-
-    def _standing(self) -> _Standing:
-        return _Standing(self)
 
     def _seen(self, node: Node, found: dict[Node, Node]) -> Node:
         known = found.get(node)

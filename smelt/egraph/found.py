@@ -14,7 +14,7 @@ from smelt.diskcache import disk_cache
 from smelt.egraph.islands import Frozen
 from smelt.egraph.saturate import Report, Spent
 from smelt.errors import SmeltError
-from smelt.graph import Node, Op, make_leaf, topological
+from smelt.graph import Op, topological
 from smelt.graph.text import parse_graph, print_graph
 
 PAYS: Final = 0.85  # of the price of a program as it was written: without a measurement, only clear gains are taken
@@ -53,7 +53,7 @@ def store(name: str, island: Frozen, plan: Plan) -> None:
     cache = disk_cache()
     if cache is None:
         return
-    given = _inputs(island)
+    given = island.leaves()
     entries = []
     for one in plan.alternatives:
         outputs = one.outputs.over(given)
@@ -84,12 +84,8 @@ def load(name: str, island: Frozen) -> Plan | None:
         return None
 
 
-def _inputs(island: Frozen) -> list[Node]:
-    return [make_leaf(dtype, shape, object()) for dtype, shape in island.inputs]
-
-
 def _alternative(entry: Any, island: Frozen) -> Alternative:
-    given = _inputs(island)
+    given = island.leaves()
     outputs = parse_graph(entry["graph"], [given[number] for number in entry["inputs"]])
     types = [*island.inputs, *((dtype, shape) for _, dtype, shape, *_ in island.nodes)]
     if [(node.dtype, node.shape) for node in outputs] != [types[number] for number in island.outputs]:

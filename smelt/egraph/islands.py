@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from smelt.dtypes import DType
 from smelt.egraph.saturate import COMMUTATIVE
-from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, Shape, make, topological, users
-from smelt.rewrite import Key, Pattern, Rule, key_of, keys_of, matches
+from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, Shape, make, make_leaf, topological, users
+from smelt.rewrite import Key, Pattern, Rule, key_of, keys_of, match
 
 DEPTH: Final = 8  # nodes one below the other, from one where a rule begins
 LARGEST: Final = 64  # nodes of an island
@@ -52,11 +52,7 @@ def _begins(node: Node, starts: Starts) -> bool:
     if found is None or node.leaf is not None:
         return False
     orders = (node.sources, node.sources[::-1]) if key_of(node) in COMMUTATIVE else (node.sources,)
-    return any(
-        all(below is None or matches(source, below) for source, below in zip(sources, over, strict=False))
-        for over in found
-        for sources in orders
-    )
+    return any(match(sources, over) for over in found for sources in orders)
 
 
 def islands(roots: Sequence[Node], starts: Starts) -> list[Island]:
@@ -156,6 +152,10 @@ class Frozen(NamedTuple):
         )
         given = tuple([(node.dtype, node.shape) for node in inputs])
         return cls(given, kept, tuple([numbers[node] for node in outputs]))
+
+    def leaves(self) -> list[Node]:
+        """New leaves for the inputs."""
+        return [make_leaf(dtype, shape, object()) for dtype, shape in self.inputs]
 
     def over(self, inputs: Sequence[Node]) -> list[Node]:
         """The outputs of the graph over other inputs."""

@@ -14,7 +14,7 @@ from smelt.egraph.extract import Term, built, extract, keeps_extremes, priced, u
 from smelt.egraph.found import Alternative, Plan, load, name_of, store
 from smelt.egraph.islands import Frozen, Island, Starts, islands, starts_of
 from smelt.egraph.saturate import FUEL, Fuel, saturate
-from smelt.graph import Node, derived, make_leaf, topological, with_sources
+from smelt.graph import Node, derived, topological, with_sources
 from smelt.graph.text import print_graph
 from smelt.locks import Remembered
 from smelt.rewrite import Rule
@@ -48,8 +48,9 @@ class Weighed(NamedTuple):
     @classmethod
     def of(cls, contract: str, accepted: bool, island: Island, plan: Plan) -> Weighed:
         """What was found for an island."""
-        inputs = [make_leaf(node.dtype, node.shape, Given(number)) for number, node in enumerate(island.inputs)]
-        written, best = print_graph(island.frozen().over(inputs)), plan.chosen
+        frozen, best = island.frozen(), plan.chosen
+        inputs = frozen.leaves()
+        written = print_graph(frozen.over(inputs))
         chosen = "" if best is None else print_graph(best.outputs.over(inputs))
         others = tuple((one.rules, one.seconds) for one in plan.alternatives if one is not best and one.rules)
         seconds = plan.before if best is None else best.seconds
@@ -114,21 +115,21 @@ class Planner:
 
     def plan(self, island: Island, pricing: Pricing) -> Plan:
         """The plan for an island, remembered from others like it, in this process or an earlier one."""
-        key = (pricing.name, island.frozen())
-        known = self.plans.get(key)
+        frozen = island.frozen()
+        known = self.plans.get((pricing.name, frozen))
         if known is None:
-            name = name_of(pricing.name, [rule.name for rule in self.rules], self.stated, self.fuel, key[1])
-            known = load(name, key[1])
+            name = name_of(pricing.name, [rule.name for rule in self.rules], self.stated, self.fuel, frozen)
+            known = load(name, frozen)
             if known is None:
-                known = self._plan(island, pricing)
-                store(name, key[1], known)
-            self.plans.put(key, known)
+                known = self._plan(frozen, pricing)
+                store(name, frozen, known)
+            self.plans.put((pricing.name, frozen), known)
         return known
 
-    def _plan(self, island: Island, pricing: Pricing) -> Plan:
+    def _plan(self, island: Frozen, pricing: Pricing) -> Plan:
         graph = EGraph()
-        inputs = [make_leaf(node.dtype, node.shape, Given(number)) for number, node in enumerate(island.inputs)]
-        outputs = island.frozen().over(inputs)
+        inputs = island.leaves()
+        outputs = island.over(inputs)
         places = {node: graph.add(node) for node in topological(outputs)}
         report = saturate(graph, self.rules, self.fuel)
         roots = [graph.find(places[node]) for node in outputs]
@@ -154,12 +155,3 @@ class Planner:
         rules = {graph.reasons.get(form, "") for place, form in forms if form is not first.get(place)}
         nodes = topological(outputs, known=set(inputs))
         return Alternative(Frozen.of(nodes, inputs, outputs), tuple(sorted(rules - {""})), pricing.graph(outputs))
-
-
-class Given:
-    """The storage of a leaf that stands for an input of an island."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number

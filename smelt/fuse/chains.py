@@ -35,6 +35,7 @@ from smelt.graph import (
     Op,
     build,
     constant_value,
+    label_sizes,
     make,
     product_of,
     rewritten,
@@ -376,11 +377,11 @@ class _Below:
         return found
 
     def _makes_scores(self, node: Node, place: Place) -> bool:
-        left, right, out = node.attribute
-        sizes = dict(zip(left + right, node.sources[0].shape + node.sources[1].shape, strict=True))
         axes = [i for i in place.indices if i != ZERO]
         plain = all(map(is_plain, axes)) and len(set(axes)) == len(axes)
-        features = upper(product_of(size for label, size in sizes.items() if label not in out))
+        features = upper(
+            product_of(size for label, size in label_sizes(node).items() if label not in node.attribute.out)
+        )
         return plain and self.walked in axes and len(axes) > 1 and node.dtype.is_float and features <= self.most
 
 

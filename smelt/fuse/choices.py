@@ -15,7 +15,7 @@ from smelt.fuse.facts import is_stored
 from smelt.fuse.group import Group
 from smelt.fuse.launched import only_renames
 from smelt.fuse.movement import REPEATING, shown
-from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, product_of, upper, users
+from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, label_sizes, product_of, upper, users
 from smelt.kernel import Illegal, extent
 
 NODE_LIMIT = 250  # elementwise nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained
@@ -174,7 +174,7 @@ def _packed_again(group: Group, node: Node) -> bool:
     while rows is not node and rows.op in VIEWS:
         rows = rows.sources[0]
     own, other = set((left, right)[first]), set((left, right)[1 - first])
-    sizes = dict(zip(left + right, contraction.sources[0].shape + contraction.sources[1].shape, strict=True))
+    sizes = label_sizes(contraction)
     products = upper(product_of(sizes.values()))
     again = upper(product_of(sizes[label] for label in other - own)) >= MANY_COLUMNS
     return rows is node and len((own | other) - set(out)) == 1 and again and products >= MANY_PRODUCTS

@@ -17,7 +17,7 @@ from collections.abc import Sequence, Set
 from smelt.cost import Profile
 from smelt.dtypes import bfloat16, float32, int8, int32, uint8
 from smelt.fuse.movement import shown
-from smelt.graph import IndexLike, Node, Op, build, product_of, rewritten, topological, upper, with_sources
+from smelt.graph import IndexLike, Node, Op, build, label_sizes, product_of, rewritten, topological, upper, with_sources
 from smelt.kernel import rows_of
 
 ROW_BYTES = 64  # rows become multiples of this: what matrix instructions take at a time
@@ -49,7 +49,7 @@ def _odd(node: Node, profile: Profile) -> tuple[int, int] | None:
     """
     narrow = [_narrow(source) for source in node.sources]
     left, right, out = node.attribute
-    sizes = dict(zip(left + right, (*node.sources[0].shape, *node.sources[1].shape), strict=True))
+    sizes = label_sizes(node)
     summed = [label for label in sizes if label not in out]
     result = float32 if node.dtype.is_float else int32
     if len(summed) != 1 or None in narrow or not any(rows_of(profile.features, profile.vector_bytes, result)):
@@ -102,7 +102,7 @@ def _padded(contraction: Node, operand: Node) -> Node | None:
     operand = shown(operand)
     if operand.op is not Op.PAD or operand.leaf is not None:
         return None
-    left, right, _ = contraction.attribute
-    sizes = dict(zip(left + right, contraction.sources[0].shape + contraction.sources[1].shape, strict=True))
-    many = upper(product_of(sizes.values())) >= max(LEAST_PRODUCTS, PRODUCTS * upper(product_of(operand.shape)))
+    many = upper(product_of(label_sizes(contraction).values())) >= max(
+        LEAST_PRODUCTS, PRODUCTS * upper(product_of(operand.shape))
+    )
     return operand if many else None

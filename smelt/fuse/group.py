@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from smelt.fuse.movement import Place, source_place, within
-from smelt.graph import ELEMENTWISE, ZERO, Index, IndexLike, Node, Op, Variable, as_index, of, variable
+from smelt.graph import ELEMENTWISE, ZERO, Index, IndexLike, Node, Op, Variable, as_index, label_sizes, of, variable
 
 
 class Piece(NamedTuple):
@@ -128,8 +128,8 @@ def demands(group: Group, node: Node, place: Place) -> Iterator[tuple[Node, Plac
         yield node.sources[0], Place(tuple(next(folded) if k in axes else next(kept) for k in range(rank)), place.mask)
     elif node.op is Op.CONTRACT:
         left, right, out = node.attribute
-        sizes = dict(zip(left + right, node.sources[0].shape + node.sources[1].shape, strict=True))
-        summed = [label for label in dict.fromkeys(left + right) if label not in out]
+        sizes = label_sizes(node)
+        summed = [label for label in sizes if label not in out]
         index = dict(zip(out, place.indices, strict=True))
         index.update(zip(summed, _new_axes(group, node, place, [sizes[label] for label in summed]), strict=True))
         for source, labels in zip(node.sources, (left, right), strict=True):

@@ -20,6 +20,7 @@ from smelt.graph.node import (
     constant_array,
     constant_bytes,
     constant_value,
+    label_sizes,
     live_nodes,
     made,
     make,

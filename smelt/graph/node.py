@@ -262,3 +262,9 @@ def users(order: Iterable[Node]) -> dict[Node, list[Node]]:
         for source in node.sources:
             table.setdefault(source, []).append(node)
     return table
+
+
+def label_sizes(contraction: Node) -> dict[int, IndexLike]:
+    """How long the axes of a contraction are, by label."""
+    (a, b), (left, right, _) = contraction.sources, contraction.attribute
+    return dict(zip((*left, *right), (*a.shape, *b.shape), strict=True))

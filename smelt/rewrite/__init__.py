@@ -7,7 +7,7 @@ beyond that contract. Real choices, where either side may be the better one, are
 """
 
 from smelt.rewrite.engine import Step, enabled_rules, keys_of, rewrite
-from smelt.rewrite.rule import Contract, Family, Key, Pattern, Rule, key_of, matches
+from smelt.rewrite.rule import Contract, Family, Key, Pattern, Rule, key_of, match
 from smelt.rewrite.rules import FAMILIES, RULES, rule_table
 from smelt.rewrite.rules.pattern import expanded_axes
 
@@ -24,7 +24,7 @@ __all__ = [
     "expanded_axes",
     "key_of",
     "keys_of",
-    "matches",
+    "match",
     "rewrite",
     "rule_table",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -119,21 +119,20 @@ class Family:
         return enter
 
 
-def matches(node: Node, pattern: Pattern) -> bool:
+def match(sources: Sequence[Node], over: Sequence[Pattern | None]) -> bool:
+    """Whether sources are what patterns say, as far as there are patterns."""
+    return all(below is None or _matches(source, below) for source, below in zip(sources, over, strict=False))
+
+
+def _matches(node: Node, pattern: Pattern) -> bool:
     """Whether a node is what a pattern says, as are its sources: computed values are read, not looked into."""
     if key_of(node) != pattern.key or node.leaf is not None:
         return False
-    wanted = zip(node.sources, pattern.sources, strict=False)
-    return all(below is None or matches(source, below) for source, below in wanted)
+    return match(node.sources, pattern.sources)
 
 
 def _matching(over: tuple[Pattern | None, ...], function: Matcher) -> Function:
-    def asked(node: Node) -> Node | None:
-        if all(below is None or matches(source, below) for source, below in zip(node.sources, over, strict=False)):
-            return function(node, *node.sources)
-        return None
-
-    return asked
+    return lambda node: function(node, *node.sources) if match(node.sources, over) else None
 
 
 def _looking_through(op: Op, function: Matcher) -> Function:

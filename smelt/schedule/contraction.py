@@ -171,11 +171,8 @@ def _pays_narrow(c: Contraction, tile: Tiling) -> bool:
 def _both_packed(c: Contraction, tile: Tiling, profile: Profile) -> Tiling:
     """A packed by columns, a tile at a time, and a block of B that is many panels wide."""
     tile = replace(tile, tail="shrink", left="columns", right="panels")
-    there, tiles, products = (
-        -(-sizes([c.n]) // tile.panel),
-        -(-c.height // tile.height),
-        c.height * sizes([c.n, *c.summed]),
-    )
+    there, tiles = -(-sizes([c.n]) // tile.panel), -(-c.height // tile.height)
+    products = c.height * sizes([c.n, *c.summed])
     # A tile of rows and a panel meet in the first-level cache, all panels in the second. For few rows reading B matters
     # most: blocks are wider and less deep.
     size, share = c.right.dtype.itemsize, 2 if c.height <= FEW_ROWS else 1

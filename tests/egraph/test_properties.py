@@ -141,7 +141,7 @@ class Forgetful(Planner):
     """Plans anew each time."""
 
     def plan(self, island: Island, pricing: Pricing) -> Plan:
-        return self._plan(island, pricing)
+        return self._plan(island.frozen(), pricing)
 
 
 @pytest.fixture

@@ -56,11 +56,11 @@ def product_of_two(node: Node) -> Product | None:
 
 def _summed_in(sources: Sequence[Node], labels: Sequence[Labels], out: Labels) -> Product | None:
     """The product of two tensors, unless it is a sum of what is only repeated: no factor tells how often."""
-    a, b = (_factor(source, own) for source, own in zip(sources, labels, strict=True))
+    a, b = (factor_of(source, own) for source, own in zip(sources, labels, strict=True))
     return Product((a, b), out) if {*labels[0], *labels[1]} <= {*a.labels, *b.labels, *out} else None
 
 
-def _factor(node: Node, labels: Labels) -> Factor:
+def factor_of(node: Node, labels: Labels) -> Factor:
     """A tensor without the axes along which it is repeated."""
     gone = expanded_axes(node)
     if not gone:

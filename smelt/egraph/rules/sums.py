@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from smelt.egraph.rules.products import Factor, multiplied
+from functools import partial
+from typing import Any, Final
+
+from smelt.egraph.rules.products import Factor, factor_of, multiplied
 from smelt.graph import Node, Op, build
 from smelt.rewrite import Contract, Family, expanded_axes
 
@@ -55,31 +58,7 @@ def products_together(node: Node, inner: Node, second: Node) -> Node | None:
     return build.add(build.add(first, second), other)
 
 
-@family.rule(Op.CONTRACT, over=(("add", None, Op.CONTRACT), None), contract=_REGROUPS)
-def multiply_out_left(node: Node, total: Node, other: Node) -> Node | None:
-    """(a + b c) d → a d + (b c) d."""
-    return _multiplied_out(node, 0)
-
-
-@family.rule(Op.CONTRACT, over=(None, ("add", None, Op.CONTRACT)), contract=_REGROUPS)
-def multiply_out_right(node: Node, other: Node, total: Node) -> Node | None:
-    """a (b + c d) → a b + a (c d)."""
-    return _multiplied_out(node, 1)
-
-
-@family.rule(Op.CONTRACT, over=(("add", None, ("mul", Op.EXPAND, Op.EXPAND)), None), contract=_REGROUPS)
-def multiply_out_outer_left(node: Node, total: Node, other: Node) -> Node | None:
-    """(a + u v) d → a d + (u v) d, for vectors u and v."""
-    return _multiplied_out(node, 0)
-
-
-@family.rule(Op.CONTRACT, over=(None, ("add", None, ("mul", Op.EXPAND, Op.EXPAND))), contract=_REGROUPS)
-def multiply_out_outer_right(node: Node, other: Node, total: Node) -> Node | None:
-    """a (b + u v) → a b + a (u v), for vectors u and v."""
-    return _multiplied_out(node, 1)
-
-
-def _multiplied_out(node: Node, which: int) -> Node | None:
+def _multiplied_out(which: int, node: Node, *_: Node) -> Node | None:
     left, right, out = node.attribute
     total = node.sources[which]
     if total.dtype is not node.dtype:
@@ -89,6 +68,19 @@ def _multiplied_out(node: Node, which: int) -> Node | None:
         sources = (term, node.sources[1]) if which == 0 else (node.sources[0], term)
         parts.append(build.contract(*sources, left, right, out, node.dtype))
     return build.add(*parts)
+
+
+_TERMS: Final[tuple[tuple[str, Any, str], ...]] = (
+    ("multiply_out", Op.CONTRACT, "(a + b c) d → a d + (b c) d"),
+    ("multiply_out_outer", ("mul", Op.EXPAND, Op.EXPAND), "(a + u v) d → a d + (u v) d, for vectors u and v"),
+)
+for _name, _term, _summary in _TERMS:
+    for _which, _side in enumerate(("left", "right")):
+        _over = (("add", None, _term), None) if _which == 0 else (None, ("add", None, _term))
+        _rule = family.rule(
+            Op.CONTRACT, over=_over, contract=_REGROUPS, name=f"{_name}_{_side}", summary=f"{_summary}; {_side}"
+        )
+        _rule(partial(_multiplied_out, _which))
 
 
 @family.rule(Op.REDUCE, over=(Op.CONTRACT,), contract=_REGROUPS)
@@ -142,7 +134,7 @@ def squares_of_differences(node: Node, product: Node) -> Node | None:
         return None
     labels = tuple(range(product.rank))
     out = tuple(axis for axis in labels if axis not in axes)
-    small = [_narrow(z, labels) for z in (x, y)]
+    small = [factor_of(z, labels) for z in (x, y)]
     squares = []
     for z in small:
         total = build.reduce("add", build.mul(z.node, z.node), [k for k, label in enumerate(z.labels) if label in axes])
@@ -152,9 +144,3 @@ def squares_of_differences(node: Node, product: Node) -> Node | None:
     twice = build.scale(multiplied(small[0], small[1], out).node, 2.0)
     # Rounding must not make a distance negative.
     return build.maximum(build.sub(build.add(*squares), twice), build.const(0.0, node.dtype, node.shape))
-
-
-def _narrow(x: Node, labels: tuple[int, ...]) -> Factor:
-    gone = expanded_axes(x)
-    kept = tuple(axis for axis in labels if axis not in gone)
-    return Factor(build.reshape(x.sources[0], tuple(x.shape[axis] for axis in kept)), kept)

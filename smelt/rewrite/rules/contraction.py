@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.graph import Contraction, Node, Op, build
+from smelt.graph import Contraction, Node, Op, build, label_sizes
 from smelt.rewrite.rule import Contract, Family
 from smelt.rewrite.rules.pattern import expanded_axes, is_function, is_op, narrowed, proper_axes
 
@@ -78,9 +78,7 @@ def permute_contracted(node: Node, inner: Node, a: Node, b: Node) -> Node | None
 @family.rule(Op.CONTRACT, contract=_REASSOCIATES)
 def drop_unit_labels(node: Node) -> Node | None:
     """Labels of size 1 → gone."""
-    a, b = node.sources
-    left, right, _ = node.attribute
-    units = {label for label, size in zip((*left, *right), (*a.shape, *b.shape), strict=True) if size == 1}
+    units = {label for label, size in label_sizes(node).items() if size == 1}
     return _without_labels(node, units, units) if units else None
 
 
