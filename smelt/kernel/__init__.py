@@ -11,7 +11,7 @@ from __future__ import annotations
 from smelt.kernel.actions import Action, Keep, Schedule, parse_action, parse_schedule, print_schedule
 from smelt.kernel.actions.cuts import TAILS, Split, Sub
 from smelt.kernel.actions.group import Group
-from smelt.kernel.actions.hints import Grain, Prefetch, Transpose
+from smelt.kernel.actions.hints import Grain, Prefetch, Shares, Transpose
 from smelt.kernel.actions.loops import Bind, Order, Unroll
 from smelt.kernel.actions.matrix import Matrix
 from smelt.kernel.actions.online import Online

@@ -293,3 +293,4 @@ class Kernel:
     ahead: int = 0  # bytes that `fetched` buffers are asked for ahead of where they are walked through
     turns: int = 0  # of a loop, ahead of which rows that it gathers from them are
     fetched: tuple[str, ...] = ()
+    registers: int = 0  # that the sums of one loop of products may take; 0 if it does not matter

@@ -94,7 +94,12 @@ def _local_bytes(buffer: Buffer) -> int:
 def _largest_tile(kernel: Kernel) -> int:
     """How many registers the largest sum of a kernel is spread over."""
     sums = [s.accumulator for s in statements(kernel.body) if isinstance(s, Update)]
-    return max((math.prod(part.extent for part in value.parts if not part.is_lane) for value in sums), default=0)
+    return max((_count(part for part in value.parts if not part.is_lane) for value in sums), default=0)
+
+
+def _count(parts: Iterable[Part]) -> int:
+    """How many registers some parts are."""
+    return math.prod(part.extent for part in parts)
 
 
 class _Writer(Expressions):
@@ -105,6 +110,7 @@ class _Writer(Expressions):
         self.matrix = Matrix(kernel, features, self)
         self._unasked = set(kernel.fetched) if kernel.ahead and library.dialect.extensions else set()
         self._around: list[For] = []  # the loops around
+        self._share: Mapping[str, range] = {}  # of a loop's sums, the elements of a part that are summed this time
         self.workspace = 0
         self.loops = itertools.count()
 
@@ -171,6 +177,20 @@ class _Writer(Expressions):
         self._around.pop()
         self.lines.append("}")
 
+    def _shares(self, loop: For) -> Iterator[Mapping[str, range]]:
+        """Which elements of a part are summed each time that a loop of products runs: as many as registers hold."""
+        alone = all(isinstance(s, Load | Compute) or (isinstance(s, Update) and s.op == "fma") for s in loop.body)
+        asked = self.kernel.registers > 0 and alone
+        tiles = [self.tile(s.accumulator).parts for s in loop.body if asked and isinstance(s, Update)]
+        shared = [part for part in tiles[0] if all(part in parts for parts in tiles)] if tiles else []
+        widest = max(shared, key=lambda part: part.extent, default=None)
+        each = self.kernel.registers // max(1, sum(_count(parts) // widest.extent for parts in tiles)) if widest else 0
+        if widest is None or not 0 < each < widest.extent:
+            yield {}
+        else:
+            each = -(-widest.extent // -(-widest.extent // each))  # about as many each time
+            yield from ({widest.name: range(k, k + each)} for k in range(0, widest.extent, each))
+
     def _fetch_ahead(self, statement: For, name: str, end: str) -> None:
         """Ask for the rows that a later iteration gathers."""
         turns = self.kernel.turns if self.library.dialect.extensions else 0
@@ -222,7 +242,10 @@ class _Writer(Expressions):
         match statement:
             case For():
                 self.settle()
-                self._loop(statement, "0", self.spell(statement.count))
+                for share in self._shares(statement):
+                    self._share = share
+                    self._loop(statement, "0", self.spell(statement.count))
+                self._share = {}
             case If():
                 self._if(statement)
             case Let() | Ask():
@@ -299,6 +322,8 @@ class _Writer(Expressions):
         extents = [part.extent for a in arguments for part in a.parts if lane is not None and part.name == lane.name]
         shorter = min(extents, default=tile.form.lanes)
         for at in combinations(sorted(parts.values(), key=lambda part: part.name not in outer)):
+            if any(at[name] not in share for name, share in self._share.items()):
+                continue
             target = self.register(self.key(accumulator, at))
             if shorter < tile.form.lanes:
                 self._update_first_lanes(statement, at, target, shorter)

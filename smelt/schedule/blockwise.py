@@ -26,6 +26,7 @@ from smelt.kernel import (
     Online,
     Order,
     Region,
+    Shares,
     Skip,
     Split,
     Stage,
@@ -42,7 +43,10 @@ from smelt.schedule.facts import loops, sizes
 QUERIES = 6  # rows of the tile, at most
 FEW_ROWS = 4  # rows below which a tile reads more than it computes
 KEY_VECTORS = 4  # vectors of keys in a block
-FEWER_KEYS = 1.15  # how much less must be computed with one vector less, since fewer share what is read
+FEWER_KEYS = 3.3  # vectors of a block that would take as long as what a block costs besides: what it reads is shared
+# Where results of a tile leave registers, scores may as well: then it is what results take, coming and going.
+LONG_BLOCKS = (16, 12, 8, 6, 5, 4, 3)
+FEWER_IN_LONG = 0.7
 ROWS = 192  # queries that are worth transposing the keys for once more
 MOST_KEY_VECTORS = 8  # of a block with few rows
 TASKS = 12  # tasks that keep the cores busy
@@ -84,13 +88,14 @@ class Blocks(Knobs):
     height: Annotated[int, 1, 2, 3, 4, 5, 6, 8]  # rows of the tile
     width: Annotated[int, 1, 2, 3, 4, 6, 8, 16]  # vectors of a row of the result
     lanes: Annotated[int, 2, 4, 8, 16]
-    keys: Annotated[int, 1, 2, 3, 4, 6, 8]  # vectors of scores in a block
+    keys: Annotated[int, 1, 2, 3, 4, 5, 6, 8, 12, 16]  # vectors of scores in a block
     key_lanes: Annotated[int, 2, 4, 8, 16]
     tail: Annotated[str, *TAILS] = "balance"  # of the rows
     row_tiles: Annotated[int, 0, 1, 2, 4, 8, 16, 32, 64] = 0  # tiles of rows that a task has; 0 for all
     apart: Annotated[int, 0, 1] = 0  # tiles are finished row by row
     packed: Annotated[int, 0, 1] = 0  # operands of scores are transposed once per task
     skip: str = ""  # a mask that rules out whole blocks
+    shares: Annotated[int, 0, 12, 24, 28] = 0  # registers for sums, where they need more
 
     def domains(self, facts: Scores) -> dict[str, Domain]:
         """Masks have the names that they have in the region."""
@@ -118,6 +123,7 @@ class Blocks(Knobs):
         made += [Together()] if len(facts.region.outputs) > 1 else []
         made += self._staged(facts, grid[-1], outside[len(grid)]) if self.packed and grid else []
         made += [Skip(k, q, self.skip)] if self.skip else []
+        made += [Shares(self.shares)] if self.shares else []
         return tuple(made)
 
     def _block(self, k: str, *inside: str) -> tuple[str, ...]:
@@ -163,7 +169,10 @@ def blockwise_schedules(region: Region, profile: Profile) -> Iterator[Candidate]
     key_lanes = fitting(lanes, facts.k)
     lanes = 1 if facts.d is None else fitting(lanes, facts.d)
     width = 1 if facts.d is None else -(-sizes([facts.d]) // lanes)
-    tile = Blocks(_tile_rows(width, profile), width, lanes, _key_vectors(facts.k, key_lanes), key_lanes)
+    height, registers = _tile_rows(width, profile), profile.vector_registers * 3 // 4
+    shares = registers if height * width > registers and facts.sums else 0
+    keys = _key_vectors(facts.k, key_lanes, shares > 0, any(facts.masks()))
+    tile = Blocks(height, width, lanes, keys, key_lanes, shares=shares)
     blocks = _cut_rows(facts, tile)
     yield from (Candidate.of(form, facts, replace(blocks, packed=1, skip=skip)) for skip in (*facts.masks(), ""))
     yield Candidate.of(form, facts, blocks)
@@ -193,14 +202,15 @@ def _tile_rows(vectors: int, profile: Profile) -> int:
     return min(most, registers // vectors) if registers // vectors >= min(FEW_ROWS, most) else most
 
 
-def _key_vectors(k: Variable, lanes: int) -> int:
-    """Vectors of keys in a block: fewer than there is room for, where the last block would be mostly empty."""
+def _key_vectors(k: Variable, lanes: int, leaving: bool, masked: bool) -> int:
+    """Vectors of keys in a block: fewer than there is room for, where the last block would be mostly empty. Of masked
+    ones half are computed, and half of a block that the mask cuts.
+    """
     vectors = -(-sizes([k]) // lanes)
     if vectors <= KEY_VECTORS:
         return vectors
-    fewer = KEY_VECTORS - 1
-    computed, otherwise = (-(-vectors // count) * count for count in (KEY_VECTORS, fewer))
-    return fewer if computed > FEWER_KEYS * otherwise else KEY_VECTORS
+    counts, cost = (LONG_BLOCKS, FEWER_IN_LONG) if leaving else ((KEY_VECTORS, KEY_VECTORS - 1), FEWER_KEYS)
+    return min(counts, key=lambda count: (-(-vectors // count) + masked) * (count + cost))
 
 
 def _cut_rows(facts: Scores, tile: Blocks) -> Blocks:

@@ -16,6 +16,7 @@ from smelt.kernel.actions import (
     Online,
     Order,
     Schedule,
+    Shares,
     Skip,
     Split,
     Stage,
@@ -69,7 +70,9 @@ def random_schedule(rng: random.Random, region: Region) -> Schedule:
     actions += random_memory(rng, region, every)
     actions += random_reductions(rng, region, [action for action in actions if isinstance(action, Split)])
     rng.shuffle(actions)
-    return tuple(actions)
+    # From a source of its own: seeds that have found something draw what they drew then.
+    registers = random.Random(repr(actions)).randint(-6, 6)
+    return (*actions, *([Shares(registers)] if registers > 0 else []))
 
 
 def random_split(rng: random.Random, axis: Variable, lanes: bool) -> Split:

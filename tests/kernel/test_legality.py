@@ -52,6 +52,7 @@ LOOPS = [
     ("bind c.0 grid", "the grid must be the outermost loops"),
     ("unroll c.0 0", "0 is not a factor"),
     ("grain 0", "one task at least"),
+    ("shares 0", "one register at least"),
     ("prefetch 4096 8 nothing", "no such buffer"),
     ("unroll c.7 2", "no loop c.7"),
 ]

@@ -17,7 +17,7 @@ from smelt.graph import forms
 from smelt.kernel.actions.action import Action as Action
 from smelt.kernel.actions.cuts import Split, Sub
 from smelt.kernel.actions.group import Group, Groups
-from smelt.kernel.actions.hints import Grain, Prefetch, Transpose
+from smelt.kernel.actions.hints import Grain, Prefetch, Shares, Transpose
 from smelt.kernel.actions.keep import Keep as Keep
 from smelt.kernel.actions.keep import Keeps
 from smelt.kernel.actions.loops import Bind, Order, Unroll
@@ -42,7 +42,7 @@ ACTIONS: dict[type[Action], type[Handler]] = {
     Online: OnlineLoops,
     Skip: Skips,
     Matrix: Instructions,
-    **{Prefetch: Handler, Transpose: Handler, Grain: Handler},
+    **{Prefetch: Handler, Transpose: Handler, Grain: Handler, Shares: Handler},
 }
 _WORDS = {kind.form.split()[0]: kind for kind in ACTIONS}
 

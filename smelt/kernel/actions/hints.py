@@ -1,4 +1,4 @@
-"""How a kernel is run, which changes nothing that it computes: `grain`, `prefetch` and `transpose`."""
+"""How a kernel is run, which changes nothing that it computes: `grain`, `prefetch`, `shares` and `transpose`."""
 
 from __future__ import annotations
 
@@ -50,3 +50,17 @@ class Transpose(Action):
 
     def on(self, kernel: Kernel) -> Kernel:
         return replace(kernel, transposes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares(Action):
+    """Run loops of products whose sums need more than so many registers several times, each time for those that fit."""
+
+    form = "shares {registers:number}"
+    registers: int
+
+    def apply(self, plan: Plan) -> None:
+        self.refuse(self.registers < 1, "a sum needs one register at least")
+
+    def on(self, kernel: Kernel) -> Kernel:
+        return replace(kernel, registers=self.registers)
