@@ -53,6 +53,14 @@ class Profile(NamedTuple):
         """Whether lines that are written as a whole are not read first: who asks for them early has them read."""
         return self.machine in _ARM
 
+    def ahead(self, nbytes: int) -> int:
+        """How many bytes early a core asks for what it walks through, of so many. What x86 has in a page, ARM's own
+        requests would have brought before.
+        """
+        if self.machine not in _ARM:
+            return 4096
+        return 2048 if nbytes <= self.l3_bytes else 1024
+
 
 _X86: Final = frozenset({"x86_64", "amd64", "i686", "i386"})
 _ARM: Final = frozenset({"aarch64", "arm64"})

@@ -29,7 +29,9 @@ class Knobs:
     Here are those that all templates have, and also what is no template.
     """
 
-    ahead: Annotated[int, 0, 1024, 2048, 4096, 8192] = 4096  # bytes ahead of which large buffers are asked for
+    ahead: Annotated[int, 0, 1, 1024, 2048, 4096, 8192] = (
+        1  # bytes early to ask for large buffers; 1 as suits the processor
+    )
     gathered: Annotated[int, 0, 4, 8, 16] = 8  # turns of a loop ahead of which what it gathers is
     transpose: Annotated[int, 0, 1] = 1  # squares with lanes across the rows of memory are transposed in registers
     grain: Annotated[int, 0, 1, 2, 4, 8, 16, 64] = 0  # tasks at a time; 0 for as many as the cost model says

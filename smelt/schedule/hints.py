@@ -22,21 +22,22 @@ LARGE_BYTES = 1 << 20  # smaller buffers stay in the caches
 
 def hints(knobs: Knobs, kernel: Kernel, profile: Profile) -> Iterator[Action]:
     """What the common knobs of a template say about a kernel. A group of threads waits for memory together."""
-    large = [buffer for buffer in kernel.buffers if _is_large(buffer)]
+    large = [buffer for buffer in kernel.buffers if _nbytes(buffer) >= LARGE_BYTES]
     if profile.writes_unread:
         read = {s.buffer for s in statements(kernel.body) if isinstance(s, Load)}
         large = [buffer for buffer in large if buffer in read]
     if large and (knobs.ahead or knobs.gathered) and not profile.group_threads:
-        yield Prefetch(knobs.ahead, knobs.gathered, tuple(buffer.name for buffer in large))
+        ahead = profile.ahead(max(map(_nbytes, large))) if knobs.ahead == 1 else knobs.ahead
+        yield Prefetch(ahead, knobs.gathered, tuple(buffer.name for buffer in large))
     if knobs.transpose and any(isinstance(s, Load) and _is_square(s) for s in statements(kernel.body)):
         yield Transpose()
     if knobs.grain:
         yield Grain(knobs.grain)
 
 
-def _is_large(buffer: Buffer) -> bool:
+def _nbytes(buffer: Buffer) -> int:
     spans = [upper(extent) * abs(upper(step)) for extent, step in zip(buffer.shape, buffer.strides, strict=True)]
-    return max([1, *spans]) * buffer.dtype.itemsize >= LARGE_BYTES
+    return max([1, *spans]) * buffer.dtype.itemsize
 
 
 def _is_square(load: Load) -> bool:
