@@ -19,7 +19,7 @@ from smelt.compiler.compile import (
     measured_as,
     question_of,
 )
-from smelt.compiler.trace import GraphKey, Traced, trace, with_steady
+from smelt.compiler.trace import GraphKey, Traced, trace, with_held, with_steady
 from smelt.plan import CompiledGraph
 
 if TYPE_CHECKING:

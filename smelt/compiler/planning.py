@@ -123,6 +123,11 @@ def _kernel_seconds(group: Group, profile: Profile) -> float:
     return 1e-9 * (assumed(profile).launch + max(computing / profile.cores, moving))
 
 
+def moving_seconds(nbytes: float, profile: Profile) -> float:
+    """What it takes to move so many bytes."""
+    return 1e-9 * _moving(nbytes, profile)
+
+
 def _moving(nbytes: float, profile: Profile) -> float:
     rates = assumed(profile)
     return nbytes / (rates.third * profile.cores if nbytes <= profile.l3_bytes else rates.memory_all)

@@ -1,24 +1,26 @@
-"""Inputs that a graph would rather read in another layout: weights in the panels that their contractions read.
+"""Inputs that a graph would rather read otherwise: weights in the panels that their contractions read, and what is
+made of weights alone as it is in the end.
 
-What is computed from one input alone is the same for as long as the input is, and may be kept with it. A plan says how
+What is computed from some inputs alone is the same for as long as these are, and may be kept with them. A plan says how
 it would like to have such inputs (`Prepared`). Where the key marks them as steady, it reads them so, as further inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
+from smelt.compiler.settled import settled
 from smelt.compiler.trace import Argument
 from smelt.cost import Profile
-from smelt.graph import Node, Op, build, make, product_of, row_major, topological, with_sources
+from smelt.graph import Node, Op, build, make, product_of, row_major, topological, upper, with_sources
 from smelt.graph.text import print_graph
-from smelt.plan import Prepared
+from smelt.plan import Made, Prepared
 from smelt.schedule import Panels, panels_of
 
 
 class Wish(NamedTuple):
-    """A contraction would like the leaf below its source with that number in panels."""
+    """A contraction would like the leaf below its source with that number, or what is made of some, in panels."""
 
     side: int
     leaf: Node
@@ -35,36 +37,48 @@ class Wishes(NamedTuple):
 
 def prepare(roots: Sequence[Node], first: int, profile: Profile) -> tuple[list[Node], Wishes]:
     """The graph that reads steady inputs as it likes them, by numbers from `first` on."""
-    new: dict[Node, Node] = {}
     given: dict[Prepared, Node] = {}
     others: dict[Prepared, None] = {}
-    for node in topological(roots):
-        sources = [new[source] for source in node.sources]
-        wish = _wish(node, profile) if node.op is Op.CONTRACT else None
-        if wish is not None:
-            packed = _packed(wish.leaf, wish)
-            argument: Argument = wish.leaf.attribute
-            prepared = Prepared(argument.number, print_graph([packed]))
-            if argument.steady:
-                fresh = Argument("prepared", first + len(given), row_major(packed.shape))
-                leaf = given.setdefault(prepared, make(Op.LEAF, packed.dtype, packed.shape, (), fresh))
-                sources[wish.side] = build.cast(_seen(leaf, wish), sources[wish.side].dtype)
+
+    def read(made: Node) -> Node | None:
+        """What is read in the place of a value that is made of steady inputs; else it is asked for."""
+        leaves = [leaf for leaf in topological([made]) if leaf.op is Op.LEAF]
+        parts = tuple([Made(leaf.attribute.kind, leaf.attribute.number, leaf.dtype) for leaf in leaves])
+        wanted = Prepared(parts, print_graph([made]), upper(product_of(made.shape)) * made.dtype.itemsize)
+        if not all(leaf.attribute.steady for leaf in leaves if leaf.attribute.kind == "input"):
+            others[wanted] = None
+            return None
+        fresh = Argument("prepared", first + len(given), row_major(made.shape))
+        return given.setdefault(wanted, make(Op.LEAF, made.dtype, made.shape, (), fresh))
+
+    made = set(settled(roots, profile))
+    given_whole = {node for node in made if read(node) is not None}
+    given.clear()  # what is read in panels need not be there otherwise
+    new: dict[Node, Node] = {}
+    for node in topological(roots, known=given_whole):
+        wish = _wish(node, made, profile) if node.op is Op.CONTRACT else None
+        packed = None if wish is None else read(_packed(wish.leaf, wish))
+        sources: list[Node] = []
+        for side, source in enumerate(node.sources):
+            if packed is not None and wish is not None and side == wish.side:
+                sources.append(build.cast(_seen(packed, wish), source.dtype))
             else:
-                others[prepared] = None
+                sources.append(new.get(source) or read(source) or source)
         new[node] = with_sources(node, tuple(sources))
-    return [new[root] for root in roots], Wishes(tuple(given), tuple(others))
+    return [new.get(root) or read(root) or root for root in roots], Wishes(tuple(given), tuple(others))
 
 
-def _wish(node: Node, profile: Profile) -> Wish | None:
+def _wish(node: Node, made: Container[Node], profile: Profile) -> Wish | None:
     """What a product of rows with a matrix would like: the matrix is what the columns of the result come from."""
     left, right, out = node.attribute
     side = int(out[-1:] != () and out[-1] in right)
     own, other = (left, right)[side], (left, right)[1 - side]
     source = node.sources[side]
-    leaf = source.sources[0] if source.op is Op.CAST else source
+    leaf = source.sources[0] if source.op is Op.CAST and source not in made else source
     summed = set(own) & set(other)
     is_product = len(own) == 2 and len(summed) == 1 and set(out) == {*own, *other} - summed
-    if not is_product or leaf.op is not Op.LEAF or leaf.attribute.kind != "input":
+    is_input = leaf in made or (leaf.op is Op.LEAF and leaf.attribute.kind == "input")
+    if not is_product or not is_input:
         return None
     turned = own[1] in summed
     size, columns = reversed(leaf.shape) if turned else leaf.shape

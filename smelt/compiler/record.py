@@ -24,7 +24,7 @@ from smelt.dtypes import DType, as_dtype
 from smelt.errors import InternalError, SmeltError
 from smelt.graph import Index, Op, Variable, of, upper
 from smelt.graph.index_text import parse_index
-from smelt.plan import Alias, CompiledGraph, GraphRecord, Stored
+from smelt.plan import Alias, CompiledGraph, GraphRecord, Prepared, Stored
 
 _KIND = "graphs"
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -189,13 +189,19 @@ def _check(record: GraphRecord, key: GraphKey) -> None:
         and all(0 <= place < len(key.bounds) + key.starts for launch in launches for place in launch.integers)
         and all(output.input in leaves for output in record.outputs if isinstance(output, Alias))
         and all(_fits(record.outputs[k], key.entries[root]) for k, root in zip(record.results, key.roots, strict=True))
-        and all(one.input in leaves for one in (*record.prepared, *record.asks))
-        and all(entry[3].steady for one in record.prepared for entry in leaves[one.input])
+        and all(_is_made_of(one, key, leaves) for one in (*record.prepared, *record.asks))
+        and all(entry[3].steady for one in record.prepared for number in one.inputs for entry in leaves[number])
         # A result has the type of an input that it is written over.
         and all(_fits(stored[result], entry) for result, number in record.in_place for entry in leaves[number])
     )
     if not sound:
         raise ValueError("a record that does not fit its graph")
+
+
+def _is_made_of(one: Prepared, key: GraphKey, inputs: Mapping[int, Any]) -> bool:
+    """Whether what is prepared is made of inputs and scalars that a graph has."""
+    known = {"input": inputs, "scalar": range(key.scalars)}
+    return one.nbytes >= 0 and all(part.number in known.get(part.kind, ()) for part in one.leaves)
 
 
 def _fits(output: Stored | Alias, entry: Any) -> bool:

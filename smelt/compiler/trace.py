@@ -65,6 +65,7 @@ class Argument(NamedTuple):
     number: int
     strides: tuple[IndexLike, ...] = ()
     steady: bool = False  # the same in many calls
+    held: bool = False  # by a module or a closure, rather than given
 
 
 class GraphKey(NamedTuple):
@@ -352,11 +353,20 @@ def _take(arguments: list[Any], value: Any, what: Hashable, taken: _Taken) -> in
 
 def with_steady(key: GraphKey, inputs: Container[int]) -> GraphKey:
     """The key of the same graph for inputs that stay the same from call to call: their entries say so."""
-    steady = [
-        (*entry[:3], entry[3]._replace(steady=True)) if entry[0] is Op.LEAF and entry[3].number in inputs else entry
+    return _marked(key, inputs, steady=True)
+
+
+def with_held(key: GraphKey, inputs: Container[int]) -> GraphKey:
+    """The key of the same graph for inputs that a function holds."""
+    return _marked(key, inputs, held=True)
+
+
+def _marked(key: GraphKey, inputs: Container[int], **marks: bool) -> GraphKey:
+    entries = [
+        (*entry[:3], entry[3]._replace(**marks)) if entry[0] is Op.LEAF and entry[3].number in inputs else entry
         for entry in key.entries
     ]
-    return key._replace(entries=tuple(steady))
+    return key._replace(entries=tuple(entries))
 
 
 def rebuild(key: GraphKey) -> list[Node]:

@@ -12,6 +12,7 @@ from smelt.plan.compiled import (
     CompiledGraph,
     GraphRecord,
     KernelRecord,
+    Made,
     MemoryPlan,
     Placed,
     Prepared,

@@ -45,11 +45,25 @@ class Alias(NamedTuple):
     offset: int
 
 
-class Prepared(NamedTuple):
-    """An argument that is made of an input, once for as long as that stays the same, by the text of a graph of it."""
+class Made(NamedTuple):
+    """What a prepared argument is made of: an input or a scalar of the graph, by its number."""
 
-    input: int
+    kind: str
+    number: int
+    dtype: DType
+
+
+class Prepared(NamedTuple):
+    """An argument that is made of others, once for as long as these stay the same, by the text of a graph of them."""
+
+    leaves: tuple[Made, ...]
     graph: str
+    nbytes: int
+
+    @property
+    def inputs(self) -> list[int]:
+        """The numbers of inputs that it is made of."""
+        return [one.number for one in self.leaves if one.kind == "input"]
 
 
 class Placed(NamedTuple):

@@ -7,15 +7,18 @@ anew to read the copies. If another one is passed after all, the first plan serv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from smelt.graph import product_of, upper
+import numpy as np
+
 from smelt.runtime.realize import find, realize_sized
-from smelt.runtime.storage import Storage, leaf
+from smelt.runtime.storage import Storage, host_leaf, leaf
 
 if TYPE_CHECKING:
     from smelt.compiler import CompiledGraph, Traced
+    from smelt.dtypes import DType
+    from smelt.graph import Node
     from smelt.plan import Prepared
 
 CALLS: Final = 3  # with the same inputs, before they are prepared
@@ -26,12 +29,13 @@ SHARE: Final = 8  # copies may take this part of the free memory
 class Watch:
     """Whether inputs that a graph would like to have prepared stay the same from call to call."""
 
-    __slots__ = ("_calls", "_given", "_key", "_plain", "_same", "_views", "_wanted", "compiled", "key")
+    __slots__ = ("_calls", "_given", "_key", "_plain", "_same", "_scalars", "_views", "_wanted", "compiled", "key")
 
     def __init__(self, traced: Traced, compiled: CompiledGraph) -> None:
         self._key, self._plain, self._wanted = traced.key, compiled, CALLS
         self._views = [view[1:] for view in traced.inputs]  # shapes, strides and offsets: of those asked for, numbers
-        self._given: list[int] = []  # the serial numbers of what was passed last
+        self._given: list[list[int]] = []  # the serial numbers of what was passed last
+        self._scalars = traced.scalars
         self._begin()
 
     def _begin(self) -> None:
@@ -41,7 +45,7 @@ class Watch:
 
     def chosen(self, storages: Sequence[Storage]) -> tuple[CompiledGraph, list[Storage]]:
         """What to run with these inputs, and the inputs behind them."""
-        given = [storages[ask.input].serial for ask in self._plain.asks]
+        given = [[storages[number].serial for number in ask.inputs] for ask in self._plain.asks]
         before, self._given = self._given or given, given
         same = [k for k in self._same if given[k] == before[k]]
         if self.compiled is self._plain:
@@ -53,42 +57,53 @@ class Watch:
             self._wanted *= LONGER
             self._begin()
         compiled = self.compiled
-        return compiled, [self._copy(one, storages[one.input]) for one in compiled.prepared]
+        return compiled, [self._copy(one, [storages[number] for number in one.inputs]) for one in compiled.prepared]
 
     def _settle(self, storages: Sequence[Storage]) -> None:
         """Have the inputs that stayed the same prepared from now on, as far as there is room for copies."""
         from smelt.compiler import with_steady
 
         room = self._plain.device.available_bytes() // SHARE
-        taken: dict[int, int] = {}
+        taken: dict[int, list[int]] = {}
         for k in self._same:
-            number = self._plain.asks[k].input
-            nbytes = upper(product_of(self._views[number][0])) * storages[number].dtype.itemsize
+            ask = self._plain.asks[k]
             # The owner of a shared array could write to it.
-            if storages[number].memory.recycled and nbytes <= room:
-                taken[k] = number
-                room -= nbytes
+            if ask.nbytes <= room and all(storages[number].memory.recycled for number in ask.inputs):
+                taken[k] = ask.inputs
+                room -= ask.nbytes
         if taken:
             self._same = list(taken)
-            self.key = with_steady(self._key, taken.values())
+            self.key = with_steady(self._key, set().union(*taken.values()))
             self.compiled = find(self.key, self._plain.device)
         else:
             self._wanted *= LONGER
             self._begin()
 
-    def _copy(self, one: Prepared, storage: Storage) -> Storage:
-        """What is prepared of an input, from where it is kept or made now."""
-        view = self._views[one.input]
-        kept = storage.kept = {} if storage.kept is None else storage.kept
-        if (view, one.graph) not in kept:
+    def _copy(self, one: Prepared, storages: Sequence[Storage]) -> Storage:
+        """What is prepared of inputs, from where it is kept, with the first of them, or made now."""
+        name, others = self._name(one), tuple([storage.serial for storage in storages[1:]])
+        kept = storages[0].kept = {} if storages[0].kept is None else storages[0].kept
+        if name not in kept or kept[name][0] != others:
             from smelt.graph.text import parse_graph  # which few processes need
 
-            [node] = parse_graph(one.graph, [leaf(storage.view(*view))])  # type: ignore[arg-type]
-            [made] = realize_sized([node], {})
-            kept[view, one.graph] = made.attribute.in_order()
-        return kept[view, one.graph]
+            views = iter([storage.view(*self._views[k]) for storage, k in zip(storages, one.inputs, strict=True)])  # type: ignore[arg-type]
+            leaves = [
+                leaf(next(views)) if part.kind == "input" else self._number(part.number, part.dtype)
+                for part in one.leaves
+            ]
+            [made] = realize_sized(parse_graph(one.graph, leaves), {})
+            kept[name] = others, made.attribute.in_order()
+        return kept[name][1]
+
+    def _name(self, one: Prepared) -> Hashable:
+        """What is prepared, as it is kept."""
+        scalars = [self._scalars[part.number] for part in one.leaves if part.kind == "scalar"]
+        return (*[self._views[k] for k in one.inputs], *scalars, one.graph)
+
+    def _number(self, number: int, dtype: DType) -> Node:
+        return host_leaf(np.frombuffer(self._scalars[number], dtype.numpy)[0], dtype)
 
     def copies(self, storages: Sequence[Storage]) -> list[Storage]:
         """The copies of some storages that are read instead of them."""
-        read = {(self._views[one.input], one.graph) for one in self.compiled.prepared}
-        return [copy for storage in storages for name, copy in (storage.kept or {}).items() if name in read]
+        read = {self._name(one) for one in self.compiled.prepared}
+        return [copy for storage in storages for name, (_, copy) in (storage.kept or {}).items() if name in read]

@@ -6,6 +6,7 @@ import itertools
 import math
 import sys
 import weakref
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -80,7 +81,8 @@ class Storage:
     def __init__(self, memory: Memory, signature: Signature, offset: int = 0) -> None:
         self._memory: Memory | None = memory
         self._moved: Storage | None = None  # the same on another device
-        self.kept: dict[tuple[Any, ...], Storage] | None = None  # what was prepared of it
+        # What was prepared of it by name, with the serial numbers of the others that it is made of.
+        self.kept: dict[Hashable, tuple[tuple[int, ...], Storage]] | None = None
         self.signature = signature
         self.offset = offset
         self.serial = next_serial()

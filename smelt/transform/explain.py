@@ -81,7 +81,7 @@ class Explanation:
         prepared = {"inputs that are prepared": self.compiled.prepared}
         prepared["inputs that are prepared once they stay the same"] = self.compiled.asks
         for title, inputs in prepared.items():
-            texts = [f"input {one.input}: {one.graph}" for one in inputs]
+            texts = [f"of input {', '.join(map(str, one.inputs))}: {one.graph}" for one in inputs]
             parts += [_titled(title, "".join(texts).rstrip())] if texts else []
         parts.append(_titled("source", self.source))
         parts.append(_titled("memory", self._memory_text()))

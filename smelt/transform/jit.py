@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 import numpy as np
 
 from smelt import runtime, tree
-from smelt.compiler import GraphKey, Traced, trace
+from smelt.compiler import GraphKey, Traced, trace, with_held
 from smelt.config import CONTRACTS
 from smelt.device import Device, Program
 from smelt.errors import ArgumentError, TraceError
@@ -51,6 +51,7 @@ class _StandIns(NamedTuple):
     kwargs: dict[str, Any]
     numbers: dict[Node, int]
     donated: list[int]  # leaves that are given up
+    held: set[int]  # leaves of objects
     shapes: ShapeCheck | None
 
 
@@ -308,6 +309,10 @@ class Jit(Generic[P, T]):
         if recorded.random_node is not None:
             numbers[recorded.random_node] = len(leaves)
         inputs, captured = _numbered_inputs(traced, numbers, hidden, recorded.serial)
+        if not changed and not given.donated:  # what trains, changes what it holds
+            held = given.held | set(range(len(given.numbers), len(leaves)))
+            held_inputs = {k for k, number in enumerate(inputs) if number < 0 or number in held}
+            traced = traced._replace(key=with_held(traced.key, held_inputs))
         if given.shapes is not None:
             given.shapes.order(traced.dims)
         storages = [leaf for leaf in (*leaves, *captured) if isinstance(leaf, Storage)]
@@ -335,6 +340,7 @@ class Jit(Generic[P, T]):
         check = None if self._shapes is None else ShapeCheck()
         numbers: dict[Node, int] = {}
         donated: list[int] = []
+        held: set[int] = set()
 
         def stand_in(value: Any, shape: Any) -> Any:
             number = len(numbers)
@@ -356,6 +362,8 @@ class Jit(Generic[P, T]):
             wanted = shapes.get(k, [None] * len(parts))
             before = len(numbers)
             replaced = tree.unflatten(structure, [stand_in(*pair) for pair in zip(parts, wanted, strict=True)])
+            if tree.holders(value):
+                held.update(range(before, len(numbers)))
             if k in self._donate or k in self._donated_names:
                 donated.extend(number for number in range(before, len(numbers)) if isinstance(leaves[number], Storage))
             return replaced
@@ -364,7 +372,7 @@ class Jit(Generic[P, T]):
         if check is not None:
             check.bind(leaves)  # the shapes of this very call have to fit as well
         new_kwargs = {name: replace(name, kwargs[name]) for name in sorted(kwargs)}
-        return _StandIns(new_args, new_kwargs, numbers, donated, check)
+        return _StandIns(new_args, new_kwargs, numbers, donated, held, check)
 
     def _run_on(self, given: _StandIns) -> tuple[list[Any], Any, list[tuple[int, str, bool]]]:
         """The parts of what the function returns and of what it sets, their structure, and where it sets attributes:

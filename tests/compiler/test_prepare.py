@@ -60,7 +60,7 @@ def test_a_steady_weight_is_read_in_panels(profile: Profile, dtype: DType, turne
     plain, wishes = prepare([product], 2, profile)
     assert plain != [product]
     [one] = wishes.given
-    assert (one.input, wishes.others) == (1, ())
+    assert (one.inputs, wishes.others) == ([1], ())
     values = {x: RNG.integers(-9, 9, (4, size)), w: RNG.integers(-9, 9, shape)}
     given = {node: array.astype(dtype.numpy) for node, array in values.items()}
     [packed] = interpret(parse_graph(one.graph, [w]), given)
@@ -77,7 +77,7 @@ def test_a_weight_that_may_change_is_only_asked_for() -> None:
     roots, wishes = prepare([product], 2, NEON)
     assert roots == [product]
     assert wishes.given == ()
-    assert [one.input for one in wishes.others] == [1]
+    assert [one.inputs for one in wishes.others] == [[1]]
 
 
 def _leaves(roots: list[Node]) -> list[Node]:

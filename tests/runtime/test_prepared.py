@@ -140,7 +140,7 @@ def test_the_copy_goes_with_the_weight() -> None:
     x, w = numbers(16, DEPTH), numbers(DEPTH, COLUMNS)
     for _ in range(CALLS + 1):
         f(x, w)
-    (copy,) = w._node.attribute.kept.values()
+    ((_, copy),) = w._node.attribute.kept.values()
     gone = weakref.ref(copy)
     assert f.memory(x, w).inputs == 4 * (16 * DEPTH + 2 * DEPTH * COLUMNS)
     del copy, w
@@ -223,7 +223,7 @@ def test_an_earlier_process_prepares_for_a_later_one() -> None:
 
 def test_explain_shows_the_plan_that_runs_by_the_end() -> None:
     found = examine(lambda x, w: x @ w, numbers(4, DEPTH), numbers(DEPTH, COLUMNS))
-    assert "=== inputs that are prepared\ninput 1: graph leaves(1)" in str(found)
+    assert "=== inputs that are prepared\nof input 1: graph leaves(1)" in str(found)
     assert found.compiled.prepared and found.kernels[0].form.startswith("packed")
     assert found.launch_seconds is not None and all(seconds > 0 for seconds in found.launch_seconds)
 
@@ -231,4 +231,4 @@ def test_explain_shows_the_plan_that_runs_by_the_end() -> None:
 def test_explain_says_what_would_be_prepared() -> None:
     shared = np.zeros((DEPTH, COLUMNS), np.float32)  # its owner may write to it
     found = examine(lambda x, w: x @ w, numbers(4, DEPTH), sm.from_numpy(shared))
-    assert "=== inputs that are prepared once they stay the same\ninput 1: graph leaves(1)" in str(found)
+    assert "=== inputs that are prepared once they stay the same\nof input 1: graph leaves(1)" in str(found)
