@@ -151,6 +151,7 @@ _CHECKED = frozenset({Op.GATHER, Op.SCATTER})  # where an index may lie outside 
 _SPECIAL = _CHECKED | CONTROL
 _SHOWING = VIEWS | {Op.ALIAS}
 _BASED = _SHOWING | {Op.LEAF, Op.CONST}
+_LOOKING = ("regroups", "fast")  # contracts with rules for bounded and positive values
 _BY_SECOND = frozenset({"floordiv", "mod", "pow", "shl", "shr"})  # other code for another second operand
 
 
@@ -177,11 +178,12 @@ def _varying(order: Sequence[Node], bases: Bases) -> set[Node]:
     return constants - deciding
 
 
-def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool = False) -> Traced:
+def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool = False, once: bool = False) -> Traced:
     """The key of the graph below the roots, and its arguments. Effects and checks of indices are further roots, after
     the given ones. With `integers`, integer constants are arguments as floats are. Contracts are those in force unless
-    given.
+    given. A graph that is traced `once` for many calls keeps its floats where rules may ask for their values.
     """
+    contracts = contracts or settings().contracts
     effects = take()
     roots = [*roots, *effects]
     order, bases = _needed(roots)
@@ -192,7 +194,7 @@ def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool
         roots, checks = with_checks(without_aliases(roots)) if ops & CONTROL else (roots, checks_of(order))
         roots = [*roots, *checks]
         order, bases = _needed(roots)
-    writer = _Writer(integers)
+    writer = _Writer(integers, once and contracts in _LOOKING)
     entries, numbers = writer.graph(order, roots, bases, varying, {})
     dims = writer.dims
     bounds = tuple([(v.low, v.high) for v in dims.values()])
@@ -205,7 +207,7 @@ def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool
         len(scalars),
         len(starts),
         writer.calls_python,
-        contracts or settings().contracts,
+        contracts,
         stated(),
     )
     return Traced(key, inputs, scalars, starts, tuple(dims), (*[DONE] * len(effects), *checks.values()))
@@ -251,8 +253,8 @@ class _Start(NamedTuple):
 class _Writer:
     """Writes graphs down, and collects what it takes out of them and out of the bodies inside."""
 
-    def __init__(self, integers: bool) -> None:
-        self.integers = integers
+    def __init__(self, integers: bool, keeps_floats: bool) -> None:
+        self.integers, self.keeps_floats = integers, keeps_floats
         self.inputs: dict[LeafView, int] = {}
         self.scalars: list[bytes] = []
         self.starts: list[int] = []
@@ -286,7 +288,8 @@ class _Writer:
                 op, attribute = Op.LEAF, Argument("input", place, rename(base.strides))
             elif base is not None:
                 op, attribute = Op.CONST, base.attribute
-                if base in varying or (base.dtype.is_float and not _is_plain(base.dtype, attribute)):
+                floats = base.dtype.is_float and not self.keeps_floats
+                if base in varying or (floats and not _is_plain(base.dtype, attribute)):
                     attribute = Argument("scalar", _take(self.scalars, attribute, base, taken))
             else:
                 sources = [number[source] for source in node.sources]

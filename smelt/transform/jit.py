@@ -304,7 +304,7 @@ class Jit(Generic[P, T]):
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
             check_nodes(roots, made.outside)
             numbers = given.numbers | reached
-        traced = trace(roots, self._contracts)
+        traced = trace(roots, self._contracts, once=True)
         first = len(leaves) + bool(recorded.draws)
         if recorded.random_node is not None:
             numbers[recorded.random_node] = len(leaves)

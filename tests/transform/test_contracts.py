@@ -58,6 +58,20 @@ def test_hints_tell_what_another_contract_would_gain() -> None:
     assert not hint.accepted and hint.contract == "regroups" and 'contracts="regroups" would make this' in str(hint)
 
 
+def test_rules_see_the_literals_of_a_function() -> None:
+    """Else they are arguments, so that a number that changes compiles nothing anew."""
+
+    def capped(x: sm.Tensor) -> sm.Tensor:
+        return sm.softmax((x / 30).tanh() * 30, axis=-1)
+
+    x = sm.asarray(np.random.default_rng(3).standard_normal((64, 512)).astype(np.float32))
+    assert sm.jit(capped).graph_key(x)[0].scalars == 1
+    assert sm.jit(capped, contracts="fast").graph_key(x)[0].scalars == 0
+    with sm.configure(contracts="fast"):
+        taken = {name for one in examine(capped, x).plans if one.accepted for name in one.rules}
+    assert "softmax_unshifted" in taken
+
+
 def test_mistakes() -> None:
     with pytest.raises(ArgumentError, match=r"(?s)no contract 'loose'.*fast, off\."):
         sm.jit(head, contracts="loose")
