@@ -13,6 +13,7 @@ from __future__ import annotations
 from smelt.egraph.facts import NOTHING, Facts, facts_of
 from smelt.errors import InternalError
 from smelt.graph import Node, Op, make_leaf, topological, with_sources
+from smelt.rewrite import Key, key_of
 
 
 class StandIn:
@@ -34,12 +35,26 @@ def known(node: Node) -> Facts:
 class EClass:
     """Values that are equal. `node` stands for them in forms of other classes, the `readers`."""
 
-    __slots__ = ("changed", "forms", "node", "readers")
+    __slots__ = ("_keyed", "changed", "forms", "node", "readers")
 
     def __init__(self, node: Node, form: Node, turn: int) -> None:
         self.node, self.changed = node, turn  # the turn in which it got its last form
-        self.forms: dict[Node, None] = {form: None}
+        self.forms: dict[Node, Key] = {form: key_of(form)}
         self.readers: dict[Node, None] = {}
+        self._keyed: dict[Key, list[Node]] | None = None
+
+    def change(self, turn: int) -> None:
+        """It has got forms, or they are others."""
+        self.changed, self._keyed = turn, None
+
+    @property
+    def keyed(self) -> dict[Key, list[Node]]:
+        """The forms, by what patterns call them."""
+        if self._keyed is None:
+            self._keyed = {}
+            for form, key in self.forms.items():
+                self._keyed.setdefault(key, []).append(form)
+        return self._keyed
 
 
 class EGraph:
@@ -114,7 +129,7 @@ class EGraph:
         self._merged[second.node] = first.node
         first.forms |= second.forms
         first.readers |= second.readers
-        first.changed = self.turn
+        first.change(self.turn)
         stand_in = first.node.attribute
         if isinstance(stand_in, StandIn):
             before, stand_in.facts = stand_in.facts, stand_in.facts.also(known(second.node))
@@ -137,8 +152,8 @@ class EGraph:
                 own.forms.pop(form, None)
                 if form in self.reasons:
                     self.reasons.setdefault(new, self.reasons[form])
-                own.forms[new] = None
-                own.changed = self.turn
+                own.forms[new] = key_of(new)
+                own.change(self.turn)
                 other = self._homes.setdefault(new, home)
                 for source in new.sources:
                     readers = self.classes[source].readers
@@ -146,15 +161,16 @@ class EGraph:
                     readers[new] = None
                 self.union(home, other, "congruence")
 
-    def changed(self, since: int, depth: int) -> set[Node]:
-        """What stands for classes that have changed since a turn, or are read by such through so many forms less one:
-        only these can have new matches of patterns that deep.
+    def changed(self, since: int, depth: int) -> dict[Node, int]:
+        """What stands for classes that have changed since a turn, or that read such through at most so many forms, and
+        through how many: only patterns that deep can have new matches there.
         """
-        front = {node for node, own in self.classes.items() if own.changed >= since}
-        found = set(front)
-        for _ in range(depth - 1):
-            front = {self.find(self._homes[form]) for node in front for form in self.classes[node].readers} - found
-            found |= front
+        front = [node for node, own in self.classes.items() if own.changed >= since]
+        found = dict.fromkeys(front, 0)
+        for steps in range(1, depth + 1):
+            above = {self.find(self._homes[form]) for node in front for form in self.classes[node].readers}
+            front = [node for node in above if node not in found]
+            found |= dict.fromkeys(front, steps)
         return found
 
 

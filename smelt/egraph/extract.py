@@ -59,23 +59,29 @@ def priced(graph: EGraph, roots: Iterable[Node], price: Price) -> Table:
     return table
 
 
-def extract(table: Table, roots: Sequence[Node], first: Mapping[Node, Node], most: int) -> list[Term]:
-    """The cheapest terms that were found, at most so many. `first` has the form that each class had at first."""
-    starts = [
-        _original(table, first),
-        _cheapest_trees(table, shared=False),
-        _cheapest_trees(table, shared=True),
-    ]
+def extract(
+    table: Table, roots: Sequence[Node], first: Mapping[Node, Node], most: int, worth: float = math.inf
+) -> list[Term]:
+    """The cheapest terms that were found, at most so many, and none if that costs more than what is worth it. `first`
+    has the form that each class had at first.
+    """
+    trees = _cheapest_trees(table, shared=False)
+    starts = [trees | _original(table, first), trees, _cheapest_trees(table, shared=True)]
+    starts = [start for start in starts if all(root in start for root in roots)]
+    found = [term for start in starts for term in _climb(table, roots, start)]
+    if min(term.cost for term in found) > worth:
+        return []
+    found = _different(found, roots)
+    found += _beside(table, roots, min(found, key=lambda term: term.cost))
+    return sorted(_different(found, roots), key=lambda term: term.cost)[:most]
+
+
+def _different(terms: Iterable[Term], roots: Sequence[Node]) -> list[Term]:
+    """Of terms that choose the same forms for all that they need, the first."""
     found: dict[tuple[tuple[Node, Node], ...], Term] = {}
-    for start in starts:
-        if start is None or any(root not in start for root in roots):
-            continue
-        for term in _climb(table, roots, start):
-            found.setdefault(tuple((node, term.chosen[node].form) for node in used(term.chosen, roots)), term)
-    best = min(found.values(), key=lambda term: term.cost)
-    for term in _beside(table, roots, best):
-        found.setdefault(tuple((node, term.chosen[node].form) for node in used(term.chosen, roots)), term)
-    return sorted(found.values(), key=lambda term: term.cost)[:most]
+    for term in terms:
+        found.setdefault(tuple([(node, term.chosen[node].form) for node in used(term.chosen, roots)]), term)
+    return list(found.values())
 
 
 def built(chosen: Chosen, roots: Sequence[Node]) -> list[Node]:
@@ -121,17 +127,13 @@ def _is_extreme(form: Node) -> bool:
 
 
 def _original(table: Table, first: Mapping[Node, Node]) -> Chosen:
+    """The forms that classes had at first, as far as they had any."""
     chosen: Chosen = {}
     for place, rows in table.items():
         row = next((row for row in rows if row.form is first.get(place)), None)
         if row is not None:
             chosen[place] = row
-    return _completed(table, chosen)
-
-
-def _completed(table: Table, chosen: Chosen) -> Chosen:
-    """A choice for the classes that have none yet: the cheapest tree."""
-    return {**_cheapest_trees(table, shared=False), **chosen}
+    return chosen
 
 
 def _cheapest_trees(table: Table, *, shared: bool) -> Chosen:
@@ -246,10 +248,10 @@ class _Climb:
     def change(self, place: Node, row: Priced, least: float) -> float | None:
         """Choose another form if that saves more than this; how much."""
         old = self.chosen[place]
-        if row is old or any(read not in self.chosen for read in row.reads) or self.leads_to(row.reads, place):
+        if row is old or any(read not in self.chosen for read in row.reads):
             return None
         gain = old.price - row.price - sum(map(self.take, row.reads)) + sum(map(self.drop, old.reads))
-        if gain > least:
+        if gain > least and not self.leads_to(row.reads, place):  # which is seldom asked for in this order
             self.chosen[place] = row
             return gain
         for read in old.reads:

@@ -8,7 +8,7 @@ are one. Equal layers give equal islands, which are planned once.
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from smelt.dtypes import DType
 from smelt.egraph.saturate import COMMUTATIVE
@@ -35,30 +35,47 @@ class Island(NamedTuple):
         return Frozen.of(self.nodes, self.inputs, self.outputs)
 
 
-Starts = dict[Key, list[tuple[Pattern | None, ...]]]
+Over = tuple[Pattern | None, ...]
+T = TypeVar("T")
 
 
-def starts_of(rules: Sequence[Rule]) -> Starts:
-    """For each key, what the sources have to be for a rule to begin there."""
-    starts: Starts = {}
-    for rule in rules:
-        for key in () if rule.helps else keys_of(rule):
-            starts.setdefault(key, []).append(rule.over)
-    return starts
+class Starts:
+    """Where rules begin: for each key, what the sources have to be."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.overs: dict[Key, dict[Over, None]] = {}
+        for rule in rules:
+            for key in () if rule.helps else keys_of(rule):
+                self.overs.setdefault(key, {})[rule.over] = None
+        # By the keys of a node and its sources, what is left to be matched: mostly nothing.
+        self._likely: dict[tuple[Key | None, ...], list[Over]] = {}
+
+    def begin_at(self, node: Node) -> bool:
+        """Whether a rule does."""
+        key = key_of(node)
+        if key not in self.overs or node.leaf is not None:
+            return False
+        keys = tuple([key_of(source) if source.leaf is None else None for source in node.sources])
+        likely = self._likely.get((key, *keys))
+        if likely is None:
+            orders = _orders(key, keys)
+            likely = [over for over in self.overs[key] if any(_may_match(order, over) for order in orders)]
+            self._likely[key, *keys] = likely
+        return any(match(sources, over) for over in likely for sources in _orders(key, node.sources))
 
 
-def _begins(node: Node, starts: Starts) -> bool:
-    found = starts.get(key_of(node))
-    if found is None or node.leaf is not None:
-        return False
-    orders = (node.sources, node.sources[::-1]) if key_of(node) in COMMUTATIVE else (node.sources,)
-    return any(match(sources, over) for over in found for sources in orders)
+def _orders(key: Key, sources: tuple[T, ...]) -> tuple[tuple[T, ...], ...]:
+    return (sources, sources[::-1]) if key in COMMUTATIVE else (sources,)
+
+
+def _may_match(keys: Sequence[Key | None], over: Over) -> bool:
+    return all(pattern is None or pattern.key == key for key, pattern in zip(keys, over, strict=False))
 
 
 def islands(roots: Sequence[Node], starts: Starts) -> list[Island]:
     """All islands of a graph, in an order in which none reads what a later one gives."""
     order = topological(roots)
-    heads = {node for node in order if _begins(node, starts)}
+    heads = set(filter(starts.begin_at, order))
     if not heads:
         return []
     readers = users(order)

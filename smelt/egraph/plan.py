@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from smelt.egraph.classes import EGraph
 from smelt.egraph.extract import Term, built, extract, keeps_extremes, priced, used
 from smelt.egraph.found import Alternative, Plan, load, name_of, store
-from smelt.egraph.islands import Frozen, Island, Starts, islands, starts_of
+from smelt.egraph.islands import Frozen, Island, Starts, islands
 from smelt.egraph.saturate import FUEL, Fuel, saturate
 from smelt.graph import Node, derived, topological, with_sources
 from smelt.graph.text import print_graph
@@ -79,14 +79,14 @@ class Planner:
 
     def __init__(self, rules: Sequence[Rule], stated: str = "", fuel: Fuel = FUEL) -> None:
         self.rules, self.stated, self.fuel = tuple(rules), stated, fuel
-        self.starts: Starts = starts_of(rules)
+        self.starts = Starts(rules)
         self.plans: Remembered[object, Plan] = Remembered(REMEMBERED)
 
     def planned(
         self, roots: Sequence[Node], pricing: Pricing, seen: Callable[[Island, Plan], None] | None = None
     ) -> list[Node]:
         """The roots with each island as the best plan has it; `seen` is told of each."""
-        found = islands(roots, self.starts) if self.starts else []
+        found = islands(roots, self.starts) if self.rules else []
         new: dict[Node, tuple[Island, Alternative, int]] = {}
         for island in found:
             plan = self.plan(island, pricing)
@@ -138,9 +138,9 @@ class Planner:
             sources = tuple([graph.find(places[source]) for source in node.sources])
             first.setdefault(graph.find(place), with_sources(node, sources))
         table = priced(graph, roots, pricing.form)
-        terms = extract(table, roots, first, CANDIDATES)
         written = sum(map(pricing.form, places))
-        if terms[0].cost > WORTH * written:
+        terms = extract(table, roots, first, CANDIDATES, WORTH * written)
+        if not terms:
             return Plan(written, (), report)
         sound = [term for term in terms if keeps_extremes(graph, term.chosen, roots)]
         found = [self._alternative(graph, term, roots, first, inputs, pricing) for term in sound]

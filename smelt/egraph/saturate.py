@@ -7,13 +7,15 @@ seconds: the same graph gives the same classes on every machine.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from smelt.egraph.classes import EGraph
 from smelt.graph import Node, with_sources
-from smelt.rewrite import Key, Pattern, Rule, key_of, keys_of, rewrite
+from smelt.rewrite import Key, Pattern, Rule, keys_of, rewrite
 
 COMMUTATIVE: Final = frozenset({"add", "mul", "max", "min"})
 
@@ -57,20 +59,16 @@ class Report:
 
 def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
     """Apply rules to a graph; says what they have done."""
-    table: dict[Key, list[Rule]] = {}
-    for rule in rules:
-        for key in keys_of(rule):
-            table.setdefault(key, []).append(rule)
-    depth = 1 + max((pattern.depth for rule in rules for pattern in rule.over if pattern is not None), default=0)
+    table, depth = _table(tuple(rules))
     report, since = Report(), 0
     tried: Tried = {}
     for _ in range(fuel.turns):
         report.turns += 1
-        places = graph.changed(since, depth)
+        steps = graph.changed(since, depth)
         graph.turn = since = graph.turn + 1
         before = len(graph), graph.unions
         learned = graph.learned
-        found = _found(graph, [node for node in graph.classes if node in places], table, tried, fuel, report)
+        found = _found(graph, steps, table, tried, fuel, report)
         report.end = _applied(graph, found, fuel, report)
         report.forms = len(graph)
         if report.end:
@@ -84,34 +82,46 @@ def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
     return report
 
 
-Tried = dict[tuple[Rule, Node, Node], bool]  # whether a rule has made something of a form, as it was shown
+Table = dict[Key, list[tuple[Rule, int]]]  # with how deep they look
+
+
+@functools.lru_cache(maxsize=64)
+def _table(rules: tuple[Rule, ...]) -> tuple[Table, int]:
+    """Rules by what they are looked up by, and how deep they look: through the forms of their patterns, and at what is
+    known of the sources of these.
+    """
+    table: Table = {}
+    for rule in rules:
+        depth = 1 + max((pattern.depth for pattern in rule.over if pattern is not None), default=0)
+        for key in keys_of(rule):
+            table.setdefault(key, []).append((rule, depth))
+    return table, max((depth for found in table.values() for _, depth in found), default=0)
+
+
+Tried = dict[tuple[Rule, Node, tuple[Node, ...]], bool]  # whether a rule has made something of a form over such sources
 Found = list[tuple[Rule, Node, Node]]  # a rule, what stands for the class that it looked at, and what that equals
 
 
-def _found(
-    graph: EGraph,
-    places: Sequence[Node],
-    table: dict[Key, list[Rule]],
-    tried: Tried,
-    fuel: Fuel,
-    report: Report,
-) -> Found:
-    """What rules make of the classes at these places."""
+def _found(graph: EGraph, steps: Mapping[Node, int], table: Table, tried: Tried, fuel: Fuel, report: Report) -> Found:
+    """What rules make of the classes at these places, each so many steps above one that has changed."""
     found: Found = []
     matched: dict[Rule, int] = {}
-    for place in places:
-        for form in graph.classes[place].forms:
-            for rule in table.get(key_of(form), ()):
+    for place in filter(steps.__contains__, graph.classes):
+        for form, key in graph.classes[place].forms.items():
+            below = [graph.classes[source].keyed for source in form.sources]
+            for rule, depth in table.get(key, ()):
+                if steps[place] > depth or not _may_match(rule.over, below, key):
+                    continue
                 start = time.perf_counter()
                 spent = report.rules.setdefault(rule.name, Spent())
-                for node in _instances(graph, form, rule.over):
-                    if (rule, form, node) in tried:
+                for sources in _instances(graph, form.sources, rule.over, key in COMMUTATIVE):
+                    if (rule, form, sources) in tried:
                         continue
                     if matched.get(rule, 0) >= fuel.matches:
                         report.left_out = True
                         break
-                    after = rule.function(node)
-                    tried[rule, form, node] = after is not None
+                    after = rule.function(with_sources(form, sources))
+                    tried[rule, form, sources] = after is not None
                     if after is not None:
                         matched[rule] = matched.get(rule, 0) + 1
                         spent.matches += 1
@@ -137,32 +147,37 @@ def _applied(graph: EGraph, found: Found, fuel: Fuel, report: Report) -> str:
     return end
 
 
-def _instances(graph: EGraph, form: Node, over: Sequence[Pattern | None]) -> Iterator[Node]:
-    """A form with its sources in all forms that a pattern asks for."""
+def _may_match(over: Sequence[Pattern | None], below: Sequence[Container[Key]], key: Key) -> bool:
+    """Whether some forms of sources have the keys that patterns ask for: most have not, and this costs least."""
+    for pattern, keys in zip(over, below, strict=False):
+        if pattern is not None and pattern.key not in keys:
+            break
+    else:
+        return True
+    return key in COMMUTATIVE and all(p is None or p.key in keys for p, keys in zip(over, below[::-1], strict=False))
+
+
+def _instances(
+    graph: EGraph, sources: tuple[Node, ...], over: Sequence[Pattern | None], commutes: bool
+) -> Iterator[tuple[Node, ...]]:
+    """The sources of a form, in all forms that patterns ask for."""
     if not any(over):
-        yield form
+        yield sources
         return
-    orders = [form.sources]
-    if key_of(form) in COMMUTATIVE and (len(over) < 2 or over[0] != over[1]):
-        orders.append(form.sources[::-1])
-    for sources in dict.fromkeys(orders):
-        for chosen in _choices(graph, sources, over):
-            yield with_sources(form, chosen)
-
-
-def _choices(graph: EGraph, sources: Sequence[Node], over: Sequence[Pattern | None]) -> Iterator[tuple[Node, ...]]:
-    """Forms of some sources, those that patterns ask for."""
-    if not sources:
-        yield ()
-        return
-    pattern = over[0] if over else None
-    firsts = [sources[0]] if pattern is None else list(_forms(graph, sources[0], pattern))
-    for first in firsts:
-        for rest in _choices(graph, sources[1:], over[1:]):
-            yield (first, *rest)
+    orders = [sources]
+    if commutes and (len(over) < 2 or over[0] != over[1]):
+        orders.append(sources[::-1])
+    for order in dict.fromkeys(orders):
+        choices: list[Sequence[Node]] = []
+        for source, pattern in itertools.zip_longest(order, over[: len(order)]):
+            choices.append((source,) if pattern is None else list(_forms(graph, source, pattern)))
+            if not choices[-1]:
+                break
+        else:
+            yield from itertools.product(*choices)
 
 
 def _forms(graph: EGraph, node: Node, pattern: Pattern) -> Iterator[Node]:
-    for form in list(graph.class_of(node).forms):
-        if key_of(form) == pattern.key:
-            yield from _instances(graph, form, pattern.sources)
+    for form in graph.classes[node].keyed.get(pattern.key, ()):
+        for sources in _instances(graph, form.sources, pattern.sources, pattern.key in COMMUTATIVE):
+            yield with_sources(form, sources)

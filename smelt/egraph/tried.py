@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.egraph.classes import EGraph
-from smelt.egraph.islands import islands, starts_of
+from smelt.egraph.islands import Starts, islands
 from smelt.egraph.saturate import Fuel, Report, saturate
 from smelt.graph import Node
 from smelt.rewrite import Rule
@@ -13,7 +13,7 @@ from smelt.rewrite import Rule
 
 def tried(root: Node, rules: Sequence[Rule], fuel: Fuel) -> tuple[list[Node], Report]:
     """The nodes of a graph that rules are shown, and what they have done."""
-    shown = [node for island in islands([root], starts_of(rules)) for node in island.nodes]
+    shown = [node for island in islands([root], Starts(rules)) for node in island.nodes]
     graph = EGraph()
     graph.add(root)
     return shown, saturate(graph, rules, fuel)

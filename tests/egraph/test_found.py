@@ -14,7 +14,7 @@ from smelt.diskcache import disk_cache
 from smelt.egraph import RULES, Planner, Pricing
 from smelt.egraph import plan as planning
 from smelt.egraph.found import load
-from smelt.egraph.islands import islands, starts_of
+from smelt.egraph.islands import Starts, islands
 from smelt.graph import Node, build, private_nodes
 from smelt.graph.text import print_graph
 from tests.egraph.flops import FLOPS
@@ -43,7 +43,7 @@ def test_what_is_no_plan_is_ignored(tmp_path: Path) -> None:
     with configure(cache_dir=tmp_path, disk_cache=True), private_nodes():
         planner = Planner(RULES)
         planner.planned(roots(), PRICING)
-        [island] = islands(roots(), starts_of(RULES))
+        [island] = islands(roots(), Starts(RULES))
         [path] = [path for path in (tmp_path / "plans").iterdir() if path.is_file()]
         cache = disk_cache()
         assert cache is not None

@@ -7,19 +7,18 @@ from random import Random
 
 import pytest
 
-import smelt.egraph.islands
 from smelt import dtypes
-from smelt.egraph import RULES, Fuel, Island, Planner, rules_for
-from smelt.egraph.islands import LARGEST, Frozen, islands, starts_of
+from smelt.egraph import COMMUTATIVE, RULES, Fuel, Island, Planner, rules_for
+from smelt.egraph.islands import LARGEST, Frozen, Starts, islands
 from smelt.graph import Node, build, topological
-from smelt.rewrite import Contract, Pattern
+from smelt.rewrite import Contract, Family, Rule, key_of, keys_of, match
 from tests.egraph.examples import matmul, rows
 from tests.egraph.flops import FLOPS, total
 from tests.rewrite.growing import leaf
 from tests.rewrite.sampling import close, inputs, run
 
 f32 = dtypes.float32
-STARTS = starts_of(RULES)
+STARTS = Starts(RULES)
 pytestmark = pytest.mark.usefixtures("nothing_on_disk")
 
 
@@ -187,22 +186,34 @@ def test_frozen_graphs_are_equal_if_only_their_inputs_differ() -> None:
     assert frozen(3).over([a, b]) == [matmul(a, b)]
 
 
+def test_what_is_remembered_of_keys_finds_what_matching_finds() -> None:
+    nodes = [node for seed in range(3) for node in topological(drawn(seed, 500))]
+    found = [node for node in nodes if STARTS.begin_at(node)]
+    assert found == [node for node in nodes if any(_begins_there(node, rule) for rule in RULES if not rule.helps)]
+    assert 0 < len(found) < len(nodes)
+
+
+def _begins_there(node: Node, rule: Rule) -> bool:
+    orders = (node.sources, node.sources[::-1]) if key_of(node) in COMMUTATIVE else (node.sources,)
+    return key_of(node) in keys_of(rule) and any(match(sources, rule.over) for sources in orders)
+
+
 # --- work
 
 
 def looks(count: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How often nodes are looked at to plan a graph of so many nodes."""
     calls = 0
-    original = smelt.egraph.islands._begins
+    original = Starts.begin_at
 
-    def counted(node: Node, starts: object) -> bool:
+    def counted(starts: Starts, node: Node) -> bool:
         nonlocal calls
         calls += 1
-        return original(node, starts)  # type: ignore[arg-type]
+        return original(starts, node)
 
-    monkeypatch.setattr(smelt.egraph.islands, "_begins", counted)
+    monkeypatch.setattr(Starts, "begin_at", counted)
     islands(drawn(0, count), STARTS)
-    monkeypatch.setattr(smelt.egraph.islands, "_begins", original)
+    monkeypatch.setattr(Starts, "begin_at", original)
     return calls
 
 
@@ -224,5 +235,7 @@ def test_numbers_that_others_read_as_well_belong_to_the_island() -> None:
     x = leaf(dtypes.float32, 5, 7)
     zeros = build.const(0.0, dtypes.float32, (5, 7))
     root = build.maximum(build.exp(build.add(x, zeros)), zeros)
-    [island] = islands([root], {"exp": [(Pattern("add"),)]})
+    family = Family("test")
+    family.rule("exp", over=("add",), name="exp_of_sum")(lambda node, total: None)
+    [island] = islands([root], Starts(family.rules))
     assert island.inputs == [x]

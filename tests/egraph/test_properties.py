@@ -148,7 +148,7 @@ class Forgetful(Planner):
 def takes_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans are any terms, whatever they cost."""
 
-    def drawn(table: Table, roots: Sequence[Node], first: object, most: int) -> list[Term]:
+    def drawn(table: Table, roots: Sequence[Node], *_: object) -> list[Term]:
         return [Term(0.0, random_choice(table, roots, Random(number))) for number in range(2)]
 
     def chosen(plan: Plan) -> Alternative | None:
