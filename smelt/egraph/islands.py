@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from smelt.dtypes import DType
 from smelt.egraph.saturate import COMMUTATIVE
 from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, Shape, make, make_leaf, topological, users
-from smelt.rewrite import Key, Pattern, Rule, key_of, keys_of, match
+from smelt.rewrite import Key, Rule, Sources, key_of, keys_of, match
 
 DEPTH: Final = 8  # nodes one below the other, from one where a rule begins
 LARGEST: Final = 64  # nodes of an island
@@ -35,7 +35,7 @@ class Island(NamedTuple):
         return Frozen.of(self.nodes, self.inputs, self.outputs)
 
 
-Starts = dict[Key, list[tuple[Pattern | None, ...]]]
+Starts = dict[Key, list[Sources]]
 
 
 def starts_of(rules: Sequence[Rule]) -> Starts:
@@ -43,7 +43,7 @@ def starts_of(rules: Sequence[Rule]) -> Starts:
     starts: Starts = {}
     for rule in rules:
         for key in () if rule.helps else keys_of(rule):
-            starts.setdefault(key, []).append(rule.over)
+            starts.setdefault(key, []).extend(rule.below(key))
     return starts
 
 

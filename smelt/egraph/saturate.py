@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from smelt.egraph.classes import EGraph
 from smelt.graph import Node, with_sources
-from smelt.rewrite import Key, Pattern, Rule, key_of, keys_of, rewrite
+from smelt.rewrite import Key, Pattern, Rule, Sources, key_of, keys_of, rewrite
 
 COMMUTATIVE: Final = frozenset({"add", "mul", "max", "min"})
 
@@ -57,11 +57,11 @@ class Report:
 
 def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
     """Apply rules to a graph; says what they have done."""
-    table: dict[Key, list[Rule]] = {}
+    table: Table = {}
     for rule in rules:
         for key in keys_of(rule):
-            table.setdefault(key, []).append(rule)
-    depth = 1 + max((pattern.depth for rule in rules for pattern in rule.over if pattern is not None), default=0)
+            table.setdefault(key, []).append((rule, rule.below(key)))
+    depth = max((pattern.depth for rule in rules for pattern in rule.patterns), default=1)
     report, since = Report(), 0
     tried: Tried = {}
     for _ in range(fuel.turns):
@@ -84,6 +84,7 @@ def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
     return report
 
 
+Table = dict[Key, list[tuple[Rule, list[Sources]]]]  # by key: rules, and what the sources have to be for them
 Tried = dict[tuple[Rule, Node, Node], bool]  # whether a rule has made something of a form, as it was shown
 Found = list[tuple[Rule, Node, Node]]  # a rule, what stands for the class that it looked at, and what that equals
 
@@ -91,7 +92,7 @@ Found = list[tuple[Rule, Node, Node]]  # a rule, what stands for the class that 
 def _found(
     graph: EGraph,
     places: Sequence[Node],
-    table: dict[Key, list[Rule]],
+    table: Table,
     tried: Tried,
     fuel: Fuel,
     report: Report,
@@ -101,10 +102,10 @@ def _found(
     matched: dict[Rule, int] = {}
     for place in places:
         for form in graph.classes[place].forms:
-            for rule in table.get(key_of(form), ()):
+            for rule, below in table.get(key_of(form), ()):
                 start = time.perf_counter()
                 spent = report.rules.setdefault(rule.name, Spent())
-                for node in _instances(graph, form, rule.over):
+                for node in (node for sources in below for node in _instances(graph, form, sources)):
                     if (rule, form, node) in tried:
                         continue
                     if matched.get(rule, 0) >= fuel.matches:
@@ -137,7 +138,7 @@ def _applied(graph: EGraph, found: Found, fuel: Fuel, report: Report) -> str:
     return end
 
 
-def _instances(graph: EGraph, form: Node, over: Sequence[Pattern | None]) -> Iterator[Node]:
+def _instances(graph: EGraph, form: Node, over: Sources) -> Iterator[Node]:
     """A form with its sources in all forms that a pattern asks for."""
     if not any(over):
         yield form
@@ -164,5 +165,5 @@ def _choices(graph: EGraph, sources: Sequence[Node], over: Sequence[Pattern | No
 
 def _forms(graph: EGraph, node: Node, pattern: Pattern) -> Iterator[Node]:
     for form in list(graph.class_of(node).forms):
-        if key_of(form) == pattern.key:
+        if key_of(form) in pattern.keys:
             yield from _instances(graph, form, pattern.sources)

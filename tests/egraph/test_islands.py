@@ -12,7 +12,7 @@ from smelt import dtypes
 from smelt.egraph import RULES, Fuel, Island, Planner, rules_for
 from smelt.egraph.islands import LARGEST, Frozen, islands, starts_of
 from smelt.graph import Node, build, topological
-from smelt.rewrite import Contract, Pattern
+from smelt.rewrite import Contract, pattern
 from tests.egraph.examples import matmul, rows
 from tests.egraph.flops import FLOPS, total
 from tests.rewrite.growing import leaf
@@ -224,5 +224,5 @@ def test_numbers_that_others_read_as_well_belong_to_the_island() -> None:
     x = leaf(dtypes.float32, 5, 7)
     zeros = build.const(0.0, dtypes.float32, (5, 7))
     root = build.maximum(build.exp(build.add(x, zeros)), zeros)
-    [island] = islands([root], {"exp": [(Pattern("add"),)]})
+    [island] = islands([root], {"exp": [(pattern("add"),)]})
     assert island.inputs == [x]
