@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from smelt.egraph import COMMUTATIVE
 from smelt.graph import Contraction, Node, Op, build, product_of, topological, users
-from smelt.rewrite import Pattern, key_of
+from smelt.rewrite import Pattern, Sources, any_of, key_of
 
 Bound = dict[int, Node]
 MOST_VARIANTS: Final = 8  # orders of the sources of sums and products, below the first
@@ -41,22 +41,22 @@ class LeftSide:
         """The variables that are not there any more."""
         return [number for node, number in self.variables.items() if node not in set(topological([self.root]))]
 
-    def over(self) -> list[tuple[Pattern | None, ...]]:
-        """What the sources of the root have to be: one for each order of sources of sums and products below it."""
-        rows: list[tuple[Pattern | None, ...]] = [()]
+    def patterns(self) -> tuple[Pattern, ...]:
+        """What a node has to be: one for each order of sources of sums and products below it."""
+        rows: list[Sources] = [()]
         for source in self.root.sources:
             rows = [(*row, one) for row in rows for one in self._patterns(source)]
-        return rows[:MOST_VARIANTS]
+        return tuple([Pattern(any_of(key_of(self.root)), row) for row in rows[:MOST_VARIANTS]])
 
     def _patterns(self, node: Node) -> Sequence[Pattern | None]:
         if node in self.places or _is_constant(node):
             return [None]
-        rows: list[tuple[Pattern | None, ...]] = [()]
+        rows: list[Sources] = [()]
         for source in node.sources:
             rows = [(*row, one) for row in rows for one in self._patterns(source)]
         if key_of(node) in COMMUTATIVE:
             rows += [row[::-1] for row in rows]
-        return [Pattern(key_of(node), row) for row in dict.fromkeys(rows)][:MOST_VARIANTS]
+        return [Pattern(any_of(key_of(node)), row) for row in dict.fromkeys(rows)][:MOST_VARIANTS]
 
     def bindings(self, node: Node) -> Iterator[list[Node]]:
         """What the variables may stand for, if a node is to be this side."""

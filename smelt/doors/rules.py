@@ -250,9 +250,8 @@ def _rules(matchers: Sequence[_Matcher], contract: Contract, name: str) -> tuple
     """What the engine takes."""
     shown = name.removeprefix("rule ")
     return tuple(
-        Rule(shown, FAMILY, (key_of(one.left.root),), contract, one, f"{shown}, stated", over=over)
+        Rule(shown, FAMILY, (key_of(one.left.root),), contract, one, f"{shown}, stated", patterns=one.left.patterns())
         for one in matchers
-        for over in one.left.over()
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 from smelt.dtypes import DType
 from smelt.egraph.saturate import COMMUTATIVE
 from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, Shape, make, make_leaf, topological, users
-from smelt.rewrite import Key, Pattern, Rule, key_of, keys_of, match
+from smelt.rewrite import Key, Rule, Sources, key_of, keys_of, match
 
 DEPTH: Final = 8  # nodes one below the other, from one where a rule begins
 LARGEST: Final = 64  # nodes of an island
@@ -35,7 +35,6 @@ class Island(NamedTuple):
         return Frozen.of(self.nodes, self.inputs, self.outputs)
 
 
-Over = tuple[Pattern | None, ...]
 T = TypeVar("T")
 
 
@@ -43,12 +42,12 @@ class Starts:
     """Where rules begin: for each key, what the sources have to be."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self.overs: dict[Key, dict[Over, None]] = {}
+        self.overs: dict[Key, dict[Sources, None]] = {}
         for rule in rules:
             for key in () if rule.helps else keys_of(rule):
-                self.overs.setdefault(key, {})[rule.over] = None
+                self.overs.setdefault(key, {}).update(dict.fromkeys(rule.below(key)))
         # By the keys of a node and its sources, what is left to be matched: mostly nothing.
-        self._likely: dict[tuple[Key | None, ...], list[Over]] = {}
+        self._likely: dict[tuple[Key | None, ...], list[Sources]] = {}
 
     def begin_at(self, node: Node) -> bool:
         """Whether a rule does."""
@@ -68,8 +67,8 @@ def _orders(key: Key, sources: tuple[T, ...]) -> tuple[tuple[T, ...], ...]:
     return (sources, sources[::-1]) if key in COMMUTATIVE else (sources,)
 
 
-def _may_match(keys: Sequence[Key | None], over: Over) -> bool:
-    return all(pattern is None or pattern.key == key for key, pattern in zip(keys, over, strict=False))
+def _may_match(keys: Sequence[Key | None], over: Sources) -> bool:
+    return all(pattern is None or key in pattern.keys for key, pattern in zip(keys, over, strict=False))
 
 
 def islands(roots: Sequence[Node], starts: Starts) -> list[Island]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from smelt.egraph.classes import EGraph
 from smelt.graph import Node, with_sources
-from smelt.rewrite import Key, Pattern, Rule, keys_of, rewrite
+from smelt.rewrite import Key, Pattern, Rule, Sources, keys_of, rewrite
 
 COMMUTATIVE: Final = frozenset({"add", "mul", "max", "min"})
 
@@ -82,7 +82,7 @@ def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
     return report
 
 
-Table = dict[Key, list[tuple[Rule, int]]]  # with how deep they look
+Table = dict[Key, list[tuple[Rule, int, list[Sources]]]]  # with how deep they look, and what sources have to be
 
 
 @functools.lru_cache(maxsize=64)
@@ -92,10 +92,10 @@ def _table(rules: tuple[Rule, ...]) -> tuple[Table, int]:
     """
     table: Table = {}
     for rule in rules:
-        depth = 1 + max((pattern.depth for pattern in rule.over if pattern is not None), default=0)
+        depth = max((pattern.depth for pattern in rule.patterns), default=1)
         for key in keys_of(rule):
-            table.setdefault(key, []).append((rule, depth))
-    return table, max((depth for found in table.values() for _, depth in found), default=0)
+            table.setdefault(key, []).append((rule, depth, rule.below(key)))
+    return table, max((depth for found in table.values() for _, depth, _ in found), default=0)
 
 
 Tried = dict[tuple[Rule, Node, tuple[Node, ...]], bool]  # whether a rule has made something of a form over such sources
@@ -109,12 +109,14 @@ def _found(graph: EGraph, steps: Mapping[Node, int], table: Table, tried: Tried,
     for place in filter(steps.__contains__, graph.classes):
         for form, key in graph.classes[place].forms.items():
             below = [graph.classes[source].keyed for source in form.sources]
-            for rule, depth in table.get(key, ()):
-                if steps[place] > depth or not _may_match(rule.over, below, key):
+            for rule, depth, overs in table.get(key, ()):
+                likely = [over for over in overs if steps[place] <= depth and _may_match(over, below, key)]
+                if not likely:
                     continue
                 start = time.perf_counter()
                 spent = report.rules.setdefault(rule.name, Spent())
-                for sources in _instances(graph, form.sources, rule.over, key in COMMUTATIVE):
+                shown = (_instances(graph, form.sources, over, key in COMMUTATIVE) for over in likely)
+                for sources in itertools.chain.from_iterable(shown):
                     if (rule, form, sources) in tried:
                         continue
                     if matched.get(rule, 0) >= fuel.matches:
@@ -147,19 +149,18 @@ def _applied(graph: EGraph, found: Found, fuel: Fuel, report: Report) -> str:
     return end
 
 
-def _may_match(over: Sequence[Pattern | None], below: Sequence[Container[Key]], key: Key) -> bool:
+def _may_match(over: Sources, below: Sequence[Mapping[Key, object]], key: Key) -> bool:
     """Whether some forms of sources have the keys that patterns ask for: most have not, and this costs least."""
     for pattern, keys in zip(over, below, strict=False):
-        if pattern is not None and pattern.key not in keys:
+        if pattern is not None and pattern.keys.isdisjoint(keys):
             break
     else:
         return True
-    return key in COMMUTATIVE and all(p is None or p.key in keys for p, keys in zip(over, below[::-1], strict=False))
+    turned = zip(over, below[::-1], strict=False)
+    return key in COMMUTATIVE and not any(pattern and pattern.keys.isdisjoint(keys) for pattern, keys in turned)
 
 
-def _instances(
-    graph: EGraph, sources: tuple[Node, ...], over: Sequence[Pattern | None], commutes: bool
-) -> Iterator[tuple[Node, ...]]:
+def _instances(graph: EGraph, sources: tuple[Node, ...], over: Sources, commutes: bool) -> Iterator[tuple[Node, ...]]:
     """The sources of a form, in all forms that patterns ask for."""
     if not any(over):
         yield sources
@@ -178,6 +179,7 @@ def _instances(
 
 
 def _forms(graph: EGraph, node: Node, pattern: Pattern) -> Iterator[Node]:
-    for form in graph.classes[node].keyed.get(pattern.key, ()):
-        for sources in _instances(graph, form.sources, pattern.sources, pattern.key in COMMUTATIVE):
-            yield with_sources(form, sources)
+    for key, forms in graph.classes[node].keyed.items():
+        for form in forms if key in pattern.keys else ():
+            for sources in _instances(graph, form.sources, pattern.sources, key in COMMUTATIVE):
+                yield with_sources(form, sources)

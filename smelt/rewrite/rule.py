@@ -31,15 +31,34 @@ _CONTRACTS = tuple(Contract)
 
 
 class Pattern(NamedTuple):
-    """What a node has to be, and what its sources have to be as far as a rule looks at them; None: anything."""
+    """What a node has to be, one of several keys, and what its sources have to be as far as a rule looks at them; None:
+    anything.
+    """
 
-    key: Key
+    keys: frozenset[Key]
     sources: tuple[Pattern | None, ...] = ()
 
     @property
     def depth(self) -> int:
         """How many nodes lie one below the other."""
         return 1 + max((source.depth for source in self.sources if source is not None), default=0)
+
+
+Sources = tuple[Pattern | None, ...]
+
+
+def any_of(*keys: Key) -> frozenset[Key]:
+    """In a pattern, for the key: a node with one of these."""
+    return frozenset(keys)
+
+
+def pattern(written: Any) -> Pattern:
+    """`Op.CONTRACT`, `any_of("add", "sub")` or `("add", Op.CONTRACT, None)`: the key, then the sources."""
+    if isinstance(written, Pattern):
+        return written
+    key, *sources = written if isinstance(written, tuple) else (written,)
+    keys = key if isinstance(key, frozenset) else frozenset({key})
+    return Pattern(keys, tuple([None if source is None else pattern(source) for source in sources]))
 
 
 def key_of(node: Node) -> Key:
@@ -49,14 +68,6 @@ def key_of(node: Node) -> Key:
         name: str = node.attribute
         return name
     return node.attribute.name if op is Op.COMPOSITE else op
-
-
-def _pattern(written: Any) -> Pattern | None:
-    """`Op.CONTRACT`, `"add"` or `("add", Op.CONTRACT, None)`: the key, then the sources."""
-    if written is None or isinstance(written, Pattern):
-        return written
-    key, *sources = written if isinstance(written, tuple) else (written,)
-    return Pattern(key, tuple(map(_pattern, sources)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # a rule is itself: tuples of rules are looked up all the time
@@ -76,8 +87,12 @@ class Rule:
     summary: str
     functions: tuple[str, ...] = ()
     sole: bool = False
-    over: tuple[Pattern | None, ...] = ()  # what the sources have to be
+    patterns: tuple[Pattern, ...] = ()  # what a node has to be, one of these; none: the rule looks at no source
     helps: bool = False  # other rules: nothing is gained by this one alone
+
+    def below(self, key: Key) -> list[Sources]:
+        """What the sources of a node with this key have to be: as one of these says."""
+        return list(dict.fromkeys(one.sources for one in self.patterns if key in one.keys)) or [()]
 
 
 class Family:
@@ -89,9 +104,8 @@ class Family:
 
     def rule(
         self,
-        *ops: Key,
+        *nodes: Any,
         of: Op | None = None,
-        over: tuple[Any, ...] = (),
         contract: Contract = Contract.EXACT,
         functions: tuple[str, ...] = (),
         sole: bool = False,
@@ -102,18 +116,23 @@ class Family:
         """Enter the decorated function under its own name and the first line of its docstring, unless others are given.
 
         A rule for nodes `of` an op is only asked where the first source is one that may be looked through, and takes
-        the node, that source and the sources of that. One `over` patterns, one for each source, takes the node and its
-        sources: `over=(Op.CONTRACT, ("mul", None, Op.EXPAND))`.
+        the node, that source and the sources of that. One for patterns, `(Op.CONTRACT, ("mul", None, Op.EXPAND), None)`
+        or several like this, is asked where one of them fits, and takes the node and its sources.
         """
-        below = tuple(map(_pattern, (of,) if of is not None else over))
+        patterns = tuple(map(pattern, nodes))
+        ops = tuple(dict.fromkeys(key for one in patterns for key in one.keys))
+        if of is not None:
+            patterns = tuple([Pattern(one.keys, (pattern(of),)) for one in patterns])
 
         def enter(function: Matcher) -> Matcher:
             said = summary or (function.__doc__ or "").strip().partition("\n")[0].rstrip(".")
-            asked = function
-            if below:
-                asked = _matching(below, function) if of is None else _looking_through(of, function)
+            asked, kept = function, patterns if any(one.sources for one in patterns) else ()
+            if of is not None:
+                asked = _looking_through(of, function)
+            elif kept:
+                asked = _matching(kept, function)
             called = name or function.__name__
-            self.rules.append(Rule(called, self.name, ops, contract, asked, said, functions, sole, below, helps))
+            self.rules.append(Rule(called, self.name, ops, contract, asked, said, functions, sole, kept, helps))
             return function
 
         return enter
@@ -126,13 +145,11 @@ def match(sources: Sequence[Node], over: Sequence[Pattern | None]) -> bool:
 
 def _matches(node: Node, pattern: Pattern) -> bool:
     """Whether a node is what a pattern says, as are its sources: computed values are read, not looked into."""
-    if key_of(node) != pattern.key or node.leaf is not None:
-        return False
-    return match(node.sources, pattern.sources)
+    return key_of(node) in pattern.keys and node.leaf is None and match(node.sources, pattern.sources)
 
 
-def _matching(over: tuple[Pattern | None, ...], function: Matcher) -> Function:
-    return lambda node: function(node, *node.sources) if match(node.sources, over) else None
+def _matching(patterns: tuple[Pattern, ...], function: Matcher) -> Function:
+    return lambda node: function(node, *node.sources) if any(_matches(node, one) for one in patterns) else None
 
 
 def _looking_through(op: Op, function: Matcher) -> Function:

@@ -183,7 +183,7 @@ def test_one_program_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert [result["name"] for result in found["results"]] == ["lora, 1 thread", "geometric mean, 1 thread"]
     [program] = found["programs"]["1"]
-    assert program["rules"] == ["ab_first_in_product_of_product_right"]
+    assert program["rules"] == ["product_regrouped"]
     assert program["ratio"]["low"] > 0
 
 

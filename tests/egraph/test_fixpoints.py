@@ -26,7 +26,7 @@ TERMS = 7
 family = Family("tests")
 
 
-@family.rule("sin", over=("sin",))
+@family.rule(("sin", "sin"))
 def twice(node: Node, x: Node) -> Node | None:
     """F(F(x)) → x."""
     return x.sources[0]
@@ -38,7 +38,7 @@ def turned(node: Node) -> Node | None:
     return build.sub(*node.sources[::-1])
 
 
-@family.rule("sin", over=("sub",))
+@family.rule(("sin", "sub"))
 def moved_in(node: Node, x: Node) -> Node | None:
     """F(H(x, y)) → H(F(x), y)."""
     a, b = x.sources
@@ -52,14 +52,14 @@ def same(node: Node) -> Node | None:
     return a if a is b else None
 
 
-@family.rule("atan2", over=("atan2", None))
+@family.rule(("atan2", "atan2", None))
 def to_the_right(node: Node, x: Node, z: Node) -> Node | None:
     """G(G(x, y), z) → G(x, G(y, z))."""
     a, b = x.sources
     return build.binary("atan2", a, build.binary("atan2", b, z))
 
 
-@family.rule("sub", over=(("cos",), ("cos",)))
+@family.rule(("sub", ("cos",), ("cos",)))
 def together(node: Node, x: Node, y: Node) -> Node | None:
     """H(K(x), K(y)) → K(H(x, y))."""
     return build.unary("cos", build.sub(x.sources[0], y.sources[0]))

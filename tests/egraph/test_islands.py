@@ -195,7 +195,9 @@ def test_what_is_remembered_of_keys_finds_what_matching_finds() -> None:
 
 def _begins_there(node: Node, rule: Rule) -> bool:
     orders = (node.sources, node.sources[::-1]) if key_of(node) in COMMUTATIVE else (node.sources,)
-    return key_of(node) in keys_of(rule) and any(match(sources, rule.over) for sources in orders)
+    return key_of(node) in keys_of(rule) and any(
+        match(sources, over) for over in rule.below(key_of(node)) for sources in orders
+    )
 
 
 # --- work
@@ -236,6 +238,6 @@ def test_numbers_that_others_read_as_well_belong_to_the_island() -> None:
     zeros = build.const(0.0, dtypes.float32, (5, 7))
     root = build.maximum(build.exp(build.add(x, zeros)), zeros)
     family = Family("test")
-    family.rule("exp", over=("add",), name="exp_of_sum")(lambda node, total: None)
+    family.rule(("exp", "add"), name="exp_of_sum")(lambda node, total: None)
     [island] = islands([root], Starts(family.rules))
     assert island.inputs == [x]

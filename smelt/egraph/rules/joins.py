@@ -11,22 +11,13 @@ from smelt.rewrite import Contract, Family
 family = Family("joins")
 
 
-@family.rule(Op.CONTRACT, over=(Op.CONCAT, None), contract=Contract.REASSOCIATES)
-def product_of_joined_left(node: Node, joined: Node, other: Node) -> Node | None:
-    """[a | b] c, joined along what is summed → a c + b d, with c and d the parts of the other factor."""
-    return _taken_apart(node, 0)
-
-
-@family.rule(Op.CONTRACT, over=(None, Op.CONCAT), contract=Contract.REASSOCIATES)
-def product_of_joined_right(node: Node, other: Node, joined: Node) -> Node | None:
-    """a [c; d], joined along what is summed → the products of parts, added."""
-    return _taken_apart(node, 1)
-
-
-def _taken_apart(node: Node, which: int) -> Node | None:
+@family.rule((Op.CONTRACT, Op.CONCAT, None), (Op.CONTRACT, None, Op.CONCAT), contract=Contract.REASSOCIATES)
+def product_of_joined(node: Node, *sources: Node) -> Node | None:
+    """[a | b] [c; d] → a c + b d, where either factor is joined along what is summed: each part is multiplied alone."""
+    which = 0 if sources[0].op is Op.CONCAT else 1
     left, right, out = node.attribute
     labels = (left, right)
-    joined, other = node.sources[which], node.sources[1 - which]
+    joined, other = sources[which], sources[1 - which]
     label = labels[which][joined.attribute]
     if label in out or label not in labels[1 - which] or joined.dtype is not node.dtype or len(joined.sources) > 4:
         return None
@@ -53,9 +44,9 @@ def _part(x: Node, axis: int, start: IndexLike, size: IndexLike) -> Node:
     return build.slice_(x, spans)
 
 
-@family.rule(Op.REDUCE, over=(Op.CONCAT,), contract=Contract.REASSOCIATES)
+@family.rule((Op.REDUCE, Op.CONCAT), contract=Contract.REASSOCIATES)
 def reduction_of_joined(node: Node, joined: Node) -> Node | None:
-    """A reduction along the axis of a concatenation → those of its parts, combined."""
+    """sum([a | b]) → sum(a) + sum(b), and so for other reductions: each part of a concatenation is reduced alone."""
     op, axes = node.attribute
     if joined.attribute not in axes or len(joined.sources) > 4:
         return None

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from smelt.dtypes import DType, int64
 from smelt.egraph.classes import known
+from smelt.egraph.rules.functions import INCREASING
 from smelt.graph import Node, Op, build, expand, upper
-from smelt.rewrite import Contract, Family, expanded_axes
+from smelt.rewrite import Contract, Family, any_of, expanded_axes
 
 family = Family("picks")
 
-_EVERY = ("add", "sub", "mul", "div", "max", "min", "exp", "log", "tanh", "sqrt", "neg", "abs", "rsqrt", "reciprocal")
+_SOFTMAX = any_of("softmax", "log_softmax")
+_EVERY = any_of(
+    *("add", "sub", "mul", "div", "max", "min"),
+    *("exp", "log", "tanh", "sqrt", "neg", "abs", "rsqrt", "reciprocal"),
+)
 
 
 # --- gather
 
 
-def _gather_inside(node: Node, x: Node, *indices: Node) -> Node | None:
+@family.rule((Op.GATHER, _EVERY))
+def gather_inside(node: Node, x: Node, *indices: Node) -> Node | None:
+    """exp(x)[i] → exp(x[i]), and so for other elementwise functions: only what is picked is computed."""
     if node.shape == x.shape:
         return None  # as many are picked as there are
     axes, checked = node.attribute
@@ -28,21 +35,15 @@ def _gather_inside(node: Node, x: Node, *indices: Node) -> Node | None:
     return build.binary(x.attribute, first, *others) if others else build.unary(x.attribute, first)
 
 
-def _gather_of_parts(node: Node, x: Node, *indices: Node) -> Node | None:
+@family.rule((Op.GATHER, _SOFTMAX))
+def gather_of_softmax(node: Node, x: Node, *indices: Node) -> Node | None:
+    """softmax(x)[i] → its parts, picked from: of a softmax, or its logarithm, only what is picked is computed."""
     return build.gather(expand(x), indices, node.attribute.axes, node.shape, checked=node.attribute.checked)
 
 
-for _name in _EVERY:
-    _summary = f"gather({_name}(x)) → {_name}(gather(x))"
-    family.rule(Op.GATHER, over=(_name,), name=f"gather_inside_{_name}", summary=_summary)(_gather_inside)
-for _name in ("softmax", "log_softmax"):
-    _summary = f"gather({_name}(x)) → that of its parts"
-    family.rule(Op.GATHER, over=(_name,), name=f"gather_of_{_name}", summary=_summary)(_gather_of_parts)
-
-
-@family.rule(Op.GATHER, over=(Op.EXPAND,), helps=True)
+@family.rule((Op.GATHER, Op.EXPAND), helps=True)
 def gather_repeated(node: Node, x: Node, *indices: Node) -> Node | None:
-    """gather(expand(x)), where x is repeated along the axis that is picked from → x, repeated."""
+    """x[i], of what is repeated along the axis that is picked from → what it repeats, without a look at i."""
     axes = node.attribute.axes
     picked = {axis for axis, at in enumerate(axes) if at < 0}
     if not picked <= set(expanded_axes(x)) or node.attribute.checked:
@@ -60,9 +61,9 @@ def gather_repeated(node: Node, x: Node, *indices: Node) -> Node | None:
 # --- one-hot
 
 
-@family.rule(Op.CONTRACT, over=((Op.CAST, ("eq", Op.EXPAND, Op.EXPAND)), None), contract=Contract.REGROUPS)
+@family.rule((Op.CONTRACT, (Op.CAST, ("eq", Op.EXPAND, Op.EXPAND)), None), contract=Contract.REGROUPS)
 def one_hot_product(node: Node, one_hot: Node, matrix: Node) -> Node | None:
-    """one_hot(i) w → w[i], zeros where i is no row of it."""
+    """one_hot(i) w → w[i]: rows are picked, not multiplied; zeros, where i is no row."""
     left, right, out = node.attribute
     given = _compared_with_count(one_hot.sources[0])
     axis = one_hot.rank - 1
@@ -101,7 +102,7 @@ def _holds(dtype: DType, size: int) -> bool:
 def _argmax(of: Any) -> tuple[Any, ...]:
     """The pattern of argmax of something, as it is written out."""
     extreme = (Op.EXPAND, (Op.RESHAPE, (Op.REDUCE, of)))
-    return ((Op.WHERE, ("or", ("eq", of, extreme), ("isnan", of)), None, None),)
+    return (Op.REDUCE, (Op.WHERE, ("or", ("eq", of, extreme), ("isnan", of)), None, None))
 
 
 def _looked_at(node: Node) -> Node:
@@ -124,14 +125,18 @@ def _argmax_of(node: Node, x: Node) -> Node | None:
     return build.reduce("min", build.where(found, places, nowhere), axes)
 
 
-def _argmax_below(node: Node, *_: Node) -> Node | None:
+@family.rule(_argmax(any_of(*INCREASING, "log10", *_SOFTMAX)), contract=Contract.FAST)
+def argmax_of_increasing(node: Node, *_: Node) -> Node | None:
+    """argmax(exp(x)) → argmax(x), and so for other increasing functions and a softmax: the place is the same."""
     x = _looked_at(node)
     if x.op is Op.COMPOSITE and (dict(x.attribute.parameters)["axis"],) != node.attribute.axes:
         return None
     return _argmax_of(node, x.sources[0])
 
 
-def _argmax_of_scaled(node: Node, *_: Node) -> Node | None:
+@family.rule(_argmax((any_of("mul", "div", "add", "sub"), None, Op.EXPAND)), contract=Contract.FAST)
+def argmax_of_scaled(node: Node, *_: Node) -> Node | None:
+    """argmax(x y) or argmax(x + y) → argmax(x), where y is one number for all of x; if a factor, a positive one."""
     looked = _looked_at(node)
     x, other = looked.sources
     if not set(node.attribute.axes) <= set(expanded_axes(other)):
@@ -141,37 +146,10 @@ def _argmax_of_scaled(node: Node, *_: Node) -> Node | None:
     return _argmax_of(node, x)
 
 
-_INCREASING: Final = (
-    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt"),
-    *("tanh", "sinh", "atan", "erf", "softmax", "log_softmax"),
-)
-for _name in _INCREASING:
-    _summary = f"argmax({_name}(x)) → argmax(x)"
-    _rule = family.rule(
-        Op.REDUCE, over=_argmax(_name), contract=Contract.FAST, name=f"argmax_of_{_name}", summary=_summary
-    )
-    _rule(_argmax_below)
-for _name in ("mul", "div", "add", "sub"):
-    _summary = f"argmax({_name}(x, y)) → argmax(x), if y does not vary along the axis"
-    _summary += " and is positive" if _name in ("mul", "div") else ""
-    _rule = family.rule(
-        Op.REDUCE,
-        over=_argmax((_name, None, Op.EXPAND)),
-        contract=Contract.FAST,
-        name=f"argmax_of_{_name}",
-        summary=_summary,
-    )
-    _rule(_argmax_of_scaled)
-
-
 # --- composites that hide what others look for
 
 
-def _written_out(node: Node) -> Node | None:
+@family.rule(_SOFTMAX, helps=True)
+def softmax_written_out(node: Node) -> Node | None:
+    """softmax(x), or its logarithm → what it is made of."""
     return expand(node)
-
-
-for _name in ("softmax", "log_softmax"):
-    family.rule(_name, helps=True, name=f"{_name}_written_out", summary=f"{_name}(x) → what it is made of")(
-        _written_out
-    )

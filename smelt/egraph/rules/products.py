@@ -9,10 +9,10 @@ forms.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from smelt.graph import IndexLike, Node, Op, build, product_of, upper
-from smelt.rewrite import Contract, Family, Key, expanded_axes
+from smelt.rewrite import Contract, Family, expanded_axes, key_of
 
 family = Family("products")
 
@@ -75,9 +75,39 @@ def multiplied(a: Factor, b: Factor, out: Labels) -> Factor:
     return Factor(build.contract(a.node, b.node, a.labels, b.labels, out, a.node.dtype), out)
 
 
-def _three(node: Node, which: int) -> tuple[list[Factor], Labels] | None:
+_SCALED: Final = ("mul", None, Op.EXPAND)
+_OUTER: Final = ("mul", Op.EXPAND, Op.EXPAND)
+_THREE: Final = (  # factors, two of which are multiplied
+    *((Op.CONTRACT, inner, None) for inner in (Op.CONTRACT, _SCALED, _OUTER)),
+    *((Op.CONTRACT, None, inner) for inner in (Op.CONTRACT, _SCALED, _OUTER)),
+    (Op.REDUCE, ("mul", Op.CONTRACT, None)),
+    (Op.REDUCE, ("mul", None, Op.CONTRACT)),
+    ("mul", Op.CONTRACT, Op.EXPAND),
+)
+
+
+@family.rule(*_THREE, contract=Contract.REGROUPS)
+def product_regrouped(node: Node, *_: Node) -> Node | None:
+    """(a b) c → a (b c), and back: the middle one of three factors is multiplied with the other neighbour first."""
+    return _reordered(node, ((1, 2), (0, 1)))
+
+
+@family.rule(*_THREE, contract=Contract.REGROUPS)
+def outer_factors_first(node: Node, *_: Node) -> Node | None:
+    """(a b) c → (a c) b, and so for a (b c): the outer two of three factors are multiplied first."""
+    return _reordered(node, ((0, 2), (0, 2)))
+
+
+def _reordered(node: Node, pairs: Sequence[tuple[int, int]]) -> Node | None:
+    """Three factors with one of two pairs of them first: that for a product on the left, or on the right."""
+    sources = (node.sources[0] if node.op is Op.REDUCE else node).sources
+    which = 0 if key_of(sources[0]) in (Op.CONTRACT, "mul") else 1
+    found = _three(node, sources[which], which)
+    return None if found is None else _paired(*found, pairs[which])
+
+
+def _three(node: Node, read: Node, which: int) -> tuple[list[Factor], Labels] | None:
     """A product one of whose factors is a product, as three factors: those of the inner one in its place."""
-    read = (node.sources[0] if node.op is Op.REDUCE else node).sources[which]
     outer, inner = product_of_two(node), product_of_two(read)
     if outer is None or inner is None:
         return None
@@ -105,33 +135,3 @@ def _paired(factors: Sequence[Factor], out: Labels, pair: tuple[int, int]) -> No
         return None
     # What the node is repeated along, no factor has.
     return multiplied(multiplied(a, b, kept), third, out).node if sizes.keys() >= set(out) else None
-
-
-_WRITTEN: Final = {(0, 1): "(a b) c", (1, 2): "a (b c)", (0, 2): "(a c) b"}
-
-
-def _enter(key: Key, below: tuple[Any, ...], which: int, pair: tuple[int, int], outer: str, inner: str) -> None:
-    def other_order(node: Node, *_: Node) -> Node | None:
-        found = _three(node, which)
-        return None if found is None else _paired(*found, pair)
-
-    side, first = "left" if which == 0 else "right", "".join("abc"[k] for k in pair)
-    name = f"{first}_first_in_{outer}_of_{inner}_{side}"
-    summary = f"{_WRITTEN[0, 1] if which == 0 else _WRITTEN[1, 2]} → {_WRITTEN[pair]}, {outer} of {inner}"
-    family.rule(key, over=below, contract=Contract.REGROUPS, name=name, summary=summary)(other_order)
-
-
-_INNER: Final[tuple[tuple[Any, str], ...]] = (
-    (Op.CONTRACT, "product"),
-    (("mul", None, Op.EXPAND), "scaled"),
-    (("mul", Op.EXPAND, Op.EXPAND), "outer_product"),
-)
-for _which, _pairs in ((0, ((1, 2), (0, 2))), (1, ((0, 1), (0, 2)))):
-    for _pair in _pairs:
-        for _inner, _name in _INNER:
-            _below = (_inner, None) if _which == 0 else (None, _inner)
-            _enter(Op.CONTRACT, _below, _which, _pair, "product", _name)
-        _below = (Op.CONTRACT, None) if _which == 0 else (None, Op.CONTRACT)
-        _enter(Op.REDUCE, (("mul", *_below),), _which, _pair, "sum", "product")
-        if _which == 0:  # sources of a product are tried in both orders
-            _enter("mul", (Op.CONTRACT, Op.EXPAND), _which, _pair, "scale", "product")

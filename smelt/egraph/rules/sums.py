@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Final
-
 from smelt.egraph.rules.products import Factor, factor_of, multiplied
 from smelt.graph import Node, Op, build
-from smelt.rewrite import Contract, Family, expanded_axes
+from smelt.rewrite import Contract, Family, any_of, expanded_axes, key_of
 
 family = Family("sums")
 _REGROUPS = Contract.REGROUPS
 
 
-@family.rule("add", over=(Op.CONTRACT, Op.CONTRACT), contract=_REGROUPS)
-def factor_sum(node: Node, first: Node, second: Node) -> Node | None:
-    """a b + a c → a (b + c)."""
-    return _factored(node, first, second)
-
-
-@family.rule("sub", over=(Op.CONTRACT, Op.CONTRACT), contract=_REGROUPS)
-def factor_difference(node: Node, first: Node, second: Node) -> Node | None:
-    """a b - a c → a (b - c)."""
-    return _factored(node, first, second)
-
-
-def _factored(node: Node, first: Node, second: Node) -> Node | None:
-    """Two products with a factor in common as one, if they are alike but for the other factor."""
+@family.rule((any_of("add", "sub"), Op.CONTRACT, Op.CONTRACT), contract=_REGROUPS)
+def common_factor(node: Node, first: Node, second: Node) -> Node | None:
+    """a b + a c → a (b + c), and so for differences: one product instead of two with a factor in common."""
     for i in (0, 1):
         for j in (0, 1):
             common = first.sources[i]
@@ -49,43 +35,37 @@ def _factored(node: Node, first: Node, second: Node) -> Node | None:
     return None
 
 
-@family.rule("add", over=(("add", Op.CONTRACT, None), Op.CONTRACT), contract=_REGROUPS)
+@family.rule(("add", ("add", Op.CONTRACT, None), Op.CONTRACT), contract=_REGROUPS)
 def products_together(node: Node, inner: Node, second: Node) -> Node | None:
-    """(a b + x) + a c → (a b + a c) + x."""
+    """(a b + x) + a c → (a b + a c) + x: products with a factor in common are added first."""
     first, other = inner.sources
     if not any(source in second.sources for source in first.sources):
         return None
     return build.add(build.add(first, second), other)
 
 
-def _multiplied_out(which: int, node: Node, *_: Node) -> Node | None:
-    left, right, out = node.attribute
-    total = node.sources[which]
+_TERMS = [("add", None, term) for term in (Op.CONTRACT, ("mul", Op.EXPAND, Op.EXPAND))]
+
+
+@family.rule(
+    *((Op.CONTRACT, total, None) for total in _TERMS),
+    *((Op.CONTRACT, None, total) for total in _TERMS),
+    contract=_REGROUPS,
+)
+def multiply_out(node: Node, *sources: Node) -> Node | None:
+    """(a + b c) d → a d + (b c) d, on either side: a sum with a product as a term is multiplied term by term."""
+    which = 0 if key_of(sources[0]) == "add" else 1
+    total = sources[which]
     if total.dtype is not node.dtype:
         return None
-    parts = []
-    for term in total.sources:
-        sources = (term, node.sources[1]) if which == 0 else (node.sources[0], term)
-        parts.append(build.contract(*sources, left, right, out, node.dtype))
-    return build.add(*parts)
+    left, right, out = node.attribute
+    pairs = [(term, sources[1]) if which == 0 else (sources[0], term) for term in total.sources]
+    return build.add(*(build.contract(*pair, left, right, out, node.dtype) for pair in pairs))
 
 
-_TERMS: Final[tuple[tuple[str, Any, str], ...]] = (
-    ("multiply_out", Op.CONTRACT, "(a + b c) d → a d + (b c) d"),
-    ("multiply_out_outer", ("mul", Op.EXPAND, Op.EXPAND), "(a + u v) d → a d + (u v) d, for vectors u and v"),
-)
-for _name, _term, _summary in _TERMS:
-    for _which, _side in enumerate(("left", "right")):
-        _over = (("add", None, _term), None) if _which == 0 else (None, ("add", None, _term))
-        _rule = family.rule(
-            Op.CONTRACT, over=_over, contract=_REGROUPS, name=f"{_name}_{_side}", summary=f"{_summary}; {_side}"
-        )
-        _rule(partial(_multiplied_out, _which))
-
-
-@family.rule(Op.REDUCE, over=(Op.CONTRACT,), contract=_REGROUPS)
+@family.rule((Op.REDUCE, Op.CONTRACT), contract=_REGROUPS)
 def sum_factors_first(node: Node, product: Node) -> Node | None:
-    """The sum of a product over an axis that one factor has → that factor is summed before."""
+    """sum(a b) → sum(a) b: what only one factor varies along is summed before the product."""
     a, b = product.sources
     left, right, out = product.attribute
     if node.attribute.op != "add" or a.dtype is not node.dtype:
@@ -100,29 +80,21 @@ def _summed(x: Node, labels: tuple[int, ...], gone: set[int]) -> Factor:
     return Factor(build.reduce("add", x, axes), tuple(label for label in labels if label not in gone))
 
 
-@family.rule(Op.REDUCE, over=(("add", Op.CONTRACT, None),), contract=_REGROUPS, helps=False)
+@family.rule(
+    (Op.REDUCE, ("add", Op.CONTRACT, None)),
+    (Op.REDUCE, ("add", ("add", Op.CONTRACT, None), None)),
+    contract=_REGROUPS,
+)
 def sum_terms(node: Node, total: Node) -> Node | None:
-    """sum(a b + x) → sum(a b) + sum(x)."""
-    return _sum_of_terms(node, total)
-
-
-@family.rule(Op.REDUCE, over=(("add", ("add", Op.CONTRACT, None), None),), contract=_REGROUPS)
-def sum_more_terms(node: Node, total: Node) -> Node | None:
-    """sum((a b + x) + y) → sum(a b + x) + sum(y)."""
-    return _sum_of_terms(node, total)
-
-
-def _sum_of_terms(node: Node, total: Node) -> Node | None:
+    """sum(a b + x) → sum(a b) + sum(x): the terms of a sum with a product among them are summed one by one."""
     if node.attribute.op != "add" or not node.dtype.is_float:
         return None
     return build.add(*(build.reduce("add", term, node.attribute.axes) for term in total.sources))
 
 
-@family.rule(
-    Op.REDUCE, over=(("mul", ("sub", Op.EXPAND, Op.EXPAND), ("sub", Op.EXPAND, Op.EXPAND)),), contract=Contract.FAST
-)
+@family.rule((Op.REDUCE, ("mul", ("sub", Op.EXPAND, Op.EXPAND), ("sub", Op.EXPAND, Op.EXPAND))), contract=Contract.FAST)
 def squares_of_differences(node: Node, product: Node) -> Node | None:
-    """sum((x - y)²) of all pairs → sum(x²) + sum(y²) - 2 x y."""
+    """sum((x - y)²) → sum(x²) + sum(y²) - 2 x y: distances of all pairs of rows are one matrix product."""
     first, second = product.sources
     if node.attribute.op != "add" or first is not second or not node.dtype.is_float:
         return None
