@@ -17,11 +17,11 @@ from smelt.compiler.compile import (
     measured_as,
     question_of,
 )
-from smelt.compiler.fusion import Fusion, layout_of
+from smelt.compiler.fusion import Cut, Fusion, fused, layout_of
 from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
 from smelt.compiler.planning import plans
-from smelt.compiler.prepare import prepare
+from smelt.compiler.prepare import Wishes, prepare
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
 from smelt.compiler.simplifying import simplify
@@ -35,6 +35,7 @@ from smelt.egraph import Weighed
 from smelt.errors import ParseError
 from smelt.fuse import (
     ROUTINES,
+    Choices,
     Group,
     Pass,
     base,
@@ -82,28 +83,34 @@ def compile_key(
 
     weighed: list[Weighed] = []
     with stages.stage("rebuild"):
-        roots = rebuild(key)
+        written = rebuild(key)
     if explain:
-        texts["graph"] = print_graph(roots)
-    with stages.stage("rewrite"):
-        planner = plans(key.contracts, device.profile, weighed.append if explain else None, key.rules)
-        roots = simplify(roots, planner)
-    if explain:
-        texts["rewritten"] = print_graph(roots)
-    if settings().verify:
-        verify_graph(roots)
-    with stages.stage("fuse"):
-        roots, wishes = prepare(roots, key.inputs, device.profile)
-        if explain and wishes.given:
-            texts["graph, steady inputs prepared (exact)"] = print_graph(roots)
-        asked = _asked(key, device, compiler)
-        fusion = Fusion(roots, device.profile, next(iter(asked.values()), None), seen if explain else None)
-        cut = fusion.cut()
+        texts["graph"] = print_graph(written)
+
+    def cut_by(choices: Choices) -> tuple[Cut, Wishes]:
+        weighed.clear()
+        with stages.stage("rewrite"):
+            noted = weighed.append if explain else None
+            roots = simplify(written, plans(key.contracts, device.profile, noted, key.rules, choices.equal))
+        if explain:
+            texts["rewritten"] = print_graph(roots)
+        if settings().verify:
+            verify_graph(roots)
+        with stages.stage("fuse"):
+            roots, wishes = prepare(roots, key.inputs, device.profile)
+            if explain and wishes.given:
+                texts["graph, steady inputs prepared (exact)"] = print_graph(roots)
+            return fused(roots, device.profile, choices, seen if explain else None), wishes
+
+    asked = _asked(key, device, compiler)
+    fusion = Fusion(next(iter(asked.values()), None))
+    cut, wishes = fusion.done(cut_by)
     with device.building() as builder, Progress(len(cut.groups)) as progress:
         maker = _Maker(device, compiler, stages, Units(device, builder, stages, progress), asked)
         work = in_order(maker.work(cut.groups), cut.stored)
         if fusion.is_stale(work):
-            cut = fusion.default("it is not what was measured")
+            fusion.refuse("it is not what was measured")
+            cut, wishes = fusion.done(cut_by)
             work = in_order(maker.work(cut.groups), cut.stored)
         maker.units.finish()
     if explain:

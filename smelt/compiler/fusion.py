@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from smelt.compiler.compile import MEASURED_AS, kernels_of
 from smelt.compiler.trace import Argument, Bases, LeafView, base_of
@@ -26,6 +26,8 @@ from smelt.graph import Node, Op
 from smelt.kernel import Illegal
 from smelt.plan import Alias, Stored
 
+T = TypeVar("T")
+
 
 class Cut(NamedTuple):
     """A graph cut into kernels: its outputs, for each root which of them, and the nodes that are stored for them."""
@@ -38,23 +40,29 @@ class Cut(NamedTuple):
 
 
 class Fusion:
-    """The ways to cut one graph, and what became of the `answer` to the question how."""
+    """What became of the `answer` to the question how a graph is cut, which of all equal ones it is included."""
 
-    def __init__(self, roots: Sequence[Node], profile: Profile, answer: str | None, seen: Seen | None) -> None:
-        self.roots, self.profile, self.seen, self.refused = roots, profile, seen, ""
+    def __init__(self, answer: str | None) -> None:
+        self.refused, self.choices = "", NO_CHOICES
         self.text, _, self.measured = (answer or "").partition(MEASURED_AS)
-
-    def cut(self) -> Cut:
-        """As it is chosen, if that can be."""
         try:
-            return fused(self.roots, self.profile, parse_choices(self.text), self.seen)
+            self.choices = parse_choices(self.text)
         except Illegal as refusal:
-            return self.default(str(refusal))
+            self.refuse(str(refusal))
 
-    def default(self, refused: str) -> Cut:
-        """As the limits say, since something is to be said against what was chosen."""
-        self.measured, self.refused = "", refused
-        return fused(self.roots, self.profile, NO_CHOICES, self.seen)
+    def done(self, make: Callable[[Choices], T]) -> T:
+        """What is made as it is chosen, if that can be, or as the limits say."""
+        try:
+            return make(self.choices)
+        except Illegal as refusal:
+            if self.choices == NO_CHOICES:
+                raise
+            self.refuse(str(refusal))
+            return make(self.choices)
+
+    def refuse(self, reason: str) -> None:
+        """Something is to be said against what was chosen."""
+        self.measured, self.refused, self.choices = "", reason, NO_CHOICES
 
     def is_stale(self, work: Sequence[AnyWork]) -> bool:
         """Whether what was measured were other kernels."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from smelt.compiler.record import own_version
@@ -18,21 +18,30 @@ from smelt.cost import Profile, assumed, instructions
 from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for
 from smelt.fuse import Group, contiguous, partition, ready, storable
 from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, expand, label_sizes, product_of, topological, upper
-from smelt.rewrite import Contract
+from smelt.kernel import Illegal
+from smelt.rewrite import Contract, rewrite
 
 _ROUTINE: Final = 8  # times that a sort or a scatter moves what it reads, about
 _RENAMING: Final = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE)  # what takes no memory
 
 
-def plans(contracts: str, profile: Profile, noted: Callable[[Weighed], None] | None = None, stated: str = "") -> Plans:
+def plans(
+    contracts: str,
+    profile: Profile,
+    noted: Callable[[Weighed], None] | None = None,
+    stated: str = "",
+    answers: Iterable[tuple[int, int]] = (),
+) -> Plans:
     """How graphs become the cheapest of all that are equal under a contract, by rules that users have `stated` as well.
-    `noted` is told what was weighed, and what contracts beyond that would have gained.
+    `noted` is told what was weighed, and what contracts beyond that would have gained. `answers` are about the first
+    graph, in which bodies are others.
     """
     if contracts == "off":
         return list
     prices = _pricing(profile)
-    if noted is None:
-        return lambda roots: _planner(contracts, stated).planned(roots, prices)
+    if noted is None or answers:
+        each = iter([dict(answers)])
+        return lambda roots: _answered(_planner(contracts, stated), roots, prices, next(each, {}))
     beyond = [one.value for one in Contract if not Contract(contracts).allows(one)]
 
     def planned(roots: Sequence[Node]) -> list[Node]:
@@ -53,6 +62,21 @@ def plans(contracts: str, profile: Profile, noted: Callable[[Weighed], None] | N
         return result
 
     return planned
+
+
+def _answered(planner: Planner, roots: Sequence[Node], prices: Pricing, answers: Mapping[int, int]) -> list[Node]:
+    try:
+        return planner.planned(roots, prices, answers=answers)
+    except ValueError as reason:
+        raise Illegal(f"equal: {reason}") from None
+
+
+def alternatives(roots: Sequence[Node], contracts: str, profile: Profile, stated: str) -> list[Plan]:
+    """What was found for each island of a graph that is not simplified yet, by their numbers."""
+    found: list[Plan] = []
+    if contracts != "off":
+        _planner(contracts, stated).planned(rewrite(roots), _pricing(profile), lambda _, plan: found.append(plan))
+    return found
 
 
 def _weighed(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from smelt.compiler.fusion import Cut, fused, layout_of
-from smelt.compiler.planning import plans
+from smelt.compiler.planning import alternatives, plans
 from smelt.compiler.prepare import prepare
 from smelt.compiler.simplifying import simplify
 from smelt.compiler.trace import GraphKey, rebuild
 from smelt.cost import Profile, rates
+from smelt.egraph import Plan
 from smelt.fuse import (
     ROUTINES,
     STEPS,
@@ -27,7 +28,7 @@ from smelt.fuse import (
     signature,
     together,
 )
-from smelt.graph import CONTROL, private_nodes
+from smelt.graph import CONTROL, Node, private_nodes
 from smelt.kernel import Illegal, print_region
 from smelt.schedule import choose
 
@@ -46,24 +47,49 @@ def other_ways(
     key: GraphKey, profile: Profile, choices: Choices, step: int, goes_on: Callable[[], bool] = lambda: True
 ) -> list[Way]:
     """The sites of one of the `STEPS` in a graph that is cut by these choices, best first, as far as there is time."""
-    roots, _ = prepare(simplify(rebuild(key), plans(key.contracts, profile, stated=key.rules)), key.inputs, profile)
-    model, now = Model(profile), fused(roots, profile, choices)
+
+    def cut(choices: Choices) -> Cut:
+        return fused(graph(key, profile, choices), profile, choices)
+
+    model, now, roots = Model(profile), cut(choices), graph(key, profile, choices)
     own = model.kernels(now)
     seen = {own}
-    early = step < len(STEPS) - 1
-    late = late_sites(now.stored, now.groups, now.decisions)
-    found = early_sites(roots, layout_of, profile, choices, STEPS[step]) if early else late
+    if STEPS[step] == ("equal",):
+        found = list(_equal_sites(alternatives(rebuild(key), key.contracts, profile, key.rules)))
+    elif step < len(STEPS) - 1:
+        found = early_sites(roots, layout_of, profile, choices, STEPS[step])
+    else:
+        found = late_sites(now.stored, now.groups, now.decisions)
     ways: list[Way] = []
     for site in found:
         if not goes_on():
             break
         with suppress(Illegal):
-            kernels = model.kernels(fused(roots, profile, together(choices, site.choices)))
+            kernels = model.kernels(cut(together(choices, site.choices)))
             gone = Counter(dict(own)) - Counter(dict(kernels))
             if kernels not in seen and model.seconds(gone.items()) >= LEAST_SHARE * model.seconds(own):
                 ways.append(Way(site, model.seconds(own) / model.seconds(kernels)))
             seen.add(kernels)
     return sorted(ways, key=lambda way: -way.modelled)
+
+
+def graph(key: GraphKey, profile: Profile, choices: Choices) -> list[Node]:
+    """The graph of a key as it is cut."""
+    planner = plans(key.contracts, profile, stated=key.rules, answers=choices.equal)
+    return prepare(simplify(rebuild(key), planner), key.inputs, profile)[0]
+
+
+def _equal_sites(plans: Sequence[Plan]) -> Iterator[Site]:
+    """For islands that are alike, each of the other programs that are equal to them."""
+    alike: dict[int, list[int]] = {}
+    for number, plan in enumerate(plans):
+        alike.setdefault(id(plan), []).append(number)
+    for numbers in alike.values():
+        plan = plans[numbers[0]]
+        for answer, other in enumerate((None, *plan.alternatives), 1):
+            if other is not plan.chosen:
+                words = "as it is written" if other is None else f"by {', '.join(other.rules)}"
+                yield Site(f"an equal program: {words}", Choices(equal=frozenset((k, answer) for k in numbers)), 0)
 
 
 class Model:

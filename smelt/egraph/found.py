@@ -42,6 +42,12 @@ class Plan(NamedTuple):
         best = min(self.alternatives, key=lambda one: one.seconds, default=None)
         return best if best is not None and best.seconds <= PAYS * self.before else None
 
+    def numbered(self, answer: int) -> Alternative | None:
+        """The program with a number: 1 is as it is written, then come the alternatives."""
+        if not 1 <= answer <= 1 + len(self.alternatives):
+            raise ValueError(f"an island has {1 + len(self.alternatives)} programs")
+        return self.alternatives[answer - 2] if answer > 1 else None
+
 
 def name_of(*parts: object) -> str:
     """The name of a plan on disk."""

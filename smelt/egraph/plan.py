@@ -6,7 +6,8 @@ by its structure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from smelt.egraph.classes import EGraph
@@ -83,17 +84,26 @@ class Planner:
         self.plans: Remembered[object, Plan] = Remembered(REMEMBERED)
 
     def planned(
-        self, roots: Sequence[Node], pricing: Pricing, seen: Callable[[Island, Plan], None] | None = None
+        self,
+        roots: Sequence[Node],
+        pricing: Pricing,
+        seen: Callable[[Island, Plan], None] | None = None,
+        answers: Mapping[int, int] = MappingProxyType({}),
     ) -> list[Node]:
-        """The roots with each island as the best plan has it; `seen` is told of each."""
+        """The roots with each island as the best plan has it, or by its number as somebody has answered: 1 is as it is
+        written, 2 the first of the alternatives, and so on. `seen` is told of each.
+        """
         found = islands(roots, self.starts) if self.rules else []
         new: dict[Node, tuple[Island, Alternative, int]] = {}
-        for island in found:
+        for number, island in enumerate(found):
             plan = self.plan(island, pricing)
             if seen is not None:
                 seen(island, plan)
-            if plan.chosen is not None:
-                new |= {node: (island, plan.chosen, k) for k, node in enumerate(island.outputs)}
+            taken = plan.chosen if number not in answers else plan.numbered(answers[number])
+            if taken is not None:
+                new |= {node: (island, taken, k) for k, node in enumerate(island.outputs)}
+        if not all(0 <= number < len(found) for number in answers):
+            raise ValueError(f"there are {len(found)} islands")
         if not new:
             return list(roots)
 

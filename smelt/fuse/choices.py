@@ -63,7 +63,7 @@ class Decision(NamedTuple):
 class Choices(NamedTuple):
     """What is done whatever the limits say, by the numbers of nodes in the order of the graph that is looked at then.
 
-    As text: `store 3 17; inside 4; alone 9; apart 5; pieces 8/1 12/4`.
+    As text: `store 3 17; inside 4; alone 9; apart 5; pieces 8/1 12/4; equal 0/2`.
     """
 
     store: frozenset[int] = frozenset()  # nodes that are stored
@@ -71,6 +71,7 @@ class Choices(NamedTuple):
     alone: frozenset[int] = frozenset()  # nodes that are stored by kernels which are joined with no other
     apart: frozenset[int] = frozenset()  # results of chains that are several kernels, as if they were none
     pieces: frozenset[tuple[int, int]] = frozenset()  # reductions and contractions, and in how many pieces they are cut
+    equal: frozenset[tuple[int, int]] = frozenset()  # islands, and which of their equal programs; 1: as it is written
 
     def __str__(self) -> str:
         parts = [(word, [_printed(one) for one in sorted(numbers)]) for word, numbers in self._asdict().items()]
@@ -86,12 +87,12 @@ def parse_choices(text: str) -> Choices:
     found = NO_CHOICES._asdict()
     for part in filter(None, map(str.strip, text.split(";"))):
         word, *numbers = part.split()
-        form = _NUMBERS if word != "pieces" else _FRACTIONS
+        form = _FRACTIONS if word in _PAIRS else _NUMBERS
         if word not in found or not numbers or not all(form.fullmatch(number) for number in numbers):
             raise Illegal(f"{part[:40]!r} is no choice; write store 3 17; inside 4; pieces 8/2")
         read = [tuple(map(int, number.split("/"))) for number in numbers]
-        found[word] |= {one if word == "pieces" else one[0] for one in read}
-    if found["store"] & found["inside"] or len(dict(found["pieces"])) < len(found["pieces"]):
+        found[word] |= {one if word in _PAIRS else one[0] for one in read}
+    if found["store"] & found["inside"] or any(len(dict(found[word])) < len(found[word]) for word in _PAIRS):
         raise Illegal("choices that say two things about one node")
     return Choices(**found)
 
@@ -104,6 +105,7 @@ def chosen_nodes(order: Sequence[Node], numbers: Iterable[int], word: str) -> li
     return [order[number] for number in numbers]
 
 
+_PAIRS: Final = ("pieces", "equal")
 _NUMBERS: Final = re.compile(r"[0-9]{1,7}")
 _FRACTIONS: Final = re.compile(r"[0-9]{1,7}/[1-9][0-9]{0,2}")
 NO_CHOICES: Final = Choices()

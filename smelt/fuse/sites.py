@@ -21,7 +21,7 @@ from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, product_of, topological, u
 from smelt.kernel import Illegal
 
 # What is decided first: choices of one step are numbers in a graph that depends on the choices of those before it.
-STEPS: Final = (("pieces",), ("apart",), ("alone", "store", "inside"))
+STEPS: Final = (("equal",), ("pieces",), ("apart",), ("alone", "store", "inside"))
 LEAST_BYTES: Final = 1 << 16  # a site is about: less takes no time
 COUNTS: Final = (1, 2, 4, 8, 16, 32)  # of pieces that are tried
 _BESIDE: Final = (Op.REDUCE, Op.CONTRACT, Op.SCAN, Op.GATHER)  # what may be better off in a kernel of its own
@@ -50,7 +50,7 @@ def together(first: Choices, second: Choices) -> Choices:
 def early_sites(
     roots: Sequence[Node], layout: LayoutOf, profile: Profile, choices: Choices, step: Sequence[str]
 ) -> list[Site]:
-    """Where passes before the cut could have done otherwise, those of one of the first two `STEPS`."""
+    """Where passes before the cut could have done otherwise, those of one of the `STEPS`."""
     graph = Ready(list(roots), set(), [])
     for one in PASSES:
         if one.kind in step:

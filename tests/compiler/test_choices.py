@@ -16,7 +16,7 @@ from smelt.compiler.ways import Way
 from smelt.config import configure
 from smelt.device.protocol import Device
 from smelt.device.toolchain import compile_count
-from smelt.fuse import NO_CHOICES
+from smelt.fuse import NO_CHOICES, STEPS
 from smelt.runtime import Runtime
 
 X = np.linspace(-1, 1, 6 * 10, dtype=np.float32).reshape(6, 10)
@@ -113,7 +113,7 @@ def kernels(graph: CompiledGraph) -> str:
 def test_a_graph_is_cut_as_was_chosen() -> None:
     plain, expected = cut(None)
     assert FUSION not in plain.stages
-    for site in (way.site for step in range(3) for way in ways(step)[:2]):
+    for site in (way.site for step in range(len(STEPS)) for way in ways(step)[:2]):
         chosen, values = cut(str(site.choices))
         assert chosen.stages[FUSION] == str(site.choices) and kernels(chosen) != kernels(plain)
         np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-6)
@@ -133,14 +133,24 @@ def ways(step: int) -> list[Way]:
 
 def test_answers_that_cannot_be_are_passed_over() -> None:
     plain, expected = cut(None)
-    for text in ("store 99999", "inside 9999", "pieces 3/7", "apart 999999", "store", "\x00", "a" * 4096):
+    for text in (
+        "store 99999",
+        "inside 9999",
+        "pieces 3/7",
+        "apart 999999",
+        "equal 0/1",
+        "equal 7/2",
+        "store",
+        "\x00",
+        "a" * 4096,
+    ):
         graph, values = cut(text)
         assert kernels(graph) == kernels(plain) and "not taken: " in graph.stages[FUSION]
         np.testing.assert_array_equal(values, expected)
 
 
 def test_a_stored_graph_knows_how_it_was_cut() -> None:
-    [way] = ways(1)
+    [way] = ways(2)
     cut(None, explain=False)
     before = compile_count()
     cut(None, explain=False)
@@ -151,3 +161,32 @@ def test_a_stored_graph_knows_how_it_was_cut() -> None:
     before = compile_count()
     again, _ = cut(str(way.site.choices), explain=False)
     assert compile_count() == before and len(again.kernels) == len(graph.kernels) > 1
+
+
+def summed(x: sm.Tensor, w: sm.Tensor) -> sm.Tensor:
+    return (x @ w).sum(axis=0)
+
+
+def equal(answer: str | None) -> tuple[CompiledGraph, np.ndarray]:
+    x = sm.from_numpy(np.linspace(0, 1, 256 * 192, dtype=np.float32).reshape(256, 192))
+    function = sm.jit(summed, contracts="regroups")
+    key, device = function.graph_key(x, x.T)
+    with runtime.using(Runtime(Told({} if answer is None else {question_of(graph_text(key)): answer}))) as fresh:
+        return fresh.compiler.compile(key, device, explain=True), function(x, x.T).numpy()
+
+
+def test_which_of_all_equal_programs_is_a_choice_as_well() -> None:
+    x = sm.from_numpy(np.zeros((256, 192), np.float32))
+    key, device = sm.jit(summed, contracts="regroups").graph_key(x, x.T)
+    found = other_ways(key, device.profile, NO_CHOICES, 0, lambda: True)
+    assert "as it is written" in str(found[-1].site) and found[-1].modelled < 1
+    plain, expected = equal(None)
+    other, values = equal(str(found[-1].site.choices))
+    assert kernels(other) != kernels(plain) and other.stages[FUSION] == "equal 0/1"
+    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-3)
+    again, _ = equal(f"equal 0/1{MEASURED_AS}{'0' * 32}")
+    assert kernels(again) == kernels(plain) and "not what was measured" in again.stages[FUSION]
+    for text in ("equal 0/9", "equal 1/1"):
+        refused, values = equal(text)
+        assert kernels(refused) == kernels(plain) and "not taken: equal: " in refused.stages[FUSION]
+        np.testing.assert_array_equal(values, expected)

@@ -144,6 +144,8 @@ HOSTILE = [
     "store 1 -2",
     "store ٣",
     "pieces 3",
+    "equal 3",
+    "equal 3/0",
     "pieces 3/0",
     "pieces 3/4/5",
     "store 3/4",
@@ -157,7 +159,7 @@ def test_texts_that_are_no_choices(text: str) -> None:
         parse_choices(text)
 
 
-@pytest.mark.parametrize("text", ["store 3; inside 3", "pieces 3/2 3/4"])
+@pytest.mark.parametrize("text", ["store 3; inside 3", "pieces 3/2 3/4", "equal 0/1 0/2"])
 def test_choices_that_contradict_themselves(text: str) -> None:
     with pytest.raises(Illegal, match="two things"):
         parse_choices(text)
@@ -180,6 +182,6 @@ def test_a_kernel_does_not_grow_without_end() -> None:
 
 def test_the_text_of_choices() -> None:
     assert str(parse_choices(" store 17 3 ;inside 4")) == "store 3 17; inside 4"
-    text = "store 3; alone 2; apart 7 8; pieces 5/1 6/16"
+    text = "store 3; alone 2; apart 7 8; pieces 5/1 6/16; equal 0/2"
     assert str(parse_choices(text)) == text
     assert str(Choices()) == "" and parse_choices("") == Choices()
