@@ -10,14 +10,23 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from smelt.egraph.classes import EGraph
 from smelt.graph import Node, with_sources
 from smelt.rewrite import Key, Pattern, Rule, keys_of, rewrite
 
 COMMUTATIVE: Final = frozenset({"add", "mul", "max", "min"})
+REMEMBERED: Final = 4096  # keys of forms and their sources
+
+Over = tuple[Pattern | None, ...]
+T = TypeVar("T")
+
+
+def orders_of(key: Key, sources: tuple[T, ...]) -> tuple[tuple[T, ...], ...]:
+    """The orders of the sources of a node in which rules may see them."""
+    return (sources, sources[::-1]) if key in COMMUTATIVE else (sources,)
 
 
 class Fuel(NamedTuple):
@@ -59,17 +68,18 @@ class Report:
 
 def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
     """Apply rules to a graph; says what they have done."""
-    table, depth = _table(tuple(rules))
+    table = _table(tuple(rules))
     report, since = Report(), 0
     tried: Tried = {}
+    entered: dict[Node, Node] = {}  # what rules gave, by what stood for its class
     for _ in range(fuel.turns):
         report.turns += 1
-        steps = graph.changed(since, depth)
+        steps = graph.changed(since, table.depth)
         graph.turn = since = graph.turn + 1
         before = len(graph), graph.unions
         learned = graph.learned
         found = _found(graph, steps, table, tried, fuel, report)
-        report.end = _applied(graph, found, fuel, report)
+        report.end = _applied(graph, found, entered, fuel, report)
         report.forms = len(graph)
         if report.end:
             return report
@@ -82,20 +92,37 @@ def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
     return report
 
 
-Table = dict[Key, list[tuple[Rule, int]]]  # with how deep they look
-
-
-@functools.lru_cache(maxsize=64)
-def _table(rules: tuple[Rule, ...]) -> tuple[Table, int]:
-    """Rules by what they are looked up by, and how deep they look: through the forms of their patterns, and at what is
-    known of the sources of these.
+class Table:
+    """Rules by what they are looked up by, each with how deep it looks: through the forms of its patterns, and at what
+    is known of the sources of these.
     """
-    table: Table = {}
-    for rule in rules:
-        depth = 1 + max((pattern.depth for pattern in rule.over if pattern is not None), default=0)
-        for key in keys_of(rule):
-            table.setdefault(key, []).append((rule, depth))
-    return table, max((depth for found in table.values() for _, depth in found), default=0)
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules: dict[Key, list[tuple[Rule, int]]] = {}
+        for rule in rules:
+            depth = 1 + max((pattern.depth for pattern in rule.over if pattern is not None), default=0)
+            for key in keys_of(rule):
+                self.rules.setdefault(key, []).append((rule, depth))
+        self.depth = max((depth for found in self.rules.values() for _, depth in found), default=0)
+        self._likely: dict[tuple[Key, tuple[frozenset[Key], ...]], list[tuple[Rule, int]]] = {}
+
+    def likely(self, key: Key, below: tuple[frozenset[Key], ...]) -> list[tuple[Rule, int]]:
+        """Those that may match where sources have forms with these keys: few of all, and often asked for."""
+        found = self._likely.get((key, below))
+        if found is None:
+            orders = orders_of(key, below)
+            found = [row for row in self.rules.get(key, ()) if any(_may_match(row[0].over, keys) for keys in orders)]
+            if len(self._likely) >= REMEMBERED:
+                self._likely.clear()
+            self._likely[key, below] = found
+        return found
+
+
+def _may_match(over: Over, below: Sequence[frozenset[Key]]) -> bool:
+    return all(pattern is None or pattern.key in keys for pattern, keys in zip(over, below, strict=False))
+
+
+_table = functools.lru_cache(maxsize=64)(Table)
 
 
 Tried = dict[tuple[Rule, Node, tuple[Node, ...]], bool]  # whether a rule has made something of a form over such sources
@@ -108,13 +135,12 @@ def _found(graph: EGraph, steps: Mapping[Node, int], table: Table, tried: Tried,
     matched: dict[Rule, int] = {}
     for place in filter(steps.__contains__, graph.classes):
         for form, key in graph.classes[place].forms.items():
-            below = [graph.classes[source].keyed for source in form.sources]
-            for rule, depth in table.get(key, ()):
-                if steps[place] > depth or not _may_match(rule.over, below, key):
+            for rule, depth in table.likely(key, tuple([graph.classes[source].keys for source in form.sources])):
+                if steps[place] > depth:
                     continue
                 start = time.perf_counter()
                 spent = report.rules.setdefault(rule.name, Spent())
-                for sources in _instances(graph, form.sources, rule.over, key in COMMUTATIVE):
+                for sources in _instances(graph, key, form.sources, rule.over):
                     if (rule, form, sources) in tried:
                         continue
                     if matched.get(rule, 0) >= fuel.matches:
@@ -130,14 +156,16 @@ def _found(graph: EGraph, steps: Mapping[Node, int], table: Table, tried: Tried,
     return found
 
 
-def _applied(graph: EGraph, found: Found, fuel: Fuel, report: Report) -> str:
+def _applied(graph: EGraph, found: Found, entered: dict[Node, Node], fuel: Fuel, report: Report) -> str:
     """Enter what was found; says which fuel was used up, if one was."""
     end = ""
     for rule, place, after in found:
         start = time.perf_counter()
         spent = report.rules[rule.name]
         graph.reason = rule.name
-        spent.unions += graph.union(place, graph.add(*rewrite([after])), rule.name)
+        if after not in entered:
+            entered[after] = graph.add(*rewrite([after]))
+        spent.unions += graph.union(place, entered[after], rule.name)
         spent.seconds += time.perf_counter() - start
         if len(graph) > fuel.forms:
             end = "forms"
@@ -147,26 +175,12 @@ def _applied(graph: EGraph, found: Found, fuel: Fuel, report: Report) -> str:
     return end
 
 
-def _may_match(over: Sequence[Pattern | None], below: Sequence[Container[Key]], key: Key) -> bool:
-    """Whether some forms of sources have the keys that patterns ask for: most have not, and this costs least."""
-    for pattern, keys in zip(over, below, strict=False):
-        if pattern is not None and pattern.key not in keys:
-            break
-    else:
-        return True
-    return key in COMMUTATIVE and all(p is None or p.key in keys for p, keys in zip(over, below[::-1], strict=False))
-
-
-def _instances(
-    graph: EGraph, sources: tuple[Node, ...], over: Sequence[Pattern | None], commutes: bool
-) -> Iterator[tuple[Node, ...]]:
+def _instances(graph: EGraph, key: Key, sources: tuple[Node, ...], over: Over) -> Iterator[tuple[Node, ...]]:
     """The sources of a form, in all forms that patterns ask for."""
     if not any(over):
         yield sources
         return
-    orders = [sources]
-    if commutes and (len(over) < 2 or over[0] != over[1]):
-        orders.append(sources[::-1])
+    orders = (sources,) if len(over) > 1 and over[0] == over[1] else orders_of(key, sources)
     for order in dict.fromkeys(orders):
         choices: list[Sequence[Node]] = []
         for source, pattern in itertools.zip_longest(order, over[: len(order)]):
@@ -179,5 +193,5 @@ def _instances(
 
 def _forms(graph: EGraph, node: Node, pattern: Pattern) -> Iterator[Node]:
     for form in graph.classes[node].keyed.get(pattern.key, ()):
-        for sources in _instances(graph, form.sources, pattern.sources, pattern.key in COMMUTATIVE):
+        for sources in _instances(graph, pattern.key, form.sources, pattern.sources):
             yield with_sources(form, sources)
