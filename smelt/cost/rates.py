@@ -7,6 +7,7 @@ ones, so that kernels do not depend on whether somebody has measured; what peopl
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from typing import Final, NamedTuple
@@ -42,6 +43,7 @@ _WORDS: Final = {"amx_tile": 8.0, "avx512_bf16": 2.0, "avx512_vnni": 2.0}  # how
 _RANGE: Final = (1e-6, 1e9)  # beyond which a figure is not believed
 
 
+@functools.lru_cache(maxsize=32)
 def assumed(profile: Profile) -> Rates:
     """What a processor like this does at least, without having measured."""
     lanes = max(1, profile.vector_bytes // 4)

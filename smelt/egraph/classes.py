@@ -10,6 +10,8 @@ unions. A class never loses a form.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from smelt.egraph.facts import NOTHING, Facts, facts_of
 from smelt.errors import InternalError
 from smelt.graph import Node, Op, make_leaf, topological, with_sources
@@ -35,17 +37,19 @@ def known(node: Node) -> Facts:
 class EClass:
     """Values that are equal. `node` stands for them in forms of other classes, the `readers`."""
 
-    __slots__ = ("_keyed", "changed", "forms", "node", "readers")
+    __slots__ = ("_keyed", "changed", "forms", "keys", "node", "readers")
 
     def __init__(self, node: Node, form: Node, turn: int) -> None:
         self.node, self.changed = node, turn  # the turn in which it got its last form
         self.forms: dict[Node, Key] = {form: key_of(form)}
+        self.keys = frozenset(self.forms.values())
         self.readers: dict[Node, None] = {}
         self._keyed: dict[Key, list[Node]] | None = None
 
     def change(self, turn: int) -> None:
         """It has got forms, or they are others."""
         self.changed, self._keyed = turn, None
+        self.keys = frozenset(self.forms.values())
 
     @property
     def keyed(self) -> dict[Key, list[Node]]:
@@ -67,6 +71,7 @@ class EGraph:
         self.learned = 0  # how often more became known of a class
         self.reason = ""  # the rule whose findings are being entered
         self.reasons: dict[Node, str] = {}  # which rule has found a form
+        self._stood: set[Node] = set()  # what stands or stood for a class
         self._homes: dict[Node, Node] = {}  # forms: what stood for their class when they were found
         self._merged: dict[Node, Node] = {}  # what stood for a class that is part of another now
         self._pending: list[EClass] = []
@@ -91,10 +96,14 @@ class EGraph:
 
     def add(self, term: Node) -> Node:
         """Enter a graph over what stands for classes; gives what stands for the class of its root."""
+        return self._seen(term, self.add_all(topological([term], known=self._stood)))
+
+    def add_all(self, order: Iterable[Node]) -> dict[Node, Node]:
+        """Enter nodes, sources before users; gives what stands for the class of each."""
         found: dict[Node, Node] = {}
-        for node in topological([term], known=_Standing(self)):
+        for node in order:
             found[node] = self._enter(node, tuple([self._seen(source, found) for source in node.sources]))
-        return self._seen(term, found)
+        return found
 
     def _seen(self, node: Node, found: dict[Node, Node]) -> Node:
         known = found.get(node)
@@ -108,6 +117,7 @@ class EGraph:
         stands_for_itself = not sources or (form.op in _REPEATING and _is_constant(sources[0]))
         stand_in = form if stands_for_itself else make_leaf(form.dtype, form.shape, StandIn(known(form)))
         self.classes[stand_in] = EClass(stand_in, form, self.turn)
+        self._stood.add(stand_in)
         self._homes[form] = stand_in
         if self.reason:
             self.reasons[form] = self.reason
@@ -186,13 +196,3 @@ def _weight(node: Node) -> int:
     if isinstance(node.attribute, StandIn):
         return 0
     return 2 if _is_constant(node) else 1
-
-
-class _Standing:
-    """The nodes that stand or stood for classes, as a container."""
-
-    def __init__(self, graph: EGraph) -> None:
-        self.graph = graph
-
-    def __contains__(self, node: object) -> bool:
-        return node in self.graph.classes or node in self.graph._merged

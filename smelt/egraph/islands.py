@@ -8,10 +8,10 @@ are one. Equal layers give equal islands, which are planned once.
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from smelt.dtypes import DType
-from smelt.egraph.saturate import COMMUTATIVE
+from smelt.egraph.saturate import REMEMBERED, orders_of
 from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, Shape, make, make_leaf, topological, users
 from smelt.rewrite import Key, Rule, Sources, key_of, keys_of, match
 
@@ -35,9 +35,6 @@ class Island(NamedTuple):
         return Frozen.of(self.nodes, self.inputs, self.outputs)
 
 
-T = TypeVar("T")
-
-
 class Starts:
     """Where rules begin: for each key, what the sources have to be."""
 
@@ -57,14 +54,12 @@ class Starts:
         keys = tuple([key_of(source) if source.leaf is None else None for source in node.sources])
         likely = self._likely.get((key, *keys))
         if likely is None:
-            orders = _orders(key, keys)
+            orders = orders_of(key, keys)
             likely = [over for over in self.overs[key] if any(_may_match(order, over) for order in orders)]
+            if len(self._likely) >= REMEMBERED:
+                self._likely.clear()
             self._likely[key, *keys] = likely
-        return any(match(sources, over) for over in likely for sources in _orders(key, node.sources))
-
-
-def _orders(key: Key, sources: tuple[T, ...]) -> tuple[tuple[T, ...], ...]:
-    return (sources, sources[::-1]) if key in COMMUTATIVE else (sources,)
+        return any(match(sources, over) for over in likely for sources in orders_of(key, node.sources))
 
 
 def _may_match(keys: Sequence[Key | None], over: Sources) -> bool:

@@ -75,6 +75,18 @@ def _microseconds(seconds: float) -> str:
     return f"{1e6 * seconds:.1f} µs"
 
 
+def _priced_once(price: Callable[[Sequence[Node]], float]) -> Callable[[Sequence[Node]], float]:
+    known: dict[tuple[Node, ...], float] = {}
+
+    def priced(roots: Sequence[Node]) -> float:
+        key = tuple(roots)
+        if key not in known:
+            known[key] = price(roots)
+        return known[key]
+
+    return priced
+
+
 class Planner:
     """Plans graphs with some rules; if not all of them are smelt's own, with the name of what they are."""
 
@@ -140,7 +152,7 @@ class Planner:
         graph = EGraph()
         inputs = island.leaves()
         outputs = island.over(inputs)
-        places = {node: graph.add(node) for node in topological(outputs)}
+        places = graph.add_all(topological(outputs))
         report = saturate(graph, self.rules, self.fuel)
         roots = [graph.find(places[node]) for node in outputs]
         first: dict[Node, Node] = {}
@@ -153,6 +165,7 @@ class Planner:
         if not terms:
             return Plan(written, (), report)
         sound = [term for term in terms if keeps_extremes(graph, term.chosen, roots)]
+        pricing = pricing._replace(graph=_priced_once(pricing.graph))  # what was written is mostly one of the terms
         found = [self._alternative(graph, term, roots, first, inputs, pricing) for term in sound]
         return Plan(pricing.graph(outputs), tuple(sorted(found, key=lambda one: one.seconds)), report)
 

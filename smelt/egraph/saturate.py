@@ -11,13 +11,21 @@ import functools
 import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from smelt.egraph.classes import EGraph
 from smelt.graph import Node, with_sources
 from smelt.rewrite import Key, Pattern, Rule, Sources, keys_of, rewrite
 
 COMMUTATIVE: Final = frozenset({"add", "mul", "max", "min"})
+REMEMBERED: Final = 4096  # keys of forms and their sources
+
+T = TypeVar("T")
+
+
+def orders_of(key: Key, sources: tuple[T, ...]) -> tuple[tuple[T, ...], ...]:
+    """The orders of the sources of a node in which rules may see them."""
+    return (sources, sources[::-1]) if key in COMMUTATIVE else (sources,)
 
 
 class Fuel(NamedTuple):
@@ -59,17 +67,18 @@ class Report:
 
 def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
     """Apply rules to a graph; says what they have done."""
-    table, depth = _table(tuple(rules))
+    table = _table(tuple(rules))
     report, since = Report(), 0
     tried: Tried = {}
+    entered: dict[Node, Node] = {}  # what rules gave, by what stood for its class
     for _ in range(fuel.turns):
         report.turns += 1
-        steps = graph.changed(since, depth)
+        steps = graph.changed(since, table.depth)
         graph.turn = since = graph.turn + 1
         before = len(graph), graph.unions
         learned = graph.learned
         found = _found(graph, steps, table, tried, fuel, report)
-        report.end = _applied(graph, found, fuel, report)
+        report.end = _applied(graph, found, entered, fuel, report)
         report.forms = len(graph)
         if report.end:
             return report
@@ -82,20 +91,40 @@ def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
     return report
 
 
-Table = dict[Key, list[tuple[Rule, int, list[Sources]]]]  # with how deep they look, and what sources have to be
+_Row = tuple[Rule, int, Sources]  # how deep it looks, and what the sources have to be
 
 
-@functools.lru_cache(maxsize=64)
-def _table(rules: tuple[Rule, ...]) -> tuple[Table, int]:
-    """Rules by what they are looked up by, and how deep they look: through the forms of their patterns, and at what is
-    known of the sources of these.
+class Table:
+    """Rules by what they are looked up by, each with how deep it looks: through the forms of its patterns, and at what
+    is known of the sources of these.
     """
-    table: Table = {}
-    for rule in rules:
-        depth = max((pattern.depth for pattern in rule.patterns), default=1)
-        for key in keys_of(rule):
-            table.setdefault(key, []).append((rule, depth, rule.below(key)))
-    return table, max((depth for found in table.values() for _, depth, _ in found), default=0)
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules: dict[Key, list[_Row]] = {}
+        for rule in rules:
+            depth = max((pattern.depth for pattern in rule.patterns), default=1)
+            for key in keys_of(rule):
+                self.rules.setdefault(key, []).extend((rule, depth, over) for over in rule.below(key))
+        self.depth = max((depth for found in self.rules.values() for _, depth, _ in found), default=0)
+        self._likely: dict[tuple[Key, tuple[frozenset[Key], ...]], list[_Row]] = {}
+
+    def likely(self, key: Key, below: tuple[frozenset[Key], ...]) -> list[_Row]:
+        """Those that may match where sources have forms with these keys: few of all, and often asked for."""
+        found = self._likely.get((key, below))
+        if found is None:
+            orders = orders_of(key, below)
+            found = [row for row in self.rules.get(key, ()) if any(_may_match(row[2], keys) for keys in orders)]
+            if len(self._likely) >= REMEMBERED:
+                self._likely.clear()
+            self._likely[key, below] = found
+        return found
+
+
+def _may_match(over: Sources, below: Sequence[frozenset[Key]]) -> bool:
+    return not any(pattern and pattern.keys.isdisjoint(keys) for pattern, keys in zip(over, below, strict=False))
+
+
+_table = functools.lru_cache(maxsize=64)(Table)
 
 
 Tried = dict[tuple[Rule, Node, tuple[Node, ...]], bool]  # whether a rule has made something of a form over such sources
@@ -108,15 +137,12 @@ def _found(graph: EGraph, steps: Mapping[Node, int], table: Table, tried: Tried,
     matched: dict[Rule, int] = {}
     for place in filter(steps.__contains__, graph.classes):
         for form, key in graph.classes[place].forms.items():
-            below = [graph.classes[source].keyed for source in form.sources]
-            for rule, depth, overs in table.get(key, ()):
-                likely = [over for over in overs if steps[place] <= depth and _may_match(over, below, key)]
-                if not likely:
+            for rule, depth, over in table.likely(key, tuple([graph.classes[source].keys for source in form.sources])):
+                if steps[place] > depth:
                     continue
                 start = time.perf_counter()
                 spent = report.rules.setdefault(rule.name, Spent())
-                shown = (_instances(graph, form.sources, over, key in COMMUTATIVE) for over in likely)
-                for sources in itertools.chain.from_iterable(shown):
+                for sources in _instances(graph, key, form.sources, over):
                     if (rule, form, sources) in tried:
                         continue
                     if matched.get(rule, 0) >= fuel.matches:
@@ -132,14 +158,16 @@ def _found(graph: EGraph, steps: Mapping[Node, int], table: Table, tried: Tried,
     return found
 
 
-def _applied(graph: EGraph, found: Found, fuel: Fuel, report: Report) -> str:
+def _applied(graph: EGraph, found: Found, entered: dict[Node, Node], fuel: Fuel, report: Report) -> str:
     """Enter what was found; says which fuel was used up, if one was."""
     end = ""
     for rule, place, after in found:
         start = time.perf_counter()
         spent = report.rules[rule.name]
         graph.reason = rule.name
-        spent.unions += graph.union(place, graph.add(*rewrite([after])), rule.name)
+        if after not in entered:
+            entered[after] = graph.add(*rewrite([after]))
+        spent.unions += graph.union(place, entered[after], rule.name)
         spent.seconds += time.perf_counter() - start
         if len(graph) > fuel.forms:
             end = "forms"
@@ -149,25 +177,12 @@ def _applied(graph: EGraph, found: Found, fuel: Fuel, report: Report) -> str:
     return end
 
 
-def _may_match(over: Sources, below: Sequence[Mapping[Key, object]], key: Key) -> bool:
-    """Whether some forms of sources have the keys that patterns ask for: most have not, and this costs least."""
-    for pattern, keys in zip(over, below, strict=False):
-        if pattern is not None and pattern.keys.isdisjoint(keys):
-            break
-    else:
-        return True
-    turned = zip(over, below[::-1], strict=False)
-    return key in COMMUTATIVE and not any(pattern and pattern.keys.isdisjoint(keys) for pattern, keys in turned)
-
-
-def _instances(graph: EGraph, sources: tuple[Node, ...], over: Sources, commutes: bool) -> Iterator[tuple[Node, ...]]:
+def _instances(graph: EGraph, key: Key, sources: tuple[Node, ...], over: Sources) -> Iterator[tuple[Node, ...]]:
     """The sources of a form, in all forms that patterns ask for."""
     if not any(over):
         yield sources
         return
-    orders = [sources]
-    if commutes and (len(over) < 2 or over[0] != over[1]):
-        orders.append(sources[::-1])
+    orders = (sources,) if len(over) > 1 and over[0] == over[1] else orders_of(key, sources)
     for order in dict.fromkeys(orders):
         choices: list[Sequence[Node]] = []
         for source, pattern in itertools.zip_longest(order, over[: len(order)]):
@@ -181,5 +196,5 @@ def _instances(graph: EGraph, sources: tuple[Node, ...], over: Sources, commutes
 def _forms(graph: EGraph, node: Node, pattern: Pattern) -> Iterator[Node]:
     for key, forms in graph.classes[node].keyed.items():
         for form in forms if key in pattern.keys else ():
-            for sources in _instances(graph, form.sources, pattern.sources, key in COMMUTATIVE):
+            for sources in _instances(graph, key, form.sources, pattern.sources):
                 yield with_sources(form, sources)
