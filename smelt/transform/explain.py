@@ -101,9 +101,11 @@ class Explanation:
     def _time_text(self) -> str:
         compiling = ", ".join(f"{name} {1e3 * s:.2f}" for name, s in self.seconds.items())
         lines = [f"one call: {self.milliseconds:.4f} ms (best of {_RUNS})"]
-        if self.launch_seconds is not None:
-            each = ", ".join(f"{1e3 * s:.4f}" for s in self.launch_seconds)
-            lines.append(f"launches, in ms: {each}")
+        if self.launch_seconds is not None:  # the text is long, and this is where people look
+            pairs = list(zip(self.launch_seconds, self.kernels, strict=True))
+            lines += [
+                f"{1e3 * s:>10.4f} ms  {one.name}: {one.sink}  ({one.form.partition(' (')[0]})" for s, one in pairs
+            ]
         return "\n".join([*lines, f"compiling, in ms: {compiling}"])
 
 
