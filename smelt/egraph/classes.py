@@ -110,6 +110,13 @@ class EGraph:
         return self.find(node if known is None else known)
 
     def _enter(self, node: Node, sources: tuple[Node, ...]) -> Node:
+        if node.op in _RESHAPING and node.op in self.classes[sources[0]].keys:
+            # Greedy rules would see that it is one reshape, but for what stands for the class in between: there would
+            # be another reshape of a reshape in each turn.
+            inner = self.classes[sources[0]].keyed[node.op][0]
+            sources = (self.find(inner.sources[0]),)
+            if sources[0].shape == node.shape:
+                return sources[0]
         form = with_sources(node, sources)
         home = self._homes.get(form)
         if home is not None:
@@ -184,6 +191,7 @@ class EGraph:
         return found
 
 
+_RESHAPING = (Op.RESHAPE, Op.EXPAND)  # of which the last one of several says it all
 _REPEATING = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.CAST)
 
 
