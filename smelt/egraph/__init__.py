@@ -5,11 +5,12 @@ far as the contracts of the rules go. Always holds: shapes and dtypes of results
 plan on every machine of a kind, and what no rule can begin in costs one look at each node.
 """
 
+from smelt.egraph.classes import COMMUTATIVE
 from smelt.egraph.found import PAYS, Alternative, Plan
 from smelt.egraph.islands import DEPTH, Frozen, Island
 from smelt.egraph.plan import Planner, Pricing, Weighed
 from smelt.egraph.rules import RULES, rules_for
-from smelt.egraph.saturate import COMMUTATIVE, Fuel, Report
+from smelt.egraph.saturate import Fuel, Report
 from smelt.egraph.tried import tried
 
 __all__ = [

@@ -11,11 +11,15 @@ unions. A class never loses a form.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from smelt.egraph.facts import NOTHING, Facts, facts_of
 from smelt.errors import InternalError
-from smelt.graph import Node, Op, make_leaf, topological, with_sources
+from smelt.graph import Node, Op, build, make_leaf, topological, with_sources
 from smelt.rewrite import Key, key_of
+
+COMMUTATIVE: Final = frozenset({"add", "mul", "max", "min"})
+_SAME_BITS: Final = ("add", "mul")  # either way round: the larger one of two zeros is not
 
 
 class StandIn:
@@ -110,8 +114,17 @@ class EGraph:
         return self.find(node if known is None else known)
 
     def _enter(self, node: Node, sources: tuple[Node, ...]) -> Node:
+        if node.op in _RESHAPING and node.op in self.classes[sources[0]].keys:
+            # Greedy rules would see that it is one reshape, but for what stands for the class in between: there would
+            # be another reshape of a reshape in each turn.
+            inner = self.classes[sources[0]].keyed[node.op][0]
+            sources = (self.find(inner.sources[0]),)
+            if sources[0].shape == node.shape:
+                return sources[0]
         form = with_sources(node, sources)
         home = self._homes.get(form)
+        if home is None:
+            home = self._homes.get(self._swapped(form))
         if home is not None:
             return self.find(home)
         stands_for_itself = not sources or (form.op in _REPEATING and _is_constant(sources[0]))
@@ -124,6 +137,15 @@ class EGraph:
         for source in sources:
             self.classes[source].readers[form] = None
         return stand_in
+
+    def _swapped(self, form: Node) -> Node:
+        """A form that has the same value with its sources the other way round; others as they are."""
+        if form.op is Op.BINARY and form.attribute in _SAME_BITS:
+            return with_sources(form, form.sources[::-1])
+        if form.op is Op.CONTRACT and self.reason:  # as they were written, sums may be taken in another order
+            (a, b), (left, right, out) = form.sources, form.attribute
+            return build.contract(b, a, right, left, out, form.dtype)
+        return form
 
     def union(self, a: Node, b: Node, why: str) -> bool:
         """Two classes are one, says `why`; whether they were not."""
@@ -184,6 +206,7 @@ class EGraph:
         return found
 
 
+_RESHAPING = (Op.RESHAPE, Op.EXPAND)  # of which the last one of several says it all
 _REPEATING = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.CAST)
 
 

@@ -122,8 +122,8 @@ def _island(own: list[Node], readers: dict[Node, list[Node]], outside: set[Node]
     inside = set(own)
     for node in own:
         inside.update(x for source in node.sources if is_small(source) for x in topological([source]))
-    nodes = topological(own, known=_Without(inside))
-    inputs = dict.fromkeys(source for node in nodes for source in node.sources if source not in inside)
+    nodes = topological(own, known={source for node in inside for source in node.sources} - inside)
+    inputs = dict.fromkeys([source for node in nodes for source in node.sources if source not in inside])
     outputs = [node for node in own if node in outside or any(reader not in inside for reader in readers[node])]
     return Island(nodes, list(inputs), outputs)
 
@@ -133,16 +133,6 @@ def is_small(node: Node) -> bool:
     while node.op in (Op.RESHAPE, Op.EXPAND) and node.leaf is None:
         node = node.sources[0]
     return node.op in _SMALL
-
-
-class _Without:
-    """All nodes but these."""
-
-    def __init__(self, nodes: set[Node]) -> None:
-        self.nodes = nodes
-
-    def __contains__(self, node: object) -> bool:
-        return node not in self.nodes
 
 
 class Frozen(NamedTuple):

@@ -13,11 +13,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from smelt.egraph.classes import EGraph
+from smelt.egraph.classes import COMMUTATIVE, EGraph
 from smelt.graph import Node, with_sources
 from smelt.rewrite import Key, Pattern, Rule, Sources, keys_of, rewrite
 
-COMMUTATIVE: Final = frozenset({"add", "mul", "max", "min"})
 REMEMBERED: Final = 4096  # keys of forms and their sources
 
 T = TypeVar("T")

@@ -266,6 +266,33 @@ def test_a_rule_matches_forms_that_another_one_has_found() -> None:
     assert report.end == "saturated"
 
 
+def test_a_reshape_of_a_reshape_is_one() -> None:
+    x = leaf(f32, 6)
+    graph = EGraph()
+    place = graph.add(build.reshape(x, (2, 3)))
+    again = graph.add(build.reshape(place, (3, 2)))
+    assert [form.sources for form in graph.class_of(again).forms] == [(x,)]
+    assert graph.add(build.reshape(again, (2, 3))) is place
+    assert graph.add(build.reshape(again, (6,))) is x
+    row = graph.add(build.expand(build.reshape(x, (1, 6)), (2, 6)))
+    assert graph.add(build.expand(row, (2, 6))) is row
+
+
+def test_products_are_the_same_either_way_round() -> None:
+    x, y = leaf(f32, 3, 5), leaf(f32, 5, 7)
+    product, other = matmul(x, y), build.contract(y, x, (1, 2), (0, 1), (0, 2))
+    graph = EGraph()
+    place = graph.add(product)
+    assert graph.add(other) is not place  # as it is written, in whatever order its sums are taken
+    graph = EGraph()
+    place = graph.add(product)
+    graph.reason = "a rule"
+    assert graph.add(other) is place
+    a, b = leaf(f32, 3), leaf(f32, 3)
+    assert graph.add(build.mul(a, b)) is graph.add(build.mul(b, a))
+    assert graph.add(build.maximum(a, b)) is not graph.add(build.maximum(b, a))  # of 0.0 and -0.0
+
+
 def test_sums_of_four_have_as_many_classes_as_there_are_sums_of_some() -> None:
     terms = [leaf(f32, 3) for _ in range(4)]
     root = build.add(build.add(build.add(terms[0], terms[1]), terms[2]), terms[3])
