@@ -14,6 +14,7 @@ from typing import Final
 
 from smelt.compiler.record import own_version
 from smelt.compiler.simplifying import Plans, simplify
+from smelt.compiler.trace import GraphKey, rebuild
 from smelt.cost import Profile, assumed, instructions
 from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for
 from smelt.fuse import Group, contiguous, partition, ready, storable
@@ -53,6 +54,13 @@ def plans(contracts: str, profile: Profile, noted: Callable[[Weighed], None] | N
         return result
 
     return planned
+
+
+def chosen(key: GraphKey, profile: Profile) -> list[Weighed]:
+    """The islands of a graph, and which of all equal programs is compiled for each."""
+    found: list[Weighed] = []
+    simplify(rebuild(key), plans(key.contracts, profile, found.append, key.rules))
+    return [one for one in found if one.accepted]
 
 
 def _weighed(
