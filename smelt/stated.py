@@ -7,6 +7,8 @@ graph that is traced, and the rules of such a name. So no plan and no record on 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from smelt.locks import Remembered, new_lock
@@ -19,12 +21,13 @@ class Statement(NamedTuple):
 
     rules: tuple[Any, ...]  # of `smelt.rewrite`: this module is read before that one, by every program
     digest: str
+    left_out: str = ""  # the name of a rule that is not in force meanwhile
 
 
 _lock = new_lock()
 _statements: tuple[Statement, ...] = ()
 _name = ""  # of those in force; none: empty
-_named: Remembered[str, tuple[Any, ...]] = Remembered(_SETS)
+_named: Remembered[str, tuple[Statement, ...]] = Remembered(_SETS)
 
 
 def state(statement: Statement) -> None:
@@ -49,16 +52,29 @@ def stated() -> str:
     return _name
 
 
-def rules_of(name: str) -> tuple[Any, ...]:
-    """The rules of such a name."""
-    return (_named.get(name) or ()) if name else ()
+def rules_of(name: str, own: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    """The rules of such a name, after smelt's own; without those that are left out."""
+    statements = (_named.get(name) or ()) if name else ()
+    left_out = {one.left_out for one in statements}
+    rules = (*own, *(rule for one in statements for rule in one.rules))
+    return tuple([rule for rule in rules if rule.name not in left_out])
+
+
+@contextmanager
+def without(rule: str) -> Iterator[None]:
+    """What is traced inside is planned without a rule, to see what it is good for."""
+    statement = Statement((), f"without {rule}", rule)
+    state(statement)
+    try:
+        yield
+    finally:
+        retract(statement)
 
 
 def _put(statements: tuple[Statement, ...]) -> None:
     global _statements, _name
-    rules = tuple(rule for one in statements for rule in one.rules)
     digests = "\n".join(one.digest for one in statements)
     name = hashlib.sha256(digests.encode()).hexdigest()[:32] if statements else ""
     if name:
-        _named.put(name, rules)
+        _named.put(name, statements)
     _statements, _name = statements, name

@@ -33,6 +33,7 @@ examples:
   smelt bench model gpt2                                a whole network: gpt2, gpt, mlp, lenet, resnet, decode-f32
   smelt bench algebra --contracts fast --peers jax      what equal programs gain, of all programs, against JAX
   smelt bench algebra --only lora --quick               one of them: a rough look
+  smelt bench algebra --rules --contracts fast          which rule wins on which program: with it, and with all others
   smelt bench planning --nodes 5000                     how long the search for equal programs takes
   smelt bench compile                                   first calls and first losses, with cold and warm caches
   smelt bench core --only dispatch matmul --json -      two measures of the compiler itself, as JSON on stdout
@@ -147,6 +148,7 @@ def _run(arguments: argparse.Namespace, suite: Suite) -> int:
     facts = machine() | {"quick": getattr(arguments, "quick", False), "tuned": arguments.tuned}
     if baseline is not None and not arguments.anyway:
         baseline.check(arguments.suite, facts)
+    _progress(f"{arguments.suite}: first, how fast this machine is now")
     mark = marked()
     facts["mark"] = mark()
     report = suite.run(arguments, _progress)
@@ -162,8 +164,8 @@ def _run(arguments: argparse.Namespace, suite: Suite) -> int:
 
 
 def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(text, file=sys.stderr, flush=True)
+    """Somebody who waits for minutes wants to know for what, also where both streams go to a file."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def _write(arguments: argparse.Namespace, report: Report, facts: dict[str, Any], differences: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.bench import compare, planning, tuned
+from smelt.bench.algebra.each_rule import measure_rules
 from smelt.bench.algebra.programs import PROGRAMS
 from smelt.bench.algebra.suite import CONTRACTS, measure_algebra
 from smelt.bench.algebra.suite import PEERS as ALGEBRA_PEERS
@@ -37,6 +38,7 @@ Words = tuple[tuple[str, ...], dict[str, Any]]  # of an option: its names, and h
 
 _ROUGH = "few rounds: a rough look, without bars"
 _CONTRACTS = "how far results may differ, and which programs take part; regroups unless given"
+_RULES = "each rule instead: programs with it and with all others, against no peer"
 _TRAINED = ("mlp", "lenet", "gpt")
 _TRAINED_QUICKLY = ("mlp", "gpt-small")
 _FORWARD = ("gpt2", "decode-f32", "decode-bf16")  # networks of the cpu suite
@@ -130,7 +132,10 @@ def _of_equal_programs() -> dict[str, Suite]:
             "programs that algebra makes cheaper: with the search for equal ones, without, and against PyTorch and JAX",
             _algebra,
             only=PROGRAMS,
-            words=[(("--contracts",), {"choices": CONTRACTS, "default": "regroups", "help": _CONTRACTS})],
+            words=[
+                (("--contracts",), {"choices": CONTRACTS, "default": "regroups", "help": _CONTRACTS}),
+                (("--rules",), {"action": "store_true", "help": _RULES}),
+            ],
             listed=_listed((), PROGRAMS),
             threads=[cores()],
             quick=f"small inputs and {_ROUGH}",
@@ -359,6 +364,8 @@ def _ops(arguments: Arguments, progress: Progress) -> Report:
 
 def _algebra(arguments: Arguments, progress: Progress) -> Report:
     asked = _asked(arguments, progress, ALGEBRA_PEERS)
+    if arguments.rules:
+        return measure_rules(arguments.only or (), arguments.contracts, asked)
     return _with_peers(measure_algebra(arguments.only or (), arguments.contracts, asked), arguments)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from smelt import fuse
     from smelt.compiler.ways import Way
     from smelt.cost import Profile
+    from smelt.egraph import Weighed
     from smelt.graph import Node
 
 
@@ -34,6 +35,13 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
     from smelt.compiler.simplifying import simplify as run
 
     return run(roots)
+
+
+def chosen(key: GraphKey, profile: Profile) -> list[Weighed]:
+    """The islands of a graph, and which of all equal programs is compiled for each."""
+    from smelt.compiler.planning import chosen as run
+
+    return run(key, profile)
 
 
 def other_ways(

@@ -14,6 +14,7 @@ from typing import Final
 
 from smelt.compiler.record import own_version
 from smelt.compiler.simplifying import Plans, simplify
+from smelt.compiler.trace import GraphKey, rebuild
 from smelt.cost import Profile, assumed, instructions
 from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for
 from smelt.fuse import Group, contiguous, partition, ready, storable
@@ -77,6 +78,13 @@ def alternatives(roots: Sequence[Node], contracts: str, profile: Profile, stated
     if contracts != "off":
         _planner(contracts, stated).planned(rewrite(roots), _pricing(profile), lambda _, plan: found.append(plan))
     return found
+
+
+def chosen(key: GraphKey, profile: Profile) -> list[Weighed]:
+    """The islands of a graph, and which of all equal programs is compiled for each."""
+    found: list[Weighed] = []
+    simplify(rebuild(key), plans(key.contracts, profile, found.append, key.rules))
+    return [one for one in found if one.accepted]
 
 
 def _weighed(

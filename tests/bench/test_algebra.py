@@ -108,7 +108,7 @@ class FakeRing(Ring):
 def measured(
     monkeypatch: pytest.MonkeyPatch, times: dict[str, float], contracts: str, *names: str, quick: bool = False
 ) -> Report:
-    monkeypatch.setattr(suite, "_Ring", FakeRing)
+    monkeypatch.setattr(suite, "ProgramRing", FakeRing)
     monkeypatch.setattr(suite, "installed", lambda name: True)
     monkeypatch.setattr(FakeRing, "times", times)
     return measure_algebra(names, contracts, Asked([1], suite.PEERS, quick=quick))

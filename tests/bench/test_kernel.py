@@ -92,7 +92,7 @@ def test_who_is_not_installed_is_named_and_left_out(
     monkeypatch.setattr(suites, "measure_kernel", measure)
     command.main(["matmul", "--peers", "tvm,torch", "numpy"])
     assert asked == [["torch", "numpy"]]
-    assert capsys.readouterr().err == "smelt bench: tvm is not installed here, and left out\n"
+    assert capsys.readouterr().err.startswith("smelt bench: tvm is not installed here, and left out\n")
 
 
 @pytest.mark.parametrize(("words", "wanted"), [([], "off"), (["--tuned"], "on")])

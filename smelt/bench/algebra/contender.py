@@ -1,7 +1,8 @@
 """One contender of the algebra suite: `python -m smelt.bench.algebra.contender LIBRARY THREADS FOLDER [quick]`.
 
 As those of the cpu suite it takes one case after another, `case PROGRAM CONTRACTS`. smelt's holds a program twice, with
-these contracts and with "off": a number runs the first, `pair` both in alternation.
+these contracts and with "off": a number runs the first, `pair` both in alternation. `needed` says which rules the plan
+depends on, and after `without RULE` the second version is the one that all others lead to.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from smelt.bench.algebra.programs import PROGRAMS, Program
 from smelt.bench.contest import Contest, come_to_rest, seconds_per_call
 from smelt.bench.cpu.contender import Server, main
 from smelt.bench.models import check_close, error_norms
+from smelt.compiler import chosen
+from smelt.egraph import RULES, Weighed
 from smelt.errors import InternalError
+from smelt.stated import without
 
 _WINDOW = 0.05  # seconds of a round
 _LEAST, _MOST, _QUICK = 9, 31, 5  # rounds
@@ -34,10 +38,21 @@ class Programs(Server):
         self._words = import_module(f"smelt.bench.algebra.in_{library.partition('.')[0]}")
         self._is_smelt = library == "smelt"
         self._pair: tuple[Callable[[], Any], Callable[[], Any]] | None = None  # with contracts, and without
+        # As the rules in force have it: a call, with its errors, and what is chosen.
+        self._anew: Callable[[], tuple[Callable[[], Any], dict[str, float]]] | None = None
+        self._islands: Callable[[], list[Weighed]] | None = None
 
     def answer(self, line: str) -> dict[str, Any]:
         """To one line of the parent's."""
-        return self._paired() if line.strip() == "pair" else super().answer(line)
+        word, _, rest = line.strip().partition(" ")
+        match word:
+            case "pair":
+                return self._paired()
+            case "needed":
+                return {"needed": self._needed()}
+            case "without":
+                return self._without(rest)
+        return super().answer(line)
 
     def _case(self, name: str) -> dict[str, Any]:
         called, contracts = name.split()
@@ -69,23 +84,49 @@ class Programs(Server):
         """Both versions, with what is to be known of each, and whether they give the same bits."""
         import smelt as sm
 
-        functions = [sm.jit(written, contracts=name) for name in (contracts, "off")]
-        results, first = [], []
-        for function in functions:
-            began = time.perf_counter()
-            results.append(function(*held).numpy())
-            first.append(time.perf_counter() - began)
-        on, off = functions
+        def made(name: str) -> tuple[Any, Any]:
+            function = sm.jit(written, contracts=name)
+            return function, function(*held).numpy()
+
+        began = time.perf_counter()
+        on, result = made(contracts)
+        first = time.perf_counter() - began
+        off, as_written = made("off")
+
+        def anew() -> tuple[Callable[[], Any], dict[str, float]]:
+            function, result = made(contracts)
+            return lambda: function(*held), errors_of(result, expected)
+
+        self._anew, self._islands = anew, lambda: weighed(sm.jit(written, contracts=contracts), held)
         self._pair = (lambda: on(*held), lambda: off(*held))
         self._seconds = lambda calls: seconds_per_call(lambda: on(*held), calls)
-        errors = [errors_of(result, expected) for result in results]
         return {
-            "first": first[0],
-            "errors": errors[0],
-            "errors_off": errors[1],
-            "same": results[0].tobytes() == results[1].tobytes(),
-            "rules": rules_used(on, held),
+            "first": first,
+            "errors": errors_of(result, expected),
+            "errors_off": errors_of(as_written, expected),
+            "same": result.tobytes() == as_written.tobytes(),
+            "rules": rules_used(self._islands()),
         }
+
+    def _needed(self) -> list[str]:
+        """The rules without which another program would have been chosen."""
+        assert self._islands is not None
+        with_all, needed = chosen_of(self._islands()), []
+        for rule in RULES:
+            with without(rule.name):
+                if chosen_of(self._islands()) != with_all:
+                    needed.append(rule.name)
+        return needed
+
+    def _without(self, rule: str) -> dict[str, Any]:
+        assert self._anew is not None
+        assert self._islands is not None
+        assert self._pair is not None
+        with without(rule):
+            call, errors = self._anew()
+            rules = rules_used(self._islands())
+        self._pair = (self._pair[0], call)
+        return {"errors": errors, "rules": rules}
 
     def _paired(self) -> dict[str, Any]:
         """Rounds of both in alternation, until their ratio is known well."""
@@ -126,13 +167,20 @@ def errors_of(found: Any, expected: Any) -> dict[str, float]:
     return {"max": share}
 
 
-def rules_used(function: Any, held: list[Any]) -> list[str]:
-    """Those of all islands of a jitted function, as its compiler says."""
-    from smelt import runtime
-
+def weighed(function: Any, held: list[Any]) -> list[Weighed]:
+    """What is chosen for the islands of a function that was just jitted, with the rules that are in force."""
     key, device = function.graph_key(*held)
-    weighed = runtime.current().compiler.compile(key, device, explain=True).weighed
-    return sorted({rule for one in weighed if one.accepted for rule in one.rules})
+    return chosen(key, device.profile)
+
+
+def chosen_of(islands: list[Weighed]) -> list[str]:
+    """What was chosen for islands, where that is not what was written."""
+    return [one.chosen for one in islands if one.chosen]
+
+
+def rules_used(islands: list[Weighed]) -> list[str]:
+    """Those of what was chosen for islands."""
+    return sorted({rule for one in islands for rule in one.rules})
 
 
 if __name__ == "__main__":

@@ -75,10 +75,12 @@ class Result:
         return known | {"peers": self.peers, "met": met, "failed": self.failed or None}
 
 
-class _Ring(Ring):
+class ProgramRing(Ring):
+    """Contenders that hold a program of the suite; smelt's holds two versions of it."""
+
     module = "smelt.bench.algebra.contender"
 
-    def __enter__(self) -> _Ring:
+    def __enter__(self) -> ProgramRing:
         return self
 
     def pair(self) -> Contest:
@@ -105,7 +107,7 @@ def measure_algebra(names: Sequence[str], contracts: str, asked: Asked) -> Repor
             results: list[Result] = []
             checked: list[Result] = []
             try:
-                with _Ring(threads, folder, asked.quick) as ring:
+                with ProgramRing(threads, folder, asked.quick) as ring:
                     for name in taking:
                         results.append(_measured(ring, name, contracts, asked))
                     # What no rule may touch must not change either.
@@ -133,23 +135,23 @@ def _left_out(names: Sequence[str], contracts: str) -> str:
     )
 
 
-def _checked(ring: _Ring, name: str, contracts: str, asked: Asked) -> Result:
+def _checked(ring: ProgramRing, name: str, contracts: str, asked: Asked) -> Result:
     """A program of which only the bits are of interest."""
     asked.progress(f"{name}: its bits")
     try:
         return Result(name, facts=ring.prepare("smelt", f"{name} {contracts}"))
     except ChildError as error:
-        return Result(name, failed=_first_line(error))
+        return Result(name, failed=first_line(error))
 
 
-def _measured(ring: _Ring, name: str, contracts: str, asked: Asked) -> Result:
+def _measured(ring: ProgramRing, name: str, contracts: str, asked: Asked) -> Result:
     result = Result(name, notes=["small inputs"] if asked.quick else [])
     for other in (peer for peer in asked.peers if installed(peer)):
         asked.progress(f"{name}: {other}")
         try:
             result.peers[other] = float(ring.prepare(other, f"{name} {contracts}")["seconds"])
         except ChildError as error:
-            result.notes.append(f"{other} failed: {_first_line(error)}")
+            result.notes.append(f"{other} failed: {first_line(error)}")
     asked.progress(f"{name}: {PROGRAMS[name].summary}")
     try:
         result.facts = ring.prepare("smelt", f"{name} {contracts}")
@@ -159,7 +161,7 @@ def _measured(ring: _Ring, name: str, contracts: str, asked: Asked) -> Result:
         for peer in (peer for peer in result.peers if peer in (*COMPILERS, fastest)):
             result.met[peer] = ring.contest("smelt", peer)
     except ChildError as error:
-        result.failed = f"smelt: {_first_line(error)}"
+        result.failed = f"smelt: {first_line(error)}"
     return result
 
 
@@ -200,5 +202,6 @@ def geomean(ratios: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What is told of a contender that failed."""
     return str(error).partition("\n")[0]

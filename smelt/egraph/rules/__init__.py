@@ -18,4 +18,4 @@ RULES: Final[tuple[Rule, ...]] = tuple(rule for family in _FAMILIES for rule in 
 
 def rules_for(most: Contract, stated: str = "") -> tuple[Rule, ...]:
     """The rules that somebody accepts who accepts this contract; with those that users have stated, by their name."""
-    return tuple(rule for rule in (*RULES, *rules_of(stated)) if most.allows(rule.contract))
+    return tuple(rule for rule in rules_of(stated, RULES) if most.allows(rule.contract))
