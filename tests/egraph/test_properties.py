@@ -156,7 +156,7 @@ def takes_anything(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("smelt.compiler.record.disk_cache", lambda: None)  # what others compile has other plans
     monkeypatch.setattr(
-        "smelt.compiler.planning._planner", lambda name, *_: Forgetful(rules_for(Contract(name)), LITTLE)
+        "smelt.compiler.planning._planner", lambda name, *_: Forgetful(rules_for(Contract(name)), fuel=LITTLE)
     )
     monkeypatch.setattr("smelt.egraph.plan.extract", drawn)
     monkeypatch.setattr(Plan, "chosen", property(chosen))
