@@ -42,7 +42,7 @@ def starts_of(rules: Sequence[Rule]) -> Starts:
     """For each key, what the sources have to be for a rule to begin there."""
     starts: Starts = {}
     for rule in rules:
-        for key in () if rule.helps else keys_of(rule):
+        for key in keys_of(rule):
             starts.setdefault(key, []).extend(rule.below(key))
     return starts
 

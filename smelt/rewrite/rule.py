@@ -88,7 +88,6 @@ class Rule:
     functions: tuple[str, ...] = ()
     sole: bool = False
     patterns: tuple[Pattern, ...] = ()  # what a node has to be, one of these; none: the rule looks at no source
-    helps: bool = False  # other rules: nothing is gained by this one alone
 
     def below(self, key: Key) -> list[Sources]:
         """What the sources of a node with this key have to be: as one of these says."""
@@ -109,7 +108,6 @@ class Family:
         contract: Contract = Contract.EXACT,
         functions: tuple[str, ...] = (),
         sole: bool = False,
-        helps: bool = False,
         name: str = "",
         summary: str = "",
     ) -> Callable[[Matcher], Matcher]:
@@ -132,7 +130,7 @@ class Family:
             elif kept:
                 asked = _matching(kept, function)
             called = name or function.__name__
-            self.rules.append(Rule(called, self.name, ops, contract, asked, said, functions, sole, kept, helps))
+            self.rules.append(Rule(called, self.name, ops, contract, asked, said, functions, sole, kept))
             return function
 
         return enter

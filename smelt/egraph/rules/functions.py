@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from smelt.egraph.classes import known
 from smelt.graph import Node, Op, build, least, product_of, upper
 from smelt.rewrite import Contract, Family, any_of
 
@@ -42,18 +41,3 @@ def extreme_before_increasing(node: Node, x: Node) -> Node | None:
     if node.attribute.op not in ("max", "min") or any(least(x.shape[axis]) < 1 for axis in node.attribute.axes):
         return None  # of nothing, the largest is no value of the function
     return build.unary(x.attribute, build.reduce(node.attribute.op, x.sources[0], node.attribute.axes))
-
-
-LARGEST_POWER: Final = 60.0  # of e whose sums over many elements float32 still holds
-
-
-@family.rule("softmax", contract=_FAST)
-def softmax_unshifted(node: Node) -> Node | None:
-    """softmax(x) of values that are known to be small → exp(x) / sum(exp(x)), without the look for the largest."""
-    (x,) = node.sources
-    if known(x).bound > LARGEST_POWER or x.dtype.itemsize < 4:
-        return None
-    axis = dict(node.attribute.parameters)["axis"]
-    powers = build.exp(x)
-    share = build.reciprocal(build.reduce("add", powers, (axis,), keep_axes=True))
-    return build.mul(powers, build.broadcast_to(share, x.shape))

@@ -30,5 +30,5 @@ def rule_table(rules: Sequence[Rule] = RULES) -> str:
 
 def _row(rule: Rule) -> str:
     summary = rule.summary.replace("|", "\\|")
-    note = " (sole reader)" if rule.sole else " (helps others)" if rule.helps else ""
+    note = " (sole reader)" if rule.sole else ""
     return f"| `{rule.name}` | {summary} | {rule.contract.value}{note} |"
