@@ -264,12 +264,6 @@ def _rows_of_composite(name: str, axis: int) -> Callable[[DType], Node]:
     return lambda dtype: rows(build.composite(name, leaf(dtype, 7, 5), axis=axis), 3)
 
 
-def _turned_repeated(dtype: DType) -> Node:
-    """Picked along the middle axis, with the others exchanged."""
-    x = repeated(dtype, (3, 1, 5), (3, 7, 5))
-    return build.gather(x, [leaf(i64, 5, 2, 3)], (2, -1, 0), (5, 2, 3))
-
-
 def one_hot(number: Node, size: int, dtype: DType, *, turned: bool = False) -> Node:
     """As it is written out: a number compared with a count."""
     shape = (*number.shape, size)
@@ -325,13 +319,9 @@ def _picks() -> Found:
     for name in _UNARY:
         yield "gather_inside", Example(_rows_of(name), name in OF_POSITIVE)
     for name in ("softmax", "log_softmax"):
-        yield "softmax_written_out", Example(lambda dtype, name=name: build.composite(name, leaf(dtype, 3, 5)))
         for axis in (0, 1):
             yield "gather_of_softmax", Example(_rows_of_composite(name, axis))
             yield "argmax_of_increasing", Example(_argmax_of(name, axis))
-    yield "gather_repeated", Example(lambda dtype: rows(repeated(dtype, (1, 5), (7, 5)), 3))
-    yield "gather_repeated", Example(lambda dtype: rows(repeated(dtype, (1, 1, 5), (7, 3, 5)), 2))
-    yield "gather_repeated", Example(_turned_repeated)
     for batch in ((3,), (2, 3)):
         yield "one_hot_product", Example(_one_hot_product(batch, i64))
     yield "one_hot_product", Example(_one_hot_product((3,), dtypes.int8, turned=True))

@@ -211,8 +211,6 @@ def test_a_checked_index_stays_checked_once() -> None:
     x, y, number = leaf(f32, 7, 5), leaf(f32, 7, 5), leaf(i64, 3, 5)
     after = makes("gather_inside", build.gather(build.add(x, y), [number], (-1, 1), (3, 5), checked=True))
     assert after is not None and [source.attribute.checked for source in after.sources] == [True, False]
-    repeated = build.gather(build.expand(leaf(f32, 1, 5), (7, 5)), [number], (-1, 1), (3, 5), checked=True)
-    assert makes("gather_repeated", repeated) is None
 
 
 def test_only_the_largest_of_all_along_its_axis_is_found_before_functions() -> None:

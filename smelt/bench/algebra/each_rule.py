@@ -32,7 +32,13 @@ class Met:
 
     @property
     def ratio(self) -> float:
+        """How many times as fast the program is with the rule; 0 if that is not known."""
         return 0.0 if self.pair is None else self.pair.ratio.median
+
+    @property
+    def wins(self) -> bool:
+        """Whether the rule makes the program clearly faster, and that is no chance."""
+        return self.pair is not None and self.ratio >= WINS and self.pair.ratio.low > 1
 
     def row(self, threads: int) -> Row:
         """For the table."""
@@ -49,7 +55,7 @@ class Met:
         known: dict[str, Any] = {"rule": self.rule, "program": self.program, "others": list(self.others)}
         if self.pair is not None:
             known |= {"with": self.pair.first._asdict(), "without": self.pair.second._asdict()}
-            known |= {"ratio": self.pair.ratio._asdict(), "wins": self.ratio >= WINS}
+            known |= {"ratio": self.pair.ratio._asdict(), "wins": self.wins}
         return known | {"failed": self.failed or None}
 
 
@@ -71,7 +77,7 @@ def measure_rules(names: Sequence[str], contracts: str, asked: Asked) -> Report:
             found.rows += [one.row(threads) for one in met]
             idle = losers(rules_for(Contract(contracts)), met, named)
             extra[str(threads)] = {"met": [one.json() for one in met], "nowhere": idle}
-            winners = {one.rule for one in met if one.ratio >= WINS}
+            winners = {one.rule for one in met if one.wins}
             texts.append(f"{threads_text(threads)}: {len(winners)} rules win on some program ({WINS} or more)")
             texts += [f"  nowhere: {rule}: {why}" for rule, why in idle.items()]
             if found.failed:
@@ -109,7 +115,7 @@ def losers(rules: Sequence[Rule], met: Sequence[Met], named: Mapping[str, Sequen
     for rule in rules:
         own = [one for one in met if one.rule == rule.name]
         best = max(own, key=lambda one: one.ratio, default=None)
-        if best is not None and best.ratio >= WINS:
+        if any(one.wins for one in own):
             continue
         if best is not None:
             found[rule.name] = f"at most {best.ratio:.2f} times as fast with it, {best.program}"

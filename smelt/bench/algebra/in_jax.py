@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-exp, log, tanh, rsqrt, concat = jnp.exp, jnp.log, jnp.tanh, jax.lax.rsqrt, jnp.concatenate
+exp, log, tanh, sqrt, rsqrt, concat = jnp.exp, jnp.log, jnp.tanh, jnp.sqrt, jax.lax.rsqrt, jnp.concatenate
 sum, mean, max, argmax, softmax = jnp.sum, jnp.mean, jnp.max, jnp.argmax, jax.nn.softmax
 
 

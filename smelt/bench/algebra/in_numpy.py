@@ -12,6 +12,7 @@ __all__ = [
     "exp",
     "log",
     "tanh",
+    "sqrt",
     "rsqrt",
     "sum",
     "mean",
@@ -24,7 +25,7 @@ __all__ = [
     "pick",
 ]
 
-exp, log, tanh, concat = np.exp, np.log, np.tanh, np.concatenate
+exp, log, tanh, sqrt, concat = np.exp, np.log, np.tanh, np.sqrt, np.concatenate
 sum, mean, max, argmax = np.sum, np.mean, np.max, np.argmax
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import smelt as sm
 
-exp, log, tanh, rsqrt = sm.exp, sm.log, sm.tanh, sm.rsqrt
+exp, log, tanh, sqrt, rsqrt = sm.exp, sm.log, sm.tanh, sm.sqrt, sm.rsqrt
 
 
 def sum(x: Any, axis: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-exp, log, tanh, rsqrt, concat = torch.exp, torch.log, torch.tanh, torch.rsqrt, torch.cat
+exp, log, tanh, sqrt, rsqrt, concat = torch.exp, torch.log, torch.tanh, torch.sqrt, torch.rsqrt, torch.cat
 sum, mean, max, argmax = torch.sum, torch.mean, torch.amax, torch.argmax
 
 

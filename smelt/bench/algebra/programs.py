@@ -1,8 +1,8 @@
 """The programs of the algebra suite, as somebody writes them who does not think of what they cost.
 
-Each takes the words of a library first, a module such as `in_smelt`: exp, log, tanh and rsqrt of a tensor; sum, mean,
-max and argmax along an axis, which is gone then; softmax over the last axis; `concat(parts, axis)`; `one_hot(numbers,
-how_many)`; `take(table, numbers)` for rows, and `pick(x, numbers)` for one element of each row.
+Each takes the words of a library first, a module such as `in_smelt`: exp, log, tanh, sqrt and rsqrt of a tensor; sum,
+mean, max and argmax along an axis, which is gone then; softmax over the last axis; `concat(parts, axis)`;
+`one_hot(numbers, how_many)`; `take(table, numbers)` for rows, and `pick(x, numbers)` for one element of each row.
 """
 
 from __future__ import annotations
@@ -84,6 +84,11 @@ def _rms_linear(w: Words, x: Any, weight: Any) -> Any:
     return (x * w.rsqrt(w.mean(x * x, -1)[:, None] + 1e-5)) @ weight
 
 
+def _cosines(w: Words, x: Any, y: Any) -> Any:
+    lengths = w.sqrt(w.sum(x * x, -1)), w.sqrt(w.sum(y * y, -1))
+    return (x @ y.T) / lengths[0][:, None] / lengths[1][None, :]
+
+
 def _nll_by_hand(w: Words, x: Any, numbers: Any) -> Any:
     shifted = x - w.max(x, -1)[:, None]
     chances = shifted - w.log(w.sum(w.exp(shifted), -1))[:, None]
@@ -105,6 +110,12 @@ _REGROUPED: Mapping[str, Program] = {
         Contract.REGROUPS,
         _floats((64, 4096), (4096, 8), (8, 4096)),
         lambda w, x, a, b: x @ (a @ b),
+    ),
+    "lora_layer": Program(
+        "x (w + a b): 16 rows, a layer of 2048² and what was learnt beside it, of rank 8",
+        Contract.REGROUPS,
+        _floats((16, 2048), (2048, 2048), (2048, 8), (8, 2048)),
+        lambda w, x, weight, a, b: x @ (weight + a @ b),
     ),
     "linear_attention": Program(
         "(q kᵀ) v: length 4096, 64 features, no softmax",
@@ -187,6 +198,12 @@ _JOINED: Mapping[str, Program] = {
         _floats((256, 128), (256, 128), (256, 128)),
         lambda w, x, h, weight: w.concat([x, h], 1) @ weight,
     ),
+    "joined_score": Program(
+        "[x | h] w: a score of each of 4096 rows, 512 + 512 features",
+        Contract.REASSOCIATES,
+        _floats((4096, 512), (4096, 512), (1024,)),
+        lambda w, x, h, weight: w.concat([x, h], 1) @ weight,
+    ),
     "reduction_of_concat": Program(
         "mean([cache; new]): a row after 4096 others of 1024 features",
         Contract.REASSOCIATES,
@@ -201,6 +218,12 @@ _PICKED: Mapping[str, Program] = {
         Contract.EXACT,
         [Given((1024, 8000)), Given((1024,), 8000)],
         _nll_by_hand,
+    ),
+    "picked_probability": Program(
+        "softmax(x)[i]: what each of 1024 rows out of 8000 gives its label",
+        Contract.EXACT,
+        [Given((1024, 8000)), Given((1024,), 8000)],
+        lambda w, x, numbers: w.pick(w.softmax(x), numbers),
     ),
     "picked_logits": Program(
         "(30 tanh(x / 30))[i]: one of 8000 in each of 1024 rows",
@@ -223,6 +246,12 @@ _FAST: Mapping[str, Program] = {
         _floats((1024, 64), (1024, 64)),
         lambda w, x, y: w.sum((x[:, None, :] - y[None, :, :]) ** 2, -1),
         _pairwise_by_row,
+    ),
+    "cosines": Program(
+        "x yᵀ / |x| / |y| of all pairs: 1024 rows each, 64 features",
+        Contract.FAST,
+        _floats((1024, 64), (1024, 64)),
+        _cosines,
     ),
     "argmax_softmax": Program(
         "argmax(softmax(x)): 64 rows of 32000",
@@ -247,6 +276,12 @@ _FAST: Mapping[str, Program] = {
         Contract.FAST,
         _floats((1024, 1024), (1024, 1024)),
         lambda w, a, b: w.sum(w.exp(a) * w.exp(b), -1),
+    ),
+    "log_likelihood": Program(
+        "sum(log(p) + log(q)): two chances of 1024 events, 1024 times",
+        Contract.FAST,
+        [Given((1024, 1024), positive=True), Given((1024, 1024), positive=True)],
+        lambda w, p, q: w.sum(w.log(p) + w.log(q), -1),
     ),
     "soft_cap": Program(
         "softmax(30 tanh(x / 30)): 1024²",

@@ -28,7 +28,7 @@ def gather_inside(node: Node, x: Node, *indices: Node) -> Node | None:
     if node.shape == x.shape:
         return None  # as many are picked as there are
     axes, checked = node.attribute
-    # One check is enough; what is repeated along the axis needs no gather then.
+    # One check is enough.
     first, *others = (
         build.gather(source, indices, axes, node.shape, checked=checked and not k) for k, source in enumerate(x.sources)
     )
@@ -39,23 +39,6 @@ def gather_inside(node: Node, x: Node, *indices: Node) -> Node | None:
 def gather_of_softmax(node: Node, x: Node, *indices: Node) -> Node | None:
     """softmax(x)[i] → its parts, picked from: of a softmax, or its logarithm, only what is picked is computed."""
     return build.gather(expand(x), indices, node.attribute.axes, node.shape, checked=node.attribute.checked)
-
-
-@family.rule((Op.GATHER, Op.EXPAND), helps=True)
-def gather_repeated(node: Node, x: Node, *indices: Node) -> Node | None:
-    """x[i], of what is repeated along the axis that is picked from → what it repeats, without a look at i."""
-    axes = node.attribute.axes
-    picked = {axis for axis, at in enumerate(axes) if at < 0}
-    if not picked <= set(expanded_axes(x)) or node.attribute.checked:
-        return None
-    small = x.sources[0]
-    kept = [axis for axis in range(x.rank) if axis not in picked]
-    small = build.reshape(small, tuple(small.shape[axis] for axis in kept))
-    # Axis `axes[k]` of the result is axis k of x; there may be others, along which only the indices vary.
-    order = sorted(range(len(kept)), key=lambda k: axes[kept[k]])
-    small = build.permute(small, tuple(order))
-    places = {axes[kept[k]]: size for k, size in zip(order, small.shape, strict=True)}
-    return build.expand(build.reshape(small, tuple(places.get(axis, 1) for axis in range(node.rank))), node.shape)
 
 
 # --- one-hot
@@ -144,12 +127,3 @@ def argmax_of_scaled(node: Node, *_: Node) -> Node | None:
     if looked.attribute in ("mul", "div") and not known(other).positive:
         return None
     return _argmax_of(node, x)
-
-
-# --- composites that hide what others look for
-
-
-@family.rule(_SOFTMAX, helps=True)
-def softmax_written_out(node: Node) -> Node | None:
-    """softmax(x), or its logarithm → what it is made of."""
-    return expand(node)
