@@ -15,9 +15,8 @@ from smelt.cost import Profile
 from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, product_of, topological
 
 WORTH: Final = 0.01  # of a program's time, that one of these saves at least
-_MOVES, _NUMBER, _SETTLED = range(
-    3
-)  # what changes from call to call, what is no input, and what is made of such inputs
+# What changes from call to call, what is no input, and what is made of such inputs.
+_MOVES, _NUMBER, _SETTLED = range(3)
 _MADE: Final = frozenset({*ELEMENTWISE, *VIEWS, Op.PAD, Op.CONCAT, Op.REDUCE, Op.SCAN, Op.CONTRACT, Op.SORT})
 _FUSED: Final = frozenset({*ELEMENTWISE, *VIEWS, *SOURCES, Op.PAD})  # what costs no kernel of its own
 
@@ -49,7 +48,7 @@ def _state(node: Node, below: Sequence[int], known: bool) -> int:
         return _MOVES
     if node.op is Op.LEAF:
         one = _input(node)
-        stays = one.kind == "input" and (one.steady if known else one.held) and 0 not in one.strides
+        stays = one.kind == "input" and one.held and (one.steady or not known) and 0 not in one.strides
         return _SETTLED if stays else _NUMBER if one.kind == "scalar" else _MOVES
     if node.op in SOURCES:
         return _NUMBER

@@ -8,6 +8,7 @@ anew to read the copies. If another one is passed after all, the first plan serv
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -45,7 +46,7 @@ class Watch:
 
     def chosen(self, storages: Sequence[Storage]) -> tuple[CompiledGraph, list[Storage]]:
         """What to run with these inputs, and the inputs behind them."""
-        given = [[storages[number].serial for number in ask.inputs] for ask in self._plain.asks]
+        given = self._serials(storages)
         before, self._given = self._given or given, given
         same = [k for k in self._same if given[k] == before[k]]
         if self.compiled is self._plain:
@@ -59,6 +60,10 @@ class Watch:
         compiled = self.compiled
         return compiled, [self._copy(one, [storages[number] for number in one.inputs]) for one in compiled.prepared]
 
+    def _serials(self, storages: Sequence[Storage]) -> list[list[int]]:
+        """What is passed for each that the graph asks for."""
+        return [[storages[number].serial for number in ask.inputs] for ask in self._plain.asks]
+
     def _settle(self, storages: Sequence[Storage]) -> None:
         """Have the inputs that stayed the same prepared from now on, as far as there is room for copies."""
         from smelt.compiler import with_steady
@@ -67,43 +72,59 @@ class Watch:
         taken: dict[int, list[int]] = {}
         for k in self._same:
             ask = self._plain.asks[k]
-            # The owner of a shared array could write to it.
-            if ask.nbytes <= room and all(storages[number].memory.recycled for number in ask.inputs):
+            if ask.nbytes <= room and _are_settled([storages[number] for number in ask.inputs]):
                 taken[k] = ask.inputs
                 room -= ask.nbytes
         if taken:
-            self._same = list(taken)
-            self.key = with_steady(self._key, set().union(*taken.values()))
-            self.compiled = find(self.key, self._plain.device)
+            key = with_steady(self._key, set().union(*taken.values()))
+            compiled = find(key, self._plain.device)
+            # Other threads may have called meanwhile, with other inputs.
+            self._same, self._given = list(taken), self._serials(storages)
+            self.key, self.compiled = key, compiled
         else:
             self._wanted *= LONGER
             self._begin()
 
     def _copy(self, one: Prepared, storages: Sequence[Storage]) -> Storage:
-        """What is prepared of inputs, from where it is kept, with the first of them, or made now."""
-        name, others = self._name(one), tuple([storage.serial for storage in storages[1:]])
-        kept = storages[0].kept = {} if storages[0].kept is None else storages[0].kept
-        if name not in kept or kept[name][0] != others:
-            from smelt.graph.text import parse_graph  # which few processes need
+        """What is prepared of inputs, from where it is kept, or made now.
 
-            views = iter([storage.view(*self._views[k]) for storage, k in zip(storages, one.inputs, strict=True)])  # type: ignore[arg-type]
-            leaves = [
-                leaf(next(views)) if part.kind == "input" else self._number(part.number, part.dtype)
-                for part in one.leaves
-            ]
-            [made] = realize_sized(parse_graph(one.graph, leaves), {})
-            kept[name] = others, made.attribute.in_order()
-        return kept[name][1]
+        It is kept with the youngest of them: of a matrix that several adapters are added to, each keeps its own sum.
+        """
+        name, holder = (self._name(one), tuple(map(_serial, storages))), max(storages, key=_serial)
+        known = None if holder.kept is None else holder.kept.get(name)
+        if known is not None:
+            return known
+        from smelt.graph.text import parse_graph  # which few processes need
+
+        views = iter([storage.view(*self._views[k]) for storage, k in zip(storages, one.inputs, strict=True)])  # type: ignore[arg-type]
+        leaves = [
+            leaf(next(views)) if part.kind == "input" else self._number(part.number, part.dtype) for part in one.leaves
+        ]
+        [made] = realize_sized(parse_graph(one.graph, leaves), {}, self._key.contracts)
+        copy: Storage = made.attribute.in_order()
+        # Another thread may have settled for its own weights while this one was given an array's memory.
+        if _are_settled(storages):
+            holder.kept = {**(holder.kept or {}), name: copy}
+        return copy
 
     def _name(self, one: Prepared) -> Hashable:
         """What is prepared, as it is kept."""
         scalars = [self._scalars[part.number] for part in one.leaves if part.kind == "scalar"]
-        return (*[self._views[k] for k in one.inputs], *scalars, one.graph)
+        return (*[self._views[k] for k in one.inputs], *scalars, one.graph, self._key.contracts)
 
     def _number(self, number: int, dtype: DType) -> Node:
         return host_leaf(np.frombuffer(self._scalars[number], dtype.numpy)[0], dtype)
 
     def copies(self, storages: Sequence[Storage]) -> list[Storage]:
         """The copies of some storages that are read instead of them."""
-        read = {self._name(one) for one in self.compiled.prepared}
-        return [copy for storage in storages for name, (_, copy) in (storage.kept or {}).items() if name in read]
+        read, passed = {self._name(one) for one in self.compiled.prepared}, set(map(_serial, storages))
+        copies = [item for storage in storages for item in (storage.kept or {}).items()]
+        return [copy for (name, serials), copy in copies if name in read and passed.issuperset(serials)]
+
+
+_serial = attrgetter("serial")
+
+
+def _are_settled(storages: Sequence[Storage]) -> bool:
+    """Whether nobody can write to these: the owner of a shared array could."""
+    return all(storage.memory.recycled for storage in storages)
