@@ -14,10 +14,10 @@ from smelt.compiler.trace import Argument
 from smelt.cost import Profile
 from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, product_of, topological
 
-WORTH: Final = 0.01  # of a program's time, that one of these saves at least
-_MOVES, _NUMBER, _SETTLED = range(
-    3
-)  # what changes from call to call, what is no input, and what is made of such inputs
+WORTH: Final = 0.01  # of a program's time, that all of these save at least
+LEAST: Final = 5e-7  # seconds that one of them saves: passing it costs some as well
+# What changes from call to call, what is no input, and what is made of such inputs.
+_MOVES, _NUMBER, _SETTLED = range(3)
 _MADE: Final = frozenset({*ELEMENTWISE, *VIEWS, Op.PAD, Op.CONCAT, Op.REDUCE, Op.SCAN, Op.CONTRACT, Op.SORT})
 _FUSED: Final = frozenset({*ELEMENTWISE, *VIEWS, *SOURCES, Op.PAD})  # what costs no kernel of its own
 
@@ -33,8 +33,10 @@ def settled(roots: Sequence[Node], profile: Profile) -> list[Node]:
         if state == _MOVES:
             found |= {_whole(source): None for source in node.sources if states[source] == _SETTLED}
     candidates = [node for node in found if node.op is not Op.LEAF]
-    least = WORTH * sum(form_seconds(node, profile) for node in order) if candidates else 0.0
-    return [node for node in candidates if _saved(node, profile) > least]
+    saved = {node: _saved(node, profile) for node in candidates}
+    worth = [node for node in candidates if saved[node] > LEAST]
+    least = WORTH * sum(form_seconds(node, profile) for node in order) if worth else 0.0
+    return worth if sum(saved[node] for node in worth) > least else []
 
 
 _NO_INPUT: Final = Argument("", 0)
@@ -49,7 +51,7 @@ def _state(node: Node, below: Sequence[int], known: bool) -> int:
         return _MOVES
     if node.op is Op.LEAF:
         one = _input(node)
-        stays = one.kind == "input" and (one.steady if known else one.held) and 0 not in one.strides
+        stays = one.kind == "input" and one.held and (one.steady or not known) and 0 not in one.strides
         return _SETTLED if stays else _NUMBER if one.kind == "scalar" else _MOVES
     if node.op in SOURCES:
         return _NUMBER

@@ -62,8 +62,9 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
     return [node.leaf or constants.get(node, node) for node in nodes]
 
 
-def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
+def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int], contracts: str | None = None) -> list[Node]:
     """Leaves with the values of nodes whose shapes have dims, for given values of the dims, which are at least 1.
+    Contracts are those in force unless given.
 
     Inside a transform the nodes themselves come back, with these sizes: they keep their history.
     """
@@ -71,7 +72,7 @@ def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int]) -> list[Node]:
         return with_sizes(nodes, dims)
     from smelt.compiler import trace
 
-    traced = trace(nodes, integers=True)
+    traced = trace(nodes, contracts, integers=True)
     if any(is_traced_input(view.leaf) for view in traced.inputs):
         raise TraceError(
             "a size depends on values, and is needed while its function is being traced",

@@ -81,8 +81,8 @@ class Storage:
     def __init__(self, memory: Memory, signature: Signature, offset: int = 0) -> None:
         self._memory: Memory | None = memory
         self._moved: Storage | None = None  # the same on another device
-        # What was prepared of it by name, with the serial numbers of the others that it is made of.
-        self.kept: dict[Hashable, tuple[tuple[int, ...], Storage]] | None = None
+        # What was prepared of it and older ones, by a name and the serial numbers of all.
+        self.kept: dict[tuple[Hashable, tuple[int, ...]], Storage] | None = None
         self.signature = signature
         self.offset = offset
         self.serial = next_serial()

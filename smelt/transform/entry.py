@@ -69,7 +69,7 @@ class Entry:
         compiled, prepared = (self.compiled, []) if self.watch is None else self.watch.chosen(storages)
         dims = {} if self.shapes is None else self.shapes.bind(leaves)
         pointers = self.fixed.pointers(storages)
-        pointers += [storage.shifted(0) for storage in prepared]
+        pointers += [storage.pointer or storage.shifted(0) for storage in prepared]
         into = self._given_up(compiled, storages, donated) if donated else None
         results = runtime.run(compiled, pointers, storages, self.fixed, dims, into)
         if donated is not None:

@@ -140,7 +140,7 @@ def test_the_copy_goes_with_the_weight() -> None:
     x, w = numbers(16, DEPTH), numbers(DEPTH, COLUMNS)
     for _ in range(CALLS + 1):
         f(x, w)
-    ((_, copy),) = w._node.attribute.kept.values()
+    (copy,) = w._node.attribute.kept.values()
     gone = weakref.ref(copy)
     assert f.memory(x, w).inputs == 4 * (16 * DEPTH + 2 * DEPTH * COLUMNS)
     del copy, w

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt import runtime
+from smelt.runtime import prepared
 from smelt.runtime.prepared import CALLS
 from smelt.tensor.tensor import Tensor
 from smelt.transform.jit import Jit
@@ -140,3 +142,82 @@ def test_draws_are_new_in_every_call() -> None:
     x = numbers(SIZE, SIZE)
     results = [f(x).numpy() for _ in range(CALLS + 3)]
     assert all((results[0] != other).any() for other in results[1:])
+
+
+def test_functions_of_modules_that_share_a_matrix_each_keep_what_they_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One matrix with several adapters: their calls may take turns, and nothing is made anew."""
+    w = numbers(SIZE, SIZE)
+    models = [Adapted(), Adapted()]
+    functions: list[Jit[Any, Any]] = []
+    x = numbers(40, SIZE)
+    for model in models:
+        model.w = w
+        functions.append(sm.jit(model.__call__))
+        for _ in range(CALLS + 2):
+            functions[-1](x)
+    monkeypatch.setattr(prepared, "realize_sized", lambda *_: pytest.fail("made anew"))
+    for _ in range(3):
+        for function, model in zip(functions, models, strict=True):
+            check(function(x), model.expected(x))
+    assert made_of(functions[0]) == made_of(functions[1]) == [3]
+
+
+def test_what_other_threads_are_given_while_one_settles_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shared array may be written to, also if the function was compiled anew for weights of another thread."""
+    f = sm.jit(lambda model, x: model(x))
+    own, other, x = Adapted(), Adapted(), numbers(40, SIZE)
+    array = other.w.numpy().copy()
+    other.w = sm.from_numpy(array)
+    found = runtime.find
+
+    def find_slowly(*asked: Any) -> Any:
+        f(other, x)  # what another thread does meanwhile
+        return found(*asked)
+
+    for _ in range(CALLS):
+        f(own, x)
+    monkeypatch.setattr(prepared, "find", find_slowly)
+    check(f(own, x), own.expected(x))
+    for _ in range(3):
+        array += 1
+        check(f(other, x), other.expected(x))
+    assert other.w._node.attribute.kept is other.a._node.attribute.kept is other.b._node.attribute.kept is None
+
+
+def test_arguments_are_computed_with_beside_what_is_read_in_panels() -> None:
+    size = 768  # of a matrix that products would like to read in panels
+    f = sm.jit(lambda a, b, x: (x @ a) @ b + x @ (a @ b))
+    a, b, x = numbers(size, size), numbers(size, size), numbers(4, size)
+    for _ in range(CALLS + 2):
+        f(a, b, x)
+    assert max(made_of(f), default=1) == 1
+
+
+def test_copies_are_made_under_the_contracts_of_their_function() -> None:
+    a, b, c, x = numbers(SIZE, 4), numbers(4, SIZE), numbers(SIZE, SIZE), numbers(40, SIZE)
+    f = sm.jit(lambda x: x @ ((a @ b) @ c), contracts="exact")
+    first = f(x).numpy()
+    with sm.configure(contracts="fast"):
+        for _ in range(CALLS + 2):
+            np.testing.assert_array_equal(f(x).numpy(), first)
+    assert made_of(f) == [3]
+
+
+def test_many_small_ones_are_worth_it_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them saves less than a hundredth of a deep network."""
+    layers = [(numbers(SIZE, SIZE), numbers(SIZE, 8), numbers(8, SIZE)) for _ in range(120)]
+
+    def apply(x: Tensor) -> Tensor:
+        for w, a, b in layers:
+            x = sm.tanh(x @ (w + a @ b))
+        return x
+
+    f = sm.jit(apply)
+    x = numbers(1, SIZE)
+    first = f(x).numpy()
+    for _ in range(CALLS + 1):
+        np.testing.assert_array_equal(f(x).numpy(), first)
+    assert made_of(f) == [3] * len(layers)
+    # What was chosen last is known by the inputs: nothing is looked up for each of them.
+    monkeypatch.setattr(prepared.Watch, "_copy", None)
+    np.testing.assert_array_equal(f(x).numpy(), first)
