@@ -385,10 +385,77 @@ def _divided(small: tuple[int, int]) -> Callable[[DType], Node]:
 def _bounded_softmax(axis: int) -> Callable[[DType], Node]:
     return lambda dtype: build.composite("softmax", build.scale(build.tanh(leaf(dtype, 3, 5)), 7.0), axis=axis)
 
+# --- rows that are picked of products and sums
+
+
+def _at(axes: tuple[int, ...], number: tuple[int, ...], shape: tuple[int, ...]) -> Callable[[Node], Node]:
+    """Picked from x by an index of a shape with axes of size 1, along which it is repeated."""
+    return lambda x: build.gather(x, [build.broadcast_to(leaf(i64, *number), shape)], axes, shape)
+
+
+def _gathered_product(labels: str, pick: Callable[[Node], Node]) -> Callable[[DType], Node]:
+    def make(dtype: DType) -> Node:
+        a, b = labels.partition("->")[0].split(",")
+        return pick(contract(_of(dtype, a), _of(dtype, b), labels))
+
+    return make
+
+
+def _product_of_gathered(labels: str, side: str, rows: int) -> Callable[[DType], Node]:
+    """A product whose factor on this side is picked of fewer rows than it has itself."""
+
+    def make(dtype: DType) -> Node:
+        a, b = labels.partition("->")[0].split(",")
+        picked = tuple(_SIZES[label] for label in (a if side == "left" else b))
+        pick = _at((-1, *range(1, len(picked))), (picked[0], *(1 for _ in picked[1:])), picked)
+        table, other = pick(leaf(dtype, rows, *picked[1:])), _of(dtype, b if side == "left" else a)
+        return contract(*((table, other) if side == "left" else (other, table)), labels)
+
+    return make
+
+
+def _gathers() -> Found:
+    table: dict[str, list[Callable[[DType], Node]]] = {
+        "gather_of_product": [
+            _gathered_product("mk,kn->mn", _at((-1, 1), (2, 1), (2, 7))),
+            _gathered_product("mk,kn->mn", _at((0, -1), (1, 2), (3, 2))),
+            _gathered_product("mk,kn->nm", _at((1, -1), (2, 1), (2, 7))),
+            _gathered_product("zmk,zkn->zmn", _at((0, -1, 2), (2, 1, 1), (2, 1, 7))),
+            _gathered_product("zmk,zkn->zmn", _at((-1, 1, 2), (1, 1, 1), (1, 3, 7))),
+        ],
+        "gather_in_each_row_of_product": [
+            _gathered_product("mk,kn->mn", _at((0, -1), (3, 2), (3, 2))),
+            _gathered_product("mk,nk->mn", _at((0, -1), (3, 1), (3, 1))),
+        ],
+        "product_of_gathered_left": [
+            _product_of_gathered("mk,kn->mn", "left", 2),
+            _product_of_gathered("nzm,mz->n", "left", 3),
+            _product_of_gathered("nk,mk->mn", "left", 1),
+        ],
+        "product_of_gathered_right": [
+            _product_of_gathered("mk,nk->mn", "right", 3),
+            _product_of_gathered("mk,nkz->znm", "right", 2),
+        ],
+        "gather_of_reduction": [
+            lambda dtype, op=op, axes=axes: rows(build.reduce(op, leaf(dtype, 7, 5, 3), axes), 3)  # type: ignore[misc]
+            for op in ("add", "max")
+            for axes in ((1,), (2,), (1, 2))
+        ],
+        "gather_repeated_later": [
+            lambda dtype: rows(repeated(dtype, (7, 1), (7, 5)), 3),
+            lambda dtype: rows(repeated(dtype, (7, 1, 3), (7, 5, 3)), 2),
+        ],
+        "gather_without_unit_axes": [
+            lambda dtype: rows(build.reshape(leaf(dtype, 7, 5), (7, 1, 5)), 3),
+            lambda dtype: rows(build.reshape(leaf(dtype, 7), (7, 1)), 3),
+        ],
+    }
+    yield from ((name, Example(make)) for name, makers in table.items() for make in makers)
+
 
 def _found() -> dict[str, list[Example]]:
     table: dict[str, list[Example]] = {}
-    for family in (_products, _sums, _joins, _picks, _functions):
+    for family in (_products, _sums, _joins, _picks, _functions, _gathers):
         for name, example in family():
             table.setdefault(name, []).append(example)
     return table
