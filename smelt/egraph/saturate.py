@@ -21,7 +21,7 @@ COMMUTATIVE: Final = frozenset({"add", "mul", "max", "min"})
 class Fuel(NamedTuple):
     """How much saturation may do."""
 
-    turns: int = 6
+    turns: int = 10
     forms: int = 2_000  # in all classes
     matches: int = 300  # of one rule in one turn
 

@@ -385,6 +385,36 @@ def _divided(small: tuple[int, int]) -> Callable[[DType], Node]:
 def _bounded_softmax(axis: int) -> Callable[[DType], Node]:
     return lambda dtype: build.composite("softmax", build.scale(build.tanh(leaf(dtype, 3, 5)), 7.0), axis=axis)
 
+# --- products of parts
+
+
+def _joined_kept(labels: str, side: str, axis: int, *parts: int) -> Callable[[DType], Node]:
+    """A product one of whose factors is joined of parts along an axis that is kept."""
+
+    def make(dtype: DType) -> Node:
+        a, b = labels.partition("->")[0].split(",")
+        own = [_SIZES[label] for label in (a if side == "left" else b)]
+        joined = build.concat([leaf(dtype, *own[:axis], size, *own[axis + 1 :]) for size in parts], axis)
+        factors = (joined, _of(dtype, b)) if side == "left" else (_of(dtype, a), joined)
+        return contract(*factors, labels)
+
+    return make
+
+
+def _attention_of_joined(dtype: DType) -> Node:
+    keys, values = (build.concat([leaf(dtype, 2, k, 3) for k in (4, 1)], 1) for _ in range(2))
+    return build.composite("attention", leaf(dtype, 2, 3, 3), keys, values)
+
+
+def _parts() -> Found:
+    yield "attention_of_joined", Example(_attention_of_joined)
+    yield "product_of_rows_joined_left", Example(_joined_kept("mk,kn->mn", "left", 0, 2, 1))
+    yield "product_of_rows_joined_left", Example(_joined_kept("mzk,zkn->zmn", "left", 0, 3, 4, 1))
+    yield "product_of_rows_joined_left", Example(_joined_kept("zmk,zkn->mzn", "left", 0, 1, 1))
+    yield "product_of_rows_joined_right", Example(_joined_kept("mk,kn->mn", "right", 1, 5, 2))
+    yield "product_of_rows_joined_right", Example(_joined_kept("mk,nk->nm", "right", 0, 5, 2))
+
+
 # --- rows that are picked of products and sums
 
 
@@ -424,7 +454,7 @@ def _gathers() -> Found:
             _gathered_product("zmk,zkn->zmn", _at((-1, 1, 2), (1, 1, 1), (1, 3, 7))),
         ],
         "gather_in_each_row_of_product": [
-            _gathered_product("mk,kn->mn", _at((0, -1), (3, 2), (3, 2))),
+            _gathered_product("mz,zn->mn", _at((0, -1), (3, 2), (3, 2))),
             _gathered_product("mk,nk->mn", _at((0, -1), (3, 1), (3, 1))),
         ],
         "product_of_gathered_left": [
@@ -441,6 +471,8 @@ def _gathers() -> Found:
             for op in ("add", "max")
             for axes in ((1,), (2,), (1, 2))
         ],
+        "rows_of_softmax": [_rows_of_composite("softmax", 1)],
+        "rows_of_log_softmax": [_rows_of_composite("log_softmax", 1)],
         "gather_repeated_later": [
             lambda dtype: rows(repeated(dtype, (7, 1), (7, 5)), 3),
             lambda dtype: rows(repeated(dtype, (7, 1, 3), (7, 5, 3)), 2),
@@ -455,7 +487,7 @@ def _gathers() -> Found:
 
 def _found() -> dict[str, list[Example]]:
     table: dict[str, list[Example]] = {}
-    for family in (_products, _sums, _joins, _picks, _functions, _gathers):
+    for family in (_products, _sums, _joins, _picks, _functions, _gathers, _parts):
         for name, example in family():
             table.setdefault(name, []).append(example)
     return table

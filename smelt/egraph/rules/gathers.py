@@ -7,14 +7,13 @@ repeated along it picks nothing, so `small_index` is what it is without them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from smelt.graph import IndexLike, Node, Op, Shape, build, product_of, upper
 from smelt.rewrite import Contract, Family, expanded_axes
 
 family = Family("gathers")
 _REASSOCIATES = Contract.REASSOCIATES
-_LARGER: Final = 4  # times as large as what it is picked of, a factor may become
 
 
 def _elements(shape: Shape) -> int:
@@ -77,9 +76,8 @@ def _gather_of_product(node: Node, product: Node, *_: Node) -> Node | None:
         _factor(node, x, labels, out, checked and labels is whole[0])
         for x, labels in zip(product.sources, (left, right), strict=True)
     ]
-    for new, old in zip(factors, product.sources, strict=True):
-        if _elements(new.node.shape) > _LARGER * max(_elements(old.shape), _elements(node.shape)):
-            return None
+    if any(_elements(factor.node.shape) > _elements(product.shape) for factor in factors if factor.node.op is Op.GATHER):
+        return None  # more would be copied than the product has elements
     covered = [axis for axis in range(node.rank) if any(axis in factor.labels for factor in factors)]
     if any(node.shape[axis] != 1 for axis in range(node.rank) if axis not in covered):
         return None
@@ -108,14 +106,17 @@ def _product_of_gathered(node: Node, which: int) -> Node | None:
     if _elements(gathered.shape) <= _elements(x.shape):
         return None  # fewer are picked than there are
     varying = {axis for index in indices for axis in range(index.rank) if axis not in _repeated_along(index)}
-    once = [labels[axis] for axis in varying]
-    if varying & set(axes) or not set(once) <= set(out) - set(theirs):
+    once = [labels[axis] for axis in sorted(varying)]
+    if not once or varying & set(axes) or not set(once) <= set(out) - set(theirs):
         return None  # what is picked meets what is summed, or the other factor
     free = 1 + max((*labels, *theirs, *out))
     own = tuple(labels[at] if at >= 0 else free - 1 - at for at in axes)
     if {*labels} - {*own, *once}:
         return None  # the index is repeated along an axis of its own
-    kept = [label for label in out if label not in once] + [label for label in own if label >= free]
+    # Rows lie where they lie in the result, so that each is copied as a whole.
+    first = min(map(out.index, once))
+    kept = [*out[:first], *(label for label in own if label >= free), *out[first:]]
+    kept = [label for label in kept if label not in once]
     sources = ((x, own), (other, theirs))
     (a, left), (b, right) = sources if which == 0 else sources[::-1]
     product = build.contract(a, b, left, right, kept, node.dtype)
@@ -135,6 +136,27 @@ def product_of_gathered_left(node: Node, *_: Node) -> Node | None:
 def product_of_gathered_right(node: Node, *_: Node) -> Node | None:
     """a b[i] → (a b)[i], where more columns are picked than there are."""
     return _product_of_gathered(node, 1)
+
+
+def _gather_of_rows(node: Node, x: Node, indices: Sequence[Node]) -> Node | None:
+    """softmax(x)[i], where rows are picked and softmax goes along them."""
+    axis = node.attribute.axes[dict(x.attribute.parameters)["axis"]]
+    if axis < 0 or any(axis not in _repeated_along(index) for index in indices) or node.shape == x.shape:
+        return None
+    axes, checked = node.attribute
+    rows = build.gather(x.sources[0], indices, axes, node.shape, checked=checked)
+    return build.composite(x.attribute.name, rows, axis=axis)
+
+
+for _name in ("softmax", "log_softmax"):
+    _rule = family.rule(
+        Op.GATHER,
+        over=(_name, Op.EXPAND, Op.EXPAND),
+        contract=_REASSOCIATES,
+        name=f"rows_of_{_name}",
+        summary=f"{_name}(x)[i] → {_name}(x[i]), where whole rows are picked",
+    )
+    _rule(lambda node, x, *indices: _gather_of_rows(node, x, indices))
 
 
 @family.rule(Op.GATHER, over=(Op.REDUCE,), contract=_REASSOCIATES)
