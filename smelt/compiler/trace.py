@@ -13,6 +13,7 @@ from collections.abc import Container, Hashable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from smelt.compiler.together import together
 from smelt.config import settings
 from smelt.dtypes import DType
 from smelt.graph import (
@@ -185,6 +186,12 @@ def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool
     roots = [*roots, *effects]
     order, bases = _needed(roots)
     ops = {node.op for node in order}
+    contracts = contracts or settings().contracts
+    if Op.CONCAT in ops and contracts != "off":
+        joined = together(roots, order, exact=contracts == "exact")
+        if joined != roots:
+            roots = joined
+            order, bases = _needed(roots)
     varying = _varying(order, bases) if integers else ()
     checks: dict[Node, Check] = {}
     if not ops.isdisjoint(_SPECIAL):
@@ -204,7 +211,7 @@ def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool
         len(scalars),
         len(starts),
         writer.calls_python,
-        contracts or settings().contracts,
+        contracts,
         stated(),
     )
     return Traced(key, inputs, scalars, starts, tuple(dims), (*[DONE] * len(effects), *checks.values()))

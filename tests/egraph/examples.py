@@ -385,6 +385,7 @@ def _divided(small: tuple[int, int]) -> Callable[[DType], Node]:
 def _bounded_softmax(axis: int) -> Callable[[DType], Node]:
     return lambda dtype: build.composite("softmax", build.scale(build.tanh(leaf(dtype, 3, 5)), 7.0), axis=axis)
 
+
 # --- products of parts
 
 

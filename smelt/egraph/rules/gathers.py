@@ -76,7 +76,9 @@ def _gather_of_product(node: Node, product: Node, *_: Node) -> Node | None:
         _factor(node, x, labels, out, checked and labels is whole[0])
         for x, labels in zip(product.sources, (left, right), strict=True)
     ]
-    if any(_elements(factor.node.shape) > _elements(product.shape) for factor in factors if factor.node.op is Op.GATHER):
+    if any(
+        _elements(factor.node.shape) > _elements(product.shape) for factor in factors if factor.node.op is Op.GATHER
+    ):
         return None  # more would be copied than the product has elements
     covered = [axis for axis in range(node.rank) if any(axis in factor.labels for factor in factors)]
     if any(node.shape[axis] != 1 for axis in range(node.rank) if axis not in covered):
@@ -184,7 +186,8 @@ def gather_repeated_later(node: Node, x: Node, *indices: Node) -> Node | None:
     """expand(x)[i] → expand(x[i]), where x is repeated along axes from which all is taken."""
     axes = node.attribute.axes
     later = {axes[axis] for axis in expanded_axes(x) if axes[axis] >= 0}
-    later &= set.intersection(*map(_repeated_along, indices))
+    for index in indices:
+        later &= _repeated_along(index)
     if not later:
         return None
     shape = tuple(1 if axis in later else size for axis, size in enumerate(node.shape))
