@@ -407,13 +407,57 @@ def _attention_of_joined(dtype: DType) -> Node:
     return build.composite("attention", leaf(dtype, 2, 3, 3), keys, values)
 
 
+def _joined_products(labels: str, side: str, axis: int, count: int, columns: bool) -> Callable[[DType], Node]:
+    """Products of one factor by several others, joined; `columns`: with an axis for them that is new."""
+
+    def make(dtype: DType) -> Node:
+        a, b = labels.partition("->")[0].split(",")
+        common, other = _of(dtype, a if side == "left" else b), b if side == "left" else a
+        products = []
+        for _ in range(count):
+            factors = (common, _of(dtype, other))
+            product = contract(*(factors if side == "left" else factors[::-1]), labels)
+            new = (*product.shape[:axis], 1, *product.shape[axis:])
+            products.append(build.reshape(product, new) if columns else product)
+        return build.concat(products, axis)
+
+    return make
+
+
 def _parts() -> Found:
+    yield "joined_products", Example(_joined_products("mk,kn->mn", "left", 1, 2, False))
+    yield "joined_products", Example(_joined_products("mk,kn->nm", "right", 1, 4, False))
+    yield "joined_products", Example(_joined_products("zmk,zkn->zmn", "left", 2, 3, False))
+    yield "joined_columns", Example(_joined_products("mk,k->m", "left", 1, 4, True))
+    yield "joined_columns", Example(_joined_products("k,mk->m", "right", 0, 2, True))
     yield "attention_of_joined", Example(_attention_of_joined)
     yield "product_of_rows_joined_left", Example(_joined_kept("mk,kn->mn", "left", 0, 2, 1))
     yield "product_of_rows_joined_left", Example(_joined_kept("mzk,zkn->zmn", "left", 0, 3, 4, 1))
     yield "product_of_rows_joined_left", Example(_joined_kept("zmk,zkn->mzn", "left", 0, 1, 1))
     yield "product_of_rows_joined_right", Example(_joined_kept("mk,kn->mn", "right", 1, 5, 2))
     yield "product_of_rows_joined_right", Example(_joined_kept("mk,nk->nm", "right", 0, 5, 2))
+
+
+# --- products of quotients
+
+
+def _divided_product(labels: str, side: str, small: tuple[int, ...]) -> Callable[[DType], Node]:
+    def make(dtype: DType) -> Node:
+        a, b = labels.partition("->")[0].split(",")
+        mine, other = (a, b) if side == "left" else (b, a)
+        shape = tuple(_SIZES[label] for label in mine)
+        quotient = build.div(leaf(dtype, *shape), repeated(dtype, small, shape))
+        factors = (quotient, _of(dtype, other)) if side == "left" else (_of(dtype, other), quotient)
+        return contract(*factors, labels)
+
+    return make
+
+
+def _quotients() -> Found:
+    yield "divide_after_product_left", Example(_divided_product("mk,kn->mn", "left", (3, 1)), positive=True)
+    yield "divide_after_product_left", Example(_divided_product("zmk,zkn->nzm", "left", (2, 3, 1)), positive=True)
+    yield "divide_after_product_left", Example(_divided_product("mk,kn->mn", "left", (1, 1)), positive=True)
+    yield "divide_after_product_right", Example(_divided_product("mk,kn->mn", "right", (1, 7)), positive=True)
 
 
 # --- rows that are picked of products and sums
@@ -488,7 +532,7 @@ def _gathers() -> Found:
 
 def _found() -> dict[str, list[Example]]:
     table: dict[str, list[Example]] = {}
-    for family in (_products, _sums, _joins, _picks, _functions, _gathers, _parts):
+    for family in (_products, _sums, _joins, _picks, _functions, _gathers, _parts, _quotients):
         for name, example in family():
             table.setdefault(name, []).append(example)
     return table

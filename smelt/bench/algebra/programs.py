@@ -319,6 +319,18 @@ _APART: Mapping[str, Program] = {
         [Given((64, 512)), Given((4096,), 64), Given((512, 512))],
         lambda w, table, numbers, weight: w.take(table, numbers) @ weight,
     ),
+    "several_heads": Program(
+        "[x a | x b | x c | x d]: 4096 rows of 512 features, a number for each of four",
+        Contract.REASSOCIATES,
+        _floats((4096, 512), (512, 1), (512, 1), (512, 1), (512, 1)),
+        lambda w, x, *heads: w.concat([x @ head for head in heads], 1),
+    ),
+    "weighted_means": Program(
+        "(x / sum(x)) y: weights of 512 for each of 4096 rows, 8 features",
+        Contract.REGROUPS,
+        [Given((4096, 512), positive=True), Given((512, 8))],
+        lambda w, x, y: (x / w.sum(x, -1)[:, None]) @ y,
+    ),
     "normalised_rows": Program(
         "(table / rms(table))[i]: 64 rows out of 8192, of 512 features",
         Contract.REASSOCIATES,
