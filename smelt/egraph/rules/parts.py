@@ -101,3 +101,9 @@ def _joined(node: Node, products: Sequence[Node], ends: Sequence[int]) -> Node |
 def attention_of_joined(node: Node, query: Node, *_: Node) -> Node | None:
     """attention(q, [k; k'], [v; v']) → what it is made of, so that its products are taken apart."""
     return expand(node)
+
+
+@family.rule(Op.RESHAPE, over=(Op.RESHAPE,), helps=True)
+def reshape_of_reshaped(node: Node, inner: Node) -> Node | None:
+    """reshape(reshape(x)) → reshape(x): what was taken apart and joined again is what it was."""
+    return build.reshape(inner.sources[0], node.shape)
