@@ -34,6 +34,8 @@ def _part_by_part(node: Node, which: int) -> Node | None:
     label, theirs = (left, right)[which][joined.attribute], (left, right)[1 - which]
     if label not in out or len(joined.sources) > _MOST:
         return None
+    if all(part.shape[joined.attribute] == 1 for part in joined.sources):
+        return None  # vectors that became the columns of a matrix
     products = []
     start: IndexLike = 0
     for part in joined.sources:
@@ -101,9 +103,3 @@ def _joined(node: Node, products: Sequence[Node], ends: Sequence[int]) -> Node |
 def attention_of_joined(node: Node, query: Node, *_: Node) -> Node | None:
     """attention(q, [k; k'], [v; v']) → what it is made of, so that its products are taken apart."""
     return expand(node)
-
-
-@family.rule(Op.RESHAPE, over=(Op.RESHAPE,), helps=True)
-def reshape_of_reshaped(node: Node, inner: Node) -> Node | None:
-    """reshape(reshape(x)) → reshape(x): what was taken apart and joined again is what it was."""
-    return build.reshape(inner.sources[0], node.shape)
